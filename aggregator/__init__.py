@@ -1,0 +1,1 @@
+"""The daemon: counts reports from Kafka exactly and publishes what they say."""

@@ -1,0 +1,53 @@
+"""The command `hubbub`: one thin entry that joins the subcommands of the packages."""
+
+import importlib
+import sys
+from importlib.metadata import version
+
+COMMANDS = {
+    "demo": ("aggregator.demo", "a simulated crowd, counted, with estimates and their errors"),
+    "check": ("aggregator.check", "validate a query file and say what each query promises and costs"),
+}
+"""Each module has main(arguments) -> exit code; it is imported only when it is asked for."""
+
+
+def usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {purpose}" for name, (_, purpose) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: hubbub COMMAND [options]",
+            "",
+            "Hear the crowd, never a person: live statistics under local differential privacy.",
+            "",
+            *lines,
+            "",
+            "hubbub COMMAND --help says more, with an example.",
+        ]
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    command = arguments[0] if arguments else "--help"
+    if command in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if command == "--version":
+        print(f"hubbub {version('hubbub')}")
+        return 0
+    if command not in COMMANDS:
+        print(f"hubbub: there is no command {command!r}\n\n{usage()}", file=sys.stderr)
+        return 2
+    module, _ = COMMANDS[command]
+    try:
+        return int(importlib.import_module(module).main(arguments[1:]))
+    except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""What can be answered: the values of a domain and their positions, and named sets of them."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from oracles.errors import ReportError
+from oracles.pure import MAX_SIZE
+from oracles.settings import Place, Rule, repeated, several, shown, table
+
+OTHER = "(other)"
+"""The name of the last value where answers outside the domain are counted too."""
+
+Sets = tuple[tuple[str, tuple[int, ...]], ...]
+"""Names of sets with the positions of their values, both in order."""
+
+_NUMBER = re.compile("0|[1-9][0-9]{0,9}")
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Values in order, or only how many there are: those are named "0", "1", ..."""
+
+    values: tuple[str, ...] | None
+    size: int
+    """What the oracle counts: the values, and "(other)" where there is one."""
+    other: bool
+
+    @property
+    def named(self) -> int:
+        """How many values there are without "(other)"."""
+        return self.size - self.other
+
+    def name(self, position: int) -> str:
+        """The value at `position`."""
+        if not 0 <= position < self.size:
+            raise ReportError(f"a position in this domain is between 0 and {self.size - 1}, got {position}")
+        if position == self.named:
+            return OTHER
+        return str(position) if self.values is None else self.values[position]
+
+    def position(self, value: str | int) -> int:
+        """Where `value` stands; that of "(other)" for what the domain does not hold, if it has one."""
+        found = self.find(value)
+        if found is None and self.other:
+            return self.size - 1
+        if found is None:
+            raise ReportError(f'{shown(value)} is not in the domain of {self.size} values, which has no "{OTHER}"')
+        return found
+
+    def find(self, value: object) -> int | None:
+        """Where `value` stands, None if nowhere. The values of a size may be said as integers."""
+        if value == OTHER and self.other:
+            return self.size - 1
+        if self.values is not None:
+            return self._positions.get(value) if isinstance(value, str) else None
+        number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+        return number if type(number) is int and 0 <= number < self.named else None
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {value: position for position, value in enumerate(self.values or ())}
+
+
+def _nameable(value: object) -> bool:
+    if not isinstance(value, str) or value in ("", OTHER):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_VALUE = Rule(f'a string that is neither empty nor "{OTHER}"', _nameable)
+_SIZE = Rule(
+    f'a list of values, a size from 1 to {MAX_SIZE}, or {{ file = "values.txt" }}',
+    lambda value: type(value) is int and 1 <= value <= MAX_SIZE,
+)
+
+
+def read_domain(value: object, at: Place, folder: Path, other: bool | None) -> Domain:
+    """A list of values, a file of them or a size; `other` by default where values are named."""
+    values: tuple[str, ...] | None = None
+    if isinstance(value, list):
+        values = several(value, at, _VALUE)
+    elif isinstance(value, dict):
+        name = table(value, at, ("file",)).get("file")
+        values = _file(name, at / "file", folder)
+    count = _SIZE(value, at) if values is None else len(values)
+    other = values is not None if other is None else other
+    if not 2 <= count + other <= MAX_SIZE:
+        raise at.error(f'must have from 2 to {MAX_SIZE} values, "{OTHER}" counted if there is one, got {count + other}')
+    return Domain(values, count + other, other)
+
+
+def _file(name: Any, at: Place, folder: Path) -> tuple[str, ...]:
+    """The lines of a domain file, its path relative to that of the query file."""
+    if not isinstance(name, str):
+        raise at.error(f"must be the path of a text file with one value a line, got {shown(name)}")
+    lines = [line.removesuffix("\r") for line in read_text(folder / name, at, f"{name} ").split("\n")]
+    if not lines[-1]:
+        lines.pop()
+    if not lines:
+        raise at.error(f"{name} must have one value a line, got no line")
+    for index, line in enumerate(lines):
+        if not _nameable(line):
+            raise at.error(f"{name}, line {index + 1}: must be {_VALUE.valid}, got {shown(line)}")
+    again = repeated(lines)
+    if again is not None:
+        first = lines.index(lines[again]) + 1
+        raise at.error(
+            f"{name}, line {again + 1}: every line must differ, got {shown(lines[again])} as in line {first}"
+        )
+    return tuple(lines)
+
+
+def read_text(path: Path, at: Place, what: str) -> str:
+    """A UTF-8 file, with or without a byte order mark; an error calls it `what`."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise at.error(f"{what}must be UTF-8 text, but its byte {error.start} is not") from error
+    except OSError as error:
+        raise at.error(f"{what}cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # a path that no system takes
+        raise at.error(f"{what}cannot be read: {error}") from error
+
+
+def read_sets(value: object, at: Place, domain: Domain) -> Sets:
+    """A table of sets, each a list of distinct values of the domain."""
+    member = Rule("a value of the domain", lambda item: domain.find(item) is not None, domain.find)
+    sets = {name: several(values, at / name, member) for name, values in table(value, at).items()}
+    return tuple((name, tuple(sorted(sets[name]))) for name in sorted(sets))

@@ -1,0 +1,232 @@
+"""Frames: what one message holds, one to many reports of one query and one pane, in binary or JSON.
+
+docs/wire-format.md is for those who write them in another language; tests/vectors/frames.json is
+what they can test against.
+"""
+
+import binascii
+import re
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+
+from oracles.errors import FrameError, ParameterError, ReportError
+from oracles.pure import MAX_WIDTH, Reports
+
+__all__ = ["MAX_FRAME", "TICK", "Frame", "FrameError", "decode", "encode", "encode_json", "partition_of"]
+
+MAX_FRAME = 1 << 20
+"""Bytes of the longest frame that is read, unless one is told otherwise."""
+
+_HEADER = struct.Struct("<4sBBH8sq8sII")
+_MAGIC = b"HBB1"
+_VERSION = 1
+_NONE = bytes(8)
+"""A digest or id of zero: none."""
+
+TICK = _HEADER.pack(_MAGIC, _VERSION, 0, 0, _NONE, 0, _NONE, 0, 0)
+"""The frame without query and reports: all that it does is to move the log's clock."""
+
+_OBJECT = re.compile(rb"[ \t\n\r]*\{")
+_HEX = re.compile(r"[0-9A-Fa-f]{16}")
+_KEYS = {"digest", "pane", "reports"}
+_MAY = _KEYS | {"id"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """A frame as it was read; its reports are a view of the bytes that it was read from.
+
+    JSON does not say how wide a report is: there `n` is None and the reports are flat, until
+    `shaped`.
+    """
+
+    digest: bytes
+    pane: int
+    id: bytes | None
+    n: int | None
+    reports: Reports
+
+    @property
+    def is_tick(self) -> bool:
+        return not self.reports.size and self.digest == _NONE
+
+    def shaped(self, width: int) -> "Frame":
+        """The same frame with reports of shape (n, width); a FrameError where they do not have it."""
+        if self.n is None:
+            n, rest = divmod(len(self.reports), width)
+            if rest:
+                raise _malformed(f"{len(self.reports)} bytes are no whole number of reports of {width} bytes")
+            return Frame(self.digest, self.pane, self.id, n, self.reports.reshape(n, width))
+        wide = self.reports.shape[1]
+        if wide != width and (wide or self.n):
+            raise _malformed(f"its reports are {wide} bytes wide, the query's {width}")
+        return self
+
+
+_TICK = Frame(_NONE, 0, None, 0, np.empty((0, 0), np.uint8))
+
+
+def encode(digest: bytes, pane: int, reports: Reports, id: bytes | None = None) -> bytes:  # noqa: A002 - its public name
+    """The binary frame of `reports`, uint8 of shape (n, width), of one query and the pane that starts at `pane`.
+
+    >>> frame = encode(bytes.fromhex("e49ed91b111b507a"), 1_700_000_000, np.array([[1], [0]], np.uint8))
+    >>> len(frame), decode(frame).n
+    (42, 2)
+    """
+    _check(digest, pane, reports, id)
+    n, width = reports.shape
+    header = _HEADER.pack(_MAGIC, _VERSION, 0, width, digest, pane, id or _NONE, n, 0)
+    return header + reports.tobytes()
+
+
+def encode_json(digest: bytes, pane: int, reports: Reports, id: bytes | None = None) -> bytes:  # noqa: A002 - its public name
+    """The same frame as JSON, for where binary cannot go."""
+    _check(digest, pane, reports, id)
+    fields: dict[str, str | int] = {"digest": digest.hex(), "pane": int(pane)}
+    if id is not None:
+        fields["id"] = id.hex()
+    fields["reports"] = _base64(reports.tobytes())
+    return orjson.dumps(fields)
+
+
+def decode(data: bytes | bytearray | memoryview | None, limit: int = MAX_FRAME) -> Frame:
+    """The frame in `data`, which may be any bytes; a FrameError says why they are none.
+
+    Reports are not copied, and not checked: that takes the query. None, a record without a value,
+    is malformed.
+    """
+    if not isinstance(data, bytes):
+        data = _flat(data)
+    size = len(data)
+    if size > limit:
+        raise FrameError("too_large", f"{size} bytes, and {limit} is the most")
+    if data[:4] != _MAGIC:
+        return _parse(data)
+    if size < _HEADER.size:
+        raise _malformed(f"a header is {_HEADER.size} bytes long, this has {size}")
+    _, version, flags, width, digest, pane, name, n, rest = _HEADER.unpack_from(data)
+    if version != _VERSION or flags or rest:
+        raise _malformed(f"version {version}, flags {flags}, last header field {rest}; they must be {_VERSION}, 0, 0")
+    if size != _HEADER.size + n * width:
+        expected = _HEADER.size + n * width
+        raise _malformed(f"{n} reports of {width} bytes make a frame of {expected} bytes, this has {size}")
+    if not n and digest == _NONE:
+        return _TICK
+    if n and not width:
+        raise _malformed(f"{n} reports of 0 bytes")
+    reports: Reports = np.ndarray((n, width), np.uint8, data, _HEADER.size)
+    return Frame(digest, pane, None if name == _NONE else name, n, reports)
+
+
+def partition_of(id: bytes, partitions: int) -> int:  # noqa: A002 - its public name
+    """The one partition of `partitions` that a frame with this id belongs to.
+
+    >>> partition_of(bytes.fromhex("0102030405060708"), 12)
+    9
+    """
+    _check_id(id)
+    if partitions < 1:
+        raise ParameterError(f"a topic has at least 1 partition, got {partitions}")
+    return int.from_bytes(id, "little") % partitions
+
+
+def _flat(data: bytearray | memoryview | None) -> bytes | memoryview:
+    """`data` as consecutive bytes, copied only where it is not that already."""
+    if data is None:
+        raise _malformed("there are no bytes: the record has no value")
+    view = memoryview(data)
+    return view if view.ndim == 1 and view.format == "B" and view.c_contiguous else view.tobytes()
+
+
+def _parse(data: bytes | memoryview) -> Frame:
+    """The frame in JSON."""
+    if not _OBJECT.match(data):
+        raise _malformed(f"{len(data)} bytes that start with {list(data[:4])}: neither {_MAGIC.decode()} nor JSON")
+    fields = _fields(bytes(data))
+    digest, reports = _eight(fields, "digest"), _reports(fields["reports"])
+    if digest == _NONE and not len(reports):
+        return _TICK
+    pane = fields["pane"]
+    if type(pane) is not int or not _whole_second(pane):
+        raise _malformed("pane must be an integer of 64 bits")
+    name = _eight(fields, "id") if "id" in fields else _NONE
+    return Frame(digest, pane, None if name == _NONE else name, None, reports)
+
+
+def _fields(text: bytes) -> dict[str, Any]:
+    """The members of a frame's object.
+
+    No key or value of a frame holds a bracket or a colon. So colons count the keys, repeated ones
+    too, of which the parser would keep the last; and a bomb is refused before anything is parsed.
+    """
+    colons = text.count(b":")
+    if colons > len(_MAY) or b"[" in text:
+        raise _malformed(f"JSON with a list, or with {colons} colons where {len(_MAY)} are the most")
+    try:
+        fields: dict[str, Any] = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise _malformed(f"JSON: {error}") from None
+    if not _KEYS <= fields.keys() <= _MAY or len(fields) != colons:
+        known = len(fields.keys() & _MAY)
+        raise _malformed(
+            f"JSON with {known} known and {len(fields) - known} unknown keys and {colons} colons; "
+            f"the keys are {', '.join(sorted(_KEYS))}, perhaps id, each once"
+        )
+    return fields
+
+
+def _eight(fields: dict[str, Any], key: str) -> bytes:
+    """A digest or id: 8 bytes as hex digits."""
+    text = fields[key]
+    if type(text) is not str or not _HEX.fullmatch(text):
+        raise _malformed(f"{key} must be a string of 16 hex digits")
+    return bytes.fromhex(text)
+
+
+def _reports(text: object) -> Reports:
+    """The bytes that `text` is the base64 of; nothing but their one standard form will do."""
+    if type(text) is not str:
+        raise _malformed("reports must be a string of base64")
+    try:
+        raw = binascii.a2b_base64(text)
+    except ValueError as error:
+        raise _malformed(f"reports, {len(text)} characters, are not base64: {error}") from None
+    if _base64(raw) != text:
+        raise _malformed(f"reports, {len(text)} characters, are not base64 in its standard form with padding")
+    return np.frombuffer(raw, np.uint8)
+
+
+def _base64(raw: bytes) -> str:
+    return binascii.b2a_base64(raw, newline=False).decode("ascii")
+
+
+def _check(digest: bytes, pane: int, reports: Reports, name: bytes | None) -> None:
+    """Refuse what no frame can hold, before it is sent."""
+    if not isinstance(digest, bytes) or len(digest) != 8:
+        raise ParameterError(f"a digest is 8 bytes, got {digest!r}")
+    if isinstance(pane, bool) or not isinstance(pane, int | np.integer) or not _whole_second(int(pane)):
+        raise ParameterError(f"a pane starts at a whole second that fits in 64 bits, got {pane!r}")
+    if name is not None:
+        _check_id(name)
+    if not isinstance(reports, np.ndarray) or reports.dtype != np.uint8 or reports.ndim != 2:
+        raise ReportError("reports are a NumPy array of uint8 with shape (n, width)")
+    n, width = reports.shape
+    if not 1 <= width <= MAX_WIDTH or n >= 1 << 32:
+        raise ReportError(f"a frame holds fewer than 2^32 reports of 1 to {MAX_WIDTH} bytes, got {n} of {width}")
+
+
+def _check_id(name: bytes) -> None:
+    if not isinstance(name, bytes) or len(name) != 8 or name == _NONE:
+        raise ParameterError(f"an id is 8 bytes, not all zero, got {name!r}")
+
+
+def _whole_second(pane: int) -> bool:
+    return -(1 << 63) <= pane < 1 << 63
+
+
+def _malformed(detail: str) -> FrameError:
+    return FrameError("malformed", detail)

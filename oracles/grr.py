@@ -1,0 +1,61 @@
+"""GRR, generalised randomised response: say your value, or with some probability any other one."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from oracles import chance
+from oracles.entropy import Source
+from oracles.pure import MARKS, Ints, Oracle, Reports, first_above, integers, runs, tally
+
+
+class Grr(Oracle):
+    """The value itself with probability p, each other value with q = (1 - p)/(d - 1).
+
+    Claim: epsilon-LDP. An output's probability is p under one input and q under all others, and p is
+    the largest multiple of 2**-64 whose ratio p/q is at most exp(epsilon): about e/(e + d - 1).
+    Variance: n Var = (d - 2 + e)/(e - 1)^2 + f (d - 2)/(e - 1), which grows with the domain.
+    Shown in tests/unit/test_privacy.py and test_conformance.py.
+
+    Warner 1965; Kairouz, Bonawitz and Ramage 2016.
+    """
+
+    def __init__(self, epsilon: float, size: int) -> None:
+        self.width = 1 if size <= 1 << 8 else 2 if size <= 1 << 16 else 4
+        self.state_size = size + MARKS
+        self.keep = chance.largest(size - 1, 1, chance.exp(epsilon))
+        p = chance.fraction(self.keep)
+        super().__init__("grr", epsilon, size, p, (1 - p) / (size - 1))
+
+    def _perturb(self, values: Ints, draw: Source) -> Reports:
+        answers = values
+        lies = np.flatnonzero(~draw.events(self.keep, len(values)))
+        other = draw.below(self.size - 1, len(lies))
+        answers[lies] = other + (other >= values[lies])
+        return self.encode(answers)
+
+    def encode(self, answers: Ints) -> Reports:
+        return answers.astype(f"<u{self.width}").view(np.uint8).reshape(-1, self.width)
+
+    def _malformed(self, reports: Reports) -> int | None:
+        return first_above(integers(reports), self.size)
+
+    def _count(self, state: Ints, reports: Reports) -> int:
+        said = integers(reports)
+        for run in runs(len(said), 8, 1 << 18):
+            tally(state[: self.size], said[run])
+        return 0
+
+    def support(self, state: Ints, n: int) -> Ints:
+        return state[: self.size].copy()
+
+    def set_variance(self, n: int, values: int, share: float) -> float:
+        """A set is itself one value, supported with p + (M - 1) q and M q."""
+        p, q = self.exact
+        return set_as_value(p, q, n, values, share)
+
+
+def set_as_value(p: Fraction, q: Fraction, n: int, values: int, share: float) -> float:
+    """Variance of a set's share where a report supports exactly one value, as with GRR."""
+    inside, outside = p + (values - 1) * q, values * q
+    return float(outside * (1 - outside) / (p - q) ** 2 + Fraction(share) * (1 - inside - outside) / (p - q)) / n

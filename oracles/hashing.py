@@ -1,0 +1,141 @@
+"""Local hashing by random linear maps, shared by BLH, OLH and HR: constant time a report.
+
+A report is l random rows of k bits and l bits y: bit j of a value's hash is parity(row_j & code),
+and y is the hash of the own value, or with some probability another bucket. For every non-empty
+set J of rows the tally at the xor of its rows gains (-1)^(xor of its y), g - 1 increments whatever
+the domain, and one Walsh-Hadamard transform gives the support of all values at once.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles import chance
+from oracles.entropy import Source
+from oracles.pure import MARKS, Ints, Oracle, Reports, first_above, runs
+from oracles.walsh import walsh
+
+Words = NDArray[np.unsignedinteger]
+Part = tuple[NDArray[np.integer], bool]
+"""Where reports count: xor of rows << 1 | xor of y, and whether of a single row."""
+
+MAX_ROWS = 8
+
+
+class Hashing(Oracle):
+    """A report names g = 2**l buckets by l rows; a value's code is the value plus `offset`.
+
+    The family is 2-universal: two values collide with probability exactly 1/g, which is q.
+    """
+
+    def __init__(self, name: str, epsilon: float, size: int, rows: int, offset: int = 0) -> None:
+        self.rows = rows
+        self.buckets = 1 << rows
+        self.offset = offset
+        self.bits = max(1, (size - 1 + offset).bit_length())
+        """Bits of a row: k."""
+        self.cells = 1 << self.bits
+        self.used = rows * (1 + self.bits)
+        """Bits of a report that are not padding."""
+        self.width = 4 if self.used <= 32 else -(-self.used // 64) * 8
+        self.state_size = self.cells + MARKS
+        self.keep = chance.largest(self.buckets - 1, 1, chance.exp(epsilon))
+        super().__init__(name, epsilon, size, chance.fraction(self.keep), chance.fraction(chance.ONE >> rows))
+
+    def _perturb(self, values: Ints, draw: Source) -> Reports:
+        rows = [draw.below(self.cells, len(values)) for _ in range(self.rows)]
+        code = values + self.offset
+        bucket = np.zeros(len(values), np.int64)
+        for j, row in enumerate(rows):
+            bucket |= (np.bitwise_count(row & code).astype(np.int64) & 1) << j
+        lies = np.flatnonzero(~draw.events(self.keep, len(values)))
+        other = draw.below(self.buckets - 1, len(lies))
+        bucket[lies] = other + (other >= bucket[lies])
+        return self._pack(bucket, rows)
+
+    def _pack(self, bucket: Ints, rows: list[Ints]) -> Reports:
+        """The bit string y | row_0 << l | row_1 << (l + k) ..., little-endian."""
+        words = np.zeros((len(bucket), -(-self.used // 64)), "<u8")
+        words[:, 0] = bucket
+        for j, row in enumerate(rows):
+            word, shift = divmod(self.rows + j * self.bits, 64)
+            piece = row.astype(np.uint64)
+            words[:, word] |= piece << np.uint64(shift)
+            if shift + self.bits > 64:
+                words[:, word + 1] |= piece >> np.uint64(64 - shift)
+        return np.ascontiguousarray(words.view(np.uint8)[:, : self.width])
+
+    def _words(self, reports: Reports) -> Words:
+        return reports.view(f"<u{min(self.width, 8)}")
+
+    def _malformed(self, reports: Reports) -> int | None:
+        last = self._words(reports)[:, -1]
+        return first_above(last, 1 << (self.used - 64 * (self.width // 8 - 1 if self.width > 8 else 0)))
+
+    def _signed_rows(self, words: Words) -> list[Words]:
+        """row_j << 1 | y_j for each j: the xor of some of them is their rows' xor and their sign."""
+        first = words[:, 0]
+        if self.rows == 1:
+            return [first]
+        size = 8 * words.itemsize
+        signed = []
+        for j in range(self.rows):
+            word, shift = divmod(self.rows + j * self.bits, size)
+            row = words[:, word] >> shift
+            if shift + self.bits > size:
+                row |= words[:, word + 1] << (size - shift)
+            row &= self.cells - 1
+            row <<= 1
+            row |= (first >> j) & 1
+            signed.append(row)
+        return signed
+
+    def _count(self, state: Ints, reports: Reports) -> int:
+        words = self._words(reports)
+        parts = (_combinations(self._signed_rows(words[run])) for run in runs(len(words), 8, 1 << 19))
+        add = self._add_many if 4 * len(words) >= self.cells else self._add_few
+        add(state, chain.from_iterable(parts))
+        return 0
+
+    def _add_many(self, state: Ints, parts: Iterable[Part]) -> None:
+        """Histograms over both signs: they hold the signed counts and the rows seen."""
+        own, joint = np.zeros((2, 2 * self.cells), np.int64)
+        for index, single in parts:
+            counts = np.bincount(index, minlength=2 * self.cells)
+            if single:
+                own += counts
+            else:
+                joint += counts
+        joint += own
+        state[: self.cells] += joint[0::2] - joint[1::2]
+        marks = own.reshape(-1, 2 * min(self.cells, MARKS)).sum(axis=0)
+        state[self.cells :][: len(marks) // 2] += marks[0::2] + marks[1::2]
+
+    def _add_few(self, state: Ints, parts: Iterable[Part]) -> None:
+        """Reports one by one, where a histogram would be larger than they are."""
+        for index, single in parts:
+            row = index >> 1
+            np.add.at(state[: self.cells], row, 1 - 2 * (index & 1).astype(np.int64))
+            if single:
+                state[-MARKS:] += np.bincount(row & (MARKS - 1), minlength=MARKS)
+
+    def support(self, state: Ints, n: int) -> Ints:
+        signs = state[: self.cells].copy()
+        signs[0] += n
+        return walsh(signs)[self.offset : self.offset + self.size] // self.buckets
+
+
+def _combinations(signed: list[Words]) -> Iterator[Part]:
+    """The xor of every non-empty set of signed rows.
+
+    Gray's order visits every set by adding or taking away one. Words of 64 bits are given as int64,
+    which NumPy wants of an index; they are small enough.
+    """
+    xor = signed[0]
+    for step in range(1, 1 << len(signed)):
+        if step > 1:
+            xor = xor ^ signed[(step & -step).bit_length() - 1]
+        members = step ^ step >> 1
+        yield (xor.view(np.int64) if xor.itemsize == 8 else xor), members & (members - 1) == 0

@@ -1,0 +1,18 @@
+"""HR, Hadamard response: one random coefficient of the value's Hadamard code, told with noise."""
+
+from oracles.hashing import Hashing
+
+
+class Hr(Hashing):
+    """A random row r of 0..K-1, K = 2**ceil(log2(d + 1)), and parity(r & (v + 1)): p = e/(e + 1), q = 1/2.
+
+    Claim: epsilon-LDP. The row is drawn whatever the value is; given it, the bit is randomised
+    response, and p is the largest multiple of 2**-64 whose ratio p/(1 - p) is at most exp(epsilon).
+    Variance: n Var = (e + 1)^2/(e - 1)^2 at f = 0, as BLH.
+    Shown in tests/unit/test_privacy.py and test_conformance.py.
+
+    Acharya, Sun and Zhang 2019.
+    """
+
+    def __init__(self, epsilon: float, size: int) -> None:
+        super().__init__("hr", epsilon, size, rows=1, offset=1)

@@ -1,0 +1,249 @@
+"""The settings of a query: what each may be, its default, and an error that says file, key and valid range."""
+
+import calendar
+import difflib
+import re
+import sys
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from oracles.errors import QueryError
+from oracles.pure import MAX_EPSILON
+
+MAX_WHOLE = (1 << 63) - 1
+MAX_SECONDS = 36_500 * 86_400
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION = re.compile(r"([0-9]{1,10})([smhd])")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value stands: a file, and the keys that lead to it."""
+
+    file: str
+    keys: tuple[str, ...] = ()
+
+    def __truediv__(self, key: str) -> "Place":
+        return Place(self.file, (*self.keys, key))
+
+    def error(self, fault: str) -> QueryError:
+        dotted = ".".join(key if _BARE.fullmatch(key) else repr(key) for key in self.keys)
+        return QueryError(": ".join(part for part in (self.file, dotted, fault) if part))
+
+
+def shown(value: object) -> str:
+    """A value as an error quotes it: one line, and not a long one."""
+    try:
+        text = str(value) if hasattr(value, "isoformat") else repr(value)
+    except (ValueError, RecursionError):
+        text = f"a {type(value).__name__} too long to show"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def nearest(word: str, words: Collection[str]) -> str:
+    """Which of `words` was meant; all of them where none is near."""
+    near = difflib.get_close_matches(word, words, 1)
+    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(sorted(words))}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a value must be, in words and in code, and what it is read as."""
+
+    valid: str
+    holds: Callable[[Any], bool]
+    read: Callable[[Any], Any] = lambda value: value
+
+    def __call__(self, value: object, at: Place) -> Any:
+        if not self.holds(value):
+            raise at.error(f"must be {self.valid}, got {shown(value)}")
+        return self.read(value)
+
+
+def number(valid: str, holds: Callable[[float], bool]) -> Rule:
+    """A finite number that becomes a float."""
+
+    def finite(value: object) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+    return Rule(f"a number {valid}", lambda value: finite(value) and holds(value), float)
+
+
+def whole(valid: str, least: int, most: int = MAX_WHOLE) -> Rule:
+    return Rule(valid, lambda value: type(value) is int and least <= value <= most)
+
+
+def choice(*names: str) -> Rule:
+    return Rule(f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names)
+
+
+def instead(rule: Rule, word: str, meaning: Any) -> Rule:
+    """What `rule` says, or else one word."""
+    return Rule(
+        f'{rule.valid}, or "{word}"',
+        lambda value: value == word or rule.holds(value),
+        lambda value: meaning if value == word else rule.read(value),
+    )
+
+
+def seconds(text: object) -> int | None:
+    """A duration such as "10s", "1m", "2h" or "1d" in seconds, None where it is none."""
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    length = int(match[1]) * _UNITS[match[2]] if match else None
+    return length if length is not None and length <= MAX_SECONDS else None
+
+
+def duration(least: int) -> Rule:
+    return Rule(
+        f'a duration such as "10s", "1m", "2h" or "1d", from {least}s to {MAX_SECONDS // 86_400}d',
+        lambda value: (length := seconds(value)) is not None and length >= least,
+        seconds,
+    )
+
+
+def instant(value: object) -> int | None:
+    """A TOML date or date-time in whole Unix seconds, UTC where it names no offset; None for all else."""
+    fields = getattr(value, "utctimetuple", None) or getattr(value, "timetuple", None)
+    if fields is None or getattr(value, "microsecond", None):
+        return None
+    try:
+        return calendar.timegm(fields())
+    except OverflowError:  # an offset leads out of the years 1 to 9999
+        return None
+
+
+FLAG = Rule("true or false", lambda value: isinstance(value, bool))
+INSTANT = Rule(
+    "a date such as 2026-01-01, or a date and time in whole seconds, both without quotes",
+    lambda value: instant(value) is not None,
+    instant,
+)
+
+
+def table(value: object, at: Place, known: Collection[str] | None = None) -> dict[str, Any]:
+    """A table with no other keys than those `known`; where none are given, its keys are names."""
+    if not isinstance(value, dict):
+        raise at.error(f"must be a table, got {shown(value)}")
+    for key in value:
+        if known is None and not _NAME.fullmatch(key):
+            raise (at / key).error(f"a name must be 1 to 64 of the characters A-Z a-z 0-9 _ . -")
+        if known is not None and key not in known:
+            raise (at / key).error(f"there is no such key; {nearest(key, known)}")
+    return value
+
+
+def several(value: object, at: Place, rule: Rule) -> tuple[Any, ...]:
+    """A list of one or more items, each by the same rule, none twice."""
+    if not isinstance(value, list) or not value:
+        raise at.error(f"must be a list of one or more, each {rule.valid}; got {shown(value)}")
+    items = tuple(rule(item, at) for item in value)
+    again = repeated(items)
+    if again is not None:
+        raise at.error(f"must be a list without repeats, got {shown(value[again])} twice")
+    return items
+
+
+def repeated(items: Sequence[Hashable]) -> int | None:
+    """The index of the first item that stands before already, or None."""
+    seen: set[Hashable] = set()
+    for index, item in enumerate(items):
+        if item in seen:
+            return index
+        seen.add(item)
+    return None
+
+
+FALLBACKS = (
+    *("base_pos", "post_pos", "base_cut", "norm", "norm_mul", "norm_sub", "norm_cut", "norm_hyb"),
+    *("mle_apx", "zero"),
+)
+METHODS = (*FALLBACKS, "calibrate", "calibrate_norm_sub")
+"""What a query can ask for; the unbiased shares are always there."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A union of consecutive panes, in seconds; `all` is since the start, with size and step 0."""
+
+    kind: Literal["tumbling", "hopping", "all"]
+    size: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Above what a value is a heavy hitter: a share, a count, or what is significant (value 0)."""
+
+    kind: Literal["significance", "share", "count"]
+    value: float = 0.0
+
+
+REQUIRED = object()
+_POSITIVE = whole("a whole number of at least 1", 1)
+KEYS: dict[str, tuple[Rule, Any]] = {
+    "epsilon": (number(f"above 0 and at most {MAX_EPSILON:g}", lambda value: 0 < value <= MAX_EPSILON), REQUIRED),
+    "pane": (duration(1), REQUIRED),
+    "lateness": (duration(0), 5),
+    "skew": (duration(0), 60),
+    "from": (INSTANT, None),
+    "until": (INSTANT, None),
+    "emit_every": (instead(duration(1), "never", None), 2),
+    "fallback": (choice(*FALLBACKS), "norm_sub"),
+    "publish": (instead(_POSITIVE, "all", None), 100),
+    "other": (FLAG, None),
+    "require_id": (FLAG, False),
+    "family_error": (number("above 0 and below 1", lambda value: 0 < value < 1), 0.05),
+    "alerts_a_day": (number("above 0", lambda value: value > 0), 1.0),
+    "max_ids": (_POSITIVE, 1_000_000),
+}
+"""The keys whose valid values depend on no other key, with their defaults."""
+
+_METHOD = choice(*METHODS)
+_THRESHOLD = Rule(
+    '"significance", a share above 0 and below 1, or { count = N } with N of at least 1',
+    lambda value: value == "significance" or (isinstance(value, float) and 0 < value < 1),
+    lambda value: Threshold("significance") if value == "significance" else Threshold("share", value),
+)
+
+
+def setting(given: dict[str, Any], key: str, at: Place) -> Any:
+    """The value of one of KEYS in a query's table."""
+    rule, default = KEYS[key]
+    if key in given:
+        return rule(given[key], at / key)
+    if default is REQUIRED:
+        raise (at / key).error(f"is missing; it must be {rule.valid}")
+    return default
+
+
+def read_windows(value: object, at: Place, pane: int) -> tuple[Window, ...]:
+    rule = Rule(
+        f'"all", "SIZE" or "SIZE/STEP" such as "1m/10s": multiples of the pane ({pane}s), STEP at most SIZE',
+        lambda text: _window(text, pane) is not None,
+        lambda text: _window(text, pane),
+    )
+    return several(value, at, rule)
+
+
+def _window(text: object, pane: int) -> Window | None:
+    if text == "all":
+        return Window("all", 0, 0)
+    lengths = [seconds(part) for part in text.split("/")] if isinstance(text, str) else []
+    size, step = (*lengths, *lengths)[:2] if len(lengths) in (1, 2) else (None, None)
+    if not size or not step or size % pane or step % pane or step > size:
+        return None
+    return Window("tumbling" if step == size else "hopping", size, step)
+
+
+def read_methods(value: object, at: Place) -> tuple[str, ...]:
+    return several(value, at, _METHOD)
+
+
+def read_threshold(value: object, at: Place) -> Threshold:
+    if isinstance(value, dict) and value:
+        return Threshold("count", _POSITIVE(table(value, at, ("count",))["count"], at / "count"))
+    threshold: Threshold = _THRESHOLD(value, at)
+    return threshold

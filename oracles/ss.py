@@ -1,0 +1,86 @@
+"""SS, subset selection: a random set of values that holds the own one with probability p."""
+
+from decimal import Decimal
+
+import numpy as np
+
+from oracles import chance
+from oracles.entropy import Source
+from oracles.popcount import column_counts, row_counts
+from oracles.pure import MARKS, Ints, Oracle, Reports, runs
+from oracles.unary import padding
+
+
+class Ss(Oracle):
+    """m values: the own one and m - 1 others with probability p = m e/(m e + d - m), else m others.
+
+    Claim: epsilon-LDP. A set's probability is p/C(d-1, m-1) if it holds the input and
+    (1 - p)/C(d-1, m) if not; p is the largest multiple of 2**-64 that keeps the ratio at
+    exp(epsilon). m is the floor or ceiling of d/(e + 1) with the smaller variance at f = 0, and
+    q = p (m - 1)/(d - 1) + (1 - p) m/(d - 1). No other oracle has a smaller variance.
+    Shown in tests/unit/test_privacy.py and test_conformance.py.
+
+    Ye and Barg 2018; Wang et al. 2016.
+    """
+
+    def __init__(self, epsilon: float, size: int) -> None:
+        self.width = -(-size // 8)
+        self.state_size = size + MARKS
+        e = chance.exp(epsilon)
+        self.chosen = min(_sizes(size, e), key=lambda m: _variance(size, m, e))
+        self.inside = chance.largest(size - self.chosen, self.chosen, e)
+        p = chance.fraction(self.inside)
+        q = (p * (self.chosen - 1) + (1 - p) * self.chosen) / (size - 1)
+        super().__init__("ss", epsilon, size, p, q)
+
+    def _perturb(self, values: Ints, draw: Source) -> Reports:
+        reports = np.empty((len(values), self.width), np.uint8)
+        for run in runs(len(values), 4 * self.size, 1 << 20):
+            own = values[run]
+            inside = draw.events(self.inside, len(own))
+            bits = np.zeros((len(own), self.size), np.bool_)
+            for holds in (True, False):
+                rows = np.flatnonzero(inside == holds)
+                bits[rows, :-1] = draw.subsets(len(rows), self.size - 1, self.chosen - holds)
+            # The others stand in 0..d-2: the last value takes the place that belongs to the own one.
+            every = np.arange(len(own))
+            bits[every, -1] = bits[every, own]
+            bits[every, own] = inside
+            reports[run] = np.packbits(bits, axis=1, bitorder="little")
+        return reports
+
+    def _malformed(self, reports: Reports) -> int | None:
+        beyond = padding(reports, self.size)
+        for run in runs(len(reports), self.width):
+            wrong = row_counts(reports[run]) != self.chosen
+            if wrong.any():
+                first = run.start + int(np.argmax(wrong))
+                return first if beyond is None else min(first, beyond)
+        return beyond
+
+    def _count(self, state: Ints, reports: Reports) -> int:
+        state[: self.size] += column_counts(reports)[: self.size]
+        return 0
+
+    def support(self, state: Ints, n: int) -> Ints:
+        return state[: self.size].copy()
+
+    def set_variance(self, n: int, values: int, share: float) -> float:
+        """Exactly m ones in every report make the errors of values dependent."""
+        d, m, p, q = self.size, self.chosen, self.p, self.q
+        both = p * (m - 1) / (d - 1)
+        neither = (p * (m - 1) * (m - 2) + (1 - p) * m * (m - 1)) / ((d - 1) * (d - 2)) if d > 2 else 0.0
+        pairs = 2 * share * (both - p * q) + (values - 2 * share) * (neither - q * q)
+        return super().set_variance(n, values, share) + (values - 1) * pairs / (n * self.gap**2)
+
+
+def _sizes(size: int, e: Decimal) -> tuple[int, ...]:
+    """The candidates for m, the smaller first."""
+    floor = int(size / (e + 1))
+    return tuple(sorted({min(max(m, 1), size - 1) for m in (floor, floor + 1)}))
+
+
+def _variance(size: int, chosen: int, e: Decimal) -> Decimal:
+    p = chosen * e / (chosen * e + size - chosen)
+    q = (p * (chosen - 1) + (1 - p) * chosen) / (size - 1)
+    return q * (1 - q) / (p - q) ** 2

@@ -1,0 +1,22 @@
+"""SUE, symmetric unary encoding: every bit is flipped with the same probability (basic RAPPOR)."""
+
+from decimal import Decimal
+
+from oracles import chance
+from oracles.unary import Unary
+
+
+class Sue(Unary):
+    """p = s/(s + 1) with s = exp(epsilon/2), and q = 1 - p.
+
+    Claim: epsilon-LDP. Two inputs differ in two bits, so the ratio of an output's probabilities is
+    at most (p/(1 - p))^2, and p is the largest multiple of 2**-64 that keeps it at exp(epsilon).
+    Variance: n Var = s/(s - 1)^2, whatever the share.
+    Shown in tests/unit/test_privacy.py and test_conformance.py.
+
+    Erlingsson, Pihur and Korolova 2014; Wang, Blocki, Li and Jha 2017.
+    """
+
+    def __init__(self, epsilon: float, size: int, empty: float = 0.0) -> None:
+        p = chance.largest(1, 1, chance.exp(Decimal(epsilon) / 2))
+        super().__init__("sue", epsilon, size, p, chance.ONE - p, empty)

@@ -1,0 +1,1 @@
+"""Clients: how perturbed reports get into Kafka."""

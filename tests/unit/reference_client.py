@@ -1,0 +1,236 @@
+"""A client and a server in plain Python, written from docs/wire-format.md alone, slow and direct.
+
+It shares nothing with the package but that page: where both agree on bytes, the page is right.
+"""
+
+from decimal import Context, Decimal
+from fractions import Fraction
+from math import comb, nextafter
+
+ONE = 1 << 64
+DIGITS = Context(prec=60)
+FAMILIES = {"oue_z": "oue", "oue_r": "oue", "sue_z": "sue"}
+
+
+class Stream:
+    """Random bytes, used up in order."""
+
+    def __init__(self, data):
+        self.data = data
+        self.used = 0
+
+    def take(self, count):
+        start, self.used = self.used, self.used + count
+        if self.used > len(self.data):
+            raise EOFError(f"{self.used} bytes are needed, there are {len(self.data)}")
+        return self.data[start : self.used]
+
+    def integer(self, count):
+        return int.from_bytes(self.take(count), "little")
+
+    def event(self, threshold):
+        return self.events(threshold, 1)[0]
+
+    def events(self, threshold, count):
+        high, low = threshold >> 56, threshold & ((1 << 56) - 1)
+        first = self.take(count)
+        return [byte < high or (byte == high and low > 0 and self.integer(7) < low) for byte in first]
+
+    def below(self, bound):
+        bits = (bound - 1).bit_length()
+        if bits == 0:
+            return 0
+        width = next(width for width in (1, 2, 4, 8) if 8 * width >= bits)
+        while True:
+            drawn = self.integer(width) & ((1 << bits) - 1)
+            if drawn < bound:
+                return drawn
+
+    def other(self, own, bound):
+        """A uniform integer below `bound` that is not `own`."""
+        drawn = self.below(bound - 1)
+        return drawn if drawn < own else drawn + 1
+
+    def subset(self, chosen, among):
+        if chosen in (0, among):
+            return set(range(chosen))
+        while True:
+            keys = [self.integer(4) for _ in range(among)]
+            order = sorted(range(among), key=lambda item: keys[item])
+            if keys[order[chosen - 1]] != keys[order[chosen]]:
+                return set(order[:chosen])
+
+
+def exp(number):
+    return DIGITS.exp(number)
+
+
+def largest(losing, winning, ratio):
+    share = DIGITS.multiply(ratio, winning)
+
+    def holds(threshold):
+        return threshold * losing <= DIGITS.multiply(share, ONE - threshold)
+
+    found = int(DIGITS.divide(DIGITS.multiply(share, ONE), DIGITS.add(share, losing)))
+    while holds(found + 1):
+        found += 1
+    while not holds(found):
+        found -= 1
+    return found
+
+
+def parameters(name, epsilon, size):
+    """All that follows from a query: thresholds, numbers of rows, bits and ones, bytes a report."""
+    exact = Decimal(epsilon)
+    e = exp(exact)
+    if name == "grr":
+        return {"T": largest(size - 1, 1, e), "width": 1 if size <= 256 else 2 if size <= 65536 else 4}
+    if name in ("sue", "oue"):
+        kept = largest(1, 1, exp(DIGITS.divide(exact, 2)) if name == "sue" else e)
+        own = kept if name == "sue" else ONE // 2
+        return {"T_p": own, "T_q": ONE - kept, "width": -(-size // 8)}
+    if name == "ss":
+        m = ones(size, e)
+        return {"T": largest(size - m, m, e), "m": m, "width": -(-size // 8)}
+    l = rows(e) if name == "olh" else 1
+    k = next(k for k in range(1, 64) if 1 << k >= size + (name == "hr"))
+    used = l + l * k
+    return {"T": largest((1 << l) - 1, 1, e), "l": l, "k": k, "width": 4 if used <= 32 else -(-used // 64) * 8}
+
+
+def rows(e):
+    def error(l):
+        g = 1 << l
+        return DIGITS.divide(DIGITS.power(DIGITS.add(e, g - 1), 2), g - 1)
+
+    return min(range(1, 9), key=error)
+
+
+def ones(size, e):
+    def error(m):
+        won = DIGITS.multiply(m, e)
+        p = DIGITS.divide(won, DIGITS.add(won, size - m))
+        inside, outside = DIGITS.multiply(p, m - 1), DIGITS.multiply(DIGITS.subtract(1, p), m)
+        q = DIGITS.divide(DIGITS.add(inside, outside), size - 1)
+        spread = DIGITS.multiply(q, DIGITS.subtract(1, q))
+        return DIGITS.divide(spread, DIGITS.power(DIGITS.subtract(p, q), 2))
+
+    floor = int(DIGITS.divide(size, DIGITS.add(e, 1)))
+    return min((min(max(m, 1), size - 1) for m in (floor, floor + 1)), key=error)
+
+
+def share_of(solution, epsilon, attributes):
+    """The epsilon that each attribute gets."""
+    exact = Decimal(epsilon)
+    if solution == "smp":
+        return epsilon
+    if solution == "spl":
+        return rounded_down(DIGITS.divide(exact, attributes))
+    inner = DIGITS.add(DIGITS.multiply(attributes, DIGITS.subtract(exp(exact), 1)), 1)
+    return rounded_down(DIGITS.ln(inner))
+
+
+def rounded_down(number):
+    near = float(number)
+    return nextafter(near, 0.0) if Decimal(near) > number else near
+
+
+def parity(number):
+    return number.bit_count() & 1
+
+
+def hashed(name, code_rows, value):
+    code = value + (name == "hr")
+    return sum(parity(row & code) << j for j, row in enumerate(code_rows))
+
+
+def report(name, epsilon, size, value, stream):
+    """The report of `value`, as bytes."""
+    about = parameters(name, epsilon, size)
+    if name == "grr":
+        said = value if stream.event(about["T"]) else stream.other(value, size)
+    elif name in ("sue", "oue"):
+        said = unary(about, size, value, stream)
+    elif name == "ss":
+        inside = stream.event(about["T"])
+        items = stream.subset(about["m"] - inside, size - 1)
+        said = sum(1 << (size - 1 if item == value else item) for item in items) | inside << value
+    else:
+        said = hashing(name, about, value, stream)
+    return said.to_bytes(about["width"], "little")
+
+
+def unary(about, size, value, stream):
+    bits = stream.events(about["T_q"], size)
+    if value is not None:
+        bits[value] = stream.event(about["T_p"])
+    return sum(bit << place for place, bit in enumerate(bits))
+
+
+def hashing(name, about, value, stream):
+    l, k = about["l"], about["k"]
+    drawn = [stream.below(1 << k) for _ in range(l)]
+    bucket = hashed(name, drawn, value)
+    if not stream.event(about["T"]):
+        bucket = stream.other(bucket, 1 << l)
+    return bucket | sum(row << (l + j * k) for j, row in enumerate(drawn))
+
+
+def multi_report(solution, names, epsilon, sizes, values, stream):
+    """The report of a record, one value an attribute; `names` are the oracles, `epsilon` the query's."""
+    share = share_of(solution, epsilon, len(sizes))
+    each = list(zip(names, sizes, values, strict=True))
+    if solution == "spl":
+        return b"".join(report(name, share, size, value, stream) for name, size, value in each)
+    j = stream.below(len(sizes))
+    if solution == "smp":
+        name, size, value = each[j]
+        widest = max(parameters(name, share, size)["width"] for name, size, _ in each)
+        return j.to_bytes(2, "little") + report(name, share, size, value, stream).ljust(widest, b"\0")
+    parts = []
+    for i, (name, size, value) in enumerate(each):
+        encoder = FAMILIES.get(name, name)
+        real = i == j
+        parts.append(report(encoder, share, size, value, stream) if real else fake(name, share, size, stream))
+    return b"".join(parts)
+
+
+def fake(name, epsilon, size, stream):
+    encoder = FAMILIES.get(name, name)
+    about = parameters(encoder, epsilon, size)
+    if name == "grr":
+        return stream.below(size).to_bytes(about["width"], "little")
+    if name == "oue_r":
+        return report(encoder, epsilon, size, stream.below(size), stream)
+    return unary(about, size, None, stream).to_bytes(about["width"], "little")
+
+
+def support(name, epsilon, size, reports):
+    """n and the support of each value by its definition, implausible reports left out."""
+    about = parameters(name, epsilon, size)
+    said = [int.from_bytes(each, "little") for each in reports]
+    if name in ("sue", "oue"):
+        low, high = plausible(about, size)
+        said = [each for each in said if low <= each.bit_count() <= high]
+    return len(said), [sum(supports(name, about, each, value) for each in said) for value in range(size)]
+
+
+def supports(name, about, said, value):
+    if name == "grr":
+        return said == value
+    if name in ("sue", "oue", "ss"):
+        return said >> value & 1
+    l, k = about["l"], about["k"]
+    drawn = [said >> (l + j * k) & ((1 << k) - 1) for j in range(l)]
+    return hashed(name, drawn, value) == said & ((1 << l) - 1)
+
+
+def plausible(about, size):
+    """The least and the most ones of a plausible report."""
+    p, q = Fraction(about["T_p"], ONE), Fraction(about["T_q"], ONE)
+    others = [comb(size - 1, k) * q**k * (1 - q) ** (size - 1 - k) for k in range(size)]
+    law = [(1 - p) * a + p * b for a, b in zip([*others, 0], [0, *others], strict=True)]
+    tail = Fraction(5, 10**10)
+    low = next(k for k in range(size + 1) if sum(law[: k + 1]) > tail)
+    high = next(k for k in range(size, -1, -1) if sum(law[k:]) > tail)
+    return low, high
