@@ -7,11 +7,11 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
-from textwrap import fill
+from textwrap import wrap
 
+from oracles.attributes import Multi
 from oracles.domain import OTHER, Domain
 from oracles.errors import QueryError
-from oracles.multi import Multi
 from oracles.pure import Pure
 from oracles.query import Query, load
 
@@ -26,8 +26,8 @@ WIDTH = 100
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 HELP = """\
-Validate a query file and say, for each query, what is counted, what its clients are promised, how large the
-errors are, and what it costs. Nothing is sent anywhere; run it before a definition goes live.
+Validate a query file and say, for each query, what is counted, what its clients are promised,
+how large the errors are, and what it costs. Nothing is sent anywhere.
 
 example:
   $ cat hubbub.toml
@@ -35,13 +35,22 @@ example:
   domain  = ["a.example", "b.example"]
   epsilon = 1.0
   pane    = "10s"
-  windows = ["10s", "1m/10s"]
   $ hubbub check hubbub.toml --partitions 12
 
-sigma is the standard error of a share near zero; a share as large as `detectable` is found significant with
-probability 0.9. Both are shares of one window's reports, each from a client of its own.
+sigma is the standard error of a share near zero; a share as large as `detectable` is found
+significant with probability 0.9. Both hold for a window of that many reports, each from a client
+of its own. Exit code: 0 fine, perhaps with warnings; 2 a wrong file, or more than --max-state."""
 
-exit code: 0 fine, perhaps with warnings; 2 the file is wrong, or a query needs more than --max-state"""
+_GUARANTEES = {
+    None: "One report is {epsilon}-LDP: none is more than exp({epsilon}) = {ratio} times likelier from one answer than "
+    "from another.",
+    "spl": "One report of a whole record is {epsilon}-LDP: each of its {d} attributes is answered with epsilon/{d}.",
+    "smp": "One report of a whole record is {epsilon}-LDP: it answers one of its {d} attributes, drawn at random and "
+    "visible to all.",
+    "rsfd": "One report of a WHOLE record is {record}-LDP: epsilon' = ln(d (exp(epsilon) - 1) + 1) with d = {d} "
+    "attributes. The epsilon = {epsilon} of the file holds only between records that differ in ONE attribute, and not "
+    "always even then.",
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -59,29 +68,22 @@ def main(arguments: list[str]) -> int:
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="hubbub check", description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    named = os.environ.get("HUBBUB_QUERIES", "hubbub.toml")
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="hubbub check", description=HELP, formatter_class=raw)
+    named = os.environ.get("HUBBUB_QUERIES") or "hubbub.toml"
     parser.add_argument("file", nargs="?", metavar="FILE", help="the query file; goes before --queries")
-    parser.add_argument(
-        "--queries", default=named, metavar="FILE", help="the query file (HUBBUB_QUERIES; default: hubbub.toml)"
-    )
+    common = "the query file (HUBBUB_QUERIES; default: hubbub.toml)"
+    parser.add_argument("--queries", default=named, metavar="FILE", help=common)
     parser.add_argument("--partitions", type=_positive, default=12, metavar="N", help="of the reports (default: 12)")
-    parser.add_argument(
-        "--max-state",
-        type=parse_size,
-        default="4GiB",
-        metavar="SIZE",
-        help="what a worker may hold for a query, such as 512MiB (default: 4GiB)",
-    )
+    most = "what a worker may hold for a query, such as 512MiB (default: 4GiB)"
+    parser.add_argument("--max-state", type=parse_size, default="4GiB", metavar="SIZE", help=most)
     options = parser.parse_args(arguments)
     options.file = options.file or options.queries
     return options
 
 
 def _positive(text: str) -> int:
-    if not re.fullmatch("0*[1-9][0-9]{0,8}", text):
+    if not re.fullmatch("[1-9][0-9]{0,8}", text):
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
     return int(text)
 
@@ -148,80 +150,61 @@ def refusal(query: Query, partitions: int, limit: int) -> str | None:
 
 def warnings(query: Query) -> Iterator[str]:
     """What is allowed and yet seldom wanted, with the reason."""
+    better = "" if query.solution == "rsfd" else "; with olh it weighs less"
     for name, _, oracle, view in counted(query):
         if oracle == "grr" and view.size > MANY_FOR_GRR:
-            yield (
-                f"{name}: grr over {view.size:,} values: one fake report shifts a share as much as "
-                f"{view.shift_per_fake(1):,.0f} clients do; with other oracles it weighs as a few"
-            )
-    if query.record_epsilon > HIGH_EPSILON:
-        yield (
-            f"an epsilon of {_up(query.record_epsilon)} is above {HIGH_EPSILON:g}: a report can be "
-            f"{math.exp(query.record_epsilon):,.0f} times likelier from one answer than from another, so it hides little"
-        )
+            fake = f"one fake report shifts a share as much as {view.shift_per_fake(1):,.0f} clients do"
+            yield f"{name}: grr over {view.size:,} values: {fake}{better}"
+    epsilon = query.record_epsilon
+    if epsilon > HIGH_EPSILON:
+        fact = f"a report can be {_up(math.exp(epsilon))} times likelier from one answer than from another"
+        yield f"an epsilon of {_up(epsilon)} is above {HIGH_EPSILON:g} and hides little: {fact}"
     longest = max(window.size for window in query.windows)
     if query.period < longest:
-        yield (
-            f"the period of {query.period}s is shorter than the longest finite window, {longest}s: clients answer in it "
-            "more than once, with the same noise, and its errors are those of fewer reports than it has"
+        reason = (
+            "clients answer in it more than once, with the same noise, so fewer reports than it has are independent"
         )
+        yield f"the period of {query.period}s is shorter than the longest finite window, {longest}s: {reason}"
 
 
 def guarantee(query: Query) -> Iterator[str]:
     """What a client is promised, in words that are exactly true."""
-    epsilon, record, d = f"{query.epsilon:g}", _up(query.record_epsilon), len(query.attributes)
-    yield {
-        None: f"One report is {epsilon}-LDP: no report is more than exp({epsilon}) = {_up(math.exp(query.epsilon))} "
-        "times likelier from one answer than from another.",
-        "spl": f"One report of a whole record is {epsilon}-LDP: each of its {d} attributes is answered with epsilon/{d}.",
-        "smp": f"One report of a whole record is {epsilon}-LDP: it answers one of {d} attributes, drawn at random and "
-        "visible to all.",
-        "rsfd": f"One report of a WHOLE record is {record}-LDP: epsilon' = ln(d (exp(epsilon) - 1) + 1) with d = {d} "
-        f"attributes. The epsilon = {epsilon} of the file holds only between records that differ in ONE attribute, "
-        "and not always even then.",
-    }[query.solution]
+    yield _GUARANTEES[query.solution].format(
+        epsilon=_up(query.epsilon),
+        ratio=_up(math.exp(query.epsilon)),
+        record=_up(query.record_epsilon),
+        d=len(query.attributes),
+    )
     yield "Memoised reports of one client can be linked to each other; answering once a period limits that."
     yield "Fresh noise each period would add up, one epsilon after another: a client sends its first report again."
-    together = _up(query.answers * query.record_epsilon)
-    yield (
-        f"A client's budget of {query.budget:g} allows at most {query.answers:,} distinct "
-        f"answer{'s' * (query.answers != 1)}, {together}-LDP together."
-    )
+    together = _up(query.answers * Decimal(repr(query.record_epsilon)))
+    answers = f"{query.answers:,} distinct answer{'s' * (query.answers != 1)}"
+    yield f"A client's budget of {query.budget:g} allows at most {answers}, {together}-LDP together."
 
 
-def _up(number: float) -> str:
-    """Four decimals that never promise more than the number does."""
-    exact = Decimal(number)
-    rounded = exact.quantize(Decimal("0.0001"), rounding=ROUND_CEILING, context=Context(prec=400))
-    return f"{rounded.normalize(Context(prec=400)):f}"
+def _up(number: float | Decimal) -> str:
+    """Five digits that never promise more than the number does."""
+    return f"{Context(prec=5, rounding=ROUND_CEILING).create_decimal(str(number)).normalize():f}"
 
 
 def lines(query: Query, partitions: int) -> Iterator[str]:
     """All that is said of a query, in at most 100 columns."""
-    oracle = query.oracle
+    d, tally = len(query.attributes), query.oracle.state_size
     yield f"{query.name}  {query.digest.hex()}"
-    yield from _labelled("counts", _counts(query))
+    several = f"{d} attribute{'s' * (d != 1)} a client, solution {query.solution}"
+    yield from _labelled("counts", several if d else "one answer a client")
     yield from _labelled("guarantee", *guarantee(query))
-    yield from _labelled("report", f"{oracle.width:,} bytes")
-    yield from _labelled("tally", f"{oracle.state_size:,} integers, {size(oracle.state_size * INTEGER)}")
-    panes = f"{open_panes(query)} open panes on each of {partitions} partitions"
-    yield from _labelled(
-        "worker", f"at most {size(worker_bytes(query, partitions))}: {panes}; ids of frames come on top"
-    )
+    yield from _labelled("report", size(query.oracle.width))
+    yield from _labelled("tally", f"{size(tally * INTEGER)}, {tally:,} integers")
+    panes = f"{open_panes(query)} open panes on each of {partitions} partitions; ids of frames come on top"
+    yield from _labelled("worker", f"at most {size(worker_bytes(query, partitions))}: {panes}")
     interval = f"each of {partitions} partitions writes a changed tally once in {CHECKPOINT_SECONDS:g} s"
     yield from _labelled("checkpoints", f"at most {size(checkpoint_rate(query, partitions))}/s: {interval}")
-    yield ""
-    yield from _columns(_oracles(query), text=(0, 2))
-    yield ""
-    yield from _columns(_errors(query), text=(0,))
-    found = list(warnings(query))
-    yield from _labelled("warning", *found, gap=bool(found))
-
-
-def _counts(query: Query) -> str:
-    if not query.attributes:
-        return "one answer of each client"
-    return f"{len(query.attributes)} attribute(s) of each client, by {query.solution}"
+    for rows, text in (_oracles(query), (0, 2, 3)), (_errors(query), (0,)):
+        yield ""
+        yield from _columns(rows, text)
+    found = [line for warning in warnings(query) for line in _labelled("warning", warning)]
+    yield from ["", *found] if found else []
 
 
 def _oracles(query: Query) -> Iterator[Sequence[str]]:
@@ -249,21 +232,18 @@ def _short(name: str) -> str:
     return name if len(name) <= 24 else f"{name[:21]}..."
 
 
-def _labelled(label: str, *texts: str, gap: bool = False) -> Iterator[str]:
-    if gap:
-        yield ""
+def _labelled(label: str, *texts: str) -> Iterator[str]:
     for text in texts:
-        yield fill(text, WIDTH, initial_indent=f"  {label:13}", subsequent_indent=" " * 15)
-        label = "" if label != "warning" else label
+        first, rest = f"  {label:13}", " " * 15
+        yield from wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+        label = ""
 
 
 def _columns(rows: Iterator[Sequence[str]], text: Sequence[int]) -> Iterator[str]:
     """Rows as aligned columns, numbers to the right."""
     grid = list(rows)
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    sides = ["<" if index in text else ">" for index in range(len(widths))]
     for row in grid:
-        cells = [
-            f"{cell:{'<' if index in text else '>'}{width}}"
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
+        cells = (f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
         yield f"  {'  '.join(cells)}".rstrip()

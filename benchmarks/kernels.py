@@ -43,10 +43,20 @@ def unary() -> None:
             )
             bandwidth = memory.nbytes / read
             rate = reports.nbytes / add
-            line(f"{name} add, size {size:,}, checked", rate / bandwidth, "memory read bandwidth", ">= 0.15",
-                 f"{rate / 1e9:.1f} of {bandwidth / 1e9:.1f} GB/s")
-            line(f"{name} plausibility, size {size:,}", check / (add - check), "the time of counting", "<= 1",
-                 f"{reports.nbytes / check / 1e9:.1f} GB/s")
+            line(
+                f"{name} add, size {size:,}, checked",
+                rate / bandwidth,
+                "memory read bandwidth",
+                ">= 0.15",
+                f"{rate / 1e9:.1f} of {bandwidth / 1e9:.1f} GB/s",
+            )
+            line(
+                f"{name} plausibility, size {size:,}",
+                check / (add - check),
+                "the time of counting",
+                "<= 1",
+                f"{reports.nbytes / check / 1e9:.1f} GB/s",
+            )
 
 
 def histograms() -> None:
@@ -57,8 +67,13 @@ def histograms() -> None:
         count, add = together(
             [lambda: np.bincount(indices, minlength=1024), lambda o=o, s=state, r=reports: o.add(s, r)], rounds=15
         )
-        line(f"{name} add, size 1,024, checked", count / add, "np.bincount's rate", f">= {target}",
-             f"{REPORTS / add / 1e6:.0f} million reports/s")
+        line(
+            f"{name} add, size 1,024, checked",
+            count / add,
+            "np.bincount's rate",
+            f">= {target}",
+            f"{REPORTS / add / 1e6:.0f} million reports/s",
+        )
 
 
 def transform() -> None:
@@ -72,8 +87,13 @@ def transform() -> None:
                 np.copyto(b, a)
 
         copy, cached, work = together([copies, lambda v=vector: v.copy(), lambda v=vector: walsh(v)], rounds=15)
-        line(f"walsh 2^20, values to {scale:.0e}", work / (copy / len(others)), "a copy of the array", "<= 20",
-             f"{work * 1e3:.1f} ms; {work / cached:.0f} copies of one that stays in cache")
+        line(
+            f"walsh 2^20, values to {scale:.0e}",
+            work / (copy / len(others)),
+            "a copy of the array",
+            "<= 20",
+            f"{work * 1e3:.1f} ms; {work / cached:.0f} copies of one that stays in cache",
+        )
     o = oracle("olh", epsilon=1.0, size=1_000_000)
     state = o.zeros()
     o.add(state, o.perturb(RNG.integers(0, 1_000_000, REPORTS), RNG))
@@ -89,8 +109,13 @@ def clients() -> None:
         return np.packbits(RNG.random((len(values), o.size)) < o.q, axis=1, bitorder="little")
 
     plain, ours = together([naive, lambda: o.perturb(values, RNG)])
-    line("oue perturb, simulated, size 1,024", plain / ours, "rng.random((n, d)) < q, packed", ">= 4",
-         f"{len(values) / ours / 1e6:.2f} million reports/s")
+    line(
+        "oue perturb, simulated, size 1,024",
+        plain / ours,
+        "rng.random((n, d)) < q, packed",
+        ">= 4",
+        f"{len(values) / ours / 1e6:.2f} million reports/s",
+    )
     one = values[:1]
     alone = best(lambda: [o.perturb(one) for _ in range(500)]) / 500
     print(f"{'oue perturb, one report, system entropy':44} {alone * 1e6:8.1f}  microseconds (about 30 is good)")
@@ -98,8 +123,10 @@ def clients() -> None:
         o = oracle(name, epsilon=1.0, size=1024)
         alone = best(lambda o=o: [o.perturb(one) for _ in range(500)]) / 500
         many = best(lambda o=o: o.perturb(values, RNG)) / len(values)
-        print(f"{name + ' perturb, one report, system entropy':44} {alone * 1e6:8.1f}  microseconds;"
-              f" simulated {1e-6 / many:.2f} million reports/s")
+        print(
+            f"{name + ' perturb, one report, system entropy':44} {alone * 1e6:8.1f}  microseconds;"
+            f" simulated {1e-6 / many:.2f} million reports/s"
+        )
 
 
 def main() -> None:

@@ -9,12 +9,13 @@ from decimal import Context, Decimal
 from fractions import Fraction
 
 ONE = 1 << 64
-_DIGITS = Context(prec=60)
+DIGITS = Context(prec=60)
+"""Every step is taken here, so that no caller's own decimal context can change an integer."""
 
 
-def exp(epsilon: float | Decimal) -> Decimal:
-    """e to the exact value of `epsilon`, to 60 digits."""
-    return _DIGITS.exp(Decimal(epsilon))
+def exp(epsilon: float, parts: int = 1) -> Decimal:
+    """E to the exact value of `epsilon`, or to that divided by `parts`, to 60 digits."""
+    return DIGITS.exp(DIGITS.divide(Decimal(epsilon), parts))
 
 
 def largest(losing: int, winning: int, limit: Decimal) -> int:
@@ -23,11 +24,11 @@ def largest(losing: int, winning: int, limit: Decimal) -> int:
     T of 2**64 is the chance of a group of `winning` equally likely outputs, the rest that of a
     group of `losing`: the ratio is that of one output's probabilities under two inputs.
     """
-    share = _DIGITS.multiply(limit, winning)
-    guess = int(_DIGITS.divide(_DIGITS.multiply(share, ONE), _DIGITS.add(share, losing)))
+    share = DIGITS.multiply(limit, winning)
+    guess = int(DIGITS.divide(DIGITS.multiply(share, ONE), DIGITS.add(share, losing)))
 
     def holds(threshold: int) -> bool:
-        return threshold * losing <= _DIGITS.multiply(share, ONE - threshold)
+        return threshold * losing <= DIGITS.multiply(share, ONE - threshold)
 
     while holds(guess + 1):
         guess += 1
@@ -38,13 +39,13 @@ def largest(losing: int, winning: int, limit: Decimal) -> int:
 
 def amplified(epsilon: float, attributes: int) -> float:
     """ln(d (e - 1) + 1), rounded down to a float: what RS+FD spends on the attribute that it answers."""
-    inner = _DIGITS.add(_DIGITS.multiply(_DIGITS.subtract(exp(epsilon), 1), attributes), 1)
-    return _down(_DIGITS.ln(inner))
+    inner = DIGITS.add(DIGITS.multiply(DIGITS.subtract(exp(epsilon), 1), attributes), 1)
+    return _down(DIGITS.ln(inner))
 
 
 def divided(epsilon: float, attributes: int) -> float:
-    """epsilon / d, rounded down to a float, so that d of them never exceed epsilon."""
-    return _down(_DIGITS.divide(Decimal(epsilon), attributes))
+    """Epsilon / d, rounded down to a float, so that d of them never exceed epsilon."""
+    return _down(DIGITS.divide(Decimal(epsilon), attributes))
 
 
 def fraction(threshold: int) -> Fraction:

@@ -123,4 +123,5 @@ def _positions(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
         return np.flatnonzero(mask)
     eights = np.flatnonzero(mask.view(np.uint64) != 0)
     among = np.flatnonzero(mask.reshape(-1, 8)[eights])
-    return eights[among >> 3] * 8 + (among & 7)
+    positions: NDArray[np.int64] = eights[among >> 3] * 8 + (among & 7)
+    return positions

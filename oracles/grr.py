@@ -27,14 +27,14 @@ class Grr(Oracle):
         p = chance.fraction(self.keep)
         super().__init__("grr", epsilon, size, p, (1 - p) / (size - 1))
 
-    def _perturb(self, values: Ints, draw: Source) -> Reports:
+    def encode(self, values: Ints, draw: Source) -> Reports:
         answers = values
         lies = np.flatnonzero(~draw.events(self.keep, len(values)))
         other = draw.below(self.size - 1, len(lies))
         answers[lies] = other + (other >= values[lies])
-        return self.encode(answers)
+        return self.written(answers)
 
-    def encode(self, answers: Ints) -> Reports:
+    def written(self, answers: Ints) -> Reports:
         return answers.astype(f"<u{self.width}").view(np.uint8).reshape(-1, self.width)
 
     def _malformed(self, reports: Reports) -> int | None:
@@ -45,9 +45,6 @@ class Grr(Oracle):
         for run in runs(len(said), 8, 1 << 18):
             tally(state[: self.size], said[run])
         return 0
-
-    def support(self, state: Ints, n: int) -> Ints:
-        return state[: self.size].copy()
 
     def set_variance(self, n: int, values: int, share: float) -> float:
         """A set is itself one value, supported with p + (M - 1) q and M q."""

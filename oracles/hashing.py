@@ -17,8 +17,8 @@ from oracles.entropy import Source
 from oracles.pure import MARKS, Ints, Oracle, Reports, first_above, runs
 from oracles.walsh import walsh
 
-Words = NDArray[np.unsignedinteger]
-Part = tuple[NDArray[np.integer], bool]
+Words = NDArray[np.integer]
+Part = tuple[Words, bool]
 """Where reports count: xor of rows << 1 | xor of y, and whether of a single row."""
 
 MAX_ROWS = 8
@@ -44,7 +44,7 @@ class Hashing(Oracle):
         self.keep = chance.largest(self.buckets - 1, 1, chance.exp(epsilon))
         super().__init__(name, epsilon, size, chance.fraction(self.keep), chance.fraction(chance.ONE >> rows))
 
-    def _perturb(self, values: Ints, draw: Source) -> Reports:
+    def encode(self, values: Ints, draw: Source) -> Reports:
         rows = [draw.below(self.cells, len(values)) for _ in range(self.rows)]
         code = values + self.offset
         bucket = np.zeros(len(values), np.int64)
@@ -80,7 +80,7 @@ class Hashing(Oracle):
         if self.rows == 1:
             return [first]
         size = 8 * words.itemsize
-        signed = []
+        signed: list[Words] = []
         for j in range(self.rows):
             word, shift = divmod(self.rows + j * self.bits, size)
             row = words[:, word] >> shift

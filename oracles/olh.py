@@ -1,5 +1,7 @@
 """OLH, optimised local hashing: a random hash of the value, told with noise, in a few bytes."""
 
+from decimal import localcontext
+
 from oracles import chance
 from oracles.hashing import MAX_ROWS, Hashing
 
@@ -19,5 +21,6 @@ class Olh(Hashing):
 
     def __init__(self, epsilon: float, size: int) -> None:
         e = chance.exp(epsilon)
-        rows = min(range(1, MAX_ROWS + 1), key=lambda l: (e + (1 << l) - 1) ** 2 / ((1 << l) - 1))
+        with localcontext(chance.DIGITS):
+            rows = min(range(1, MAX_ROWS + 1), key=lambda l: (e + (1 << l) - 1) ** 2 / ((1 << l) - 1))
         super().__init__("olh", epsilon, size, rows)

@@ -54,7 +54,8 @@ def row_counts(rows: Rows) -> NDArray[np.uint32]:
 
 def _sums(counts: Rows) -> NDArray[np.uint32]:
     # einsum adds many short rows without a call for each.
-    return np.einsum("ij->i", counts, dtype=np.uint32, casting="unsafe")
+    sums: NDArray[np.uint32] = np.einsum("ij->i", counts, dtype=np.uint32, casting="unsafe")
+    return sums
 
 
 def _carry_save(rows: Rows) -> list[list[Rows]]:

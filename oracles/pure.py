@@ -131,27 +131,27 @@ class Oracle(Pure, Protocol):
         return f"oracle({self.name!r}, epsilon={self.epsilon!r}, size={self.size})"
 
     def perturb(self, values: ArrayLike, rng: np.random.Generator | Source | None = None) -> Reports:
-        return self._perturb(self._values(values), source(rng))
+        return self.encode(positions(values, self.size), source(rng))
 
     @abstractmethod
-    def _perturb(self, values: Ints, draw: Source) -> Reports: ...
+    def encode(self, values: Ints, draw: Source) -> Reports:
+        """`perturb` for values that are known to be positions in the domain."""
 
-    @abstractmethod
     def support(self, state: Ints, n: int) -> Ints:
-        """How many of the `n` reports in the tally support each value."""
+        """How many of the `n` reports in the tally support each value: here what the tally counts."""
+        del n
+        return state[: self.size].copy()
 
     def implausible(self, reports: Reports) -> NDArray[np.bool_] | None:
         """Which well-formed reports no honest client sends; None where there is none."""
         del reports
+        return None
 
     def estimate(self, state: Ints, n: int, n_independent: int | None = None) -> Estimate:
         """Unbiased shares of all values from a tally of `n` reports."""
         n = whole("n", n)
         independent = n if n_independent is None else whole("n_independent", n_independent)
         return Estimate(self.shares(self.support(state, n), n), n, self, independent)
-
-    def _values(self, values: ArrayLike) -> Ints:
-        return positions(values, self.size)
 
 
 def positions(values: ArrayLike, size: int) -> Ints:

@@ -129,7 +129,7 @@ def table(value: object, at: Place, known: Collection[str] | None = None) -> dic
         raise at.error(f"must be a table, got {shown(value)}")
     for key in value:
         if known is None and not _NAME.fullmatch(key):
-            raise (at / key).error(f"a name must be 1 to 64 of the characters A-Z a-z 0-9 _ . -")
+            raise (at / key).error("a name must be 1 to 64 of the characters A-Z a-z 0-9 _ . -")
         if known is not None and key not in known:
             raise (at / key).error(f"there is no such key; {nearest(key, known)}")
     return value

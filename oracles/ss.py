@@ -1,6 +1,6 @@
 """SS, subset selection: a random set of values that holds the own one with probability p."""
 
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 import numpy as np
 
@@ -27,13 +27,14 @@ class Ss(Oracle):
         self.width = -(-size // 8)
         self.state_size = size + MARKS
         e = chance.exp(epsilon)
-        self.chosen = min(_sizes(size, e), key=lambda m: _variance(size, m, e))
+        with localcontext(chance.DIGITS):
+            self.chosen = min(_sizes(size, e), key=lambda m: _variance(size, m, e))
         self.inside = chance.largest(size - self.chosen, self.chosen, e)
         p = chance.fraction(self.inside)
         q = (p * (self.chosen - 1) + (1 - p) * self.chosen) / (size - 1)
         super().__init__("ss", epsilon, size, p, q)
 
-    def _perturb(self, values: Ints, draw: Source) -> Reports:
+    def encode(self, values: Ints, draw: Source) -> Reports:
         reports = np.empty((len(values), self.width), np.uint8)
         for run in runs(len(values), 4 * self.size, 1 << 20):
             own = values[run]
@@ -50,20 +51,17 @@ class Ss(Oracle):
         return reports
 
     def _malformed(self, reports: Reports) -> int | None:
-        beyond = padding(reports, self.size)
+        beyond: int | None = padding(reports, self.size)
         for run in runs(len(reports), self.width):
             wrong = row_counts(reports[run]) != self.chosen
             if wrong.any():
-                first = run.start + int(np.argmax(wrong))
+                first = int(run.start + np.argmax(wrong))
                 return first if beyond is None else min(first, beyond)
         return beyond
 
     def _count(self, state: Ints, reports: Reports) -> int:
         state[: self.size] += column_counts(reports)[: self.size]
         return 0
-
-    def support(self, state: Ints, n: int) -> Ints:
-        return state[: self.size].copy()
 
     def set_variance(self, n: int, values: int, share: float) -> float:
         """Exactly m ones in every report make the errors of values dependent."""
@@ -83,4 +81,4 @@ def _sizes(size: int, e: Decimal) -> tuple[int, ...]:
 def _variance(size: int, chosen: int, e: Decimal) -> Decimal:
     p = chosen * e / (chosen * e + size - chosen)
     q = (p * (chosen - 1) + (1 - p) * chosen) / (size - 1)
-    return q * (1 - q) / (p - q) ** 2
+    return q * (1 - q) / (p - q) ** 2 if p > q else Decimal("inf")

@@ -1,7 +1,5 @@
 """SUE, symmetric unary encoding: every bit is flipped with the same probability (basic RAPPOR)."""
 
-from decimal import Decimal
-
 from oracles import chance
 from oracles.unary import Unary
 
@@ -18,5 +16,5 @@ class Sue(Unary):
     """
 
     def __init__(self, epsilon: float, size: int, empty: float = 0.0) -> None:
-        p = chance.largest(1, 1, chance.exp(Decimal(epsilon) / 2))
+        p = chance.largest(1, 1, chance.exp(epsilon, parts=2))
         super().__init__("sue", epsilon, size, p, chance.ONE - p, empty)

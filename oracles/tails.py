@@ -54,7 +54,7 @@ def two_binomials_tail(counts: Ints, k: int, p: float, m: int, q: float, *, belo
 
 
 def _saddle(x: Floats, k: int, p: float, m: int, q: float) -> tuple[Floats, Floats]:
-    """u and exp(u) at which the tilted law's mean is x: the positive root of a quadratic."""
+    """U and exp(u) at which the tilted law's mean is x: the positive root of a quadratic."""
     a, b = p / (1.0 - p), q / (1.0 - q)
     second = a * b * (k + m - x)
     first = k * a + m * b - x * (a + b)

@@ -30,7 +30,7 @@ class Unary(Oracle):
         """Share of reports that are perturbed zero vectors, as some of rsfd's are."""
         super().__init__(name, epsilon, size, chance.fraction(p), chance.fraction(q))
 
-    def _perturb(self, values: Ints, draw: Source) -> Reports:
+    def encode(self, values: Ints, draw: Source) -> Reports:
         return self.flip(len(values), values, draw)
 
     def flip(self, count: int, values: Ints | None, draw: Source) -> Reports:
@@ -70,9 +70,6 @@ class Unary(Oracle):
             return None
         return (ones < low) | (ones > high)
 
-    def support(self, state: Ints, n: int) -> Ints:
-        return state[: self.size].copy()
-
     def law(self) -> NDArray[np.float64]:
         """The honest law of the number of ones in a report: probabilities of 0..d."""
         own = _binomial(self.size - 1, self.q)
@@ -98,7 +95,8 @@ class Unary(Oracle):
         gap = d * q - mean
         spread = (1 - empty) * variance + empty * d * q * (1 - q) + empty * (1 - empty) * gap * gap
         distance = (np.arange(d + 1) - (mean + empty * gap)) / np.sqrt(spread)
-        return np.clip(np.rint(8 * distance).astype(np.int64) + MARKS // 2, 0, MARKS - 1)
+        marks: NDArray[np.int64] = np.clip(np.rint(8 * distance).astype(np.int64) + MARKS // 2, 0, MARKS - 1)
+        return marks
 
 
 def _binomial(n: int, p: float) -> NDArray[np.float64]:

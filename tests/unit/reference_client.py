@@ -4,7 +4,7 @@ It shares nothing with the package but that page: where both agree on bytes, the
 """
 
 from decimal import Context, Decimal
-from fractions import Fraction
+from itertools import accumulate
 from math import comb, nextafter
 
 ONE = 1 << 64
@@ -215,6 +215,23 @@ def support(name, epsilon, size, reports):
     return len(said), [sum(supports(name, about, each, value) for each in said) for value in range(size)]
 
 
+def multi_support(solution, names, epsilon, sizes, reports):
+    """n and the support of each value, for each attribute; `reports` are plausible ones."""
+    share = share_of(solution, epsilon, len(sizes))
+    encoders = [FAMILIES.get(name, name) for name in names]
+    widths = [parameters(name, share, size)["width"] for name, size in zip(encoders, sizes, strict=True)]
+    parts = [[] for _ in sizes]
+    for each in reports:
+        if solution == "smp":
+            j = int.from_bytes(each[:2], "little")
+            parts[j].append(each[2 : 2 + widths[j]])
+        else:
+            for j, width in enumerate(widths):
+                start = sum(widths[:j])
+                parts[j].append(each[start : start + width])
+    return [support(*each) for each in zip(encoders, [share] * len(sizes), sizes, parts, strict=True)]
+
+
 def supports(name, about, said, value):
     if name == "grr":
         return said == value
@@ -226,11 +243,12 @@ def supports(name, about, said, value):
 
 
 def plausible(about, size):
-    """The least and the most ones of a plausible report."""
-    p, q = Fraction(about["T_p"], ONE), Fraction(about["T_q"], ONE)
-    others = [comb(size - 1, k) * q**k * (1 - q) ** (size - 1 - k) for k in range(size)]
-    law = [(1 - p) * a + p * b for a, b in zip([*others, 0], [0, *others], strict=True)]
-    tail = Fraction(5, 10**10)
-    low = next(k for k in range(size + 1) if sum(law[: k + 1]) > tail)
-    high = next(k for k in range(size, -1, -1) if sum(law[k:]) > tail)
-    return low, high
+    """The least and the most ones of a plausible report, in integers: probabilities times 2^(64 size)."""
+    p, q = about["T_p"], about["T_q"]
+    others = [comb(size - 1, k) * q**k * (ONE - q) ** (size - 1 - k) for k in range(size)]
+    law = [(ONE - p) * a + p * b for a, b in zip([*others, 0], [0, *others], strict=True)]
+
+    def first(sums):
+        return next(k for k, total in enumerate(sums) if 2 * 10**9 * total > ONE**size)
+
+    return first(accumulate(law)), size - first(accumulate(reversed(law)))

@@ -7,7 +7,7 @@ probability, so what is enumerated is the code that clients run.
 import itertools
 import math
 from collections import defaultdict
-from decimal import Context
+from decimal import Context, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +16,7 @@ import pytest
 from oracles import ORACLES, oracle
 from oracles.chance import ONE, exp, largest
 from oracles.entropy import Source
+from oracles.errors import ParameterError
 from oracles.hashing import Hashing
 from oracles.multi import multi
 
@@ -169,3 +170,18 @@ def test_a_threshold_is_the_largest_that_keeps_its_promise(losing, epsilon):
     threshold = largest(losing, 1, limit)
     assert Fraction(threshold * losing, ONE - threshold) <= Fraction(limit)
     assert Fraction((threshold + 1) * losing, ONE - threshold - 1) > Fraction(limit)
+
+
+def test_the_callers_decimal_context_changes_nothing():
+    made = {name: repr(vars(oracle(name, epsilon=1.1234579, size=100_003))) for name in ORACLES}
+    with localcontext(Context(prec=4)):
+        assert made == {name: repr(vars(oracle(name, epsilon=1.1234579, size=100_003))) for name in ORACLES}
+
+
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-30])
+def test_an_epsilon_that_64_bits_cannot_tell_from_zero_is_refused(epsilon):
+    for name in ORACLES:
+        with pytest.raises(ParameterError, match="too small"):
+            oracle(name, epsilon=epsilon, size=3)
+    with pytest.raises(ParameterError, match="too small"):
+        multi("rsfd", sizes=[3, 3], epsilon=epsilon)

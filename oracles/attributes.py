@@ -1,0 +1,105 @@
+"""What every solution for several attributes is: an encoder for each, and one tally of all.
+
+What comes out is a list of Estimates, so that everything behind them works on an attribute as it
+does on a query of its own. `record_epsilon` is what a *whole record* is protected with.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from oracles.entropy import Source, source
+from oracles.errors import ParameterError, ReportError
+from oracles.estimate import Estimate
+from oracles.pure import MAX_WIDTH, Ints, Oracle, Protocol, Pure, Reports, positions, whole
+
+
+class Multi(Protocol):
+    """Attributes with an encoder each; a tally is theirs one after another."""
+
+    def __init__(self, solution: str, epsilon: float, record_epsilon: float, encoders: Sequence[Oracle]) -> None:
+        self.solution = solution
+        self.epsilon = epsilon
+        self.record_epsilon = record_epsilon
+        self.encoders = tuple(encoders)
+        self.sizes = tuple(encoder.size for encoder in encoders)
+        self.names: tuple[str, ...] = tuple(encoder.name for encoder in encoders)
+        self.attributes: tuple[Pure, ...] = self.encoders
+        self.width = self._width()
+        if self.width > MAX_WIDTH:
+            raise ParameterError(f"{solution}: a report of these attributes needs {self.width} bytes, over {MAX_WIDTH}")
+        self.state_size = sum(encoder.state_size for encoder in encoders)
+        self._states = _slices(encoder.state_size for encoder in encoders)
+
+    def __repr__(self) -> str:
+        return (
+            f"multi({self.solution!r}, sizes={list(self.sizes)}, epsilon={self.epsilon!r}, oracle={list(self.names)})"
+        )
+
+    def perturb(self, values: ArrayLike, rng: np.random.Generator | Source | None = None) -> Reports:
+        """A report for each record: values have shape (n, attributes)."""
+        array = np.asarray(values)
+        if array.ndim != 2 or array.shape[1] != len(self.sizes):
+            raise ReportError(f"records have shape (n, {len(self.sizes)}), these have {array.shape}")
+        return self._encode([positions(array[:, j], size) for j, size in enumerate(self.sizes)], source(rng))
+
+    @abstractmethod
+    def _encode(self, columns: list[Ints], draw: Source) -> Reports: ...
+
+    def _width(self) -> int:
+        return sum(encoder.width for encoder in self.encoders)
+
+    def support(self, state: Ints, n: int) -> list[Ints]:
+        """Support counts of all values of each attribute."""
+        return [e.support(state[part], n) for e, part in zip(self.encoders, self._states, strict=True)]
+
+    def estimate(self, state: Ints, n: int, n_independent: int | None = None) -> list[Estimate]:
+        """Unbiased shares of all values of each attribute, from a tally of `n` reports."""
+        n = whole("n", n)
+        independent = n if n_independent is None else whole("n_independent", n_independent)
+        supports = self.support(state, n)
+        return [
+            Estimate(view.shares(support, n), n, view, independent)
+            for view, support in zip(self.attributes, supports, strict=True)
+        ]
+
+
+class Joint(Multi):
+    """Every attribute has its part in a report, one after another."""
+
+    def __init__(self, solution: str, epsilon: float, record_epsilon: float, encoders: Sequence[Oracle]) -> None:
+        super().__init__(solution, epsilon, record_epsilon, encoders)
+        self._parts = _slices(encoder.width for encoder in encoders)
+
+    def _pieces(self, reports: Reports) -> list[tuple[Oracle, slice, Reports]]:
+        """Each attribute's encoder, its part of the tally, and its reports."""
+        return [
+            (encoder, state, np.ascontiguousarray(reports[:, part]))
+            for encoder, state, part in zip(self.encoders, self._states, self._parts, strict=True)
+        ]
+
+    def _malformed(self, reports: Reports) -> int | None:
+        found = [encoder.check(piece) for encoder, _, piece in self._pieces(reports)]
+        return min((index for index in found if index is not None), default=None)
+
+    def _count(self, state: Ints, reports: Reports) -> int:
+        strange = np.zeros(len(reports), np.bool_)
+        for encoder, _, piece in self._pieces(reports):
+            odd = encoder.implausible(piece)
+            if odd is not None:
+                strange |= odd
+        left_out = int(np.count_nonzero(strange))
+        if left_out:
+            reports = reports[~strange]
+        for encoder, part, piece in self._pieces(reports):
+            encoder.add(state[part], piece)
+        return left_out
+
+
+def _slices(lengths: Iterable[int]) -> tuple[slice, ...]:
+    """Consecutive slices of these lengths."""
+    ends = [0, *accumulate(lengths)]
+    return tuple(slice(start, end) for start, end in pairwise(ends))

@@ -1,0 +1,87 @@
+"""RS+FD: one attribute is answered, hidden among fake answers to all others."""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from oracles.attributes import Joint
+from oracles.entropy import Source
+from oracles.grr import Grr, set_as_value
+from oracles.oue import Oue
+from oracles.pure import Ints, Oracle, Pure, Reports
+from oracles.sue import Sue
+
+
+class Rsfd(Joint):
+    """One attribute, hidden among fakes, with epsilon' = ln(d (e - 1) + 1).
+
+    Claim: epsilon'-LDP for a whole record, and no better: two arbitrary records reach it. Only
+    neighbours that differ in one attribute are told apart by less, and not even they by epsilon
+    for grr with unequal sizes, for oue_r with 3 values and more, or where oracles differ.
+    Shown in tests/unit/test_privacy.py.
+    """
+
+    def __init__(self, epsilon: float, record_epsilon: float, hidden: Sequence["Hidden"]) -> None:
+        super().__init__("rsfd", epsilon, record_epsilon, [attribute.encoder for attribute in hidden])
+        self.hidden = tuple(hidden)
+        self.attributes = self.hidden
+        self.names = tuple(attribute.name for attribute in hidden)
+
+    def _encode(self, columns: list[Ints], draw: Source) -> Reports:
+        answered = draw.below(len(columns), len(columns[0]))
+        reports = np.empty((len(answered), self.width), np.uint8)
+        for j, (attribute, part) in enumerate(zip(self.hidden, self._parts, strict=True)):
+            true, fake = np.flatnonzero(answered == j), np.flatnonzero(answered != j)
+            reports[true, part] = attribute.encoder.encode(columns[j][true], draw)
+            reports[fake, part] = attribute.fake(len(fake), draw)
+        return reports
+
+
+class Hidden(Pure):
+    """An attribute of rsfd: its encoder seen through the fakes, with p* and q*."""
+
+    def __init__(self, name: str, epsilon: float, size: int, attributes: int) -> None:
+        self.encoder, self.fake = FAKES[name](epsilon, size, attributes)
+        p, q = self.encoder.exact
+        h = {"grr": Fraction(1, size), "oue_r": q + (p - q) / size}.get(name, q)
+        """The chance that a fake supports a given value."""
+        seen = q / attributes + (attributes - 1) * h / attributes
+        super().__init__(name, size, seen + (p - q) / attributes, seen)
+
+    def set_variance(self, n: int, values: int, share: float) -> float:
+        """For oue_r an upper bound: the bits of a one-hot fake are negatively correlated."""
+        if self.name == "grr":
+            return set_as_value(*self.exact, n, values, share)
+        return super().set_variance(n, values, share)
+
+
+Fake = Callable[[int, Source], Reports]
+"""So many fake reports."""
+
+
+def _uniform(epsilon: float, size: int, attributes: int) -> tuple[Oracle, Fake]:
+    """GRR whose fakes are uniform values."""
+    del attributes
+    encoder = Grr(epsilon, size)
+    return encoder, lambda count, draw: encoder.written(draw.below(size, count))
+
+
+def _one_hot(epsilon: float, size: int, attributes: int) -> tuple[Oracle, Fake]:
+    """OUE whose fakes are random one-hot vectors, perturbed."""
+    del attributes
+    encoder = Oue(epsilon, size)
+    return encoder, lambda count, draw: encoder.encode(draw.below(size, count), draw)
+
+
+def _zero(unary: type[Oue] | type[Sue]) -> Callable[[float, int, int], tuple[Oracle, Fake]]:
+    """A unary encoding whose fakes are zero vectors, perturbed."""
+
+    def make(epsilon: float, size: int, attributes: int) -> tuple[Oracle, Fake]:
+        encoder = unary(epsilon, size, empty=(attributes - 1) / attributes)
+        return encoder, lambda count, draw: encoder.flip(count, None, draw)
+
+    return make
+
+
+FAKES = {"grr": _uniform, "oue_z": _zero(Oue), "oue_r": _one_hot, "sue_z": _zero(Sue)}

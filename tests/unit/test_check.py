@@ -1,0 +1,255 @@
+"""`hubbub check`: its numbers, its words, and what it refuses."""
+
+import math
+import tomllib
+
+import pytest
+
+from aggregator import check
+from oracles.estimate import quantile
+from oracles.query import parse
+
+ONE = 'domain = ["a", "b"]\noracle = "olh"\nepsilon = 1.0\npane = "10s"\n'
+SEVERAL = 'attributes = { sex = ["f", "m"], age = 74 }\nepsilon = 1.0\npane = "10s"\n'
+GRR = 'domain = 1024\noracle = "grr"\nepsilon = 1.0\npane = "10s"\n'
+
+
+def read(body, name="q"):
+    return parse(tomllib.loads(f"[queries.{name}]\n{body}"), "hubbub.toml", ".")[name]
+
+
+def said(body, name="q", partitions=12):
+    """The text on a query, as one line."""
+    return " ".join("\n".join(check.lines(read(body, name), partitions)).split())
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HUBBUB_QUERIES", raising=False)
+    return tmp_path
+
+
+def write(folder, body, name="hubbub.toml"):
+    (folder / name).write_text(body)
+
+
+@pytest.mark.parametrize(
+    ("lateness", "skew", "pane", "panes"),
+    [("5s", "60s", "10s", 8), ("0s", "0s", "10s", 2), ("5s", "5s", "10s", 3), ("5s", "4s", "10s", 2)],
+)
+def test_open_panes_are_all_that_a_clock_can_leave_open(lateness, skew, pane, panes):
+    query = read(f'domain = 9\nepsilon = 1\npane = "{pane}"\nlateness = "{lateness}"\nskew = "{skew}"')
+    assert check.open_panes(query) == panes
+    most = max(
+        sum(start <= clock + query.skew and clock <= start + query.pane + query.lateness for start in range(0, 900, 10))
+        for clock in range(300, 330)
+    )
+    assert most == panes
+
+
+def test_state_and_checkpoints_count_eight_bytes_an_integer():
+    query = read(ONE)
+    assert check.worker_bytes(query, 12) == 12 * 8 * query.oracle.state_size * 8
+    assert check.checkpoint_rate(query, 12) == 12 * query.oracle.state_size * 8 / 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("4GiB", 4 << 30), ("512MiB", 512 << 20), ("1.5KiB", 1536), ("4096", 4096), ("7B", 7), ("2 TiB", 2 << 40)],
+)
+def test_sizes_are_read(text, count):
+    assert check.parse_size(text) == count
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1,023 B"), (1024, "1.0 KiB"), (1 << 30, "1.0 GiB"), (3 << 60, "3,072.0 PiB"), (0.4, "0 B")],
+)
+def test_sizes_are_shown(count, text):
+    assert check.size(count) == text
+
+
+def test_errors_are_those_of_the_oracle():
+    query = read(ONE)
+    sigma, detectable = check.errors(query, query.oracle, 10**6)
+    assert sigma == pytest.approx(math.sqrt(query.oracle.variance(10**6)))
+    least = quantile(0.05 / 3) * sigma
+    assert least < detectable < 1.1 * (least + 1.2816 * math.sqrt(query.oracle.variance(10**6, detectable)))
+
+
+def test_with_smp_an_attribute_is_answered_by_its_share_of_clients():
+    smp, rsfd = read(SEVERAL), read(SEVERAL + 'solution = "rsfd"')
+    assert (check.answering(smp, 10**4), check.answering(rsfd, 10**4)) == (5000, 10**4)
+    view = smp.oracle.attributes[0]
+    assert check.errors(smp, view, 10**4)[0] == pytest.approx(math.sqrt(view.variance(5000)))
+
+
+def test_what_cannot_be_detected_is_said():
+    assert ">1" in said('domain = 100\noracle = "grr"\nepsilon = 0.01\npane = "10s"')
+
+
+def test_where_nobody_answers_there_are_no_errors():
+    query = read(SEVERAL)
+    sigma, detectable = check.errors(query, query.oracle.attributes[0], 1)
+    assert math.isnan(sigma)
+    assert detectable is None
+
+
+def test_a_query_is_told_whole():
+    text = said(ONE + "budget = 2.5")
+    query = read(ONE)
+    assert text.startswith(f"q {query.digest.hex()} ")
+    for part in (
+        'answer 2 and "(other)" olh 0.475367 0.25',
+        "One report is 1-LDP: none is more than exp(1) = 2.7183 times likelier",
+        "Memoised reports of one client can be linked to each other",
+        "Fresh noise each period would add up",
+        "A client's budget of 2.5 allows at most 2 distinct answers, 2-LDP together.",
+        "report 4 B",
+        "tally 544 B, 68 integers",
+        "worker at most 51.0 KiB: 8 open panes on each of 12 partitions",
+        "checkpoints at most 12.8 KiB/s",
+        "reports 10,000 1,000,000 100,000,000",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("solution", "promise"),
+    [
+        ("spl", "One report of a whole record is 1-LDP: each of its 2 attributes is answered with epsilon/2."),
+        (
+            "smp",
+            "One report of a whole record is 1-LDP: it answers one of its 2 attributes, drawn at random and visible",
+        ),
+        ("rsfd", "One report of a WHOLE record is 1.4899-LDP: epsilon' = ln(d (exp(epsilon) - 1) + 1) with d = 2"),
+        (
+            "rsfd",
+            "epsilon = 1 of the file holds only between records that differ in ONE attribute, and not always even",
+        ),
+        ("rsfd", "at most 4 distinct answers, 5.9596-LDP together"),
+    ],
+)
+def test_solutions_promise_what_they_keep(solution, promise):
+    assert promise in said(f'{SEVERAL}solution = "{solution}"')
+
+
+def test_a_promise_is_never_rounded_in_its_favour():
+    assert "One report is 1.2346-LDP" in said(ONE.replace("1.0", "1.23451"))
+    assert "One report is 0.1-LDP" in said(ONE.replace("1.0", "0.1"))
+    assert "distinct answers" in said(ONE.replace("1.0", "0.001") + "budget = 1e308")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (GRR, "answer: grr over 1,024 values: one fake report shifts a share as much as 596 clients do"),
+        (
+            'attributes = { a = 400, b = 2 }\noracle = "grr"\nepsilon = 1\npane = "10s"',
+            "a: grr over 400 values: one fake report shifts a share as much as 233 clients do",
+        ),
+        (ONE.replace("1.0", "8.5"), "an epsilon of 8.5 is above 8 and hides little"),
+        (SEVERAL.replace("1.0", "7.9") + 'solution = "rsfd"', "an epsilon of 8.59"),
+        (
+            ONE + 'windows = ["1m", "all"]\nperiod = "30s"',
+            "the period of 30s is shorter than the longest finite window",
+        ),
+    ],
+)
+def test_what_is_seldom_wanted_gives_one_warning(body, reason):
+    (warning,) = check.warnings(read(body))
+    assert warning.startswith(reason)
+    assert f"warning {reason}" in said(body)
+
+
+@pytest.mark.parametrize(
+    "body", [ONE, SEVERAL, GRR.replace("1024", "300"), ONE.replace("1.0", "8"), ONE + "budget = 1"]
+)
+def test_an_ordinary_query_gives_no_warning(body):
+    assert list(check.warnings(read(body))) == []
+
+
+@pytest.mark.parametrize("solution", ["spl", "smp", "rsfd"])
+def test_a_line_has_at_most_100_columns(solution):
+    long = "n" * 64
+    domains = f'{{ {long} = 4000000, {long[1:]} = ["x"] }}'
+    body = f'attributes = {domains}\noracle = "grr"\nsolution = "{solution}"\nepsilon = 0.01\npane = "1s"\nskew = "30d"'
+    lines = list(check.lines(read(body, long), 100_000))
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_file_is_checked(folder, capsys):
+    write(folder, f"[queries.one]\n{ONE}\n[queries.two]\n{SEVERAL}")
+    assert check.main([]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split()[0] for line in out.splitlines() if line and not line.startswith(" ")] == ["one", "two"]
+    assert err == ""
+
+
+def test_a_positional_file_goes_before_the_option_and_the_environment(folder, capsys, monkeypatch):
+    for name in ("first", "second", "third"):
+        write(folder, f"[queries.{name}]\n{ONE}", f"{name}.toml")
+    monkeypatch.setenv("HUBBUB_QUERIES", "third.toml")
+    for arguments, name in (
+        (["first.toml", "--queries", "second.toml"], "first"),
+        (["--queries", "second.toml"], "second"),
+        ([], "third"),
+    ):
+        assert check.main(arguments) == 0
+        assert capsys.readouterr().out.startswith(f"{name} ")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (ONE.replace("1.0", "17"), "queries.q.epsilon: must be a number above 0 and at most 16, got 17"),
+        (
+            'domain = 524281\noracle = "oue"\nepsilon = 1\npane = "10s"',
+            "queries.q.oracle: oue: a report of 524281 values",
+        ),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_line(folder, capsys, body, message):
+    write(folder, f"[queries.q]\n{body}")
+    assert check.main([]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"hubbub check: hubbub.toml: {message}")
+    assert err.count("\n") == 1
+
+
+def test_a_missing_file_is_named(folder, capsys):
+    assert check.main(["nowhere.toml"]) == 2
+    assert "nowhere.toml: cannot be read" in capsys.readouterr().err
+
+
+def test_a_query_too_large_for_a_worker_is_refused_with_what_it_needs(folder, capsys):
+    write(folder, f'[queries.small]\n{ONE}\n[queries.large]\ndomain = {1 << 32}\nepsilon = 1.0\npane = "10s"')
+    assert check.main(["--partitions", "2"]) == 2
+    out, err = capsys.readouterr()
+    assert "large  " in out
+    assert err.startswith(
+        "hubbub check: hubbub.toml: queries.large: a worker with 2 partitions needs 512.0 GiB for 8 open"
+    )
+    assert "above --max-state 4.0 GiB; lengthen the pane" in err
+    assert err.count("\n") == 1
+    assert check.main(["--partitions", "2", "--max-state", "1TiB"]) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--partitions", "0"], ["--partitions", "x"], ["--max-state", "much"], ["--wrong"], ["a", "b"]]
+)
+def test_wrong_usage_ends_with_2(arguments):
+    with pytest.raises(SystemExit) as ended:
+        check.main(arguments)
+    assert ended.value.code == 2
+
+
+def test_help_teaches_with_an_example(capsys):
+    with pytest.raises(SystemExit) as ended:
+        check.main(["--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert "[queries.homepage]" in text
+    assert "$ hubbub check hubbub.toml" in text

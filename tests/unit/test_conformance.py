@@ -1,0 +1,257 @@
+"""What every oracle and every multi solution keeps, checked on each in the same way.
+
+Statistical checks use fixed seeds; each would fail by chance with probability below 1e-9, all of
+them together below 1e-6.
+"""
+
+import zlib
+
+import numpy as np
+import pytest
+
+from oracles import ORACLES, oracle
+from oracles.errors import HubbubError, ParameterError, ReportError
+from oracles.multi import multi
+from oracles.tails import binomial_tail
+
+FALSE_ALARM = 1e-9
+SIZES = (2, 3, 37, 256, 1024, 41_270)
+EPSILONS = (0.1, 1.0, 3.0, 8.0)
+MULTI = [("spl", name) for name in (*ORACLES, "adaptive")]
+MULTI += [("smp", name) for name in (*ORACLES, "adaptive")]
+MULTI += [("rsfd", name) for name in ("grr", "oue_z", "oue_r", "sue_z", "adaptive")]
+SUBJECTS = [f"{name}-{size}-{epsilon}" for name in ORACLES for size in SIZES for epsilon in EPSILONS]
+SUBJECTS += [f"{s}:{name}-{size}-{epsilon}" for s, name in MULTI for size in SIZES for epsilon in (1.0, 8.0)]
+
+
+class Subject:
+    """An oracle, or a multi solution over three attributes, the first of the stated size."""
+
+    def __init__(self, label):
+        self.label = label
+        name, size, epsilon = label.rsplit("-", 2)
+        self.rng = np.random.default_rng(zlib.crc32(label.encode()))
+        self.large = int(size) > 10_000
+        solution, _, inner = name.rpartition(":")
+        if solution:
+            self.sizes = (int(size), 3, 5)
+            self.it = multi(solution, sizes=self.sizes, epsilon=float(epsilon), oracle=inner)
+            self.views = self.it.attributes
+        else:
+            self.sizes = (int(size),)
+            self.it = oracle(name, epsilon=float(epsilon), size=int(size))
+            self.views = (self.it,)
+        self.many = bool(solution)
+
+    def values(self, columns):
+        """Values as perturb takes them: a vector for one attribute, columns for several."""
+        return np.column_stack(columns) if self.many else columns[0]
+
+    def random(self, n):
+        return self.values([self.rng.integers(0, size, n) for size in self.sizes])
+
+    def constant(self, n, value=0):
+        return self.values([np.full(n, value) for _ in self.sizes])
+
+    def supports(self, state, n):
+        """(support counts, number of reports they are of) for each attribute."""
+        found = self.it.support(state, n)
+        if not self.many:
+            return [(found, n)]
+        ns = self.it.answering(state) if self.it.solution == "smp" else [n] * len(found)
+        return list(zip(found, ns, strict=True))
+
+    def estimates(self, state, n):
+        found = self.it.estimate(state, n)
+        return found if self.many else [found]
+
+
+@pytest.fixture(params=SUBJECTS)
+def subject(request):
+    return Subject(request.param)
+
+
+def counted(it, reports):
+    state = it.zeros()
+    it.add(state, reports)
+    return state
+
+
+def test_reports_are_bytes_of_the_stated_width_and_tallies_are_int64(subject):
+    reports = subject.it.perturb(subject.random(5), subject.rng)
+    assert reports.dtype == np.uint8
+    assert reports.shape == (5, subject.it.width)
+    assert subject.it.perturb(subject.random(1)).shape == (1, subject.it.width), "from the system's entropy"
+    state = subject.it.zeros()
+    assert state.dtype == np.int64
+    assert state.shape == (subject.it.state_size,)
+    assert not state.any()
+    assert subject.it.check(reports) is None
+
+
+def test_merging_parts_in_any_order_and_batch_size_gives_the_same_tally_bit_for_bit(subject):
+    n = 60 if subject.large else 600
+    reports = subject.it.perturb(subject.random(n), subject.rng)
+    whole = counted(subject.it, reports)
+    for batch in (1, 7, n // 2, n):
+        if batch == 1 and subject.large:
+            continue
+        shuffled = reports[subject.rng.permutation(n)]
+        parts = [counted(subject.it, shuffled[start : start + batch]) for start in range(0, n, batch)]
+        assert np.array_equal(sum(parts), whole)
+        assert np.array_equal(sum(parts) - parts[0], whole - parts[0])
+    assert not (whole - counted(subject.it, reports[::-1])).any()
+
+
+def test_counts_follow_the_closed_forms_of_p_and_q(subject):
+    """Support of the true value is Bin(n, p), of each other value Bin(n, q): exact two-sided tails."""
+    n = 300 if subject.large else 5_000
+    state = counted(subject.it, subject.it.perturb(subject.constant(n), subject.rng))
+    for view, (support, m) in zip(subject.views, subject.supports(state, n), strict=True):
+        chance = np.where(np.arange(view.size) == 0, view.p, view.q)
+        for below in (False, True):
+            tail = np.where(
+                chance == view.p,
+                binomial_tail(support, m, view.p, below=below),
+                binomial_tail(support, m, view.q, below=below),
+            )
+            assert tail.min() * view.size > FALSE_ALARM
+
+
+def test_the_variance_is_the_closed_form(subject):
+    """Sample variances of support counts over many runs, against n (p - q) Var."""
+    runs = 300
+    for view in subject.views:
+        least = min(view.p * (1 - view.p), view.q * (1 - view.q))
+        n = max(300, int(20 / least))
+        if n * runs * view.size > 400_000_000 or n * runs > 2_000_000 or subject.large:
+            continue  # p, q and the independence of reports, checked above, already give the variance
+        if subject.many and subject.it.solution == "smp":
+            continue  # the number of answers varies too; coverage of its intervals is checked below
+        column = np.arange(n) % 2
+        values = subject.values([np.tile(column, runs) for _ in subject.sizes])
+        reports = subject.it.perturb(values, subject.rng)
+        attribute = subject.views.index(view)
+        shares = np.array(
+            [
+                subject.estimates(counted(subject.it, reports[k * n : (k + 1) * n]), n)[attribute].shares[:6]
+                for k in range(runs)
+            ]
+        )
+        true = np.where(np.arange(shares.shape[1]) < 2, 0.5, 0.0)
+        # Parities of n: value 0 has the larger half where n is odd.
+        true[0], true[1] = np.count_nonzero(column == 0) / n, np.count_nonzero(column == 1) / n
+        variance = np.array([view.variance(n, f) for f in true])
+        z = (shares.mean(axis=0) - true) / np.sqrt(variance / runs)
+        assert np.abs(z).max() < 7, "biased"
+        kurtosis = 1 / (n * least)
+        ratio = ((shares - true) ** 2).mean(axis=0) / variance
+        assert np.abs(ratio - 1).max() < 7 * np.sqrt((2 + kurtosis) / runs)
+
+
+def test_what_is_not_a_value_is_refused(subject):
+    it = subject.it
+    good = subject.random(4)
+    for bad in (good.astype(float), good.astype(str), good.tolist()[0] if subject.many else 3, good[None], None):
+        with pytest.raises(ReportError, match=r"integers|shape"):
+            it.perturb(bad, subject.rng)
+    for wrong in (-1, max(subject.sizes)):
+        values = good.copy()
+        values[2] = wrong
+        with pytest.raises(ReportError, match="outside") as caught:
+            it.perturb(values, subject.rng)
+        assert caught.value.index == 2
+    with pytest.raises(ParameterError, match="Generator"):
+        it.perturb(good, 42)
+
+
+def test_what_are_no_reports_is_refused_and_leaves_the_tally_alone(subject):
+    it = subject.it
+    reports = it.perturb(subject.random(4), subject.rng)
+    state = counted(it, reports)
+    before = state.copy()
+    for bad in (reports.astype(np.int64), reports.tobytes(), reports[0], reports[:, :-1], np.hstack([reports] * 2)):
+        with pytest.raises(ReportError, match="reports"):
+            it.add(state, bad)
+        with pytest.raises(ReportError, match="reports"):
+            it.check(bad)
+    for bad in (state[:-1], state.astype(np.int32), state.tolist(), state.astype(float)):
+        with pytest.raises(ReportError, match="tally"):
+            it.add(bad, reports)
+    assert np.array_equal(state, before)
+
+
+def test_a_malformed_report_refuses_them_all(subject):
+    it = subject.it
+    reports = it.perturb(subject.random(9), subject.rng)
+    reports[[5, 7]] = 0xFF
+    found = it.check(reports)
+    if found is None:  # every bit pattern means something here
+        return
+    assert found == 5
+    state = it.zeros()
+    with pytest.raises(ReportError, match="report 5 is malformed") as caught:
+        it.add(state, reports)
+    assert caught.value.index == 5
+    assert not state.any()
+
+
+def test_nothing_in_nothing_out(subject):
+    it = subject.it
+    reports = it.perturb(subject.random(0), subject.rng)
+    assert reports.shape == (0, it.width)
+    assert it.check(reports) is None
+    state = it.zeros()
+    assert it.add(state, reports) == 0
+    assert not state.any()
+    for estimate in subject.estimates(state, 0):
+        assert np.isnan(estimate.shares).all()
+        assert np.isnan(estimate.stderr).all()
+        assert np.isnan(estimate.interval()).all()
+        assert estimate.n == 0
+
+
+def test_support_counts_come_back_from_the_shares(subject):
+    n = 50 if subject.large else 500
+    state = counted(subject.it, subject.it.perturb(subject.random(n), subject.rng))
+    for estimate, (support, _) in zip(subject.estimates(state, n), subject.supports(state, n), strict=True):
+        assert np.array_equal(estimate.counts, support)
+
+
+@pytest.mark.parametrize("make", [lambda **k: oracle("olh", **k), lambda **k: multi("smp", sizes=[k.pop("size")], **k)])
+def test_parameters_out_of_range_are_refused(make):
+    for epsilon in (0, -1, 16.1, float("nan"), float("inf"), "1", None, True):
+        with pytest.raises(ParameterError, match="epsilon must be"):
+            make(epsilon=epsilon, size=10)
+    for size in (0, 1, -5, 2.5, "7", 2**40):
+        with pytest.raises(ParameterError, match="size must be"):
+            make(epsilon=1.0, size=size)
+
+
+def test_names_out_of_range_are_refused():
+    with pytest.raises(ParameterError, match="choose one of grr"):
+        oracle("rappor", epsilon=1.0, size=3)
+    with pytest.raises(ParameterError, match="choose one of spl"):
+        multi("rs", sizes=[2, 2], epsilon=1.0)
+    with pytest.raises(ParameterError, match="for rsfd"):
+        multi("rsfd", sizes=[2, 2], epsilon=1.0, oracle="olh")
+    with pytest.raises(ParameterError, match="2 attributes, but 3"):
+        multi("spl", sizes=[2, 2], epsilon=1.0, oracle=["grr"] * 3)
+    with pytest.raises(ParameterError, match="attributes"):
+        multi("spl", sizes=[], epsilon=1.0)
+    for name in ("sue", "oue", "ss"):
+        oracle(name, epsilon=1.0, size=524_280)
+        with pytest.raises(ParameterError, match="use olh"):
+            oracle(name, epsilon=1.0, size=524_281)
+    with pytest.raises(HubbubError, match="too small"):
+        oracle("sue", epsilon=1e-20, size=3)
+
+
+def test_large_domains_work():
+    for name in ("olh", "hr"):
+        o = oracle(name, epsilon=4.0, size=1_000_000)
+        rng = np.random.default_rng(1)
+        values = np.where(rng.random(20_000) < 0.5, 999_999, rng.integers(0, 1_000_000, 20_000))
+        e = o.estimate(counted(o, o.perturb(values, rng)), 20_000)
+        assert abs(e.shares[999_999] - 0.5) < 7 * e.stderr[999_999]
+        assert e.shares.argmax() == 999_999

@@ -1,0 +1,270 @@
+"""The golden vectors, reproduced by the package and by a client that knows only docs/wire-format.md."""
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracles import ORACLES, oracle
+from oracles.entropy import Source
+from oracles.frame import FrameError, decode, partition_of
+from oracles.multi import multi
+
+ROOT = Path(__file__).parents[2]
+VECTORS = ROOT / "tests" / "vectors"
+PAGE = (ROOT / "docs" / "wire-format.md").read_text()
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+reference = load(Path(__file__).with_name("reference_client.py"))
+REPORTS, SUPPORT, FRAMES = (
+    json.loads((VECTORS / f"{name}.json").read_text()) for name in ("reports", "support", "frames")
+)
+
+
+class Fixed(Source):
+    """The given bytes and no more."""
+
+    def __init__(self, data):
+        self.left = data
+
+    def raw(self, count):
+        assert count <= len(self.left)
+        taken, self.left = self.left[:count], self.left[count:]
+        return np.frombuffer(taken, np.uint8)
+
+
+def label(group):
+    return "-".join(str(group[key]) for key in ("oracle", "solution", "epsilon", "size", "sizes") if key in group)
+
+
+def every(groups):
+    return pytest.mark.parametrize("group", groups, ids=label)
+
+
+def asked(group):
+    return group["oracle"], group["epsilon"], group["size"]
+
+
+def built(group):
+    return oracle(group["oracle"], epsilon=group["epsilon"], size=group["size"])
+
+
+def built_multi(group):
+    return multi(group["solution"], sizes=group["sizes"], epsilon=group["epsilon"], oracle=group["oracles"])
+
+
+def stated(group):
+    """The parameters in a vector, thresholds as integers."""
+    return {key: int(group[key]) for key in ("T", "T_p", "T_q", "l", "k", "m", "width") if key in group}
+
+
+def unhex(reports):
+    return np.array([list(bytes.fromhex(each)) for each in reports], np.uint8)
+
+
+@every(REPORTS["oracles"])
+def test_package_makes_the_reports(group):
+    for case in group["cases"]:
+        source = Fixed(bytes.fromhex(case["entropy"]))
+        assert built(group).perturb([case["value"]], source).tobytes().hex() == case["report"]
+        assert not source.left
+
+
+@every(REPORTS["oracles"])
+def test_reference_client_makes_the_reports(group):
+    assert reference.parameters(*asked(group)) == stated(group)
+    for case in group["cases"]:
+        stream = reference.Stream(bytes.fromhex(case["entropy"]))
+        assert reference.report(*asked(group), case["value"], stream).hex() == case["report"]
+        assert stream.used == len(stream.data)
+
+
+@every(REPORTS["solutions"])
+def test_package_makes_the_reports_of_records(group):
+    for case in group["cases"]:
+        source = Fixed(bytes.fromhex(case["entropy"]))
+        assert built_multi(group).perturb([case["values"]], source).tobytes().hex() == case["report"]
+        assert not source.left
+
+
+@every(REPORTS["solutions"])
+def test_reference_client_makes_the_reports_of_records(group):
+    sizes, names = group["sizes"], group["oracles"]
+    share = reference.share_of(group["solution"], group["epsilon"], len(sizes))
+    assert share == group["attribute_epsilon"]
+    for name, size, about in zip(names, sizes, group["attributes"], strict=True):
+        assert reference.parameters(reference.FAMILIES.get(name, name), share, size) == stated(about)
+    for case in group["cases"]:
+        stream = reference.Stream(bytes.fromhex(case["entropy"]))
+        made = reference.multi_report(group["solution"], names, group["epsilon"], sizes, case["values"], stream)
+        assert made.hex() == case["report"]
+        assert len(made) == group["width"]
+        assert stream.used == len(stream.data)
+
+
+@every(SUPPORT["oracles"])
+def test_support_is_what_counting_by_definition_gives(group):
+    assert reference.support(*asked(group), map(bytes.fromhex, group["reports"])) == (group["n"], group["support"])
+
+
+@every(SUPPORT["oracles"])
+def test_package_counts_the_support(group):
+    encoder = built(group)
+    state = encoder.zeros()
+    assert encoder.add(state, unhex(group["reports"])) == len(group["implausible"])
+    assert encoder.support(state, group["n"]).tolist() == group["support"]
+
+
+@every(SUPPORT["oracles"])
+def test_the_implausible_reports_are_those_that_are_named(group):
+    left = [each for i, each in enumerate(group["reports"]) if i not in group["implausible"]]
+    assert reference.support(*asked(group), map(bytes.fromhex, left)) == (group["n"], group["support"])
+    assert len(left) == group["n"]
+
+
+@every(SUPPORT["solutions"])
+def test_support_of_records_is_what_counting_by_definition_gives(group):
+    counted = reference.multi_support(
+        group["solution"], group["oracles"], group["epsilon"], group["sizes"], map(bytes.fromhex, group["reports"])
+    )
+    assert counted == list(zip(group["n"], group["support"], strict=True))
+
+
+@every(SUPPORT["solutions"])
+def test_package_counts_the_support_of_records(group):
+    encoder = built_multi(group)
+    state = encoder.zeros()
+    reports = unhex(group["reports"])
+    assert encoder.add(state, reports) == 0
+    assert [each.tolist() for each in encoder.support(state, len(reports))] == group["support"]
+    assert [each.n for each in encoder.estimate(state, len(reports))] == group["n"]
+
+
+EPSILONS = st.floats(1e-3, 16.0)
+PLACES = st.floats(0, 1, exclude_max=True)
+STREAMS = st.integers(0, 1 << 32).map(lambda seed: Random(seed).randbytes(40_000))
+
+
+@settings(deadline=None)
+@given(st.sampled_from(list(ORACLES)), EPSILONS, st.integers(2, 900), PLACES, STREAMS)
+def test_both_clients_agree_on_any_query(name, epsilon, size, place, data):
+    value, source, stream = int(place * size), Fixed(data), reference.Stream(data)
+    made = oracle(name, epsilon=epsilon, size=size).perturb([value], source).tobytes()
+    assert made == reference.report(name, epsilon, size, value, stream)
+    assert len(source.left) == len(data) - stream.used
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["spl", "smp", "rsfd"]),
+    EPSILONS,
+    st.lists(st.tuples(st.integers(2, 40), st.integers(0, 3), PLACES), min_size=1, max_size=5),
+    STREAMS,
+)
+def test_both_clients_agree_on_any_record(solution, epsilon, attributes, data):
+    choice = ["grr", "oue_z", "oue_r", "sue_z"] if solution == "rsfd" else ["grr", "ss", "olh", "sue"]
+    sizes, names = [size for size, _, _ in attributes], [choice[which] for _, which, _ in attributes]
+    values, source, stream = [int(place * size) for size, _, place in attributes], Fixed(data), reference.Stream(data)
+    made = multi(solution, sizes=sizes, epsilon=epsilon, oracle=names).perturb([values], source).tobytes()
+    assert made == reference.multi_report(solution, names, epsilon, sizes, values, stream)
+    assert len(source.left) == len(data) - stream.used
+
+
+def content(case):
+    return case["json"].encode() if "json" in case else bytes.fromhex(case["hex"])
+
+
+@pytest.mark.parametrize("case", FRAMES["good"], ids=lambda case: case["name"])
+def test_good_frames_are_read(case):
+    frame = decode(content(case))
+    assert frame.is_tick == case["tick"]
+    if not frame.is_tick:
+        assert frame.digest.hex() == case["digest"]
+        assert frame.pane == int(case["pane"])
+        assert (frame.id and frame.id.hex()) == case["id"]
+        assert frame.n == case["n"]
+        assert frame.reports.tobytes().hex() == case["reports"]
+        assert case["width"] is None or frame.reports.shape == (case["n"], case["width"])
+
+
+@pytest.mark.parametrize("case", FRAMES["bad"], ids=lambda case: case["name"])
+def test_bad_frames_are_refused(case):
+    limit = {"limit": case["limit"]} if "limit" in case else {}
+    width = case.get("query_width")
+    if width:
+        frame = decode(content(case))
+        with pytest.raises(FrameError) as refused:
+            frame.shaped(width)
+    else:
+        with pytest.raises(FrameError) as refused:
+            decode(content(case), **limit)
+    assert refused.value.reason == case["reason"]
+
+
+@pytest.mark.parametrize("case", FRAMES["partitions"], ids=lambda case: f"{case['id']} of {case['partitions']}")
+def test_ids_choose_partitions(case):
+    assert partition_of(bytes.fromhex(case["id"]), case["partitions"]) == case["partition"]
+
+
+def test_the_vectors_can_be_made_again(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, VECTORS / "make.py", tmp_path], check=True, env=environment)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {path.name for path in VECTORS.glob("*.json")}
+    for name in names:
+        assert (tmp_path / name).read_bytes() == (VECTORS / name).read_bytes()
+
+
+def test_the_vectors_hold_what_chance_hardly_brings():
+    """Somewhere a tie is won, a tie is lost, an integer is rejected and a subset drawn again."""
+    lengths = {}
+    for group in REPORTS["oracles"]:
+        lengths.setdefault(asked(group), set()).update(len(case["entropy"]) // 2 for case in group["cases"])
+    assert {8, 9} <= lengths["grr", 1.0, 3]
+    assert {8, 11} <= lengths["grr", 1.0, 37]
+    assert {1 + 4 * 36, 8 + 2 * 4 * 36} <= lengths["ss", 1.0, 37]
+
+
+def test_the_page_shows_the_first_frame():
+    shown = re.search(r"```\n(48 42 [0-9a-f \n]+)```", PAGE)[1]
+    assert bytes.fromhex(shown).hex() == FRAMES["good"][0]["hex"]
+    in_json = decode(re.search(r'```json\n(\{"digest".*\})\n', PAGE)[1].encode()).shaped(4)
+    binary = decode(bytes.fromhex(shown))
+    assert (in_json.digest, in_json.pane, in_json.id) == (binary.digest, binary.pane, binary.id)
+    assert np.array_equal(in_json.reports, binary.reports)
+
+
+def test_the_page_computes_its_example_as_both_clients_do():
+    rows = re.findall(r"^\| (\d) \| `([0-9a-f ]+)` \|.*`([0-9a-f ]+)` \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 2
+    for value, entropy, report in rows:
+        source, stream = Fixed(bytes.fromhex(entropy)), reference.Stream(bytes.fromhex(entropy))
+        made = oracle("olh", epsilon=1.0, size=3).perturb([int(value)], source).tobytes()
+        assert made == reference.report("olh", 1.0, 3, int(value), stream) == bytes.fromhex(report)
+        assert not source.left
+        assert stream.used == len(stream.data)
+    assert str(oracle("olh", epsilon=1.0, size=3).keep) in PAGE
+
+
+def test_the_page_shows_the_digests_of_its_queries():
+    canonical = re.findall(r'^\{"(?:domain|attributes)".*\}$', PAGE, re.MULTILINE)
+    assert len(canonical) == 2
+    for each in canonical:
+        assert f"`{hashlib.sha256(each.encode()).hexdigest()[:16]}`" in PAGE

@@ -1,0 +1,214 @@
+"""Writes the golden vectors, always the same, beside it or elsewhere: python tests/vectors/make.py [FOLDER].
+
+Random bytes are SHA-256 over a label and a counter. The last cases of each group bend them, to force
+what chance brings once in 256 draws or never: ties of events, rejected integers, equal keys.
+"""
+
+import hashlib
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+from frame_cases import frames
+
+from oracles import ORACLES, oracle
+from oracles.entropy import Source
+from oracles.multi import multi
+
+SMALL = [(1.0, 2), (1.0, 3), (1.0, 37), (0.1, 37), (4.0, 37), (1.0, 256), (16.0, 257), (1.0, 1024)]
+LARGE = {
+    "grr": [(2.0, 65_536), (2.0, 65_537), (1.0, 1 << 32)],
+    "blh": [(2.0, 100_000), (1.0, 1 << 32)],
+    "olh": [(8.0, 1024), (2.5, 100_000), (8.0, 1 << 32)],
+    "hr": [(2.0, 65_535), (2.0, 65_536), (1.0, 1 << 32)],
+}
+SOLUTIONS = [
+    ("spl", 1.0, [3, 37], "adaptive"),
+    ("spl", 1.1, [2, 300, 5], ["olh", "ss", "sue"]),
+    ("smp", 1.0, [7, 300, 5], "adaptive"),
+    ("smp", 4.0, [300, 12, 9], ["grr", "olh", "oue"]),
+    ("rsfd", 1.0, [7, 16], "adaptive"),
+    ("rsfd", 0.5, [5, 9, 3, 12, 300], ["grr", "oue_z", "oue_r", "sue_z", "grr"]),
+]
+TALLIES = [(1.0, 2), (1.0, 3), (1.0, 37), (4.0, 100)]
+
+
+class Tape(Source):
+    """The random bytes of a label, and a note of those that were used."""
+
+    def __init__(self, label):
+        self.label = label
+        self.blocks = 0
+        self.ahead = bytearray()
+        self.used = bytearray()
+
+    def reach(self, count):
+        while len(self.ahead) < count:
+            self.ahead += hashlib.sha256(f"{self.label}/{self.blocks}".encode()).digest()
+            self.blocks += 1
+
+    def raw(self, count):
+        self.reach(count)
+        taken = bytes(self.ahead[:count])
+        del self.ahead[:count]
+        self.used += taken
+        return np.frombuffer(taken, np.uint8)
+
+
+class Bent(Tape):
+    """A tape on which every draw goes its rarest way.
+
+    Ties are broken by the last integer below the threshold and by the threshold itself, in turn,
+    beginning with the first of them or, where `at` is set, with the second.
+    """
+
+    def __init__(self, label, at):
+        super().__init__(label)
+        self.at = at
+
+    def events(self, threshold, *shape):
+        count = math.prod(shape)
+        high, low = divmod(threshold, 1 << 56)
+        self.reach(8 * count)
+        if count and low:
+            for place in (0, count // 2, count - 1):
+                self.ahead[place] = high
+            ties = self.ahead[:count].count(high)
+            breaks = [low - (tie + self.at + 1) % 2 for tie in range(ties)]
+            self.ahead[count : count + 7 * ties] = b"".join(each.to_bytes(7, "little") for each in breaks)
+        elif count:
+            self.ahead[0] = high
+        return super().events(threshold, *shape)
+
+    def below(self, bound, count):
+        if count and bound & (bound - 1):
+            width = next(width for width in (1, 2, 4, 8) if bound <= 1 << 8 * width)
+            self.reach(2 * width)
+            self.ahead[: 2 * width] = b"\xff" * width + bound.to_bytes(width, "little")
+        return super().below(bound, count)
+
+    def subsets(self, count, among, chosen):
+        if count and 0 < chosen < among:
+            self.reach(8 * among)
+            self.ahead[: 4 * among] = bytes(4 * among)
+            if chosen > 1:
+                self.ahead[4 * among : 4 * among + 8] = bytes(8)
+        return super().subsets(count, among, chosen)
+
+
+def tapes(label, how_many, bent):
+    yield from (Tape(f"{label}/{i}") for i in range(how_many))
+    yield from (Bent(f"{label}/bent/{i}", i) for i in range(bent))
+
+
+def parameters(encoder):
+    """What follows from a query, by the names of docs/wire-format.md."""
+    if encoder.name in ("sue", "oue"):
+        return {"T_p": str(encoder.own), "T_q": str(encoder.other), "width": encoder.width}
+    if encoder.name == "ss":
+        return {"T": str(encoder.inside), "m": encoder.chosen, "width": encoder.width}
+    hashing = {} if encoder.name == "grr" else {"l": encoder.rows, "k": encoder.bits}
+    return {"T": str(encoder.keep), **hashing, "width": encoder.width}
+
+
+def reports():
+    groups = []
+    for name in ORACLES:
+        for epsilon, size in SMALL + LARGE.get(name, []):
+            encoder = oracle(name, epsilon=epsilon, size=size)
+            long = size > 255 and name in ("sue", "oue", "ss")
+            cases = []
+            for i, tape in enumerate(tapes(f"{name}/{epsilon}/{size}", 1 if long else 4, 1 if long else 2)):
+                value = [size - 1, size // 2, 0, size // 3, size - 1, size // 3][i]
+                report = encoder.perturb([value], tape)
+                cases.append({"value": value, "entropy": tape.used.hex(), "report": report.tobytes().hex()})
+            about = {"oracle": name, "epsilon": epsilon, "size": size, **parameters(encoder)}
+            groups.append({**about, "cases": cases})
+    return {"oracles": groups, "solutions": [records(*each) for each in SOLUTIONS]}
+
+
+def question(encoder):
+    about = {"solution": encoder.solution, "epsilon": encoder.epsilon, "sizes": list(encoder.sizes)}
+    return {**about, "oracles": list(encoder.names)}
+
+
+def records(solution, epsilon, sizes, names):
+    encoder = multi(solution, sizes=sizes, epsilon=epsilon, oracle=names)
+    label = f"{solution}/{epsilon}/{sizes}/{names}"
+    cases = []
+    for i, tape in enumerate(tapes(label, 2 * len(sizes), 2)):
+        values = [(size - 1) * (i + j) // 3 % size for j, size in enumerate(sizes)]
+        report = encoder.perturb([values], tape)
+        cases.append({"values": values, "entropy": tape.used.hex(), "report": report.tobytes().hex()})
+    return {
+        **question(encoder),
+        "attribute_epsilon": encoder.encoders[0].epsilon,
+        "width": encoder.width,
+        "attributes": [parameters(each) for each in encoder.encoders],
+        "cases": cases,
+    }
+
+
+def support():
+    singles = []
+    for name in ORACLES:
+        for epsilon, size in TALLIES:
+            encoder = oracle(name, epsilon=epsilon, size=size)
+            tape = Tape(f"support/{name}/{epsilon}/{size}")
+            said = np.vstack([encoder.perturb([i * i % size], tape) for i in range(20)])
+            forged = []
+            if name in ("sue", "oue") and size == 100:
+                forged = [3, 20]
+                said = np.insert(said, [3, 19], np.packbits(np.ones(size, np.bool_), bitorder="little"), axis=0)
+            state = encoder.zeros()
+            n = len(said) - encoder.add(state, said)
+            about = {"oracle": name, "epsilon": epsilon, "size": size, "implausible": forged, "n": n}
+            singles.append({**about, "support": encoder.support(state, n).tolist(), "reports": hexes(said)})
+    return {"oracles": singles, "solutions": [tally(*each) for each in SOLUTIONS]}
+
+
+def tally(solution, epsilon, sizes, names):
+    encoder = multi(solution, sizes=sizes, epsilon=epsilon, oracle=names)
+    tape = Tape(f"support/{solution}/{epsilon}/{sizes}/{names}")
+    values = [[i * (j + 2) % size for j, size in enumerate(sizes)] for i in range(12)]
+    said = np.vstack([encoder.perturb([each], tape) for each in values])
+    state = encoder.zeros()
+    n = len(said) - encoder.add(state, said)
+    estimates = encoder.estimate(state, n)
+    return {
+        **question(encoder),
+        "n": [estimate.n for estimate in estimates],
+        "support": [each.tolist() for each in encoder.support(state, n)],
+        "reports": hexes(said),
+    }
+
+
+def hexes(said):
+    return [bytes(each).hex() for each in said]
+
+
+def lines(value):
+    """JSON with one line for whatever holds no objects in turn."""
+    if isinstance(value, dict) and any(map(has_objects, value.values())):
+        return "{" + ",\n".join(f"{json.dumps(key)}:{lines(each)}" for key, each in value.items()) + "}"
+    if has_objects(value):
+        return "[\n" + ",\n".join(map(lines, value)) + "]"
+    return json.dumps(value, separators=(",", ":"))
+
+
+def has_objects(value):
+    return isinstance(value, list) and any(isinstance(each, dict) for each in value)
+
+
+def files():
+    """The name and the text of each file."""
+    made = {"reports.json": reports(), "support.json": support(), "frames.json": frames()}
+    return {name: lines(value) + "\n" for name, value in made.items()}
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent
+    for name, content in files().items():
+        (folder / name).write_bytes(content.encode())
