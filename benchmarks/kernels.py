@@ -11,6 +11,7 @@ import numpy as np
 from timing import best, together
 
 from oracles import oracle
+from oracles.popcount import column_counts
 from oracles.pure import Oracle
 from oracles.walsh import walsh
 
@@ -34,28 +35,29 @@ def unary() -> None:
             o, reports = filled(name, 1.0, size, (1 << 27) // size * 4)
             state = o.zeros()
             o.add(state, reports[:10])
-            read, add, check = together(
+            read, add, count, check = together(
                 [
                     lambda m=memory: np.bitwise_or.reduce(m),
                     lambda o=o, s=state, r=reports: o.add(s, r),
+                    lambda r=reports: column_counts(r),
                     lambda o=o, r=reports: o.implausible(r),
                 ],
             )
             bandwidth = memory.nbytes / read
-            rate = reports.nbytes / add
+            rate = reports.nbytes / count
             line(
-                f"{name} add, size {size:,}, checked",
+                f"{name} add, size {size:,}",
                 rate / bandwidth,
                 "memory read bandwidth",
                 ">= 0.15",
                 f"{rate / 1e9:.1f} of {bandwidth / 1e9:.1f} GB/s",
             )
             line(
-                f"{name} plausibility, size {size:,}",
-                check / (add - check),
-                "the time of counting",
+                "  its plausibility check",
+                check / count,
+                "the time of that",
                 "<= 1",
-                f"{reports.nbytes / check / 1e9:.1f} GB/s",
+                f"both: {reports.nbytes / add / 1e9:.1f} GB/s, {len(reports) / add / 1e6:.1f} million reports/s",
             )
 
 

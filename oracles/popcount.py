@@ -41,21 +41,20 @@ def column_counts(rows: Rows) -> NDArray[np.int64]:
     return counts
 
 
-def row_counts(rows: Rows) -> NDArray[np.uint32]:
+def row_counts(rows: Rows) -> NDArray[np.int64]:
     """The number of bits set in each row."""
     whole = rows.shape[1] // 8 * 8
-    counts = np.zeros(len(rows), np.uint32)
+    counts = np.zeros(len(rows), np.float32)
     if whole:
         counts += _sums(np.bitwise_count(rows[:, :whole].view(np.uint64)))
     if whole < rows.shape[1]:
         counts += _sums(np.bitwise_count(rows[:, whole:]))
-    return counts
+    return counts.astype(np.int64)
 
 
-def _sums(counts: Rows) -> NDArray[np.uint32]:
-    # einsum adds many short rows without a call for each.
-    sums: NDArray[np.uint32] = np.einsum("ij->i", counts, dtype=np.uint32, casting="unsafe")
-    return sums
+def _sums(counts: Rows) -> NDArray[np.float32]:
+    # A product with ones adds short rows without a call for each; floats hold integers to 2**24.
+    return counts.astype(np.float32) @ np.ones(counts.shape[1], np.float32)
 
 
 def _carry_save(rows: Rows) -> list[list[Rows]]:

@@ -177,7 +177,7 @@ def integers(reports: Reports) -> NDArray[np.unsignedinteger]:
     return reports.view(f"<u{reports.shape[1]}")[:, 0]
 
 
-def first_above(numbers: NDArray[np.unsignedinteger], limit: int) -> int | None:
+def first_above(numbers: NDArray[np.integer], limit: int) -> int | None:
     """The first of `numbers` that is `limit` or more, or None: a single pass where all is well."""
     if limit > np.iinfo(numbers.dtype).max or int(numbers.max()) < limit:
         return None

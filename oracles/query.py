@@ -94,8 +94,9 @@ class Query:
 
     @property
     def answers(self) -> int:
-        """How many distinct answers of one client its budget allows, by the decimals that the file shows."""
-        return int(Fraction(repr(self.budget)) / Fraction(repr(self.epsilon)))
+        """How many distinct answers of one client its budget allows; each spends what it reveals of a record."""
+        times = Fraction(self.budget) / Fraction(self.record_epsilon)
+        return int(times * (1 + Fraction(1, 10**12)))  # a budget of 0.3 is three times 0.1
 
     @cached_property
     def canonical(self) -> str:
@@ -160,18 +161,19 @@ def _query(name: str, value: object, at: Place, folder: Path) -> Query:
     epsilon, pane = read["epsilon"], read["pane"]
     windows = read_windows(given.get("windows", [f"{pane}s"]), at / "windows", pane)
     longest = max(window.size for window in windows) or pane
-    budget = number(f"of at least epsilon ({epsilon})", lambda value: value >= epsilon)
-    counted = _several if "attributes" in given else _one
+    counted = (_several if "attributes" in given else _one)(given, at, folder, other, epsilon)
+    spent = counted["record_epsilon"]
+    budget = number(f"of at least the epsilon of one record ({spent})", lambda value: value >= spent)
     return Query(
         **read,
-        **counted(given, at, folder, other, epsilon),
+        **counted,
         name=name,
         starts=starts,
         windows=windows,
         period=_PERIOD(given["period"], at / "period") if "period" in given else longest,
         methods=read_methods(given.get("methods", ["norm_sub"]), at / "methods"),
         threshold=read_threshold(given.get("threshold", "significance"), at / "threshold"),
-        budget=budget(given.get("budget", 4 * epsilon), at / "budget"),
+        budget=budget(given.get("budget", 4 * spent), at / "budget"),
     )
 
 

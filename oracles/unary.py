@@ -49,26 +49,29 @@ class Unary(Oracle):
         return padding(reports, self.size)
 
     def _count(self, state: Ints, reports: Reports) -> int:
-        ones = self._ones(reports)
-        strange = self._strange(ones)
+        marks, strange = self._survey(reports)
         if strange is not None:
-            reports, ones = reports[~strange], ones[~strange]
-        if len(reports):
-            state[: self.size] += column_counts(reports)[: self.size]
-            state[-MARKS:] += np.bincount(self._bins[ones], minlength=MARKS)
+            reports = reports[~strange]
+        state[: self.size] += column_counts(reports)[: self.size]
+        state[-MARKS:] += marks
         return 0 if strange is None else int(np.count_nonzero(strange))
 
     def implausible(self, reports: Reports) -> NDArray[np.bool_] | None:
-        return self._strange(self._ones(reports))
+        return self._survey(reports)[1]
 
-    def _ones(self, reports: Reports) -> NDArray[np.uint32]:
-        return np.concatenate([row_counts(reports[run]) for run in runs(len(reports), self.width)])
-
-    def _strange(self, ones: NDArray[np.uint32]) -> NDArray[np.bool_] | None:
+    def _survey(self, reports: Reports) -> tuple[Ints, NDArray[np.bool_] | None]:
+        """The marks of plausible reports, and which reports are implausible."""
         low, high = self.plausible
-        if int(ones.min()) >= low and int(ones.max()) <= high:
-            return None
-        return (ones < low) | (ones > high)
+        marks = np.zeros(MARKS, np.int64)
+        strange: NDArray[np.bool_] | None = None
+        for run in runs(len(reports), self.width, 1 << 18):
+            ones = row_counts(reports[run])
+            if int(ones.min()) < low or int(ones.max()) > high:
+                strange = np.zeros(len(reports), np.bool_) if strange is None else strange
+                strange[run] = (ones < low) | (ones > high)
+                ones = ones[~strange[run]]
+            marks += np.bincount(self._bins[ones], minlength=MARKS)
+        return marks, strange
 
     def law(self) -> NDArray[np.float64]:
         """The honest law of the number of ones in a report: probabilities of 0..d."""

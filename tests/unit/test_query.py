@@ -300,7 +300,7 @@ FAULTS = [
     ("alerts_a_day = inf", "alerts_a_day", "above 0", "inf"),
     ("max_ids = 0", "max_ids", "at least 1", "0"),
     ("max_ids = true", "max_ids", "at least 1", "True"),
-    ("budget = 0.5", "budget", "at least epsilon (1.0)", "0.5"),
+    ("budget = 0.5", "budget", "at least the epsilon of one record (1.0)", "0.5"),
     ('oracle = "ohl"', "oracle", "one of grr, sue", "'ohl'"),
     ("oracle = 1", "oracle", "one of grr, sue", "1"),
     ('domain = 524281\noracle = "oue"', "oracle", "65535 bytes", ""),
