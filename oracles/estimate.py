@@ -152,8 +152,10 @@ class Estimate:
         """Support counts as n_independent reports would have them, rounded away from significance."""
         if self.n_independent == self.n:
             return self.counts
-        whole = [divmod(int(c) * self.n_independent, self.n) for c in self.counts]
-        return np.array([quotient + (up and rest > 0) for quotient, rest in whole], np.int64)
+        fits = self.n.bit_length() + self.n_independent.bit_length() < 63
+        products = self.counts.astype(np.int64 if fits else object) * self.n_independent
+        scaled: Ints = (-(-products // self.n) if up else products // self.n).astype(np.int64)
+        return scaled
 
     def answer(self, values: Sequence[int] | ArrayLike) -> tuple[float, float]:
         """The share of a set of values, given by their positions, and its standard error."""

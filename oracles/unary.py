@@ -36,13 +36,12 @@ class Unary(Oracle):
     def flip(self, count: int, values: Ints | None, draw: Source) -> Reports:
         """`count` perturbed vectors: one-hot at their values, or zero everywhere."""
         reports = np.empty((count, self.width), np.uint8)
+        own = None if values is None else draw.events(self.own, count)
         for run in runs(count, self.size, 1 << 20):
             bits = draw.events(self.other, run.stop - run.start, self.size)
+            if values is not None and own is not None:
+                bits[np.arange(len(bits)), values[run]] = own[run]
             reports[run] = np.packbits(bits, axis=1, bitorder="little")
-        if values is not None:
-            place = np.arange(count), values >> 3
-            bit = (1 << (values & 7)).astype(np.uint8)
-            reports[place] = np.where(draw.events(self.own, count), reports[place] | bit, reports[place] & ~bit)
         return reports
 
     def _malformed(self, reports: Reports) -> int | None:

@@ -161,9 +161,10 @@ def report(name, epsilon, size, value, stream):
 
 
 def unary(about, size, value, stream):
+    own = None if value is None else stream.event(about["T_p"])
     bits = stream.events(about["T_q"], size)
     if value is not None:
-        bits[value] = stream.event(about["T_p"])
+        bits[value] = own
     return sum(bit << place for place, bit in enumerate(bits))
 
 
