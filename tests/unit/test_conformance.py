@@ -21,7 +21,7 @@ MULTI = [("spl", name) for name in (*ORACLES, "adaptive")]
 MULTI += [("smp", name) for name in (*ORACLES, "adaptive")]
 MULTI += [("rsfd", name) for name in ("grr", "oue_z", "oue_r", "sue_z", "adaptive")]
 SUBJECTS = [f"{name}-{size}-{epsilon}" for name in ORACLES for size in SIZES for epsilon in EPSILONS]
-SUBJECTS += [f"{s}:{name}-{size}-{epsilon}" for s, name in MULTI for size in SIZES for epsilon in (1.0, 8.0)]
+SUBJECTS += [f"{s}:{name}-{size}-{epsilon}" for s, name in MULTI for size in SIZES for epsilon in (0.1, 8.0)]
 
 
 class Subject:
