@@ -1,11 +1,14 @@
 """The command `hubbub`: one thin entry that joins the subcommands of the packages."""
 
 import importlib
+import signal
 import sys
 from importlib.metadata import version
 
 COMMANDS = {
     "demo": ("aggregator.demo", "a simulated crowd, counted, with estimates and their errors"),
+    "worker": ("aggregator.worker", "count reports exactly and publish estimates"),
+    "topics": ("aggregator.topics", "create the topics, and mend their settings"),
     "check": ("aggregator.check", "validate a query file and say what each query promises and costs"),
 }
 """Each module has main(arguments) -> exit code; it is imported only when it is asked for."""
@@ -28,6 +31,7 @@ def usage() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends everything as Ctrl-C does
     arguments = sys.argv[1:] if arguments is None else arguments
     command = arguments[0] if arguments else "--help"
     if command in ("-h", "--help", "help"):

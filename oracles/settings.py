@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from oracles import consistency
 from oracles.errors import QueryError
 from oracles.pure import MAX_EPSILON
 
@@ -156,12 +157,10 @@ def repeated(items: Sequence[Hashable]) -> int | None:
     return None
 
 
-FALLBACKS = (
-    *("base_pos", "post_pos", "base_cut", "norm", "norm_mul", "norm_sub", "norm_cut", "norm_hyb"),
-    *("mle_apx", "zero"),
-)
-METHODS = (*FALLBACKS, "calibrate", "calibrate_norm_sub")
+METHODS = tuple(name for name in consistency.METHODS if name != "base")
 """What a query can ask for; the unbiased shares are always there."""
+FALLBACKS = tuple(name for name in METHODS if not consistency.METHODS[name].fits_a_prior)
+"""What can stand in where a prior is rejected: all that fit none."""
 
 
 @dataclass(frozen=True)

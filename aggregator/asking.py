@@ -1,0 +1,72 @@
+"""Questions to the brokers about a topic, apart from Faust and from the group; each answer is the broker's own."""
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from hubbub_kafka import Kafka
+
+PATIENCE = 5.0
+
+
+class Asking:
+    """A consumer without a group that looks at single records of one topic. One question at a time."""
+
+    def __init__(self, kafka: Kafka, topic: str) -> None:
+        self._kafka = kafka
+        self._topic = topic
+        self._consumer: Any = None
+        self._turn = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        self._consumer = AIOKafkaConsumer(
+            **self._kafka.client(),
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            max_partition_fetch_bytes=1 << 16,
+            request_timeout_ms=int(1000 * PATIENCE),
+            metadata_max_age_ms=5000,
+        )
+        await self._consumer.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._consumer.stop()
+
+    async def first(self, partition: int, offset: int) -> int:
+        """The offset of the first record at `offset` or later; TimeoutError where there is none."""
+        return int((await self._record(partition, offset)).offset)
+
+    async def beginning(self, partition: int) -> int:
+        """The first offset that the log still has."""
+        tp = TopicPartition(self._topic, partition)
+        return int((await asyncio.wait_for(self._consumer.beginning_offsets([tp]), PATIENCE))[tp])
+
+    async def ends(self, partitions: int) -> list[int]:
+        """The end of each partition; too low on the embedded broker, which names the last batch's beginning."""
+        tps = [TopicPartition(self._topic, partition) for partition in range(partitions)]
+        found = await asyncio.wait_for(self._consumer.end_offsets(tps), PATIENCE)
+        return [int(found[tp]) for tp in tps]
+
+    async def newest_time(self, partitions: int) -> int:
+        """The newest timestamp among the last records of all partitions, in ms; 0 where there are none."""
+        found = [0]
+        for partition, end in enumerate(await self.ends(partitions)):
+            if end:
+                try:
+                    found.append(int((await self._record(partition, end - 1)).timestamp))
+                except TimeoutError:  # deleted by now
+                    continue
+        return max(found)
+
+    async def _record(self, partition: int, offset: int) -> Any:
+        tp = TopicPartition(self._topic, partition)
+        async with self._turn:
+            self._consumer.assign([tp])
+            self._consumer.seek(tp, offset)
+            return await asyncio.wait_for(self._consumer.getone(tp), PATIENCE)

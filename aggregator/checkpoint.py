@@ -1,0 +1,175 @@
+"""The two-phase checkpoint: tallies first, and only once they are acknowledged the progress that relies on them."""
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from aggregator.clock import Progress, encode
+from aggregator.counting import Counting
+from aggregator.ending import Ending
+from aggregator.keys import PaneKey, PartitionKey, home
+from aggregator.layout import SNAPSHOTS
+from aggregator.metrics import Metrics
+from aggregator.outbox import Outbox
+from aggregator.source import Draft, Pane, Source, Write
+
+log = logging.getLogger(__name__)
+
+INTERVAL = 0.5
+REFRESH = 10.0
+"""Seconds until a tally that nothing was added to is written once more: a restart reads from the oldest one."""
+OPEN_INTERVAL = 1.0
+
+
+@dataclass
+class Checkpoints:
+    """Writes what the sources have counted, and tells the mergers."""
+
+    counting: Counting
+    outbox: Outbox
+    metrics: Metrics
+    ending: Ending
+    bytes_per_s: int
+    """Writes stay below this on average: where a checkpoint is large, the next one waits."""
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _whole_at: float = 0.0
+    _refreshed: float = 0.0
+    _open_at: float = 0.0
+    _shown: dict[int, dict[Pane, int]] = field(default_factory=dict)
+    """The n of the open snapshots that are out."""
+
+    def closing(self) -> None:
+        """A pane has closed: written at once."""
+        self._wake.set()
+
+    def assigned(self) -> None:
+        """After a recovery; the watermarks are said again, since an older one may have been said last."""
+        self._shown.clear()
+        for source in self.counting.sources.values():
+            source.watermark_due = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            while True:
+                timeout = max(0.0, min(self._whole_at, self._open_at) - time.monotonic())
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), timeout)
+                self._wake.clear()
+                async with self._turn:
+                    await self._once(whole=time.monotonic() >= self._whole_at)
+                if time.monotonic() >= self._open_at:
+                    await self._show_open()
+        except Exception as error:  # noqa: BLE001 - memory may be ahead of the log: fail-stop
+            self.ending.fail(error)
+
+    async def stop(self) -> None:
+        """The last one, with all that was counted."""
+        async with self._turn:
+            await self._once(whole=True)
+
+    async def _once(self, *, whole: bool) -> None:
+        counting = self.counting
+        if not counting.current:
+            if whole:
+                self._whole_at = time.monotonic() + INTERVAL
+            return
+        began, generation = time.monotonic(), counting.generation
+        refresh = whole and began - self._refreshed > REFRESH
+        due = [
+            s for s in counting.sources.values() if s.closing or s.watermark_due or (whole and (s.behind or refresh))
+        ]
+        drafts = [(source, source.draft(whole=whole, refresh=refresh)) for source in due]
+        events = {source.partition: counting.events.get(source.partition) for source in due} if whole else {}
+        written = 0
+        for phase in (self._first, self._second, self._third):
+            sent = []
+            for source, draft in drafts:
+                size, acks = await phase(source, draft)
+                written += size
+                sent += acks
+            if sent:
+                await asyncio.gather(*sent)
+            if generation != counting.generation or not counting.current:
+                return  # others own these partitions now, or will
+        for source, draft in drafts:
+            counting.delete(source.partition, source.settled(draft))
+            await self._forget(source.partition, draft)
+            event = events.get(source.partition)
+            if event is not None:
+                event.ack()  # the newest only: what is below becomes committable through Faust's gaps
+                if counting.events.get(source.partition) is event:
+                    del counting.events[source.partition]
+        took = time.monotonic() - began
+        if whole:
+            self._refreshed = began if refresh else self._refreshed
+            self._whole_at = began + max(INTERVAL, written / self.bytes_per_s)
+        if drafts:
+            self.metrics.checkpoint.observe(took)
+            self.metrics.checkpoint_bytes.inc(written)
+
+    async def _first(self, source: Source, draft: Draft) -> tuple[int, list[Any]]:
+        """Ids before the tallies whose frames they are of."""
+        return _size(draft.ids), [self.counting.write(source.partition, *write) for write in draft.ids]
+
+    async def _second(self, source: Source, draft: Draft) -> tuple[int, list[Any]]:
+        """Tallies, closed snapshots and rejects."""
+        sent = [self.counting.write(source.partition, *write) for write in draft.tallies]
+        for key, value in draft.closed:
+            target = home(key.digest, self.counting.partitions)
+            sent.append(await self.outbox.send(SNAPSHOTS, key.encode(), value, partition=target))
+        sent += [await self.outbox.reject(source.partition, reject) for reject in draft.rejects]
+        closed: list[Write] = [(key.encode(), value) for key, value in draft.closed]
+        return _size(draft.tallies) + _size(closed), sent
+
+    async def _third(self, source: Source, draft: Draft) -> tuple[int, list[Any]]:
+        """Progress, and the watermarks of what is closed."""
+        key, value = source.progress(draft)
+        sent = [self.counting.write(source.partition, key, value)]
+        if source.watermark_due or draft.progress.closed != source.acknowledged.closed:
+            source.watermark_due = False
+            sent += await self._mark(source.partition, draft.progress)
+        return _size([(key, value)]), sent
+
+    async def _mark(self, partition: int, progress: Progress) -> list[Any]:
+        """Tell the merger of each query how far it is closed on this partition."""
+        targets: dict[int, dict[bytes, int]] = {}
+        for digest, end in progress.closed.items():
+            targets.setdefault(home(digest, self.counting.partitions), {})[digest] = end
+        key = PartitionKey("watermark", partition).encode()
+        values = {target: encode(Progress(closed=closed)) for target, closed in targets.items()}
+        now = time.time_ns() // 1_000_000
+        return [
+            await self.outbox.send(SNAPSHOTS, key, value, partition=target, timestamp_ms=now)
+            for target, value in values.items()
+        ]
+
+    async def _forget(self, partition: int, draft: Draft) -> None:
+        """Open snapshots of panes that are closed now."""
+        shown = self._shown.get(partition, {})
+        for key, _ in draft.closed:
+            if shown.pop((key.digest, key.pane), None) is not None:
+                name = PaneKey("open", key.digest, key.pane, partition).encode()
+                await self.outbox.send(SNAPSHOTS, name, None, partition=home(key.digest, self.counting.partitions))
+
+    async def _show_open(self) -> None:
+        """What open tallies say now, for provisional records; losing one is harmless, so it is not waited for."""
+        written = 0
+        for source in list(self.counting.sources.values()) if self.counting.current else []:
+            shown = self._shown.setdefault(source.partition, {})
+            for key, n, value in source.open_snapshots(shown):
+                shown[key.digest, key.pane] = n
+                target = home(key.digest, self.counting.partitions)
+                await self.outbox.send(SNAPSHOTS, key.encode(), value, partition=target)
+                written += len(value)
+        self.metrics.checkpoint_bytes.inc(written)
+        self._open_at = time.monotonic() + max(OPEN_INTERVAL, written / self.bytes_per_s)
+
+
+def _size(writes: list[Write]) -> int:
+    return sum(len(key) + len(value or b"") for key, value in writes)

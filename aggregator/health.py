@@ -1,0 +1,36 @@
+"""What a worker says over HTTP: /metrics, /healthz and /readyz."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+
+@asynccontextmanager
+async def serving(
+    host: str, port: int, registry: CollectorRegistry, ready: Callable[[], str | None]
+) -> AsyncIterator[tuple[str, int]]:
+    """The address that is served; `ready` says what is still missing, None where nothing is."""
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        missing = ready()
+        return web.Response(text=f"{missing or 'ready'}\n", status=503 if missing else 200)
+
+    app = web.Application()
+    app.add_routes([web.get("/metrics", metrics), web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        yield runner.addresses[0][:2]
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,80 @@
+"""The keys of what hubbub keeps for itself: in the changelog of tallies, and in the topic of snapshots.
+
+They are text, so that they can be read with any Kafka tool. A snapshot's partition follows from its
+query, a tally's from the source partition.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from oracles.settings import Window
+
+Kind = Literal["tally", "ids", "progress", "closed", "open", "watermark", "state"]
+
+
+@dataclass(frozen=True, slots=True)
+class PaneKey:
+    """Of a tally or a segment of ids (changelog), or of a snapshot, closed or open."""
+
+    kind: Kind
+    digest: bytes
+    pane: int
+    partition: int
+    """The source partition."""
+    span: tuple[int, int] | None = None
+    """Of a segment: its first and last offset."""
+
+    def encode(self) -> bytes:
+        parts = [self.kind, self.digest.hex(), self.pane, self.partition, *(self.span or ())]
+        return "|".join(map(str, parts)).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKey:
+    """Of a partition's progress by one writer (changelog), or of its watermark."""
+
+    kind: Kind
+    partition: int
+    writer: str = ""
+
+    def encode(self) -> bytes:
+        return f"{self.kind}|{self.partition}|{self.writer}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class StateKey:
+    """Of the state of one kind of window; each has the end that it stands at in its key."""
+
+    digest: bytes
+    window: Window
+    end: int
+
+    def encode(self) -> bytes:
+        window = self.window
+        return f"state|{self.digest.hex()}|{window.kind}|{window.size}|{window.step}|{self.end}".encode()
+
+
+Key = PaneKey | PartitionKey | StateKey
+
+
+def decode(key: bytes) -> Key | None:
+    """The key in these bytes; None where hubbub wrote none such."""
+    try:
+        kind, *rest = key.decode("ascii").split("|")
+        match kind, rest:
+            case (("tally" | "closed" | "open"), [digest, pane, partition]):
+                return PaneKey(kind, bytes.fromhex(digest), int(pane), int(partition))
+            case "ids", [digest, pane, partition, first, last]:
+                return PaneKey(kind, bytes.fromhex(digest), int(pane), int(partition), (int(first), int(last)))
+            case (("progress" | "watermark"), [partition, writer]):
+                return PartitionKey(kind, int(partition), writer)
+            case "state", [digest, ("tumbling" | "hopping" | "all") as window, size, step, end]:
+                return StateKey(bytes.fromhex(digest), Window(window, int(size), int(step)), int(end))
+    except (UnicodeDecodeError, ValueError):
+        pass
+    return None
+
+
+def home(digest: bytes, partitions: int) -> int:
+    """The partition of the snapshots topic that holds all of a query."""
+    return int.from_bytes(digest, "little") % partitions

@@ -1,0 +1,180 @@
+"""The topics hubbub needs and the settings its guarantees rest on: what is wanted, what is wrong, what mends it."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+REPORTS = "reports"
+REJECTS = "rejects"
+SNAPSHOTS = "snapshots"
+QUERIES = "queries"
+ESTIMATES = "estimates"
+ALERTS = "alerts"
+TRUTH = "truth"
+WORKER, TALLIES = "worker", "tallies"
+CHANGELOG = f"{WORKER}-{TALLIES}-changelog"
+"""As Faust names it: the app's id (prefix and WORKER), the table's name, "changelog"."""
+
+KIB, MIB = 1 << 10, 1 << 20
+LARGEST = 64 * MIB
+"""The largest tally, definition or record: a vector of some millions of values; brokers take requests up to 100 MiB."""
+ENVELOPE = 64 * KIB
+"""What a batch adds to a frame; a frame a little too large still arrives, to be refused and counted."""
+MONTH = 30 * 86_400 * 1000
+
+MAX_BYTES = "max.message.bytes"
+INSYNC = "min.insync.replicas"
+CLEANUP = "cleanup.policy"
+TIMESTAMP = "message.timestamp.type"
+_KEEP = "frames are bound to their partitions; run `hubbub topics --partitions {has}`"
+_RECOUNT = (
+    "tallies are bound to the partitions of the reports; stop the workers, delete every topic of the prefix but "
+    f"{REPORTS}, run `hubbub topics` and start the workers: all is counted again"
+)
+_REMEDIES = {REPORTS: _KEEP, SNAPSHOTS: _RECOUNT, QUERIES: _RECOUNT, CHANGELOG: _RECOUNT}
+# With Kafka's own defaults compaction in practice never runs, and a restart reads every old version of every tally.
+_COMPACTED = {
+    "segment.bytes": str(64 * MIB),
+    "segment.ms": str(600_000),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic as it is wanted."""
+
+    name: str
+    partitions: int
+    replication: int
+    exact: Mapping[str, str] = field(default_factory=dict)
+    """Settings that guarantees rest on."""
+    least: Mapping[str, int] = field(default_factory=dict)
+    """The same, where more is fine too."""
+    advised: Mapping[str, str] = field(default_factory=dict)
+    """Settings given where a topic has none of its own; whoever set another one meant it."""
+    remedy: str = ""
+    """What to do about another number of partitions; empty where that does not matter."""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """All that it is created with."""
+        return {**self.advised, **self.exact, **{name: str(least) for name, least in self.least.items()}}
+
+
+@dataclass(frozen=True)
+class Described:
+    """One topic as the broker describes it."""
+
+    name: str
+    partitions: int
+    replication: int
+    settings: Mapping[str, str]
+    own: frozenset[str] = frozenset()
+    """The settings made on the topic itself, not taken from the broker's defaults."""
+
+
+def layout(prefix: str, partitions: int, replication: int, max_frame: int, *, embedded: bool = False) -> list[Topic]:
+    """Every topic of hubbub. The embedded broker has no replicas, and only repeats settings that it does not heed."""
+
+    def topic(name: str, exact: dict[str, str], largest: int | None, advised: dict[str, str] | None = None) -> Topic:
+        count, remedy = (1 if name == QUERIES else partitions), _REMEDIES.get(name, "")
+        if embedded:
+            return Topic(prefix + name, count, 1, remedy=remedy)
+        # A leader that has not all records would take back what was acknowledged.
+        exact = {**exact, "unclean.leader.election.enable": "false"}
+        least = {INSYNC: min(2, replication), **({MAX_BYTES: largest} if largest else {})}
+        return Topic(prefix + name, count, replication, exact, least, advised or {}, remedy)
+
+    month = {"retention.ms": str(MONTH)}
+    # Clients must not choose the time that closes panes.
+    reports = {CLEANUP: "delete", TIMESTAMP: "LogAppendTime"}
+    return [
+        topic(REPORTS, reports, max_frame + ENVELOPE),
+        topic(REJECTS, {CLEANUP: "delete"}, None),
+        topic(SNAPSHOTS, {CLEANUP: "compact"}, LARGEST, _COMPACTED),
+        topic(QUERIES, {CLEANUP: "compact"}, LARGEST),
+        topic(ESTIMATES, {CLEANUP: "compact,delete"}, LARGEST, month),
+        topic(ALERTS, {CLEANUP: "delete"}, None, month),
+        topic(TRUTH, {CLEANUP: "delete"}, LARGEST),
+        topic(CHANGELOG, {CLEANUP: "compact"}, LARGEST, _COMPACTED),
+    ]
+
+
+def faults(described: Mapping[str, Described], wanted: Sequence[Topic]) -> list[str]:
+    """Why the guarantees would not hold on these topics, and what to do."""
+    found = []
+    for topic in wanted:
+        there = described.get(topic.name)
+        if there is None:
+            found.append(_absent(topic.name))
+            continue
+        found += lasting(there, topic)
+        for name, value in mends(there, topic).items():
+            has = there.settings.get(name, "unknown")
+            found.append(f"{topic.name}: {name} is {has}, but must be {value}; run `hubbub topics`")
+    return found
+
+
+def refusals(described: Mapping[str, Described], prefix: str, max_frame: int, *, embedded: bool = False) -> list[str]:
+    """Why a worker must not count on these topics: the faults where partitions and replicas are as the reports'."""
+    reports = described.get(prefix + REPORTS)
+    if reports is None:
+        return [_absent(prefix + REPORTS)]
+    return faults(described, layout(prefix, reports.partitions, reports.replication, max_frame, embedded=embedded))
+
+
+def _absent(name: str) -> str:
+    return f"{name}: there is no such topic; run `hubbub topics`"
+
+
+def lasting(there: Described, topic: Topic) -> list[str]:
+    """What no setting mends."""
+    found = []
+    if topic.remedy and there.partitions != topic.partitions:
+        remedy = topic.remedy.format(has=there.partitions)
+        found.append(f"{topic.name}: has {parts(there.partitions)}, not {topic.partitions}; {remedy}")
+    if there.replication < topic.replication:
+        found.append(
+            f"{topic.name}: has {there.replication} of {topic.replication} replicas; add some with "
+            f"kafka-reassign-partitions, or run `hubbub topics --replication {there.replication}` if fewer will do"
+        )
+    return found
+
+
+def mends(there: Described, topic: Topic) -> dict[str, str]:
+    """The settings to change for the guarantees to hold."""
+    changes = {name: value for name, value in topic.exact.items() if not _same(there.settings.get(name), value)}
+    for name, least in topic.least.items():
+        # Where more replicas must be in sync than there are, nothing can be written at all.
+        most = there.replication if name == INSYNC else math.inf
+        value = there.settings.get(name, "")
+        if not value.isdecimal() or not min(least, most) <= int(value) <= most:
+            changes[name] = str(min(least, most))
+    return changes
+
+
+def improvements(there: Described, topic: Topic) -> dict[str, str]:
+    """The settings to change for speed and comfort: those that nobody has chosen."""
+    return {
+        name: value
+        for name, value in topic.advised.items()
+        if name not in there.own and there.settings.get(name) != value
+    }
+
+
+def impossible(wanted: Sequence[Topic], brokers: int) -> Iterator[str]:
+    """Why the topics cannot be created on so few brokers."""
+    most = max((topic.replication for topic in wanted), default=0)
+    if most > brokers:
+        have = f"{brokers} broker{'s' * (brokers != 1)}"
+        yield f"{have} cannot hold {most} replicas; start more brokers, or say --replication {brokers}"
+
+
+def parts(count: int) -> str:
+    return f"{count} partition{'s' * (count != 1)}"
+
+
+def _same(has: str | None, value: str) -> bool:
+    """Kafka keeps lists as they were written: "delete,compact" is "compact,delete"."""
+    return has is not None and sorted(has.replace(" ", "").split(",")) == sorted(value.split(","))

@@ -1,0 +1,162 @@
+"""The merged tallies of one query: the newest snapshot of each pane and source partition, added once.
+
+Snapshots replace, so it does not matter how often or in which order they come, nor who sends them.
+A pane is final when the watermarks of all source partitions have passed it; a partition that sent
+no closed snapshot of it had no reports then. A reader takes in all that stood in the topic when it
+began before it asks for finals: compaction may have kept a later copy of a snapshot than its watermark.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from aggregator.tally import Snapshot, decode_snapshot, encode_snapshot, merged
+from aggregator.windows import Final, Kind, Position, Span, kind
+from oracles.errors import ReportError
+from oracles.query import Query
+from oracles.settings import Window
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """What one source partition says of a pane."""
+
+    offset: int | None
+    """Of an open tally, the offset that it is complete up to; None: it is closed."""
+    snapshot: Snapshot
+
+
+class Merger:
+    """One query over all source partitions, from the states of its windows on."""
+
+    def __init__(self, query: Query, partitions: int, states: Iterable[tuple[Window, Position]] = ()) -> None:
+        self.query = query
+        self.cells = query.oracle.state_size
+        self._watermarks: list[int | None] = [None] * partitions
+        self._panes: dict[int, dict[int, _Part]] = {}
+        self._through: int | None = None
+        newest: dict[Window, Position] = {}
+        for window, position in states:
+            if window not in newest or position.end > newest[window].end:
+                newest[window] = position
+        self._kinds: list[Kind] = [kind(window, query.pane, self.cells, newest.get(window)) for window in query.windows]
+
+    def take(self, pane: int, partition: int, snapshot: Snapshot, offset: int | None) -> bool:
+        """A snapshot, closed where `offset` is None; False where it says nothing new.
+
+        That alone is no leave to delete it: it may be the copy that the next reader needs.
+        """
+        if self._is_done(pane):
+            return False
+        parts = self._panes.setdefault(pane, {})
+        known = parts.get(partition)
+        if known is not None and (known.offset is None or (offset is not None and offset < known.offset)):
+            return False
+        parts[partition] = _Part(offset, snapshot)
+        return True
+
+    def mark(self, partition: int, closed_through: int) -> None:
+        """A source partition's watermark; it never falls."""
+        known = self._watermarks[partition]
+        self._watermarks[partition] = closed_through if known is None else max(known, closed_through)
+
+    @property
+    def through(self) -> int | None:
+        """The end of the newest pane that is closed on all partitions."""
+        marks = [mark for mark in self._watermarks if mark is not None]
+        return min(marks) if len(marks) == len(self._watermarks) else None
+
+    def finals(self) -> Iterator[Final]:
+        """The windows that have become final, each kind in the order of time."""
+        through = self.through
+        if through is None:
+            return
+        for pane in sorted(pane for pane in self._panes if pane + self.query.pane <= through):
+            closed = [part.snapshot for part in self._panes.pop(pane).values() if part.offset is None]
+            if closed:
+                total = merged(closed, self.cells)
+                for windows in self._kinds:
+                    windows.put(pane, total)
+        self._through = through
+        for windows in self._kinds:
+            yield from windows.advance(through)
+
+    def provisional(self) -> Iterator[tuple[Span, Snapshot]]:
+        """Of each kind the next window to become final, as far as it is known."""
+        panes = {pane: merged(self._current(pane), self.cells) for pane in self._panes}
+        for windows in self._kinds:
+            found = windows.provisional(self._through, panes)
+            if found is not None:
+                yield found
+
+    @property
+    def needed_from(self) -> int | None:
+        """Panes that start before are in every window that will ever hold them; None: nothing is known yet.
+
+        What may be deleted follows from the states that are acknowledged, not from this.
+        """
+        starts = [windows.needed_from for windows in self._kinds]
+        known = [start for start in starts if start is not None]
+        return min(known) if len(known) == len(starts) else None
+
+    def _is_done(self, pane: int) -> bool:
+        needed = self.needed_from
+        past = self._through is not None and pane + self.query.pane <= self._through
+        return past or (needed is not None and pane < needed)
+
+    def _current(self, pane: int) -> list[Snapshot]:
+        """The parts of a pane that still count: an open one does not once its partition has closed the pane."""
+        end = pane + self.query.pane
+        return [
+            part.snapshot
+            for partition, part in self._panes[pane].items()
+            if part.offset is None or (mark := self._watermarks[partition]) is None or mark < end
+        ]
+
+
+_VERSION = 1
+_STATE = struct.Struct("<B?xxIqqqq")
+_LENGTH = struct.Struct("<Q")
+
+
+def encode_state(position: Position, alerts: Sequence[bytes] = ()) -> bytes:
+    """What one kind of window goes on from: its position and, an attribute, the state of its alerts.
+
+    Its key should hold the position's end, and a reader takes the newest: so a zombie's older one
+    takes nothing back after the panes between the two are deleted.
+    """
+    total = encode_snapshot(position.total) if position.total else b""
+    head = _STATE.pack(
+        *(_VERSION, position.total is not None, len(alerts), position.end),
+        *(position.start or 0, position.newest or 0, len(total)),
+    )
+    return head + total + b"".join(_LENGTH.pack(len(alert)) + alert for alert in alerts)
+
+
+def decode_state(data: bytes, cells: int) -> tuple[Position, list[bytes]]:
+    """The position and the alerts' states in `data`; a ReportError where there are none."""
+    if len(data) < _STATE.size or data[0] != _VERSION or data[1] > 1 or any(data[2:4]):
+        raise ReportError(f"{len(data)} bytes are no state of version {_VERSION}")
+    _, has_total, alerts, end, start, newest, length = _STATE.unpack_from(data)
+    at = _STATE.size + length
+    if not _STATE.size <= at <= len(data) or has_total != bool(length) or (not has_total and (start or newest)):
+        raise ReportError(f"a state of {len(data)} bytes with a total of {length}")
+    total = decode_snapshot(data[_STATE.size : at], cells) if has_total else None
+    position = Position(end, start, newest, total) if has_total else Position(end)
+    return position, _pieces(data, at, alerts)
+
+
+def _pieces(data: bytes, at: int, count: int) -> list[bytes]:
+    """So many pieces, each after its length, up to the end of `data`."""
+    pieces: list[bytes] = []
+    for _ in range(count):
+        if len(data) - at < _LENGTH.size:
+            raise ReportError(f"a state of {len(data)} bytes ends within its {count} alerts")
+        (length,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size + length
+        pieces.append(data[at - length : at])
+        if at > len(data):
+            break
+    if at != len(data):
+        raise ReportError(f"a state of {len(data)} bytes is {at} bytes long")
+    return pieces

@@ -1,0 +1,79 @@
+"""What a worker publishes beside its changelog: ticks, rejects, snapshots, watermarks, records, alerts."""
+
+import asyncio
+import logging
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from aiokafka import AIOKafkaProducer
+
+from aggregator.layout import LARGEST, REJECTS, REPORTS
+from aggregator.source import Reject
+from hubbub_kafka import Kafka, started
+from oracles.frame import TICK
+
+log = logging.getLogger(__name__)
+
+
+class Outbox:
+    """One producer; `send` returns what is to be awaited for the broker's acknowledgement."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+
+    async def __aenter__(self) -> Self:
+        self._producer = AIOKafkaProducer(
+            **self._kafka.client(),
+            acks="all",
+            enable_idempotence=not self._kafka.embedded,
+            max_request_size=LARGEST,
+            request_timeout_ms=10_000,
+            metadata_max_age_ms=5000,
+        )
+        self._running = started(self._producer, self._kafka)
+        await self._running.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._running.__aexit__(None, None, None)
+
+    async def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        partition: int | None = None,
+        headers: list[tuple[str, bytes]] | None = None,
+        timestamp_ms: int | None = None,
+    ) -> asyncio.Future[Any]:
+        """Hand one record to the producer; waits where it has too much to send already."""
+        if value is not None and len(value) > LARGEST:
+            raise ValueError(f"{len(value)} bytes are more than a record of {topic} may have")
+        sent: asyncio.Future[Any] = await self._producer.send(
+            self._kafka.topic(topic), value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+        )
+        return sent
+
+    async def tick(self, partition: int) -> None:
+        """An empty frame, so that the partition's clock moves; a lost one is followed by another."""
+        sent = await self.send(REPORTS, None, TICK, partition=partition, timestamp_ms=time.time_ns() // 1_000_000)
+        sent.add_done_callback(_said)
+
+    async def reject(self, partition: int, reject: Reject) -> asyncio.Future[Any]:
+        """Set a record of the reports aside."""
+        source = self._kafka.topic(REPORTS)
+        where = {"topic": source, "partition": partition, "offset": reject.offset}
+        said = {**where, "reason": reject.refused.reason, "detail": reject.refused.detail}
+        headers = [(name, str(value).encode()) for name, value in said.items()]
+        key = f"{source}|{partition}|{reject.offset}".encode()
+        return await self.send(REJECTS, key, reject.start, headers=headers)
+
+
+def _said(sent: asyncio.Future[Any]) -> None:
+    """Of something that may be lost: say so and go on."""
+    if not sent.cancelled() and sent.exception() is not None:
+        log.warning("not sent: %r", sent.exception())

@@ -1,0 +1,285 @@
+"""One source partition, as its owner counts it: recovered from the changelog, moved on by the log, and written down.
+
+Nothing here waits or speaks to a broker. What has to be written is handed out as a Draft; once the
+broker has acknowledged it in the order that it states, `settled` takes note.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aggregator import clock as progress_of
+from aggregator import keys
+from aggregator.admission import Data, Gate, Refused, duplicate
+from aggregator.clock import Clock, Progress, closed_through, most_open, newest, resume
+from aggregator.keys import PaneKey, PartitionKey
+from aggregator.tally import (
+    INCOMPLETE,
+    Counted,
+    Snapshot,
+    Tally,
+    decode_ids,
+    decode_tally,
+    encode_ids,
+    encode_snapshot,
+    encode_tally,
+)
+from oracles.query import Query
+
+Pane = tuple[bytes, int]
+"""Digest and pane."""
+Write = tuple[bytes, bytes | None]
+"""Key and value; None deletes."""
+
+_FLAGGED_BYTES = 64 << 20
+"""What empty tallies may take that only say that records were lost."""
+
+
+SHOWN = 256
+"""Bytes that are kept of a record that is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A record that is set aside."""
+
+    offset: int
+    start: bytes
+    """Its first bytes."""
+    refused: Refused
+
+
+@dataclass(slots=True)
+class Taken:
+    """What became of a run of records, by the query's name."""
+
+    frames: Counter[str] = field(default_factory=Counter)
+    reports: Counter[str] = field(default_factory=Counter)
+    implausible: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Reports, by query and reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What to write: each step once the one before it is acknowledged."""
+
+    ids: list[Write]
+    """To the changelog, before the tallies that they belong to."""
+    tallies: list[Write]
+    """To the changelog."""
+    closed: list[tuple[PaneKey, bytes]]
+    """To the snapshots, together with the tallies."""
+    rejects: list[Reject]
+    """Together with these too."""
+    progress: Progress
+    """To the changelog, last."""
+
+
+@dataclass(eq=False)
+class Saved:
+    """What the changelog holds of one partition."""
+
+    progress: dict[bytes, Progress] = field(default_factory=dict)
+    tallies: dict[Pane, Tally] = field(default_factory=dict)
+    segments: dict[Pane, dict[bytes, list[Counted]]] = field(default_factory=dict)
+
+
+def saved(records: Iterable[tuple[bytes, bytes]], queries: Mapping[bytes, Query]) -> dict[int, Saved]:
+    """The changelog's records, sorted by partition. Those of a query that is not known stay as they are."""
+    found: dict[int, Saved] = {}
+    for name, value in records:
+        key = keys.decode(name)
+        if isinstance(key, PartitionKey):
+            found.setdefault(key.partition, Saved()).progress[name] = progress_of.decode(value)
+        elif isinstance(key, PaneKey) and (query := queries.get(key.digest)):
+            of, pane = found.setdefault(key.partition, Saved()), (key.digest, key.pane)
+            if key.kind == "tally":
+                of.tallies[pane] = decode_tally(value, query.oracle.state_size)
+            else:
+                of.segments.setdefault(pane, {})[name] = decode_ids(value)
+    return found
+
+
+class Source:
+    """The tallies of one partition, complete up to `next_offset`."""
+
+    def __init__(self, gate: Gate, writer: str, before: Saved | None = None) -> None:
+        before = before or Saved()
+        self.gate = gate
+        self.partition = gate.partition
+        self._writer = PartitionKey("progress", gate.partition, writer).encode()
+        self._last = newest(before.progress.values())
+        self._through = dict(self._last.closed)
+        self._segments: dict[Pane, list[bytes]] = {}
+        self._written: dict[Pane, int] = {}
+        self._closing: dict[Pane, Snapshot] = {}
+        self._lost_since: Clock = None
+        self._obsolete = [name for name in before.progress if name != self._writer]
+        self.tallies: dict[Pane, Tally] = {}
+        for pane, tally in before.tallies.items():
+            if self._last.covers(*pane):
+                self._obsolete.append(self._tally_key(pane))
+            else:
+                self.tallies[pane], self._written[pane] = tally, tally.next_offset
+        for pane, segments in before.segments.items():
+            if self._last.covers(*pane):
+                self._obsolete += segments
+                continue
+            self._segments[pane] = list(segments)
+            if pane in self.tallies:  # else their tally was never written, and their frames are read again
+                self.tallies[pane].recover_ids(segments.values())
+        marks = [(tally.next_offset, tally.clock) for tally in self.tallies.values()]
+        self.next_offset, self.clock = resume(self._last, marks)
+        self._dirty: set[Pane] = set()
+        self.is_new = not before.progress and not before.tallies
+        self.rejects: list[Reject] = []
+        """Not written yet."""
+        self.watermark_due = False
+
+    @property
+    def acknowledged(self) -> Progress:
+        """What the changelog says of this partition."""
+        return self._last
+
+    @property
+    def closing(self) -> bool:
+        """Whether panes have closed since the last draft was settled."""
+        return self._through != self._last.closed
+
+    @property
+    def behind(self) -> bool:
+        """Whether something was read that the changelog does not know yet."""
+        return self.next_offset != self._last.next_offset or self.closing
+
+    def take(self, run: Sequence[tuple[int, int, Data]]) -> Taken:
+        """Count a run of (offset, timestamp, data), in order and without a hole that is not the log's own."""
+        if run and run[0][0] < self.next_offset:
+            run = [record for record in run if record[0] >= self.next_offset]
+        taken = Taken()
+        if not run:
+            return taken
+        sifted = self.gate.sift(run, self.clock)
+        refused = sifted.refused
+        for pane, (query, frames) in sifted.accepted.items():
+            if self._last.covers(*pane):
+                continue  # read once more after a restart
+            tally = self._tally(pane, query)
+            n, implausible, first = tally.n, tally.implausible, bisect_left(frames.offsets, tally.next_offset)
+            again = tally.add(query.oracle, frames, query.max_ids)
+            self._dirty.add(pane)
+            refused += [(frames.offsets[index], duplicate(query, frames, index)) for index in again]
+            taken.frames[query.name] += len(frames.offsets) - first - len(again)
+            taken.reports[query.name] += tally.n - n
+            taken.implausible[query.name] += tally.implausible - implausible
+        self.next_offset = run[-1][0] + 1
+        if sifted.clock != self.clock:
+            self.clock = sifted.clock
+            self._close()
+        if refused:
+            data = {offset: value for offset, _, value in run}
+            for offset, why in refused:
+                taken.rejected[why.query or "", why.reason] += why.reports
+                self.rejects.append(Reject(offset, (data[offset] or b"")[:SHOWN], why))
+        return taken
+
+    def lost(self, first: int) -> None:
+        """The log was deleted up to `first` before it was read: every pane that it may have held is incomplete."""
+        self.next_offset = max(self.next_offset, first)
+        for pane, tally in self.tallies.items():
+            tally.flags |= INCOMPLETE
+            self._dirty.add(pane)
+        self._lost_since = self.clock if self._lost_since is None else self._lost_since
+
+    def draft(self, *, whole: bool, refresh: bool = False) -> Draft:
+        """What to write down now: closed panes; where `whole`, all that was counted too.
+
+        With `refresh` also tallies that nothing was added to, since a restart reads from the oldest.
+        """
+        closed = [
+            (PaneKey("closed", *pane, self.partition), encode_snapshot(snapshot))
+            for pane, snapshot in self._closing.items()
+        ]
+        through = dict(self._through)
+        rejects, self.rejects = self.rejects, []
+        if not whole:
+            return Draft([], [], closed, rejects, Progress(self._last.next_offset, self._last.clock, through))
+        ids: list[Write] = []
+        tallies: list[Write] = []
+        for pane, tally in self.tallies.items():
+            if pane not in self._dirty and not (refresh and self._written.get(pane, -1) < self.next_offset):
+                continue
+            tally.passed(self.next_offset, self.clock)
+            if segment := tally.take_unwritten():
+                name = PaneKey("ids", *pane, self.partition, (segment[0].offset, segment[-1].offset)).encode()
+                self._segments.setdefault(pane, []).append(name)
+                ids.append((name, encode_ids(segment)))
+            tallies.append((self._tally_key(pane), encode_tally(tally)))
+            self._written[pane] = self.next_offset
+        self._dirty.clear()
+        return Draft(ids, tallies, closed, rejects, Progress(self.next_offset, self.clock, through))
+
+    def progress(self, draft: Draft) -> Write:
+        """The record that says that all else of the draft is written."""
+        return self._writer, progress_of.encode(draft.progress)
+
+    def settled(self, draft: Draft) -> list[Write]:
+        """The draft stands in the log; returns what may be deleted from the changelog."""
+        self._last = draft.progress
+        gone = self._obsolete
+        self._obsolete = []
+        for key, _ in draft.closed:
+            pane = key.digest, key.pane
+            self._closing.pop(pane, None)
+            gone += [*self._segments.pop(pane, []), *([self._tally_key(pane)] if pane in self._written else [])]
+            self._written.pop(pane, None)
+        return [(name, None) for name in gone]
+
+    def open_snapshots(self, since: Mapping[Pane, int]) -> list[tuple[PaneKey, int, bytes]]:
+        """What open tallies say now, where they have grown beyond the n of `since`: key, n and value."""
+        found = []
+        for pane, tally in self.tallies.items():
+            if since.get(pane) != tally.n:
+                tally.passed(self.next_offset, self.clock)
+                found.append((PaneKey("open", *pane, self.partition), tally.n, encode_tally(tally)))
+        return found
+
+    def _tally(self, pane: Pane, query: Query) -> Tally:
+        tally = self.tallies.get(pane)
+        if tally is None:
+            tally = self.tallies[pane] = Tally(query.oracle.zeros())
+        return tally
+
+    def _tally_key(self, pane: Pane) -> bytes:
+        return PaneKey("tally", *pane, self.partition).encode()
+
+    def _close(self) -> None:
+        """Close what the clock has passed."""
+        if self._lost_since is not None:
+            self._flag(self._lost_since)
+            self._lost_since = None
+        for digest, query in self.gate.queries.items():
+            through = closed_through(self.clock, query)
+            if through is not None and through > self._through.get(digest, through - 1):
+                self._through[digest] = through
+        for pane in [pane for pane in self.tallies if self._is_closed(pane)]:
+            self._closing[pane] = self.tallies.pop(pane).close()
+            self._dirty.discard(pane)
+
+    def _is_closed(self, pane: Pane) -> bool:
+        digest, start = pane
+        end = self._through.get(digest)
+        return end is not None and start < end
+
+    def _flag(self, before: int) -> None:
+        """Flag the panes that were open between the two clocks, those without a report too."""
+        for digest, query in self.gate.queries.items():
+            most = max(most_open(query), _FLAGGED_BYTES // (8 * query.oracle.state_size))
+            last = ((self.clock or before) // 1000 + query.skew) // query.pane * query.pane
+            first = closed_through(before, query)
+            first = last if first is None else max(first, last - most * query.pane)
+            for start in range(first, last + 1, query.pane):
+                if not self._last.covers(digest, start):
+                    self._tally((digest, start), query).flags |= INCOMPLETE
+                    self._dirty.add((digest, start))

@@ -1,0 +1,155 @@
+"""How good the recommended method is, over data of many shapes, against always taking the same one.
+
+python benchmarks/recommend.py [--runs N] [--retail FILE]
+    a line for each data set, epsilon and task, then the sums of each task and of all; FILE is the
+    Retail data set as CSV with a column "count", gzipped or not
+"""
+
+import argparse
+import csv
+import gzip
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from oracles import Estimate, oracle
+from oracles.calibrate import Calibrated, calibrate
+from oracles.consistency import METHODS, TASKS, apply
+from oracles.risk import recommend
+
+SIZE, PEOPLE, TOP, SETS = 1024, 1_000_000, 20, 200
+EPSILONS = (0.5, 1.0, 2.0, 4.0)
+NEAR = 0.1
+"""A choice whose error exceeds the smallest one by less is as good as the best."""
+
+SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "zipf": lambda rank: rank**-1.5,
+    "beta": lambda rank: (rank / SIZE) * (1 - (rank - 0.5) / SIZE) ** 4,
+    "uniform": np.ones_like,
+    "two spikes": lambda rank: np.where(rank == 1, 0.6, np.where(rank == 2, 0.4, 0.0)),
+    "geometric": lambda rank: 0.98**rank,
+}
+
+
+def generated() -> dict[str, np.ndarray]:
+    """Counts of PEOPLE over SIZE values, the largest first, for each shape."""
+    shares = {shape: np.sort(weights(np.arange(1.0, SIZE + 1)))[::-1] for shape, weights in SHAPES.items()}
+    return {
+        shape: np.diff(np.rint(PEOPLE * np.cumsum(f) / f.sum()), prepend=0).astype(int) for shape, f in shares.items()
+    }
+
+
+def counts_of(file: Path) -> np.ndarray:
+    opened = gzip.open if file.suffix == ".gz" else open
+    with opened(file, "rt") as lines:
+        return np.sort([int(row["count"]) for row in csv.DictReader(lines)])[::-1]
+
+
+@dataclass
+class Cell:
+    """A data set, epsilon and task: each method's mean loss, and what was recommended in each run."""
+
+    data: str
+    epsilon: float
+    task: str
+    losses: dict[str, float]
+    recommended: list[str]
+
+    @property
+    def best(self) -> str:
+        return min(self.losses, key=self.losses.__getitem__)
+
+    @property
+    def regrets(self) -> dict[str, float]:
+        """How much larger each method's loss is than the best one's, as a part of that."""
+        return {method: loss / self.losses[self.best] - 1 for method, loss in self.losses.items()}
+
+    def __str__(self) -> str:
+        picks = ", ".join(
+            f"{count} {method} (+{self.regrets[method]:.0%})"
+            for method, count in Counter(self.recommended).most_common()
+        )
+        return f"{self.data:11} {self.epsilon:4} {self.task:7} best {self.best:19} recommended {picks}"
+
+
+def cells(data: Mapping[str, np.ndarray], epsilons: Iterable[float], runs: int, name: str = "oue") -> Iterator[Cell]:
+    for shape, counts in data.items():
+        for epsilon in epsilons:
+            rng = np.random.default_rng(zlib.crc32(f"{shape} {epsilon}".encode()))
+            losses = {task: defaultdict(float) for task in TASKS}
+            picks = {task: [] for task in TASKS}
+            n = int(counts.sum())
+            o = oracle(name, epsilon=epsilon, size=len(counts))
+            halves = np.argsort(rng.random((SETS, len(counts))), axis=1) < len(counts) // 2
+            for _ in range(runs):
+                support = rng.binomial(counts, o.p) + rng.binomial(n - counts, o.q)
+                estimate = Estimate(o.shares(support, n), n, o)
+                calibrated = calibrate(estimate)
+                for task in TASKS:
+                    picks[task].append(recommend(estimate, task, top=TOP, calibrated=calibrated)[0].method)
+                    for method in METHODS:
+                        losses[task][method] += loss(method, estimate, counts / n, task, halves, calibrated) / runs
+            for task in TASKS:
+                yield Cell(shape, epsilon, task, dict(losses[task]), picks[task])
+
+
+def loss(
+    method: str, estimate: Estimate, truth: np.ndarray, task: str, halves: np.ndarray, calibrated: Calibrated
+) -> float:
+    """The squared error in the task, from the largest true share to the smallest."""
+    if task != "sets":
+        kept = TOP if task == "top" else None
+        error = (apply(method, estimate, top=kept, calibrated=calibrated) - truth)[:kept]
+        return float(np.mean(error**2))
+    answers = halves @ (estimate.shares if method == "post_pos" else apply(method, estimate, calibrated=calibrated))
+    if method == "post_pos":
+        answers = np.maximum(answers, 0.0)
+    return float(np.mean((answers - halves @ truth) ** 2))
+
+
+@dataclass
+class Score:
+    """Of a way to choose: how often its choice is as good as the best, and its mean regret."""
+
+    near: float
+    regret: float
+
+    @classmethod
+    def of(cls, regrets: Iterable[float]) -> "Score":
+        found = np.array(list(regrets))
+        return cls(float(np.mean(found <= NEAR)), float(found.mean()))
+
+    def __str__(self) -> str:
+        return f"within {NEAR:.0%} of the best {self.near:6.1%}, mean regret {self.regret:10.3f}"
+
+
+def scores(found: list[Cell]) -> tuple[Score, dict[str, Score]]:
+    """Of the recommended methods, and of always taking the same one, the best of these first."""
+    ours = Score.of(cell.regrets[pick] for cell in found for pick in cell.recommended)
+    same = {method: Score.of(cell.regrets[method] for cell in found) for method in METHODS}
+    return ours, dict(sorted(same.items(), key=lambda item: (-item[1].near, item[1].regret)))
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description="How good the recommended method is.")
+    options.add_argument("--runs", type=int, default=20, help="of each data set and epsilon")
+    options.add_argument("--retail", type=Path, help="counts of the Retail data set")
+    given = options.parse_args()
+    data = generated() | ({"retail": counts_of(given.retail)} if given.retail else {})
+    found = []
+    for cell in cells(data, EPSILONS, given.runs):
+        found.append(cell)
+        print(cell, flush=True)
+    for tasks in (*([task] for task in TASKS), TASKS):
+        ours, same = scores([cell for cell in found if cell.task in tasks])
+        print(f"\n{tasks[0] if len(tasks) == 1 else 'all':7} {'recommended':26}{ours}")
+        for method in list(same)[:3]:
+            print(f"{'':7} {'always ' + method:26}{same[method]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""How long a record takes, with every statistic of the vector: seconds, and as a ratio to sorting the vector.
+
+python benchmarks/records.py            a line for each size and list of methods, then where the time goes
+"""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core, as a worker has
+
+import numpy as np
+from timing import best
+
+from aggregator.record import build
+from aggregator.tally import Snapshot
+from aggregator.windows import Span
+from oracles.calibrate import calibrate
+from oracles.consistency import METHODS, apply
+from oracles.estimate import Estimate
+from oracles.heavy import Evidence
+from oracles.query import Query, parse
+from oracles.risk import risk
+
+N = 8_000_000
+USUAL = ["norm_sub", "calibrate"]
+ALL = [name for name in METHODS if name != "base"]
+TARGETS = {1_000_000: 5.0}
+RNG = np.random.default_rng(20260101)
+
+
+def asked(size: int, methods: list[str]) -> Query:
+    visits = {"domain": size, "oracle": "olh", "epsilon": 1.0, "pane": "10s", "methods": methods}
+    return parse({"queries": {"visits": visits}}, "benchmark", ".")["visits"]
+
+
+def held(query: Query) -> Snapshot:
+    """A window of N reports on a Zipf population."""
+    o = query.oracle
+    weights = np.arange(1, o.size + 1) ** -1.1
+    own = np.repeat(np.arange(o.size), RNG.multinomial(N, weights / weights.sum()))
+    state = o.zeros()
+    for values in np.array_split(own, 16):
+        o.add(state, o.perturb(values, RNG))
+    return Snapshot(N, 0, 0, 0, state)
+
+
+def parts(query: Query, total: Snapshot) -> dict[str, float]:
+    """Seconds for each part of a record by the usual methods, on its own."""
+
+    def estimate() -> Estimate:
+        return query.oracle.estimate(total.counts, N)
+
+    e = estimate()
+    calibrated = calibrate(e)
+    _ = calibrated.stdev
+    shares = [apply(name, e, calibrated=calibrated) for name in USUAL]
+
+    def hitters() -> None:
+        evidence = Evidence(e, query.threshold, query.family_error, calibrated)
+        for by_method in (e.shares, *shares):
+            evidence.hitters(by_method)
+
+    return {
+        "decode": best(estimate, rounds=3),
+        "fit, reject": best(lambda: calibrate(e).rejected, rounds=3),
+        "methods": best(lambda: [apply(name, e, calibrated=calibrated) for name in USUAL], rounds=3),
+        "risks": best(lambda: [risk(name, e, calibrated=calibrated) for name in ("unbiased", *USUAL)], rounds=3),
+        "hitters": best(hitters, rounds=3),
+    }
+
+
+def main() -> None:
+    print(f"{'values':>9}  {'methods':18} {'record':>9} {'of np.sort':>10}  {'target':>7}")
+    for size in (1_024, 1_000_000):
+        query = asked(size, USUAL)
+        total = held(query)
+        span = Span(query.windows[0], 0, 10)
+        shares = query.oracle.estimate(total.counts, N).shares
+        sort = best(lambda shares=shares: np.sort(shares))
+        target = f"{TARGETS[size]:.1f} s" if size in TARGETS else ""
+        for methods, name in ((USUAL, "norm_sub calibrate"), (ALL, f"all {len(ALL)}")):
+            of = asked(size, methods)
+            took = best(lambda of=of, span=span, total=total: build(of, span, total, final=True), rounds=3)
+            print(f"{size:9,}  {name:18} {took:7.3f} s {took / sort:10.1f}  {target:>7}")
+        spent = "  ".join(f"{part} {seconds:.3f} s" for part, seconds in parts(query, total).items())
+        print(f"{'':9}  of the first: {spent}")
+
+
+if __name__ == "__main__":
+    main()

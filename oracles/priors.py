@@ -1,0 +1,275 @@
+"""What is believed of the true counts before looking: four families of laws on the integers up to n.
+
+A sum over millions of integers is taken over a few hundred nodes: near the corners of a law (its
+ends, a kink) these are the integers themselves, further off Gauss-Legendre points of panels that
+widen with the distance. Their weights are positive, so what is computed is a true posterior, of a
+law that cannot be told from the one meant.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import pairwise
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+EXACT = 128
+"""Integers next to a corner that are nodes themselves."""
+GROWTH = 1.5
+"""A panel ends this much further from the corner than it begins."""
+POINTS: Floats
+WEIGHTS: Floats
+POINTS, WEIGHTS = np.polynomial.legendre.leggauss(8)
+"""Of a panel from -1 to 1."""
+
+
+@dataclass(frozen=True)
+class Corner:
+    """A place that a sum must be taken over with care."""
+
+    at: float
+    reach: float
+    """How far from it nodes are needed; 0 where it lies out of sight."""
+    width: float
+    """How wide a panel near it may be."""
+
+
+def nodes(corners: Sequence[Corner]) -> tuple[Floats, Floats]:
+    """Nodes and weights that sum a function over the integers within reach of a corner.
+
+    Corners ascend and lie half-way between integers. The function may be anything beside them; the
+    further away, the smoother it must be, on the scale of the distance and of a corner's width.
+    """
+    pieces = []
+    for left, right in pairwise(corners):
+        between = right.at - left.at
+        if between <= 2 * EXACT:
+            pieces.append((np.arange(left.at + 0.5, right.at), np.ones(int(between))))
+            continue
+        met = max(left.reach, right.reach) > between / 2
+        if left.reach or met:
+            offset, weight = _ramp(between / 2 if met else left.reach, left.width)
+            pieces.append((left.at + offset, weight))
+        if right.reach or met:
+            offset, weight = _ramp(between / 2 if met else right.reach, right.width)
+            pieces.append((right.at - offset[::-1], weight[::-1]))
+    return np.concatenate([at for at, _ in pieces]), np.concatenate([weight for _, weight in pieces])
+
+
+def _ramp(length: float, width: float) -> tuple[Floats, Floats]:
+    """Offsets from a corner up to `length`, and their weights: integers, then panels up to `width` wide."""
+    whole = np.arange(EXACT, dtype=np.float64) + 0.5
+    ones = np.ones(EXACT)
+    if length <= EXACT:
+        return whole, ones
+    # A sum is its integral from half a step before the first term, plus the slope there over 24.
+    ones[-2:] += -1 / 24, 1 / 24
+    straight = min(max(EXACT, width / (GROWTH - 1.0)), length)
+    curved = EXACT * (straight / EXACT) ** np.linspace(
+        0, 1, 1 + int(np.ceil(np.log(straight / EXACT) / np.log(GROWTH)))
+    )
+    even = np.linspace(straight, length, 1 + int(np.ceil((length - straight) / width)))
+    edges = np.concatenate([curved, even[1:]])
+    half: Floats = np.diff(edges)[:, None] / 2
+    panels = edges[:-1, None] + half * (1.0 + POINTS)
+    return np.concatenate([whole, panels.ravel()]), np.concatenate([ones, (half * WEIGHTS).ravel()])
+
+
+@dataclass(frozen=True)
+class Law(ABC):
+    """A law of the true count of a value among `n`, normalised on `lowest`..n."""
+
+    n: int
+    lowest: ClassVar[int] = 0
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "n"}
+
+    @abstractmethod
+    def log_weight(self, k: Floats) -> Floats:
+        """The logarithm of the probability of k, up to a constant."""
+
+    @abstractmethod
+    def window(self, y: Floats, s: float) -> tuple[Floats, Floats]:
+        """Bounds that hold all but 1e-15 of the posterior of the count, given y = count + N(0, s^2)."""
+
+    @property
+    @abstractmethod
+    def centre(self) -> float:
+        """A count near which much of the law lies."""
+
+    @abstractmethod
+    def body(self) -> tuple[float, float]:
+        """How far the law itself reaches from its corners, and how wide a panel may be for it alone."""
+
+    def kinks(self) -> list[float]:
+        """Where the law is not smooth within its range."""
+        return []
+
+    def turns(self, s: float) -> list[float]:
+        """Noisy counts around which the mean of the posterior bends."""
+        del s
+        return [self.lowest, self.n]
+
+    def width(self, s: float, at: float) -> float:
+        """How wide a panel near `at` may be for the law times N(0, s^2) to be smooth on it."""
+        del at
+        return 2.0 * s
+
+    def corners(self, inner: Sequence[float]) -> list[float]:
+        """The ends of the range, and those of `inner` that lie within it."""
+        low, high = self.lowest - 0.5, self.n + 0.5
+        return sorted({low, high, *(corner for corner in inner if low < corner < high)})
+
+    def nodes(self) -> tuple[Floats, Floats]:
+        """Nodes and weights that sum over the whole law."""
+        reach, width = self.body()
+        return nodes([Corner(at, reach, width) for at in self.corners([np.floor(self.centre) + 0.5])])
+
+    @cached_property
+    def _log_total(self) -> float:
+        at, weight = self.nodes()
+        terms = self.log_weight(at)
+        top = terms.max()
+        return float(top + np.log(weight @ np.exp(terms - top)))
+
+    def log_pmf(self, k: Floats) -> Floats:
+        return self.log_weight(k) - self._log_total
+
+
+@dataclass(frozen=True)
+class PowerLaw(Law):
+    """p(k) ~ k^-exponent on 1..n: few values are common, most are rare."""
+
+    exponent: float
+    lowest = 1
+
+    def log_weight(self, k: Floats) -> Floats:
+        return -self.exponent * np.log(k)
+
+    def window(self, y: Floats, s: float) -> tuple[Floats, Floats]:
+        """Down to where even the law's value at 1 cannot outweigh the noise."""
+        near = np.clip(y, 1.0, self.n)
+        down = np.sqrt(2.0 * (37.0 + max(self.exponent, 0.0) * np.log(near)))
+        return near - down * s - 2.0, near + 10.0 * s + 2.0
+
+    @property
+    def centre(self) -> float:
+        return 1.0
+
+    def body(self) -> tuple[float, float]:
+        return np.inf, np.inf
+
+    @cached_property
+    def mean(self) -> float:
+        at, weight = self.nodes()
+        return float((weight * np.exp(self.log_pmf(at))) @ at)
+
+
+@dataclass(frozen=True)
+class Gaussian(Law):
+    mean: float
+    sd: float
+
+    @classmethod
+    def with_moments(cls, n: int, mean: float, variance: float) -> Self:
+        return cls(n, mean, float(np.sqrt(variance)))
+
+    def log_weight(self, k: Floats) -> Floats:
+        return -0.5 * ((k - self.mean) / self.sd) ** 2
+
+    def _posterior(self, s: float) -> float:
+        return s / float(np.hypot(1.0, s / self.sd))
+
+    def window(self, y: Floats, s: float) -> tuple[Floats, Floats]:
+        near = np.clip(y + (self.mean - y) / (1.0 + (self.sd / s) ** 2), 0.0, self.n)
+        around = 10.0 * self._posterior(s) + 2.0
+        return near - around, near + around
+
+    def turns(self, s: float) -> list[float]:
+        pull = (s / self.sd) ** 2
+        return [-pull * self.mean, self.n + pull * (self.n - self.mean)]
+
+    def width(self, s: float, at: float) -> float:
+        del at
+        return 2.0 * self._posterior(s)
+
+    @property
+    def centre(self) -> float:
+        return self.mean
+
+    def body(self) -> tuple[float, float]:
+        return 10.0 * self.sd, 2.0 * self.sd
+
+
+@dataclass(frozen=True)
+class Laplace(Law):
+    mean: float
+    scale: float
+
+    @classmethod
+    def with_moments(cls, n: int, mean: float, variance: float) -> Self:
+        return cls(n, mean, float(np.sqrt(variance / 2.0)))
+
+    def log_weight(self, k: Floats) -> Floats:
+        return -np.abs(k - self.mean) / self.scale
+
+    def window(self, y: Floats, s: float) -> tuple[Floats, Floats]:
+        most = s * s / self.scale
+        near = np.clip(y - np.clip(y - self.mean, -most, most), 0.0, self.n)
+        return near - 10.0 * s - 2.0, near + 10.0 * s + 2.0
+
+    def kinks(self) -> list[float]:
+        return [np.floor(self.mean) + 0.5]
+
+    def turns(self, s: float) -> list[float]:
+        pull = s * s / self.scale
+        return [-pull, self.mean - pull, self.mean + pull, self.n + pull]
+
+    @property
+    def centre(self) -> float:
+        return self.mean
+
+    def body(self) -> tuple[float, float]:
+        return 45.0 * self.scale, np.inf
+
+
+@dataclass(frozen=True)
+class Poisson(Law):
+    mean: float
+
+    def log_weight(self, k: Floats) -> Floats:
+        from scipy.special import gammaln
+
+        weight: Floats = k * np.log(self.mean) - gammaln(k + 1.0)
+        return weight
+
+    def window(self, y: Floats, s: float) -> tuple[Floats, Floats]:
+        """Around the mode, where log k = log mean + (y - k)/s^2."""
+        from scipy.special import wrightomega
+
+        mode = s * s * wrightomega(np.log(self.mean / (s * s)) + y / (s * s))
+        near = np.clip(mode, 0.0, self.n)
+        down = np.minimum(10.0 * s, np.sqrt(80.0 * near))
+        up = np.minimum(10.0 * s, 14.0 + np.sqrt(200.0 + 80.0 * near))
+        return near - down - 2.0, near + up + 2.0
+
+    def turns(self, s: float) -> list[float]:
+        return [0.0, self.n + s * s * float(np.log(self.n / self.mean))]
+
+    def width(self, s: float, at: float) -> float:
+        return min(2.0 * s, float(np.sqrt(max(at, EXACT))))
+
+    @property
+    def centre(self) -> float:
+        return self.mean
+
+    def body(self) -> tuple[float, float]:
+        sd = float(np.sqrt(self.mean))
+        return 14.0 + 10.0 * sd, max(sd, 1.0)

@@ -1,0 +1,75 @@
+"""Rehearsals: a truth that could have produced an estimate, and fresh estimates of that truth.
+
+They show what a method does here where no formula does: one whose shares jump, the most frequent
+values, sets.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.estimate import Estimate
+from oracles.simplex import project
+
+Floats = NDArray[np.float64]
+
+_FINE = 4
+"""Steps of the grids, a standard error at zero."""
+_FAR = 8.0
+"""Standard errors above which a share is taken as it is, and no more likely to be luck."""
+_ROUNDS = 1000
+_LEAST = 1e-300
+_VALUES = 1 << 16
+_FEWEST, _MOST = 4, 256
+
+
+def likely_truth(estimate: Estimate) -> Floats:
+    """Shares, the largest first, whose estimates would be spread as these are.
+
+    What noise adds to the spread is taken out by maximum likelihood, without a family of priors.
+    """
+    x = np.sort(estimate.shares)[::-1]
+    clear = int(np.count_nonzero(x > _FAR * estimate.sigma))
+    if clear < len(x):
+        rest = max(1.0 - float(x[:clear].sum()), 0.0)
+        x[clear:] = _without_noise(estimate, x[clear:], rest / (len(x) - clear))
+    return project(x)
+
+
+def _without_noise(estimate: Estimate, x: Floats, equal: float) -> Floats:
+    """True shares, the largest first, that make the noisy x most likely: their law by expectation maximisation.
+
+    All are taken as `equal` unless that law makes x much more likely, as often as there are values.
+    """
+    step = estimate.sigma / _FINE
+    atoms = np.union1d(np.arange(_FAR * _FINE + 1.0) * step, equal)
+    bins = np.rint(np.maximum(x, -_FAR * estimate.sigma) / step).astype(np.int64)
+    centres, times = np.unique(bins, return_counts=True)
+    spread = np.sqrt(estimate.noise.stderr(atoms) ** 2 + step**2 / 12.0)
+    kernel = np.exp(-0.5 * ((centres[:, None] * step - atoms) / spread) ** 2) / spread
+    weights = np.full(len(atoms), 1.0 / len(atoms))
+    for _ in range(_ROUNDS):
+        weights *= (times / (kernel @ weights)) @ kernel / len(x)
+    same = np.maximum(kernel[:, np.searchsorted(atoms, equal)], _LEAST)
+    if times @ np.log((kernel @ weights) / same) < np.log(len(x)):
+        return np.full(len(x), equal)
+    ranks = (np.arange(len(x), 0, -1) - 0.5) / len(x)
+    places = np.searchsorted(np.cumsum(weights), ranks)
+    return atoms[np.minimum(places, len(atoms) - 1)]
+
+
+def rehearse(estimate: Estimate, truth: Floats, seed: int = 0) -> Iterator[Estimate]:
+    """Estimates of `truth` with fresh noise, the fewer the larger they are."""
+    rng = np.random.default_rng(seed)
+    spread = estimate.noise.stderr(truth)
+    variance = spread**2
+    free = float(variance.sum())
+    together = estimate.oracle.set_variance(estimate.n_independent, len(truth), 1.0)
+    # Where reports hold a fixed number of values, so is the sum of all errors: 0 for grr.
+    tied = (1.0 - np.sqrt(min(max(together / free, 0.0), 1.0))) / free
+    for _ in range(min(max(_VALUES // len(truth), _FEWEST), _MOST)):
+        noise = rng.standard_normal(len(truth)) * spread
+        noise -= tied * float(noise.sum()) * variance
+        yield replace(estimate, shares=truth + noise)

@@ -1,0 +1,90 @@
+"""The true counts of simulated answers, by pane: what estimates are measured against.
+
+They hold the honest answers that were sent in time, each once. A client never sends its own.
+"""
+
+from collections import Counter
+
+import numpy as np
+import orjson
+
+from oracles.pure import Ints, tally
+from oracles.query import Query
+
+
+class Truth:
+    """What one source knows: one record a pane, which replaces the one it sent before."""
+
+    def __init__(self, query: Query, source: str) -> None:
+        self.query = query
+        self.source = source
+        self._counts: dict[int, list[Ints]] = {}
+        self._changed: set[int] = set()
+        self._under_way: Counter[int] = Counter()
+        """Frames, and the pane's own records."""
+
+    def sent(self, pane: int) -> None:
+        """A frame of the pane is on its way."""
+        self._under_way[pane] += 1
+
+    def arrived(self, pane: int, values: Ints, at: int) -> None:
+        """A frame with these honest answers entered the log at a time, in milliseconds."""
+        self.lost(pane)
+        if not len(values) or not in_time(self.query, pane, at):
+            return
+        if pane not in self._counts:
+            self._counts[pane] = [np.zeros(domain.size, np.int64) for domain in self.query.domains]
+        for counts, column in zip(self._counts[pane], values.reshape(len(values), -1).T, strict=True):
+            tally(counts, column)
+        self._changed.add(pane)
+
+    def lost(self, pane: int) -> None:
+        """A frame of the pane is on its way no more."""
+        self._under_way[pane] -= 1
+        if not self._under_way[pane]:
+            del self._under_way[pane]
+
+    def due(self, at: float) -> list[int]:
+        """The panes that are over at `at` (seconds) and have something new to tell, and no frame under way."""
+        self._forget(at)
+        over = (pane for pane in self._changed if pane + self.query.pane <= at)
+        return sorted(pane for pane in over if not self._under_way[pane])
+
+    def tell(self, pane: int) -> tuple[bytes, bytes]:
+        """Key and record of a pane, which are on their way from here on."""
+        self._changed.discard(pane)
+        self.sent(pane)
+        return self.record(pane)
+
+    def told(self, pane: int, *, arrived: bool) -> None:
+        """What became of that record; one that is lost is due again."""
+        self.lost(pane)
+        if not arrived:
+            self._changed.add(pane)
+
+    def record(self, pane: int) -> tuple[bytes, bytes]:
+        counts = self._counts[pane]
+        fields = {
+            "query": self.query.name,
+            "digest": self.query.digest.hex(),
+            "pane": pane,
+            "source": self.source,
+            "counts": counts if self.query.attributes else counts[0],
+        }
+        key = f"{self.query.name}|{pane}|{self.source}"
+        return key.encode(), orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
+
+    def _forget(self, at: float) -> None:
+        """Drop the panes that nothing can be added to any more, once that is told."""
+        closed = at - self.query.pane - self.query.lateness
+        for pane in [pane for pane in self._counts if pane < closed]:
+            if pane not in self._changed:
+                del self._counts[pane]
+
+
+def in_time(query: Query, pane: int, at: int) -> bool:
+    """Whether a report of this pane counts if its log's time is `at`, in milliseconds."""
+    late = at > 1000 * (pane + query.pane + query.lateness)
+    future = 1000 * (pane - query.skew) > at
+    expired = (query.starts is not None and pane < query.starts) or (query.until is not None and pane >= query.until)
+    return not (late or future or expired)

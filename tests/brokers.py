@@ -1,0 +1,294 @@
+"""Real brokers for tests: Tansu from its wheel, and Apache Kafka from Maven's jars under Java."""
+
+import asyncio
+import base64
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from aggregator.embedded import Embedded, EmbeddedError, answers, free_port
+from aggregator.keeper import Keeper
+from aggregator.topics import ensure
+from hubbub_kafka import Kafka, KafkaUnreachable, started
+
+ROOT = Path(__file__).parent.parent
+POM = ROOT / "deploy" / "kafka" / "pom.xml"
+JAVA = (
+    "java",
+    "-Xmx256m",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",
+    "-Xlog:cds*=off",
+    "-Djava.io.tmpdir=.",
+)
+CLASSES = "classes.jsa"
+USER, PASSWORD = "tester", "tester-secret"
+START = 60.0
+
+PROPERTIES = """\
+process.roles=broker,controller
+node.id={node}
+controller.quorum.voters={voters}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:{port},SCRAM://127.0.0.1:{scram},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SCRAM://127.0.0.1:{scram}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SCRAM:SASL_PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.scram.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+log.dirs=data
+auto.create.topics.enable=false
+default.replication.factor={replication}
+min.insync.replicas={insync}
+offsets.topic.replication.factor={replication}
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor={replication}
+transaction.state.log.num.partitions=4
+transaction.state.log.min.isr={insync}
+share.coordinator.state.topic.replication.factor={replication}
+share.coordinator.state.topic.min.isr={insync}
+group.initial.rebalance.delay.ms=0
+log.retention.check.interval.ms=1000
+log.cleaner.backoff.ms=500
+log.cleaner.dedupe.buffer.size=4194304
+"""
+
+
+class Unavailable(Exception):
+    """What a broker needs and this machine has not."""
+
+
+def jars() -> Path:
+    """The folder of Kafka's jars, copied once for each version of the pom, however many ask at a time."""
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None:
+            raise Unavailable(f"no Apache Kafka: {program} is not installed (Java 17 and Maven are needed)")
+    cache = ROOT / "build"
+    cache.mkdir(exist_ok=True)
+    libs = cache / f"kafka-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+    with (cache / "kafka.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not libs.exists():
+            copy_jars(libs)
+        if not (libs / CLASSES).exists():
+            archive_classes(libs)
+    return libs
+
+
+def copy_jars(libs: Path) -> None:
+    half = libs.with_suffix(".half")
+    shutil.rmtree(half, ignore_errors=True)
+    command = ("mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={half}")
+    try:
+        subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
+    except subprocess.SubprocessError as error:
+        said = (error.stdout or b"").decode(errors="replace")[-500:]
+        raise Unavailable(f"no Apache Kafka: Maven could not copy its jars: {said}") from error
+    half.rename(libs)
+
+
+def archive_classes(libs: Path) -> None:
+    """With an archive of its classes, which Java writes at an orderly end, a broker starts in half the time."""
+    archive = libs / "half"
+    with Cluster(1, libs, (f"-XX:ArchiveClassesAtExit={archive}",)) as cluster:
+        cluster.nodes[0].keeper.stop(seconds=START)
+    archive.touch()  # a Java that cannot write one does without
+    archive.rename(libs / CLASSES)
+
+
+class Node:
+    """One Kafka broker, its ports and its process."""
+
+    def __init__(self) -> None:
+        self.port, self.scram, self.controller = free_port(), free_port(), free_port()
+        self.keeper = Keeper("kafka")
+        self.log = self.keeper.folder / "kafka.log"
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        return self.keeper.running
+
+    def java(self, libs: Path, *arguments: str) -> subprocess.Popen:
+        archive = libs / CLASSES
+        shared = (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()
+        return self.keeper.run((*JAVA, *shared, "-cp", f"{libs}/*", *arguments), self.log)
+
+    def format(self, libs: Path, cluster: str) -> subprocess.Popen:
+        user = f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"
+        tool = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties")
+        return self.java(libs, *tool, "--add-scram", user)
+
+    def start(self, libs: Path, flags: Sequence[str] = ()) -> None:
+        self.java(libs, *flags, "kafka.Kafka", "server.properties")
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")[-2000:]
+
+
+class Cluster:
+    """Apache Kafka: one broker or three that replicate. Brokers are counted from 0."""
+
+    embedded = False
+
+    def __init__(self, brokers: int = 1, libs: Path | None = None, flags: Sequence[str] = ()) -> None:
+        self.libs, self.flags = libs or jars(), flags
+        self.nodes = [Node() for _ in range(brokers)]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.nodes)
+
+    @property
+    def scram(self) -> str:
+        """Where a user has to log in (SASL_PLAINTEXT, SCRAM-SHA-512)."""
+        return ",".join(f"127.0.0.1:{node.scram}" for node in self.nodes)
+
+    def kafka(self, prefix: str = "hubbub.") -> Kafka:
+        return Kafka(self.bootstrap, prefix)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def start(self) -> None:
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        voters = ",".join(f"{n}@127.0.0.1:{node.controller}" for n, node in enumerate(self.nodes, 1))
+        for n, node in enumerate(self.nodes, 1):
+            (node.keeper.folder / "server.properties").write_text(self.properties(n, node, voters))
+        for node, formatting in [(node, node.format(self.libs, cluster)) for node in self.nodes]:
+            if formatting.wait(START):
+                raise RuntimeError(f"Kafka's storage was not formatted: {node.said()}")
+        for node in self.nodes:
+            node.start(self.libs, self.flags)
+        self.wait()
+
+    def __exit__(self, *_: object) -> None:
+        # By force: an orderly end of a broker takes seconds, and nobody reads this data again.
+        for node in self.nodes:
+            node.keeper.close()
+
+    def properties(self, number: int, node: Node, voters: str) -> str:
+        return PROPERTIES.format(
+            node=number,
+            voters=voters,
+            port=node.port,
+            scram=node.scram,
+            controller=node.controller,
+            replication=len(self.nodes),
+            insync=min(2, len(self.nodes)),
+        )
+
+    def kill(self, i: int) -> None:
+        self.nodes[i].keeper.stop(signal.SIGKILL)
+
+    def freeze(self, i: int) -> None:
+        self.nodes[i].keeper.send(signal.SIGSTOP)
+
+    def resume(self, i: int) -> None:
+        self.nodes[i].keeper.send(signal.SIGCONT)
+
+    def restart(self, i: int) -> None:
+        """End it in order and start it again; after `kill` only the second."""
+        self.nodes[i].keeper.stop()
+        self.nodes[i].start(self.libs, self.flags)
+        self.wait()
+
+    def heal(self) -> None:
+        """All brokers up and every replica in sync, whatever a test did to them."""
+        for node in self.nodes:
+            if node.running:
+                node.keeper.send(signal.SIGCONT)
+            else:
+                node.start(self.libs, self.flags)
+        self.wait()
+
+    def wait(self) -> None:
+        """Until every broker answers, knows of all the others, and sees no replica behind."""
+        until = time.monotonic() + START
+        for node in self.nodes:
+            if not answers(node.bootstrap, until - time.monotonic(), lambda node=node: node.running):
+                raise RuntimeError(f"Kafka did not start: {node.said()}")
+            while not asyncio.run(whole(node.bootstrap, len(self.nodes))):
+                if time.monotonic() > until:
+                    raise RuntimeError(f"the brokers {self.bootstrap} do not find one another")
+                time.sleep(0.1)
+
+
+async def whole(bootstrap: str, brokers: int) -> bool:
+    """Whether a broker knows of this many, and all replicas are in sync."""
+    where = Kafka(bootstrap)
+    try:
+        async with started(AIOKafkaAdminClient(**where.client(), request_timeout_ms=5000), where) as admin:
+            topics = await admin.describe_topics()
+            known = len((await admin.describe_cluster())["brokers"])
+    except (KafkaUnreachable, KafkaError):
+        return False
+    partitions = [partition for topic in topics for partition in topic["partitions"]]
+    return known == brokers and all(len(part["isr"]) == len(part["replicas"]) for part in partitions)
+
+
+class Tansu(Embedded):
+    """The embedded broker, as tests see it: alone, in memory, so what is killed is gone."""
+
+    embedded = True
+
+
+def missing(reason: Exception) -> None:
+    """Skip what this machine cannot run; where CI promises to run all of it, fail."""
+    if os.environ.get("CI", "").lower() in ("1", "true"):
+        pytest.fail(str(reason))
+    pytest.skip(str(reason))
+
+
+def tansu():
+    try:
+        broker = Tansu().start()
+    except EmbeddedError as error:
+        missing(error)
+    with broker:
+        yield broker
+
+
+def kafka(brokers: int):
+    try:
+        cluster = Cluster(brokers)
+    except Unavailable as error:
+        missing(error)
+    with cluster:
+        yield cluster
+
+
+def prepared(broker, partitions: int = 4, **settings) -> Kafka:
+    """A prefix that nobody else uses, with all its topics."""
+    kafka = broker.kafka(f"t{uuid.uuid4().hex}.")
+    asyncio.run(ensure(kafka, partitions, **settings))
+    return kafka
+
+
+if __name__ == "__main__":  # before the tests, so that their time is theirs
+    try:
+        jars()
+    except Unavailable as reason:
+        sys.exit(str(reason))

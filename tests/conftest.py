@@ -1,0 +1,40 @@
+"""What several suites share: brokers, started when first asked for, one of each a process."""
+
+import pytest
+
+from tests import brokers
+
+
+@pytest.fixture(scope="session")
+def tansu():
+    yield from brokers.tansu()
+
+
+@pytest.fixture(scope="session")
+def kafka():
+    yield from brokers.kafka(1)
+
+
+@pytest.fixture(scope="session")
+def three_brokers():
+    yield from brokers.kafka(3)
+
+
+@pytest.fixture
+def cluster(three_brokers):
+    """Three brokers of Apache Kafka, healed after each test."""
+    yield three_brokers
+    three_brokers.heal()
+
+
+@pytest.fixture(params=["tansu", "kafka"])
+def broker(request):
+    """Each broker in turn: `.bootstrap`, `.embedded`, `.kafka(prefix)`."""
+    return request.getfixturevalue(request.param)
+
+
+def pytest_collection_modifyitems(items):
+    """With xdist's `--dist loadgroup` one process runs all that needs three brokers: another would start its own."""
+    for item in items:
+        if "three_brokers" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("three_brokers"))

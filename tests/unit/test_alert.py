@@ -1,0 +1,457 @@
+"""Alerts are true, few, said once, and the same after a restart.
+
+Windows are drawn by the law of their support counts: clients are a sample of a population, and each
+count is binomial. False alerts are counted over whole days; by chance a test fails with a
+probability below 1e-6 if there are just as many as stated.
+"""
+
+import json
+import zlib
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from aggregator.alert import DAY, Final, State, Watch, alerts, dump, finals_a_day, load, step
+from aggregator.alert import watch as watch_of
+from aggregator.findings import subjects
+from aggregator.record import build
+from aggregator.tally import Snapshot
+from aggregator.windows import Span
+from oracles import Estimate, oracle
+from oracles.errors import ReportError
+from oracles.heavy import bounds
+from oracles.multi import multi
+from oracles.query import parse
+from oracles.settings import Threshold, Window
+from tests import schemas
+
+SECONDS = Window("tumbling", 10, 10)
+HOUR = Window("tumbling", 3600, 3600)
+SLIDING = Window("hopping", 60, 10)
+SINCE = Window("all", 0, 0)
+SIGNIFICANCE = Threshold("significance")
+
+
+def seeded(*label):
+    return np.random.default_rng(zlib.crc32(repr(label).encode()))
+
+
+def watch(window=SECONDS, threshold=SIGNIFICANCE, alerts_a_day=1.0, **options):
+    per_day = finals_a_day(window, 10)
+    return Watch("visits", b"\x01" * 8, None, window, "v{}".format, threshold, 0.05, alerts_a_day, per_day, **options)
+
+
+def draw(o, shares, n, rng):
+    """A window of n clients out of a population with these shares."""
+    own = rng.binomial(n, shares)
+    counts = rng.binomial(own, o.p) + rng.binomial(n - own, o.q)
+    return Estimate(o.shares(counts, n), n, o)
+
+
+def finals(window, estimates):
+    for i, estimate in enumerate(estimates):
+        start = i * (window.step or 10)
+        yield Final(0 if window.kind == "all" else start, start + (window.size or 10), estimate)
+
+
+def follow(watching, estimates, state=None):
+    """All alerts, with the final that brought each."""
+    for final in finals(watching.window, estimates):
+        state, alerts = step(watching, state, final)
+        yield from ((final, alert) for alert in alerts)
+
+
+def position(alert):
+    return int(alert["value"][1:])
+
+
+def population(size):
+    """Common values, a tail of rare ones, and a half that nobody holds."""
+    weights = np.where(np.arange(size) < size // 2, np.arange(1, size + 1) ** -1.1, 0.0)
+    return weights / weights.sum()
+
+
+def at_threshold(size):
+    """Five values at a share of 0.05, and many rare ones."""
+    return np.r_[np.full(5, 0.05), np.full(size - 5, 0.75 / (size - 5))]
+
+
+def false_alerts(watching, shares, estimates):
+    """How many alerts of each kind say what is not so of a population that never changes."""
+    said = Counter()
+    for final, alert in follow(watching, estimates):
+        above, proved = bounds(final.estimate, watching.threshold, watching.family_error)
+        share = shares[position(alert)]
+        said[alert["kind"]] += {"enter": share <= proved, "leave": share >= above, "surge": True}[alert["kind"]]
+    return said
+
+
+def crowds(n, count, rng):
+    """The sizes of windows: alike, or from a tenth to ten times as many."""
+    return [n] * count if isinstance(n, int) else (n[0] * np.exp(rng.normal(0, n[1], count))).astype(int).tolist()
+
+
+CROWDS = [
+    ("grr", 1.0, 50, 10_000),
+    ("grr", 1.0, 5_000, (5_000, 1.0)),
+    ("oue", 1.0, 200, (10_000, 1.0)),
+    ("olh", 1.0, 200, 2_000),
+    ("grr", 8.0, 200, (5_000, 1.0)),
+    ("oue", 4.0, 200, 1_000),
+]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "shares"), [(SIGNIFICANCE, population), (Threshold("share", 0.05), at_threshold)]
+)
+@pytest.mark.parametrize(("window", "days", "alerts_a_day"), [(SECONDS, 0.05, 200.0), (HOUR, 15, 1.0)])
+@pytest.mark.parametrize(("name", "epsilon", "size", "n"), CROWDS)
+def test_false_alerts_are_at_most_the_stated_number(
+    name, epsilon, size, n, window, days, alerts_a_day, threshold, shares
+):
+    o, rng = oracle(name, epsilon=epsilon, size=size), seeded(name, epsilon, size, window, threshold)
+    watching = watch(window, threshold, alerts_a_day)
+    shares = shares(size)
+    count = int(days * watching.finals_a_day)
+    said = false_alerts(watching, shares, (draw(o, shares, m, rng) for m in crowds(n, count, rng)))
+    assert said.total() <= stats.poisson.ppf(1 - 1e-6, days * alerts_a_day)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("window", "days"), [(SECONDS, 4), (HOUR, 400)])
+@pytest.mark.parametrize(("name", "epsilon", "size", "n"), CROWDS)
+def test_false_alerts_are_at_most_the_stated_number_over_many_days(name, epsilon, size, n, window, days):
+    o, rng = oracle(name, epsilon=epsilon, size=size), seeded("long", name, epsilon, size, window)
+    watching = watch(window)
+    shares = population(size)
+    count = int(days * watching.finals_a_day)
+    said = false_alerts(watching, shares, (draw(o, shares, m, rng) for m in crowds(n, count, rng)))
+    assert said.total() <= stats.poisson.ppf(1 - 1e-6, days)
+
+
+def test_sliding_windows_keep_to_the_stated_number_too():
+    """Windows that overlap bring the same false alert once."""
+    o, rng, shares = oracle("oue", epsilon=1.0, size=100), seeded("sliding"), population(100)
+    panes = [draw(o, shares, 2_000, rng).counts for _ in range(1_000)]
+    sums = (sum(panes[i : i + 6]) for i in range(len(panes) - 5))
+    estimates = (Estimate(o.shares(counts, 12_000), 12_000, o) for counts in sums)
+    said = false_alerts(watch(SLIDING, alerts_a_day=100.0), shares, estimates)
+    assert said.total() <= stats.poisson.ppf(1 - 1e-6, 100 * 1_000 / 8_640)
+
+
+def test_the_stated_number_is_used_up():
+    """Alerts that never come would pass the tests above."""
+    o, rng, shares = oracle("oue", epsilon=1.0, size=200), seeded("used"), population(200)
+    said = false_alerts(watch(HOUR), shares, (draw(o, shares, 10_000, rng) for _ in range(24 * 100)))
+    assert said["enter"] > 5
+    assert said["surge"] > 10
+
+
+@pytest.mark.parametrize(("name", "epsilon"), [("grr", 8.0), ("grr", 1.0), ("oue", 4.0), ("olh", 1.0)])
+def test_a_value_at_the_threshold_does_not_flap(name, epsilon):
+    """Also where the noise is so small that each window's own share, above or below, is known."""
+    o, rng = oracle(name, epsilon=epsilon, size=50), seeded("flap", name, epsilon)
+    for window, count in ((SECONDS, 500), (HOUR, 300)):
+        watching = watch(window, Threshold("share", 0.05))
+        alerts = [a for _, a in follow(watching, (draw(o, at_threshold(50), 50_000, rng) for _ in range(count)))]
+        changes = [alert for alert in alerts if alert["kind"] != "surge"]
+        assert len(changes) <= stats.poisson.ppf(1 - 1e-6, count / watching.finals_a_day)
+
+
+def test_a_value_at_significance_enters_once_and_stays():
+    o, rng = oracle("oue", epsilon=1.0, size=100), seeded("significance")
+    shares = np.full(100, 1e-4)
+    shares[7] = o.noise(10_000).significance(100)
+    alerts = [alert for _, alert in follow(watch(), (draw(o, shares, 10_000, rng) for _ in range(1_000)))]
+    assert [alert["kind"] for alert in alerts if position(alert) == 7] == ["enter"]
+
+
+def levels():
+    """The ninth value at 0.01, then 0.3, then 0.01 again."""
+    low, high = np.full(64, 0.01), np.full(64, 0.01)
+    high[9] = 0.3
+    return [low] * 20 + [high] * 20 + [low] * 100
+
+
+def test_what_rises_enters_and_what_falls_leaves():
+    o, rng = oracle("olh", epsilon=2.0, size=64), seeded("rise")
+    estimates = [draw(o, level, 20_000, rng) for level in levels()]
+    alerts = follow(watch(threshold=Threshold("share", 0.1)), estimates)
+    said = [(alert["kind"], position(alert), final.end) for final, alert in alerts]
+    assert said == [("enter", 9, 210), ("surge", 9, 210), ("leave", 9, 410)]
+
+
+def test_since_the_start_values_enter_and_leave_but_do_not_surge():
+    """Every such window overlaps all before it."""
+    o, rng = oracle("olh", epsilon=2.0, size=64), seeded("since")
+    counts = np.cumsum([draw(o, level, 20_000, rng).counts for level in levels()], axis=0)
+    estimates = [Estimate(o.shares(c, 20_000 * i), 20_000 * i, o) for i, c in enumerate(counts, 1)]
+    said = [(alert["kind"], position(alert)) for _, alert in follow(watch(SINCE, Threshold("share", 0.1)), estimates)]
+    assert said == [("enter", 9), ("leave", 9)]
+
+
+def test_a_rise_is_compared_with_a_window_that_does_not_overlap_and_said_once():
+    """A hopping window that holds more and more of a rise says so when it is sure, and then no more."""
+    o, rng = oracle("oue", epsilon=2.0, size=64), seeded("sliding rise")
+    low, high = np.full(64, 0.01), np.full(64, 0.01)
+    high[9] = 0.2
+    panes = [draw(o, low if i < 30 else high, 4_000, rng).counts for i in range(80)]
+    estimates = [Estimate(o.shares(sum(panes[i : i + 6]), 24_000), 24_000, o) for i in range(75)]
+    surges = [(final, alert) for final, alert in follow(watch(SLIDING), estimates) if alert["kind"] == "surge"]
+    assert {position(alert) for _, alert in surges} == {9}
+    assert 1 <= len(surges) <= 2
+    first, alert = surges[0]
+    assert 300 < first.end <= 340
+    earlier = [e for e, final in zip(estimates, finals(SLIDING, estimates), strict=True) if final.end <= first.start]
+    assert alert["before"] in [e.shares[9] for e in earlier]
+
+
+def test_kept_windows_are_few_and_the_newest_that_can_be_compared_with():
+    o = oracle("grr", epsilon=1.0, size=4)
+    window = Window("hopping", 3600, 10)
+    e = draw(o, np.full(4, 0.25), 1_000, seeded("kept"))
+    state, ends = None, []
+    for final in finals(window, [e] * 2_000):
+        state, _ = step(watch(window), state, final)
+        ends.append([kept.end for kept in state.kept])
+        done = [end for end in ends[-1] if end <= final.start + 10]
+        assert len(ends[-1]) <= 6
+        assert len(done) == 1 or final.end < 2 * 3600
+        if done and final.end > 3 * 3600:
+            assert final.start + 10 - done[0] < 3600 / 4 + 10
+    tumbling, _ = step(watch(), None, Final(0, 10, e))
+    assert [kept.end for kept in tumbling.kept] == [10]
+
+
+def test_a_rise_of_a_few_reports_is_no_surge():
+    """With grr over many values a handful is many standard errors, and nothing at all."""
+    o, rng = oracle("grr", epsilon=1.0, size=41_270), seeded("handful")
+    shares = np.full(o.size, 1 / o.size)
+    estimates = [draw(o, shares, 5_000, rng) for _ in range(12)]
+    z = [(now.shares - was.shares) / np.sqrt(now.stderr**2 + was.stderr**2) for was, now in pairwise(estimates)]
+    assert sum((one > 5.0).sum() for one in z) > 5
+    assert list(follow(watch(), estimates)) == []
+
+
+def test_memoised_answers_bring_no_false_alerts():
+    """Each window holds every client ten times over."""
+    o, rng, shares = oracle("oue", epsilon=1.0, size=200), seeded("memoised"), population(200)
+    drawn = (draw(o, shares, 2_000, rng) for _ in range(500))
+    said = false_alerts(watch(HOUR), shares, (Estimate(e.shares, 20_000, o, 2_000) for e in drawn))
+    assert said.total() <= stats.poisson.ppf(1 - 1e-6, 500 / 24)
+
+
+def test_an_attribute_of_a_sample_is_watched_alike():
+    m = multi("smp", sizes=[20, 5], epsilon=4.0, oracle="grr")
+    rng = seeded("smp")
+    estimates = []
+    for common in [3] * 10 + [8] * 10:
+        values = np.where(rng.random(5_000) < 0.4, common, rng.integers(0, 20, 5_000))
+        state = m.zeros()
+        m.add(state, m.perturb(np.column_stack([values, values % 5]), rng))
+        estimates.append(m.estimate(state, 5_000)[0])
+    watching = replace(watch(threshold=Threshold("share", 0.2)), attribute="colour")
+    said = [(alert["kind"], position(alert), alert["attribute"]) for _, alert in follow(watching, estimates)]
+    assert said == [("enter", 3, "colour"), ("enter", 8, "colour"), ("leave", 3, "colour"), ("surge", 8, "colour")]
+
+
+def story(seed, window=SLIDING):
+    """Windows in which values come and go, one of them empty, one without independent reports."""
+    o, rng = oracle("olh", epsilon=3.0, size=30), seeded("story", seed)
+    shares = rng.dirichlet(np.full(30, 0.3), 8)
+    estimates = [draw(o, shares[i // 6], int(rng.integers(1_000, 5_000)), rng) for i in range(40)]
+    estimates[11] = Estimate(np.full(30, np.nan), 0, o)
+    estimates[17] = replace(estimates[17], n_independent=0)
+    estimates[23] = replace(estimates[23], n_independent=estimates[23].n // 3)
+    return list(finals(window, estimates))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 50), st.sampled_from([SECONDS, SLIDING, SINCE]), st.sets(st.integers(0, 39)))
+def test_a_restart_repeats_every_alert_byte_for_byte_and_forgets_none(seed, window, restarts):
+    """At each restart the state is read back, and the finals of the last minute come again."""
+    watching = watch(window, Threshold("share", 0.1))
+    told = story(seed, window)
+    state, expected = None, []
+    for final in told:
+        state, alerts = step(watching, state, final)
+        expected.append(json.dumps(alerts))
+    assert sum(text.count('"id"') for text in expected) > 3
+
+    state, written = None, []
+    for i, final in enumerate(told):
+        if i in restarts and state is not None:
+            state = load(dump(state))
+            for again in told[max(0, i - 6) : i]:
+                same, alerts = step(watching, state, again)
+                assert same is state
+                assert alerts == []
+        state, alerts = step(watching, state, final)
+        written.append(json.dumps(alerts))
+    assert written == expected
+
+
+def test_a_state_reads_back_as_it_was_written():
+    state = None
+    for final in story(1):
+        state, _ = step(watch(SLIDING, Threshold("share", 0.1)), state, final)
+    again = load(dump(state))
+    assert (again.end, again.entered, again.surged) == (state.end, state.entered, state.surged)
+    assert state.entered
+    assert [(k.end, k.n, k.n_independent, k.counts.tolist()) for k in again.kept] == [
+        (k.end, k.n, k.n_independent, k.counts.tolist()) for k in state.kept
+    ]
+    assert dump(again) == dump(state)
+    assert load(dump(State(7))).kept == ()
+    with pytest.raises(ReportError, match="version 2"):
+        load(dump(state).replace(b'"version":1', b'"version":2', 1))
+
+
+def test_an_alert_says_what_happened_and_its_id_follows_from_it():
+    o, rng = oracle("oue", epsilon=2.0, size=8), seeded("fields")
+    before, now = (draw(o, np.array([share, *[0.05] * 7]), 20_000, rng) for share in (0.1, 0.6))
+    watching = watch(threshold=Threshold("share", 0.3))
+    state, nothing = step(watching, None, Final(0, 10, before))
+    assert nothing == []
+    final = Final(10, 20, now, np.linspace(0.9, 0.2, 8))
+    _, alerts = step(watching, state, final)
+    low, high = now.interval()
+    for alert, kind in zip(alerts, ("enter", "surge"), strict=True):
+        assert alert.pop("id")
+        assert alert == {
+            "version": 1,
+            "kind": kind,
+            "query": "visits",
+            "digest": "0101010101010101",
+            "attribute": None,
+            "value": "v0",
+            "window": {"kind": "tumbling", "start": 10, "end": 20, "size": 10, "step": 10},
+            "share": now.shares[0],
+            "low": low[0],
+            "high": high[0],
+            "before": before.shares[0],
+            "probability": 0.9,
+        }
+    ids = set()
+    for other in (
+        watching,
+        replace(watching, query="q"),
+        replace(watching, digest=b"2" * 8),
+        replace(watching, attribute="a"),
+    ):
+        for stated in (final, replace(final, probability=None), replace(final, start=11, end=21)):
+            ids |= {alert["id"] for alert in step(other, state, stated)[1]}
+    assert len(ids) == 2 * 4 * 3
+
+
+def test_the_first_final_says_all_that_is_frequent_then():
+    o = oracle("oue", epsilon=2.0, size=8)
+    _, alerts = step(watch(), None, Final(0, 10, draw(o, np.full(8, 0.125), 50_000, seeded("first"))))
+    assert [(alert["kind"], alert["before"]) for alert in alerts] == [("enter", None)] * 8
+
+
+def test_the_number_of_finals_decides_how_sure_an_alert_must_be():
+    assert [finals_a_day(window, 10) for window in (SECONDS, HOUR, SLIDING, SINCE)] == [8_640, 24, 8_640, 8_640]
+    assert watch(HOUR).error == 1 / (3 * 24)
+    assert watch(Window("tumbling", DAY, DAY), alerts_a_day=100.0).error == 0.5
+
+
+PROFILE = parse(
+    {
+        "queries": {
+            "profile": {
+                "attributes": {"age": 12, "sex": ["f", "m"]},
+                "solution": "smp",
+                "oracle": "grr",
+                "epsilon": 4.0,
+                "pane": "10s",
+                "windows": ["10s", "1m/10s"],
+                "methods": ["norm_sub", "calibrate"],
+                "threshold": 0.2,
+                "alerts_a_day": 500.0,
+            }
+        }
+    },
+    "test",
+    ".",
+)["profile"]
+
+
+def records(rng):
+    """Finals of 10 s: first the third age is common and most are f, then the seventh and most are m."""
+    for i in range(12):
+        age, sex = ((3, 0), (7, 1))[i // 6]
+        common = rng.random((4_000, 2)) < 0.5
+        values = np.where(common, [age, sex], np.column_stack([rng.integers(0, 12, 4_000), rng.integers(0, 2, 4_000)]))
+        state = PROFILE.oracle.zeros()
+        PROFILE.oracle.add(state, PROFILE.oracle.perturb(values, rng))
+        span = Span(PROFILE.windows[0], 10 * i, 10 * i + 10)
+        yield span, build(PROFILE, span, Snapshot(4_000, 0, 0, 0, state), final=True)
+
+
+def test_the_finals_of_a_query_bring_alerts_for_each_attribute():
+    told, states, written = list(records(seeded("records"))), [], []
+    for span, built in told:
+        before = states
+        states, found = alerts(PROFILE, span, built, before)
+        assert len(states) == 2
+        assert alerts(PROFILE, span, built, before) == (states, found)
+        assert alerts(PROFILE, span, built, states) == (states, [])
+        written += found
+    said = []
+    for key, value in written:
+        alert = schemas.alert(value)
+        end, digest = alert["window"]["end"], PROFILE.digest.hex()
+        path = [alert["attribute"], "tumbling", 10, 10, end, alert["kind"], alert["value"]]
+        assert key.decode() == "|".join(map(str, ["profile", digest, *path]))
+        assert (alert["query"], alert["digest"]) == ("profile", digest)
+        said.append((end, alert["attribute"], alert["kind"], alert["value"]))
+    changed = {(attribute, kind, value) for end, attribute, kind, value in said if end == 70}
+    assert {(attribute, kind, value) for end, attribute, kind, value in said if end == 10} == {
+        ("age", "enter", "3"),
+        ("sex", "enter", "f"),
+        ("sex", "enter", "m"),
+    }
+    assert changed == {("age", "enter", "7"), ("age", "leave", "3"), ("age", "surge", "7"), ("sex", "surge", "m")}
+    assert len({key for key, _ in written}) == len(written)
+
+
+def test_an_alert_holds_the_numbers_of_its_record():
+    (span, built), *_ = records(seeded("numbers"))
+    _, written = alerts(PROFILE, span, built, [])
+    told = {attribute["name"]: attribute for attribute in schemas.record(built.value)["attributes"]}
+    for _, value in written:
+        alert = schemas.alert(value)
+        of = told[alert["attribute"]]
+        at = of["values"].index(alert["value"])
+        assert [alert["share"], alert["low"], alert["high"]] == [
+            of["shares"]["unbiased"][at],
+            of["low"][at],
+            of["high"][at],
+        ]
+        chances = {hitter["value"]: hitter["probability"] for hitter in of["hitters"]["norm_sub"]}
+        assert alert["probability"] == chances[alert["value"]]
+
+
+def test_false_alerts_of_a_query_are_shared_out_over_its_windows_and_attributes():
+    """Two kinds of windows, two attributes: 4 * 8,640 finals a day."""
+    for window in PROFILE.windows:
+        for subject in subjects(PROFILE):
+            assert watch_of(PROFILE, subject, window).error == 500 / (3 * 4 * 8_640)
+
+
+def test_an_alert_without_attributes_has_an_empty_place_in_its_key():
+    asked = {"domain": 5, "oracle": "grr", "epsilon": 4.0, "pane": "10s", "windows": ["all"]}
+    query = parse({"queries": {"visits": asked}}, "test", ".")["visits"]
+    counts = np.append([900, 50, 50, 0, 0], np.zeros(64, np.int64))
+    span = Span(query.windows[0], 0, 50)
+    _, written = alerts(query, span, build(query, span, Snapshot(1_000, 0, 0, 0, counts), final=True), [])
+    key, value = written[0]
+    assert key.decode() == f"visits|{query.digest.hex()}||all|0|0|50|enter|0"
+    assert schemas.alert(value)["attribute"] is None

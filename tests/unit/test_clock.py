@@ -1,0 +1,138 @@
+"""A partition's clock: it only ever moves forward, and late, future and closed are one point each."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.clock import (
+    Progress,
+    closed_through,
+    closes_after,
+    decode,
+    encode,
+    is_future,
+    is_late,
+    most_open,
+    moved,
+    newest,
+    resume,
+)
+from oracles.errors import ReportError
+from oracles.query import parse
+
+FIXED = settings(derandomize=True, deadline=None, max_examples=200)
+
+
+def query(pane=10, lateness=5, skew=60):
+    table = {"domain": 3, "epsilon": 1.0, "pane": f"{pane}s", "lateness": f"{lateness}s", "skew": f"{skew}s"}
+    return parse({"queries": {"q": table}}, "test", ".")["q"]
+
+
+queries = st.builds(query, st.integers(1, 30), st.integers(0, 40), st.integers(0, 90))
+clocks = st.integers(-100_000, 2_000_000_000_000)
+
+
+def test_the_clock_is_the_running_maximum():
+    clock = None
+    seen = []
+    for timestamp in (5, 3, 9, 9, 1):
+        clock = moved(clock, timestamp)
+        seen.append(clock)
+    assert seen == [5, 5, 9, 9, 9]
+
+
+def test_a_report_is_late_from_the_first_millisecond_after_end_and_lateness():
+    q = query(pane=10, lateness=5)
+    assert closes_after(1000, q) == 1_015_000
+    assert not is_late(1_015_000, 1000, q)
+    assert is_late(1_015_001, 1000, q)
+
+
+def test_a_report_is_future_where_its_pane_starts_after_clock_and_skew():
+    q = query(pane=10, skew=60)
+    assert not is_future(940_000, 1000, q)
+    assert is_future(939_999, 1000, q)
+
+
+def test_without_a_clock_nothing_is_late_future_or_closed():
+    q = query()
+    for pane in (0, 1_700_000_000, 1 << 52):
+        assert not is_late(None, pane, q)
+        assert not is_future(None, pane, q)
+    assert closed_through(None, q) is None
+
+
+def test_times_that_no_record_can_hold_are_refused_even_without_a_clock():
+    q = query(pane=1)
+    assert is_late(None, -(1 << 63), q)
+    assert is_future(None, 1 << 62, q)
+
+
+@FIXED
+@given(queries, clocks)
+def test_a_pane_is_closed_exactly_where_its_reports_are_late(q, clock):
+    through = closed_through(clock, q)
+    assert through % q.pane == 0
+    assert is_late(clock, through - q.pane, q)
+    assert not is_late(clock, through, q)
+
+
+@FIXED
+@given(queries, clocks)
+def test_open_panes_are_bounded(q, clock):
+    first = clock // 1000 // q.pane * q.pane
+    far = (q.lateness + q.skew) // q.pane + 5
+    panes = range(first - far * q.pane, first + far * q.pane, q.pane)
+    assert sum(not is_late(clock, pane, q) and not is_future(clock, pane, q) for pane in panes) <= most_open(q)
+
+
+def test_reading_goes_on_where_the_oldest_record_stands_with_its_own_clock():
+    progress = Progress(90, 9_000)
+    assert resume(progress, []) == (90, 9_000)
+    assert resume(progress, [(95, 9_500), (40, 4_000)]) == (40, 4_000)
+    assert resume(Progress(), [(40, 4_000)]) == (0, None)
+
+
+def test_progress_records_only_add_to_one_another():
+    a, b = b"a" * 8, b"b" * 8
+    records = [Progress(50, 5_000, {a: 100}), Progress(40, 4_000, {a: 90, b: 70})]
+    for order in (records, records[::-1]):
+        assert newest(order) == Progress(50, 5_000, {a: 100, b: 70})
+    assert newest([]) == Progress()
+
+
+def test_a_covered_pane_is_one_that_is_closed_whole():
+    progress = Progress(1, 1, {b"a" * 8: 100})
+    assert progress.covers(b"a" * 8, 90)
+    assert not progress.covers(b"a" * 8, 100)
+    assert not progress.covers(b"b" * 8, 0)
+
+
+@FIXED
+@given(
+    st.integers(0, (1 << 63) - 1),
+    st.none() | clocks,
+    st.dictionaries(st.binary(min_size=8, max_size=8), st.integers(-(1 << 62), 1 << 62), max_size=5),
+)
+def test_progress_comes_back_as_it_went(next_offset, clock, closed):
+    progress = Progress(next_offset, clock, closed)
+    assert decode(encode(progress)) == progress
+
+
+@FIXED
+@given(st.binary(max_size=80))
+def test_bytes_that_are_no_progress_are_refused(data):
+    good = encode(Progress(7, None, {b"a" * 8: 1, b"b" * 8: 2}))
+    assert decode(good).next_offset == 7
+    for wrong in (data, good + data[:1] + b"x", good[: len(data) % len(good)]):
+        try:
+            progress = decode(wrong)
+        except ReportError:
+            continue
+        assert encode(progress) == wrong, "what is read is what would be written"
+
+
+def test_repeated_digests_are_refused():
+    good = encode(Progress(7, None, {b"a" * 8: 1, b"b" * 8: 2}))
+    with pytest.raises(ReportError, match="in order"):
+        decode(good.replace(b"b" * 8, b"a" * 8))

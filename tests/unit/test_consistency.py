@@ -1,0 +1,560 @@
+"""What every method promises, held over all methods in the same way, and each beside its definition in plain code.
+
+Statistical checks use fixed seeds; each would fail by chance with probability below 1e-6.
+"""
+
+import functools
+import zlib
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from oracles import ORACLES, Estimate, oracle
+from oracles.calibrate import calibrate
+from oracles.consistency import METHODS, TASKS, answer, apply
+from oracles.covariance import Covariance
+from oracles.errors import HubbubError, ParameterError, ReportError
+from oracles.multi import multi
+from oracles.settings import FALLBACKS
+from oracles.settings import METHODS as CONFIGURABLE
+from oracles.simplex import project
+
+FALSE_ALARM = 1e-6
+TABLE = {
+    "base": (False, "no", True),
+    "base_pos": (True, "no", True),
+    "post_pos": (True, "no", True),
+    "base_cut": (True, "no", True),
+    "norm": (False, "yes", True),
+    "norm_mul": (True, "yes", True),
+    "norm_sub": (True, "yes", True),
+    "norm_cut": (True, "at most", True),
+    "norm_hyb": (True, "yes", False),
+    "mle_apx": (True, "yes", True),
+    "calibrate": (True, "no", True),
+    "calibrate_norm_sub": (True, "yes", True),
+    "zero": (True, "no", True),
+}
+"""Never negative, sums to one, keeps order."""
+CALIBRATED = ["calibrate", "calibrate_norm_sub"]
+PLAIN = [name for name in TABLE if name not in CALIBRATED]
+SUMMING = [name for name, (_, sums, _) in TABLE.items() if sums == "yes"]
+
+
+def seeded(*label):
+    return np.random.default_rng(zlib.crc32(repr(label).encode()))
+
+
+def of(shares, n=1000, name="oue", epsilon=1.0):
+    """An estimate with these shares, whatever reports could give them."""
+    return Estimate(np.array(shares, float), n, oracle(name, epsilon=epsilon, size=len(shares)))
+
+
+def counted(o, n, counts):
+    return Estimate(o.shares(np.array(counts), n), n, o)
+
+
+cached = functools.cache(lambda name, epsilon, size: oracle(name, epsilon=epsilon, size=size))
+oracles = st.builds(
+    cached,
+    st.sampled_from(list(ORACLES)),
+    st.sampled_from([0.1, 1.0, 4.0, 12.0]),
+    st.integers(2, 12),
+)
+
+
+@st.composite
+def estimates(draw, least=0):
+    """Whatever support counts can say, with ties."""
+    o, n = draw(oracles), draw(st.sampled_from([n for n in (0, 1, 2, 7, 1000, 10**9) if n >= least]))
+    some = draw(st.lists(st.integers(0, n), min_size=1, max_size=6))
+    near = [min(int(n * o.q) + step, n) for step in (0, 1, 2)]
+    return counted(o, n, draw(st.lists(st.sampled_from([*some, *near]), min_size=o.size, max_size=o.size)))
+
+
+@st.composite
+def wild(draw):
+    """Shares that no reports could give: huge, tiny, all negative."""
+    scale = draw(st.sampled_from([1e-300, 1e-12, 1e-3, 1.0, 1e6, 1e150]))
+    some = draw(st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=6))
+    o = draw(oracles)
+    shares = draw(st.lists(st.sampled_from(some), min_size=o.size, max_size=o.size))
+    return Estimate(scale * np.array(shares), draw(st.sampled_from([1, 1000, 10**9])), o)
+
+
+def check_promises(name, estimate):
+    non_negative, sums, keeps_order = TABLE[name]
+    x, shares = estimate.shares, apply(name, estimate)
+    assert shares.shape == x.shape
+    assert shares.dtype == np.float64
+    assert np.isfinite(shares).all()
+    large = max(1.0, np.abs(x).max())
+    if non_negative:
+        assert shares.min() >= 0.0
+    if sums == "yes":
+        assert abs(shares.sum() - 1.0) < 1e-9 * large
+    if sums == "at most":
+        assert shares.sum() <= 1.0 + 1e-9
+    for equal in np.unique(x):
+        assert np.ptp(shares[x == equal]) == 0.0, "equal values have equal shares"
+    if keeps_order:
+        assert (np.diff(shares[np.argsort(x)]) >= 0.0).all()
+
+
+def test_the_table_says_of_each_method_what_it_promises():
+    assert {name: (m.non_negative, m.sums_to_one, m.keeps_order) for name, m in METHODS.items()} == TABLE
+    assert all(name == method.name for name, method in METHODS.items())
+    assert {task for method in METHODS.values() for task in method.good_for} == set(TASKS)
+    assert "single" in METHODS["base_cut"].good_for
+    assert "top" in METHODS["norm"].good_for
+    assert set(METHODS["norm_hyb"].good_for) == {"top", "sets"}
+
+
+def test_a_query_can_ask_for_each_and_fall_back_on_each_that_fits_no_prior():
+    assert set(CONFIGURABLE) == set(TABLE) - {"base"}
+    assert set(FALLBACKS) == set(PLAIN) - {"base"}
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(estimate=estimates(least=1))
+def test_promises_are_kept(estimate):
+    for name in PLAIN:
+        check_promises(name, estimate)
+
+
+@pytest.mark.parametrize("name", CALIBRATED)
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(estimate=estimates(least=1))
+def test_promises_are_kept_under_a_prior(name, estimate):
+    check_promises(name, estimate)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(estimate=wild())
+def test_promises_are_kept_whatever_the_shares(estimate):
+    for name in PLAIN:
+        check_promises(name, estimate)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_what_is_not_promised_is_not_so(name):
+    non_negative, sums, keeps_order = TABLE[name]
+    estimate = of([0.62, 0.3, 0.25, -0.1, -0.4, 0.02], n=100)
+    if not non_negative:
+        assert apply(name, estimate).min() < 0.0
+    if sums != "yes":
+        assert abs(apply(name, estimate).sum() - 1.0) > 1e-3
+    if not keeps_order:  # what stays as it is may end below what is shared out
+        shares = apply(name, of([0.3, 0.29, -0.5, -0.5]), top=1)
+        assert shares[1] > shares[0]
+
+
+@pytest.mark.parametrize(("names", "examples"), [(PLAIN, 100), (CALIBRATED, 20)])
+def test_the_order_of_the_domain_plays_no_part(names, examples):
+    @settings(max_examples=examples, deadline=None, derandomize=True)
+    @given(estimate=estimates(least=1), data=st.data())
+    def check(estimate, data):
+        order = np.array(data.draw(st.permutations(range(len(estimate.shares)))))
+        shuffled = replace(estimate, shares=estimate.shares[order])
+        for name in names:
+            assert apply(name, shuffled) == pytest.approx(apply(name, estimate)[order], rel=1e-9, abs=1e-12)
+
+    check()
+
+
+DISTRIBUTIONS = st.lists(st.integers(0, 40), min_size=2, max_size=12).filter(any)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(weights=DISTRIBUTIONS)
+def test_a_distribution_stays_as_it_is(weights):
+    shares = np.array(weights) / sum(weights)
+    for name in set(PLAIN) - {"base_cut", "zero"}:
+        assert apply(name, of(shares)) == pytest.approx(shares, abs=1e-12)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(estimate=estimates(least=1))
+def test_a_second_time_changes_nothing(estimate):
+    for name in set(PLAIN) - {"norm_hyb"}:
+        once = apply(name, estimate)
+        assert apply(name, replace(estimate, shares=once)) == pytest.approx(once, rel=1e-9, abs=1e-9)
+
+
+# The definitions, one value after another.
+
+
+def cut_at(x, threshold):
+    return np.array([value if value >= threshold else 0.0 for value in x])
+
+
+def whole_groups(x, fits):
+    """The largest values, equal ones together, for as long as their sum fits."""
+    kept, total = set(), 0.0
+    for value in sorted({value for value in x if value > 0.0}, reverse=True):
+        total += value * np.count_nonzero(x == value)
+        if not fits(total):
+            break
+        kept.add(value)
+    return np.array([value in kept for value in x])
+
+
+def simplex_point(x, total):
+    """The projection, by trying how many values stay."""
+    down = np.sort(x)[::-1]
+    for kept in range(len(x), 0, -1):
+        level = (down[:kept].sum() - total) / kept
+        if down[kept - 1] > level:
+            return np.maximum(x - level, 0.0)
+    raise AssertionError
+
+
+def hybrid(x, kept):
+    kept = kept & (x > 0.0)
+    if x[kept].sum() > 1.0:
+        kept &= whole_groups(np.where(kept, x, 0.0), lambda total: total < 1.0)
+    if kept.all() or not kept.any():
+        return simplex_point(x, 1.0)
+    shares = x.copy()
+    shares[~kept] = simplex_point(x[~kept], 1.0 - x[kept].sum())
+    return shares
+
+
+def likeliest(estimate):
+    """MLE-Apx as it is printed: from counts, moving negatives out until there are none."""
+    o, n = estimate.oracle, estimate.n
+    y, p, q = estimate.counts / n, o.p, o.q
+    inside = np.ones(o.size, bool)
+    while True:
+        t = (y[inside].sum() - q * inside.sum() - (p - q)) / ((p - q) * (1 - p - q) + inside.sum() * q * (1 - q))
+        shares = np.where(inside, (y - q - q * (1 - q) * t) / (p - q + (p - q) * (1 - p - q) * t), 0.0)
+        if (shares >= 0.0).all():
+            return shares
+        inside &= shares > 0.0
+
+
+DEFINED = {
+    "base": lambda e: e.shares,
+    "base_pos": lambda e: np.array([max(value, 0.0) for value in e.shares]),
+    "post_pos": lambda e: np.array([max(value, 0.0) for value in e.shares]),
+    "base_cut": lambda e: cut_at(e.shares, quantile(2.0, e)),
+    "zero": lambda e: cut_at(e.shares, quantile(0.05, e)),
+    "norm": lambda e: e.shares + (1.0 - e.shares.sum()) / len(e.shares),
+    "norm_mul": lambda e: np.maximum(e.shares, 0.0) / np.maximum(e.shares, 0.0).sum(),
+    "norm_sub": lambda e: simplex_point(e.shares, 1.0),
+    "norm_cut": lambda e: np.where(whole_groups(e.shares, lambda total: total <= 1.0), e.shares, 0.0),
+    "norm_hyb": lambda e: hybrid(e.shares, e.shares > quantile(2.0, e)),
+    "mle_apx": likeliest,
+}
+
+
+def quantile(alpha, estimate):
+    size = len(estimate.shares)
+    return 0.0 if alpha >= size / 2 else stats.norm.isf(alpha / size) * estimate.sigma
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(estimate=estimates(least=1))
+def test_each_method_is_what_its_definition_says(estimate):
+    assume((estimate.shares > 0.0).any())
+    total = np.cumsum(np.sort(np.maximum(estimate.shares, 0.0))[::-1])
+    assume((np.abs(total - 1.0) > 1e-9).all())  # a sum of 1 but for rounding fits
+    for name, defined in DEFINED.items():
+        assert apply(name, estimate) == pytest.approx(defined(estimate), rel=1e-7, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(estimate=estimates(least=1), alpha=st.floats(1e-6, 8.0), top=st.integers(1, 15))
+def test_alpha_and_top_choose_what_is_kept(estimate, alpha, top):
+    x = estimate.shares
+    assume((x > 0.0).any())
+    assume(abs(x[x > 0.0].sum() - 1.0) > 1e-9)
+    expected = cut_at(x, quantile(alpha, estimate))
+    assert np.array_equal(apply("base_cut", estimate, alpha=alpha), expected)
+    assert np.array_equal(apply("zero", estimate, alpha=alpha), expected)
+    by_alpha = hybrid(x, x > quantile(alpha, estimate))
+    assert apply("norm_hyb", estimate, alpha=alpha) == pytest.approx(by_alpha, rel=1e-7, abs=1e-9)
+    by_top = hybrid(x, x >= np.sort(x)[::-1][min(top, len(x)) - 1])
+    assert apply("norm_hyb", estimate, top=top) == pytest.approx(by_top, rel=1e-7, abs=1e-9)
+    assert np.array_equal(apply("norm_sub", estimate, alpha=alpha, top=top), apply("norm_sub", estimate))
+
+
+def nearest_distribution(distance, slope, size):
+    """A convex function's least point among all distributions, by quadratic programming."""
+    found = optimize.minimize(
+        distance,
+        np.full(size, 1.0 / size),
+        jac=slope,
+        bounds=[(0.0, 1.0)] * size,
+        constraints={"type": "eq", "fun": lambda f: f.sum() - 1.0, "jac": np.ones_like},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    return found.x
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(x=st.lists(st.floats(-2.0, 2.0), min_size=2, max_size=6).filter(lambda x: max(x) > 0.0))
+def test_norm_sub_is_the_nearest_distribution(x):
+    x = np.array(x)
+    nearest = nearest_distribution(lambda f: ((f - x) ** 2).sum(), lambda f: 2.0 * (f - x), len(x))
+    assert apply("norm_sub", of(x)) == pytest.approx(nearest, abs=1e-6)
+
+
+def unlikely(estimate, f):
+    noise = estimate.oracle.noise(1)
+    return float(((estimate.shares - f) ** 2 / (noise.a + noise.b * f)).sum())
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(estimate=estimates(least=1))
+def test_mle_apx_is_at_least_as_likely_as_norm_sub(estimate):
+    ours, other = apply("mle_apx", estimate), apply("norm_sub", estimate)
+    assert unlikely(estimate, ours) <= unlikely(estimate, other) * (1.0 + 1e-9) + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("name", ["grr", "oue", "hr"])
+def test_mle_apx_is_the_most_likely_distribution(name, seed):
+    rng = np.random.default_rng(seed)
+    o = oracle(name, epsilon=1.0, size=5)
+    estimate = counted(o, 500, rng.binomial(500, np.where(np.arange(5) < 2, (o.p + o.q) / 2, o.q)))
+    noise, x = o.noise(1), estimate.shares
+
+    def slope(f):
+        r = (x - f) / (noise.a + noise.b * f)
+        return -2.0 * r - noise.b * r * r
+
+    found = nearest_distribution(lambda f: unlikely(estimate, f), slope, 5)
+    assert apply("mle_apx", estimate) == pytest.approx(found, abs=1e-4)
+
+
+@pytest.mark.parametrize("tail", ["flat", "steep", "one value", "ties", "above one"])
+@pytest.mark.parametrize("lean", [0.0, 0.7, -0.9])
+def test_a_large_vector_finds_the_same_level_as_a_sort(tail, lean):
+    rng, size = seeded(tail), 200_000
+    noise = rng.normal(0.0, 1e-4, size)
+    x = {
+        "flat": noise + 1 / size,
+        "steep": noise + np.arange(1.0, size + 1) ** -1.2 / 5,
+        "one value": noise + (np.arange(size) == 12_345) * 0.9,
+        "ties": np.round(noise, 4),
+        "above one": noise + (np.arange(size) % 50_001 == 0) * 1.05,
+    }[tail]
+    down = np.sort(x)[::-1]
+    levels = (np.cumsum(down) - 1.0) / (np.arange(1, size + 1) + lean)
+    kept = np.flatnonzero(down > levels)[-1]
+    assert np.abs(project(x, lean=lean) - np.maximum(x - levels[kept], 0.0)).max() < 1e-12
+
+
+# Bias.
+
+
+def bias_scores(name, runs=2000):
+    """How many standard errors each value's mean error is away from 0."""
+    rng, n = seeded("bias"), 20_000
+    o = oracle("oue", epsilon=1.0, size=32)
+    own = np.zeros(32, int)
+    own[:6] = 9_000, 5_000, 3_000, 2_000, 800, 200
+    support = rng.binomial(own, o.p, (runs, 32)) + rng.binomial(n - own, o.q, (runs, 32))
+    errors = np.array([apply(name, counted(o, n, counts)) - own / n for counts in support])
+    return own, errors.mean(axis=0) / (errors.std(axis=0) / np.sqrt(runs))
+
+
+def test_norm_has_no_bias():
+    _, scores = bias_scores("norm")
+    assert np.abs(scores).max() < stats.norm.isf(FALSE_ALARM / 64)
+
+
+def test_base_pos_is_too_high_for_rare_values_and_for_none_too_low():
+    own, scores = bias_scores("base_pos")
+    assert (scores[own == 0] > 20.0).all()
+    assert scores.min() > -stats.norm.isf(FALSE_ALARM / 64)
+
+
+# Edges.
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("name", ORACLES)
+def test_the_smallest_cases_hold_no_surprise(name, size):
+    o = oracle(name, epsilon=1.0, size=size)
+    rng = seeded(name, size)
+    for n in (1, 2, 50):
+        state = o.zeros()
+        o.add(state, o.perturb(rng.integers(0, size, n), rng))
+        for counts in (o.support(state, n), [0] * size, [n] * size):
+            for method in TABLE if name in ("grr", "oue") else PLAIN:
+                check_promises(method, counted(o, n, counts))
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize("method", TABLE)
+def test_without_reports_methods_that_sum_to_one_say_all_the_same(method, name):
+    estimate = oracle(name, epsilon=1.0, size=4).estimate(oracle(name, epsilon=1.0, size=4).zeros(), 0)
+    shares = apply(method, estimate)
+    assert (shares == 0.25).all() if method in SUMMING else np.isnan(shares).all()
+    share, stderr = answer(method, estimate, [0, 2])
+    assert share == 0.5 if method in SUMMING else np.isnan(share)
+    assert stderr is None if method not in ("base", "norm") else np.isnan(stderr)
+
+
+@pytest.mark.parametrize("method", TABLE)
+def test_without_independent_reports_nothing_is_significant_and_promises_hold(method):
+    estimate = replace(of([0.7, 0.4, -0.1, 0.2, 0.1]), n_independent=0)
+    check_promises(method, estimate)
+    if method in ("base_cut", "zero"):
+        assert not apply(method, estimate).any()
+
+
+@pytest.mark.parametrize("shares", [[0.0, 0.0, 0.0], [-0.5, -0.1, -0.1], [-1e-300] * 3, [-1e150, -1.0, 0.0]])
+@pytest.mark.parametrize("method", PLAIN)
+def test_where_no_value_is_positive_all_are_the_same_or_none_is_there(method, shares):
+    found = apply(method, of(shares))
+    if method in SUMMING:
+        assert found == pytest.approx(np.full(3, 1 / 3))
+    elif method != "base":
+        assert not found.any()
+
+
+@pytest.mark.parametrize("method", SUMMING)
+@pytest.mark.parametrize("count", [0, 400, 1000])
+def test_equal_values_share_the_sum(method, count):
+    estimate = counted(oracle("oue", epsilon=1.0, size=5), 1000, [count] * 5)
+    assert apply(method, estimate) == pytest.approx(np.full(5, 0.2))
+
+
+@pytest.mark.parametrize("method", TABLE)
+def test_the_estimate_stays_as_it_was(method):
+    estimate = of([0.7, 0.4, -0.1, 0.2])
+    before = estimate.shares.copy()
+    shares = apply(method, estimate)
+    shares += 1.0
+    assert np.array_equal(estimate.shares, before)
+
+
+def test_a_sampled_attribute_takes_every_method():
+    smp = multi("smp", sizes=[3, 5], epsilon=1.0, oracle="adaptive")
+    rng = seeded("smp")
+    state = smp.zeros()
+    smp.add(state, smp.perturb(np.column_stack([rng.integers(0, 3, 400), rng.integers(0, 5, 400)]), rng))
+    for estimate in smp.estimate(state, 400):
+        for method in TABLE:
+            check_promises(method, estimate)
+
+
+def test_unbiased_is_another_name_for_base():
+    estimate = of([0.7, 0.4, -0.1])
+    assert np.array_equal(apply("unbiased", estimate), estimate.shares)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda e: apply("norm_sup", e), "no method 'norm_sup'.*norm_sub"),
+        (lambda e: apply("base_cut", e, alpha=0.0), "alpha must be a number above 0"),
+        (lambda e: apply("zero", e, alpha=float("nan")), "alpha must be a number above 0"),
+        (lambda e: apply("norm_hyb", e, top=0), "top must be at least 1"),
+        (lambda e: apply("norm_hyb", e, top=1.5), "top must be a whole number"),
+    ],
+)
+def test_a_wrong_option_is_refused(call, message):
+    with pytest.raises(ParameterError, match=message) as caught:
+        call(of([0.7, 0.4, -0.1]))
+    assert isinstance(caught.value, HubbubError)
+
+
+def test_what_calibrate_says_is_taken_as_it_is_given():
+    estimate = of([0.7, 0.4, -0.1, 0.2])
+    said = SimpleNamespace(shares=np.array([0.5, 0.4, 0.0, 0.2]))
+    assert np.array_equal(apply("calibrate", estimate, calibrated=said), said.shares)
+    assert apply("calibrate_norm_sub", estimate, calibrated=said) == pytest.approx(project(said.shares))
+    assert np.array_equal(apply("calibrate", estimate), calibrate(estimate).shares)
+
+
+# Sets.
+
+
+@pytest.mark.parametrize("method", TABLE)
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(estimate=estimates(least=1), data=st.data())
+def test_a_set_is_answered_by_the_rule_of_its_method(method, estimate, data):
+    size = len(estimate.shares)
+    chosen = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=size, unique=True))
+    share, stderr = answer(method, estimate, chosen)
+    summed = estimate.shares[chosen].sum()
+    expected = max(summed, 0.0) if method == "post_pos" else apply(method, estimate)[chosen].sum()
+    assert share == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    assert (stderr is not None) == (method in ("base", "norm"))
+    if method == "base":
+        assert stderr == estimate.answer(chosen)[1]
+
+
+def test_post_pos_clips_the_answer_and_not_the_values():
+    estimate = of([0.5, -0.2, -0.4, 0.1])
+    assert answer("post_pos", estimate, [0, 1])[0] == pytest.approx(0.3)
+    assert answer("post_pos", estimate, [1, 3])[0] == 0.0
+    assert answer("base_pos", estimate, [0, 1])[0] == 0.5
+
+
+def test_shares_that_are_known_already_are_not_computed_again():
+    estimate = of([0.5, -0.2, -0.4, 0.1])
+    assert answer("norm_hyb", estimate, [0, 3], shares=np.array([0.4, 0.1, 0.2, 0.3]))[0] == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("chosen", [[], [4], [-1], [1, 1], [0.5]])
+@pytest.mark.parametrize("method", ["base", "post_pos", "norm_sub"])
+def test_a_set_of_wrong_positions_is_refused(method, chosen):
+    with pytest.raises(ReportError):
+        answer(method, of([0.5, -0.2, -0.4, 0.1]), chosen)
+
+
+def simulated(o, own, runs, rng):
+    values = np.repeat(np.arange(o.size), own)
+    for _ in range(runs):
+        state = o.zeros()
+        o.add(state, o.perturb(values, rng))
+        yield o.estimate(state, len(values))
+
+
+@pytest.mark.parametrize("name", ["grr", "oue", "ss"])
+def test_norm_states_the_error_of_a_set(name):
+    """The variance over runs follows chi-square around the stated one."""
+    o, runs = oracle(name, epsilon=1.0, size=8), 600
+    own = np.array([300, 200, 60, 20, 10, 5, 5, 0])
+    estimates = list(simulated(o, own, runs, seeded("norm", name)))
+    for chosen in ([0], [7], [0, 2, 4, 6], list(range(1, 8))):
+        answers = [answer("norm", estimate, chosen)[0] for estimate in estimates]
+        truth = own[chosen].sum() / own.sum()
+        stated = Covariance.of(estimates[0]).contrast(len(chosen), 8, truth)
+        spread = (runs - 1) * np.var(answers, ddof=1) / stated
+        assert stats.chi2.isf(1 - FALSE_ALARM, runs - 1) < spread < stats.chi2.isf(FALSE_ALARM, runs - 1)
+        share, stderr = answer("norm", estimates[0], chosen)
+        at_share = Covariance.of(estimates[0]).contrast(len(chosen), 8, min(max(share, 0.0), 1.0))
+        assert stderr == pytest.approx(np.sqrt(at_share))
+
+
+def test_norm_is_sure_of_the_whole_domain():
+    for name in ORACLES:
+        share, stderr = answer("norm", of([0.5, 0.1, -0.4, 0.1], name=name), range(4))
+        assert share == pytest.approx(1.0)
+        assert stderr == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["grr", "ss"])
+def test_errors_move_together_as_the_covariance_says(name):
+    """Over runs, the covariance with a weighted sum of errors is that of the matrix, value by value."""
+    o, runs = oracle(name, epsilon=1.0, size=6), 1500
+    own = np.array([250, 100, 30, 15, 5, 0])
+    weights = np.array([1.0, -0.5, 2.0, 0.3, 0.0, 1.0])
+    estimates = list(simulated(o, own, runs, seeded("covariance", name)))
+    errors = np.array([estimate.shares for estimate in estimates]) - own / own.sum()
+    products = errors * (errors @ weights)[:, None]
+    stated = Covariance.of(estimates[0]).times(weights, own / own.sum())
+    scores = (products.mean(axis=0) - stated) / (products.std(axis=0) / np.sqrt(runs))
+    assert np.abs(scores).max() < stats.norm.isf(FALSE_ALARM / 12)

@@ -1,0 +1,110 @@
+"""Whatever happens to the pure parts, they end where a plain fold over the log ends, bit for bit."""
+
+from collections import Counter
+from random import Random
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator import windows
+from aggregator.admission import Gate, Reason, Refused
+from aggregator.clock import is_late, most_open
+from aggregator.tally import Tally, encode_snapshot
+from oracles.frame import TICK, encode
+from tests.fold import fold
+from tests.logs import BY_DIGEST, LIMIT, POOL, QUERIES, RETIRED, START, random_log
+from tests.pretended import Daemon
+
+FIXED = settings(derandomize=True, deadline=None, max_examples=25)
+
+
+def told(finals):
+    return {key: encode_snapshot(total) for key, total in finals.items()}
+
+
+def truth(log, **gate):
+    return told(fold(log, QUERIES.values(), retired=RETIRED, limit=LIMIT, **gate))
+
+
+@patch.object(windows, "IDLE", 3)
+def check(seed, partitions, length, *, embedded, ends):
+    random = Random(seed)
+    log = random_log(random, partitions, length, embedded=embedded, ends=ends)
+    daemon = Daemon(log, random, embedded=embedded)
+    for _ in range(random.choice([0, 50, 300])):
+        daemon.live()
+    daemon.finish()
+    finals = truth(log, embedded=embedded)
+    assert {key: value for key, (_, value) in daemon.finals.items()} == finals
+    # What is provisional is the next final window of its kind, if nothing more comes but time.
+    later = truth([[*records, (1 << 40, 1 << 41, TICK)] for records in log], embedded=embedded)
+    coming = {}
+    for key in sorted(later.keys() - finals.keys(), key=lambda key: key[2]):
+        coming.setdefault(key[:2], (key[2], later[key]))
+    for reader in daemon.readers:
+        assert dict(reader.provisional()) == coming
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 4])
+@pytest.mark.parametrize("embedded", [False, True])
+@FIXED
+@given(seed=st.integers(0, 1 << 32), length=st.integers(0, 60), ends=st.booleans())
+def test_whatever_happens_the_finals_are_those_of_a_plain_fold(partitions, embedded, seed, length, ends):
+    check(seed, partitions, length, embedded=embedded, ends=ends)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3_000))
+def test_whatever_happens_on_thousands_of_logs(seed):
+    check(seed, 1 + seed % 4, 80, embedded=seed % 3 == 0, ends=seed % 2 == 0)
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+def test_a_year_of_silence_is_read_through(embedded):
+    """With the real IDLE; time leaps on one partition first."""
+    random = Random(1)
+    log = random_log(random, 2, 20, ends=False, embedded=embedded)
+    for at, records in enumerate(log):
+        records += [(1000, (START + (at + 1) * 365 * 86_400) * 1000, TICK), (1001, (START + 10**9) * 1000, TICK)]
+    daemon = Daemon(log, random, embedded=embedded)
+    for _ in range(100):
+        daemon.live()
+    daemon.finish()
+    assert {key: value for key, (_, value) in daemon.finals.items()} == truth(log, embedded=embedded)
+
+
+def test_the_logs_have_a_bit_of_everything():
+    reasons, said = set(), Counter()
+    for seed in range(30):
+        log = random_log(Random(seed), 2, 60)
+        for partition, records in enumerate(log):
+            gate, now = Gate(partition, 2, BY_DIGEST, RETIRED, limit=LIMIT), None
+            for _, timestamp, data in records:
+                outcome, now = gate.admit(data, timestamp, now)
+                reasons |= {outcome.reason} if isinstance(outcome, Refused) else set()
+        for total in fold(log, QUERIES.values(), retired=RETIRED, limit=LIMIT).values():
+            said.update(n=total.n, implausible=total.implausible, duplicates=total.duplicates, overflow=total.flags)
+    assert reasons == set(Reason) - {Reason.DUPLICATE}
+    assert min(said.values()) > 50, said
+
+
+def test_a_hostile_log_keeps_no_more_panes_and_ids_than_the_query_allows():
+    random, tallies, peak, now = Random(3), {}, Counter(), None
+    gate = Gate(0, 1, BY_DIGEST)
+    for offset in range(10_000):
+        query = random.choice([*QUERIES.values()])
+        timestamp = START * 1000 + 10 * offset + random.randrange(2000)
+        pane = (START + offset // 100 + random.randrange(-200, 200)) // query.pane * query.pane
+        data = encode(query.digest, pane, POOL[query.name][:1], random.randbytes(8))
+        sifted = gate.sift([(offset, timestamp, data)], now)
+        now = sifted.clock
+        for key, (_, frames) in sifted.accepted.items():
+            tally = tallies.setdefault(key, Tally(query.oracle.zeros()))
+            tally.add(query.oracle, frames, query.max_ids)
+            assert len(tally.ids) <= query.max_ids
+        tallies = {key: tally for key, tally in tallies.items() if not is_late(now, key[1], BY_DIGEST[key[0]])}
+        peak[query.name] = max(peak[query.name], sum(digest == query.digest for digest, _ in tallies))
+    for query in QUERIES.values():
+        assert most_open(query) - 1 <= peak[query.name] <= most_open(query)

@@ -1,0 +1,350 @@
+"""Heavy hitters: few wrong ones are ever decided, ranks and expectations hold, and a list is what its rule says.
+
+Every statistical check has a fixed seed and fails by chance with a probability below 1e-6, if what
+it checks holds only just.
+"""
+
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from oracles import Estimate, oracle
+from oracles.calibrate import calibrate
+from oracles.errors import ParameterError
+from oracles.heavy import Evidence, Expected, heavy_hitters
+from oracles.multi import multi
+from oracles.settings import Threshold
+
+FAMILY_ERROR = 0.05
+FALSE_ALARM = 1e-6
+
+
+def seeded(*label):
+    return np.random.default_rng(zlib.crc32(repr(label).encode()))
+
+
+def windows(o, own, runs, rng):
+    """Estimates of `runs` windows in which own[v] clients hold value v."""
+    n = int(own.sum())
+    if o.name in ("sue", "oue"):  # bits are independent, so this is their exact law
+        for _ in range(runs):
+            yield Estimate(o.shares(rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n), n, o)
+        return
+    values = np.repeat(np.arange(o.size), own)
+    for _ in range(runs):
+        state = o.zeros()
+        o.add(state, o.perturb(values, rng))
+        yield o.estimate(state, n)
+
+
+def rare_and_common(size, n):
+    """A few common values, a tail of rare ones, and as many that nobody holds."""
+    weights = np.where(np.arange(size) < size // 2, np.arange(1, size + 1) ** -1.1, 0.0)
+    return np.bincount(np.searchsorted(np.cumsum(weights) / weights.sum(), (np.arange(n) + 0.5) / n), minlength=size)
+
+
+def at_the_threshold(size, n, count):
+    """As many values as there can be with exactly `count` reports, and one with all the rest."""
+    own = np.zeros(size, np.int64)
+    own[: min(size - 1, n // (2 * count))] = count
+    own[-1] = n - own.sum()
+    return own
+
+
+CASES = {
+    "rare and common": lambda size, n: (rare_and_common(size, n), "significance", 0),
+    "nobody holds most": lambda size, n: (at_the_threshold(size, n, n), "significance", 0),
+    "at a share": lambda size, n: (at_the_threshold(size, n, n // 50), 0.02, n // 50),
+    "at a count": lambda size, n: (at_the_threshold(size, n, 3), Threshold("count", 3), 3),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("size", "n", "runs"), [(2, 500, 300), (37, 2_000, 250), (1024, 2_000, 100), (41_270, 5_000, 15)]
+)
+@pytest.mark.parametrize("name", ["grr", "oue", "olh"])
+def test_a_window_decides_a_wrong_value_as_rarely_as_stated(name, size, n, runs, case):
+    o = oracle(name, epsilon=1.0, size=size)
+    own, threshold, most = CASES[case](size, n)
+    wrong = 0
+    for estimate in windows(o, own, runs, seeded(name, size, case)):
+        decided = Evidence(estimate, threshold, FAMILY_ERROR).decided
+        wrong += (own[decided] <= most).any()
+    assert wrong <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("name", ["grr", "oue", "olh", "hr", "ss"])
+def test_a_window_decides_a_wrong_value_as_rarely_as_stated_over_many_windows(name, epsilon, case):
+    o = oracle(name, epsilon=epsilon, size=256)
+    own, threshold, most = CASES[case](256, 2_000)
+    runs = 4_000
+    wrong = 0
+    for estimate in windows(o, own, runs, seeded(name, epsilon, case)):
+        wrong += (own[Evidence(estimate, threshold, FAMILY_ERROR).decided] <= most).any()
+    assert wrong <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
+
+
+def test_the_family_error_is_used_up():
+    """A procedure that never decides anything would pass the tests above."""
+    o = oracle("oue", epsilon=1.0, size=1024)
+    own, runs = at_the_threshold(1024, 200_000, 200_000), 1_000
+    found = [Evidence(e).decided for e in windows(o, own, runs, seeded("used up"))]
+    wrong = sum(len(decided) > 1 for decided in found)
+    assert all(1023 in decided for decided in found)
+    assert stats.binom.cdf(wrong, runs, 0.8 * FAMILY_ERROR) > FALSE_ALARM
+
+
+def test_repeated_reports_do_not_make_surer():
+    """Ten panes of the same answers prove no more than one."""
+    o = oracle("olh", epsilon=1.0, size=256)
+    own, runs = at_the_threshold(256, 2_000, 2_000), 400
+    wrong = naive = 0
+    for e in windows(o, own, runs, seeded("repeated")):
+        repeated = Estimate(e.shares, 20_000, o, n_independent=2_000)
+        wrong += len(Evidence(repeated).decided) > 1
+        naive += len(Evidence(replace(repeated, n_independent=20_000)).decided) > 1
+    assert wrong <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
+    assert naive > runs / 2
+
+
+def test_attributes_of_a_sample_decide_as_rarely_as_stated():
+    """smp: who answers is drawn, so that a share at the threshold is above it in half of all samples."""
+    m = multi("smp", sizes=[20, 4], epsilon=4.0, oracle="grr")
+    runs, n, rng = 800, 2_000, seeded("smp")
+    values = np.column_stack([np.minimum(np.arange(n) // (n // 50), 19), np.zeros(n, int)])
+    wrong = 0
+    for _ in range(runs):
+        state = m.zeros()
+        m.add(state, m.perturb(values, rng))
+        wrong += (Evidence(m.estimate(state, n)[0], 0.02).decided < 19).any()
+    assert 0 < wrong <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
+
+
+class Exact:
+    """A posterior by direct summation, for shares drawn from a prior over counts and SUE's constant noise."""
+
+    def __init__(self, estimate, prior):
+        self.prior = prior
+        self.counts = np.arange(len(prior))
+        self.n = estimate.n
+        distance = (estimate.n * estimate.shares[:, None] - self.counts) / (estimate.n * estimate.sigma)
+        weight = prior * np.exp(-(distance**2) / 2)
+        self.weight = weight / weight.sum(axis=1, keepdims=True)
+
+    def above(self, threshold):
+        return self.weight[:, self.counts > self.n * threshold].sum(axis=1)
+
+
+@pytest.mark.parametrize("threshold", ["significance", 0.02])
+def test_expected_precision_and_recall_match_the_true_ones_on_data_from_the_prior(threshold):
+    o = oracle("sue", epsilon=2.0, size=200)
+    n, rng = 50_000, seeded("prior", threshold)
+    prior = np.arange(1.0, 4_001.0) ** -1.2
+    prior /= prior.sum()
+    listed = found = true = 0.0
+    missed = spread = said = said_all = 0.0
+    for _ in range(60):
+        own = rng.choice(len(prior), o.size, p=prior)
+        e = Estimate(o.shares(rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n), n, o)
+        posterior = Exact(e, prior)
+        hitters = heavy_hitters(e, threshold=threshold, posterior=posterior)
+        heavy = own > n * hitters.threshold
+        likely = posterior.above(hitters.threshold)
+        assert np.array_equal(hitters.probabilities, likely[hitters.positions])
+        listed += len(hitters)
+        found += heavy[hitters.positions].sum()
+        true += heavy.sum()
+        said += hitters.expected.precision * len(hitters)
+        said_all += hitters.expected.precision * len(hitters) / hitters.expected.recall
+        spread += (likely[hitters.positions] * (1 - likely[hitters.positions])).sum()
+        missed += (likely * (1 - likely)).sum()
+    assert listed > 500
+    assert 0.5 < found / listed < 0.99
+    assert abs(said - found) < 5 * np.sqrt(spread)
+    assert abs(said_all - true) < 5 * np.sqrt(missed)
+
+
+def test_expectations_by_a_fitted_prior_match_too():
+    """Power law data, oue: the prior that calibrate fits is near the true one."""
+    o = oracle("oue", epsilon=2.0, size=1_000)
+    n, rng = 200_000, seeded("fitted")
+    prior = np.arange(1.0, n // 4) ** -1.5
+    prior /= prior.sum()
+    listed = found = heavy = precise = recalled = 0.0
+    for _ in range(30):
+        own = rng.choice(len(prior), o.size, p=prior) + 1
+        e = Estimate(o.shares(rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n), n, o)
+        calibrated = calibrate(e)
+        hitters = heavy_hitters(e, calibrated.shares, posterior=calibrated)
+        true = own > n * hitters.threshold
+        listed += len(hitters)
+        found += true[hitters.positions].sum()
+        heavy += true.sum()
+        precise += hitters.expected.precision * len(hitters)
+        recalled += hitters.expected.recall * true.sum()
+    assert found / listed == pytest.approx(precise / listed, abs=0.03)
+    assert found / heavy == pytest.approx(recalled / heavy, abs=0.03)
+
+
+@pytest.mark.parametrize(("name", "size", "n"), [("grr", 50, 20_000), ("oue", 50, 2_000), ("olh", 200, 5_000)])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_rank_intervals_hold_all_true_ranks_as_often_as_stated(name, size, n, epsilon):
+    o = oracle(name, epsilon=epsilon, size=size)
+    own = rare_and_common(size, n)
+    first = 1 + (own[:, None] < own).sum(axis=1)
+    last = size - (own[:, None] > own).sum(axis=1)
+    runs = 200
+    failed = narrow = 0
+    for e in windows(o, own, runs, seeded("ranks", name, epsilon)):
+        hitters = heavy_hitters(e, np.ones(size), threshold=0.5)
+        assert len(hitters) == size
+        low, high = hitters.ranks.T
+        failed += (low > first[hitters.positions]).any() or (high < last[hitters.positions]).any()
+        narrow += (high - low < size - 1).any()
+    assert failed <= stats.binom.ppf(1 - FALSE_ALARM, runs, 0.05)
+    assert narrow > runs / 2
+
+
+@st.composite
+def estimates(draw):
+    """Small estimates of every shape: few reports, ties, shares below 0 and above 1, repeats, samples."""
+    o = oracle(
+        draw(st.sampled_from(["grr", "sue", "oue", "blh", "olh", "hr", "ss"])),
+        epsilon=1.5,
+        size=draw(st.integers(2, 12)),
+    )
+    n = draw(st.integers(1, 300))
+    counts = np.array(draw(st.lists(st.integers(0, n), min_size=o.size, max_size=o.size)))
+    independent = draw(st.integers(1, n))
+    population = draw(st.sampled_from([None, 2 * n]))
+    return Estimate(o.shares(counts, n), n, o, independent, population)
+
+
+THRESHOLDS = st.sampled_from(["significance", 0.0, 0.1, 0.9, 5, 100, Threshold("count", 20), Threshold("share", 0.3)])
+
+
+def holm(p, error):
+    """Holm 1979, step by step."""
+    decided = np.zeros(len(p), bool)
+    for step, v in enumerate(np.argsort(p, kind="stable")):
+        if p[v] > error / (len(p) - step):
+            break
+        decided[v] = True
+    return decided
+
+
+@settings(max_examples=150, deadline=None)
+@given(estimates(), THRESHOLDS, st.sampled_from([0.01, 0.05, 0.4, 0.9]))
+def test_holm_p_values_and_ranks_are_those_of_the_definition(e, threshold, error):
+    evidence = Evidence(e, threshold, error)
+    p = e.test(evidence.proved_above) if evidence.proved_above < 1 else np.ones(e.oracle.size)
+    hitters = evidence.hitters(np.full(e.oracle.size, 1e9))
+    assert hitters.positions.tolist() == list(range(e.oracle.size))
+    assert np.array_equal(hitters.p_values, p)
+    assert np.array_equal(hitters.decided, holm(p, error))
+    assert np.array_equal(np.flatnonzero(hitters.decided), evidence.decided)
+    low, high = e.interval(1 - 0.05 / e.oracle.size)
+    assert np.array_equal(hitters.ranks[:, 0], 1 + (low > high[:, None]).sum(axis=1))
+    assert np.array_equal(hitters.ranks[:, 1], e.oracle.size - (high < low[:, None]).sum(axis=1))
+
+
+@settings(max_examples=100, deadline=None)
+@given(estimates(), THRESHOLDS, st.randoms(use_true_random=False), st.data())
+def test_a_list_follows_its_rule_and_its_order_whatever_the_order_of_the_domain(e, threshold, random, data):
+    shares = np.array(
+        data.draw(
+            st.lists(st.sampled_from([-0.1, 0.0, 0.05, 0.3, 0.35, 1.2]), min_size=len(e.shares), max_size=len(e.shares))
+        )
+    )
+    hitters = heavy_hitters(e, shares, threshold=threshold)
+    assert sorted(hitters.positions) == np.flatnonzero(shares > hitters.threshold).tolist()
+    assert hitters.shares.tolist() == shares[hitters.positions].tolist()
+    keys = [(-hitter.share, hitter.position) for hitter in hitters]
+    assert keys == sorted(keys)
+    ranked = [(1 + (e.shares > x).sum(), len(e.shares) - (e.shares < x).sum()) for x in e.shares[hitters.positions]]
+    assert all(h.ranks[0] <= first and last <= h.ranks[1] for h, (first, last) in zip(hitters, ranked, strict=True))
+
+    order = list(range(len(e.shares)))
+    random.shuffle(order)
+    moved = heavy_hitters(replace(e, shares=e.shares[order]), shares[order], threshold=threshold)
+    before = {h.position: (h.share, h.decided, h.p_value, h.ranks) for h in hitters}
+    assert {order[h.position]: (h.share, h.decided, h.p_value, h.ranks) for h in moved} == before
+
+
+def grr(counts, n=None, **options):
+    o = oracle("grr", epsilon=2.0, size=len(counts))
+    n = sum(counts) if n is None else n
+    return Estimate(o.shares(np.array(counts), n), n, o, **options)
+
+
+def test_thresholds_are_said_as_significance_a_share_or_a_count():
+    e = grr([600, 200, 100, 100])
+    assert heavy_hitters(e).threshold == e.noise.significance(4, 0.05)
+    assert heavy_hitters(e, family_error=0.2).threshold == e.noise.significance(4, 0.2)
+    assert heavy_hitters(e, threshold=0.2).threshold == heavy_hitters(e, threshold=200).threshold == 0.2
+    assert heavy_hitters(e, threshold=Threshold("count", 200)).threshold == 0.2
+    assert len(heavy_hitters(e, threshold=1_000_000)) == 0
+    for wrong in ("often", -0.1, float("nan"), float("inf")):
+        with pytest.raises(ParameterError, match="threshold"):
+            heavy_hitters(e, threshold=wrong)
+    for wrong in (0.0, 1.0):
+        with pytest.raises(ParameterError, match="family_error"):
+            heavy_hitters(e, family_error=wrong)
+    with pytest.raises(ParameterError, match="4 values"):
+        heavy_hitters(e, [0.1, 0.2])
+
+
+def test_no_share_is_proved_to_exceed_one():
+    e = grr([1000, 0, 0, 0])
+    assert e.shares[0] > 1
+    hitters = heavy_hitters(e, [3.0, 0.0, 0.0, 0.0], threshold=1_500)
+    assert [(h.position, h.decided, h.p_value) for h in hitters] == [(0, False, 1.0)]
+
+
+def test_nothing_is_listed_where_nothing_was_heard():
+    nothing = grr([0, 0, 0, 0], n=0)
+    for threshold in ("significance", 0.1, 5):
+        assert len(heavy_hitters(nothing, np.full(4, 0.25), threshold=threshold)) == 0
+
+
+def test_nothing_is_decided_without_independent_reports():
+    hitters = heavy_hitters(grr([5, 1, 1, 1], n_independent=0), threshold=0.2)
+    assert [(h.position, h.decided, h.p_value, h.ranks) for h in hitters] == [(0, False, 1.0, (1, 4))]
+
+
+def test_expectations_of_an_empty_list_and_of_an_empty_crowd_of_heavy_hitters():
+    class Sure:
+        def __init__(self, *above):
+            self.above = lambda threshold: np.array(above)
+
+    e = grr([400, 300, 200, 100])
+    everything, nothing = np.ones(4), np.zeros(4)
+    assert heavy_hitters(e, everything, threshold=0.5).expected is None
+    assert heavy_hitters(e, everything, threshold=0.5, posterior=Sure(1, 0.5, 0, 0)).expected == Expected(0.375, 1.0)
+    assert heavy_hitters(e, nothing, threshold=0.5, posterior=Sure(1, 0.5, 0, 0)).expected == Expected(None, 0.0)
+    assert heavy_hitters(e, nothing, threshold=0.5, posterior=Sure(0, 0, 0, 0)).expected == Expected(None, None)
+    assert heavy_hitters(e, [1, 0, 0, 0], threshold=0.5, posterior=Sure(1, 1, 0, 0)).expected == Expected(1.0, 0.5)
+
+
+def test_a_million_values_are_handled_at_once():
+    o = oracle("olh", epsilon=1.0, size=1_000_000)
+    n, rng = 8_000_000, seeded("million")
+    own = np.zeros(o.size, np.int64)
+    own[:3] = 3_000_000, 2_000_000, 100_000
+    e = Estimate(o.shares(rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n), n, o)
+    hitters = heavy_hitters(e)
+    assert [(h.position, h.decided, h.ranks) for h in hitters][:3] == [
+        (0, True, (1, 1)),
+        (1, True, (2, 2)),
+        (2, True, (3, 3)),
+    ]
+    assert len(heavy_hitters(e, threshold=1e-7)) > 400_000

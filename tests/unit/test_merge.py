@@ -1,0 +1,246 @@
+"""Merging: newest snapshots, each once, in any order; nothing is final before all partitions say so, nor lost after."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from aggregator.merge import Merger, decode_state, encode_state
+from aggregator.tally import IDS_OVERFLOW, Snapshot, encode_snapshot, merged
+from aggregator.windows import Position, Span
+from oracles.errors import ReportError
+from oracles.query import parse
+from oracles.settings import Window
+
+FIXED = settings(derandomize=True, deadline=None, max_examples=60)
+TABLE = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "pane": "10s", "windows": ["10s", "30s/20s", "all"]}
+QUERY = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
+TUMBLING, HOPPING, ALL = QUERY.windows
+CELLS = QUERY.oracle.state_size
+PANE = 10
+
+
+def snapshot(n, flags=0):
+    return Snapshot(n, n // 3, n // 4, flags, np.full(CELLS, n, np.int64))
+
+
+def merger(partitions=2, states=()):
+    return Merger(QUERY, partitions, states)
+
+
+def shown(finals):
+    return {(final.span, encode_snapshot(final.total)) for final in finals}
+
+
+def spans(finals, window):
+    return [(final.span.start, final.span.end, final.total.n) for final in finals if final.span.window == window]
+
+
+def world(random, partitions):
+    """Closed snapshots, {(pane, partition): Snapshot}, and the open ones on the way to them, with their offsets."""
+    closed, open_ones = {}, []
+    for pane in range(0, 120, PANE):
+        for partition in range(partitions):
+            if random.random() < 0.4:
+                n = random.choice([0, 1, 7, 50])
+                closed[pane, partition] = snapshot(n, random.choice([0, 0, IDS_OVERFLOW]))
+                sizes = sorted(random.randrange(n + 1) for _ in range(3))
+                open_ones += [(pane, partition, snapshot(size), offset) for offset, size in enumerate(sizes)]
+    return closed, open_ones
+
+
+def straight(closed, partitions, through=1000):
+    """All finals where every snapshot comes once and in order."""
+    whole = merger(partitions)
+    for (pane, partition), one in closed.items():
+        whole.take(pane, partition, one, None)
+    for partition in range(partitions):
+        whole.mark(partition, through)
+    return list(whole.finals())
+
+
+@FIXED
+@given(st.integers(0, 1 << 32), st.integers(1, 4))
+def test_order_repetition_and_open_snapshots_change_nothing(seed, partitions):
+    random = Random(seed)
+    closed, open_ones = world(random, partitions)
+    messages = [*open_ones, *((*key, one, None) for key, one in closed.items())] * 2
+    random.shuffle(messages)
+    many = merger(partitions)
+    for message in messages:
+        many.take(*message)
+        list(many.provisional())
+    for partition in random.sample(range(partitions), partitions):
+        assert not list(many.finals())
+        many.mark(partition, 1000)
+    finals = list(many.finals())
+    assert shown(finals) == shown(straight(closed, partitions))
+    for final in finals:
+        inside = [one for (pane, _), one in closed.items() if final.span.start <= pane < final.span.end]
+        assert encode_snapshot(final.total) == encode_snapshot(merged(inside, CELLS))
+
+
+@FIXED
+@given(st.integers(0, 1 << 32), st.integers(1, 4))
+def test_finals_do_not_depend_on_when_the_watermarks_come(seed, partitions):
+    random = Random(seed)
+    closed, _ = world(random, partitions)
+    slow, marks, found = merger(partitions), [0] * partitions, []
+    for pane in range(0, 120, PANE):
+        for partition in range(partitions):
+            if (pane, partition) in closed:
+                slow.take(pane, partition, closed[pane, partition], None)
+    while min(marks) < 1000:
+        partition = random.randrange(partitions)
+        marks[partition] += random.choice([-50, 10, 40, 300])
+        slow.mark(partition, marks[partition])
+        if random.random() < 0.7:
+            found += slow.finals()
+    found += slow.finals()
+    assert len(found) == len({final.span for final in found})
+    ends = [final.span.end for final in found if final.span.window == HOPPING]
+    assert ends == sorted(ends)
+    assert shown(found) == shown(straight(closed, partitions, min(marks)))
+
+
+@FIXED
+@given(st.integers(0, 1 << 32), st.integers(1, 3))
+def test_a_reader_goes_on_from_states_and_the_snapshots_that_they_need(seed, partitions):
+    random = Random(seed)
+    closed, _ = world(random, partitions)
+    finals = straight(closed, partitions, 200)
+    for _ in range(4):
+        done = {window: random.randint(0, 20) for window in QUERY.windows}
+        before = [final for final in finals if final.span.end <= PANE * done[final.span.window]]
+        states = [(final.span.window, decode_state(encode_state(final.position), CELLS)[0]) for final in before]
+        random.shuffle(states)
+        again = merger(partitions, states)
+        needed = again.needed_from
+        for (pane, partition), one in closed.items():
+            useful = needed is None or pane >= needed
+            if useful or random.random() < 0.5:
+                assert again.take(pane, partition, one, None) == useful
+        for partition in range(partitions):
+            again.mark(partition, 200)
+        assert shown(again.finals()) == shown(finals) - shown(before)
+
+
+def test_a_pane_is_final_once_all_partitions_have_passed_it_and_an_empty_one_counts_as_empty():
+    q = merger(3)
+    q.take(0, 0, snapshot(5), None)
+    q.take(0, 1, snapshot(2), 77)  # its partition will close without having said more
+    for partition in (0, 1):
+        q.mark(partition, 10)
+    assert q.through is None
+    q.mark(2, 9)
+    assert (q.through, list(q.finals())) == (9, [])
+    q.mark(2, 10)
+    assert q.through == 10
+    assert spans(q.finals(), TUMBLING) == [(0, 10, 5)]
+    assert not list(q.finals()), "once is enough"
+
+
+def test_a_watermark_never_falls():
+    q = merger(1)
+    q.mark(0, 30)
+    q.mark(0, 10)
+    assert q.through == 30
+
+
+def test_a_snapshot_that_says_nothing_new_is_told():
+    q = merger(1)
+    assert q.take(20, 0, snapshot(1), 5)
+    assert q.take(20, 0, snapshot(1), 5), "the same again does no harm"
+    assert not q.take(20, 0, snapshot(9), 4), "an older one, as a zombie sends it"
+    assert q.take(20, 0, snapshot(2), None)
+    assert not q.take(20, 0, snapshot(3), 9), "open after closed"
+    assert not q.take(20, 0, snapshot(2), None)
+    q.mark(0, 30)
+    assert [final.total.n for final in q.finals()] == [2, 2, 2]
+    assert not q.take(20, 0, snapshot(2), None), "final already"
+    assert q.take(30, 0, snapshot(2), None)
+
+
+def test_provisional_is_of_each_kind_the_next_window_with_the_newest_of_each_partition():
+    q = merger(2)
+    assert not list(q.provisional())
+    q.take(100, 0, snapshot(4), 1)
+    q.take(100, 1, snapshot(8), None)
+    q.take(110, 0, snapshot(16), 3)
+    q.take(110, 0, snapshot(1), 2)
+    found = {span: total.n for span, total in q.provisional()}
+    assert found == {Span(TUMBLING, 100, 110): 12, Span(HOPPING, 80, 110): 12, Span(ALL, 100, 110): 12}
+
+
+def test_an_open_snapshot_does_not_count_once_its_partition_has_closed_the_pane():
+    q = merger(2)
+    q.take(100, 0, snapshot(4), 1)
+    q.take(100, 1, snapshot(8), 1)
+    q.mark(0, 110)
+    assert {total.n for _, total in q.provisional()} == {8}
+
+
+def test_closed_panes_of_a_window_that_is_not_final_stand_in_its_provisional_one():
+    q = merger(1)
+    q.take(0, 0, snapshot(1), None)
+    q.take(10, 0, snapshot(2), 5)
+    q.mark(0, 10)
+    assert spans(q.finals(), HOPPING) == [(-20, 10, 1)]
+    assert {span: total.n for span, total in q.provisional()} == {
+        Span(TUMBLING, 10, 20): 2,
+        Span(HOPPING, 0, 30): 3,
+        Span(ALL, 0, 20): 3,
+    }
+
+
+def test_nothing_may_be_forgotten_until_every_kind_of_window_has_a_state():
+    at = Position(40, 0, 30, snapshot(3))
+    assert merger(1, [(TUMBLING, Position(40)), (HOPPING, Position(50))]).needed_from is None
+    assert merger(1, [(TUMBLING, Position(40)), (HOPPING, Position(50)), (ALL, at)]).needed_from == 40
+    assert merger(1, [(TUMBLING, Position(60)), (HOPPING, Position(30)), (ALL, at)]).needed_from == 20
+
+
+positions = st.builds(Position, st.integers(-(1 << 62), 1 << 62)) | st.builds(
+    Position, *[st.integers(-(1 << 62), 1 << 62)] * 3, st.integers(0, 1 << 40).map(snapshot)
+)
+
+
+@FIXED
+@given(positions, st.lists(st.binary(max_size=5), max_size=3))
+def test_a_state_comes_back_as_it_went(position, alerts):
+    back, said = decode_state(encode_state(position, alerts), CELLS)
+    assert said == alerts
+    assert (back.end, back.start, back.newest) == (position.end, position.start, position.newest)
+    assert (back.total is None) == (position.total is None)
+    assert encode_state(back, said) == encode_state(position, alerts)
+
+
+STATES = [encode_state(Position(40, 0, 30, snapshot(3)), [b"x", b"yz"]), encode_state(Position(40), [b""])]
+
+
+@pytest.mark.parametrize("good", STATES, ids=["all", "rolling"])
+@settings(FIXED, max_examples=300)
+@given(at=st.integers(0, 150), byte=st.integers(0, 255), cut=st.integers(0, 12))
+@example(at=0, byte=2, cut=0)
+@example(at=47, byte=255, cut=0)
+def test_changed_bytes_are_refused_or_are_another_good_state(good, at, byte, cut):
+    changed = bytearray(good)
+    changed[at % len(good)] = byte
+    for data in (bytes(changed), bytes(good[: len(good) - cut]), good + bytes(cut)):
+        try:
+            position, alerts = decode_state(data, CELLS)
+        except ReportError:
+            continue
+        assert encode_state(position, alerts) == data
+
+
+def test_a_state_of_another_query_is_refused():
+    with pytest.raises(ReportError, match="the query's tallies have 4"):
+        decode_state(STATES[0], 4)
+
+
+def test_windows_that_a_query_no_longer_has_are_left_alone():
+    q = merger(1, [(Window("tumbling", 60, 60), Position(1000))])
+    assert q.take(0, 0, snapshot(1), None)

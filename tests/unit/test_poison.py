@@ -1,0 +1,179 @@
+"""Poisoned crowds show, honest ones do not, and what cannot be seen is not claimed.
+
+Every statistical check has a fixed seed. An honest crowd is flagged with a probability of about
+2e-6, so that of the seeds less than one in a hundred would fail.
+"""
+
+import zlib
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from oracles import oracle
+from oracles.errors import ReportError
+from oracles.multi import multi
+from oracles.poison import LEVEL, p_value, skewed, skewed_attributes
+from oracles.pure import MARKS
+from oracles.unary import Unary
+
+MARKED = ("sue", "oue", "blh", "olh", "hr")
+UNMARKED = ("grr", "ss")
+
+
+def seeded(*label):
+    return np.random.default_rng(zlib.crc32(repr(label).encode()))
+
+
+def marks_of(o, *crowds):
+    state = o.zeros()
+    for reports in crowds:
+        o.add(state, reports)
+    return state[-MARKS:]
+
+
+def attributes_of(m, *crowds):
+    state = m.zeros()
+    left_out = sum(m.add(state, reports) for reports in crowds)
+    return state, sum(len(reports) for reports in crowds) - left_out
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("size", [2, 20, 300])
+@pytest.mark.parametrize("name", MARKED)
+def test_p_values_of_honest_crowds_are_uniform(name, size, epsilon):
+    rng = seeded(name, size, epsilon)
+    o = oracle(name, epsilon=epsilon, size=size)
+    runs, n = 60, 1_000
+    reports = o.perturb(rng.zipf(1.5, runs * n) % size, rng)
+    found = [p_value(o, marks_of(o, reports[k * n : (k + 1) * n]), n, n) for k in range(runs)]
+    assert min(found) > LEVEL
+    assert stats.kstest(found, "uniform").pvalue > 1e-4
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_a_large_honest_crowd_is_not_flagged(name):
+    """At 200,000 reports a wrong law of an honest client would show."""
+    rng = seeded("large", name)
+    o = oracle(name, epsilon=1.0, size=60)
+    n = 200_000
+    assert p_value(o, marks_of(o, o.perturb(rng.integers(0, 5, n), rng)), n, n) > LEVEL
+
+
+@pytest.mark.parametrize(
+    ("solution", "name"),
+    [(s, name) for s in ("spl", "smp") for name in (*MARKED, *UNMARKED, "adaptive")]
+    + [("rsfd", name) for name in ("grr", "oue_z", "oue_r", "sue_z", "adaptive")],
+)
+def test_honest_records_are_not_flagged(solution, name):
+    """With fakes among them too: their mixture is the law of rsfd's honest clients."""
+    rng = seeded(solution, name)
+    m = multi(solution, sizes=[60, 7, 130], epsilon=2.0, oracle=name)
+    n = 60_000
+    records = np.column_stack([rng.integers(0, 3, n), rng.integers(0, 7, n), np.zeros(n, int)])
+    state, n = attributes_of(m, m.perturb(records, rng))
+    assert skewed_attributes(m, state, n, n) == [False] * 3
+
+
+def all_targets(o, fakes):
+    """Each fake sets as many bits as pass for plausible, always the same."""
+    bits = np.arange(o.size) < o.plausible[1]
+    return np.tile(np.packbits(bits, bitorder="little"), (fakes, 1))
+
+
+def chosen_row(o, fakes, rng):
+    """Each fake takes the best row and bucket that it knows for its targets."""
+    return np.tile(o.perturb([1], rng), (fakes, 1))
+
+
+def forged(o, fakes, rng):
+    return all_targets(o, fakes) if isinstance(o, Unary) else chosen_row(o, fakes, rng)
+
+
+@pytest.mark.parametrize("size", [100, 1024])
+@pytest.mark.parametrize("name", MARKED)
+def test_three_in_a_hundred_fakes_of_the_greatest_gain_are_seen(name, size):
+    rng = seeded("fakes", name, size)
+    o = oracle(name, epsilon=1.0, size=size)
+    honest = o.perturb(rng.integers(0, size, 9_700), rng)
+    fake = forged(o, 300, rng)
+    assert o.implausible(fake) is None or not o.implausible(fake).any(), "these are for the crowd's test"
+    assert skewed(o, marks_of(o, honest, fake), 10_000, 10_000)
+    assert not skewed(o, marks_of(o, honest), 9_700, 9_700)
+
+
+@pytest.mark.parametrize(
+    ("solution", "name"),
+    [(s, name) for s in ("spl", "smp") for name in MARKED] + [("rsfd", name) for name in ("oue_z", "oue_r", "sue_z")],
+)
+def test_the_attribute_that_is_attacked_is_named(solution, name):
+    rng = seeded("attacked", solution, name)
+    m = multi(solution, sizes=[40, 150, 30], epsilon=3.0, oracle=name)
+    n, fakes = 30_000, 3_000
+    honest = m.perturb(np.column_stack([rng.integers(0, size, n) for size in m.sizes]), rng)
+    fake = m.perturb(np.column_stack([rng.integers(0, size, fakes) for size in m.sizes]), rng)
+    bad = forged(m.encoders[1], fakes, rng)
+    if solution == "smp":
+        fake[:] = 0
+        fake[:, 0] = 1
+        fake[:, 2 : 2 + bad.shape[1]] = bad
+    else:
+        start = m.encoders[0].width
+        fake[:, start : start + bad.shape[1]] = bad
+    state, counted = attributes_of(m, honest, fake)
+    assert skewed_attributes(m, state, counted, counted) == [False, True, False]
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_repeated_answers_are_no_attack(name):
+    """Ten panes of the same reports repeat their marks; taken as independent they would look forged."""
+    rng = seeded("repeated", name)
+    o = oracle(name, epsilon=1.0, size=100)
+    marks = 10 * marks_of(o, o.perturb(rng.integers(0, 100, 2_000), rng))
+    assert not skewed(o, marks, 20_000, 2_000)
+    assert skewed(o, marks, 20_000, 20_000)
+
+
+@pytest.mark.parametrize("name", ["oue", "olh"])
+def test_repeated_answers_of_records_are_no_attack(name):
+    rng = seeded("repeated records", name)
+    for solution in ("spl", "smp"):
+        m = multi(solution, sizes=[50, 60], epsilon=2.0, oracle=name)
+        state, n = attributes_of(m, m.perturb(rng.integers(0, 50, (4_000, 2)), rng))
+        assert skewed_attributes(m, 10 * state, 10 * n, n) == [False, False]
+        assert skewed_attributes(m, 10 * state, 10 * n, 10 * n) == [True, True]
+
+
+def test_an_attacker_who_draws_as_honest_clients_do_is_not_seen():
+    """One target leaves room: the rest of each fake is honest noise."""
+    rng = seeded("careful")
+    o = oracle("oue", epsilon=1.0, size=200)
+    fake = o.perturb(rng.integers(0, 200, 1_000), rng)
+    fake[:, 0] |= 1
+    assert not skewed(o, marks_of(o, o.perturb(rng.integers(0, 200, 9_000), rng), fake), 10_000, 10_000)
+
+
+@pytest.mark.parametrize("name", UNMARKED)
+def test_grr_and_subsets_carry_no_marks(name):
+    o = oracle(name, epsilon=1.0, size=50)
+    marks = marks_of(o, o.perturb(np.zeros(5_000, int), seeded(name)))
+    assert p_value(o, marks, 5_000, 5_000) is None
+    assert not skewed(o, marks, 5_000, 5_000)
+
+
+def test_too_few_marks_are_not_judged():
+    o = oracle("hr", epsilon=1.0, size=100)
+    marks = np.zeros(MARKS, np.int64)
+    marks[7] = 319
+    assert p_value(o, marks, 319, 319) is None
+    marks[7] = 320
+    assert p_value(o, marks, 320, 320) == 0
+    assert p_value(o, marks, 320, 0) == 1
+    state = multi("smp", sizes=[20, 30], epsilon=1.0, oracle="hr").zeros()
+    assert skewed_attributes(multi("smp", sizes=[20, 30], epsilon=1.0, oracle="hr"), state, 0, 0) == [False, False]
+
+
+def test_the_whole_tally_is_not_taken_for_its_marks():
+    o = oracle("olh", epsilon=1.0, size=100)
+    with pytest.raises(ReportError, match="last 64"):
+        p_value(o, o.zeros(), 0, 0)

@@ -1,0 +1,270 @@
+"""Simulated clients: what they hold, that they answer as clients do, and that they say the same again."""
+
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from oracles import entropy
+from oracles.entropy import Source
+from oracles.errors import ParameterError
+from oracles.frame import decode
+from oracles.poison import skewed
+from oracles.query import parse
+from producers.attack import forge
+from producers.batch import Batches
+from producers.client import Client
+from producers.distribution import read_crowd
+from producers.framing import Framer
+from producers.population import Population
+from producers.scenario import Course, Scenario, Surge
+
+ALARM = 1e-6
+"""Chance of a false alarm of each statistical test, if its seed were not fixed."""
+
+
+def query(oracle="grr", domain=8, epsilon=1.0, **more):
+    table = {"domain": domain, "epsilon": epsilon, "pane": "10s", "oracle": oracle, **more}
+    return parse({"queries": {"q": table}}, "test", ".")["q"]
+
+
+def several(solution="rsfd", **attributes):
+    table = {"attributes": attributes, "epsilon": 1.0, "pane": "10s", "solution": solution, "oracle": "adaptive"}
+    return parse({"queries": {"q": table}}, "test", ".")["q"]
+
+
+def everyone(population, begin=0, count=None, elapsed=0.0):
+    """Reports and values of answers in their order."""
+    groups = list(population.answers(begin, count or population.clients, elapsed))
+    return np.concatenate([g.reports for g in groups]), np.concatenate([g.values for g in groups])
+
+
+def fits(values, expected):
+    """Whether counts of values agree with the shares expected of them."""
+    counts = np.bincount(values, minlength=len(expected))
+    assert not counts[expected == 0].any()
+    there = expected > 0
+    return stats.chisquare(counts[there], len(values) * expected[there]).pvalue > ALARM
+
+
+V = np.arange(8)
+LAWS = {
+    "uniform": np.ones(8),
+    "zipf:1.1": 1 / (V + 1) ** 1.1,
+    "geometric:0.3": 0.7**V,
+    "beta:2,5": ((V + 0.5) / 8) * (1 - (V + 0.5) / 8) ** 4,
+    "0.7*zipf:1.1+0.3*uniform": 0.7 * (1 / (V + 1) ** 1.1) / (1 / (V + 1) ** 1.1).sum() + 0.3 / 8,
+}
+
+
+@pytest.mark.parametrize("spec", LAWS)
+def test_values_follow_their_distribution(spec):
+    _, values = everyone(Population(query(), read_crowd([spec], query()), 50_000, 1))
+    assert fits(values, LAWS[spec] / LAWS[spec].sum())
+
+
+def test_values_follow_a_file_of_counts(tmp_path):
+    (tmp_path / "counts.csv").write_text("count,value\n30,a\n10,elsewhere\n60,b\n")
+    q = query(domain=["a", "b", "c"])
+    _, values = everyone(Population(q, read_crowd([f"file:{tmp_path}/counts.csv"], q), 50_000, 1))
+    assert fits(values, np.array([0.3, 0.6, 0.0, 0.1]))
+
+
+def test_several_attributes_keep_their_joint_counts(tmp_path):
+    (tmp_path / "joint.csv").write_text("age,sex,count\n0,f,40\n1,m,50\n1,f,10\n")
+    q = several(sex=["f", "m"], age=3)
+    _, values = everyone(Population(q, read_crowd([f"file:{tmp_path}/joint.csv"], q), 50_000, 1))
+    expected = np.zeros((3, 3))
+    expected[0, 0], expected[1, 1], expected[1, 0] = 0.4, 0.5, 0.1  # age, sex
+    assert fits(values[:, 0] * 3 + values[:, 1], expected.ravel())
+
+
+def test_several_attributes_may_be_independent():
+    q = several(sex=["f", "m"], age=3)
+    _, values = everyone(Population(q, read_crowd(["age=geometric:0.5", "zipf:2"], q), 50_000, 1))
+    age, sex = np.array([4, 2, 1]) / 7, np.array([36, 9, 4]) / 49
+    assert fits(values[:, 0] * 3 + values[:, 1], np.outer(age, sex).ravel())
+
+
+@pytest.mark.parametrize(
+    ("specs", "said"),
+    [
+        (["zipf"], "a distribution is uniform, zipf:A"),
+        (["zipf:x"], "at least 0, got 'x'"),
+        (["gauss:1"], "a distribution is uniform"),
+        (["beta:2"], "a distribution is uniform"),
+        (["geometric:1"], "below 1"),
+        (["beta:1,1e308"], "a sum above 0"),
+        (["zipf:1e400"], "at least 0"),
+        (["0*uniform"], "a sum above 0"),
+        (["uniform", "zipf:1"], "one distribution"),
+        (["file:/nowhere.csv"], "/nowhere.csv cannot be read"),
+    ],
+)
+def test_a_distribution_that_cannot_be_had_is_refused(specs, said):
+    with pytest.raises(ParameterError, match=said):
+        read_crowd(specs, query())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("value\na\n", "must name the columns value, count"),
+        ("value,count\na,few\n", "line 2.*'few'"),
+        ("value,count\nz,1\n", "line 2.*'z' is not in"),
+    ],
+)
+def test_a_file_of_counts_that_cannot_be_used_says_where(tmp_path, text, said):
+    (tmp_path / "counts.csv").write_text(text)
+    with pytest.raises(ParameterError, match=said):
+        read_crowd([f"file:{tmp_path}/counts.csv"], query(domain=["a", "b"], other=False))
+
+
+class System(Source):
+    """What a client on its own draws from, but the same in every run."""
+
+    def __init__(self, seed):
+        self.bytes = np.random.Generator(np.random.MT19937(seed))
+
+    def raw(self, count):
+        return np.frombuffer(self.bytes.bytes(count), np.uint8)
+
+
+def alike(one, other, values):
+    """The chance of two samples of reports to the same values to differ so much, if their law is one."""
+    said = np.hstack([np.vstack([one, other]), np.tile(values.reshape(len(values), -1), (2, 1))])
+    _, kind = np.unique(said, axis=0, return_inverse=True)
+    table = np.stack([np.bincount(half, minlength=kind.max() + 1) for half in np.split(kind.ravel(), 2)])
+    return stats.chi2_contingency(table[:, table.sum(axis=0) >= 20]).pvalue
+
+
+QUERIES = {
+    **{name: query(name, 4) for name in ("grr", "sue", "oue", "blh", "olh", "hr", "ss")},
+    **{solution: several(solution, a=3, b=2) for solution in ("spl", "smp", "rsfd")},
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_simulated_reports_agree_in_distribution_with_those_of_single_clients(name):
+    q = QUERIES[name]
+    reports, values = everyone(Population(q, read_crowd(["zipf:1"], q), 20_000, 5, fresh=True))
+    alone = q.oracle.perturb(values, System(6))
+    assert alike(reports, alone, values) > ALARM
+
+
+def test_simulated_frames_agree_in_distribution_with_those_of_the_sdk(tmp_path, monkeypatch):
+    q = query("grr", 4, budget=1e6, period="10s")
+    stream, days = System(7), iter(range(0, 10**6, q.period))
+    monkeypatch.setattr(entropy.System, "raw", lambda self, count: stream.raw(count))
+    client = Client(q, tmp_path / "store", max_epsilon=1e6, memoise=False, clock=lambda: next(days))
+    answers, batches = [0] * 200 + [1] * 200, Batches(reports=100)
+    sealed = [frame for value in answers for frame in batches.add(q, 0, client.answer(value), 1.0)]
+    held = np.array(answers)
+    framer = Framer(q, 12, 100, np.random.default_rng(8))
+    simulated = q.oracle.perturb(held, np.random.default_rng(9))
+    shipped = list(framer.put(0, simulated, held, np.ones(400, np.bool_), 0))
+    assert [len(frame.data) for frame in sealed] == [len(shipment.frame) for shipment in shipped]
+    both = [
+        np.vstack([decode(data).reports for data in frames])
+        for frames in ([frame.data for frame in sealed], [shipment.frame for shipment in shipped])
+    ]
+    assert alike(both[0], both[1], held) > ALARM
+
+
+def test_a_client_sends_its_first_report_again_in_every_round():
+    population = Population(query("olh", 1024), read_crowd(["zipf:1"], query("olh", 1024)), 40_000, 3)
+    first, held = everyone(population)
+    again, still = everyone(population, begin=7 * 40_000)
+    assert np.array_equal(first, again)
+    assert np.array_equal(held, still)
+
+
+def test_without_memoising_every_round_has_noise_of_its_own():
+    q = query("olh", 1024)
+    population = Population(q, read_crowd(["zipf:1"], q), 5_000, 3, fresh=True)
+    rounds = [everyone(population, begin=k * 5_000) for k in range(4)]
+    for (first, held), (again, still) in pairwise(rounds):
+        assert np.array_equal(held, still)
+        assert np.count_nonzero((first == again).all(axis=1)) < 50
+
+
+def test_how_many_are_asked_at_a_time_changes_nothing():
+    q = query("oue", 100)
+    population = Population(q, read_crowd(["zipf:1"], q), 30_000, 3, Scenario((Surge(Course(0.5), 0, 3),)))
+    whole, _ = everyone(population)
+    starts = [0, 1, 500, 16_384, 16_385, 29_999, 30_000]
+    pieces = [everyone(population, begin, end - begin)[0] for begin, end in pairwise(starts)]
+    assert np.array_equal(np.concatenate(pieces), whole)
+
+
+def test_clients_of_a_population_are_independent_of_one_another():
+    reports, _ = everyone(Population(query("olh", 1 << 20), read_crowd([], query("olh", 1 << 20)), 50_000, 3))
+    assert len(np.unique(reports, axis=0)) == 50_000  # of 2^42: a pair agrees by chance once in 3,500 seeds
+
+
+def test_another_seed_is_another_crowd():
+    q = query("olh", 1024)
+    one, two = (everyone(Population(q, read_crowd([], q), 1000, seed))[0] for seed in (1, 2))
+    assert not np.array_equal(one, two)
+
+
+def test_ten_million_clients_take_no_more_memory_than_a_block():
+    q = query("oue", 1024)
+    population = Population(q, read_crowd([], q), 10_000_000, 1, Scenario((Surge(Course(0.5), 0, 3),)))
+    tracemalloc.start()
+    for begin in (0, 5_000_000, 9_999_000):
+        everyone(population, begin, 1000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40 << 20
+
+
+def supports(oracle, reports):
+    state = oracle.zeros()
+    assert oracle.add(state, reports) == 0, "none is implausible"
+    return oracle.support(state, len(reports))
+
+
+@pytest.mark.parametrize("name", ["sue", "oue", "blh", "olh", "hr", "ss"])
+@pytest.mark.parametrize("targets", [[5], [0, 7, 63, 21]])
+def test_a_report_of_maximal_gain_supports_all_targets(name, targets):
+    oracle = query(name, 64).oracle
+    reports = forge(oracle, [np.array(targets)], np.zeros(2000, np.int64), np.random.default_rng(1))
+    assert supports(oracle, reports)[targets].tolist() == [2000] * len(targets)
+
+
+def test_a_forged_grr_report_is_a_target():
+    oracle = query("grr", 64).oracle
+    reports = forge(oracle, [np.array([3, 9])], np.zeros(2000, np.int64), np.random.default_rng(1))
+    assert supports(oracle, reports)[[3, 9]].sum() == 2000
+
+
+def test_hashes_that_cannot_tell_any_values_apart_still_support_the_targets():
+    oracle = query("olh", 8).oracle
+    reports = forge(oracle, [np.arange(8)], np.zeros(10, np.int64), np.random.default_rng(1))
+    assert supports(oracle, reports).tolist() == [10] * 8
+
+
+@pytest.mark.parametrize("solution", ["spl", "smp", "rsfd"])
+def test_attackers_aim_at_one_of_several_attributes(solution):
+    q = several(solution, a=40, b=50)
+    values = np.random.default_rng(2).integers(0, 40, (2000, 2))
+    reports = forge(q.oracle, [np.array([], np.int64), np.array([7])], values, np.random.default_rng(1))
+    state = q.oracle.zeros()
+    q.oracle.add(state, reports)
+    a, b = q.oracle.support(state, 2000)
+    assert b[7] >= 1990  # a few may be implausible by the other attribute's honest noise
+    assert a.max() < 1800
+
+
+@pytest.mark.parametrize("name", ["oue", "olh", "hr"])
+def test_a_crowd_with_attackers_looks_forged_and_an_honest_one_does_not(name):
+    oracle = query(name, 256).oracle
+    honest = oracle.perturb(np.zeros(40_000, np.int64), np.random.default_rng(1))
+    forged = forge(oracle, [np.arange(10, 15)], np.zeros(4_000, np.int64), np.random.default_rng(2))
+    for reports, found in ((honest, False), (np.vstack([honest, forged]), True)):
+        state = oracle.zeros()
+        oracle.add(state, reports)
+        assert skewed(oracle, state[-64:], len(reports), len(reports)) is found

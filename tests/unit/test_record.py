@@ -1,0 +1,467 @@
+"""A record says what the contract says it does, of every query, and its bytes follow from the tally alone."""
+
+import json
+import os
+import subprocess
+import sys
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.findings import Findings
+from aggregator.record import build
+from aggregator.tally import FLAGS, IDS_OVERFLOW, INCOMPLETE, PARTIAL, Snapshot
+from aggregator.windows import Span
+from oracles import ORACLES
+from oracles.calibrate import calibrate
+from oracles.consistency import METHODS, answer, apply
+from oracles.heavy import heavy_hitters
+from oracles.query import parse
+from oracles.risk import risk
+from oracles.rsfd import FAKES
+from tests import schemas
+
+ROOT = Path(__file__).parents[2]
+ALL = [name for name in METHODS if name != "base"]
+START = 1_700_000_000
+OF_ONE = {
+    *("n", "n_independent", "oracle", "sigma", "detectable", "shift_per_fake", "values", "shares", "stderr"),
+    *("low", "high", "hitters", "sets", "quality"),
+}
+OF_ALL = {"version", "query", "digest", "window", "final", "n", "n_independent", "refused"}
+
+
+def seeded(*label):
+    return np.random.default_rng(zlib.crc32(repr(label).encode()))
+
+
+def ask(**settings):
+    asked = {"epsilon": 2.0, "pane": "10s"} | settings
+    return parse({"queries": {"visits": asked}}, "test", ".")["visits"]
+
+
+def hold(query, values, rng, **said):
+    """What a window holds after honest reports of these values."""
+    state = query.oracle.zeros()
+    left_out = query.oracle.add(state, query.oracle.perturb(values, rng))
+    return replace(Snapshot(len(values) - left_out, left_out, 0, 0, state), **said)
+
+
+def supported(query, own, rng):
+    """What a window of a unary query holds, by the law of its support counts."""
+    n, o = int(own.sum()), query.oracle
+    counts = rng.binomial(own, o.p) + rng.binomial(n - own, o.q)
+    return Snapshot(n, 0, 0, 0, np.append(counts, np.zeros(64, np.int64)))
+
+
+def emit(query, total, *, final=True, window=0, start=START, end=START + 10):
+    """The record, valid, and what it was built from."""
+    built = build(query, Span(query.windows[window], start, end), total, final=final)
+    return schemas.record(built.value), built
+
+
+def nothing(query):
+    return Snapshot(0, 0, 0, 0, query.oracle.zeros())
+
+
+LETTERS = list("abcdefghijklmnop")
+VISITS = ask(domain=LETTERS, oracle="grr", epsilon=1.0, methods=["norm_sub", "calibrate"], sets={"ac": ["a", "c"]})
+NAMED = np.repeat(np.arange(17), 6_000 // np.arange(1, 18) ** 2)
+
+
+def test_a_record_of_one_answer_says_what_the_contract_does():
+    total = hold(VISITS, NAMED, seeded("one"), duplicates=12)
+    record, built = emit(VISITS, total)
+    e = VISITS.oracle.estimate(total.counts, total.n)
+    c = calibrate(e)
+    order = np.argsort(-apply("norm_sub", e), kind="stable")
+    low, high = e.interval()
+    assert built.key.decode() == f"visits|{VISITS.digest.hex()}|tumbling|10|10|{START + 10}"
+    assert set(record) == OF_ALL | OF_ONE
+    assert record["window"] == {"kind": "tumbling", "start": START, "end": START + 10, "size": 10, "step": 10}
+    assert (record["version"], record["query"], record["digest"]) == (1, "visits", VISITS.digest.hex())
+    assert (record["final"], record["n"], record["n_independent"]) == (True, len(NAMED), len(NAMED))
+    assert record["refused"] == {"duplicate": 12, "implausible": 0}
+    oracle = {"name": "grr", "p": VISITS.oracle.p, "q": VISITS.oracle.q, "epsilon": 1.0, "record_epsilon": 1.0}
+    assert record["oracle"] == oracle
+    assert record["sigma"] == e.sigma
+    assert record["detectable"] == e.noise.detectable(17)
+    assert record["shift_per_fake"] == VISITS.oracle.shift_per_fake(len(NAMED))
+    assert record["values"] == [[*LETTERS, "(other)"][position] for position in order]
+    assert record["values"][:2] == ["a", "b"]
+    assert record["shares"] == {
+        "unbiased": e.shares[order].tolist(),
+        "norm_sub": apply("norm_sub", e)[order].tolist(),
+        "calibrate": c.shares[order].tolist(),
+    }
+    assert record["stderr"] == e.stderr[order].tolist()
+    assert (record["low"], record["high"]) == (low[order].tolist(), high[order].tolist())
+    share, stderr = e.answer([0, 2])
+    assert record["sets"]["ac"] == {
+        "share": share,
+        "stderr": stderr,
+        "norm_sub": answer("norm_sub", e, [0, 2])[0],
+        "calibrate": answer("calibrate", e, [0, 2], calibrated=c)[0],
+    }
+    quality = record["quality"]
+    assert quality["sum"] == e.shares.sum()
+    assert quality["risk"] == {name: risk(name, e, calibrated=c) for name in ("unbiased", "norm_sub", "calibrate")}
+    assert (quality["prior_rejected"], quality["flags"]) == (c.rejected, []) == (False, [])
+    assert quality["prior"]["parameters"] == c.prior.parameters
+    assert quality["prior"]["kolmogorov_smirnov"] == c.prior.kolmogorov_smirnov
+
+
+def test_hitters_are_listed_for_the_unbiased_shares_and_each_method_and_for_no_other():
+    total = hold(VISITS, NAMED, seeded("hitters"))
+    e = VISITS.oracle.estimate(total.counts, total.n)
+    c = calibrate(e)
+    record, _ = emit(VISITS, total)
+    assert set(record["hitters"]) == {"unbiased", "norm_sub", "calibrate"}
+    for name, listed in record["hitters"].items():
+        hitters = heavy_hitters(e, apply(name, e, calibrated=c), posterior=c)
+        assert listed == [
+            {
+                "value": VISITS.domain.name(hitter.position),
+                "share": hitter.share,
+                "decided": hitter.decided,
+                "p_value": hitter.p_value,
+                "probability": hitter.probability,
+                "ranks": list(hitter.ranks),
+            }
+            for hitter in hitters
+        ]
+        assert len(listed) >= 2
+        expected = hitters.expected
+        assert record["quality"]["expected"][name] == {"precision": expected.precision, "recall": expected.recall}
+
+    plain, _ = emit(replace(VISITS, methods=("norm_sub",)), total)
+    assert set(plain["hitters"]) == set(plain["shares"]) == {"unbiased", "norm_sub"}
+    assert {hitter["probability"] for hitter in plain["hitters"]["norm_sub"]} == {None}
+    assert not plain["quality"].keys() & {"prior", "expected"}
+
+
+def test_the_query_says_what_a_heavy_hitter_is():
+    total = hold(VISITS, NAMED, seeded("threshold"))
+    for threshold, values in ((0.1, ["a", "b"]), ({"count": 3_000}, ["a"])):
+        query = ask(domain=LETTERS, oracle="grr", epsilon=1.0, threshold=threshold)
+        record, _ = emit(query, total)
+        assert [hitter["value"] for hitter in record["hitters"]["unbiased"]] == values
+    strict = replace(VISITS, family_error=1e-9)
+    e = VISITS.oracle.estimate(total.counts, total.n)
+    assert emit(strict, total)[0]["detectable"] == e.noise.detectable(17, 1e-9)
+
+
+def test_values_stand_in_the_order_of_the_first_method_and_ties_in_that_of_the_domain():
+    query = ask(domain=["a", "b", "c", "d", "e"], oracle="grr", methods=["base_cut", "norm"], other=False)
+    counts = np.append([10, 500, 12, 500, 11], np.zeros(64, np.int64))
+    total = Snapshot(1_033, 0, 0, 0, counts)
+    assert emit(query, total)[0]["values"] == ["b", "d", "a", "c", "e"]
+    assert emit(replace(query, methods=("norm", "base_cut")), total)[0]["values"] == ["b", "d", "c", "e", "a"]
+
+
+def test_publish_cuts_the_values_and_nothing_else():
+    whole = ask(domain=300, oracle="oue", publish="all", sets={"rare": [250, 299]}, threshold=0.001)
+    total = supported(whole, np.arange(300, 0, -1) ** 2, seeded("publish"))
+    few, _ = emit(replace(whole, publish=7), total)
+    record, _ = emit(whole, total)
+    assert sorted(map(int, record["values"])) == list(range(300))
+    for vector in ("values", "stderr", "low", "high"):
+        assert few[vector] == record[vector][:7]
+    for method, shares in few["shares"].items():
+        assert shares == record["shares"][method][:7]
+    for same in ("hitters", "sets", "quality", "detectable"):
+        assert few[same] == record[same]
+    assert len(few["hitters"]["norm_sub"]) > 7
+    assert len(emit(ask(domain=300, oracle="oue"), total)[0]["values"]) == 100
+
+
+def support(told, size):
+    """The support counts that a record of all values holds, by the contract's formula."""
+    p, q, n = told["oracle"]["p"], told["oracle"]["q"], told["n"]
+    counts = np.zeros(size, np.int64)
+    counts[[int(value) for value in told["values"]]] = [
+        round(n * (share * (p - q) + q)) for share in told["shares"]["unbiased"]
+    ]
+    return counts
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_support_counts_can_be_had_back(name):
+    query = ask(domain=50, oracle=name, publish="all")
+    total = hold(query, seeded(name).integers(0, 50, 2_000), seeded(name, 1))
+    record, _ = emit(query, total)
+    assert np.array_equal(support(record, 50), query.oracle.support(total.counts, total.n))
+
+
+SOLUTIONS = [(s, name) for s in ("spl", "smp") for name in (*ORACLES, "adaptive")]
+SOLUTIONS += [("rsfd", name) for name in (*FAKES, "adaptive")]
+
+
+def ask_several(solution, name="adaptive", **settings):
+    attributes = {"sex": ["f", "m"], "age": 7, "Job": 30}
+    return ask(attributes=attributes, solution=solution, oracle=name, publish="all", **settings)
+
+
+def several_values(n, rng):
+    """Job, age and sex, as the attributes stand in code-point order."""
+    return np.column_stack([rng.integers(0, size, n) for size in (30, 7, 2)])
+
+
+@pytest.mark.parametrize(("solution", "name"), SOLUTIONS)
+def test_a_record_of_several_attributes_holds_an_estimate_of_each(solution, name):
+    query = ask_several(solution, name, sets={"Job": {"first": [0, 1]}})
+    total = hold(query, several_values(1_500, seeded(solution, name)), seeded(solution, name, 1))
+    record, built = emit(query, total)
+    assert set(record) == OF_ALL | {"attributes"}
+    assert (record["n"], record["refused"]["implausible"]) == (total.n, total.implausible)
+    assert [told["name"] for told in record["attributes"]] == ["Job", "age", "sex"]
+    estimates = query.oracle.estimate(total.counts, total.n)
+    supports = query.oracle.support(total.counts, total.n)
+    for told, e, counts, found in zip(record["attributes"], estimates, supports, built.findings, strict=True):
+        assert set(told) == OF_ONE | {"name"}
+        assert (told["n"], told["n_independent"]) == (e.n, e.n_independent)
+        assert told["oracle"] == {
+            "name": e.oracle.name,
+            "p": e.oracle.p,
+            "q": e.oracle.q,
+            "epsilon": 2.0,
+            "record_epsilon": query.oracle.record_epsilon,
+        }
+        assert (told["sigma"], told["detectable"]) == (e.sigma, found.detectable)
+        assert sorted(told["stderr"]) == sorted(e.stderr.tolist())
+        if told["name"] != "sex":
+            assert np.array_equal(support(told, len(counts)), counts)
+    job, age, sex = record["attributes"]
+    assert sorted(sex["values"]) == ["(other)", "f", "m"]
+    assert job["sets"]["first"]["share"] == estimates[0].answer([0, 1])[0]
+    assert age["sets"] == sex["sets"] == {}
+    if solution == "smp":
+        assert sum(told["n"] for told in record["attributes"]) == record["n"]
+    if solution == "rsfd":
+        assert record["attributes"][0]["oracle"]["record_epsilon"] > 3
+
+
+def crowd(law):
+    """A million oue clients at epsilon 4, all values alike or as Zipf has them."""
+    query = ask(domain=1024, oracle="oue", epsilon=4.0, methods=["norm_cut", "calibrate", "calibrate_norm_sub"])
+    weights = {"uniform": np.ones(1024), "zipf": np.arange(1, 1025) ** -1.1}[law]
+    rng = seeded(law)
+    return replace(query, fallback="norm_cut"), supported(
+        query, rng.multinomial(1_000_000, weights / weights.sum()), rng
+    )
+
+
+def test_where_the_prior_is_rejected_the_fallback_stands_in():
+    query, total = crowd("uniform")
+    query = replace(query, sets=(("half", tuple(range(0, 1024, 2))),))
+    record, built = emit(query, total)
+    quality = record["quality"]
+    assert quality["prior_rejected"]
+    assert quality["flags"] == ["prior_rejected"]
+    assert built.findings[0].prior_rejected
+    assert quality["prior"]["family"] == "power_law"
+    for name in ("calibrate", "calibrate_norm_sub"):
+        for told in (record["shares"], record["hitters"], record["sets"]["half"], quality["risk"]):
+            assert told[name] == told["norm_cut"]
+    assert {hitter["probability"] for hitter in record["hitters"]["calibrate"]} == {None}
+    assert "expected" not in quality
+
+
+def test_where_the_prior_stands_its_numbers_and_chances_do():
+    query, total = crowd("zipf")
+    record, built = emit(query, total)
+    assert not record["quality"]["prior_rejected"]
+    assert record["quality"]["flags"] == []
+    assert record["quality"]["risk"]["calibrate"] < record["quality"]["risk"]["unbiased"]
+    assert record["shares"]["calibrate"] != record["shares"]["norm_cut"]
+    chances = [hitter["probability"] for hitter in record["hitters"]["norm_cut"]]
+    assert all(0 <= chance <= 1 for chance in chances)
+    assert chances[0] > 0.999
+    assert built.findings[0].likely[0] == chances[0]
+    assert record["quality"]["expected"]["calibrate"]["precision"] > 0.5
+
+
+def test_flags_are_told_in_their_order():
+    query = replace(VISITS, methods=("norm_sub",))
+    for flags, told in (
+        (PARTIAL, ["partial"]),
+        (INCOMPLETE, ["incomplete"]),
+        (IDS_OVERFLOW, ["ids_overflow"]),
+        (sum(FLAGS.values()), ["partial", "incomplete", "ids_overflow"]),
+    ):
+        assert emit(query, hold(query, NAMED, seeded("flags"), flags=flags))[0]["quality"]["flags"] == told
+    query, total = crowd("uniform")
+    forged = total.counts.copy()
+    forged[-64] = 1_000_000
+    record, _ = emit(query, replace(total, counts=forged, flags=sum(FLAGS.values())))
+    assert record["quality"]["flags"] == ["partial", "incomplete", "skewed", "ids_overflow", "prior_rejected"]
+
+
+def test_skewed_is_said_of_the_attribute_that_is_attacked():
+    query = ask_several("spl", "olh")
+    rng = seeded("skewed")
+    state = query.oracle.zeros()
+    honest = query.oracle.perturb(several_values(5_000, rng), rng)
+    fake = query.oracle.perturb(several_values(1_000, rng), rng)
+    start = query.oracle.encoders[0].width
+    fake[:, start : start + query.oracle.encoders[1].width] = fake[0, start : start + query.oracle.encoders[1].width]
+    for reports in (honest, fake):
+        query.oracle.add(state, reports)
+    record, _ = emit(query, Snapshot(6_000, 0, 0, PARTIAL, state))
+    flags = [told["quality"]["flags"] for told in record["attributes"]]
+    assert flags == [["partial"], ["partial", "skewed"], ["partial"]]
+
+
+@pytest.mark.parametrize("first", ALL)
+def test_nothing_is_said_where_nothing_was_heard(first):
+    """All reports of the window were implausible."""
+    methods = [first, *(name for name in ALL if name != first)]
+    for query in (ask(domain=["a", "b"], oracle="oue", methods=methods), ask_several("smp", methods=methods)):
+        record, built = emit(query, Snapshot(0, 5, 0, 0, query.oracle.zeros()))
+        assert (record["n"], record["refused"]["implausible"]) == (0, 5)
+        told = record if query.domain else record["attributes"][2]
+        assert told["values"] == (["a", "b", "(other)"] if query.domain else ["f", "m", "(other)"])
+        for name in ("sigma", "detectable", "shift_per_fake"):
+            assert told[name] is None
+        for name in ("stderr", "low", "high"):
+            assert told[name] == [None] * 3
+        for name, shares in told["shares"].items():
+            equal = name != "unbiased" and METHODS[name].sums_to_one == "yes"
+            assert shares == [1 / 3 if equal else None] * 3
+        assert not any(told["hitters"].values())
+        assert told["quality"]["sum"] is None
+        assert isinstance(built.findings[0], Findings)
+
+
+def test_an_attribute_that_nobody_answered_has_no_numbers():
+    query = ask_several("smp", "grr")
+    reports = query.oracle.perturb(several_values(300, seeded("smp")), seeded("smp", 1))
+    state = query.oracle.zeros()
+    query.oracle.add(state, reports[reports[:, 0] != 1])
+    n = int((reports[:, 0] != 1).sum())
+    job, age, sex = emit(query, Snapshot(n, 0, 0, 0, state))[0]["attributes"]
+    assert job["n"] + sex["n"] == n
+    assert (age["n"], age["sigma"], age["shares"]["norm_sub"]) == (0, None, [1 / 7] * 7)
+
+
+def test_errors_are_those_of_the_independent_reports():
+    """A client answers once in 10 s and repeats its noise: a minute holds everyone six times."""
+    query = ask(domain=20, oracle="olh", windows=["10s", "1m/10s", "all"], period="10s", methods=ALL)
+    total = hold(query, seeded("period").integers(0, 20, 6_005), seeded("period", 1))
+    minute, _ = emit(query, total, window=1, end=START + 60)
+    assert (minute["n"], minute["n_independent"]) == (6_005, 1_000)
+    e = query.oracle.estimate(total.counts, 6_005, 1_000)
+    assert minute["sigma"] == e.sigma
+    assert minute["shift_per_fake"] == query.oracle.shift_per_fake(6_005)
+    at_once, _ = emit(query, total)
+    assert at_once["n_independent"] == 6_005
+    assert minute["sigma"] > 2.4 * at_once["sigma"]
+    ever, built = emit(query, total, window=2, end=START + 10 * 7_000)
+    assert (ever["n"], ever["n_independent"], ever["sigma"]) == (6_005, 0, None)
+    assert (ever["window"]["size"], ever["window"]["step"]) == (0, 0)
+    assert built.key.decode() == f"visits|{query.digest.hex()}|all|0|0|{START + 70_000}"
+    assert None not in ever["shares"]["unbiased"] + ever["shares"]["norm_sub"]
+
+
+def test_a_provisional_record_has_a_key_of_its_own():
+    query = ask(domain=20, windows=["1m/10s"])
+    total = hold(query, [3, 4, 5], seeded("provisional"))
+    final, built = emit(query, total, end=START + 60)
+    early, unfinished = emit(query, total, final=False, end=START + 60)
+    assert built.key.decode() == f"visits|{query.digest.hex()}|hopping|60|10|{START + 60}"
+    assert unfinished.key == built.key + b"|p"
+    assert (final.pop("final"), early.pop("final")) == (True, False)
+    assert final == early
+
+
+TWO_WAYS = """
+import sys
+import numpy as np
+from aggregator.record import build
+from aggregator.tally import Snapshot
+from aggregator.windows import Span
+from tests.unit.test_record import ALL, ask, supported
+for size in (1_000, 20_000):
+    query = ask(domain=size, oracle="oue", methods=ALL)
+    rng = np.random.default_rng(size)
+    weights = np.arange(1, size + 1) ** -1.1
+    total = supported(query, rng.multinomial(1_000_000, weights / weights.sum()), rng)
+    sys.stdout.buffer.write(build(query, Span(query.windows[0], 0, 10), total, final=True).value)
+"""
+
+
+def test_the_bytes_do_not_depend_on_how_sums_are_spread_over_cores():
+    """Nor on the kernels that the linear algebra library picks for a processor."""
+
+    def written(**environment):
+        found = subprocess.run(
+            [sys.executable, "-c", TWO_WAYS], env=os.environ | environment, cwd=ROOT, capture_output=True, check=True
+        )
+        return found.stdout
+
+    alone = written(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", PYTHONHASHSEED="1")
+    assert len(alone) > 20_000
+    assert alone == written(
+        OPENBLAS_NUM_THREADS="2", OMP_NUM_THREADS="2", OPENBLAS_CORETYPE="Prescott", PYTHONHASHSEED="2"
+    )
+
+
+def test_the_bytes_do_not_depend_on_how_the_counts_are_held():
+    methods = ["norm_sub", "base_cut", "calibrate"]
+    for query in (replace(VISITS, methods=tuple(methods)), ask_several("smp", "hr", methods=methods)):
+        values = NAMED if query.domain else several_values(900, seeded("held"))
+        total = hold(query, values, seeded("held", 1))
+        written = emit(query, total)[1].value
+        for kind in (np.int16, np.int32, np.int64):
+            counts = total.counts.astype(kind)
+            counts.flags.writeable = False
+            assert emit(query, replace(total, counts=counts))[1].value == written
+
+
+def test_numbers_are_the_shortest_that_read_back():
+    _, built = emit(replace(VISITS, methods=tuple(ALL)), hold(VISITS, NAMED, seeded("shortest")))
+    texts = []
+    json.loads(built.value, parse_float=texts.append)
+    assert len(texts) > 100
+    for text in texts:
+        digits = text.lower().partition("e")[0].replace(".", "").strip("-0")
+        assert len(digits) <= len(repr(float(text)).partition("e")[0].replace(".", "").strip("-0"))
+    assert b"NaN" not in built.value
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_whatever_is_asked_and_heard_the_record_is_a_valid_one(data):
+    """Few reports, few values, any method and any threshold; shares far out of range, repeats, samples."""
+    draw = data.draw
+    common = {
+        "epsilon": draw(st.sampled_from([0.1, 1.0, 8.0])),
+        "methods": draw(st.lists(st.sampled_from(ALL), min_size=1, max_size=4, unique=True)),
+        "fallback": draw(st.sampled_from(["norm_sub", "base_cut", "post_pos"])),
+        "threshold": draw(st.sampled_from(["significance", 0.1, {"count": 3}])),
+        "publish": draw(st.sampled_from([1, 5, "all"])),
+        "windows": draw(st.sampled_from([["10s"], ["1m/10s"], ["all"]])),
+        "period": draw(st.sampled_from(["10s", "30s"])),
+    }
+    if draw(st.booleans()):
+        sizes = (draw(st.integers(2, 12)),)
+        query = ask(domain=sizes[0], oracle=draw(st.sampled_from(list(ORACLES))), sets={"s": [0, 1]}, **common)
+    else:
+        sizes = (5, 3)
+        solution = draw(st.sampled_from(["spl", "smp", "rsfd"]))
+        query = ask(attributes={"a": 5, "b": 3}, solution=solution, sets={"b": {"s": [2]}}, **common)
+    n = draw(st.integers(0, 40))
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    values = np.column_stack([rng.integers(0, size, n) for size in sizes])
+    total = hold(query, values[:, 0] if len(sizes) == 1 else values, rng)
+    end = START + (query.windows[0].size or 10 * draw(st.integers(1, 20)))
+    record, _ = emit(query, total, final=draw(st.booleans()), end=end)
+    for told in record.get("attributes", [record]):
+        vectors = [told["values"], told["stderr"], told["low"], told["high"], *told["shares"].values()]
+        assert len({len(vector) for vector in vectors}) == 1
+        assert set(told["shares"]) == set(told["hitters"]) == {"unbiased", *query.methods}

@@ -1,0 +1,233 @@
+"""Scenarios: what changes over time, who takes part in it, and what a file may say."""
+
+import math
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import producers
+from oracles.errors import QueryError
+from oracles.query import parse
+from oracles.settings import Place
+from producers.distribution import read_crowd
+from producers.population import Population
+from producers.scenario import Attack, Conduct, Course, Fade, Rhythm, Scenario, Surge, parse_scenario, read_scenario
+
+EXAMPLES = sorted((Path(producers.__file__).parent / "scenarios").glob("*.toml"))
+CLIENTS = 40_000
+SPREAD = 5.0 / math.sqrt(CLIENTS)
+"""Ten standard deviations of a share, at the most: never by chance."""
+
+
+def query(**table):
+    table = {"domain": 8, "epsilon": 1.0, "pane": "10s", "oracle": "olh", **table}
+    return parse({"queries": {"q": table}}, "test", ".")["q"]
+
+
+Q = query()
+PAGES = query(domain=[f"page-{number}" for number in range(100)])
+PROFILE = parse(
+    {"queries": {"p": {"attributes": {"a": 3, "b": ["x", "y"]}, "epsilon": 1.0, "pane": "10s"}}}, "test", "."
+)["p"]
+
+
+def scenario(text, q=PAGES):
+    return parse_scenario(tomllib.loads(text), Place("s.toml"), q)
+
+
+def population(scenario, q=Q, spec="zipf:1", **more):
+    return Population(q, read_crowd([spec], q), CLIENTS, 11, scenario, **more)
+
+
+def everyone(population, elapsed):
+    """Reports, values and honesty of all clients at a time."""
+    groups = list(population.answers(0, population.clients, elapsed))
+    return tuple(np.concatenate([getattr(g, name) for g in groups]) for name in ("reports", "values", "honest"))
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "share"),
+    [(-1, 0), (59.9, 0), (60, 0), (65, 0.25), (70, 0.5), (80, 0.5), (90, 0.5), (95, 0.25), (100, 0), (1e9, 0)],
+)
+def test_a_course_rises_stays_and_falls_as_fast(elapsed, share):
+    assert Course(0.5, begins=60, rises=10, lasts=20).at(elapsed) == pytest.approx(share)
+
+
+def test_a_course_without_an_end_stays():
+    assert [Course(0.5, 60, 10).at(elapsed) for elapsed in (59, 60, 70, 1e9)] == [0, 0, 0.5, 0.5]
+    assert [Course(0.5, 60).at(elapsed) for elapsed in (59.9, 60, 1e9)] == [0, 0.5, 0.5]
+
+
+def test_a_rhythm_peaks_once_a_day():
+    rhythm = Rhythm(quiet=0.2, peak=20 * 3600)
+    assert [rhythm.at(day * 86_400 + 20 * 3600) for day in (0, 9)] == pytest.approx([1.0, 1.0])
+    assert rhythm.at(8 * 3600) == pytest.approx(0.2)
+    assert rhythm.at(14 * 3600) == pytest.approx(0.6)
+
+
+def test_a_surge_takes_its_share_of_all_clients_and_gives_them_back_as_they_were():
+    crowd = population(Scenario((Surge(Course(0.3, begins=60, rises=10, lasts=20), 0, 5),)))
+    before, held, _ = everyone(crowd, 0)
+    share = np.count_nonzero(held == 5) / CLIENTS
+    taken = []
+    for elapsed, surged in ((65, 0.15), (75, 0.3), (95, 0.15)):
+        _, values, honest = everyone(crowd, elapsed)
+        assert abs(np.count_nonzero(values == 5) / CLIENTS - (share + surged * (1 - share))) < SPREAD
+        assert honest.all()
+        taken.append(values)
+    assert np.array_equal(taken[0], taken[2]), "the same clients at the same share"
+    assert (taken[1][taken[0] == 5] == 5).all(), "whoever took part early still does at the peak"
+    after, still, _ = everyone(crowd, 200)
+    assert np.array_equal(before, after)
+    assert np.array_equal(held, still)
+
+
+def test_a_client_in_a_surge_memoises_that_value_too():
+    crowd = population(Scenario((Surge(Course(0.3, lasts=20), 0, 5),)))
+    first, _, _ = everyone(crowd, 1)
+    everyone(crowd, 30)
+    again, _, _ = everyone(crowd, 2)
+    assert np.array_equal(first, again)
+
+
+def test_reports_in_a_surge_say_what_their_clients_hold():
+    crowd = population(Scenario((Surge(Course(0.4), 0, 5),)), query(oracle="oue"))
+    reports, values, _ = everyone(crowd, 1)
+    oracle = crowd.query.oracle
+    state = oracle.zeros()
+    oracle.add(state, reports)
+    estimate = oracle.estimate(state, len(reports))
+    true = np.bincount(values, minlength=8) / CLIENTS
+    assert (np.abs(estimate.shares - true) < 6 * estimate.stderr).all()  # false once in 6e7 seeds
+
+
+def test_a_value_fades_to_others_in_proportion():
+    crowd = population(Scenario((Fade(Course(1.0, rises=10), 0, 0),)))
+    _, held, _ = everyone(crowd, 0)
+    for elapsed, left in ((5, 0.5), (10, 0.0)):
+        _, values, _ = everyone(crowd, elapsed)
+        own = np.count_nonzero(held == 0) / CLIENTS
+        assert abs(np.count_nonzero(values == 0) / CLIENTS - left * own) < SPREAD
+        assert np.array_equal(values[held != 0], held[held != 0])
+    assert abs(np.count_nonzero(values == 1) / CLIENTS - (1 / 2) / (1 / np.arange(2, 9)).sum()) < SPREAD
+
+
+def test_a_surge_in_one_attribute_leaves_the_others():
+    crowd = population(Scenario((Surge(Course(0.5), 1, 1),)), PROFILE)
+    _, before, _ = everyone(population(Scenario(), PROFILE), 0)
+    _, after, _ = everyone(crowd, 0)
+    assert np.array_equal(before[:, 0], after[:, 0])
+    assert np.count_nonzero(after[:, 1] == 1) > np.count_nonzero(before[:, 1] == 1)
+
+
+@pytest.mark.parametrize("kind", ["maximal_gain", "random_value"])
+def test_attackers_push_their_targets_and_are_not_honest(kind):
+    targets = ([6, 7],)
+    crowd = population(Scenario((Attack(Course(0.2, begins=10), kind, targets),)))
+    _, _, honest = everyone(crowd, 9)
+    assert honest.all()
+    reports, _, honest = everyone(crowd, 10)
+    assert abs(np.count_nonzero(~honest) / CLIENTS - 0.2) < SPREAD
+    oracle = crowd.query.oracle
+    state = oracle.zeros()
+    oracle.add(state, reports[~honest])
+    pushed = oracle.estimate(state, np.count_nonzero(~honest)).shares[[6, 7]]
+    # olh with epsilon 1: a forged report counts as 1/(p - q) of one, a lie told by the protocol as one.
+    expected = (1 - oracle.q) / oracle.gap if kind == "maximal_gain" else 0.5
+    assert pushed == pytest.approx([expected] * 2, abs=0.1)
+
+
+def test_attackers_send_the_same_again_too():
+    crowd = population(Scenario((Attack(Course(0.2), "maximal_gain", ([6, 7],)),)))
+    first, _, _ = everyone(crowd, 0)
+    again = np.concatenate([g.reports for g in crowd.answers(3 * CLIENTS, CLIENTS, 9)])
+    assert np.array_equal(first, again)
+
+
+def test_no_client_has_two_conducts_and_each_keeps_its_own():
+    crowd = population(Scenario(conducts=(Conduct(0.1, late=5), Conduct(0.2, clock=-3600))))
+    first, again = (np.concatenate([g.conduct for g in crowd.answers(turn * CLIENTS, CLIENTS, 0)]) for turn in range(2))
+    assert np.array_equal(first, again)
+    shares = np.bincount(first, minlength=3) / CLIENTS
+    assert np.abs(shares - [0.1, 0.2, 0.7]).max() < SPREAD
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_each_example_can_be_used(path):
+    assert read_scenario(path, PAGES) != Scenario()
+
+
+def test_the_demo_s_surge_begins_after_a_minute_with_a_rare_page():
+    [surge] = read_scenario(EXAMPLES[0].with_name("surge.toml"), PAGES).changes
+    assert surge.course.at(60) == 0
+    assert surge.course.at(90) == surge.course.share > 0.05
+    assert PAGES.domain.name(surge.value) == "page-42"
+
+
+def test_a_file_says_all_that_happens():
+    read = scenario(
+        """
+        late = { share = 0.1 }
+        duplicate = { share = 0.2 }
+        rhythm = { quiet = 0.5, peak = "20h" }
+        clock = [{ share = 0.1, by = "-1h" }, { share = 0.2, by = "30s" }]
+        surge = [{ value = "page-1", share = 0.5, begins = "1m", rises = "10s", lasts = "2m" }]
+        fade = [{ value = "page-2", falls = "10s" }]
+        attack = [{ kind = "random_value", share = 0.1, targets = ["page-3", "page-4"] }]
+        """
+    )
+    assert read == Scenario(
+        changes=(
+            Surge(Course(0.5, 60, 10, 120), 0, 1),
+            Fade(Course(1.0, 0, 10), 0, 2),
+            Attack(Course(0.1), "random_value", ((3, 4),)),
+        ),
+        conducts=(Conduct(0.1, late=5), Conduct(0.1, clock=-3600), Conduct(0.2, clock=30)),
+        rhythm=Rhythm(0.5, 20 * 3600),
+        duplicates=0.2,
+    )
+
+
+def test_with_several_attributes_a_file_says_which_is_meant():
+    read = scenario('attack = [{ attribute = "b", targets = ["x"], share = 0.1, kind = "maximal_gain" }]', PROFILE)
+    assert read.changes[0].targets == ((), (0,))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("surges = []", "s.toml: surges: there is no such key; did you mean 'surge'?"),
+        ("surge = 3", "s.toml: surge: must be one or more tables [[surge]], got 3"),
+        ('surge = [{ value = "page-1" }]', "s.toml: surge.0.share: is missing; it must be a number above 0"),
+        ('surge = [{ value = "page-1", share = 0 }]', "s.toml: surge.0.share: must be a number above 0"),
+        ('surge = [{ value = "nowhere", share = 0.1 }]', "s.toml: surge.0.value: must be a value of the domain"),
+        ('surge = [{ value = "page-1", share = 0.1, attribute = "a" }]', "s.toml: surge.0.attribute: q has one answer"),
+        ('fade = [{ value = "page-1", rises = "1s" }]', "s.toml: fade.0.rises: there is no such key"),
+        ('attack = [{ share = 0.1, kind = "random_value" }]', "s.toml: attack.0.targets: is missing"),
+        ('attack = [{ share = 0.1, kind = "all", targets = ["page-1"] }]', "s.toml: attack.0.kind: must be one of"),
+        ('clock = [{ share = 0.1, by = "0s" }]', "s.toml: clock.0.by: must be a duration other than 0"),
+        ('late = { share = 0.1, by = "0s" }', "s.toml: late.by: must be a duration"),
+        ("late = [0.1]", "s.toml: late: must be a table"),
+        ('late = { share = 0.6 }\nclock = [{ share = 0.5, by = "1s" }]', "s.toml: the shares of late clients"),
+        ("rhythm = { quiet = 2 }", "s.toml: rhythm.quiet: must be a number from 0 to 1"),
+    ],
+)
+def test_what_cannot_be_used_is_said_with_its_place(text, said):
+    with pytest.raises(QueryError) as refused:
+        scenario(text)
+    assert str(refused.value).startswith(said)
+
+
+def test_with_several_attributes_one_must_be_named():
+    with pytest.raises(QueryError, match=r"surge\.0\.attribute: is missing; it must be one of a, b"):
+        scenario("surge = [{ value = 1, share = 0.1 }]", PROFILE)
+
+
+@pytest.mark.parametrize("content", [None, b"surge = [", b"\xff"])
+def test_a_file_that_cannot_be_read_is_said(tmp_path, content):
+    if content is not None:
+        (tmp_path / "s.toml").write_bytes(content)
+    with pytest.raises(QueryError, match=r"s\.toml"):
+        read_scenario(tmp_path / "s.toml", Q)

@@ -1,0 +1,223 @@
+"""A tally: adding is idempotent by offset, ids count once, and its bytes come back or are refused."""
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from aggregator.tally import (
+    IDS_OVERFLOW,
+    INCOMPLETE,
+    PARTIAL,
+    Counted,
+    Frames,
+    Snapshot,
+    Sum,
+    Tally,
+    decode_ids,
+    decode_snapshot,
+    decode_tally,
+    encode_ids,
+    encode_snapshot,
+    encode_tally,
+    merged,
+)
+from oracles import oracle
+from oracles.errors import ReportError
+
+FIXED = settings(derandomize=True, deadline=None, max_examples=150)
+GRR = oracle("grr", epsilon=1.0, size=5)
+OUE = oracle("oue", epsilon=1.0, size=200)
+
+
+def frames(*parts, oracle=GRR, clock=1000):
+    """Parts are (offset, id, values); of GRR a report is its value."""
+    reports = [np.array(values, np.uint8).reshape(-1, oracle.width) for _, _, values in parts]
+    ids = [name for _, name, _ in parts]
+    return Frames(
+        [offset for offset, _, _ in parts],
+        [len(rows) for rows in reports],
+        ids if any(ids) else None,
+        np.concatenate(reports),
+        parts[-1][0] + 1,
+        clock,
+    )
+
+
+def name(number):
+    return number.to_bytes(8, "little")
+
+
+def said(tally):
+    return encode_snapshot(tally.snapshot())
+
+
+def test_many_frames_in_one_call_are_what_one_by_one_they_are():
+    parts = [
+        (offset, name(offset % 4 + 1) if offset % 3 else None, [offset % 5] * (offset % 4)) for offset in range(30)
+    ]
+    whole, single = Tally(GRR.zeros()), Tally(GRR.zeros())
+    refused = whole.add(GRR, frames(*parts), 100)
+    one_by_one = [index for index, part in enumerate(parts) if single.add(GRR, frames(part), 100)]
+    assert refused == one_by_one != []
+    assert encode_tally(whole) == encode_tally(single)
+    assert whole.unwritten == single.unwritten
+    assert whole.n + whole.duplicates == sum(len(values) for _, _, values in parts)
+
+
+@FIXED
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=8))
+def test_reading_again_from_any_older_offset_changes_nothing(starts):
+    parts = [(offset, name(offset % 5 + 1), [offset % 5]) for offset in range(12)]
+    straight, again = Tally(GRR.zeros()), Tally(GRR.zeros())
+    straight.add(GRR, frames(*parts), 100)
+    for end in (4, 7, 12):
+        again.add(GRR, frames(*parts[:end]), 100)
+        for start in starts:
+            if start < end:
+                assert again.add(GRR, frames(*parts[start:end]), 100) == []
+    assert encode_tally(again) == encode_tally(straight)
+    assert again.duplicates == 7
+
+
+def test_offsets_that_pass_by_move_the_tally_and_its_clock_together_and_only_forward():
+    tally = Tally(GRR.zeros())
+    tally.passed(10, 5000)
+    tally.passed(7, 9000)
+    assert (tally.next_offset, tally.clock) == (10, 5000)
+
+
+def test_a_closed_tally_never_changes():
+    tally = Tally(GRR.zeros())
+    tally.add(GRR, frames((0, name(1), [1, 2])), 100)
+    before = encode_snapshot(tally.close())
+    assert tally.add(GRR, frames((9, None, [1])), 100) == []
+    tally.passed(20, 9000)
+    assert (said(tally), tally.next_offset, tally.ids) == (before, 1, set())
+
+
+def test_implausible_reports_are_left_out_and_counted():
+    tally = Tally(OUE.zeros())
+    rng = np.random.default_rng(1)
+    reports = OUE.perturb(np.zeros(4, int), rng)
+    reports[2] = 255
+    tally.add(OUE, frames((0, None, reports), oracle=OUE), 100)
+    assert (tally.n, tally.implausible) == (3, 1)
+
+
+def test_beyond_max_ids_frames_count_unchecked_and_the_tally_says_so():
+    tally = Tally(GRR.zeros())
+    parts = [(offset, name(number), [1]) for offset, number in enumerate([1, 2, 3, 3, 1])]
+    assert tally.add(GRR, frames(*parts), 2) == [4], "what is remembered is still refused"
+    assert (tally.n, tally.duplicates, tally.flags, len(tally.ids)) == (4, 1, IDS_OVERFLOW, 2)
+
+
+def test_ids_beyond_the_tally_are_forgotten_so_that_their_frames_count_when_read_again():
+    parts = [(offset, name(offset + 1), [1]) for offset in range(6)]
+    straight = Tally(GRR.zeros())
+    straight.add(GRR, frames(*parts[:3]), 100)
+    saved = encode_tally(straight)
+    straight.add(GRR, frames(*parts[3:]), 100)
+    segment = encode_ids(straight.take_unwritten())
+    assert straight.take_unwritten() == []
+    recovered = decode_tally(saved, GRR.state_size)
+    recovered.recover_ids([decode_ids(segment)])
+    assert recovered.ids == {name(1), name(2), name(3)}
+    assert recovered.add(GRR, frames(*parts), 100) == []
+    assert encode_tally(recovered) == encode_tally(straight)
+    assert recovered.take_unwritten() == [Counted(name(number + 1), number) for number in (3, 4, 5)]
+
+
+integers = st.sampled_from([0, 1, -1, 127, -128, 255, 256, -129, 65_535, 1 << 31, -(1 << 31), 1 << 40, (1 << 63) - 1])
+whole = st.integers(0, (1 << 63) - 1)
+snapshots = st.builds(
+    Snapshot,
+    *(whole, whole, whole, st.integers(0, 7)),
+    st.lists(integers, min_size=1, max_size=6).map(lambda numbers: np.array(numbers, np.int64)),
+)
+
+
+@FIXED
+@given(snapshots)
+def test_a_snapshot_comes_back_as_it_went_in_the_narrowest_type(snapshot):
+    data = encode_snapshot(snapshot)
+    back = decode_snapshot(data, len(snapshot.counts))
+    assert np.array_equal(back.counts, snapshot.counts)
+    assert (back.n, back.implausible, back.duplicates, back.flags) == (
+        *(snapshot.n, snapshot.implausible, snapshot.duplicates),
+        snapshot.flags,
+    )
+    assert encode_snapshot(back) == data
+
+
+@pytest.mark.parametrize(
+    ("numbers", "width"), [([0, 255], 1), ([-1, 127], 1), ([-1, 128], 2), ([65_536], 4), ([1 << 32], 8), ([-5], 1)]
+)
+def test_counts_travel_in_few_bytes(numbers, width):
+    snapshot = Snapshot(1, 0, 0, 0, np.array(numbers, np.int64))
+    empty = len(encode_snapshot(Snapshot(1, 0, 0, 0, np.zeros(0, np.int64))))
+    assert len(encode_snapshot(snapshot)) == empty + width * len(numbers)
+
+
+@FIXED
+@given(st.integers(0, 1 << 50), st.none() | st.integers(0, 1 << 50), st.booleans(), snapshots)
+def test_a_tally_comes_back_as_it_went(next_offset, clock, closed, snapshot):
+    tally = Tally(snapshot.counts.copy(), snapshot.n, 1, 2, snapshot.flags, next_offset, clock, closed)
+    back = decode_tally(encode_tally(tally), len(snapshot.counts))
+    assert (back.next_offset, back.clock, back.closed) == (next_offset, clock, closed)
+    assert back.counts.dtype == np.int64
+    assert back.counts.flags.writeable
+    assert said(back) == said(tally)
+
+
+@FIXED
+@given(st.lists(st.tuples(st.binary(min_size=8, max_size=8), st.integers(1, 1 << 33)), min_size=1, max_size=9))
+def test_a_segment_comes_back_as_it_went(steps):
+    offset, segment = -1, []
+    for ident, step in steps:
+        offset += step
+        segment.append(Counted(ident, offset))
+    assert decode_ids(encode_ids(segment)) == segment
+
+
+TALLY = encode_tally(Tally(np.array([1, 300, -4], np.int64), 7, 1, 2, 5, 99, 12_345, closed=False))
+SEGMENT = encode_ids([Counted(name(4), 10), Counted(name(9), 11), Counted(name(2), 400)])
+FORMS = {
+    "tally": (TALLY, lambda data: encode_tally(decode_tally(data, 3))),
+    "snapshot": (TALLY[24:], lambda data: encode_snapshot(decode_snapshot(data, 3))),
+    "segment": (SEGMENT, lambda data: encode_ids(decode_ids(data))),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(FIXED, max_examples=400)
+@given(at=st.integers(0, 80), byte=st.integers(0, 255), cut=st.integers(0, 3))
+@example(at=0, byte=1, cut=0)
+def test_changed_bytes_are_refused_or_are_another_good_record(form, at, byte, cut):
+    good, again = FORMS[form]
+    assert again(good) == good
+    changed = bytearray(good)
+    changed[at % len(good)] = byte
+    data = bytes(changed[: len(changed) - cut]) if cut < 3 else bytes(changed) + b"\0"
+    with suppress(ReportError):
+        assert again(data) == data
+
+
+def test_a_tally_of_another_query_is_refused():
+    with pytest.raises(ReportError, match="the query's tallies have 4"):
+        decode_tally(TALLY, 4)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_merging_is_addition_and_can_be_taken_back(order):
+    a = Snapshot(3, 1, 0, PARTIAL, np.array([1, 2], np.uint8))
+    b = Snapshot(4, 0, 2, PARTIAL | INCOMPLETE, np.array([5, -6], np.int16))
+    total = merged([a, b][::order], 2)
+    assert encode_snapshot(total) == encode_snapshot(Snapshot(7, 1, 2, 3, np.array([6, -4])))
+    running = Sum(np.zeros(2, np.int64))
+    running.add(a)
+    running.add(b)
+    running.add(b, -1)
+    assert encode_snapshot(running.snapshot()) == encode_snapshot(a)

@@ -1,0 +1,146 @@
+"""Windows: all and only those with reports, in order, exact however the panes come, and resumed from anywhere."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.tally import PARTIAL, Snapshot, encode_snapshot, merged
+from aggregator.windows import IDLE, Position, Span, kind
+from oracles.settings import Window
+
+FIXED = settings(derandomize=True, deadline=None, max_examples=60)
+TUMBLING, HOPPING, ODD = Window("tumbling", 30, 30), Window("hopping", 60, 20), Window("hopping", 50, 30)
+ALL = Window("all", 0, 0)
+WINDOWS = [TUMBLING, HOPPING, ODD, Window("tumbling", 10, 10), ALL]
+PANE = 10
+
+
+def snapshot(n, flags=0):
+    return Snapshot(n, n // 2, n // 3, flags, np.array([n, -n], np.int16))
+
+
+def brute(window, panes, through):
+    """Every window up to `through`, looked at one by one."""
+    withs = [pane for pane in panes if panes[pane].n]
+    if not withs:
+        return []
+    found = []
+    for end in range(min(withs) - 200, through + 1, PANE):
+        if window.kind == "all":
+            start = min(withs)
+            rests = all(not start <= pane < end or pane + PANE < end - IDLE * PANE for pane in withs)
+            if end <= start or (rests and end - PANE not in withs):
+                continue
+        else:
+            start = end - window.size
+            if start % window.step:
+                continue
+        inside = [panes[pane] for pane in panes if start <= pane < end]
+        if any(one.n for one in inside):
+            found.append((start, end, encode_snapshot(merged(inside, 2))))
+    return found
+
+
+def run(window, panes, steps, position=None):
+    """The finals, with positions, where panes come as `steps` close them."""
+    rolling, found, before = kind(window, PANE, 2, position), [], -(1 << 40)
+    for through in steps:
+        for pane in sorted(pane for pane in panes if before < pane + PANE <= through):
+            rolling.put(pane, panes[pane])
+        before = through
+        found += rolling.advance(through)
+    return found
+
+
+def shown(finals):
+    return [(final.span.start, final.span.end, encode_snapshot(final.total)) for final in finals]
+
+
+panes_ = st.dictionaries(
+    st.integers(-8, 60).map(lambda number: number * PANE),
+    st.builds(snapshot, st.sampled_from([0, 1, 5, 100]), st.sampled_from([0, 0, 1, 2])),
+    max_size=12,
+)
+steps_ = st.lists(st.integers(-10, 90).map(lambda number: number * PANE), max_size=9).map(sorted)
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@FIXED
+@given(panes_, steps_)
+def test_final_are_all_windows_with_reports_and_no_others(window, panes, steps):
+    finals = run(window, panes, steps)
+    assert shown(finals) == (brute(window, panes, steps[-1]) if steps else [])
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@FIXED
+@given(panes_, steps_, st.integers(0, 200))
+def test_a_position_and_the_panes_that_are_needed_are_enough_to_go_on(window, panes, steps, at):
+    finals = run(window, panes, steps)
+    if finals:
+        cut = at % len(finals)
+        position = finals[cut].position
+        needed = kind(window, PANE, 2, position).needed_from
+        kept = {pane: one for pane, one in panes.items() if pane >= needed}
+        again = run(window, kept, steps, position)
+        assert shown(again) == shown(finals[cut + 1 :])
+        assert shown(run(window, panes, steps, position)) == shown(again), "older panes are not taken twice"
+
+
+def test_windows_that_begin_before_the_first_report_are_emitted():
+    finals = run(HOPPING, {100: snapshot(1)}, [1000])
+    assert [final.span[1:] for final in finals] == [(60, 120), (80, 140), (100, 160)]
+
+
+def test_since_starts_at_the_first_pane_with_reports_and_ends_with_each_pane():
+    finals = run(ALL, {0: snapshot(0, PARTIAL), 20: snapshot(3), 40: snapshot(4)}, [60])
+    assert [(*final.span[1:], final.total.n, final.total.flags) for final in finals] == [
+        *((20, 30, 3, 0), (20, 40, 3, 0)),
+        *((20, 50, 7, 0), (20, 60, 7, 0)),
+    ]
+
+
+def test_a_long_silence_is_not_written_out():
+    for window in WINDOWS:
+        finals = run(window, {0: snapshot(1), 10**12: snapshot(1)}, [2 * 10**12])
+        assert len(finals) <= 2 * (IDLE + 1)
+    assert finals[-1].span.end == 10**12 + PANE + IDLE * PANE
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@FIXED
+@given(panes_, steps_)
+def test_provisional_is_the_next_final_window(window, panes, steps):
+    """With nothing more to come, what is provisional is what then becomes final."""
+    rolling, before = kind(window, PANE, 2), -(1 << 40)
+    for through in steps:
+        for pane in sorted(pane for pane in panes if before < pane + PANE <= through):
+            rolling.put(pane, panes[pane])
+        before = through
+        list(rolling.advance(through))
+        rest = {pane: one for pane, one in panes.items() if pane + PANE > through}
+        provisional = rolling.provisional(through, rest)
+        coming = [one for one in brute(window, panes, 1_500) if one[1] > through]
+        if provisional is None:
+            assert not coming
+        else:
+            span, total = provisional
+            assert (span.start, span.end, encode_snapshot(total)) == coming[0]
+
+
+def test_before_anything_is_final_provisional_is_the_window_of_the_first_report():
+    open_panes = {100: snapshot(0), 110: snapshot(2), 150: snapshot(1)}
+    assert kind(HOPPING, PANE, 2).provisional(None, open_panes)[0] == Span(HOPPING, 60, 120)
+    assert kind(ALL, PANE, 2).provisional(None, open_panes)[0] == Span(ALL, 110, 120)
+    assert kind(TUMBLING, PANE, 2).provisional(None, {}) is None
+    resumed = kind(TUMBLING, PANE, 2, Position(120))
+    assert resumed.provisional(None, open_panes)[0] == Span(TUMBLING, 120, 150)
+
+
+@pytest.mark.parametrize(
+    ("length", "period", "n", "independent"),
+    [(60, 60, 100, 100), (10, 60, 100, 100), (61, 60, 101, 50), (600, 60, 99, 9), (600, 60, 9, 0), (600, 7, 1000, 11)],
+)
+def test_reports_of_several_periods_are_counted_as_repeats(length, period, n, independent):
+    assert Span(ALL, 40, 40 + length).independent(n, period) == independent
