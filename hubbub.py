@@ -8,6 +8,8 @@ from importlib.metadata import version
 COMMANDS = {
     "demo": ("aggregator.demo", "a simulated crowd, counted, with estimates and their errors"),
     "worker": ("aggregator.worker", "count reports exactly and publish estimates"),
+    "simulate": ("producers.simulate", "a simulated crowd that answers over Kafka, and the truth about it"),
+    "replay": ("producers.replay", "send the values of a CSV file as clients would"),
     "topics": ("aggregator.topics", "create the topics, and mend their settings"),
     "check": ("aggregator.check", "validate a query file and say what each query promises and costs"),
 }

@@ -2,10 +2,16 @@
 
 import asyncio
 import logging
+import os
+import sys
+import threading
 
 from oracles.errors import HubbubError
 
 log = logging.getLogger(__name__)
+
+ORDER, HASTE = 9.0, 3.0
+"""Seconds until the process ends whatever still hangs: nothing is lost, the next one goes on from the checkpoint."""
 
 
 class Guarantee(HubbubError, RuntimeError):
@@ -20,21 +26,34 @@ class Ending:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
-        self.code = 0
+        self._code = 0
 
     def stop(self) -> None:
         """In order, as SIGTERM asks for."""
+        self._end_within(ORDER)
         self._event.set()
 
     def fail(self, error: BaseException) -> None:
         """At once. May be called from any thread."""
-        if isinstance(error, asyncio.CancelledError):
-            return
         expected = isinstance(error, HubbubError)
-        log.critical("%s", error or repr(error), exc_info=None if expected else error)
-        self.code = getattr(error, "exit_code", 1) or 1
+        log.critical("%s", error if expected else repr(error), exc_info=None if expected else error)
+        self._code = getattr(error, "exit_code", 1)
+        self._end_within(HASTE)
         self._loop.call_soon_threadsafe(self._event.set)
 
     async def wait(self) -> int:
+        """The exit code, once there is one."""
         await self._event.wait()
-        return self.code
+        return self._code
+
+    def _end_within(self, seconds: float) -> None:
+        deadline = threading.Timer(seconds, lambda: leave(self._code))
+        deadline.daemon = True
+        deadline.start()
+
+
+def leave(code: int) -> None:
+    """End the process, threads of libraries included."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)

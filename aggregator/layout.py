@@ -25,6 +25,10 @@ MONTH = 30 * 86_400 * 1000
 MAX_BYTES = "max.message.bytes"
 INSYNC = "min.insync.replicas"
 CLEANUP = "cleanup.policy"
+LAG = "min.compaction.lag.ms"
+UNDISTURBED = 120_000
+"""Whoever reads a compacted topic up to where it ended when he began finds the newest of each key only if
+nothing newer, written meanwhile, has had it removed: so compaction leaves alone what is younger than this."""
 TIMESTAMP = "message.timestamp.type"
 _KEEP = "frames are bound to their partitions; run `hubbub topics --partitions {has}`"
 _RECOUNT = (
@@ -84,6 +88,8 @@ def layout(prefix: str, partitions: int, replication: int, max_frame: int, *, em
         # A leader that has not all records would take back what was acknowledged.
         exact = {**exact, "unclean.leader.election.enable": "false"}
         least = {INSYNC: min(2, replication), **({MAX_BYTES: largest} if largest else {})}
+        if name in (SNAPSHOTS, CHANGELOG):
+            least[LAG] = UNDISTURBED
         return Topic(prefix + name, count, replication, exact, least, advised or {}, remedy)
 
     month = {"retention.ms": str(MONTH)}

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 
 from aggregator import definitions, logs, quirks
 from aggregator.asking import Asking
@@ -23,13 +22,13 @@ from aggregator.check import parse_size
 from aggregator.checkpoint import Checkpoints
 from aggregator.counting import Counting, build_app
 from aggregator.definitions import Definitions
-from aggregator.ending import Ending, Guarantee
+from aggregator.ending import Ending, leave
 from aggregator.health import serving
-from aggregator.layout import LARGEST, QUERIES, REPORTS, faults, layout
+from aggregator.layout import LARGEST, QUERIES, REPORTS
 from aggregator.merging import Merging
 from aggregator.metrics import Metrics
 from aggregator.outbox import Outbox
-from aggregator.topics import describe
+from aggregator.topics import TopicsError, verify
 from aggregator.watchdog import Watchdog
 from hubbub_kafka import Kafka, add_options, started
 from oracles.errors import HubbubError
@@ -63,13 +62,10 @@ def main(arguments: list[str]) -> int:
         kafka = Kafka.read(options)
         file = load(options.queries)
         code = asyncio.run(_run(kafka, file, options))
-    except HubbubError as error:
+    except (HubbubError, TopicsError) as error:
         sys.stderr.write(f"hubbub worker: {error}\n")
         return getattr(error, "exit_code", 2)
-    if code:
-        # What hangs must not keep the process: nothing is lost, the next one goes on from the checkpoint.
-        logging.shutdown()
-        os._exit(code)
+    leave(code)
     return code
 
 
@@ -97,7 +93,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 
 async def _run(kafka: Kafka, file: Mapping[str, Query], options: argparse.Namespace) -> int:
-    partitions = await _check_topics(kafka, options.max_frame)
+    partitions = await verify(kafka, options.max_frame)
     async with AsyncExitStack() as stack:
         outbox = await stack.enter_async_context(Outbox(kafka))
         asking = await stack.enter_async_context(Asking(kafka, kafka.topic(REPORTS)))
@@ -109,21 +105,6 @@ async def _run(kafka: Kafka, file: Mapping[str, Query], options: argparse.Namesp
         sys.stdout.write(f"hubbub worker: http://{host}:{port}/metrics\n")
         sys.stdout.flush()
         return await worker.run()
-
-
-async def _check_topics(kafka: Kafka, max_frame: int) -> int:
-    """How many partitions the reports have; Guarantee where a topic is not as it must be."""
-    async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
-        names = [topic.name for topic in layout(kafka.prefix, 1, 1, max_frame)]
-        found = await describe(admin, names)
-        reports = found.get(kafka.topic(REPORTS))
-        if reports is None:
-            raise Guarantee(f"there is no topic {kafka.topic(REPORTS)}; run `hubbub topics`")
-        wanted = layout(kafka.prefix, reports.partitions, 1, max_frame, embedded=kafka.embedded)
-        wrong = faults(found, wanted)
-        if wrong:
-            raise Guarantee("\n".join(["these topics cannot be relied on:", *wrong]))
-        return reports.partitions
 
 
 async def _follow(

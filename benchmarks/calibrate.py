@@ -1,17 +1,28 @@
-"""How long Calibrate takes with 8 million reports, beside the direct sum over all counts.
+"""How long Calibrate takes with 8 million reports, beside the direct sum, and how much it helps on data of some shapes.
 
-python benchmarks/calibrate.py          a line for each size and family; the target is for one core
+python benchmarks/calibrate.py [counts.csv]     one core
+
+The first table has a line for each size and family, the second one for each data set and epsilon:
+the mean squared errors of other methods as multiples of Calibrate's, and in how many runs the
+prior was rejected. A file of true counts (a column `count`; .csv or .csv.gz) is one more data set.
 """
 
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core, as a worker has
 
+import csv
+import gzip
+import sys
+from collections import Counter
+from pathlib import Path
+
 import numpy as np
-from timing import best
+from timing import best, together
 
 from oracles import Estimate, oracle
 from oracles.calibrate import FAMILIES, Calibrated, calibrate
+from oracles.consistency import apply
 from oracles.priors import Law
 
 N = 8_000_000
@@ -19,14 +30,21 @@ RNG = np.random.default_rng(20260101)
 TARGETS = {41_270: 0.3, 1_000_000: 3.0}
 SAMPLE = 5
 
+RUNS = 40
+EPSILONS = (0.5, 1.0, 2.0, 4.0)
+OTHERS = ("norm_sub", "base_cut", "zero", "calibrate_norm_sub")
 
-def estimate(size: int) -> Estimate:
-    """Shares as 8 million reports on a Zipf population give them."""
-    o = oracle("olh", epsilon=1.0, size=size)
-    weights = np.arange(1, size + 1) ** -1.1
-    own = RNG.multinomial(N, weights / weights.sum())
-    counts = RNG.binomial(own, o.p) + RNG.binomial(N - own, o.q)
-    return Estimate(o.shares(counts, N), N, o)
+
+def seen(name: str, epsilon: float, own: np.ndarray) -> Estimate:
+    """Shares as the reports of a population with these counts give them."""
+    o, n = oracle(name, epsilon=epsilon, size=len(own)), int(own.sum())
+    counts = RNG.binomial(own, o.p) + RNG.binomial(n - own, o.q)
+    return Estimate(o.shares(counts, n), n, o)
+
+
+def zipf(size: int, n: int, exponent: float) -> np.ndarray:
+    weights = np.arange(1, size + 1) ** -exponent
+    return RNG.multinomial(n, weights / weights.sum())
 
 
 def direct(law: Law, y: float, s: float) -> float:
@@ -43,20 +61,50 @@ def everything(e: Estimate, family: str) -> Calibrated:
     return calibrated
 
 
-def main() -> None:
+def speed() -> None:
     print(
-        f"{'values':>9}  {'family':10} {'fit and mean':>12} {'and stdev':>10} {'target':>7}   direct sum, extrapolated"
+        f"{'values':>9}  {'family':10} {'fit and mean':>12} {'and stdev':>11} {'target':>8}  direct sum, extrapolated"
     )
     for size, target in TARGETS.items():
-        e = estimate(size)
+        e = seen("olh", 1.0, zipf(size, N, 1.1))
         for family in (*FAMILIES, "auto"):
-            fit = best(lambda e=e, family=family: calibrate(e, family), rounds=3)
-            whole = best(lambda e=e, family=family: everything(e, family), rounds=3)
+            works = [lambda e=e, f=family: calibrate(e, f), lambda e=e, f=family: everything(e, f)]
+            fit, whole = together(works, rounds=5)
             law = calibrate(e, family).prior.law
             some = RNG.choice(N * e.shares, SAMPLE)
             hours = best(lambda law=law, some=some, s=N * e.sigma: [direct(law, y, s) for y in some], rounds=1)
             hours *= size / SAMPLE / 3600
-            print(f"{size:9,}  {family:10} {fit:10.3f} s {whole:8.3f} s {target:5.1f} s   {hours:.1f} hours")
+            print(f"{size:9,}  {family:10} {fit:10.3f} s {whole:9.3f} s {target:6.1f} s  {hours:.1f} hours")
+
+
+def counted(path: Path) -> np.ndarray:
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+        return np.array([int(row["count"]) for row in csv.DictReader(lines)])
+
+
+def accuracy(data: dict[str, np.ndarray]) -> None:
+    print(f"\n{'data':24} {'epsilon':>7}  {'rejected':>8}  " + "  ".join(f"{name:>8}" for name in OTHERS))
+    for label, own in data.items():
+        for epsilon in EPSILONS:
+            errors, rejected = Counter(), 0
+            for _ in range(RUNS):
+                e = seen("oue", epsilon, own)
+                calibrated = calibrate(e)
+                rejected += calibrated.rejected
+                for name in ("calibrate", *OTHERS):
+                    errors[name] += np.mean((apply(name, e, calibrated=calibrated) - own / own.sum()) ** 2)
+            ratios = (f"{errors[name] / errors['calibrate']:{max(len(name), 8)}.2f}" for name in OTHERS)
+            print(f"{label:24} {epsilon:7}  {rejected:3} of {RUNS}" + "  " + "  ".join(ratios))
+
+
+def main() -> None:
+    speed()
+    data = {
+        "uniform, 1,024": np.full(1_024, 976),
+        "zipf 1.5, 1,024": zipf(1_024, 1_000_000, 1.5),
+        "zipf 1.1, 16,470": zipf(16_470, 908_576, 1.1),
+    }
+    accuracy(data | {Path(name).name: counted(Path(name)) for name in sys.argv[1:]})
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -40,12 +39,12 @@ class Delivery:
         self._truth = truth
         self._now = now
         self._under_way: dict[asyncio.Future[Any], float] = {}
-        """Since when, in order; as in what failed."""
+        """Since when, as in what failed."""
         self._failed: deque[tuple[Shipment, float]] = deque()
 
     def lag(self, until: float) -> float:
         """Seconds since the oldest answer that Kafka does not have yet, if all until a time were sent."""
-        oldest = min(until, *islice(self._under_way.values(), 1), *(since for _, since in islice(self._failed, 1)))
+        oldest = min([until, *self._under_way.values(), *(since for _, since in self._failed)])
         return max(0.0, self._now() - oldest)
 
     async def send(self, shipment: Shipment) -> None:

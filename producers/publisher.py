@@ -271,7 +271,10 @@ class Publisher:
 
 async def _abandon(producer: Any) -> None:
     """Stop a producer without waiting for what Kafka never acknowledged: `stop` alone would wait for ever."""
-    producer._sender.sender_task.cancel()  # noqa: SLF001 - aiokafka has no public way
-    await producer.client.close()  # or what is under way would take its time to fail
+    sender = producer._sender.sender_task  # noqa: SLF001 - aiokafka has no public way
+    while not sender.done():
+        # Asked once it leaves its loop, asked again it leaves a request that a silent broker has.
+        sender.cancel()
+        await asyncio.wait({sender}, timeout=_RETRY)
     await producer.stop()
     producer._message_accumulator.fail_all(ProducerClosed())  # noqa: SLF001

@@ -78,7 +78,7 @@ class Truth:
         """Drop the panes that nothing can be added to any more, once that is told."""
         closed = at - self.query.pane - self.query.lateness
         for pane in [pane for pane in self._counts if pane < closed]:
-            if pane not in self._changed:
+            if pane not in self._changed and not self._under_way[pane]:
                 del self._counts[pane]
 
 
