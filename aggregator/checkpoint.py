@@ -34,6 +34,8 @@ class Checkpoints:
     ending: Ending
     bytes_per_s: int
     """Writes stay below this on average: where a checkpoint is large, the next one waits."""
+    interval: float = INTERVAL
+    """Seconds from the last whole one to the next."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _whole_at: float = 0.0
@@ -47,10 +49,8 @@ class Checkpoints:
         self._wake.set()
 
     def assigned(self) -> None:
-        """After a recovery; the watermarks are said again, since an older one may have been said last."""
+        """After a recovery."""
         self._shown.clear()
-        for source in self.counting.sources.values():
-            source.watermark_due = True
         self._wake.set()
 
     async def run(self) -> None:
@@ -99,7 +99,7 @@ class Checkpoints:
                 return  # others own these partitions now, or will
         for source, draft in drafts:
             counting.delete(source.partition, source.settled(draft))
-            await self._forget(source.partition, draft)
+            await self._forget(source, draft)
             event = events.get(source.partition)
             if event is not None:
                 event.ack()  # the newest only: what is below becomes committable through Faust's gaps
@@ -108,7 +108,8 @@ class Checkpoints:
         took = time.monotonic() - began
         if whole:
             self._refreshed = began if refresh else self._refreshed
-            self._whole_at = began + max(INTERVAL, written / self.bytes_per_s)
+            self.interval = max(INTERVAL, written / self.bytes_per_s)
+            self._whole_at = began + self.interval
         if drafts:
             self.metrics.checkpoint.observe(took)
             self.metrics.checkpoint_bytes.inc(written)
@@ -133,15 +134,18 @@ class Checkpoints:
         sent = [self.counting.write(source.partition, key, value)]
         if source.watermark_due or draft.progress.closed != source.acknowledged.closed:
             source.watermark_due = False
-            sent += await self._mark(source.partition, draft.progress)
+            sent += await self._mark(source.partition, source.writer, draft.progress)
         return _size([(key, value)]), sent
 
-    async def _mark(self, partition: int, progress: Progress) -> list[Any]:
-        """Tell the merger of each query how far it is closed on this partition."""
+    async def _mark(self, partition: int, writer: str, progress: Progress) -> list[Any]:
+        """Tell the merger of each query how far it is closed on this partition.
+
+        Each writer has a key of its own, so that one who wakes up late takes nothing back.
+        """
         targets: dict[int, dict[bytes, int]] = {}
         for digest, end in progress.closed.items():
             targets.setdefault(home(digest, self.counting.partitions), {})[digest] = end
-        key = PartitionKey("watermark", partition).encode()
+        key = PartitionKey("watermark", partition, writer).encode()
         values = {target: encode(Progress(closed=closed)) for target, closed in targets.items()}
         now = time.time_ns() // 1_000_000
         return [
@@ -149,8 +153,15 @@ class Checkpoints:
             for target, value in values.items()
         ]
 
-    async def _forget(self, partition: int, draft: Draft) -> None:
-        """Open snapshots of panes that are closed now."""
+    async def _forget(self, source: Source, draft: Draft) -> None:
+        """Open snapshots of panes that are closed now, and the watermarks of former writers."""
+        partition = source.partition
+        targets = {home(digest, self.counting.partitions) for digest in self.counting.definitions.queries}
+        for writer in source.former:
+            watermark = PartitionKey("watermark", partition, writer).encode()
+            for target in sorted(targets):
+                await self.outbox.send(SNAPSHOTS, watermark, None, partition=target)
+        source.former = []
         shown = self._shown.get(partition, {})
         for key, _ in draft.closed:
             if shown.pop((key.digest, key.pane), None) is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -102,7 +103,6 @@ class Counting:
     app: App
     partitions: int
     definitions: Definitions
-    writer: str
     max_frame: int
     asking: Asking
     metrics: Metrics
@@ -180,9 +180,11 @@ class Counting:
             state.clear()
         queries, retired = self.definitions.queries, self.definitions.retired
         before = saved(((key, value) for key, value in self.table.data.items() if value), queries)
+        # Never the same twice: whoever was frozen deletes the records of the writers that it knew of.
+        writer = secrets.token_hex(8)
         for partition in sorted(owned):
             gate = Gate(partition, self.partitions, queries, retired, self.kafka.embedded, self.max_frame)
-            self.sources[partition] = Source(gate, self.writer, before.get(partition))
+            self.sources[partition] = Source(gate, writer, before.get(partition))
             self.arrived[partition] = 0.0
         self.generation = self.app.consumer_generation_id
         where = {partition: source.next_offset for partition, source in self.sources.items()}
@@ -216,7 +218,8 @@ class Counting:
                         continue
                     if self.sources.get(partition) is source:  # it may have been taken away meanwhile
                         self._take(source, run, event)
-                    while len(source.rejects) > MANY and not self.stopping:  # a flood of rubbish waits
+                    # A flood of rubbish waits until what there is of it is written.
+                    while len(source.rejects) > MANY and self.sources.get(partition) is source and not self.stopping:
                         self.on_closing()
                         await asyncio.sleep(0.01)
             except Exception as error:  # noqa: BLE001 - what is wrong here must end the worker, not the agent

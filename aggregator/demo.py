@@ -1,94 +1,246 @@
-"""`hubbub demo`: a simulated crowd answers privately, and what it said is counted, in one process."""
+"""`hubbub demo`: everything at once on this machine, with a crowd that answers and a value that surges."""
 
 import argparse
+import asyncio
+import os
+import re
+import signal
+import socket
 import sys
+import threading
 import time
-from collections.abc import Iterator
+import webbrowser
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, aclosing, nullcontext
+from importlib.util import find_spec
+from pathlib import Path
 
-import numpy as np
+from aiokafka.errors import KafkaError
 
-from oracles import ORACLES, oracle
-from oracles.errors import ParameterError
-from oracles.frame import decode, encode
-from oracles.pure import Oracle, Reports
+from aggregator import surge
+from aggregator.child import Child, ChildEnded
+from aggregator.embedded import Embedded, free_port
+from aggregator.ending import leave
+from aggregator.tail import Lines, follow, output, take
+from aggregator.tail_view import View
+from aggregator.topics import ensure
+from aggregator.wording import plain
+from hubbub_kafka import PREFIX, Kafka, parse_prefix, parse_servers
+from oracles.errors import HubbubError
+from oracles.query import Query, load
 
-HELP = """\
-A simulated crowd, one favourite page each (Zipf: a few pages are common, most are rare). Every
-client perturbs its answer, answers travel in frames of 1,000 reports, and the table shows what can
-be said of the crowd although no single report can be trusted.
+QUERIES = Path(__file__).with_name("demo.toml")
+DEMO_PREFIX = "hubbub-demo."
+PARTITIONS = 4
+RATE = 30_000
+"""Answers a second, of all queries together."""
+VALUES = "zipf:1.1"
+PAGE = 8803
+
+HELP = f"""\
+Start everything on this machine: a Kafka in memory, the topics, a worker, a crowd of simulated
+clients, each of whose answers is hidden by noise before it is sent, and the page that shows what
+the crowd says all the same. After a minute a value surges, and an alert says so. Ctrl-C ends all
+of it, and nothing stays behind.
 
 example:
-  $ hubbub demo --clients 1000000 --epsilon 0.5"""
+  $ hubbub demo
+  $ hubbub demo --queries hubbub.toml --no-browser --seconds 120
+  $ hubbub demo --kafka 127.0.0.1:9092
 
-PAGES = 100
-SHOWN = 15
-BAR = 30
-FRAME = 1_000
+With --kafka the topics are made there, with a prefix of their own ({DEMO_PREFIX}), and they stay.
+Of the environment only the login is heeded: no demo answers queries that are meant.
+
+Exit code: 0 ended by Ctrl-C, SIGTERM or --seconds; 2 wrong options or query file; 3 Kafka cannot be
+reached; 4 a guarantee cannot be kept (wrong topic settings, for instance); 1 anything else."""
 
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
-    rng = np.random.default_rng(options.seed)
     try:
-        chosen = oracle(options.oracle, epsilon=options.epsilon, size=PAGES)
-    except ParameterError as error:
+        asyncio.run(_run(options, load(options.queries)))
+    except (HubbubError, KafkaError) as error:
         sys.stderr.write(f"hubbub demo: {error}\n")
-        return 2
-    weights = 1.0 / np.arange(1, PAGES + 1) ** 1.1
-    values = rng.choice(PAGES, options.clients, p=weights / weights.sum())
-
-    begun = time.perf_counter()
-    frames = list(_frames(chosen.perturb(values, rng)))
-    perturbed = time.perf_counter()
-    state = chosen.zeros()
-    for frame in frames:
-        chosen.add(state, decode(frame).shaped(chosen.width).reports)
-    counted = time.perf_counter()
-
-    sent = sum(map(len, frames))
-    print(f"{chosen!r}: each report is {chosen.epsilon:g}-LDP and {chosen.width} bytes")
-    print(f"{options.clients:,} clients perturbed their answers in {perturbed - begun:.2f} s")
-    print(f"{len(frames):,} frames ({sent / 1e6:.1f} MB) were counted in {counted - perturbed:.3f} s\n")
-    _table(chosen, state, values)
+        return int(getattr(error, "exit_code", 2 if isinstance(error, ValueError) else 1))
     return 0
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="hubbub demo", description=HELP, formatter_class=raw)
-    parser.add_argument("--clients", type=_crowd, default=300_000, metavar="N", help="how many (default: 300000)")
-    parser.add_argument("--epsilon", type=float, default=1.0, help="how private (default: 1.0; less is more private)")
-    parser.add_argument("--oracle", choices=[*ORACLES, "auto"], default="auto", help="how they answer (default: auto)")
-    parser.add_argument("--seed", type=int, default=1, help="of the simulation (default: 1)")
-    return parser.parse_args(arguments)
+    where = "a real Kafka (default: one in memory, gone at the end)"
+    parser.add_argument("--kafka", type=_parsed(parse_servers), metavar="HOST:PORT", help=where)
+    starts = f"starts the names of topics (default: {PREFIX}; with --kafka {DEMO_PREFIX})"
+    parser.add_argument("--prefix", type=_parsed(parse_prefix), metavar="P", help=starts)
+    file = "what is counted (default: the favourites among 100 pages)"
+    parser.add_argument("--queries", type=Path, default=QUERIES, metavar="FILE", help=file)
+    parser.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
+    parser.add_argument("--seconds", type=_seconds, metavar="N", help="until it ends (default: never)")
+    options = parser.parse_args(arguments)
+    if options.prefix is None:
+        options.prefix = DEMO_PREFIX if options.kafka else PREFIX
+    return options
 
 
-def _crowd(text: str) -> int:
-    number = int(float(text)) if text.replace("e", "", 1).replace(".", "", 1).isdigit() else 0
-    if not 1 <= number <= 100_000_000:
-        raise argparse.ArgumentTypeError(f"must be a number from 1 to 100,000,000, got {text!r}")
-    return number
+def _parsed(parse: Callable[[str], str]) -> Callable[[str], str]:
+    def parsed(text: str) -> str:
+        try:
+            return parse(text)
+        except HubbubError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parsed
 
 
-def _frames(reports: Reports) -> Iterator[bytes]:
-    for start in range(0, len(reports), FRAME):
-        yield encode(b"hubbubhi", 0, reports[start : start + FRAME])
+def _seconds(text: str) -> int:
+    if not re.fullmatch("[1-9][0-9]{0,8}", text):
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)
 
 
-def _table(chosen: Oracle, state: np.ndarray[tuple[int], np.dtype[np.int64]], values: np.ndarray) -> None:
-    estimate = chosen.estimate(state, len(values))
-    low, high = estimate.interval()
-    true = np.bincount(values, minlength=PAGES) / len(values)
-    top = np.argsort(-estimate.shares, kind="stable")[:SHOWN]
-    scale = BAR / max(float(high[top].max()), 1e-9)
-    print(f"{'page':8} {'estimate':>9}  {'95% interval':^18} {'truth':>8}")
-    for v in top:
-        filled, reach = round(max(estimate.shares[v], 0.0) * scale), round(high[v] * scale)
-        bar = "█" * filled + "─" * (reach - filled)
-        print(f"page-{v:<3} {estimate.shares[v]:9.2%}  {low[v]:7.2%} to {high[v]:7.2%} {true[v]:8.2%}  {bar}")
-    held = np.count_nonzero((low <= true) & (true <= high))
-    noise = estimate.noise
-    detectable = noise.detectable(PAGES)
-    found = f"from {detectable:.2%} on is found significant" if detectable else "would need a larger crowd"
-    print(f"\n{held} of {PAGES} intervals hold the truth. The standard error of a rare value is {noise.sigma:.2%};")
-    print(f"a share {found} with probability 0.9.")
+async def _run(options: argparse.Namespace, queries: Mapping[str, Query]) -> None:
+    """Until it is asked to end."""
+    _end_when_asked()
+    deadline = asyncio.timeout(options.seconds)
+    try:
+        async with AsyncExitStack() as stack:
+            kafka = (
+                Kafka.read(options)
+                if options.kafka
+                else (await stack.enter_async_context(Embedded())).kafka(options.prefix)
+            )
+            demo = Demo(kafka, options, queries)
+            stack.push_async_callback(demo.stop)
+            async with deadline:
+                await demo.run()
+    except asyncio.CancelledError:
+        return
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+
+
+def _end_when_asked() -> None:
+    """In order; when asked again at once, and what was started ends all the same."""
+    task = asyncio.current_task()
+
+    def end() -> None:
+        if task is None or task.cancelling():
+            leave(0)
+        else:
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, end)
+
+
+class Demo:
+    """The processes of a demo, and what is said of them."""
+
+    def __init__(self, kafka: Kafka, options: argparse.Namespace, queries: Mapping[str, Query]) -> None:
+        self._kafka, self._options = kafka, options
+        self._queries = list(queries.values())
+        self._rate = max(1, RATE // len(queries))
+        self._children: list[Child] = []
+
+    async def run(self) -> None:
+        """Until it is cancelled, or a process ends for good."""
+        await ensure(self._kafka, PARTITIONS)
+        self._introduce()
+        begun = time.monotonic()
+        counting = [self._worker(), *map(self._crowd, self._queries)]
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for child in counting:
+                    tasks.create_task(child.supervise())
+                board = await self._page()
+                if board is not None:
+                    tasks.create_task(board.supervise())
+                await self._show(begun, page=board is not None)
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    async def stop(self) -> None:
+        _say("ending")
+        await asyncio.gather(*(child.stop() for child in self._children))
+
+    def _introduce(self) -> None:
+        kafka = self._kafka
+        _say(f"Kafka: {kafka.servers}, {'in memory' if kafka.embedded else f'topics {kafka.prefix}*, which stay'}")
+        for query in self._queries:
+            each = f"a client's report of a whole record is {query.record_epsilon:g}-LDP"
+            _say(f"crowd: {self._rate:,} answers a second to {query.name}; {each}")
+            _say(f"surge: {plain(surge.surging(query))} of {query.name}, {surge.BEGINS} s from now")
+
+    def _child(self, name: str) -> Child:
+        where = {
+            "HUBBUB_KAFKA": self._kafka.servers,
+            "HUBBUB_PREFIX": self._kafka.prefix,
+            "HUBBUB_EMBEDDED": str(int(self._kafka.embedded)),
+            "HUBBUB_QUERIES": str(self._options.queries.resolve()),
+        }
+        self._children.append(Child(name, where, login=not self._kafka.embedded))
+        return self._children[-1]
+
+    def _worker(self) -> Child:
+        worker = self._child("worker")
+        worker.start("worker", "--port", "0")
+        return worker
+
+    def _crowd(self, query: Query) -> Child:
+        crowd = self._child(f"crowd of {query.name}")
+        scenario = crowd.folder / "surge.toml"
+        scenario.write_text(surge.scenario(query), encoding="utf-8")
+        answers = ("--query", query.name, "--values", VALUES, "--rate", str(self._rate))
+        crowd.start("simulate", *answers, "--scenario", str(scenario), "--port", "0")
+        return crowd
+
+    async def _page(self) -> Child | None:
+        """The board, once it serves its page; None where there is none."""
+        if not find_spec("aggregator.board"):
+            return None
+        port = PAGE if _is_free(PAGE) else free_port()
+        if port != PAGE:
+            _say(f"port {PAGE} is taken: the page takes {port}")
+        board = self._child("board")
+        board.start("board", "--port", str(port))
+        try:
+            address = (await board.says(r"hubbub board: (http://\S+)"))[1]
+        except ChildEnded as error:
+            _say(f"there is no page: {error}")
+            return None
+        _say(f"page: {address}")
+        if not self._options.no_browser and _has_display():
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        return board
+
+    async def _show(self, begun: float, *, page: bool) -> None:
+        """Alerts, and where there is no page the estimates too."""
+        view, first = View(), True
+        with nullcontext(Lines()) if page else output() as screen:
+            async with aclosing(follow(self._kafka, 0)) as published:
+                async for news in published:
+                    sheets, alerts = take(view, news)
+                    if first and sheets:
+                        _say(f"first estimates: {time.monotonic() - begun:.1f} s after the start")
+                        first = False
+                    screen.show(view, [] if page else sheets, alerts)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _has_display() -> bool:
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _is_free(port: int) -> bool:
+    """Whether this port of 127.0.0.1 can be listened on."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

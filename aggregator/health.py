@@ -7,6 +7,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from oracles.errors import ParameterError
+
 
 @asynccontextmanager
 async def serving(
@@ -30,7 +32,11 @@ async def serving(
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            where = f"{host}:{port} cannot be listened on: {error.strerror or error}"
+            raise ParameterError(f"{where}; name another --port, or 0 for any free one") from error
         yield runner.addresses[0][:2]
     finally:
         await runner.cleanup()

@@ -47,3 +47,4 @@ def configure(form: str, level: str) -> None:
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("aggregator").setLevel(level.upper())
+    logging.getLogger("mode.timers").setLevel(logging.ERROR)  # a commit that takes longer than its interval is no news

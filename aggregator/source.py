@@ -109,14 +109,19 @@ class Source:
         before = before or Saved()
         self.gate = gate
         self.partition = gate.partition
-        self._writer = PartitionKey("progress", gate.partition, writer).encode()
+        self.writer = writer
+        """Of this source alone: of no other process, and no earlier time of this one."""
+        self._said = 0
+        """How many progress records it has written."""
         self._last = newest(before.progress.values())
         self._through = dict(self._last.closed)
         self._segments: dict[Pane, list[bytes]] = {}
         self._written: dict[Pane, int] = {}
         self._closing: dict[Pane, Snapshot] = {}
         self._lost_since: Clock = None
-        self._obsolete = [name for name in before.progress if name != self._writer]
+        self._obsolete = list(before.progress)
+        self.former = sorted({_writer_of(name) for name in self._obsolete})
+        """Writers whose progress and watermarks this one's stand in for."""
         self.tallies: dict[Pane, Tally] = {}
         for pane, tally in before.tallies.items():
             if self._last.covers(*pane):
@@ -133,10 +138,15 @@ class Source:
         marks = [(tally.next_offset, tally.clock) for tally in self.tallies.values()]
         self.next_offset, self.clock = resume(self._last, marks)
         self._dirty: set[Pane] = set()
-        self.is_new = not before.progress and not before.tallies
         self.rejects: list[Reject] = []
         """Not written yet."""
-        self.watermark_due = False
+        self.watermark_due = True
+        """Said again after a recovery: the writer before may have died over it."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing of this partition was ever read."""
+        return self.next_offset == 0
 
     @property
     def acknowledged(self) -> Progress:
@@ -221,14 +231,20 @@ class Source:
         return Draft(ids, tallies, closed, rejects, Progress(self.next_offset, self.clock, through))
 
     def progress(self, draft: Draft) -> Write:
-        """The record that says that all else of the draft is written."""
-        return self._writer, progress_of.encode(draft.progress)
+        """The record that says that all else of the draft is written.
+
+        No key is written twice. So whoever deletes one has read all that it says, and one who wakes
+        up too late can neither take back what it says nor have its own deleted unread.
+        """
+        name = PartitionKey("progress", self.partition, f"{self.writer}.{self._said}").encode()
+        self._said += 1
+        return name, progress_of.encode(draft.progress)
 
     def settled(self, draft: Draft) -> list[Write]:
         """The draft stands in the log; returns what may be deleted from the changelog."""
         self._last = draft.progress
         gone = self._obsolete
-        self._obsolete = []
+        self._obsolete = [PartitionKey("progress", self.partition, f"{self.writer}.{self._said - 1}").encode()]
         for key, _ in draft.closed:
             pane = key.digest, key.pane
             self._closing.pop(pane, None)
@@ -283,3 +299,8 @@ class Source:
                 if not self._last.covers(digest, start):
                     self._tally((digest, start), query).flags |= INCOMPLETE
                     self._dirty.add((digest, start))
+
+
+def _writer_of(progress: bytes) -> str:
+    key = keys.decode(progress)
+    return key.writer.partition(".")[0] if isinstance(key, PartitionKey) else ""

@@ -31,6 +31,8 @@ class Watchdog:
     kafka: Kafka
     topic: str
     positions: Callable[[], Positions]
+    pause: Callable[[], float]
+    """Seconds between two acknowledgements where all is well."""
     patience: float = PATIENCE
 
     def start(self) -> None:
@@ -53,7 +55,8 @@ class Watchdog:
             for partition, position in positions.items():
                 if partition not in seen or seen[partition][0] != position:
                     seen[partition] = position, now
-            still = [p for p, (_, since) in seen.items() if now - since > self.patience]
+            patience = self.patience + self.pause()
+            still = [p for p, (_, since) in seen.items() if now - since > patience]
             if not still:
                 unanswered = 0
                 continue

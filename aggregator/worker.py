@@ -4,12 +4,11 @@ import argparse
 import asyncio
 import logging
 import os
-import secrets
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -86,10 +85,25 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     said = "larger frames are refused (HUBBUB_MAX_FRAME; 1MiB)"
     parser.add_argument("--max-frame", type=parse_size, default=largest, metavar="SIZE", help=said)
     form = env.get("HUBBUB_LOG") or ("console" if sys.stderr.isatty() else "json")
-    parser.add_argument("--log", choices=("json", "console"), default=form, help="form of the log (HUBBUB_LOG)")
+    parser.add_argument("--log", type=_one_of("json", "console"), default=form, help="json or console (HUBBUB_LOG)")
     level = env.get("HUBBUB_LOG_LEVEL") or "info"
-    parser.add_argument("--log-level", default=level, choices=("debug", "info", "warning", "error"), help="its level")
-    return parser.parse_args(arguments)
+    levels = _one_of("debug", "info", "warning", "error")
+    parser.add_argument("--log-level", type=levels, default=level, help="its level (HUBBUB_LOG_LEVEL; info)")
+    options = parser.parse_args(arguments)
+    if options.checkpoint_bytes_per_s < 1:
+        parser.error("--checkpoint-bytes-per-s must be above 0")
+    return options
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    """Of the environment too: argparse compares only arguments with its choices."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise argparse.ArgumentTypeError(f"must be one of {', '.join(words)}, got {text!r}")
+        return text
+
+    return parse
 
 
 async def _run(kafka: Kafka, file: Mapping[str, Query], options: argparse.Namespace) -> int:
@@ -162,7 +176,6 @@ class Worker:
             app=self._app,
             partitions=partitions,
             definitions=known,
-            writer=secrets.token_hex(8),
             max_frame=options.max_frame,
             asking=asking,
             metrics=self.metrics,
@@ -173,7 +186,7 @@ class Worker:
         self._checkpoints = Checkpoints(
             self._counting, outbox, self.metrics, self._ending, options.checkpoint_bytes_per_s
         )
-        self._watchdog = Watchdog(kafka, kafka.topic(REPORTS), self._positions)
+        self._watchdog = Watchdog(kafka, kafka.topic(REPORTS), self._positions, lambda: self._checkpoints.interval)
 
     def missing(self) -> str | None:
         """What is not ready yet."""
@@ -225,11 +238,12 @@ class Worker:
             self._ending.fail(self._app.crash_reason or RuntimeError("Faust has crashed"))
 
         app = asyncio.create_task(start())
-        app.add_done_callback(self._done)
         others = [
             asyncio.create_task(work)
             for work in (crashed(), self._checkpoints.run(), self._merging.run(), self._tick())
         ]
+        for task in (app, *others):
+            task.add_done_callback(self._done)
         self._watchdog.start()
         try:
             yield app
@@ -245,10 +259,10 @@ class Worker:
     async def _tick(self) -> None:
         """Move the clocks of idle partitions; on the embedded broker only this moves a clock."""
         ticked: dict[int, float] = {}
-        while True:
+        while not self._counting.stopping:
             now = time.monotonic()
             if self._counting.current:
-                for partition, arrived in self._counting.arrived.items():
+                for partition, arrived in list(self._counting.arrived.items()):
                     last = ticked.get(partition, 0.0)
                     since = last if self._kafka.embedded else max(last, arrived)
                     if now - since >= TICK:

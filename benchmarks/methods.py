@@ -39,7 +39,7 @@ def main() -> None:
         for epsilon in (1.0, 8.0):
             e = estimate(weights, epsilon)
             works = [lambda name=name, e=e: apply(name, e) for name in methods]
-            sort, *times = together([lambda e=e: np.sort(e.shares), *works])
+            sort, *times = together([lambda e=e: np.sort(e.shares), *works], rounds=25)
             for name, spent in zip(methods, times, strict=True):
                 target = TARGETS.get(name, TARGET)
                 print(

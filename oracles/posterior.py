@@ -195,24 +195,11 @@ class Posterior:
         return self.law.n
 
     def mean(self) -> Floats:
-        logs = self._read(
-            lambda found: (
-                np.log(np.maximum(found.mean, _TINY)),
-                found.variance / (self.s**2 * np.maximum(found.mean, _TINY)),
-            ),
-            tolerance=1e-5,
-            rising=True,
-        )
+        logs = self._read(lambda found: _logarithm(found.mean, found.variance / self.s**2), tolerance=1e-5, rising=True)
         return _ordered(np.exp(logs), self.law.lowest, self.n)
 
     def variance(self) -> Floats:
-        logs = self._read(
-            lambda found: (
-                np.log(np.maximum(found.variance, _TINY)),
-                found.third / (self.s**2 * np.maximum(found.variance, _TINY)),
-            ),
-            tolerance=1e-4,
-        )
+        logs = self._read(lambda found: _logarithm(found.variance, found.third / self.s**2), tolerance=1e-4)
         return np.exp(logs)
 
     def above(self, count: int) -> Floats:
@@ -239,6 +226,12 @@ class Posterior:
         at = start(self.law, self.s, float(values[0]), float(values[-1]), float(np.median(values)))
         curve = refined(function, at, tolerance)
         return (curve.rising() if rising else curve)(values)
+
+
+def _logarithm(value: Floats, slope: Floats) -> tuple[Floats, Floats]:
+    """Of a positive curve, with its slope: what makes errors relative."""
+    value = np.maximum(value, _TINY)
+    return np.log(value), slope / value
 
 
 def _ordered(found: Floats, least: float, most: float) -> Floats:

@@ -9,7 +9,6 @@ and frames with ids sent again and again.
 
 import argparse
 import asyncio
-import os
 import random
 import signal
 import subprocess
@@ -17,31 +16,27 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import orjson
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from aggregator.layout import CHANGELOG, SNAPSHOTS
-from aggregator.record import build
 from aggregator.topics import alter, describe
-from aggregator.windows import Span
 from hubbub_kafka import started
-from oracles.frame import MAX_FRAME, encode, encode_json, partition_of
+from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load
-from oracles.settings import Window
 from tests.brokers import Cluster, Tansu, prepared
-from tests.fold import fold
+from tests.integration.workers import command, environment, expected, judge, read_finals, read_log
 
-HUBBUB = Path(sys.executable).with_name("hubbub")
 SETTLE = 90.0
 """Seconds after the load until every window that the log has closed must have its final."""
 
@@ -95,21 +90,14 @@ class Crew:
     kafka: object
     folder: Path
     count: int
+    patch: str | None = None
     workers: list = field(default_factory=list)
     exits: Counter = field(default_factory=Counter)
     over: bool = False
 
     def __enter__(self):
         self.lock = threading.Lock()
-        self.env = {
-            **os.environ,
-            "HUBBUB_KAFKA": self.kafka.servers,
-            "HUBBUB_PREFIX": self.kafka.prefix,
-            "HUBBUB_QUERIES": str(self.folder / "hubbub.toml"),
-            "HUBBUB_EMBEDDED": str(int(self.kafka.embedded)),
-            "HUBBUB_PORT": "0",
-            "OPENBLAS_NUM_THREADS": "1",
-        }
+        self.env = environment(self.kafka, self.folder / "hubbub.toml")
         self.scale(self.count)
         self.supervisor = threading.Thread(target=self._supervise)
         self.supervisor.start()
@@ -131,7 +119,7 @@ class Crew:
 
     def _spawn(self):
         with (self.folder / "workers.log").open("ab") as log:
-            return subprocess.Popen([str(HUBBUB), "worker"], env=self.env, stdout=log, stderr=log)
+            return subprocess.Popen(command(self.patch), env=self.env, stdout=log, stderr=log)
 
     def _supervise(self):
         while not self.over:
@@ -222,119 +210,6 @@ class Load:
         return kind, write(query.digest, pane, reports), self.random.randrange(self.partitions)
 
 
-async def read_log(kafka, partitions):
-    """Every record of the reports up to now: ticks show that a partition was read far enough."""
-    began = time.time() * 1000
-    tps = [TopicPartition(kafka.topic("reports"), p) for p in range(partitions)]
-    log, missing = [[] for _ in tps], set(tps)
-    async with reader(kafka, tps) as consumer:
-        async with asyncio.timeout(60):
-            while missing:
-                for tp, records in (await consumer.getmany(timeout_ms=200)).items():
-                    log[tp.partition] += [(r.offset, r.timestamp, r.value) for r in records]
-                    if records and records[-1].timestamp >= began:
-                        missing.discard(tp)
-    return log
-
-
-async def read_finals(kafka, partitions):
-    """Every version of every final record, by key."""
-    tps = [TopicPartition(kafka.topic("estimates"), p) for p in range(partitions)]
-    found = defaultdict(Counter)
-    async with reader(kafka, tps) as consumer:
-        until = time.monotonic() + 10
-        while time.monotonic() < until:
-            batches = await consumer.getmany(timeout_ms=500)
-            if not batches:
-                break
-            for record in (r for records in batches.values() for r in records):
-                if not record.key.endswith(b"|p"):
-                    found[record.key][record.value] += 1
-    return found
-
-
-class reader:
-    def __init__(self, kafka, tps):
-        self.consumer = AIOKafkaConsumer(
-            **kafka.client(), group_id=None, auto_offset_reset="earliest", max_partition_fetch_bytes=8 << 20
-        )
-        self.tps = tps
-
-    async def __aenter__(self):
-        await self.consumer.start()
-        self.consumer.assign(self.tps)
-        await self.consumer.seek_to_beginning()
-        return self.consumer
-
-    async def __aexit__(self, *_):
-        await self.consumer.stop()
-
-
-def expected(log, queries, embedded):
-    """The final records that the log demands, by key."""
-    found = {}
-    for (name, window, end), total in fold(log, queries.values(), embedded=embedded, limit=MAX_FRAME).items():
-        query = queries[name]
-        start = end - window.size
-        if window.kind == "all":
-            start = since(log, query, embedded)
-        built = build(query, Span(window, start, end), total, final=True)
-        found[built.key] = built.value
-    return found
-
-
-def since(log, query, embedded, memory={}):  # noqa: B006
-    """The first pane with reports."""
-    key = id(log), query.digest
-    if key not in memory:
-        one = replace(query, windows=(Window("tumbling", query.pane, query.pane),))
-        ends = [end for _, _, end in fold(log, [one], embedded=embedded, limit=MAX_FRAME)]
-        memory[key] = min(ends) - query.pane
-    return memory[key]
-
-
-@dataclass
-class Verdict:
-    """What a campaign has shown."""
-
-    finals: int = 0
-    reports: int = 0
-    missing: list = field(default_factory=list)
-    extra: list = field(default_factory=list)
-    wrong: list = field(default_factory=list)
-    contradicting: list = field(default_factory=list)
-    lost: int = 0
-    double: int = 0
-    wanted: dict = field(default_factory=dict)
-
-    @property
-    def exact(self):
-        return not (self.missing or self.extra or self.wrong or self.contradicting)
-
-
-def judge(finals, wanted, all_wanted):
-    """`wanted` must be there; whatever is there must be in `all_wanted`, byte for byte."""
-    verdict = Verdict(finals=len(finals), missing=[key for key in wanted if key not in finals], wanted=all_wanted)
-    for key, versions in finals.items():
-        if len(versions) > 1:
-            verdict.contradicting.append(key)
-        if key not in all_wanted:
-            verdict.extra.append(key)
-            continue
-        right = orjson.loads(all_wanted[key])
-        if right["window"]["kind"] == "tumbling":
-            verdict.reports += right["n"]
-        for version in versions:
-            if version != all_wanted[key]:
-                verdict.wrong.append(key)
-                more = orjson.loads(version)["n"] - right["n"]
-                verdict.lost += max(0, -more)
-                verdict.double += max(0, more)
-    for key in verdict.missing:
-        verdict.lost += orjson.loads(wanted[key])["n"]
-    return verdict
-
-
 FAULTS = {
     "kill": 5,
     "kill all": 1,
@@ -377,9 +252,21 @@ def commit(kind, crew, cluster, rng):
 
 
 def campaign(
-    cluster, faults, *, seed=1, partitions=4, workers=2, rate=150, pause=(0.5, 4.0), kinds=None, compact=True, say=print
+    cluster,
+    faults,
+    *,
+    seed=1,
+    partitions=4,
+    workers=2,
+    rate=150,
+    pause=(0.5, 4.0),
+    kinds=None,
+    compact=True,
+    patch=None,
+    settle=SETTLE,
+    say=print,
 ):
-    """Run it; the verdict, the faults by kind and how workers ended."""
+    """Run it; the verdict."""
     rng = random.Random(seed)
     kafka = prepared(cluster, partitions)
     if compact and not kafka.embedded:
@@ -390,29 +277,30 @@ def campaign(
         (folder / "hubbub.toml").write_text(QUERIES)
         queries = load(folder / "hubbub.toml")
         frames = Load(kafka, queries, partitions, rate, seed)
-        crew = stack.enter_context(Crew(kafka, folder, workers))
+        crew = stack.enter_context(Crew(kafka, folder, workers, patch))
         time.sleep(3)
         frames.start()
-        done = Counter()
+        done = []
         try:
             for _ in range(faults):
                 time.sleep(rng.uniform(*pause))
                 kind = rng.choices(list(kinds), list(kinds.values()))[0]
                 commit(kind, crew, cluster, rng)
-                done[kind] += 1
+                done.append(kind)
             time.sleep(3)
         finally:
             frames.stop()
         time.sleep(4)
         log = asyncio.run(read_log(kafka, partitions))
         wanted = expected(log, queries, kafka.embedded)
-        until = time.monotonic() + SETTLE
+        until = time.monotonic() + settle
         while True:
             finals = asyncio.run(read_finals(kafka, partitions))
             if wanted.keys() <= finals.keys() or time.monotonic() > until:
                 break
             time.sleep(1)
         verdict = judge(finals, wanted, expected(asyncio.run(read_log(kafka, partitions)), queries, kafka.embedded))
+        verdict.faults = Counter(done)
         if not verdict.exact:
             log = (folder / "workers.log").read_text()
             say("\n".join(line for line in log.splitlines() if '"critical"' in line))
@@ -420,7 +308,7 @@ def campaign(
                 found = [orjson.loads(version)["n"] for version in finals.get(key, ())]
                 say(f"{key}: {found}, should be {orjson.loads(verdict.wanted.get(key, b'{}')).get('n')}")
     say(f"frames: {dict(frames.kinds)}")
-    say(f"faults: {dict(done)}; workers ended with {dict(crew.exits)}")
+    say(f"faults: {dict(verdict.faults)}; workers ended with {dict(crew.exits)}")
     say(
         f"{verdict.finals} finals over {verdict.reports:,} reports: lost {verdict.lost}, double {verdict.double}, "
         f"missing {len(verdict.missing)}, wrong {len(verdict.wrong)}, unknown {len(verdict.extra)}, "

@@ -1,13 +1,14 @@
 """What a publisher promises on real brokers: every report arrives once, whole and in its place, or somebody is told."""
 
 import asyncio
-import logging
+import re
 import signal
 import subprocess
 import sys
 import uuid
 from collections import Counter
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from oracles.query import parse
 from producers import Client, DeliveryError, Publisher, StoreError
 from producers import publisher as module
 from producers.batch import COST
-from tests.brokers import prepared
+from tests.brokers import ROOT, prepared
 
 PARTITIONS = 4
 PANE = 1_700_000_000
@@ -93,24 +94,15 @@ def frozen(broker):
         keeper.send(signal.SIGCONT)
 
 
-@asynccontextmanager
-async def silenced():
-    """What aiokafka says of a broker that is away is not for the tests' output."""
-    log = logging.getLogger("aiokafka")
-    before, log.level = log.level, logging.CRITICAL + 1
-    try:
-        yield
-    finally:
-        log.level = before
-
-
 def held(publisher):
     return publisher._weight + publisher._batches.weight
 
 
 def test_frames_arrive_whole_on_the_partition_of_their_id(broker):
+    where = prepared(broker, PARTITIONS)
+
     async def run():
-        where, other = prepare, query("other", 1 << 20)
+        other = query("other", 1 << 20)
         async with Publisher(where, reports=10) as publisher:
             await publisher.put(Q, numbers(95), at=PANE)
             await publisher.put(Q, numbers(8, 95), at=PANE + 10)
@@ -126,7 +118,6 @@ def test_frames_arrive_whole_on_the_partition_of_their_id(broker):
             panes[frame.digest, frame.pane] += frame.n
         assert panes == {(Q.digest, PANE): 95, (Q.digest, PANE + 10): 8, (other.digest, PANE): 20}
 
-    prepare = prepared(broker, PARTITIONS)
     asyncio.run(run())
 
 
@@ -177,7 +168,7 @@ def test_a_silent_broker_is_waited_for_in_bounded_memory(broker, monkeypatch):
         where = fresh(broker)
         await create(where)
         most = 0
-        async with silenced(), Publisher(where, reports=100, size=1000, memory=memory, linger=0.05) as publisher:
+        async with Publisher(where, reports=100, size=1000, memory=memory, linger=0.05) as publisher:
 
             async def put_all():
                 nonlocal most
@@ -201,7 +192,7 @@ def test_who_waits_too_long_is_told_and_nothing_is_given_up(broker):
     async def run():
         where = fresh(broker)
         await create(where)
-        async with silenced(), Publisher(where, reports=1, memory=10 * COST, size=41, patience=0.3) as publisher:
+        async with Publisher(where, reports=1, memory=10 * COST, size=41, patience=0.3) as publisher:
             with frozen(broker):
                 with pytest.raises(DeliveryError, match=r"40960 bytes are not acknowledged after 0\.3 s"):
                     await publisher.put(Q, numbers(100))
@@ -222,14 +213,13 @@ def test_what_is_not_acknowledged_at_the_end_is_told_and_stays_in_the_spool(brok
         await publisher.start()
         await publisher.put(Q, numbers(1, 6))
         await publisher.flush()
-        async with silenced():
-            with frozen(broker):
-                await publisher.put(Q, numbers(5))
-                with pytest.raises(DeliveryError, match="5 reports are not acknowledged"):
-                    await publisher.close()
-            assert len(list((tmp_path / "spool").iterdir())) == 5
-            async with Publisher(where, spool=tmp_path / "spool") as publisher:
-                await publisher.put(Q, numbers(1, 5))
+        with frozen(broker):
+            await publisher.put(Q, numbers(5))
+            with pytest.raises(DeliveryError, match="5 reports are not acknowledged"):
+                await publisher.close()
+        assert len(list((tmp_path / "spool").iterdir())) == 5
+        async with Publisher(where, spool=tmp_path / "spool") as publisher:
+            await publisher.put(Q, numbers(1, 5))
         assert list((tmp_path / "spool").iterdir()) == []
         assert contents(await received(where, 7)) == Counter(range(7))
 
@@ -324,24 +314,23 @@ def test_what_kafka_refuses_comes_out_once_at_the_next_put_or_at_the_end(kafka):
     async def run():
         where = fresh(kafka)
         await create(where, **{"max.message.bytes": "1000"})
-        async with silenced():
-            async with Publisher(where) as publisher:
-                await publisher.put(Q, numbers(1000))
-                await until(lambda: not publisher._flying)
-                with pytest.raises(DeliveryError, match="1000 reports could not be sent: MessageSizeTooLarge") as told:
-                    await publisher.put(Q, numbers(1))
-                assert told.value.reports == 1000
+        async with Publisher(where) as publisher:
+            await publisher.put(Q, numbers(1000))
+            await until(lambda: not publisher._flying)
+            with pytest.raises(DeliveryError, match="1000 reports could not be sent: MessageSizeTooLarge") as told:
                 await publisher.put(Q, numbers(1))
-                await publisher.flush()
-                await publisher.put(Q, numbers(1000))
-                with pytest.raises(DeliveryError):
-                    await publisher.flush()
-            publisher = Publisher(where)
-            await publisher.start()
+            assert told.value.reports == 1000
+            await publisher.put(Q, numbers(1))
+            await publisher.flush()
             await publisher.put(Q, numbers(1000))
             with pytest.raises(DeliveryError):
-                await publisher.close()
+                await publisher.flush()
+        publisher = Publisher(where)
+        await publisher.start()
+        await publisher.put(Q, numbers(1000))
+        with pytest.raises(DeliveryError):
             await publisher.close()
+        await publisher.close()
         assert contents(await received(where, 1)) == Counter([0])
 
     asyncio.run(run())
@@ -402,6 +391,20 @@ def test_only_a_publisher_that_is_open_takes_reports_that_are_well_formed(tansu)
             await publisher.put(Q, numbers(1))
 
     asyncio.run(run())
+
+
+def test_the_examples_of_the_documentation_send(tansu, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    where = fresh(tansu)
+    asyncio.run(create(where))
+    text = (ROOT / "docs" / "clients.md").read_text()
+    Path("hubbub.toml").write_text(re.search(r"```toml\n(.*?)```", text, re.DOTALL)[1])
+    monkeypatch.setattr("hubbub_kafka.Kafka", lambda servers: where)
+    names = {}
+    first, _, last = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(first + last, names)  # noqa: S102
+    [record] = asyncio.run(received(where, 1))
+    assert decode(record.value).reports.tobytes() == names["report"].tobytes()
 
 
 @pytest.mark.parametrize("wrong", [{"memory": 1000}, {"linger": -1}, {"patience": 0}, {"size": 10}, {"reports": 0}])

@@ -172,6 +172,20 @@ def test_a_value_at_significance_enters_once_and_stays():
     assert [alert["kind"] for alert in alerts if position(alert) == 7] == ["enter"]
 
 
+@pytest.mark.parametrize("name", ["grr", "oue", "olh"])
+def test_values_that_are_there_leave_as_rarely_as_stated(name):
+    """Fifteen entered values, all exactly at the threshold: the most false ones that there can be."""
+    o, rng, runs = oracle(name, epsilon=1.0, size=50), seeded("leave", name), 200
+    shares = np.r_[np.full(15, 0.05), np.full(35, 0.25 / 35)]
+    watching = watch(HOUR, Threshold("share", 0.05), alerts_a_day=7.2)
+    entered = State(0, frozenset(range(15)))
+    said = Counter()
+    for _ in range(runs):
+        _, found = step(watching, entered, Final(0, 3600, draw(o, shares, 5_000, rng)))
+        said.update(alert["kind"] for alert in found)
+    assert said["leave"] <= stats.poisson.ppf(1 - 1e-6, runs * watching.error)
+
+
 def levels():
     """The ninth value at 0.01, then 0.3, then 0.01 again."""
     low, high = np.full(64, 0.01), np.full(64, 0.01)

@@ -178,6 +178,23 @@ def test_max_epsilon_holds_over_all_queries():
         Client(other, ledger, **limits).answer("page-3")
 
 
+def test_each_name_has_a_budget_of_its_own():
+    ledger = Ledger(":memory:")
+    for name in ("one", "other"):
+        person = Client(query(name, budget=1.0), ledger, clock=hours())
+        person.answer("page-1")
+        with pytest.raises(BudgetSpent):
+            person.answer("page-2")
+
+
+def test_without_memoisation_what_others_remember_is_not_sent():
+    ledger, q, clock = Ledger(":memory:"), query(domain=1 << 30, oracle="olh"), hours()
+    kept = Client(q, ledger, clock=clock).answer(5)
+    anew = Client(q, ledger, memoise=False, clock=clock).answer(5)
+    assert kept.tobytes() != anew.tobytes()  # 2^-30 and less for equal ones
+    assert Client(q, ledger, clock=clock).answer(5).tobytes() == kept.tobytes()
+
+
 def test_a_query_that_is_not_allowed_is_refused_before_anything_is_answered():
     Client(query(), ":memory:", allow=["q", "r"])
     Client(query(), ":memory:")

@@ -59,9 +59,13 @@ def counted(o, n, counts):
     return Estimate(o.shares(np.array(counts), n), n, o)
 
 
-cached = functools.cache(lambda name, epsilon, size: oracle(name, epsilon=epsilon, size=size))
+@functools.cache
+def known(name, epsilon, size):
+    return oracle(name, epsilon=epsilon, size=size)
+
+
 oracles = st.builds(
-    cached,
+    known,
     st.sampled_from(list(ORACLES)),
     st.sampled_from([0.1, 1.0, 4.0, 12.0]),
     st.integers(2, 12),
@@ -128,7 +132,7 @@ def test_promises_are_kept(estimate):
 
 
 @pytest.mark.parametrize("name", CALIBRATED)
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(estimate=estimates(least=1))
 def test_promises_are_kept_under_a_prior(name, estimate):
     check_promises(name, estimate)
@@ -154,7 +158,7 @@ def test_what_is_not_promised_is_not_so(name):
         assert shares[1] > shares[0]
 
 
-@pytest.mark.parametrize(("names", "examples"), [(PLAIN, 100), (CALIBRATED, 20)])
+@pytest.mark.parametrize(("names", "examples"), [(PLAIN, 100), (CALIBRATED, 12)])
 def test_the_order_of_the_domain_plays_no_part(names, examples):
     @settings(max_examples=examples, deadline=None, derandomize=True)
     @given(estimate=estimates(least=1), data=st.data())
@@ -389,7 +393,7 @@ def test_the_smallest_cases_hold_no_surprise(name, size):
         state = o.zeros()
         o.add(state, o.perturb(rng.integers(0, size, n), rng))
         for counts in (o.support(state, n), [0] * size, [n] * size):
-            for method in TABLE if name in ("grr", "oue") else PLAIN:
+            for method in TABLE if name == "oue" else PLAIN:
                 check_promises(method, counted(o, n, counts))
 
 
@@ -481,7 +485,7 @@ def test_what_calibrate_says_is_taken_as_it_is_given():
 
 
 @pytest.mark.parametrize("method", TABLE)
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(estimate=estimates(least=1), data=st.data())
 def test_a_set_is_answered_by_the_rule_of_its_method(method, estimate, data):
     size = len(estimate.shares)
@@ -525,7 +529,7 @@ def simulated(o, own, runs, rng):
 @pytest.mark.parametrize("name", ["grr", "oue", "ss"])
 def test_norm_states_the_error_of_a_set(name):
     """The variance over runs follows chi-square around the stated one."""
-    o, runs = oracle(name, epsilon=1.0, size=8), 600
+    o, runs = oracle(name, epsilon=1.0, size=8), 400
     own = np.array([300, 200, 60, 20, 10, 5, 5, 0])
     estimates = list(simulated(o, own, runs, seeded("norm", name)))
     for chosen in ([0], [7], [0, 2, 4, 6], list(range(1, 8))):
@@ -539,6 +543,18 @@ def test_norm_states_the_error_of_a_set(name):
         assert stderr == pytest.approx(np.sqrt(at_share))
 
 
+@pytest.mark.parametrize("population", [None, 5_000])
+@pytest.mark.parametrize("name", ORACLES)
+def test_the_error_of_a_set_less_its_part_of_all_is_that_of_its_weights(name, population):
+    truth = np.array([0.5, 0.25, 0.15, 0.1, 0.0, 0.0])
+    estimate = Estimate(truth, 1_000, oracle(name, epsilon=1.0, size=6), population=population)
+    covariance = Covariance.of(estimate)
+    for chosen in ([0], [5], [0, 2, 4], [1, 2, 3, 4, 5]):
+        weights = np.isin(np.arange(6), chosen) - len(chosen) / 6
+        expected = weights @ covariance.times(weights, truth)
+        assert covariance.contrast(len(chosen), 6, truth[chosen].sum()) == pytest.approx(expected)
+
+
 def test_norm_is_sure_of_the_whole_domain():
     for name in ORACLES:
         share, stderr = answer("norm", of([0.5, 0.1, -0.4, 0.1], name=name), range(4))
@@ -549,7 +565,7 @@ def test_norm_is_sure_of_the_whole_domain():
 @pytest.mark.parametrize("name", ["grr", "ss"])
 def test_errors_move_together_as_the_covariance_says(name):
     """Over runs, the covariance with a weighted sum of errors is that of the matrix, value by value."""
-    o, runs = oracle(name, epsilon=1.0, size=6), 1500
+    o, runs = oracle(name, epsilon=1.0, size=6), 1000
     own = np.array([250, 100, 30, 15, 5, 0])
     weights = np.array([1.0, -0.5, 2.0, 0.3, 0.0, 1.0])
     estimates = list(simulated(o, own, runs, seeded("covariance", name)))

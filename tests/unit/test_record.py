@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aggregator.alert import alerts
 from aggregator.findings import Findings
 from aggregator.record import build
 from aggregator.tally import FLAGS, IDS_OVERFLOW, INCOMPLETE, PARTIAL, Snapshot
@@ -178,6 +181,20 @@ def test_publish_cuts_the_values_and_nothing_else():
         assert few[same] == record[same]
     assert len(few["hitters"]["norm_sub"]) > 7
     assert len(emit(ask(domain=300, oracle="oue"), total)[0]["values"]) == 100
+
+
+def test_sets_are_answered_by_the_rule_of_each_method():
+    half = tuple(range(0, 300, 2))
+    query = replace(ask(domain=300, oracle="oue", methods=ALL), sets=(("half", half), ("one", (299,))))
+    total = supported(query, np.arange(300, 0, -1) ** 2 // 400, seeded("sets"))
+    e = query.oracle.estimate(total.counts, total.n)
+    c = calibrate(e)
+    for name, values in query.sets:
+        told = emit(query, total)[0]["sets"][name]
+        assert (told.pop("share"), told.pop("stderr")) == e.answer(values)
+        assert told == {method: answer(method, e, values, calibrated=c)[0] for method in ALL}
+    clipped = emit(query, total)[0]["sets"]["half"]
+    assert clipped["post_pos"] == clipped["share"] < clipped["base_pos"] - 0.05
 
 
 def support(told, size):
@@ -465,3 +482,29 @@ def test_whatever_is_asked_and_heard_the_record_is_a_valid_one(data):
         vectors = [told["values"], told["stderr"], told["low"], told["high"], *told["shares"].values()]
         assert len({len(vector) for vector in vectors}) == 1
         assert set(told["shares"]) == set(told["hitters"]) == {"unbiased", *query.methods}
+
+
+def shortened(text):
+    return json.loads(text, parse_float=lambda number: float(f"{float(number):.4g}"))
+
+
+def test_the_page_shows_what_is_really_emitted():
+    page = (ROOT / "docs" / "records.md").read_text()
+    (toml,) = re.findall("```toml\n(.*?)```", page, re.DOTALL)
+    query = parse(tomllib.loads(toml), "docs/records.md", ".")["homepage"]
+    span = Span(query.windows[0], START, START + 10)
+    total = Snapshot(9_000, 0, 0, 0, np.append([2_000, 6_000, 1_000], np.zeros(64, np.int64)))
+    built = build(query, span, total, final=True)
+    _, told = alerts(query, span, built, [])
+    emitted = [schemas.record(built.value), schemas.alert(told[1][1])]
+    shown = re.findall("```json\n(.*?)```", page, re.DOTALL)
+    assert [shortened(text) for text in shown] == [shortened(json.dumps(said)) for said in emitted]
+
+
+def test_the_page_explains_every_key_flag_and_kind():
+    page = (ROOT / "docs" / "records.md").read_text()
+    told = schemas.RECORD.schema["$defs"]
+    names = {*OF_ALL, *OF_ONE, "attributes", *told["quality"]["properties"], *told["hitter"]["properties"]}
+    names |= {*told["quality"]["properties"]["flags"]["items"]["enum"], *schemas.ALERT.schema["properties"]}
+    names |= set(schemas.ALERT.schema["properties"]["kind"]["enum"])
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", page)] == []

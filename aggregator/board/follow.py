@@ -1,0 +1,136 @@
+"""Follows the topics from their beginning, outside of any consumer group: a board takes nothing from anybody."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from aggregator.board import events
+from aggregator.board.events import Events
+from aggregator.board.metrics import Metrics
+from aggregator.board.store import Store
+from aggregator.layout import ALERTS, ESTIMATES, MIB, QUERIES, TRUTH
+from aggregator.topics import TopicsError
+from hubbub_kafka import Kafka, started
+
+log = logging.getLogger(__name__)
+
+TOPICS = (QUERIES, ESTIMATES, ALERTS, TRUTH)
+POLL_MS = 200
+BATCH = 200
+"""Records between two looks at who else wants to be served."""
+PROBE, PATIENCE = 5.0, 4.0
+"""Seconds between two questions whether Kafka is still there, and for the answer to one."""
+
+
+class Follower:
+    """Moves what the topics say into the store, and tells listeners of what is new."""
+
+    def __init__(self, kafka: Kafka, store: Store, told: Events, metrics: Metrics) -> None:
+        self._kafka, self._store, self._events, self._metrics = kafka, store, told, metrics
+        self._behind: dict[TopicPartition, int] = {}
+        """Where each partition ended when we began, until that is read."""
+        self._started = False
+        self.problem: str | None = None
+        """Why nothing new can be known."""
+
+    @property
+    def missing(self) -> str | None:
+        """What is not read yet."""
+        if self._started and not self._behind:
+            return None
+        return f"reading the topics: {len(self._behind)} partitions are left" if self._started else "connecting"
+
+    async def run(self) -> None:
+        """Until it is cancelled; KafkaUnreachable or TopicsError where it cannot begin."""
+        consumer = AIOKafkaConsumer(
+            **self._kafka.client(),
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            max_partition_fetch_bytes=8 * MIB,
+            metadata_max_age_ms=5_000,
+        )
+        async with started(consumer, self._kafka):
+            partitions = await self._partitions(consumer)
+            consumer.assign(partitions)
+            ends = await consumer.end_offsets(partitions)
+            begins = await consumer.beginning_offsets(partitions)
+            await consumer.seek_to_beginning(*partitions)
+            self._behind = {tp: end for tp, end in ends.items() if end > begins[tp]}
+            self._started = True
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._read(consumer))
+                tasks.create_task(self._probe(consumer, partitions))
+                tasks.create_task(self._beat())
+
+    async def _partitions(self, consumer: Any) -> list[TopicPartition]:
+        names = [self._kafka.topic(name) for name in TOPICS]
+        absent = sorted(set(names) - set(await consumer.topics()))
+        if absent:
+            raise TopicsError("\n".join(f"{name}: there is no such topic; run `hubbub topics`" for name in absent))
+        return [TopicPartition(name, number) for name in names for number in consumer.partitions_for_topic(name)]
+
+    async def _read(self, consumer: Any) -> None:
+        while True:
+            found = await consumer.getmany(timeout_ms=POLL_MS, max_records=BATCH)
+            # Definitions first: what is told afterwards may speak of them.
+            for tp in sorted(found, key=lambda tp: TOPICS.index(tp.topic.removeprefix(self._kafka.prefix))):
+                self._take(tp.topic.removeprefix(self._kafka.prefix), found[tp])
+            for tp in list(self._behind):
+                if await consumer.position(tp) >= self._behind[tp]:
+                    del self._behind[tp]
+            self._metrics.keeps(self._store.windows, self._store.size)
+            await asyncio.sleep(0)
+
+    def _take(self, topic: str, records: Iterable[Any]) -> None:
+        for record in records:
+            self._metrics.read.labels(topic).inc()
+            try:
+                self._take_one(topic, record.key, record.value)
+            except (ValueError, TypeError, KeyError, IndexError) as error:
+                self._metrics.unreadable.labels(topic).inc()
+                where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
+                log.warning("%s cannot be read: %r", where, error)
+
+    def _take_one(self, topic: str, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            return
+        if topic == QUERIES:
+            self._store.define(key, value)
+        elif topic == TRUTH:
+            self._store.take_truth(value)
+        elif topic == ESTIMATES:
+            self._tell("record", events.notice(self._store.take_record(value)))
+        elif alert := self._store.take_alert(value):
+            self._tell("alert", alert)
+
+    def _tell(self, event: str, said: dict[str, Any]) -> None:
+        if self.missing is None:
+            self._events.tell(event, said)
+
+    async def _probe(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:
+        """A consumer that reads nothing does not say whether there is nothing, or nobody."""
+        while True:
+            try:
+                await asyncio.wait_for(consumer.end_offsets(partitions[:1]), PATIENCE)
+                problem = None
+            except (TimeoutError, KafkaError, OSError):
+                problem = f"Kafka at {self._kafka.servers} does not answer"
+            if problem != self.problem:
+                log.warning("%s", problem or "Kafka answers again")
+                self.problem = problem
+                self._events.tell("beat", self.state())
+            await asyncio.sleep(PROBE)
+
+    async def _beat(self) -> None:
+        while True:
+            self._events.tell("beat", self.state())
+            await asyncio.sleep(events.BEAT)
+
+    def state(self) -> dict[str, Any]:
+        """What a beat says."""
+        return {"ready": self.missing is None, "problem": self.problem}

@@ -1,0 +1,102 @@
+"""Which query, kind of window, record, attribute and method is asked about; a Problem where there is none."""
+
+from aggregator.board.asked import Asked
+from aggregator.board.entry import Entry, Part
+from aggregator.board.problems import Problem, missing
+from aggregator.board.store import Series, Store, Windows
+from aggregator.board.view import Definition, View
+from aggregator.findings import UNBIASED, subjects
+from oracles.query import Query
+from oracles.settings import Threshold
+
+MANY = 10_000
+"""The most rows of an answer."""
+POINTS = 500
+"""Windows or alerts, where it is not said how many."""
+KINDS = ("tumbling", "hopping", "all")
+LATEST = "latest"
+LATE = 1 << 40
+"""Later than all windows, and longer."""
+
+
+def unknown(store: Store, name: str) -> Problem:
+    there = f"there are {', '.join(store.names)}" if store.names else "none is defined yet"
+    return missing(f"there is no query {name!r}; {there}", query=name)
+
+
+def windows(store: Store, asked: Asked, name: str) -> tuple[Series, Windows]:
+    """The kind of window that is asked about: the first of the query's that fits."""
+    if name not in store.names:
+        raise unknown(store, name)
+    series = store.series(name)
+    kind = asked.choice("kind", KINDS)
+    size, step = asked.number("size", 0, LATE), asked.number("step", 0, LATE)
+    kinds = list(dict.fromkeys([*store.definition(series).windows, *series.kinds]))
+    for window in kinds:
+        if kind in (None, window.kind) and size in (None, window.size) and step in (None, window.step):
+            return series, series.kinds.get(window, Windows(window))
+    there = "; ".join(f"kind={window.kind}&size={window.size}&step={window.step}" for window in kinds)
+    raise missing(f"{name} has no such kind of window; there are {there}")
+
+
+def view(store: Store, asked: Asked, name: str) -> tuple[Series, View]:
+    """One attribute of one record."""
+    series, kept = windows(store, asked, name)
+    subject = definition(store.definition(series), asked)
+    record = _record(kept, asked)
+    return series, View(record, record.parts[subject.attribute], subject)
+
+
+def between(kept: Windows, asked: Asked) -> list[Entry]:
+    """The newest of the finals that are asked for and, where that is wanted, what is known of the next one."""
+    start, end = asked.whole("from", 0, LATE, 0), asked.whole("to", 0, LATE, LATE)
+    found = list(kept.between(start, end))
+    if asked.flag("provisional") and kept.provisional and start <= kept.provisional.span.end < end:
+        found.append(kept.provisional)
+    return found[-asked.whole("limit", 1, MANY, POINTS) :]
+
+
+def definition(query: Query, asked: Asked) -> Definition:
+    """The attribute that is asked about: the first where none is named."""
+    name = asked.text("attribute")
+    names = [subject.name for subject in subjects(query)]
+    if name is None:
+        return Definition(query, 0)
+    if names == [None]:
+        raise missing(f"{query.name} asks one thing, without attributes", parameter="attribute")
+    if name not in names:
+        raise missing(f"there is no attribute {name!r}; there are {', '.join(map(str, names))}", parameter="attribute")
+    return Definition(query, names.index(name))
+
+
+def method(part: Part, asked: Asked) -> str:
+    """What is asked for, else the first method of the query beside the unbiased shares."""
+    named = asked.choice("method", list(part.shares))
+    return named or next((name for name in part.shares if name != UNBIASED), UNBIASED)
+
+
+def threshold(asked: Asked, query: Query) -> Threshold:
+    """What is asked for, else that of the query."""
+    text = asked.text("threshold")
+    if text is None:
+        return query.threshold
+    if text == "significance":
+        return Threshold("significance")
+    value = asked.above("threshold", 0.0, 1e15, 0.0)
+    return Threshold("share" if value < 1.0 else "count", value)
+
+
+def _record(kept: Windows, asked: Asked) -> Entry:
+    provisional = kept.provisional if asked.flag("provisional") else None
+    if asked.text("window") in (None, LATEST):
+        record = provisional or kept.latest
+        if record is None:
+            raise missing("no window is final yet; provisional=true gives what is known of the next one")
+        return record
+    end = asked.whole("window", 0, LATE, 0)
+    if provisional is not None and provisional.span.end == end:
+        return provisional
+    if end not in kept.finals:
+        held = f"{len(kept.ends)} are kept, of which the last ends at {kept.ends[-1]}" if kept.ends else "none is kept"
+        raise missing(f"no window that ends at {end} is kept; {held}", window=end)
+    return kept.finals[end]

@@ -1,0 +1,89 @@
+// The two charts over time, drawn by uPlot; without it a sentence says the same.
+
+import { axis, brief, clock, element } from "./format.js";
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+class Chart {
+  #plot = null;
+  #box;
+  #data = null;
+
+  constructor(box) {
+    this.#box = box;
+    new ResizeObserver(() => this.#plot?.setSize(this.#size())).observe(box);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
+  }
+
+  /** Columns of numbers, the first of them times; drawn anew if what is drawn has another shape. */
+  show(data, shape = "") {
+    const same = this.#plot && this.shape === shape;
+    this.#data = data;
+    this.shape = shape;
+    if (data[0].length < 2 || !globalThis.uPlot) return this.#none();
+    if (same) this.#plot.setData(data);
+    else this.#draw();
+  }
+
+  #none() {
+    this.#plot?.destroy();
+    this.#plot = null;
+    this.#box.replaceChildren(element("p", { class: "none" }, "Two windows make a line"));
+  }
+
+  #draw() {
+    if (!this.#data || this.#data[0].length < 2) return;
+    this.#plot?.destroy();
+    this.#box.replaceChildren();
+    const style = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false } };
+    const options = {
+      ...this.#size(),
+      cursor: { y: false, points: { size: 7 } },
+      legend: { show: false },
+      padding: [10, 8, 0, 0],
+      axes: [
+        { ...style, space: 80, values: (_, times) => times.map(clock) },
+        { ...style, size: 52, values: (_, numbers) => numbers.map(this.label) },
+      ],
+      ...this.options(colour),
+    };
+    this.#plot = new globalThis.uPlot(options, this.#data, this.#box);
+  }
+
+  #size() {
+    return { width: Math.max(this.#box.clientWidth, 100), height: this.#box.clientHeight || 200 };
+  }
+}
+
+const line = (stroke, more = {}) => ({ stroke, width: 2, points: { show: false }, spanGaps: false, ...more });
+
+/** One value: its share, the band of its interval, the truth. Columns: end, low, high, share, truth. */
+export class History extends Chart {
+  label = axis;
+
+  options(colour) {
+    const edge = line("transparent", { width: 0 });
+    const truth = line(colour("true"), { dash: [5, 4] });
+    return {
+      series: [{}, edge, edge, line(colour("bar-edge"), { width: 2.5 }), truth],
+      bands: [{ series: [2, 1], fill: `${colour("bar")}99` }],
+      scales: { y: { range: (_, low, high) => [Math.max(0, low - (high - low) * 0.2), high + (high - low) * 0.2 || 1] } },
+    };
+  }
+}
+
+/** Reports a second, and of those refused. Columns: end, counted, refused. */
+export class Rates extends Chart {
+  label = (number) => brief(number);
+
+  options(colour) {
+    return {
+      series: [
+        {},
+        line(colour("bar-edge"), { fill: `${colour("bar")}66` }),
+        line(colour("threshold"), { width: 1.5 }),
+      ],
+      scales: { y: { range: (_, __, high) => [0, 1.1 * high || 1] } },
+    };
+  }
+}

@@ -1,0 +1,62 @@
+// Numbers, times and names as people read them.
+
+const LOCALE = "en";
+const whole = new Intl.NumberFormat(LOCALE);
+const compact = new Intl.NumberFormat(LOCALE, { notation: "compact", maximumFractionDigits: 1 });
+
+export const count = (number) => whole.format(number);
+export const brief = (number) => (number < 10_000_000 ? whole.format(Math.round(number)) : compact.format(number));
+
+/** A share: 12.34%; three decimals where all is small. */
+export function percent(share, digits = 2) {
+  if (share === null || share === undefined) return "–";
+  const text = (100 * share).toFixed(digits);
+  return `${Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−")}%`;
+}
+
+/** As many decimals as the numbers are sure to. */
+export const digits = (sigma) => (sigma !== null && sigma < 0.0005 ? 3 : 2);
+
+export function duration(seconds) {
+  for (const [length, unit] of [[86_400, "d"], [3600, "h"], [60, "min"]]) {
+    if (seconds >= length && seconds % length === 0) return `${seconds / length} ${unit}`;
+  }
+  return `${seconds} s`;
+}
+
+export function windowName({ kind, size, step }) {
+  if (kind === "all") return "since the start";
+  return kind === "hopping" ? `${duration(size)}, every ${duration(step)}` : duration(size);
+}
+
+export function clock(seconds) {
+  return new Date(1000 * seconds).toLocaleTimeString("en-GB");
+}
+
+export function moment(seconds) {
+  const date = new Date(1000 * seconds);
+  const day = date.toDateString() === new Date().toDateString() ? "" : `${date.toLocaleDateString("en-CA")} `;
+  return day + clock(seconds);
+}
+
+/** Ticks in steps of 1, 2 or 5 up to `top`, four to eight of them. */
+export function ticks(top) {
+  const power = 10 ** Math.floor(Math.log10(top / 4));
+  const step = [5, 2, 1].find((factor) => factor * power * 4 <= top) * power;
+  return Array.from({ length: Math.floor(top / step + 1e-9) + 1 }, (_, at) => at * step);
+}
+
+/** A share on an axis, with as many decimals as it has, up to two. */
+export const axis = (share) => `${Number((100 * share).toFixed(2))}%`;
+
+/** An element with its attributes and children; text is text, whatever it says. */
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children);
+  return made;
+}

@@ -1,0 +1,68 @@
+"""How values, shares, windows and times are written in a terminal. Pure but for the time zone."""
+
+import math
+import time
+from collections.abc import Sequence
+
+from oracles.settings import Window
+
+LENGTH = 40
+"""Characters of a value that are shown."""
+_JOINER = "\u200d"
+"""Holds an emoji together; all else that cannot be seen is spelt out."""
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+
+def plain(text: str, length: int = LENGTH) -> str:
+    r"""A stranger's text as one short line, without anything that a terminal or a reader would take for more.
+
+    >>> print(plain("nice" + chr(27) + "[2J"))
+    nice\x1b[2J
+    """
+    shown = text if len(text) <= length else f"{text[: length - 3]}..."
+    return "".join(
+        char if char.isprintable() or char == _JOINER else char.encode("unicode_escape").decode() for char in shown
+    )
+
+
+def label(window: Window) -> str:
+    """As query files write it: 10s, 1m/10s, all."""
+    if window.kind == "all":
+        return "all"
+    size, step = _duration(window.size), _duration(window.step)
+    return size if window.kind == "tumbling" else f"{size}/{step}"
+
+
+def _duration(seconds: int) -> str:
+    unit, letter = next(unit for unit in _UNITS if seconds % unit[0] == 0)
+    return f"{seconds // unit}{letter}"
+
+
+def clock(seconds: int) -> str:
+    """The time of day here."""
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
+def digits(error: float) -> int:
+    """How many stand after the point of a percentage whose error is this share: two of the error's own."""
+    return min(8, max(0, 1 - math.floor(math.log10(100.0 * error)))) if error > 0.0 else 2
+
+
+def percent(share: float, after: int) -> str:
+    return f"{100.0 * share:.{after}f}%"
+
+
+def sparkline(shares: Sequence[float | None]) -> str:
+    """A block for each share, from nothing to the largest of them; a blank where none is known.
+
+    >>> sparkline([0.1, None, 0.4, 0.8])
+    '▂ ▅█'
+    """
+    top = max((share for share in shares if share is not None), default=0.0)
+    last = len(_BLOCKS) - 1
+
+    def block(share: float) -> str:
+        return _BLOCKS[max(0, round(share / top * last)) if top > 0.0 else 0]
+
+    return "".join(" " if share is None else block(share) for share in shares)

@@ -1,0 +1,198 @@
+"""What a worker does from a filled topic, beside what its parts cost alone: ratios from one run.
+
+python benchmarks/end_to_end.py [case ...]     needs Java and Maven; some minutes
+
+The broker has one core and what is measured the other. `raw` is aiokafka's own getmany over the same
+topic, without a look at what it brings; `kernel` is the oracle's own add over the same reports.
+"""
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from oracles.frame import encode  # noqa: E402
+from oracles.query import load  # noqa: E402
+from tests.brokers import Cluster, prepared  # noqa: E402
+
+HUBBUB = Path(sys.executable).with_name("hubbub")
+OURS, THEIRS = 0, 1
+PARTITIONS = 4
+RNG = np.random.default_rng(20260101)
+QUERY = """\
+[queries.measured]
+domain = {size}
+oracle = "{oracle}"
+epsilon = 1.0
+pane = "1h"
+lateness = "1h"
+windows = ["1h"]
+emit_every = "never"
+"""
+CASES = {
+    # name: oracle, size, reports a frame, frames
+    "grr, one report a message": ("grr", 1024, 1, 2_000_000),
+    "olh, one report a message": ("olh", 1024, 1, 2_000_000),
+    "grr, frames of 1,000": ("grr", 1024, 1000, 200_000),
+    "olh, frames of 1,000": ("olh", 1024, 1000, 100_000),
+    "oue, frames of 1,000": ("oue", 1024, 1000, 12_000),
+}
+
+
+def pin(core):
+    if len(os.sched_getaffinity(0)) > 1:
+        os.sched_setaffinity(0, {core})
+
+
+async def fill(kafka, query, reports, per_frame, frames):
+    """Batches made by hand: a producer takes longer than what is measured. The bytes in the log."""
+    producer = AIOKafkaProducer(**kafka.client(), acks="all", max_batch_size=1 << 20, max_request_size=2 << 20)
+    await producer.start()
+    pane = int(time.time()) // query.pane * query.pane
+    made = [
+        encode(query.digest, pane, reports[i : i + per_frame])
+        for i in range(0, len(reports) - per_frame + 1, per_frame)
+    ]
+    sent, size, acks = 0, 0, []
+    while sent < frames:
+        batch = producer.create_batch()
+        while sent < frames and batch.append(key=None, value=made[sent % len(made)], timestamp=None):
+            size += len(made[sent % len(made)])
+            sent += 1
+        acks.append(await producer.send_batch(batch, kafka.topic("reports"), partition=len(acks) % PARTITIONS))
+    await asyncio.gather(*acks)
+    await producer.stop()
+    return size
+
+
+async def raw(kafka, frames):
+    """Seconds for getmany to bring all of it."""
+    tps = [TopicPartition(kafka.topic("reports"), p) for p in range(PARTITIONS)]
+    consumer = AIOKafkaConsumer(
+        **kafka.client(), group_id=None, auto_offset_reset="earliest", max_partition_fetch_bytes=4 << 20
+    )
+    await consumer.start()
+    consumer.assign(tps)
+    await consumer.seek_to_beginning()
+    seen, began = 0, time.perf_counter()
+    while seen < frames:
+        seen += sum(map(len, (await consumer.getmany(timeout_ms=1000)).values()))
+    took = time.perf_counter() - began
+    await consumer.stop()
+    return took
+
+
+def kernel(query, reports, per_frame, frames):
+    """Seconds for the oracle to add all of it, a fetch at a time."""
+    at_once = max(1, (4 << 20) // reports.shape[1])
+    state, some = query.oracle.zeros(), reports[:at_once]
+    began = time.perf_counter()
+    rounds = max(3, 10_000_000 // len(some) // 10)
+    for _ in range(rounds):
+        query.oracle.add(state, some)
+    return (time.perf_counter() - began) / (rounds * len(some)) * frames * per_frame
+
+
+class Metrics:
+    """What a worker says of itself."""
+
+    def __init__(self, process):
+        self.address = process.stdout.readline().split()[-1].decode()
+
+    def read(self):
+        with urllib.request.urlopen(self.address, timeout=10) as answer:  # noqa: S310 - our own worker's
+            lines = answer.read().decode().splitlines()
+        found = {}
+        for line in lines:
+            if not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + float(value)
+        return found
+
+
+def worker(kafka, queries):
+    env = {
+        **os.environ,
+        "HUBBUB_KAFKA": kafka.servers,
+        "HUBBUB_PREFIX": kafka.prefix,
+        "HUBBUB_QUERIES": str(queries),
+        "HUBBUB_PORT": "0",
+        "HUBBUB_LOG_LEVEL": "warning",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    return subprocess.Popen(  # noqa: S603 - our own command
+        [str(HUBBUB), "worker"],
+        env=env,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: pin(OURS),  # noqa: PLW1509
+    )
+
+
+def counted(kafka, queries, total):
+    """Seconds for a worker to count all of it, and the bytes that it wrote meanwhile.
+
+    From the first tenth to the last: the start of a process is not what is measured here.
+    """
+    process = worker(kafka, queries)
+    try:
+        metrics, marks = Metrics(process), []
+        while not marks or marks[-1][1] < total:
+            found = metrics.read()
+            marks.append((time.perf_counter(), found.get("hubbub_reports_total", 0.0)))
+            time.sleep(0.1)
+        some = [mark for mark in marks if 0.1 * total <= mark[1]]
+        (start, first), (end, last) = some[0], some[-1]
+        time.sleep(1.0)
+        written = metrics.read().get("hubbub_checkpoint_bytes_total", 0.0)
+        return (end - start) / (last - first) * total, written
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def measure(cluster, name):
+    oracle, size, per_frame, frames = CASES[name]
+    kafka = prepared(cluster, PARTITIONS)
+    with tempfile.TemporaryDirectory() as folder:
+        queries = Path(folder, "hubbub.toml")
+        queries.write_text(QUERY.format(oracle=oracle, size=size))
+        query = load(queries)["measured"]
+        reports = query.oracle.perturb(RNG.integers(0, size, min(frames * per_frame, 200_000)), RNG)
+        bytes_in = asyncio.run(fill(kafka, query, reports, per_frame, frames))
+        total = frames * per_frame
+        pin(OURS)
+        alone, add = asyncio.run(raw(kafka, frames)), kernel(query, reports, per_frame, frames)
+        whole, written = counted(kafka, queries, total)
+    print(
+        f"{name:28} {total / whole:12,.0f} reports/s {frames / whole:10,.0f} messages/s"
+        f" {bytes_in / whole / 1e6:6.0f} MB/s | raw {frames / alone:10,.0f} messages/s, ratio {alone / whole:4.2f}"
+        f" | time over raw + kernel {whole / (alone + add):4.2f} | checkpoints {written / bytes_in:.2%} of the input",
+        flush=True,
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="case", help=f"of: {'; '.join(CASES)}")
+    options = parser.parse_args()
+    pin(THEIRS)
+    with Cluster(1) as cluster:
+        pin(OURS)
+        for name in CASES:
+            if not options.cases or any(case in name for case in options.cases):
+                measure(cluster, name)
+
+
+if __name__ == "__main__":
+    main()

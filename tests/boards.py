@@ -1,0 +1,190 @@
+"""A board, and what it follows: records, alerts, truth and definitions of a made-up crowd, as workers would write them."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import orjson
+from aiokafka import AIOKafkaProducer
+
+from aggregator import definitions
+from aggregator.alert import alerts
+from aggregator.record import build
+from aggregator.tally import Snapshot, merged
+from aggregator.windows import Span
+from hubbub_kafka import started
+from oracles.query import parse
+
+HOSTILE = "<script>alert(1)</script>"
+PANE = 10
+START = 1_700_000_000
+QUERIES = parse(
+    tomllib.loads(f"""
+        [queries.homepage]
+        domain = ["news.example", "mail.example", "maps.example", "shop.example", "video.example", "music.example",
+                  "wiki.example", "games.example", "photos.example", "weather.example", "sports.example",
+                  "travel.example", "recipes.example", "books.example", "chat.example", "radio.example",
+                  "garden.example", "trains.example", "chess.example", "a,b", {HOSTILE!r}]
+        oracle = "olh"
+        epsilon = 1.0
+        pane = "{PANE}s"
+        windows = ["{PANE}s", "1m/{PANE}s", "all"]
+        methods = ["norm_sub", "calibrate"]
+        sets = {{ fun = ["video.example", "music.example", "games.example"] }}
+
+        [queries.profile]
+        attributes = {{ age = 8, sex = ["f", "m"] }}
+        solution = "smp"
+        epsilon = 2.0
+        pane = "{PANE}s"
+    """),
+    "test",
+    ".",
+)
+HOMEPAGE, PROFILE = QUERIES["homepage"], QUERIES["profile"]
+WEIGHTS = 1.0 / np.arange(1, 23) ** 0.9
+SURGING = 13
+"""The position whose share grows towards the end."""
+
+
+@dataclass
+class Crowd:
+    """What a crowd answers pane by pane, and all that is published of it."""
+
+    query: object
+    clients: int = 20_000
+    seed: int = 1
+    start: int = START
+    surge: int | None = None
+    """From this pane on a value is more common."""
+
+    def __post_init__(self):
+        self.rng = np.random.default_rng(self.seed)
+        self.snapshots, self.truth, self.states = [], [], {}
+
+    def answers(self, pane):
+        sizes = [domain.size for domain in self.query.domains]
+        if len(sizes) > 1:
+            return np.column_stack([self.rng.integers(0, size, self.clients) ** 2 // size for size in sizes])
+        weights = np.resize(WEIGHTS, sizes[0]).copy()
+        if self.surge is not None and pane >= self.surge:
+            weights[SURGING] += 0.35
+        return self.rng.choice(sizes[0], self.clients, p=weights / weights.sum())
+
+    def next(self):
+        """The messages of one more pane: its truth, and the finals and alerts that it brings."""
+        pane = len(self.snapshots)
+        values, oracle = self.answers(pane), self.query.oracle
+        state = oracle.zeros()
+        left_out = oracle.add(state, oracle.perturb(values, self.rng))
+        self.snapshots.append(Snapshot(len(values) - left_out, left_out, 17 if pane % 3 == 0 else 0, 0, state))
+        yield "truth", *self._truth(pane, values)
+        for window in self.query.windows:
+            size = window.size // PANE or pane + 1
+            end = self.start + PANE * (pane + 1)
+            if (pane + 1) * PANE % (window.step or PANE) or pane + 1 < size:
+                continue
+            built = self.record(Span(window, end - size * PANE, end), final=True)
+            self.states[window], said = alerts(self.query, Span(window, end - size * PANE, end), built, self.states.get(window, []))
+            yield "estimates", built.key, built.value
+            for key, value in said:
+                yield "alerts", key, value
+
+    def record(self, span, *, final):
+        first, last = ((at - self.start) // PANE for at in (span.start, span.end))
+        total = merged(self.snapshots[first:last], self.query.oracle.state_size)
+        return build(self.query, span, total, final=final)
+
+    def provisional(self):
+        """What is known of the next tumbling window: as much as of the last one."""
+        window, end = self.query.windows[0], self.start + PANE * (len(self.snapshots) + 1)
+        built = build(self.query, Span(window, end - PANE, end), self.snapshots[-1], final=False)
+        return "estimates", built.key, built.value
+
+    def _truth(self, pane, values):
+        columns = values.reshape(len(values), -1).T
+        counts = [np.bincount(c, minlength=d.size).tolist() for c, d in zip(columns, self.query.domains, strict=True)]
+        at = self.start + PANE * pane
+        said = {"query": self.query.name, "digest": self.query.digest.hex(), "pane": at, "source": "test"}
+        said["counts"] = counts if self.query.attributes else counts[0]
+        return f"{self.query.name}|{at}|test".encode(), orjson.dumps(said)
+
+
+def defined(queries=QUERIES):
+    """The messages that define the queries."""
+    return [("queries", key, value) for key, value in definitions.changes(queries, definitions.Definitions(), 0)]
+
+
+def publish(kafka, messages):
+    """Send messages, each to where its key belongs."""
+
+    async def run():
+        producer = AIOKafkaProducer(**kafka.client(), max_request_size=16 << 20)
+        async with started(producer, kafka):
+            for topic, key, value in messages:
+                await producer.send(kafka.topic(topic), value, key=key, partition=0 if topic == "queries" else None)
+            await producer.flush()
+
+    # In a thread of its own: Playwright keeps a loop running in this one.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, run()).result()
+
+
+class Board:
+    """A `hubbub board` in a process of its own."""
+
+    def __init__(self, kafka, *options, port=0, env=None):
+        code = "import sys; from aggregator.board.command import main; sys.exit(main(sys.argv[1:]))"
+        command = [sys.executable, "-c", code, "--kafka", kafka.servers, "--prefix", kafka.prefix, "--port", str(port)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen([*command, *options], stdout=pipe, stderr=pipe, text=True, env=env)
+        self.url = self.process.stdout.readline().split()[-1] if self.process.stdout else ""
+        self.port = int(self.url.rstrip("/").rsplit(":", 1)[1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop(signal.SIGKILL)
+
+    def stop(self, number=signal.SIGTERM):
+        """The exit code, and what it wrote to the standard error."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=20)
+        return self.process.returncode, said
+
+    def get(self, path, **headers):
+        """Status, headers and body, whatever the status."""
+        request = urllib.request.Request(self.url + path, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=10) as response:
+                return SimpleNamespace(status=response.status, headers=response.headers, body=response.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return SimpleNamespace(status=error.code, headers=error.headers, body=error.read())
+
+    def json(self, path, **headers):
+        return orjson.loads(self.get(path, **headers).body)
+
+    def until(self, holds, seconds=30.0):
+        """What `holds` returns, once that is true."""
+        until = time.monotonic() + seconds
+        while not (found := holds()):
+            assert time.monotonic() < until, "it did not come to hold"
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.05)
+        return found
+
+    def ready(self):
+        self.until(lambda: self.get("readyz").status == 200)
+        return self

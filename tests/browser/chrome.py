@@ -1,0 +1,32 @@
+"""Debian's chromium, driven by Playwright; it downloads nothing."""
+
+import shutil
+from contextlib import contextmanager
+
+from playwright.sync_api import sync_playwright
+
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1440, "height": 900}
+
+
+def executable():
+    """Where chromium is, None where it is not installed."""
+    return shutil.which("chromium")
+
+
+@contextmanager
+def launched():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable(), args=list(ARGUMENTS))
+        try:
+            yield browser
+        finally:
+            browser.close()

@@ -1,0 +1,44 @@
+"""Pictures of the page for the documentation: `python -m tests.browser.screenshot [FOLDER]`."""
+
+import sys
+import time
+from pathlib import Path
+
+from tests import boards
+from tests.brokers import Tansu, prepared
+from tests.browser.chrome import DESK, PHONE, launched
+
+PANES = 40
+SURGE = 34
+PICTURES = (
+    ("page-light", DESK, "light"),
+    ("page-dark", DESK, "dark"),
+    ("page-phone", PHONE, "light"),
+)
+
+
+def main(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    with Tansu() as broker:
+        kafka = prepared(broker)
+        start = int(time.time()) // boards.PANE * boards.PANE - PANES * boards.PANE
+        crowd = boards.Crowd(boards.HOMEPAGE, clients=60_000, start=start, surge=SURGE)
+        told = [message for _ in range(SURGE) for message in crowd.next()]
+        other = boards.Crowd(boards.PROFILE, start=start)
+        boards.publish(kafka, [*boards.defined(), *told, *[message for _ in range(3) for message in other.next()]])
+        with boards.Board(kafka) as board, launched() as browser:
+            board.ready()
+            page = browser.new_context(device_scale_factor=1.5, viewport=DESK).new_page()
+            page.goto(f"{board.url}#q=homepage&window=hopping-60-10&value=books.example")
+            page.wait_for_selector("#rows tr")
+            boards.publish(kafka, [message for _ in range(PANES - SURGE) for message in crowd.next()])
+            page.wait_for_selector("#news p")
+            for name, size, scheme in PICTURES:
+                page.set_viewport_size(size)
+                page.emulate_media(color_scheme=scheme)
+                page.wait_for_timeout(1500)
+                page.screenshot(path=folder / f"{name}.png", full_page=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "docs")

@@ -1,0 +1,546 @@
+"""`hubbub worker` on real brokers: what it publishes, refuses and says, and what it goes on from."""
+
+import asyncio
+import signal
+import socket
+import time
+
+import orjson
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
+
+from aggregator import definitions, logs, worker
+from aggregator.definitions import Definitions
+from aggregator.embedded import free_port
+from aggregator.keys import PartitionKey, decode
+from aggregator.layout import CHANGELOG, REPORTS, SNAPSHOTS, TIMESTAMP, layout
+from aggregator.topics import alter, describe, ensure
+from hubbub_kafka import started
+from oracles.frame import MAX_FRAME, encode, encode_json
+from tests.brokers import prepared
+from tests.integration.workers import Place, until
+
+PAGE = """\
+[queries.page]
+domain = ["a", "b", "c"]
+oracle = "grr"
+epsilon = 2.0
+pane = "1s"
+lateness = "1s"
+skew = "3s"
+windows = ["1s", "3s/1s", "all"]
+emit_every = "1s"
+sets = { most = ["a", "b"] }
+"""
+SITE = """
+[queries.site]
+domain = 1000
+oracle = "olh"
+epsilon = 1.0
+pane = "1s"
+lateness = "0s"
+skew = "3s"
+windows = ["2s"]
+methods = ["calibrate"]
+"""
+PROFILE = """
+[queries.profile]
+attributes = { sex = ["f", "m"], age = 30 }
+solution = "rsfd"
+epsilon = 1.0
+pane = "1s"
+lateness = "1s"
+skew = "3s"
+windows = ["1s"]
+"""
+PAST = """
+[queries.past]
+domain = 3
+epsilon = 1.0
+pane = "1s"
+until = 2020-01-01
+"""
+GONE = """
+[queries.gone]
+domain = 3
+epsilon = 1.0
+pane = "1s"
+"""
+LIMIT = 4096
+METRICS = {
+    "hubbub_reports_total": {"query"},
+    "hubbub_frames_total": {"query"},
+    "hubbub_rejected_total": {"query", "reason"},
+    "hubbub_lag_records": {"partition"},
+    "hubbub_lag_seconds": set(),
+    "hubbub_close_to_record_seconds_bucket": {"le"},
+    "hubbub_checkpoint_seconds_bucket": {"le"},
+    "hubbub_detectable_share": {"query", "attribute"},
+    "hubbub_sigma_share": {"query", "attribute"},
+}
+HASTE = "from aggregator import counting, quirks\nquirks.LONGEST_RUN = 3\ncounting.FETCH = 1000"
+
+
+@pytest.fixture
+def place(broker, tmp_path):
+    with Place(broker, tmp_path, PAGE) as place:
+        yield place
+
+
+@pytest.fixture
+def on_kafka(kafka, tmp_path):
+    with Place(kafka, tmp_path, PAGE) as place:
+        yield place
+
+
+@pytest.fixture
+def on_tansu(tansu, tmp_path):
+    with Place(tansu, tmp_path, PAGE) as place:
+        yield place
+
+
+class Run:
+    """A worker that was given a bit of everything, and all that came of it."""
+
+    def __init__(self, place):
+        self.place = place
+        self.gone = self._retired()
+        self.worker = place.start("--max-frame", str(LIMIT)).ready()
+        place.ticked()  # before there is a clock nothing is late
+        for round in range(3):
+            place.send(*[(p, frame) for p in range(place.partitions) for frame in self._good(p, round)])
+            if round == 1:
+                self.bad = self._bad(int(time.time()))
+                self.offsets = place.send(*[(0, data) for _, data in self.bad])
+            time.sleep(1)
+        self.verdict = place.verdict(limit=LIMIT, retired={self.gone.digest: 0})
+        self.pages = {path: self.worker.get(path) for path in ("/healthz", "/readyz", "/nothing")}
+        self.metrics = self.worker.metrics()
+        self.code = self.worker.stop()
+        self.records = place.read("estimates")
+        self.rejects = {(r.partition, r.offset): r for r in place.read("rejects")}.values()
+
+    def _retired(self):
+        """A query that was counted once, says the topic of definitions."""
+        self.place.define(PAGE + SITE + PROFILE + PAST + GONE)
+        gone = self.place.queries["gone"]
+        known = definitions.changes({"gone": gone}, Definitions(), 0)
+        retired = definitions.changes({}, definitions.read(known), 0)
+        self.place.send(*[(0, value, key) for key, value in [*known, *retired]], topic="queries")
+        self.place.define(PAGE + SITE + PROFILE + PAST)
+        return gone
+
+    def _good(self, partition, round):
+        """Frames of three queries, with ids and without, in binary and in JSON."""
+        place, now = self.place, int(time.time())
+        page = place.queries["page"]
+        yield place.frame("page", [0] * 9 + [1] * round)
+        yield place.frame("page", [2, 2], number=(round + 1) * place.partitions + partition)
+        yield place.frame("page", [1], pane=now + 2)
+        yield encode_json(page.digest, now, page.oracle.perturb([0, 2]))
+        yield place.frame("site", [7] * 20)
+        yield place.frame("profile", [[3, 0]] * 5 + [[4, 1]] * 5)
+
+    def _bad(self, now):
+        """What is refused on partition 0, with the reason; before the duplicate the one that it repeats."""
+        place, past = self.place, self.place.queries["past"]
+        name = 1000 * place.partitions
+        return [
+            ("too_large", b"x" * (LIMIT + 1)),
+            ("malformed", b"rubbish " * 100),
+            ("malformed", place.frame("page", [0], number=1001 * place.partitions + 1)),
+            ("unknown_query", encode(b"nobody!!", now, past.oracle.perturb([0]))),
+            ("stale_digest", encode(self.gone.digest, now, self.gone.oracle.perturb([0, 1, 2]))),
+            ("expired", encode(past.digest, now, past.oracle.perturb([0]))),
+            ("late", place.frame("page", [0] * 4, pane=now - 60)),
+            ("future", place.frame("page", [0] * 5, pane=now + 60)),
+            (None, place.frame("page", [0] * 6, pane=now, number=name)),
+            ("duplicate", place.frame("page", [0] * 6, pane=now, number=name)),
+        ]
+
+
+@pytest.fixture(scope="module", params=["tansu", "kafka"])
+def ran(request, tmp_path_factory):
+    broker = request.getfixturevalue(request.param)
+    with Place(broker, tmp_path_factory.mktemp("ran"), PAGE, max_frame=LIMIT) as place:
+        yield Run(place)
+
+
+def test_finals_are_byte_for_byte_those_of_a_fold_over_the_log(ran):
+    assert ran.verdict.exact, ran.verdict
+    kinds = {tuple(key.decode().split("|")[i] for i in (0, 2, 3, 4)) for key in ran.verdict.wanted}
+    assert kinds == {
+        ("page", "tumbling", "1", "1"),
+        ("page", "hopping", "3", "1"),
+        ("page", "all", "0", "0"),
+        ("site", "tumbling", "2", "2"),
+        ("profile", "tumbling", "1", "1"),
+    }
+    assert ran.verdict.reports == sum(value for _, value in ran.metrics["hubbub_reports_total"])
+
+
+def test_each_refused_frame_is_set_aside_with_where_and_why(ran):
+
+    told = {}
+    for record in ran.rejects:
+        headers = {name: value.decode() for name, value in record.headers}
+        if headers["partition"] == "0":
+            told[int(headers["offset"])] = record, headers
+    for offset, (reason, data) in zip(ran.offsets, ran.bad, strict=True):
+        if reason is None:
+            assert offset not in told
+            continue
+        record, headers = told[offset]
+        topic = ran.place.kafka.topic("reports")
+        assert record.key.decode() == f"{topic}|0|{offset}"
+        assert record.value == data[:256]
+        detail = headers.pop("detail")
+        assert detail
+        assert headers == {"topic": topic, "partition": "0", "offset": str(offset), "reason": reason}
+
+
+def test_refused_reports_are_counted_by_query_and_reason(ran):
+    counted = {(has["query"], has["reason"]): value for has, value in ran.metrics["hubbub_rejected_total"]}
+    assert counted.pop(("page", "late")) >= 4  # on a slow machine good ones may be late too
+    assert counted == {
+        ("", "too_large"): 1,
+        ("", "malformed"): 1,
+        ("page", "malformed"): 1,
+        ("", "unknown_query"): 1,
+        ("gone", "stale_digest"): 3,
+        ("past", "expired"): 1,
+        ("page", "future"): 5,
+        ("page", "duplicate"): 6,
+    }
+
+
+def test_provisional_records_have_keys_of_their_own(ran):
+    found = [record for record in ran.records if record.key.endswith(b"|p")]
+    finals = {record.key: orjson.loads(record.value) for record in ran.records if not record.key.endswith(b"|p")}
+    assert b"page" in {record.key.partition(b"|")[0] for record in found}  # others as slow machines let them
+    for record in found:
+        said, final = orjson.loads(record.value), finals.get(record.key[:-2])
+        assert not said["final"]
+        assert final is None or (final["final"] and said["window"] == final["window"] and said["n"] <= final["n"])
+
+
+def test_a_worker_serves_its_health_and_the_metrics_of_the_contract(ran):
+    assert ran.pages["/healthz"] == (200, "ok\n")
+    assert ran.pages["/readyz"] == (200, "ready\n")
+    assert ran.pages["/nothing"][0] == 404
+    for name, labels in METRICS.items():
+        assert ran.metrics[name], name
+        assert all(has.keys() == labels for has, _ in ran.metrics[name]), name
+    assert {has["partition"] for has, _ in ran.metrics["hubbub_lag_records"]} == {"0", "1"}
+    assert {has["attribute"] for has, _ in ran.metrics["hubbub_sigma_share"]} == {"", "age", "sex"}
+
+
+def test_its_log_is_json_line_by_line(ran):
+    events = ran.worker.events()
+    assert all({"time", "level", "logger", "message"} <= event.keys() for event in events)
+    assert ran.worker.events("recovered")
+    assert ran.worker.events("stopping")
+    assert {event["level"] for event in events} <= {"info", "warning"}
+
+
+def test_sigterm_ends_it_with_0(ran):
+    assert ran.code == 0
+
+
+def test_a_replay_by_other_workers_in_other_runs_gives_the_same_bytes(ran):
+    place = ran.place
+    asyncio.run(count_again(place))
+    several = [place.start("--max-frame", str(LIMIT), patch=HASTE) for _ in range(2)]
+    for one in several:
+        one.ready()
+    before = {record.key: record.value for record in ran.records if not record.key.endswith(b"|p")}
+    until(lambda: before.keys() <= place.finals().keys())
+    after = place.finals()
+    assert {key: {value: 1} for key, value in before.items()} == {key: dict(after[key]) for key in before}
+
+
+async def count_again(place):
+    """As docs/topics.md says."""
+    kafka = place.kafka
+    async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
+        names = {topic.name for topic in layout(kafka.prefix, 1, 1, 1)} - {kafka.topic(REPORTS)}
+        await admin.delete_topics([*names])
+        while names & {*await admin.list_topics()}:
+            await asyncio.sleep(0.1)
+    await ensure(kafka, place.partitions, max_frame=LIMIT)
+
+
+def test_a_frame_with_an_id_counts_once_also_over_crashes(place):
+    frame = place.frame("page", [0] * 5, pane=int(time.time()) + 3, number=2)
+    one = place.start().ready()
+    place.send((0, frame), (0, frame))
+    until(lambda: one.total("hubbub_reports_total"))
+    one.kill()  # most likely before a checkpoint
+    place.send((0, frame))
+    two = place.start().ready()
+    place.send((0, frame))
+    until(lambda: two.total("hubbub_rejected_total", reason="duplicate") >= 2)
+    time.sleep(1)  # and now after one
+    two.kill()
+    place.send((0, frame))
+    three = place.start().ready()
+    until(lambda: three.total("hubbub_rejected_total", reason="duplicate"))
+    verdict = place.verdict()
+    assert verdict.exact, verdict
+    assert verdict.reports == 5
+    assert three.stop() == 0
+
+
+def test_a_graceful_stop_writes_all_down_so_that_the_next_reads_nothing_twice(place):
+    one = place.start().ready()
+    place.send(*[(p, place.frame("page", [0, 1, 2])) for p in range(2)] * 20)
+    until(lambda: one.total("hubbub_frames_total") == 40)
+    assert one.stop() == 0
+    place.send((0, place.frame("page", [0])))  # the first that nobody has read
+    ends = {str(p): max(r.offset for r in place.read("reports") if r.partition == p) for p in range(2)}
+    two = place.start().ready()
+    [recovered] = two.events("recovered")
+    assert recovered["offsets"]["0"] == ends["0"]
+    until(lambda: two.total("hubbub_frames_total"))
+    verdict = place.verdict()
+    assert two.total("hubbub_reports_total") == 1
+    assert verdict.exact, verdict
+    assert verdict.reports == 121
+
+
+def test_it_is_alive_before_it_is_ready(place):
+    one = place.start()
+    assert one.get("/healthz") == (200, "ok\n")
+    status, said = one.get("/readyz")
+    assert (status, said[:11]) == (503, "recovering:")
+    assert one.get("/metrics")[0] == 200
+    one.ready()
+
+
+def test_sigterm_while_it_joins_ends_it_with_0(place):
+    one = place.start()
+    assert one.get("/readyz")[0] == 503
+    assert one.stop() == 0
+
+
+def test_sigterm_while_it_waits_for_a_broker_that_says_nothing_ends_it_with_0(tansu, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent, Place(tansu, tmp_path, PAGE) as place:
+        one = place.start("--kafka", f"127.0.0.1:{silent.getsockname()[1]}")
+        connection, _ = silent.accept()
+        with connection:
+            assert one.stop() == 0
+
+
+def run(monkeypatch, *arguments):
+    """The command, where it does not come to count."""
+    monkeypatch.setattr(logs, "configure", lambda *_: None)
+    return worker.main([*map(str, arguments)])
+
+
+def where(kafka, file):
+    embedded = ["--embedded"] if kafka.embedded else []
+    return ["--kafka", kafka.servers, "--prefix", kafka.prefix, "--queries", file, "--port", "0", *embedded]
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "hubbub.toml"
+    path.write_text(PAGE)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--nonsense"], "--nonsense"),
+        (["--port", "web"], "--port"),
+        (["--kafka", "localhost"], "HOST:PORT"),
+        (["--checkpoint-bytes-per-s", "0"], "--checkpoint-bytes-per-s must be above 0"),
+        (["--log", "xml"], "must be one of json, console"),
+    ],
+)
+def test_wrong_options_are_exit_code_2(given, said, capsys, monkeypatch):
+    with pytest.raises(SystemExit) as ended:
+        run(monkeypatch, *given)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "value"), [("LOG", "xml"), ("LOG_LEVEL", "loud"), ("MAX_FRAME", "large")])
+def test_so_is_a_wrong_environment(name, value, capsys, monkeypatch):
+    monkeypatch.setenv(f"HUBBUB_{name}", value)
+    with pytest.raises(SystemExit) as ended:
+        run(monkeypatch)
+    assert ended.value.code == 2
+    assert value in capsys.readouterr().err
+
+
+def test_a_wrong_query_file_is_exit_code_2(file, capsys, monkeypatch):
+    file.write_text(PAGE.replace("epsilon = 2.0", "epsilon = -1.0"))
+    assert run(monkeypatch, "--queries", file) == 2
+    said = capsys.readouterr().err
+    assert str(file) in said
+    assert "epsilon" in said
+
+
+def test_a_port_that_is_taken_is_exit_code_2(on_tansu, capsys, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert run(monkeypatch, *where(on_tansu.kafka, on_tansu.file), "--port", port) == 2
+    assert f"127.0.0.1:{port} cannot be listened on: " in (said := capsys.readouterr().err)
+    assert "another --port" in said
+
+
+def test_no_broker_is_exit_code_3(file, capsys, monkeypatch):
+    assert run(monkeypatch, "--queries", file, "--kafka", f"127.0.0.1:{free_port()}") == 3
+    assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_missing_topics_are_exit_code_4(broker, file, capsys, monkeypatch):
+    assert run(monkeypatch, *where(broker.kafka("nobody."), file)) == 4
+    assert "nobody.reports: there is no such topic; run `hubbub topics`" in capsys.readouterr().err
+
+
+def test_topics_of_other_partitions_are_exit_code_4(broker, file, capsys, monkeypatch):
+    kafka = prepared(broker, 2)
+    asyncio.run(make_again(kafka, SNAPSHOTS, 3))
+    assert run(monkeypatch, *where(kafka, file)) == 4
+    said = capsys.readouterr().err
+    assert "snapshots: has 3 partitions, not 2; " in said
+    assert "run `hubbub topics`" in said
+
+
+def test_a_time_that_clients_choose_is_exit_code_4(kafka, file, capsys, monkeypatch):
+    where_it_is = prepared(kafka, 2)
+    asyncio.run(spoil(where_it_is, REPORTS, {TIMESTAMP: "CreateTime"}))
+    assert run(monkeypatch, *where(where_it_is, file)) == 4
+    assert f"{TIMESTAMP} is CreateTime, but must be LogAppendTime; run `hubbub topics`" in capsys.readouterr().err
+
+
+async def make_again(kafka, name, partitions):
+    async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
+        await admin.delete_topics([kafka.topic(name)])
+        while kafka.topic(name) in await admin.list_topics():
+            await asyncio.sleep(0.1)
+        settings = {topic.name: topic.settings for topic in layout(kafka.prefix, 2, 1, MAX_FRAME)}[kafka.topic(name)]
+        await admin.create_topics([NewTopic(kafka.topic(name), partitions, 1, topic_configs=settings)])
+        while len((await admin.describe_topics([kafka.topic(name)]))[0]["partitions"]) != partitions:
+            await asyncio.sleep(0.1)
+
+
+async def spoil(kafka, name, settings):
+    async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
+        await alter(admin, await describe(admin, [kafka.topic(name)]), {kafka.topic(name): settings})
+        while not settings.items() <= (await describe(admin, [kafka.topic(name)]))[kafka.topic(name)].settings.items():
+            await asyncio.sleep(0.1)
+
+
+async def delete_before(kafka, partition, offset):
+    """As retention does."""
+    async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
+        await admin.delete_records({TopicPartition(kafka.topic("reports"), partition): RecordsToDelete(offset)})
+
+
+def flags(place):
+    """By the end of the shortest windows, what their records are flagged with."""
+    records = [orjson.loads(value) for versions in place.finals().values() for value in versions]
+    short = [record for record in records if record["window"]["kind"] == "tumbling"]
+    return {record["window"]["end"]: record["quality"]["flags"] for record in short}
+
+
+def test_reports_that_were_deleted_while_nobody_read_are_told_and_counting_goes_on(on_kafka):
+    place = on_kafka
+    first = place.start().ready()
+    place.send((0, place.frame("page", [0])))
+    until(lambda: first.total("hubbub_reports_total"))
+    assert first.stop() == 0
+    end = place.read("reports")[-1].offset if False else max(r.offset for r in place.read("reports") if r.partition == 0)
+    missed = int(time.time())
+    offsets = place.send(*[(0, place.frame("page", [1], pane=missed))] * 5)
+    asyncio.run(delete_before(place.kafka, 0, offsets[3]))
+    second = place.start().ready()
+    until(lambda: second.total("hubbub_reports_total") == 2)
+    assert second.total("hubbub_lost_records_total") == offsets[3] - end - 1
+    [lost] = second.events("lost: the log was deleted before it was read")
+    assert lost["lost"] == 3
+    later = int(time.time()) + 2
+    place.send((0, place.frame("page", [2], pane=later)))
+    until(lambda: later + 1 in flags(place))
+    said = flags(place)
+    assert said[missed + 1] == ["incomplete"]
+
+
+def test_so_are_those_that_a_slow_worker_has_not_read_yet(on_kafka):
+    place = on_kafka
+    one = place.start().ready()
+    place.send((0, place.frame("page", [0])))
+    until(lambda: one.total("hubbub_reports_total"))
+    one.signal(signal.SIGSTOP)  # for less than the session
+    place.send((0, place.frame("page", [1])))  # the fetch that is under way brings it
+    offsets = place.send(*[(0, place.frame("page", [1]))] * 9)
+    asyncio.run(delete_before(place.kafka, 0, offsets[-1]))
+    one.signal(signal.SIGCONT)
+    until(lambda: one.total("hubbub_lost_records_total"))
+    assert one.total("hubbub_lost_records_total") >= 8
+    assert len(one.events("recovered")) == 1, "frozen for too long to show anything"
+    later = int(time.time()) + 5
+    place.send((0, place.frame("page", [2], pane=int(time.time()))))
+    until(lambda: one.total("hubbub_reports_total") >= 3)
+
+
+def test_what_was_deleted_before_anybody_read_is_not_lost(on_kafka):
+    place = on_kafka
+    offsets = place.send(*[(p, place.frame("page", [0])) for p in (0, 1)] * 5)
+    for partition in (0, 1):
+        asyncio.run(delete_before(place.kafka, partition, offsets[0] + 3))
+    several = [place.start() for _ in range(2)]
+    for one in several:
+        one.ready()
+    until(lambda: sum(one.total("hubbub_reports_total") for one in several) >= 4)
+    assert not sum(one.total("hubbub_lost_records_total") for one in several)
+
+
+def test_another_file_appends_versions_of_the_definitions(place):
+    one = place.start().ready()
+    place.define(PAGE.replace('lateness = "1s"', 'lateness = "2s"') + SITE)
+    two = place.start().ready()
+    page, site = place.queries["page"], place.queries["site"]
+    known = [(record.key.decode().split("|"), orjson.loads(record.value)) for record in place.read("queries", 1)]
+    assert [(digest, said["definition"]["lateness"]) for (digest, _), said in known] == [
+        (page.digest.hex(), "1s"),
+        (page.digest.hex(), "2s"),
+        (site.digest.hex(), "0s"),
+    ]
+    newest = max(record.timestamp for record in place.read("reports")) / 1000
+    assert [int(pane) for (_, pane), _ in known][::2] == [0, 0]
+    assert time.time() - 60 < int(known[1][0][1]) <= newest + page.skew + page.pane + 1
+    assert one.stop() == two.stop() == 0
+
+    place.define(SITE)
+    three = place.start().ready()
+    retired = orjson.loads(place.read("queries", 1)[-1].value)
+    assert (retired["query"], retired["retired"]) == ("page", True)
+    place.define(PAGE)
+    [offset] = place.send((0, place.frame("page", [0, 1], pane=int(time.time()) + 60)))
+    until(lambda: three.total("hubbub_rejected_total", reason="stale_digest") == 2)
+    [reject] = [r for r in place.read("rejects") if r.key.endswith(f"|0|{offset}".encode())]
+    assert dict(reject.headers)["reason"] == b"stale_digest"
+
+
+def test_no_writer_s_key_is_ever_written_by_another(on_tansu):
+    """A frozen worker that wakes up deletes the progress of those whom it knew: it must not be a newer one."""
+    place = on_tansu
+    one = place.start().ready()
+    until(lambda: keys_of_progress(place))
+    two = place.start().ready()
+    until(lambda: len(one.events("recovered")) == 2)
+    before = keys_of_progress(place)
+    assert two.stop() == 0
+    until(lambda: len(one.events("recovered")) == 3)
+    until(lambda: keys_of_progress(place) != before)
+    written = [(r.partition, r.key) for r in place.read(CHANGELOG) if isinstance(decode(r.key), PartitionKey)]
+    owned = [[key for partition, key in written if partition == p] for p in range(2)]
+    for keys in owned:
+        last = {key: max(i for i, other in enumerate(keys) if other == key) for key in keys}
+        assert len(last) >= 2

@@ -1,0 +1,313 @@
+"""Real workers on real brokers: how tests start them, feed them, and judge what they publish."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import orjson
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
+
+from aggregator.record import build
+from aggregator.windows import Span
+from hubbub_kafka import started
+from oracles.frame import MAX_FRAME, TICK, encode
+from oracles.query import load
+from oracles.settings import Window
+from tests.brokers import prepared
+from tests.fold import fold
+
+HUBBUB = Path(sys.executable).with_name("hubbub")
+PATIENCE = 60.0
+"""Seconds until something that must come has not; machines that run tests may be slow."""
+
+
+def command(patch=None):
+    """What starts a worker; `patch` is code that breaks or hastens it first."""
+    if patch is None:
+        return [str(HUBBUB), "worker"]
+    return [sys.executable, "-c", f"{patch}\nimport sys, hubbub\nsys.exit(hubbub.main(['worker', *sys.argv[1:]]))"]
+
+
+def environment(kafka, queries):
+    return {
+        **os.environ,
+        "HUBBUB_KAFKA": kafka.servers,
+        "HUBBUB_PREFIX": kafka.prefix,
+        "HUBBUB_QUERIES": str(queries),
+        "HUBBUB_EMBEDDED": str(int(kafka.embedded)),
+        "HUBBUB_PORT": "0",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+def until(condition, seconds=PATIENCE):
+    """What the condition comes to, once it is true."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it does not come to pass"
+        time.sleep(0.05)
+    return found
+
+
+class Worker:
+    """One process of `hubbub worker`."""
+
+    def __init__(self, start, env, folder, name):
+        self._said, self._log = folder / f"{name}.out", folder / f"{name}.log"
+        with self._said.open("wb") as said, self._log.open("wb") as log:
+            self.process = subprocess.Popen(start, env=env, stdout=said, stderr=log)
+
+    @property
+    def address(self):
+        """Where it serves, once it has said so."""
+        return until(lambda: self.running and self._said.read_text().partition("http://")[2].partition("/")[0])
+
+    @property
+    def running(self):
+        assert self.process.poll() is None, f"it ended with {self.process.returncode}: {self.said}"
+        return True
+
+    @property
+    def said(self):
+        return self._log.read_text()
+
+    def events(self, message=None):
+        """The lines of its log, or those with this message."""
+        lines = [orjson.loads(line) for line in self.said.splitlines()]
+        return [line for line in lines if message in (None, line["message"])]
+
+    def get(self, path):
+        """Status and text of a page."""
+        try:
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code, refused.read().decode()
+
+    def ready(self):
+        until(lambda: self.running and self.get("/readyz")[0] == 200)
+        return self
+
+    def metrics(self):
+        """By name, the samples: labels and value."""
+        found = defaultdict(list)
+        for family in text_string_to_metric_families(self.get("/metrics")[1]):
+            for sample in family.samples:
+                found[sample.name].append((sample.labels, sample.value))
+        return found
+
+    def total(self, name, **labels):
+        """The sum of a metric over all samples with these labels."""
+        return sum(value for has, value in self.metrics()[name] if labels.items() <= has.items())
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def wait(self, seconds=PATIENCE):
+        """Its exit code."""
+        return self.process.wait(seconds)
+
+    def stop(self):
+        """As a supervisor does: SIGTERM, and ten seconds. The exit code."""
+        self.process.terminate()
+        return self.process.wait(10)
+
+    def end(self):
+        if self.process.poll() is None:
+            self.signal(signal.SIGCONT)
+            self.kill()
+
+
+class Place:
+    """A prefix with its topics, a query file, and the workers that are started there."""
+
+    def __init__(self, broker, folder, queries, partitions=2, **settings):
+        self.kafka, self.partitions = prepared(broker, partitions, **settings), partitions
+        self.folder, self.file = folder, folder / "hubbub.toml"
+        self.workers = []
+        self.define(queries)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for worker in self.workers:
+            worker.end()
+
+    def define(self, text):
+        """Write the query file."""
+        self.file.write_text(text)
+        self.queries = load(self.file)
+
+    def start(self, *options, patch=None, **env):
+        env = {**environment(self.kafka, self.file), **env}
+        worker = Worker([*command(patch), *options], env, self.folder, f"worker-{len(self.workers)}")
+        self.workers.append(worker)
+        return worker
+
+    def frame(self, name, values, pane=None, number=None):
+        """A frame of the pane that is now, or another one."""
+        query = self.queries[name]
+        pane = int(time.time()) // query.pane * query.pane if pane is None else pane
+        reports = query.oracle.perturb(np.array(values), np.random.default_rng(7))
+        return encode(query.digest, pane, reports, number and number.to_bytes(8, "little"))
+
+    def send(self, *frames, topic="reports"):
+        """Append these (partition, value[, key]) in order; their offsets."""
+        return [sent.offset for sent in asyncio.run(_send(self.kafka, topic, frames))]
+
+    def read(self, topic, partitions=None):
+        """All records of a topic up to now."""
+        return asyncio.run(_read(self.kafka, topic, partitions or self.partitions))
+
+    def log(self):
+        """The reports so far, a list of (offset, timestamp, bytes) for each partition; needs a worker that ticks."""
+        return asyncio.run(read_log(self.kafka, self.partitions))
+
+    def finals(self):
+        return asyncio.run(read_finals(self.kafka, self.partitions))
+
+    def ticked(self):
+        """Wait until every partition has a clock, on the embedded broker too."""
+        until(lambda: {r.partition for r in self.read("reports") if r.value == TICK} == {*range(self.partitions)})
+
+    def verdict(self, **gate):
+        """What the finals are worth, once every window of what was sent must have one."""
+        longest = max(window.size for query in self.queries.values() for window in query.windows)
+        lateness = max(query.lateness for query in self.queries.values())
+        time.sleep(longest + lateness + 0.5)
+        wanted = expected(self.log(), self.queries, self.kafka.embedded, **gate)
+        until(lambda: wanted.keys() <= self.finals().keys())
+        return judge(self.finals(), wanted, expected(self.log(), self.queries, self.kafka.embedded, **gate))
+
+
+async def _send(kafka, topic, frames):
+    producer = AIOKafkaProducer(**kafka.client(), acks="all", enable_idempotence=not kafka.embedded)
+    async with started(producer, kafka):
+        sent = [await producer.send(kafka.topic(topic), *what, partition=p) for p, *what in frames]
+        return await asyncio.gather(*sent)
+
+
+async def _read(kafka, topic, partitions):
+    tps = [TopicPartition(kafka.topic(topic), p) for p in range(partitions)]
+    found = []
+    async with reader(kafka, tps) as consumer:
+        ends = await consumer.end_offsets(tps)
+        while True:
+            batches = await consumer.getmany(timeout_ms=300)
+            found += [record for records in batches.values() for record in records]
+            if not batches and all([await consumer.position(tp) >= ends[tp] for tp in tps]):
+                return found
+
+
+async def read_log(kafka, partitions):
+    """Every record of the reports up to now: ticks show that a partition was read far enough."""
+    began = time.time() * 1000
+    tps = [TopicPartition(kafka.topic("reports"), p) for p in range(partitions)]
+    log, missing = [[] for _ in tps], set(tps)
+    async with reader(kafka, tps) as consumer, asyncio.timeout(60):
+        while missing:
+            for tp, records in (await consumer.getmany(timeout_ms=200)).items():
+                log[tp.partition] += [(r.offset, r.timestamp, r.value) for r in records]
+                if records and records[-1].timestamp >= began:
+                    missing.discard(tp)
+    return log
+
+
+async def read_finals(kafka, partitions):
+    """Every version of every final record, by key."""
+    found = defaultdict(Counter)
+    for record in await _read(kafka, "estimates", partitions):
+        if not record.key.endswith(b"|p"):
+            found[record.key][record.value] += 1
+    return found
+
+
+class reader:
+    def __init__(self, kafka, tps):
+        self.consumer = AIOKafkaConsumer(
+            **kafka.client(), group_id=None, auto_offset_reset="earliest", max_partition_fetch_bytes=8 << 20
+        )
+        self.tps = tps
+
+    async def __aenter__(self):
+        await self.consumer.start()
+        self.consumer.assign(self.tps)
+        await self.consumer.seek_to_beginning()
+        return self.consumer
+
+    async def __aexit__(self, *_):
+        await self.consumer.stop()
+
+
+def expected(log, queries, embedded, limit=MAX_FRAME, **gate):
+    """The final records that the log demands, by key."""
+    gate = {"embedded": embedded, "limit": limit, **gate}
+    found, since = {}, {}
+    for name, query in queries.items():
+        one = replace(query, windows=(Window("tumbling", query.pane, query.pane),))
+        since[name] = min((end - query.pane for _, _, end in fold(log, [one], **gate)), default=None)
+    for (name, window, end), total in fold(log, queries.values(), **gate).items():
+        start = since[name] if window.kind == "all" else end - window.size
+        built = build(queries[name], Span(window, start, end), total, final=True)
+        found[built.key] = built.value
+    return found
+
+
+@dataclass
+class Verdict:
+    """What the finals of a run are worth."""
+
+    finals: int = 0
+    reports: int = 0
+    """In tumbling windows."""
+    missing: list = field(default_factory=list)
+    extra: list = field(default_factory=list)
+    wrong: list = field(default_factory=list)
+    contradicting: list = field(default_factory=list)
+    lost: int = 0
+    double: int = 0
+    wanted: dict = field(default_factory=dict)
+    faults: Counter = field(default_factory=Counter)
+
+    @property
+    def exact(self):
+        return not (self.missing or self.extra or self.wrong or self.contradicting)
+
+
+def judge(finals, wanted, all_wanted):
+    """`wanted` must be there; whatever is there must be in `all_wanted`, byte for byte."""
+    verdict = Verdict(finals=len(finals), missing=[key for key in wanted if key not in finals], wanted=all_wanted)
+    for key, versions in finals.items():
+        if len(versions) > 1:
+            verdict.contradicting.append(key)
+        if key not in all_wanted:
+            verdict.extra.append(key)
+            continue
+        right = orjson.loads(all_wanted[key])
+        if right["window"]["kind"] == "tumbling":
+            verdict.reports += right["n"]
+        for version in versions:
+            if version != all_wanted[key]:
+                verdict.wrong.append(key)
+                more = orjson.loads(version)["n"] - right["n"]
+                verdict.lost += max(0, -more)
+                verdict.double += max(0, more)
+    for key in verdict.missing:
+        verdict.lost += orjson.loads(wanted[key])["n"]
+    return verdict
