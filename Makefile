@@ -14,7 +14,7 @@ BUDGET_browser := 120
 BUDGET_deploy := 120
 SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy)))))
 
-.PHONY: help setup lint test test-all bench demo format clean $(addprefix test-,$(SUITES))
+.PHONY: help setup lint test test-all faults bench demo format clean $(addprefix test-,$(SUITES))
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,14 +47,38 @@ format: .venv/.lint ## let the formatter and the safe fixes work
 test: $(addprefix test-,$(SUITES)) ## run the tests, each suite within its budget
 
 $(addprefix test-,$(SUITES)): test-%: .venv/.test
-	timeout --signal=INT $(BUDGET_$*) $(BIN)/pytest -n auto -m 'not long' tests/$*
+	timeout --signal=INT $(BUDGET_$*) $(BIN)/pytest -n auto --dist loadgroup -m 'not long' tests/$*
 
-test-all: .venv/.test ## run the tests, the long ones too
-	$(BIN)/pytest -n auto tests
+# Apache Kafka's jars, and the browser. Where one cannot be had, the tests that need it skip and say why.
+test-integration test-faults test-browser: build/.kafka
+test-browser: build/.chromium
 
-bench: .venv/.bench ## print the published figures
+build/.kafka: deploy/kafka/pom.xml .venv/.test
+	@mkdir -p build
+	@echo "fetching Apache Kafka with Maven (a minute or less)"
+	@$(BIN)/python -m tests.brokers && touch $@ || test "$$CI" != true
+
+build/.chromium:
+	@mkdir -p build
+	@command -v chromium >/dev/null || { echo "installing chromium"; apt-get update -q >/dev/null && apt-get install -y -q --no-install-recommends chromium >/dev/null; } || test "$$CI" != true
+	@touch $@
+
+test-all: .venv/.test build/.kafka build/.chromium ## run the tests, the long ones too
+	$(BIN)/pytest -n auto --dist loadgroup tests
+
+N ?= 100
+faults: .venv/.test build/.kafka ## a long campaign of faults: make faults N=1000
+	$(BIN)/python tests/faults/campaign.py $(N)
+
+bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/methods.py
+	$(BIN)/python benchmarks/calibrate.py
+	$(BIN)/python benchmarks/records.py
+	$(BIN)/python benchmarks/imports.py
+	$(BIN)/python benchmarks/simulate.py
+	$(BIN)/python benchmarks/end_to_end.py
 
 demo: .venv/.all ## show it
 	$(BIN)/hubbub demo

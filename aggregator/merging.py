@@ -10,6 +10,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from aggregator import keys
+from aggregator.accuracy import Accuracy
 from aggregator.alert import alerts
 from aggregator.definitions import Definitions
 from aggregator.ending import Ending
@@ -41,6 +42,7 @@ class Merging:
     outbox: Outbox
     metrics: Metrics
     ending: Ending
+    accuracy: Accuracy
     _owned: set[int] = field(default_factory=set)
     _changed: bool = False
     _shelves: dict[int, Shelf] = field(default_factory=dict)
@@ -166,6 +168,7 @@ class Merging:
         built, states, said = await self._in_thread(_final, query, final, place.alerts.get(window, []))
         place.alerts[window] = states
         self._observe(query, built)
+        self.accuracy.later(query, final.span, built.findings)
         self.metrics.records.labels(query.name, "true").inc()
         sent = [await self.outbox.send(ESTIMATES, built.key, built.value)]
         return [*sent, *[await self.outbox.send(ALERTS, *alert) for alert in said]]

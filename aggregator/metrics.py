@@ -40,6 +40,18 @@ class Metrics:
         )
         self.records = Counter("hubbub_records", "Records published", ["query", "final"], registry=registry)
         attribute = ["query", "attribute"]
+        self.true_mse = Gauge(
+            "hubbub_true_mse",
+            "Mean squared error of the newest final of a simulation",
+            [*attribute, "method"],
+            registry=registry,
+        )
+        self.coverage = Gauge(
+            "hubbub_coverage_ratio",
+            "Values of the newest final of a simulation whose 95% interval holds the truth",
+            attribute,
+            registry=registry,
+        )
         self.detectable = Gauge(
             "hubbub_detectable_share",
             "Share found with probability 0.9 in the newest final",

@@ -125,7 +125,8 @@ def told(alerts: Iterable[Alert], top: int) -> Iterator[tuple[str, str]]:
     groups: dict[tuple[Subject, str], list[Alert]] = {}
     for alert in alerts:
         groups.setdefault((alert.subject, alert.kind), []).append(alert)
-    for (subject, kind), found in groups.items():
+    for (subject, kind), together in groups.items():
+        found = sorted(together, key=lambda alert: -alert.row.share)
         said = str(found[0])
         if len(found) > 1:
             values = ", ".join(f"{alert.row.name} {alert.row}" for alert in found[:top])

@@ -5,7 +5,7 @@ import json
 from oracles.domain import OTHER
 from oracles.query import Query
 
-BEGINS, RISES, LASTS = 60, 15, 180
+BEGINS, RISES, LASTS = 60, 5, 180
 """Seconds: after the start, until all who do have taken the value up, and until they let go of it again."""
 SHARE = 0.08
 """Of all clients."""

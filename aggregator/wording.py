@@ -50,7 +50,7 @@ def digits(error: float) -> int:
 
 
 def percent(share: float, after: int) -> str:
-    return f"{100.0 * share:.{after}f}%"
+    return f"{100.0 * share:z.{after}f}%"
 
 
 def sparkline(shares: Sequence[float | None]) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from aggregator import definitions, logs, quirks
+from aggregator.accuracy import Accuracy
 from aggregator.asking import Asking
 from aggregator.check import parse_size
 from aggregator.checkpoint import Checkpoints
@@ -169,7 +170,8 @@ class Worker:
         self._kafka, self._outbox = kafka, outbox
         self._ending = Ending()
         self._assigned = False
-        self._merging = Merging(kafka, partitions, known, outbox, self.metrics, self._ending)
+        self._accuracy = Accuracy(kafka, partitions, self.metrics)
+        self._merging = Merging(kafka, partitions, known, outbox, self.metrics, self._ending, self._accuracy)
         self._app = build_app(kafka, partitions, options.max_frame, folder)
         self._counting = Counting(
             kafka=kafka,
@@ -240,7 +242,7 @@ class Worker:
         app = asyncio.create_task(start())
         others = [
             asyncio.create_task(work)
-            for work in (crashed(), self._checkpoints.run(), self._merging.run(), self._tick())
+            for work in (crashed(), self._checkpoints.run(), self._merging.run(), self._accuracy.run(), self._tick())
         ]
         for task in (app, *others):
             task.add_done_callback(self._done)

@@ -39,7 +39,7 @@ class Multi(Protocol):
             f"multi({self.solution!r}, sizes={list(self.sizes)}, epsilon={self.epsilon!r}, oracle={list(self.names)})"
         )
 
-    def perturb(self, values: ArrayLike, rng: np.random.Generator | Source | None = None) -> Reports:
+    def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
         """A report for each record: values have shape (n, attributes)."""
         array = np.asarray(values)
         if array.ndim != 2 or array.shape[1] != len(self.sizes):

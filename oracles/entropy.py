@@ -96,7 +96,7 @@ class System(Source):
 class Seeded(Source):
     """A seeded NumPy generator: for simulations, never for a person's answer."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
+    def __init__(self, rng: "np.random.Generator") -> None:
         self.rng = rng
 
     def raw(self, count: int) -> Bytes:

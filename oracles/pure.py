@@ -75,7 +75,7 @@ class Protocol(ABC):
     """Integers in a tally."""
 
     @abstractmethod
-    def perturb(self, values: ArrayLike, rng: np.random.Generator | Source | None = None) -> Reports:
+    def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
         """A report for each value: uint8, (n, width).
 
         Without `rng` the randomness is the operating system's. A seeded generator is for
@@ -130,7 +130,7 @@ class Oracle(Pure, Protocol):
     def __repr__(self) -> str:
         return f"oracle({self.name!r}, epsilon={self.epsilon!r}, size={self.size})"
 
-    def perturb(self, values: ArrayLike, rng: np.random.Generator | Source | None = None) -> Reports:
+    def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
         return self.encode(positions(values, self.size), source(rng))
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""A board, and what it follows: records, alerts, truth and definitions of a made-up crowd, as workers would write them."""
+"""A board, and what it follows: all that workers would publish of a made-up crowd."""
 
 import asyncio
 import signal
@@ -6,10 +6,10 @@ import subprocess
 import sys
 import time
 import tomllib
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from types import SimpleNamespace
 
 import numpy as np
@@ -94,7 +94,9 @@ class Crowd:
             if (pane + 1) * PANE % (window.step or PANE) or pane + 1 < size:
                 continue
             built = self.record(Span(window, end - size * PANE, end), final=True)
-            self.states[window], said = alerts(self.query, Span(window, end - size * PANE, end), built, self.states.get(window, []))
+            self.states[window], said = alerts(
+                self.query, Span(window, end - size * PANE, end), built, self.states.get(window, [])
+            )
             yield "estimates", built.key, built.value
             for key, value in said:
                 yield "alerts", key, value
@@ -163,15 +165,14 @@ class Board:
         _, said = self.process.communicate(timeout=20)
         return self.process.returncode, said
 
-    def get(self, path, **headers):
-        """Status, headers and body, whatever the status."""
-        request = urllib.request.Request(self.url + path, headers=headers)
-        try:
-            with urllib.request.urlopen(request, timeout=10) as response:
-                return SimpleNamespace(status=response.status, headers=response.headers, body=response.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                return SimpleNamespace(status=error.code, headers=error.headers, body=error.read())
+    def get(self, path, method="GET", **headers):
+        """Status, headers and body."""
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=10)) as connection:
+            connection.request(
+                method, f"/{path}", headers={name.replace("_", "-"): text for name, text in headers.items()}
+            )
+            response = connection.getresponse()
+            return SimpleNamespace(status=response.status, headers=response.headers, body=response.read())
 
     def json(self, path, **headers):
         return orjson.loads(self.get(path, **headers).body)

@@ -1,5 +1,6 @@
 """Pictures of the page for the documentation: `python -m tests.browser.screenshot [FOLDER]`."""
 
+import math
 import sys
 import time
 from pathlib import Path
@@ -17,13 +18,19 @@ PICTURES = (
 )
 
 
+def busy(crowd, pane):
+    """The messages of a pane in which more or fewer clients answer."""
+    crowd.clients = int(60_000 + 12_000 * math.sin(pane / 5) + 3_000 * math.cos(2.3 * pane))
+    return crowd.next()
+
+
 def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     with Tansu() as broker:
         kafka = prepared(broker)
         start = int(time.time()) // boards.PANE * boards.PANE - PANES * boards.PANE
-        crowd = boards.Crowd(boards.HOMEPAGE, clients=60_000, start=start, surge=SURGE)
-        told = [message for _ in range(SURGE) for message in crowd.next()]
+        crowd = boards.Crowd(boards.HOMEPAGE, start=start, surge=SURGE)
+        told = [message for pane in range(SURGE) for message in busy(crowd, pane)]
         other = boards.Crowd(boards.PROFILE, start=start)
         boards.publish(kafka, [*boards.defined(), *told, *[message for _ in range(3) for message in other.next()]])
         with boards.Board(kafka) as board, launched() as browser:
@@ -31,7 +38,7 @@ def main(folder):
             page = browser.new_context(device_scale_factor=1.5, viewport=DESK).new_page()
             page.goto(f"{board.url}#q=homepage&window=hopping-60-10&value=books.example")
             page.wait_for_selector("#rows tr")
-            boards.publish(kafka, [message for _ in range(PANES - SURGE) for message in crowd.next()])
+            boards.publish(kafka, [message for pane in range(SURGE, PANES) for message in busy(crowd, pane)])
             page.wait_for_selector("#news p")
             for name, size, scheme in PICTURES:
                 page.set_viewport_size(size)

@@ -1,0 +1,302 @@
+"""`hubbub board` on real brokers: what it answers, tells, refuses, and how it begins and ends."""
+
+import csv
+import io
+import os
+import re
+import threading
+import time
+from contextlib import closing
+from http.client import HTTPConnection
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+
+from aggregator.board.command import main
+from aggregator.embedded import free_port
+from tests import boards
+from tests.boards import HOMEPAGE, PANE, START, Board, Crowd, defined, publish
+from tests.brokers import prepared
+
+OF = "api/v1/queries/homepage"
+TOKEN = "sesame-and-a-half"
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    made = Crowd(HOMEPAGE, clients=3_000, surge=7)
+    made.told = [message for _ in range(9) for message in made.next()]
+    return made
+
+
+@pytest.fixture
+def place(broker, crowd):
+    """A prefix with all that was published of a crowd."""
+    kafka = prepared(broker)
+    publish(kafka, [*defined(), *crowd.told])
+    return kafka
+
+
+@pytest.fixture
+def tansu_place(tansu, crowd):
+    kafka = prepared(tansu)
+    publish(kafka, [*defined(), *crowd.told])
+    return kafka
+
+
+class Ear:
+    """Listens to a board's events in a thread."""
+
+    def __init__(self, board, **headers):
+        self.heard = []
+        self._connection = HTTPConnection("127.0.0.1", board.port, timeout=30)
+        self._connection.request("GET", "/api/v1/events", headers=headers)
+        self.response = self._connection.getresponse()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self):
+        block = {}
+        try:
+            for raw in self.response:
+                name, _, text = raw.decode().rstrip("\n").partition(": ")
+                if name:
+                    block[name] = text
+                elif "event" in block:
+                    self.heard.append((block["event"], orjson.loads(block["data"])))
+                    block = {}
+        except (OSError, ValueError, AttributeError):
+            pass  # closed
+
+    def of(self, event):
+        return [said for name, said in self.heard if name == event]
+
+    def close(self):
+        self._connection.close()
+
+
+def record(crowd, kind, end):
+    """The record that was published of a window."""
+    key = f"{HOMEPAGE.name}|{HOMEPAGE.digest.hex()}|{kind}|{end}".encode()
+    return orjson.loads(next(value for topic, found, value in crowd.told if topic == "estimates" and found == key))
+
+
+def test_it_answers_with_the_numbers_of_the_records(place, crowd):
+    end = START + 9 * PANE
+    with Board(place) as board:
+        board.ready()
+        for kind, asked in (("tumbling|10|10", ""), ("hopping|60|10", "&kind=hopping"), ("all|0|0", "&kind=all")):
+            said, published = board.json(f"{OF}/estimate?method=unbiased{asked}"), record(crowd, kind, end)
+            rows = {row["value"]: row for row in said["values"]}
+            assert set(rows) == set(published["values"])
+            for at, value in enumerate(published["values"]):
+                assert rows[value]["share"] == published["shares"]["unbiased"][at]
+                assert (rows[value]["low"], rows[value]["high"]) == (published["low"][at], published["high"][at])
+            assert said["error"]["values"] == 22
+        windows = board.json(f"{OF}/windows")["windows"]
+        assert [window["end"] for window in windows] == [START + PANE * pane for pane in range(1, 10)]
+        assert {alert["value"] for alert in board.json("api/v1/alerts?kind=surge")["alerts"]} == {"books.example"}
+        assert board.stop() == (0, "")
+
+
+def test_another_board_knows_the_same_after_a_restart(place):
+    paths = ("api/v1/queries", f"{OF}/estimate", f"{OF}/history?value=a,b", f"{OF}/windows?kind=all", "api/v1/alerts")
+    with Board(place) as board:
+        before = [board.ready().get(path).headers["ETag"] for path in paths]
+    with Board(place) as board:
+        assert [board.ready().get(path).headers["ETag"] for path in paths] == before
+
+
+def test_what_is_new_is_told_as_it_comes(place, crowd):
+    later = Crowd(HOMEPAGE, clients=3_000, surge=7)
+    for _ in range(9):
+        list(later.next())
+    with Board(place) as board:
+        ear = Ear(board.ready())
+        assert ear.response.headers["Content-Type"] == "text/event-stream"
+        board.until(lambda: ear.of("beat"))
+        assert ear.of("beat")[0] == {"ready": True, "problem": None}
+        assert not ear.of("record"), "what was there before is not new"
+        alert = orjson.loads(next(value for topic, _, value in crowd.told if topic == "alerts"))
+        new = {**alert, "id": "0" * 32}
+        publish(place, [*later.next(), later.provisional(), ("alerts", b"new", orjson.dumps(new)), crowd.told[1]])
+        board.until(lambda: len(ear.of("record")) >= 4 and new in ear.of("alert"))
+        told = ear.of("record")
+        end = START + 10 * PANE
+        assert {(said["window"]["kind"], said["final"]) for said in told if said["window"]["end"] == end} == {
+            ("tumbling", True),
+            ("hopping", True),
+            ("all", True),
+        }
+        assert [said["n"] for said in told if not said["final"]] == [later.snapshots[-1].n]
+        assert board.json(f"{OF}/estimate")["window"]["end"] == end
+        ear.close()
+
+
+def test_a_table_is_csv_and_what_has_not_changed_is_not_sent(tansu_place):
+    with Board(tansu_place) as board:
+        board.ready()
+        for table in (board.get(f"{OF}/estimate?format=csv"), board.get(f"{OF}/estimate", Accept="text/csv")):
+            assert table.headers["Content-Type"] == "text/csv; charset=utf-8"
+            rows = list(csv.DictReader(io.StringIO(table.body.decode())))
+            said = board.json(f"{OF}/estimate")["values"]
+            assert [(row["value"], float(row["share"]), row["decided"]) for row in rows] == [
+                (row["value"], row["share"], str(row["decided"]).lower()) for row in said
+            ]
+        assert board.get(f"{OF}/estimate", Accept="text/html,*/*").headers["Content-Type"] == "application/json"
+        tag = board.get(f"{OF}/windows").headers["ETag"]
+        again = board.get(f"{OF}/windows", If_None_Match=f'"other", W/{tag}')
+        assert (again.status, again.body) == (304, b"")
+        later = Crowd(HOMEPAGE, clients=100, start=START + 9 * PANE)
+        publish(tansu_place, later.next())
+        board.until(lambda: board.get(f"{OF}/windows", If_None_Match=tag).status == 200)
+
+
+def test_what_cannot_be_answered_is_a_problem(tansu_place):
+    with Board(tansu_place) as board:
+        board.ready()
+        validator = Draft202012Validator(board.json("openapi.json")["components"]["schemas"]["problem"])
+        for status, path, method in (
+            (404, "api/v1/queries/nobody/estimate", "GET"),
+            (404, f"{OF}/estimate?window=1", "GET"),
+            (400, f"{OF}/estimate?kind=sliding", "GET"),
+            (400, f"{OF}/estimate?format=xml", "GET"),
+            (404, "api/v2/queries", "GET"),
+            (404, "static/../api.py", "GET"),
+            (404, "static/nothing.js", "GET"),
+            (405, f"{OF}/estimate", "POST"),
+        ):
+            found = board.get(path, method)
+            assert (path, found.status, found.headers["Content-Type"]) == (path, status, "application/problem+json")
+            said = orjson.loads(found.body)
+            validator.validate(said)
+            assert said["status"] == status
+        assert "homepage, profile" in board.json("api/v1/queries/nobody/estimate")["detail"]
+        assert board.get(f"{OF}/estimate", "HEAD").status == 200
+        assert board.stop() == (0, "")
+
+
+def test_everything_binds_the_browser(tansu_place):
+    with Board(tansu_place) as board:
+        board.ready()
+        for path in (
+            "",
+            "static/page.js",
+            "static/vendor/uPlot.js",
+            "api/v1/queries",
+            "api/v1/nothing",
+            "openapi.json",
+        ):
+            headers = board.get(path).headers
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
+            assert policy["default-src"] == "'none'"
+            assert policy["script-src"] == policy["style-src"] == "'self'"
+        page = board.get("").body.decode()
+        assert not re.search(r"<script(?![^>]*\bsrc=)", page)
+        assert not re.search(r"\bon\w+=|style=|https?://", page)
+
+
+def test_a_token_is_asked_for_where_there_is_one(tansu_place):
+    with Board(tansu_place, env=os.environ | {"HUBBUB_TOKEN": TOKEN}) as board:
+        board.ready()
+        for headers in (
+            {},
+            {"Authorization": f"Bearer {TOKEN}x"},
+            {"Authorization": TOKEN},
+            {"Authorization": "Bearer é"},
+        ):
+            refused = board.get("api/v1/queries", **headers)
+            assert (refused.status, refused.headers["WWW-Authenticate"]) == (401, 'Bearer realm="hubbub"')
+            assert b"homepage" not in refused.body
+        assert board.get("api/v1/events").status == 401
+        assert board.get("api/v1/queries", Authorization=f"bearer {TOKEN}").status == 200
+        assert [board.get(path).status for path in ("", "healthz", "readyz", "metrics", "openapi.json")] == [200] * 5
+        assert board.json("openapi.json")["security"] == [{"token": []}]
+
+
+def test_what_cannot_be_read_is_counted_and_harms_nothing(tansu_place, crowd):
+    estimate = next(value for topic, _, value in crowd.told if topic == "estimates")
+    strange = [
+        ("estimates", b"x", b"\xff"),
+        ("estimates", b"x", b"[]"),
+        ("estimates", b"x", b"{}"),
+        ("estimates", b"x", b'{"version": 2}'),
+        ("estimates", b"x", estimate.replace(b'"low":[', b'"low":["x",')),
+        ("alerts", b"x", b"null"),
+        ("truth", b"x", b'{"query": "homepage", "digest": "00", "pane": 1, "source": "", "counts": []}'),
+        ("queries", b"x|0", b"{}"),
+        ("queries", b"00|y", b"{}"),
+    ]
+    publish(tansu_place, [*strange, *((topic, key, None) for topic, key, _ in crowd.told[:3])])
+    with Board(tansu_place) as board:
+        board.ready()
+        assert board.json(f"{OF}/windows")["windows"][-1]["end"] == START + 9 * PANE
+        metrics = board.get("metrics").body.decode()
+        prefix = re.escape(tansu_place.prefix)
+        unreadable = dict(re.findall(r'hubbub_board_unreadable_total\{topic="(\w+)"\} (\d+)', metrics))
+        assert unreadable == {"estimates": "5", "alerts": "1", "truth": "1", "queries": "2"}
+        assert 'hubbub_board_requests_total{route="/api/v1/queries/{query}/windows",status="200"} 1' in metrics
+        assert re.search(r"hubbub_board_windows \d\d\.0", metrics)
+        code, said = board.stop()
+        assert code == 0
+        assert re.search(rf"{prefix}estimates, partition \d, offset \d+ cannot be read", said)
+
+
+def test_retention_and_memory_are_options(tansu_place):
+    with Board(tansu_place, "--retention", "30s", "--memory", "64KiB") as board:
+        board.ready()
+        assert [window["end"] - START for window in board.json(f"{OF}/windows")["windows"]] == [70, 80, 90]
+        kept = float(re.search(r"hubbub_board_kept_bytes (\S+)", board.get("metrics").body.decode())[1])
+        assert 0 < kept < 65_536
+
+
+def test_it_does_not_begin_without_kafka_or_topics(tansu, capsys):
+    nowhere = f"127.0.0.1:{free_port()}"
+    assert main(["--kafka", nowhere, "--port", "0"]) == 3
+    assert nowhere in capsys.readouterr().err
+    assert main(["--kafka", tansu.bootstrap, "--prefix", "nothing.", "--port", "0"]) == 4
+    assert "nothing.estimates: there is no such topic; run `hubbub topics`" in capsys.readouterr().err
+
+
+def test_options_that_cannot_be_had_are_refused(tansu_place, capsys):
+    with Board(tansu_place) as board:
+        assert main(["--kafka", tansu_place.servers, "--port", str(board.port)]) == 2
+        assert "cannot be listened on" in capsys.readouterr().err
+    for wrong in (["--retention", "soon"], ["--memory", "much"], ["--port", "x"], ["--kafka", "here"]):
+        with pytest.raises(SystemExit) as ended:
+            main(wrong)
+        assert ended.value.code == 2
+
+
+def test_a_kafka_that_does_not_answer_is_said(kafka, crowd):
+    place = prepared(kafka)
+    publish(place, [*defined(), *crowd.told])
+    with Board(place) as board:
+        ear = Ear(board.ready())
+        kafka.freeze(0)
+        try:
+            board.until(lambda: board.get("readyz").status == 503)
+            assert board.get("readyz").body.decode() == f"Kafka at {place.servers} does not answer\n"
+            board.until(lambda: any(said["problem"] for said in ear.of("beat")))
+            assert board.get(f"{OF}/estimate").status == 200, "what is known is told"
+            assert board.get("healthz").status == 200
+        finally:
+            kafka.resume(0)
+        board.until(lambda: board.get("readyz").status == 200)
+        board.until(lambda: ear.of("beat")[-1]["problem"] is None)
+        later = Crowd(HOMEPAGE, clients=100, start=START + 9 * PANE)
+        publish(place, later.next())
+        board.until(lambda: board.json(f"{OF}/estimate")["window"]["end"] == START + 10 * PANE)
+        ear.close()
+
+
+def test_who_listens_does_not_hold_up_the_end(tansu_place):
+    with Board(tansu_place) as board:
+        ear = Ear(board.ready())
+        board.until(lambda: ear.heard)
+        begun = time.monotonic()
+        with closing(ear):
+            assert board.stop() == (0, "")
+        assert ear.heard
+        assert begun
