@@ -40,7 +40,7 @@ class Asking:
 
     async def first(self, partition: int, offset: int) -> int:
         """The offset of the first record at `offset` or later; TimeoutError where there is none."""
-        return int((await self._record(partition, offset)).offset)
+        return (await self._record(partition, offset))[0]
 
     async def beginning(self, partition: int) -> int:
         """The first offset that the log still has."""
@@ -59,14 +59,18 @@ class Asking:
         for partition, end in enumerate(await self.ends(partitions)):
             if end:
                 try:
-                    found.append(int((await self._record(partition, end - 1)).timestamp))
+                    found.append((await self._record(partition, end - 1))[1])
                 except TimeoutError:  # deleted by now
                     continue
         return max(found)
 
-    async def _record(self, partition: int, offset: int) -> Any:
+    async def _record(self, partition: int, offset: int) -> tuple[int, int]:
+        """Offset and timestamp."""
         tp = TopicPartition(self._topic, partition)
         async with self._turn:
             self._consumer.assign([tp])
             self._consumer.seek(tp, offset)
-            return await asyncio.wait_for(self._consumer.getone(tp), PATIENCE)
+            record = await asyncio.wait_for(self._consumer.getone(tp), PATIENCE)
+        # In a worker the fetcher hands on three values of each record of the reports (quirks).
+        found = record[:2] if isinstance(record, tuple) else (record.offset, record.timestamp)
+        return int(found[0]), int(found[1])

@@ -34,7 +34,7 @@ class Child:
 
     def __init__(self, name: str, environment: Mapping[str, str], *, login: bool) -> None:
         self.name = name
-        self._keeper = Keeper(f"demo-{name}")
+        self._keeper = Keeper(f"demo-{name.replace(' ', '-')}")
         self._log = self._keeper.folder / "log"
         # Of our own HUBBUB_ variables it hears only how to log in, and its temporary files go the way of its folder.
         foreign = [key for key in os.environ if key.startswith("HUBBUB_") and not (login and key in LOGIN)]

@@ -16,9 +16,10 @@ from aggregator.definitions import Definitions
 from aggregator.ending import Ending
 from aggregator.layout import ALERTS, ESTIMATES, LARGEST, SNAPSHOTS
 from aggregator.metrics import Metrics
-from aggregator.outbox import Outbox
+from aggregator.outbox import Outbox, TooLarge
 from aggregator.record import Built, build
 from aggregator.shelf import Place, Shelf
+from aggregator.tally import Snapshot
 from aggregator.windows import Final, Position, Span
 from hubbub_kafka import Kafka
 from oracles.query import Query
@@ -51,6 +52,8 @@ class Merging:
     """The newest provisional record of each kind of window, and its n."""
     _due: dict[bytes, float] = field(default_factory=dict)
     """When a query's next provisional records are due."""
+    _coming: dict[bytes, list[tuple[Span, Snapshot]]] = field(default_factory=dict)
+    """Those that are due now."""
 
     def __post_init__(self) -> None:
         # NumPy's work on a record must not hold up the event loop; one thread keeps the order.
@@ -101,6 +104,7 @@ class Merging:
         self._shelves = {partition: Shelf(partition, self.partitions, queries) for partition in self._owned}
         self._said.clear()
         self._due.clear()
+        self._coming.clear()
         tps = [TopicPartition(self.kafka.topic(SNAPSHOTS), partition) for partition in self._owned]
         consumer.assign(tps)
         if tps:
@@ -153,14 +157,23 @@ class Merging:
             await self._settle(place, batch, acks)
             if marked := shelf.marked_ms.get(query.digest):
                 self.metrics.close_to_record.observe(max(0.0, time.time() - marked / 1000))
+        await self._foretell(place)
+
+    async def _foretell(self, place: Place) -> None:
+        """One provisional record, where one is due: no more at a time, since finals must not wait for them."""
+        query = place.query
         if query.emit_every is not None and time.monotonic() >= self._due.get(query.digest, 0.0):
             self._due[query.digest] = time.monotonic() + query.emit_every
-            for span, total in place.merger.provisional():
-                if self._said.get((query.digest, span.window)) != (span, total.n):
-                    self._said[query.digest, span.window] = span, total.n
-                    built = await self._in_thread(build, query, span, total, final=False)
-                    await self.outbox.send(ESTIMATES, built.key, built.value)
-                    self.metrics.records.labels(query.name, "false").inc()
+            self._coming[query.digest] = list(place.merger.provisional())
+        coming = self._coming.get(query.digest)
+        if not coming:
+            return
+        span, total = coming.pop()
+        if self._said.get((query.digest, span.window)) != (span, total.n):
+            self._said[query.digest, span.window] = span, total.n
+            built = await self._in_thread(build, query, span, total, final=False)
+            await self._record(query, built)
+            self.metrics.records.labels(query.name, "false").inc()
 
     async def _emit(self, place: Place, final: Final) -> list[Any]:
         """Publish one final and its alerts; what is returned is to be awaited."""
@@ -170,8 +183,17 @@ class Merging:
         self._observe(query, built)
         self.accuracy.later(query, final.span, built.findings)
         self.metrics.records.labels(query.name, "true").inc()
-        sent = [await self.outbox.send(ESTIMATES, built.key, built.value)]
+        sent = await self._record(query, built)
         return [*sent, *[await self.outbox.send(ALERTS, *alert) for alert in said]]
+
+    async def _record(self, query: Query, built: Built) -> list[Any]:
+        """Hand on a record; one that no broker takes is said to be missing, and the others go on."""
+        try:
+            return [await self.outbox.send(ESTIMATES, built.key, built.value)]
+        except TooLarge as error:
+            log.error("a record is not published, let the query publish fewer values: %s", error)
+            self.metrics.too_large.labels(query.name).inc()
+            return []
 
     async def _settle(self, place: Place, batch: dict[Window, Position], acks: list[Any]) -> None:
         """Finals and alerts first, then the states that they lead to, then what these make needless."""

@@ -39,6 +39,9 @@ class Metrics:
             registry=registry,
         )
         self.records = Counter("hubbub_records", "Records published", ["query", "final"], registry=registry)
+        self.too_large = Counter(
+            "hubbub_records_too_large", "Records that were not published for their size", query, registry=registry
+        )
         attribute = ["query", "attribute"]
         self.true_mse = Gauge(
             "hubbub_true_mse",

@@ -16,6 +16,10 @@ from oracles.frame import TICK
 log = logging.getLogger(__name__)
 
 
+class TooLarge(ValueError):
+    """A record that no broker would take."""
+
+
 class Outbox:
     """One producer; `send` returns what is to be awaited for the broker's acknowledgement."""
 
@@ -52,7 +56,7 @@ class Outbox:
     ) -> asyncio.Future[Any]:
         """Hand one record to the producer; waits where it has too much to send already."""
         if value is not None and len(value) > LARGEST:
-            raise ValueError(f"{len(value)} bytes are more than a record of {topic} may have")
+            raise TooLarge(f"{len(value)} bytes are more than a record of {topic} may have")
         sent: asyncio.Future[Any] = await self._producer.send(
             self._kafka.topic(topic), value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
         )

@@ -5,6 +5,7 @@ writes it writes the same.
 """
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from oracles.heavy import Hitters
 from oracles.query import Query
 
 VERSION = 1
+MOST_HITTERS = 10_000
+"""In a record; forged reports can make far more of them, and a record must stay one that can be sent."""
 PROVISIONAL = "p"
 """Ends the key of a record that is not final."""
 
@@ -98,6 +101,7 @@ def _told(query: Query, found: Findings) -> dict[str, Any]:
 
 
 def _hitters(found: Findings, hitters: Hitters) -> list[dict[str, Any]]:
+    """The list of a method, the largest shares first; of a very long one its beginning."""
     name = found.subject.domain.name
     return [
         {
@@ -108,7 +112,7 @@ def _hitters(found: Findings, hitters: Hitters) -> list[dict[str, Any]]:
             "probability": hitter.probability,
             "ranks": hitter.ranks,
         }
-        for hitter in hitters
+        for hitter in islice(hitters, MOST_HITTERS)
     ]
 
 

@@ -19,6 +19,8 @@ from hubbub_kafka import Kafka
 log = logging.getLogger(__name__)
 
 PATIENCE = 25.0
+LOOK_AGAIN = 5.0
+"""Seconds to read what has only just come."""
 EXIT = 1
 Positions = dict[int, tuple[int, object]]
 """By owned partition: the acknowledged offset, and whatever else shows that something moves."""
@@ -47,7 +49,6 @@ class Watchdog:
 
     async def _watch(self) -> None:
         seen: dict[int, tuple[object, float]] = {}
-        unanswered = 0
         while True:
             await asyncio.sleep(1.0)
             now, positions = time.monotonic(), self.positions()
@@ -57,15 +58,13 @@ class Watchdog:
                     seen[partition] = position, now
             patience = self.patience + self.pause()
             still = [p for p, (_, since) in seen.items() if now - since > patience]
-            if not still:
-                unanswered = 0
-                continue
-            unanswered = 0 if await self._judge(still, positions) else unanswered + 1
+            if still:
+                await self._judge(still, positions)
             for partition in still:
                 del seen[partition]
 
-    async def _judge(self, still: list[int], positions: Positions) -> bool:
-        """End the process if there are records beyond one of these; False where the broker does not answer."""
+    async def _judge(self, still: list[int], positions: Positions) -> None:
+        """End the process if there are records beyond one of these."""
         try:
             async with Asking(self.kafka, self.topic) as asking:
                 for partition in still:
@@ -74,6 +73,9 @@ class Watchdog:
                         there = await asking.first(partition, offset)
                     except TimeoutError:
                         continue  # nothing to read
+                    await asyncio.sleep(LOOK_AGAIN + self.pause())
+                    if self.positions().get(partition) != positions[partition]:
+                        continue
                     log.critical(
                         "hung: partition %s stands at offset %s for %s s, and offset %s is there to be read",
                         *(partition, offset, self.patience, there),
@@ -82,5 +84,3 @@ class Watchdog:
                     os._exit(EXIT)
         except Exception as error:  # noqa: BLE001 - the broker is away: nothing of ours hangs
             log.warning("the watchdog gets no answer: %r", error)
-            return False
-        return True

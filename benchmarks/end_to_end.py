@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from oracles.frame import encode  # noqa: E402
-from oracles.query import load  # noqa: E402
+from oracles.query import load as load_queries  # noqa: E402
 from tests.brokers import Cluster, prepared  # noqa: E402
 
 HUBBUB = Path(sys.executable).with_name("hubbub")
@@ -104,6 +104,143 @@ def kernel(query, reports, per_frame, frames):
     return (time.perf_counter() - began) / (rounds * len(some)) * frames * per_frame
 
 
+async def load(kafka, query, rate, seconds, per_frame):
+    """Frames at a steady rate, of the present pane."""
+    producer = AIOKafkaProducer(**kafka.client(), acks="all", linger_ms=5, max_batch_size=1 << 18)
+    await producer.start()
+    # As many as a pane holds: the same noise again and again would look like thousands of heavy hitters.
+    pool = min(int(rate * query.pane), 200_000_000 // query.oracle.width) // per_frame * per_frame
+    reports = query.oracle.perturb(RNG.integers(0, query.oracle.size, pool), RNG)
+    began, sent = time.monotonic(), 0
+    while (now := time.monotonic() - began) < seconds:
+        pane = int(time.time()) // query.pane * query.pane
+        while sent < now * rate / per_frame:
+            start = sent * per_frame % pool
+            data = encode(query.digest, pane, reports[start : start + per_frame])
+            await producer.send(kafka.topic("reports"), data, partition=sent % PARTITIONS)
+            sent += 1
+        await asyncio.sleep(0.01)
+    await producer.stop()
+
+
+async def closings(kafka, query):
+    """For each pane's end, when the record that closed its last partition was logged, in ms."""
+    found = {}
+    tps = [TopicPartition(kafka.topic("reports"), p) for p in range(PARTITIONS)]
+    consumer = AIOKafkaConsumer(**kafka.client(), group_id=None, max_partition_fetch_bytes=4 << 20)
+    await consumer.start()
+    consumer.assign(tps)
+    await consumer.seek_to_beginning()
+    ends = await consumer.end_offsets(tps)
+    clocks = dict.fromkeys(tps, 0)
+    while any([await consumer.position(tp) < ends[tp] for tp in tps]):
+        for tp, records in (await consumer.getmany(timeout_ms=500)).items():
+            for record in records:
+                before, clocks[tp] = clocks[tp], max(clocks[tp], record.timestamp)
+                first, last = [(ms // 1000 - query.lateness) // query.pane for ms in (before - 1, clocks[tp] - 1)]
+                for pane in range(first + 1, last + 1) if before else ():
+                    found.setdefault(pane * query.pane, {})[tp.partition] = record.timestamp
+    await consumer.stop()
+    return {end: max(at.values()) for end, at in found.items() if len(at) == PARTITIONS}
+
+
+async def finals(kafka):
+    """For each final, when it was sent, in ms."""
+    tps = [TopicPartition(kafka.topic("estimates"), p) for p in range(PARTITIONS)]
+    consumer = AIOKafkaConsumer(**kafka.client(), group_id=None, max_partition_fetch_bytes=64 << 20)
+    await consumer.start()
+    consumer.assign(tps)
+    await consumer.seek_to_beginning()
+    ends, found = await consumer.end_offsets(tps), {}
+    while any([await consumer.position(tp) < ends[tp] for tp in tps]):
+        for records in (await consumer.getmany(timeout_ms=500)).values():
+            found |= {int(r.key.rpartition(b"|")[2]): r.timestamp for r in records if not r.key.endswith(b"|p")}
+    await consumer.stop()
+    return found
+
+
+def latency(cluster, name, rate, seconds=60, burn_in=15):
+    """From the record that closes a pane on the last partition to the final record, at this many reports a second."""
+    oracle, size, per_frame, _ = CASES[name]
+    kafka = prepared(cluster, PARTITIONS)
+    with tempfile.TemporaryDirectory() as folder:
+        queries = Path(folder, "hubbub.toml")
+        queries.write_text(QUERY.format(oracle=oracle, size=size).replace('"1h"', '"1s"'))
+        query = load_queries(queries)["measured"]
+        process = worker(kafka, queries)
+        try:
+            metrics = Metrics(process)
+            pin(THEIRS)
+            began = time.time()
+            asyncio.run(load(kafka, query, rate, seconds, per_frame))
+            time.sleep(5)
+            reached = metrics.read()["hubbub_reports_total"] / (time.time() - 5 - began)
+        finally:
+            process.terminate()
+            process.wait()
+        closed, sent = asyncio.run(closings(kafka, query)), asyncio.run(finals(kafka))
+    late = sorted(sent[end] - at for end, at in closed.items() if end in sent and at > 1000 * (began + burn_in))
+    p50, p99 = late[len(late) // 2], late[min(len(late) - 1, len(late) * 99 // 100)]
+    print(
+        f"{name:28} at {reached:12,.0f} reports/s: from closing to the final record {p50} ms (median), "
+        f"{p99} ms (p99 of {len(late)}, target 250)",
+        flush=True,
+    )
+
+
+def large(cluster):
+    """Records of a million values while others are counted."""
+    kafka = prepared(cluster, PARTITIONS)
+    with tempfile.TemporaryDirectory() as folder:
+        queries = Path(folder, "hubbub.toml")
+        text = QUERY.format(oracle="olh", size=1_000_000).replace('"1h"', '"5s"')
+        queries.write_text(text + 'methods = ["norm_sub", "calibrate"]\n')
+        query = load_queries(queries)["measured"]
+        process = worker(kafka, queries)
+        try:
+            metrics = Metrics(process)
+            pin(THEIRS)
+            asyncio.run(load(kafka, query, 500_000, 30, 1000))
+            time.sleep(15)
+            found = metrics.read()
+        finally:
+            process.terminate()
+            process.wait()
+        closed, sent = asyncio.run(closings(kafka, query)), asyncio.run(finals(kafka))
+    late = sorted(sent[end] - at for end, at in closed.items() if end in sent)
+    print(
+        f"olh, size 1,000,000, 500,000 reports/s: {len(late)} finals, the slowest {late[-1] / 1000:.1f} s after "
+        f"its closing (target 5); {found['hubbub_reports_total']:,.0f} reports counted meanwhile",
+        flush=True,
+    )
+
+
+def two_workers(cluster, name):
+    """The same filled topic by one worker and by two."""
+    oracle, size, per_frame, frames = CASES[name]
+    took = []
+    for count in (1, 2):
+        kafka = prepared(cluster, PARTITIONS)
+        with tempfile.TemporaryDirectory() as folder:
+            queries = Path(folder, "hubbub.toml")
+            queries.write_text(QUERY.format(oracle=oracle, size=size))
+            query = load_queries(queries)["measured"]
+            reports = query.oracle.perturb(RNG.integers(0, size, 200_000), RNG)
+            processes = [worker(kafka, queries, core=i) for i in range(count)]
+            each = [Metrics(process) for process in processes]
+            time.sleep(8)
+            asyncio.run(fill(kafka, query, reports, per_frame, frames))
+            began, total, done = time.perf_counter(), frames * per_frame, 0
+            while done < total:
+                time.sleep(0.1)
+                done = sum(metrics.read().get("hubbub_reports_total", 0) for metrics in each)
+            took.append(time.perf_counter() - began)
+            for process in processes:
+                process.terminate()
+                process.wait()
+    print(f"{name:28} two workers on two cores, beside the broker: {took[0] / took[1]:.2f} times one", flush=True)
+
+
 class Metrics:
     """What a worker says of itself."""
 
@@ -121,7 +258,7 @@ class Metrics:
         return found
 
 
-def worker(kafka, queries):
+def worker(kafka, queries, core=OURS):
     env = {
         **os.environ,
         "HUBBUB_KAFKA": kafka.servers,
@@ -135,7 +272,7 @@ def worker(kafka, queries):
         [str(HUBBUB), "worker"],
         env=env,
         stdout=subprocess.PIPE,
-        preexec_fn=lambda: pin(OURS),  # noqa: PLW1509
+        preexec_fn=lambda: pin(core),  # noqa: PLW1509
     )
 
 
@@ -167,31 +304,45 @@ def measure(cluster, name):
     with tempfile.TemporaryDirectory() as folder:
         queries = Path(folder, "hubbub.toml")
         queries.write_text(QUERY.format(oracle=oracle, size=size))
-        query = load(queries)["measured"]
+        query = load_queries(queries)["measured"]
         reports = query.oracle.perturb(RNG.integers(0, size, min(frames * per_frame, 200_000)), RNG)
         bytes_in = asyncio.run(fill(kafka, query, reports, per_frame, frames))
         total = frames * per_frame
         pin(OURS)
         alone, add = asyncio.run(raw(kafka, frames)), kernel(query, reports, per_frame, frames)
         whole, written = counted(kafka, queries, total)
+    found = total / whole
     print(
-        f"{name:28} {total / whole:12,.0f} reports/s {frames / whole:10,.0f} messages/s"
+        f"{name:28} {found:12,.0f} reports/s {frames / whole:10,.0f} messages/s"
         f" {bytes_in / whole / 1e6:6.0f} MB/s | raw {frames / alone:10,.0f} messages/s, ratio {alone / whole:4.2f}"
         f" | time over raw + kernel {whole / (alone + add):4.2f} | checkpoints {written / bytes_in:.2%} of the input",
         flush=True,
     )
+    return found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="case", help=f"of: {'; '.join(CASES)}")
+    parser.add_argument("cases", nargs="*", metavar="case", help=f"of: {'; '.join(CASES)}; latency; large; two")
     options = parser.parse_args()
+    rates = {}
+
+    def wanted(name):
+        return not options.cases or any(case in name for case in options.cases)
+
     pin(THEIRS)
     with Cluster(1) as cluster:
         pin(OURS)
         for name in CASES:
-            if not options.cases or any(case in name for case in options.cases):
-                measure(cluster, name)
+            if wanted(name):
+                rates[name] = measure(cluster, name)
+        for name in ("grr, frames of 1,000", "oue, frames of 1,000"):
+            if wanted("latency"):
+                latency(cluster, name, (rates.get(name) or measure(cluster, name)) / 2)
+        if wanted("large"):
+            large(cluster)
+        if wanted("two"):
+            two_workers(cluster, "olh, one report a message")
 
 
 if __name__ == "__main__":

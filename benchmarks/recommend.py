@@ -51,13 +51,15 @@ def counts_of(file: Path) -> np.ndarray:
 
 @dataclass
 class Cell:
-    """A data set, epsilon and task: each method's mean loss, and what was recommended in each run."""
+    """A data set, epsilon and task: each method's mean loss, and what was said in each run."""
 
     data: str
     epsilon: float
     task: str
     losses: dict[str, float]
     recommended: list[str]
+    rejected: int
+    """Runs in which calibrate rejected its prior."""
 
     @property
     def best(self) -> str:
@@ -73,7 +75,8 @@ class Cell:
             f"{count} {method} (+{self.regrets[method]:.0%})"
             for method, count in Counter(self.recommended).most_common()
         )
-        return f"{self.data:11} {self.epsilon:4} {self.task:7} best {self.best:19} recommended {picks}"
+        told = f"best {self.best:19} prior rejected {self.rejected:3}  recommended {picks}"
+        return f"{self.data:11} {self.epsilon:4} {self.task:7} {told}"
 
 
 def cells(data: Mapping[str, np.ndarray], epsilons: Iterable[float], runs: int, name: str = "oue") -> Iterator[Cell]:
@@ -82,6 +85,7 @@ def cells(data: Mapping[str, np.ndarray], epsilons: Iterable[float], runs: int, 
             rng = np.random.default_rng(zlib.crc32(f"{shape} {epsilon}".encode()))
             losses = {task: defaultdict(float) for task in TASKS}
             picks = {task: [] for task in TASKS}
+            rejected = 0
             n = int(counts.sum())
             o = oracle(name, epsilon=epsilon, size=len(counts))
             halves = np.argsort(rng.random((SETS, len(counts))), axis=1) < len(counts) // 2
@@ -89,12 +93,13 @@ def cells(data: Mapping[str, np.ndarray], epsilons: Iterable[float], runs: int, 
                 support = rng.binomial(counts, o.p) + rng.binomial(n - counts, o.q)
                 estimate = Estimate(o.shares(support, n), n, o)
                 calibrated = calibrate(estimate)
+                rejected += calibrated.rejected
                 for task in TASKS:
                     picks[task].append(recommend(estimate, task, top=TOP, calibrated=calibrated)[0].method)
                     for method in METHODS:
                         losses[task][method] += loss(method, estimate, counts / n, task, halves, calibrated) / runs
             for task in TASKS:
-                yield Cell(shape, epsilon, task, dict(losses[task]), picks[task])
+                yield Cell(shape, epsilon, task, dict(losses[task]), picks[task], rejected)
 
 
 def loss(

@@ -180,8 +180,8 @@ class Sample:
     @cached_property
     def moments(self) -> tuple[float, float]:
         """Mean and variance of the true counts: the noise has mean 0 and variance s^2."""
-        mean = float(self.times @ self.values) / self.size
-        spread = float(self.times @ (self.values - mean) ** 2) / self.size
+        mean = float((self.times * self.values).sum()) / self.size
+        spread = float((self.times * (self.values - mean) ** 2).sum()) / self.size
         return mean, spread - self.s**2
 
     @cached_property
@@ -208,7 +208,8 @@ class Sample:
     def log_likelihood(self, law: Law) -> float:
         at, of_values, of_slopes = self._weights
         found = moments(law, self.s, at)
-        return float(of_values @ found.log_density + of_slopes @ ((found.mean - at) / self.s**2))
+        # Not a product of vectors: its rounding depends on threads and processor, and records must not.
+        return float((of_values * found.log_density + of_slopes * ((found.mean - at) / self.s**2)).sum())
 
     def distance(self, law: Law) -> float:
         """The statistic of Kolmogorov and Smirnov."""

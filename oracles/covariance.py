@@ -38,7 +38,7 @@ class Covariance:
         """The covariance matrix at these true shares, times a vector."""
         c = self.noise.c
         own = self.noise.a + self.noise.b * shares + c * shares - self.flat - 2.0 * self.tilt * shares
-        weighed = float(weights @ shares)
+        weighed = float((weights * shares).sum())
         rest = (self.flat + self.tilt * shares) * float(weights.sum()) + (self.tilt - c * shares) * weighed
         return own * weights + rest
 

@@ -252,7 +252,7 @@ def distribution(law: Law, s: float, values: Floats) -> Floats:
     curve = refined(log_density, start(law, s, least, max(float(values[-1]), law.lowest), law.centre), 1e-5)
     half = np.diff(curve.at)[:, None] / 2.0
     inner = np.exp(curve((curve.at[:-1, None] + half * (1.0 + POINTS)).ravel())).reshape(len(half), -1)
-    total = np.concatenate([[0.0], np.cumsum((inner * half) @ WEIGHTS)])
+    total = np.concatenate([[0.0], np.cumsum((inner * half * WEIGHTS).sum(axis=1))])
     found = Curve(curve.at, total, np.exp(curve.value)).rising()(np.maximum(values, least))
     return _ordered(found, 0.0, 1.0)
 

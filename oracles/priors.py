@@ -137,7 +137,7 @@ class Law(ABC):
         at, weight = self.nodes()
         terms = self.log_weight(at)
         top = terms.max()
-        return float(top + np.log(weight @ np.exp(terms - top)))
+        return float(top + np.log((weight * np.exp(terms - top)).sum()))
 
     def log_pmf(self, k: Floats) -> Floats:
         return self.log_weight(k) - self._log_total
@@ -169,7 +169,7 @@ class PowerLaw(Law):
     @cached_property
     def mean(self) -> float:
         at, weight = self.nodes()
-        return float((weight * np.exp(self.log_pmf(at))) @ at)
+        return float((weight * np.exp(self.log_pmf(at)) * at).sum())
 
 
 @dataclass(frozen=True)

@@ -94,13 +94,13 @@ def _slope(method: str, estimate: Estimate, g: Floats, calibrated: "Calibrated |
         case "norm":
             return np.ones_like(x), np.full_like(x, 1.0 / len(x))
         case "norm_mul":
-            return positive / float(positive @ x), g
+            return positive / float((positive * x).sum()), g
         case "norm_sub" | "calibrate_norm_sub":
             return kept * shrunk, kept / kept.sum()
         case "mle_apx":
             unit = estimate.oracle.noise(1)
             lean = unit.b / unit.a
-            level = (float(kept @ x) - 1.0) / (kept.sum() + lean)
+            level = (float((kept * x).sum()) - 1.0) / (kept.sum() + lean)
             return kept / (1.0 + lean * level), kept * (1.0 + lean * g) / (kept.sum() + lean)
     return shrunk, None  # calibrate; base, where nothing shrinks
 

@@ -52,6 +52,7 @@ QUERIES = parse(
 )
 HOMEPAGE, PROFILE = QUERIES["homepage"], QUERIES["profile"]
 WEIGHTS = 1.0 / np.arange(1, 23) ** 0.9
+COMMAND = "import sys; from aggregator.board.command import main; sys.exit(main(sys.argv[1:]))"
 SURGING = 13
 """The position whose share grows towards the end."""
 
@@ -145,8 +146,7 @@ class Board:
     """A `hubbub board` in a process of its own."""
 
     def __init__(self, kafka, *options, port=0, env=None):
-        code = "import sys; from aggregator.board.command import main; sys.exit(main(sys.argv[1:]))"
-        command = [sys.executable, "-c", code, "--kafka", kafka.servers, "--prefix", kafka.prefix, "--port", str(port)]
+        command = [sys.executable, "-c", COMMAND, "--kafka", kafka.servers, "--prefix", kafka.prefix, "--port", str(port)]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen([*command, *options], stdout=pipe, stderr=pipe, text=True, env=env)
         self.url = self.process.stdout.readline().split()[-1] if self.process.stdout else ""
@@ -182,10 +182,13 @@ class Board:
         until = time.monotonic() + seconds
         while not (found := holds()):
             assert time.monotonic() < until, "it did not come to hold"
-            assert self.process.poll() is None, self.process.communicate()
             time.sleep(0.05)
         return found
 
     def ready(self):
-        self.until(lambda: self.get("readyz").status == 200)
+        self.until(self._is_ready)
         return self
+
+    def _is_ready(self):
+        assert self.process.poll() is None, self.process.communicate()[1]
+        return self.get("readyz").status == 200

@@ -39,8 +39,8 @@ def application(
             web.get("/healthz", _text(lambda: None, "ok")),
             web.get("/readyz", _text(lambda: follower.missing or follower.problem, "ready")),
             web.get("/metrics", _metrics(metrics)),
-            web.get("/", _file("index.html")),
-            web.static("/static", STATIC),
+            web.get("/", _file(STATIC / "index.html")),
+            *(web.get(f"/static/{path.relative_to(STATIC)}", _file(path)) for path in STATIC.rglob("*.*")),
         ]
     )
     return app
@@ -120,8 +120,8 @@ def _metrics(metrics: Metrics) -> Handler:
     return handler
 
 
-def _file(name: str) -> Handler:
+def _file(path: Path) -> Handler:
     async def handler(_: web.Request) -> web.StreamResponse:
-        return web.FileResponse(STATIC / name, headers={"Cache-Control": "no-cache"})
+        return web.FileResponse(path, headers={"Cache-Control": "no-cache"})
 
     return handler

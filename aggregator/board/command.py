@@ -92,7 +92,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
     follower = Follower(kafka, store, events, metrics)
     app = application(store, events, follower, metrics, os.environ.get("HUBBUB_TOKEN") or None)
     async with AsyncExitStack() as stack:
-        runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         stack.callback(events.close)
@@ -111,7 +111,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
 
 
 async def _listen(runner: web.AppRunner, options: argparse.Namespace) -> tuple[str, int]:
-    site = web.TCPSite(runner, options.host, options.port, shutdown_timeout=1.0)
+    site = web.TCPSite(runner, options.host, options.port)
     try:
         await site.start()
     except OSError as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from aggregator.board import events
@@ -46,33 +47,35 @@ class Follower:
 
     async def run(self) -> None:
         """Until it is cancelled; KafkaUnreachable or TopicsError where it cannot begin."""
+        partitions = await self._partitions()
         consumer = AIOKafkaConsumer(
             **self._kafka.client(),
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             max_partition_fetch_bytes=8 * MIB,
+            fetch_max_wait_ms=POLL_MS,
             metadata_max_age_ms=5_000,
         )
         async with started(consumer, self._kafka):
-            partitions = await self._partitions(consumer)
             consumer.assign(partitions)
-            ends = await consumer.end_offsets(partitions)
-            begins = await consumer.beginning_offsets(partitions)
             await consumer.seek_to_beginning(*partitions)
-            self._behind = {tp: end for tp, end in ends.items() if end > begins[tp]}
+            self._behind = await consumer.end_offsets(partitions)
             self._started = True
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._read(consumer))
                 tasks.create_task(self._probe(consumer, partitions))
                 tasks.create_task(self._beat())
 
-    async def _partitions(self, consumer: Any) -> list[TopicPartition]:
+    async def _partitions(self) -> list[TopicPartition]:
+        async with started(AIOKafkaAdminClient(**self._kafka.client()), self._kafka) as admin:
+            # All are listed, since asking for one by name may create it.
+            listed = {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
         names = [self._kafka.topic(name) for name in TOPICS]
-        absent = sorted(set(names) - set(await consumer.topics()))
+        absent = [f"{name}: there is no such topic; run `hubbub topics`" for name in names if not listed.get(name)]
         if absent:
-            raise TopicsError("\n".join(f"{name}: there is no such topic; run `hubbub topics`" for name in absent))
-        return [TopicPartition(name, number) for name in names for number in consumer.partitions_for_topic(name)]
+            raise TopicsError("\n".join(absent))
+        return [TopicPartition(name, number) for name in names for number in range(listed[name])]
 
     async def _read(self, consumer: Any) -> None:
         while True:
@@ -80,11 +83,16 @@ class Follower:
             # Definitions first: what is told afterwards may speak of them.
             for tp in sorted(found, key=lambda tp: TOPICS.index(tp.topic.removeprefix(self._kafka.prefix))):
                 self._take(tp.topic.removeprefix(self._kafka.prefix), found[tp])
-            for tp in list(self._behind):
-                if await consumer.position(tp) >= self._behind[tp]:
-                    del self._behind[tp]
+            await self._catch_up(consumer)
             self._metrics.keeps(self._store.windows, self._store.size)
             await asyncio.sleep(0)
+
+    async def _catch_up(self, consumer: Any) -> None:
+        """Cross off what is read: to the end that a fetch tells, for that of the embedded broker is too low before."""
+        for tp, end in list(self._behind.items()):
+            highwater = consumer.highwater(tp)
+            if highwater is not None and await consumer.position(tp) >= max(highwater, end):
+                del self._behind[tp]
 
     def _take(self, topic: str, records: Iterable[Any]) -> None:
         for record in records:

@@ -59,7 +59,8 @@ def _check(request: web.Request, token: str | None) -> None:
     if token is None or not request.path.startswith(PROTECTED):
         return
     kind, _, given = request.headers.get("Authorization", "").partition(" ")
-    if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+    same = hmac.compare_digest(given.strip().encode(errors="surrogateescape"), token.encode())
+    if kind.lower() != "bearer" or not same:
         raise Problem(401, "send the board's token: Authorization: Bearer TOKEN")
 
 

@@ -167,10 +167,8 @@ class Store:
         return sum(len(windows.ends) for windows in self._all())
 
     def alerts(self) -> list[dict[str, Any]]:
-        """The newest windows first; of one window, the last told first."""
-        told = list(reversed(self._alerts.values()))
-        told.sort(key=lambda alert: -int(alert["window"]["end"]))
-        return told
+        """The newest windows first; of those that end together, the shortest."""
+        return sorted(self._alerts.values(), key=_newest)
 
     def _of(self, query: str, digest: str) -> Series:
         of = self._series[query]
@@ -195,3 +193,8 @@ class Store:
                 self.size -= windows.drop_oldest()
             else:
                 return
+
+
+def _newest(alert: dict[str, Any]) -> tuple[int, int, str, str, str]:
+    window = alert["window"]
+    return -window["end"], window["size"], alert["kind"], alert["attribute"] or "", alert["value"]

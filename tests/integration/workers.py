@@ -140,6 +140,7 @@ class Place:
         self.kafka, self.partitions = prepared(broker, partitions, **settings), partitions
         self.folder, self.file = folder, folder / "hubbub.toml"
         self.workers = []
+        self.sent_at = 0.0
         self.define(queries)
 
     def __enter__(self):
@@ -169,6 +170,7 @@ class Place:
 
     def send(self, *frames, topic="reports"):
         """Append these (partition, value[, key]) in order; their offsets."""
+        self.sent_at = time.time()
         return [sent.offset for sent in asyncio.run(_send(self.kafka, topic, frames))]
 
     def read(self, topic, partitions=None):
@@ -186,11 +188,11 @@ class Place:
         """Wait until every partition has a clock, on the embedded broker too."""
         until(lambda: {r.partition for r in self.read("reports") if r.value == TICK} == {*range(self.partitions)})
 
-    def verdict(self, **gate):
-        """What the finals are worth, once every window of what was sent must have one."""
+    def verdict(self, pane=None, **gate):
+        """What the finals are worth, once every window of what was sent for this pane, or before now, must have one."""
         longest = max(window.size for query in self.queries.values() for window in query.windows)
         lateness = max(query.lateness for query in self.queries.values())
-        time.sleep(longest + lateness + 0.5)
+        time.sleep(max(0.0, (pane or self.sent_at) + longest + lateness + 0.5 - time.time()))
         wanted = expected(self.log(), self.queries, self.kafka.embedded, **gate)
         until(lambda: wanted.keys() <= self.finals().keys())
         return judge(self.finals(), wanted, expected(self.log(), self.queries, self.kafka.embedded, **gate))

@@ -1,0 +1,125 @@
+"""`hubbub tail` on real brokers: it shows what is published, and ends as commands end."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from aggregator import tail
+from aggregator.layout import ALERTS, ESTIMATES
+from hubbub_kafka import started
+from tests.brokers import prepared
+
+START = 1_700_000_000
+WAIT = 30
+COMMAND = (sys.executable, "-m", "hubbub", "tail")
+
+
+def record(query="visits", end=10, *, final=True):
+    return {
+        "version": 1,
+        "query": query,
+        "digest": "0123456789abcdef",
+        "window": {"kind": "tumbling", "start": START + end - 10, "end": START + end, "size": 10, "step": 10},
+        "final": final,
+        "n": 1000,
+        "sigma": 0.01,
+        "detectable": 0.04,
+        "values": ["b\x1b[2J", "a"],
+        "shares": {"unbiased": [0.6, 0.4], "norm_sub": [0.6, 0.4]},
+        "low": [0.58, 0.38],
+        "high": [0.62, 0.42],
+        "hitters": {"unbiased": [], "norm_sub": [{"value": "a", "decided": True}]},
+        "quality": {"flags": []},
+    }
+
+
+def alert(query="visits"):
+    window = record()["window"]
+    said = {"id": "0" * 32, "kind": "surge", "query": query, "digest": "0123456789abcdef", "attribute": None}
+    return said | {"value": "a", "window": window, "share": 0.4, "low": 0.38, "high": 0.42, "before": 0.1}
+
+
+def publish(kafka, *messages):
+    async def send():
+        async with started(AIOKafkaProducer(**kafka.client()), kafka) as producer:
+            for message in messages:
+                topic = kafka.topic(ALERTS if message.get("kind") else ESTIMATES)
+                value = json.dumps(message).encode()
+                await producer.send_and_wait(topic, value, key=value)  # a compacted topic wants a key
+
+    asyncio.run(send())
+
+
+@pytest.fixture
+def kafka(broker):
+    return prepared(broker, 2)
+
+
+@contextmanager
+def tailing(kafka, *options):
+    where = ("--kafka", kafka.servers, "--prefix", kafka.prefix)
+    command = subprocess.Popen((*COMMAND, *where, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield command
+    finally:
+        command.kill()
+        command.communicate()
+
+
+def read(command, count):
+    return [command.stdout.readline() for _ in range(count)]
+
+
+def test_json_gives_finals_and_alerts_a_line_each_and_ends_when_asked(kafka):
+    publish(kafka, record(), record(final=False), record("clicks"), alert("clicks"), {"final": True}, alert())
+    with tailing(kafka, "visits", "--json") as command:
+        assert sorted(read(command, 2)) == sorted(map(tail.line, (record(), alert())))
+        publish(kafka, record(end=20))
+        assert read(command, 1) == [tail.line(record(end=20))]
+        command.send_signal(signal.SIGINT)
+        assert command.communicate(timeout=WAIT) == ("", "")
+        assert command.returncode == 0
+
+
+def test_lines_where_there_is_no_terminal(kafka):
+    publish(kafka, record(), alert())
+    with tailing(kafka) as command:
+        said = "".join(sorted(read(command, 2)))
+        assert r"visits 10s: 1,000 reports, 1 frequent (1 proved), standard error 1.0%" in said
+        assert r"b\x1b[2J 60.0% (58.0% to 62.0%), a 40.0% (38.0% to 42.0%)" in said
+        assert "visits 10s: ALERT surge: a has risen to 40.0% (38.0% to 42.0%), before 10.0%" in said
+        command.send_signal(signal.SIGTERM)
+        assert command.communicate(timeout=WAIT) == ("", "")
+        assert command.returncode == 0
+
+
+def test_it_begins_where_it_is_told_to(tansu):
+    kafka = prepared(tansu, 1)
+    publish(kafka, *(record(end=end) for end in range(10, 60, 10)))
+    with tailing(kafka, "--json", "--last", "2") as command:
+        ends = [json.loads(text)["window"]["end"] - START for text in read(command, 2)]
+    assert ends[-1] == 50 or ends == [40, 50]  # the embedded broker may name an end that is one too low
+
+
+def test_the_end_of_a_pipe_ends_it(tansu):
+    kafka = prepared(tansu, 1)
+    publish(kafka, record())
+    with tailing(kafka, "--json") as command:
+        read(command, 1)
+        command.stdout.close()
+        publish(kafka, record(end=20))
+        assert command.wait(WAIT) == 0
+        assert command.stderr.read() == ""
+
+
+def test_what_is_missing_is_said(tansu, capsys):
+    assert tail.main(["--kafka", "127.0.0.1:1"]) == 3
+    assert "Kafka at 127.0.0.1:1 cannot be reached" in capsys.readouterr().err
+    assert tail.main(["--kafka", tansu.bootstrap, "--prefix", "nobody."]) == 4
+    assert capsys.readouterr().err.startswith("hubbub tail: there is no topic nobody.estimates; `hubbub topics`")

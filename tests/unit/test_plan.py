@@ -1,0 +1,145 @@
+"""`hubbub plan`: its numbers are those of the formulas, and what it says is needed is enough, and no more."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from aggregator import plan as command
+from aggregator.planning import MOST_CLIENTS, Plan, least, need, prospects, work
+from oracles import ORACLES, oracle
+
+MILLION = Plan(clients=1_000_000, size=1024, epsilon=1.0)
+
+
+def by_name(plan):
+    found, _ = prospects(plan)
+    return {each.oracle.name: each for each in found}
+
+
+def detects(plan, name, share):
+    """Whether a share is found with probability 0.9, by the oracle's own law of errors."""
+    chosen = oracle(name, epsilon=plan.epsilon, size=plan.size)
+    detectable = chosen.noise(plan.clients).detectable(plan.size, plan.family_error)
+    return detectable is not None and detectable <= share
+
+
+def test_errors_are_those_of_the_closed_forms():
+    e, s, d, n = math.e, math.exp(0.5), 1024, 1_000_000
+    variances = {
+        "grr": (d - 2 + e) / (e - 1) ** 2,
+        "sue": s / (s - 1) ** 2,
+        "oue": 4 * e / (e - 1) ** 2,
+        "blh": (e + 1) ** 2 / (e - 1) ** 2,
+        "olh": (e + 3) ** 2 / (3 * (e - 1) ** 2),
+        "hr": (e + 1) ** 2 / (e - 1) ** 2,
+    }
+    found = by_name(MILLION)
+    for name, variance in variances.items():
+        assert found[name].sigma == pytest.approx(math.sqrt(variance / n), rel=1e-12)
+    assert found["ss"].sigma < min(found[name].sigma for name in variances)
+
+
+def test_a_fake_shifts_a_share_as_far_as_it_says():
+    for each in by_name(MILLION).values():
+        o, n = each.oracle, MILLION.clients
+        support = np.array([n // 2])
+        moved = o.shares(support + 1, n) - o.shares(support, n)  # a fake that supports it
+        unmoved = o.q / o.gap / n  # instead of an honest report of no one
+        assert each.shift_per_fake == pytest.approx(float(moved[0]) - unmoved, rel=1e-6)
+        assert each.fake_clients == pytest.approx(each.shift_per_fake * n, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["grr", "blh", "olh", "hr"])
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+def test_the_work_is_what_a_report_changes(name, epsilon):
+    chosen = oracle(name, epsilon=epsilon, size=1000)
+    reports = chosen.perturb(np.arange(300), np.random.default_rng(1))
+    changed = []
+    for report in reports:
+        state = chosen.zeros()
+        chosen.add(state, report[None])
+        changed.append(np.abs(state[:-64]).sum())
+    assert max(changed) == work(chosen)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize("share", [0.05, 0.006])
+def test_what_is_needed_is_enough_and_no_more(name, share):
+    plan = replace(MILLION, size=64)
+    needs = need(plan, name, share)
+    assert detects(replace(plan, clients=needs.clients), name, share)
+    assert not detects(replace(plan, clients=needs.clients - 1), name, share)
+    assert needs.epsilon == round(needs.epsilon, 3)
+    assert detects(replace(plan, epsilon=needs.epsilon), name, share)
+    assert not detects(replace(plan, epsilon=needs.epsilon - 0.001), name, share)
+
+
+def test_what_cannot_be_had_is_not_promised():
+    assert need(MILLION, "blh", 1e-4).epsilon is None  # its error ends at 1/sqrt(n), however large epsilon is
+    assert need(MILLION, "olh", 1e-9).clients is None
+    assert not detects(replace(MILLION, clients=MOST_CLIENTS), "olh", 1e-9)
+
+
+def test_least_finds_every_boundary():
+    for most in (1, 2, 3, 10, 17):
+        for boundary in range(1, most + 3):
+            found = least(lambda number, boundary=boundary: number >= boundary, most)
+            assert found == (boundary if boundary <= most else None)
+
+
+def test_oracles_that_cannot_be_had_are_named_with_the_reason():
+    found, refused = prospects(Plan(1000, 1_000_000, 0.5))
+    assert {each.oracle.name for each in found} == {"grr", "blh", "olh", "hr"}
+    assert all("65535 bytes" in reason for reason in refused.values())
+
+
+def said(capsys, *arguments):
+    assert command.main([*arguments]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 100
+    return out
+
+
+def test_it_recommends_what_auto_takes_and_says_why(capsys):
+    few = said(capsys, "--clients", "1e6", "--size", "5")
+    assert "recommended: grr" in few
+    assert "that of ss" not in few
+    many = said(capsys, "--clients", "1e6", "--size", "1024", "--epsilon", "1")
+    assert "recommended: olh. Of grr, olh and oue it has the shortest report" in many
+    assert "0.2% above the smallest here, that of ss" in many
+
+
+def test_a_target_gives_both_ways_for_each_oracle(capsys):
+    out = said(capsys, "--clients", "1e6", "--size", "1024", "--target-share", "0.001")
+    needs = need(MILLION, "olh", 0.001)
+    row = next(line for line in out.splitlines() if line.endswith("recommended"))
+    assert f"olh {needs.clients:,} clients epsilon {needs.epsilon:g} recommended" == " ".join(row.split())
+    assert "no epsilon up to 16" in out
+
+
+def test_it_warns_of_what_would_be_regretted(capsys):
+    assert "hides little" in said(capsys, "--clients", "1e6", "--size", "400", "--epsilon", "9")
+    assert "so few clients" in said(capsys, "--clients", "5", "--size", "2")
+    assert "but:" not in said(capsys, "--clients", "1e6", "--size", "1024")
+    said(capsys, "--clients", "1e15", "--size", "4294967296", "--epsilon", "16", "--target-share", "1e-9")
+
+
+def test_wrong_options_are_usage_errors(capsys):
+    assert command.main(["--clients", "10", "--size", "2", "--epsilon", "17"]) == 2
+    assert capsys.readouterr().err == "hubbub plan: epsilon must be a number above 0 and at most 16, got 17.0\n"
+    for wrong in (
+        ["--clients", "0", "--size", "2"],
+        ["--clients", "1.5", "--size", "2"],
+        ["--clients", "1e99", "--size", "2"],
+        ["--clients", "10", "--size", "1"],
+        ["--clients", "10", "--size", "two"],
+        ["--clients", "10", "--size", "2", "--target-share", "1"],
+        ["--clients", "10", "--size", "2", "--family-error", "0"],
+        ["--size", "2"],
+    ):
+        with pytest.raises(SystemExit) as ended:
+            command.main(wrong)
+        assert ended.value.code == 2
+        assert "hubbub plan: error:" in capsys.readouterr().err
