@@ -1,15 +1,19 @@
 """The command `hubbub`: one thin entry that joins the subcommands of the packages."""
 
 import importlib
+import os
 import signal
 import sys
 from importlib.metadata import version
 
 COMMANDS = {
-    "demo": ("aggregator.demo", "a simulated crowd, counted, with estimates and their errors"),
+    "demo": ("aggregator.demo", "everything at once on this machine, with a simulated crowd"),
     "worker": ("aggregator.worker", "count reports exactly and publish estimates"),
     "simulate": ("producers.simulate", "a simulated crowd that answers over Kafka, and the truth about it"),
     "replay": ("producers.replay", "send the values of a CSV file as clients would"),
+    "board": ("aggregator.board.command", "a live page and an API of what is published"),
+    "tail": ("aggregator.tail", "estimates and alerts in the terminal, as they are published"),
+    "plan": ("aggregator.plan", "how sure a query would be, and what it would cost"),
     "topics": ("aggregator.topics", "create the topics, and mend their settings"),
     "check": ("aggregator.check", "validate a query file and say what each query promises and costs"),
 }
@@ -34,25 +38,31 @@ def usage() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends everything as Ctrl-C does
-    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        try:
+            return run(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:  # who read has seen enough; what is left goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def run(arguments: list[str]) -> int:
     command = arguments[0] if arguments else "--help"
     if command in ("-h", "--help", "help"):
         print(usage())
         return 0
-    if command == "--version":
+    if command == "--version" or (command in COMMANDS and arguments[1:] == ["--version"]):
         print(f"hubbub {version('hubbub')}")
         return 0
     if command not in COMMANDS:
         print(f"hubbub: there is no command {command!r}\n\n{usage()}", file=sys.stderr)
         return 2
     module, _ = COMMANDS[command]
-    try:
-        return int(importlib.import_module(module).main(arguments[1:]))
-    except KeyboardInterrupt:
-        return 0
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+    return int(importlib.import_module(module).main(arguments[1:]))
 
 
 if __name__ == "__main__":

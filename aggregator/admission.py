@@ -26,6 +26,7 @@ _Piece = tuple[int, bytes, bytes]
 
 _HEADER = 40
 _NO_ID = bytes(8)
+_NEVER_ENDS = 1 << 62
 
 
 class Reason(StrEnum):
@@ -39,6 +40,10 @@ class Reason(StrEnum):
     LATE = "late"
     FUTURE = "future"
     DUPLICATE = "duplicate"
+
+
+_FOR_EVER = (Reason.LATE, Reason.EXPIRED)
+"""What is refused for its time once is refused for it always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,7 @@ class Gate:
         header alone, and the reports of a pane are checked all at once.
         """
         piles: dict[Key, _Pile] = {}
+        untimely: list[_Pile] = []
         known: dict[bytes, tuple[int, int, bool, _Pile]] = {}
         refused: list[tuple[int, Refused]] = []
         for offset, timestamp, data in run:
@@ -121,6 +127,10 @@ class Gate:
                 clock = after
             if isinstance(outcome, Refused):
                 refused.append((offset, outcome))
+                if data and outcome.reason in _FOR_EVER and data.startswith(b"HBB1"):
+                    query = self.queries[data[8:16]]
+                    untimely.append(_Pile(query, outcome))
+                    known[header] = len(data), _NEVER_ENDS, not query.require_id, untimely[-1]
             elif isinstance(outcome, Accepted):
                 query = outcome.query
                 pile = piles.setdefault((query.digest, outcome.pane), _Pile(query))
@@ -128,6 +138,8 @@ class Gate:
                 pile.clock = clock
                 if data and data.startswith(b"HBB1"):
                     known[header] = len(data), closes_after(outcome.pane, query), not query.require_id, pile
+        for pile in untimely:
+            refused += pile.refusals()
         accepted: dict[Key, tuple[Query, Frames]] = {}
         for key, pile in piles.items():
             frames, faults = pile.sorted_out()
@@ -201,9 +213,18 @@ class _Pile:
     """Frames of one pane, as they come."""
 
     query: Query
+    refused: Refused | None = None
+    """What is said of all whose reports are well-formed."""
     frames: list[_Piece] = field(default_factory=list)
     clock: Clock = None
     """After the last of them."""
+
+    def refusals(self) -> list[tuple[int, Refused]]:
+        """What is said of frames that come too late."""
+        if self.refused is None or not self.frames:
+            return []
+        late, (frames, faults) = self.refused, self.sorted_out()
+        return faults + [(offset, late) for offset in (frames.offsets if frames else ())]
 
     def sorted_out(self) -> tuple[Frames | None, list[tuple[int, Refused]]]:
         """The good frames, if there are any, and what is said of those with a malformed report."""
@@ -251,7 +272,7 @@ def _untimely(pane: int, query: Query, clock: Clock) -> tuple[Reason, str] | Non
     if query.until is not None and pane >= query.until:
         return Reason.EXPIRED, f"pane {pane} starts at {query.until} or later"
     if is_late(clock, pane, query):
-        return Reason.LATE, f"pane {pane} is closed since {closes_after(pane, query)} ms; the log is at {clock} ms"
+        return Reason.LATE, f"pane {pane} is closed since the log's time {closes_after(pane, query)} ms"
     if is_future(clock, pane, query):
         return Reason.FUTURE, f"pane {pane} starts more than {query.skew} s after the log's time, {clock} ms"
     return None

@@ -124,7 +124,7 @@ class Checkpoints:
         for key, value in draft.closed:
             target = home(key.digest, self.counting.partitions)
             sent.append(await self.outbox.send(SNAPSHOTS, key.encode(), value, partition=target))
-        sent += [await self.outbox.reject(source.partition, reject) for reject in draft.rejects]
+        sent += await self.outbox.reject(source.partition, draft.rejects)
         closed: list[Write] = [(key.encode(), value) for key, value in draft.closed]
         return _size(draft.tallies) + _size(closed), sent
 

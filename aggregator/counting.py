@@ -30,7 +30,7 @@ SESSION, SESSION_EMBEDDED = 6.0, 2.0
 FETCH = 4 << 20
 ASK_AGAIN = 5.0
 SEEK_AGAIN = 1.0
-MANY = 50_000
+MANY = 5_000
 """Refused records that wait to be set aside."""
 
 

@@ -32,7 +32,7 @@ from oracles.query import Query, load
 QUERIES = Path(__file__).with_name("demo.toml")
 DEMO_PREFIX = "hubbub-demo."
 PARTITIONS = 4
-RATE = 30_000
+RATE = 50_000
 """Answers a second, of all queries together."""
 VALUES = "zipf:1.1"
 PAGE = 8803
@@ -161,7 +161,8 @@ class Demo:
             raise group.exceptions[0] from None
 
     async def stop(self) -> None:
-        _say("ending")
+        if self._children:
+            _say("ending")
         await asyncio.gather(*(child.stop() for child in self._children))
 
     def _introduce(self) -> None:

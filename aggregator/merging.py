@@ -191,7 +191,7 @@ class Merging:
         try:
             return [await self.outbox.send(ESTIMATES, built.key, built.value)]
         except TooLarge as error:
-            log.error("a record is not published, let the query publish fewer values: %s", error)
+            log.warning("a record is not published, let the query publish fewer values: %s", error)
             self.metrics.too_large.labels(query.name).inc()
             return []
 

@@ -16,6 +16,9 @@ from oracles.frame import TICK
 log = logging.getLogger(__name__)
 
 
+BATCH = 1 << 18
+
+
 class TooLarge(ValueError):
     """A record that no broker would take."""
 
@@ -32,6 +35,7 @@ class Outbox:
             acks="all",
             enable_idempotence=not self._kafka.embedded,
             max_request_size=LARGEST,
+            max_batch_size=BATCH,
             request_timeout_ms=10_000,
             metadata_max_age_ms=5000,
         )
@@ -67,14 +71,30 @@ class Outbox:
         sent = await self.send(REPORTS, None, TICK, partition=partition, timestamp_ms=time.time_ns() // 1_000_000)
         sent.add_done_callback(_said)
 
-    async def reject(self, partition: int, reject: Reject) -> asyncio.Future[Any]:
-        """Set a record of the reports aside."""
-        source = self._kafka.topic(REPORTS)
-        where = {"topic": source, "partition": partition, "offset": reject.offset}
-        said = {**where, "reason": reject.refused.reason, "detail": reject.refused.detail}
-        headers = [(name, str(value).encode()) for name, value in said.items()]
-        key = f"{source}|{partition}|{reject.offset}".encode()
-        return await self.send(REJECTS, key, reject.start, headers=headers)
+    async def reject(self, partition: int, rejects: list[Reject]) -> list[asyncio.Future[Any]]:
+        """Set records of the reports aside, in batches made by hand: there may be a flood of them."""
+        source, topic = self._kafka.topic(REPORTS), self._kafka.topic(REJECTS)
+        targets = sorted(await self._producer.partitions_for(topic)) if rejects else []
+        acks: list[asyncio.Future[Any]] = []
+        waiting = [
+            (f"{source}|{partition}|{reject.offset}".encode(), reject.start, _headers(source, partition, reject))
+            for reject in reversed(rejects)
+        ]
+        while waiting:
+            batch = self._producer.create_batch()
+            while waiting:
+                key, value, headers = waiting[-1]
+                if batch.append(key=key, value=value, timestamp=None, headers=headers) is None:
+                    break  # full
+                waiting.pop()
+            acks.append(await self._producer.send_batch(batch, topic, partition=targets[partition % len(targets)]))
+        return acks
+
+
+def _headers(source: str, partition: int, reject: Reject) -> list[tuple[str, bytes]]:
+    where = {"topic": source, "partition": partition, "offset": reject.offset}
+    said = {**where, "reason": reject.refused.reason, "detail": reject.refused.detail}
+    return [(name, str(value).encode()) for name, value in said.items()]
 
 
 def _said(sent: asyncio.Future[Any]) -> None:

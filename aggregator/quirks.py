@@ -17,7 +17,8 @@ from hubbub_kafka import Kafka
 
 SCHEME = "hubbub"
 """Of the addresses of brokers, so that Faust takes the transport below."""
-LONGEST_RUN = 20_000
+LONGEST_RUN = 5_000
+"""The event loop waits while a run is counted, and refused records cost more than good ones."""
 
 Record = tuple[int, int, bytes | None]
 """Offset, timestamp and value: what the fetcher hands on of a source topic instead of a ConsumerRecord."""

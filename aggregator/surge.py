@@ -7,7 +7,7 @@ from oracles.query import Query
 
 BEGINS, RISES, LASTS = 60, 5, 180
 """Seconds: after the start, until all who do have taken the value up, and until they let go of it again."""
-SHARE = 0.08
+SHARE = 0.1
 """Of all clients."""
 
 

@@ -137,9 +137,13 @@ def publish(kafka, messages):
                 await producer.send(kafka.topic(topic), value, key=key, partition=0 if topic == "queries" else None)
             await producer.flush()
 
-    # In a thread of its own: Playwright keeps a loop running in this one.
+    aside(lambda: asyncio.run(run()))
+
+
+def aside(work):
+    """In a thread of its own: Playwright keeps a loop running in this one."""
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, run()).result()
+        return thread.submit(work).result()
 
 
 class Board:

@@ -16,7 +16,7 @@ import pytest
 from aggregator import demo
 
 WAIT = 90
-EARLY = "import sys; from aggregator import surge, demo; surge.BEGINS = 12; sys.exit(demo.main(sys.argv[1:]))"
+EARLY = "import sys; from aggregator import surge, demo; surge.BEGINS = 8; sys.exit(demo.main(sys.argv[1:]))"
 
 
 def processes(folder):
@@ -86,11 +86,14 @@ def running(folder, *options, command=(sys.executable, "-m", "hubbub", "demo")):
         run.close()
 
 
-def test_estimates_come_then_a_surge_and_ctrl_c_ends_it_all(tmp_path):
+def test_estimates_come_then_a_surge_whoever_is_killed_and_ctrl_c_ends_it_all(tmp_path):
     with running(tmp_path, command=(sys.executable, "-c", EARLY)) as run:
+        run.until("page: |there is no page")
+        os.kill(run.worker(), signal.SIGKILL)
+        run.until("^the worker ended with -9; it is started again")
         run.until("^first estimates")
         assert "127.0.0.1:" in run.said
-        assert "30,000 answers a second to homepage" in run.said
+        assert "50,000 answers a second to homepage" in run.said
         risen = run.until(r"ALERT surge: page-42 has risen to ([\d.]+)% \(([\d.]+)% to ([\d.]+)%\), before ([\d.-]+)%")
         share, low, high, before = map(float, risen.groups())
         assert before < low < share < high
@@ -99,14 +102,10 @@ def test_estimates_come_then_a_surge_and_ctrl_c_ends_it_all(tmp_path):
         assert run.said.endswith("ending\n")
 
 
-def test_on_a_real_kafka_a_killed_worker_is_started_again(kafka, tmp_path):
-    prefix = f"demo-{tmp_path.name}."
-    with running(tmp_path, "--kafka", kafka.bootstrap, "--prefix", prefix) as run:
+def test_on_a_real_kafka_it_has_a_prefix_of_its_own(kafka, tmp_path):
+    with running(tmp_path, "--kafka", kafka.bootstrap) as run:
         run.until("^surge:")
-        assert f"topics {prefix}*, which stay" in run.said
-        run.until("page: |there is no page")
-        os.kill(run.worker(), signal.SIGKILL)
-        run.until("^the worker ended with -9; it is started again")
+        assert f"Kafka: {kafka.bootstrap}, topics hubbub-demo.*, which stay" in run.said
         run.until("^first estimates")
         run.process.send_signal(signal.SIGTERM)
         assert run.ended() == 0
@@ -139,7 +138,7 @@ def test_it_ends_after_its_seconds_and_takes_another_port_where_its_own_is_taken
             assert run.ended() == 0
     assert f"port {demo.PAGE} is taken: the page takes " in run.said
     assert "surge: y of a, 60 s from now" in run.said
-    assert "15,000 answers a second to b" in run.said
+    assert "25,000 answers a second to b" in run.said
     assert "started again" not in run.said
 
 

@@ -1,5 +1,7 @@
 """The watchdog beside a real worker: what hangs in silence is ended, what only waits is left alone."""
 
+import time
+
 import pytest
 
 from tests.brokers import Tansu
@@ -24,6 +26,14 @@ NO_TICKS = """
 import asyncio
 worker.Worker._tick = lambda _: asyncio.Event().wait()
 """
+TELLS = """
+import logging
+judge = watchdog.Watchdog._judge
+async def told(self, still, positions):
+    logging.getLogger("aggregator").info("asking", extra={"still": still})
+    await judge(self, still, positions)
+watchdog.Watchdog._judge = told
+"""
 
 
 @pytest.fixture
@@ -42,10 +52,12 @@ def test_a_worker_that_hangs_is_ended_and_says_so(place, hang):
 
 
 def test_a_worker_without_anything_to_read_is_left_alone(place):
-    one = place.start(patch=HASTE.format(patience=1.0) + NO_TICKS + COUNTS).ready()
-    until(lambda: one.events("judged") or not one.running)
-    place.send((0, place.frame("page", [0])))
+    one = place.start(patch=HASTE.format(patience=1.0) + NO_TICKS + TELLS).ready()
+    until(lambda: one.events("asking"))
+    place.send((0, place.frame("page", [0])))  # at this moment the watchdog looks for it too
     until(lambda: one.total("hubbub_reports_total"))
+    asked = len(one.events("asking"))
+    until(lambda: one.running and len(one.events("asking")) > asked)
 
 
 def test_a_worker_whose_broker_is_away_is_left_alone(tmp_path):
@@ -58,6 +70,11 @@ def test_a_worker_whose_broker_is_away_is_left_alone(tmp_path):
         assert "hung" not in one.said
 
 
-def test_a_worker_whose_checkpoints_are_far_apart_is_left_alone(place):
-    """Where the budget is small and tallies are large, what is read is not acknowledged for long."""
-    one = place.start("--checkpoint-bytes-per-s", "20", patch=HASTE.format(patience=1.0) + COUNTS).ready()
+def test_a_worker_whose_checkpoints_are_far_apart_is_left_alone(tansu, tmp_path):
+    """Where the budget is small, what is read is not acknowledged for long."""
+    with Place(tansu, tmp_path, QUERIES) as place:
+        one = place.start("--checkpoint-bytes-per-s", "20", patch=HASTE.format(patience=1.0)).ready()
+        place.send((0, place.frame("page", [0])), (1, place.frame("page", [0])))
+        time.sleep(12)
+        assert one.running
+        assert one.total("hubbub_reports_total") == 2

@@ -86,6 +86,14 @@ def test_each_fault_has_its_reason_and_the_first_one_wins(reason, data, reports,
     assert refused.detail
 
 
+def test_a_frame_without_reports_needs_no_width():
+    empty = header(0, 0, 0)
+    assert judged(empty).reports.shape == (0, 1)
+    assert judged(empty, 2 * NOW).reason is Reason.LATE
+    assert not GATE.sift([(0, NOW, empty), (1, NOW, empty)], None).refused
+    assert judged(encode(WEB.digest, 1000, np.empty((0, 3), np.uint8))).reason is Reason.MALFORMED
+
+
 def test_until_is_the_first_pane_that_is_no_longer_counted():
     gate = replace(GATE, retired={})
     assert isinstance(judged(encode(OLD.digest, 1990, GRR[2:]), gate=gate), Accepted)

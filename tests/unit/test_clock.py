@@ -20,7 +20,7 @@ from aggregator.clock import (
 from oracles.errors import ReportError
 from oracles.query import parse
 
-FIXED = settings(derandomize=True, deadline=None, max_examples=200)
+FIXED = settings(derandomize=True, deadline=None, max_examples=100)
 
 
 def query(pane=10, lateness=5, skew=60):

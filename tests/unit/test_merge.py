@@ -14,7 +14,7 @@ from oracles.errors import ReportError
 from oracles.query import parse
 from oracles.settings import Window
 
-FIXED = settings(derandomize=True, deadline=None, max_examples=60)
+FIXED = settings(derandomize=True, deadline=None, max_examples=40)
 TABLE = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "pane": "10s", "windows": ["10s", "30s/20s", "all"]}
 QUERY = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
 TUMBLING, HOPPING, ALL = QUERY.windows
@@ -221,7 +221,7 @@ STATES = [encode_state(Position(40, 0, 30, snapshot(3)), [b"x", b"yz"]), encode_
 
 
 @pytest.mark.parametrize("good", STATES, ids=["all", "rolling"])
-@settings(FIXED, max_examples=300)
+@settings(FIXED, max_examples=150)
 @given(at=st.integers(0, 150), byte=st.integers(0, 255), cut=st.integers(0, 12))
 @example(at=0, byte=2, cut=0)
 @example(at=47, byte=255, cut=0)

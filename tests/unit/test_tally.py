@@ -27,7 +27,7 @@ from aggregator.tally import (
 from oracles import oracle
 from oracles.errors import ReportError
 
-FIXED = settings(derandomize=True, deadline=None, max_examples=150)
+FIXED = settings(derandomize=True, deadline=None, max_examples=80)
 GRR = oracle("grr", epsilon=1.0, size=5)
 OUE = oracle("oue", epsilon=1.0, size=200)
 
@@ -192,7 +192,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(FIXED, max_examples=400)
+@settings(FIXED, max_examples=200)
 @given(at=st.integers(0, 80), byte=st.integers(0, 255), cut=st.integers(0, 3))
 @example(at=0, byte=1, cut=0)
 def test_changed_bytes_are_refused_or_are_another_good_record(form, at, byte, cut):

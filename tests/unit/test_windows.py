@@ -9,7 +9,7 @@ from aggregator.tally import PARTIAL, Snapshot, encode_snapshot, merged
 from aggregator.windows import IDLE, Position, Span, kind
 from oracles.settings import Window
 
-FIXED = settings(derandomize=True, deadline=None, max_examples=60)
+FIXED = settings(derandomize=True, deadline=None, max_examples=40)
 TUMBLING, HOPPING, ODD = Window("tumbling", 30, 30), Window("hopping", 60, 20), Window("hopping", 50, 30)
 ALL = Window("all", 0, 0)
 WINDOWS = [TUMBLING, HOPPING, ODD, Window("tumbling", 10, 10), ALL]

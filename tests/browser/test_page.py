@@ -1,0 +1,309 @@
+"""The live page in a real browser: it shows what the API says, at once, to everybody, and nothing else."""
+
+import os
+import signal
+import time
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests import boards
+from tests.boards import HOMEPAGE, HOSTILE, PANE, PROFILE, Board, Crowd, aside, defined, publish
+from tests.brokers import prepared
+from tests.browser.chrome import DESK, PHONE
+
+OF = "api/v1/queries/homepage"
+PANES = 9
+MINUS, DASH = "\u2212", "\u2013"
+WORD = "sesame-and-a-half"
+
+
+@pytest.fixture(scope="module")
+def start():
+    return int(time.time()) // PANE * PANE - PANES * PANE
+
+
+@pytest.fixture(scope="module")
+def told(start):
+    """The messages of a crowd's first panes, both queries."""
+    home, profile = Crowd(HOMEPAGE, start=start), Crowd(PROFILE, clients=2_000, start=start)
+    first = [message for _ in range(PANES) for message in home.next()]
+    return [*defined(), *first, *[message for _ in range(3) for message in profile.next()]]
+
+
+@pytest.fixture
+def crowd(start):
+    """The same crowd, to go on with: a value rises in its next pane."""
+    made = Crowd(HOMEPAGE, start=start, surge=PANES)
+    for _ in range(PANES):
+        list(made.next())
+    made.clients = 100_000
+    return made
+
+
+@pytest.fixture
+def place(broker, told):
+    kafka = aside(lambda: prepared(broker))
+    publish(kafka, told)
+    return kafka
+
+
+@pytest.fixture
+def board(place):
+    with Board(place) as started:
+        yield started.ready()
+
+
+def opened(watch, board, fragment="q=homepage", **settings):
+    watched = watch(**settings)
+    watched.page.goto(f"{board.url}#{fragment}")
+    expect(watched.page.locator("#rows tr").first).to_be_visible()
+    return watched
+
+
+def rows(page):
+    """What the table says: value, exact share, interval."""
+    return page.locator("#rows tr").evaluate_all(
+        "rows => rows.map(row => [row.querySelector('button').textContent, Number(row.querySelector('data').value),"
+        " row.querySelector('.interval').textContent])"
+    )
+
+
+def percent(share):
+    return f"{100 * share:.2f}%".replace("-0.00", "0.00").replace("-", MINUS)
+
+
+@pytest.mark.parametrize("method", ["unbiased", "norm_sub", "calibrate"])
+@pytest.mark.parametrize("kind", [(10, 10, "tumbling"), (60, 10, "hopping"), (0, 0, "all")])
+def test_it_shows_the_numbers_of_the_api(watch, board, method, kind):
+    size, step, name = kind
+    watched = opened(watch, board, f"q=homepage&method={method}&window={name}-{size}-{step}")
+    said = board.json(f"{OF}/estimate?kind={name}&method={method}")
+    page = watched.page
+    expect(page.locator(f"#methods input[value={method}]")).to_be_checked()
+    assert rows(page) == [
+        [row["value"], row["share"], f"{percent(row['low'])} {DASH} {percent(row['high'])}"]
+        for row in said["values"][:15]
+    ]
+    shown = page.locator("#rows tr").first
+    row = said["values"][0]
+    assert percent(row["share"]) in shown.inner_text()
+    assert percent(row["truth"]) in shown.inner_text()
+    assert f"{said['n']:,} reports" in watched.text("#window")
+    assert f"above {percent(said['threshold'])}" in watched.text("#threshold-text")
+    tiles = watched.text("#tiles")
+    assert f"± {percent(said['sigma'])}" in tiles
+    assert f"{said['error']['covered']} of {said['error']['values']} intervals hold the truth" in tiles
+    assert f"{said['refused']['duplicate']} twice" in tiles or said["refused"]["duplicate"] == 0
+    assert watched.errors == []
+
+
+def test_bars_whiskers_and_threshold_stand_where_the_numbers_say(watch, board):
+    page = opened(watch, board).page
+    said = board.json(f"{OF}/estimate")
+    page.wait_for_timeout(600)  # until bars have moved
+    boxes = page.locator("#rows tr").evaluate_all(
+        "rows => rows.map(row => ['track', 'bar', 'whisker', 'threshold', 'true'].map(name => {"
+        " const box = row.querySelector('.' + name + (name === 'track' ? '' : '')).getBoundingClientRect();"
+        " return [box.left, box.width] }))"
+    )
+    widest = max(max(row["high"], row["truth"]) for row in said["values"][:15])
+    for (track, bar, whisker, threshold, true), row in zip(boxes, said["values"], strict=False):
+        unit = track[1] / (1.03 * widest)
+        assert bar[1] == pytest.approx(row["share"] * unit, abs=3)
+        assert whisker[0] - track[0] == pytest.approx(row["low"] * unit, abs=2)
+        assert whisker[1] == pytest.approx((row["high"] - row["low"]) * unit, abs=2)
+        assert threshold[0] - track[0] == pytest.approx(said["threshold"] * unit, abs=3)
+        assert true[0] + true[1] / 2 - track[0] == pytest.approx(row["truth"] * unit, abs=3)
+
+
+def test_it_is_new_without_a_reload_and_tells_what_rises(watch, place, board, crowd):
+    watched = opened(watch, board)
+    page = watched.page
+    page.evaluate("window.same = true")
+    before = rows(page)
+    expect(page.locator("#news")).to_be_empty()
+    publish(place, crowd.next())
+    expect(page.locator("#news")).to_contain_text("books.example")
+    said = board.json(f"{OF}/estimate")
+    expect(page.locator("#window")).to_contain_text(f"{said['n']:,} reports")
+    assert rows(page) != before
+    assert [row[:2] for row in rows(page)] == [[row["value"], row["share"]] for row in said["values"][:15]]
+    expect(page.locator("#alerts li").first).to_contain_text("books.example")
+    expect(page.locator("#rows tr", has_text="books.example").locator(".tag")).to_be_visible()
+    page.get_by_role("button", name="Dismiss").first.click()
+    assert page.evaluate("window.same")
+    assert watched.errors == []
+
+
+def test_a_window_that_still_fills_can_be_watched(watch, place, board, crowd):
+    page = opened(watch, board).page
+    publish(place, [crowd.provisional()])
+    expect(page.locator("#window")).to_contain_text("Window from")
+    page.get_by_label("Still filling").check()
+    expect(page.locator("#window")).to_contain_text("Still filling")
+    assert "filling=1" in page.url
+
+
+def test_it_survives_the_end_of_its_board_and_a_new_one(watch, place, crowd):
+    with Board(place) as first:
+        watched = opened(watch, first.ready())
+        page = watched.page
+        expect(page.locator("#status")).to_have_attribute("data-state", "live")
+        before = rows(page)
+        first.stop(signal.SIGKILL)
+        expect(page.locator("#status")).to_have_attribute("data-state", "stale")
+        expect(page.locator("#status")).to_contain_text("Stale since")
+        assert rows(page) == before, "what was known still stands"
+        publish(place, crowd.next())
+        with Board(place, port=first.port) as second:
+            second.ready()
+            expect(page.locator("#status")).to_have_attribute("data-state", "live", timeout=15_000)
+            said = second.json(f"{OF}/estimate")
+            expect(page.locator("#window")).to_contain_text(f"{said['n']:,} reports")
+
+
+def test_a_lost_connection_is_said(watch, board):
+    watched = opened(watch, board)
+    expect(watched.page.locator("#status")).to_have_attribute("data-state", "live")
+    os.kill(board.process.pid, signal.SIGSTOP)  # the line is open, and nobody speaks
+    try:
+        expect(watched.page.locator("#status")).to_have_attribute("data-state", "stale", timeout=25_000)
+    finally:
+        os.kill(board.process.pid, signal.SIGCONT)
+    expect(watched.page.locator("#status")).to_have_attribute("data-state", "live", timeout=15_000)
+
+
+def test_values_are_text_whatever_they_say(watch, board):
+    watched = opened(watch, board)
+    page = watched.page
+    page.get_by_role("button", name="Show all").click()
+    button = page.get_by_role("button", name=HOSTILE)
+    expect(button).to_be_visible()
+    button.click()
+    expect(page.locator("#history-text")).to_contain_text(HOSTILE)
+    assert page.locator("#board script").count() == 0
+    assert watched.errors == []
+    page.goto(f"{board.url}#q=homepage&value=<img src=x onerror=alert(1)>")
+    page.reload()
+    expect(page.locator("#history-text")).to_contain_text("<img src=x onerror=alert(1)>: not among")
+    assert [error for error in watched.errors if "404" not in error] == []
+
+
+def test_a_policy_stands_behind_the_escaping(watch, board):
+    watched = opened(watch, board)
+    watched.page.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))"
+    )
+    assert watched.page.evaluate("window.ran") is None
+    assert any("Content Security Policy" in error for error in watched.errors)
+
+
+def test_no_request_leaves_the_host_and_the_console_is_quiet(watch, place, board, crowd):
+    watched = opened(watch, board)
+    publish(place, crowd.next())
+    expect(watched.page.locator("#news")).to_contain_text("books.example")
+    watched.page.get_by_role("link", name="profile").click()
+    expect(watched.page.locator("#attribute")).to_be_visible()
+    assert watched.elsewhere(board.url) == []
+    assert any("uPlot.js" in request for request in watched.requests)
+    assert watched.page.locator("canvas").count() == 2
+    assert watched.errors == []
+
+
+def test_it_is_used_by_keyboard_alone(watch, board):
+    page = opened(watch, board).page
+    keys = page.keyboard
+    keys.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the estimates"
+    second = rows(page)[1][0]
+    for _ in range(40):
+        keys.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == second:
+            break
+    keys.press("Enter")
+    expect(page.locator("#history-text")).to_contain_text(second)
+    expect(page.get_by_role("button", name=second)).to_have_attribute("aria-pressed", "true")
+    assert page.evaluate("document.activeElement.textContent") == second, "the focus stays"
+    page.locator("#methods input:checked").focus()
+    keys.press("ArrowLeft")
+    expect(page.locator("#methods input[value=unbiased]")).to_be_checked()
+    expect(page.locator("#legend-bar")).to_have_text("unbiased estimate")
+    outline = page.locator("#methods label:has(:focus-visible)").evaluate("node => getComputedStyle(node).outlineStyle")
+    assert outline == "solid"
+
+
+def test_the_choice_stands_in_the_address(watch, board):
+    page = opened(watch, board).page
+    page.get_by_label("Window", exact=True).select_option("since the start")
+    page.locator("#methods label", has_text="unbiased").click()
+    page.get_by_role("link", name="profile").click()
+    expect(page.locator("#attribute")).to_be_visible()
+    page.get_by_label("Attribute").select_option("sex")
+    expect(page.locator("#rows")).to_contain_text("f")
+    chosen = rows(page)
+    other = opened(watch, board, page.url.split("#")[1]).page
+    expect(other.locator("#attribute")).to_have_value("sex")
+    assert rows(other) == chosen
+    assert [row[0] for row in chosen] == [
+        row["value"] for row in board.json(f"{OF}/estimate".replace("homepage", "profile") + "?attribute=sex")["values"]
+    ]
+
+
+def test_a_token_is_asked_for_once(watch, place):
+    with Board(place, env=os.environ | {"HUBBUB_TOKEN": WORD}) as board:
+        board.ready()
+        watched = watch()
+        page = watched.page
+        page.goto(board.url)
+        for word in ("wrong", WORD):
+            expect(page.get_by_label("Token")).to_be_visible()
+            page.get_by_label("Token").fill(word)
+            page.get_by_role("button", name="Show the board").click()
+        expect(page.locator("#rows tr").first).to_be_visible()
+        page.reload()
+        expect(page.locator("#rows tr").first).to_be_visible()
+        assert WORD not in page.url
+
+
+def test_before_the_first_report_it_says_what_it_waits_for(watch, broker):
+    kafka = aside(lambda: prepared(broker))
+    with Board(kafka) as board:
+        watched = watch()
+        watched.page.goto(board.ready().url)
+        expect(watched.page.locator("#empty")).to_have_text("No query is counted yet.")
+        publish(kafka, defined({"homepage": HOMEPAGE}))
+        crowd = Crowd(HOMEPAGE, clients=500)
+        list(crowd.next())
+        publish(kafka, [crowd.provisional()])
+        expect(watched.page.locator("#window")).to_contain_text("Still filling")
+        assert watched.page.locator("#queries").is_hidden()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_nobody_is_kept_out(watch, place, board, crowd, size, scheme):
+    watched = opened(watch, board, viewport=size, color_scheme=scheme)
+    page = watched.page
+    publish(place, crowd.next())
+    expect(page.locator("#news")).to_contain_text("books.example")
+    page.wait_for_timeout(600)  # until all has faded in
+    found = Axe().run(page).response["violations"]
+    serious = [each for each in found if each["impact"] in ("serious", "critical")]
+    assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, paper[4:-1].split(","))) > 380) == (scheme == "light")
+
+
+def test_epsilon_is_said_in_words(watch, board):
+    home = opened(watch, board).text("#privacy")
+    assert "epsilon is 1." in home
+    assert "2.72 times" in home
+    assert "73% sure" in home
+    assert "4 different answers" in home
+    profile = opened(watch, board, "q=profile").text("#privacy")
+    assert "7.39 times" in profile
+    assert "one attribute, drawn at random" in profile
+    assert boards.PROFILE.record_epsilon == 2.0

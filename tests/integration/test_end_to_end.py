@@ -1,0 +1,263 @@
+"""From simulated people to final records, through real processes: what is published is true, and as sure as it says.
+
+Crowds have fixed seeds, and panes begin with whole seconds as crowds do, so each run asks the same
+people in the same panes. Checks of coverage fail once in a million times, other ones say how often.
+"""
+
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from aggregator.findings import find_all
+from aggregator.tally import Snapshot
+from aggregator.windows import Span
+from oracles.frame import decode
+from oracles.query import parse
+from tests.brokers import ROOT
+from tests.integration.crowds import Coverage, covered, crowd, finals, script, settled, truth, within
+from tests.integration.workers import Place, until
+
+SECONDS = 12
+"""For which crowds answer."""
+SITE, HABIT, ATTACKED = 4_000, 3_000, 40_000
+"""Answers a second."""
+PERIOD = 2
+"""Of the habit's clients, who answer again and again."""
+HONEST = 4
+"""Seconds until some of the attacked turn into attackers."""
+COMMON = """
+epsilon = 1.0
+pane = "1s"
+lateness = "4s"
+skew = "30s"
+publish = "all"
+emit_every = "never"
+"""
+QUERIES = f"""
+[queries.site]
+domain = 200
+oracle = "oue"
+windows = ["1s"]
+period = "20s"
+{COMMON}
+[queries.habit]
+domain = 500
+oracle = "oue"
+windows = ["6s/2s", "all"]
+period = "{PERIOD}s"
+{COMMON}
+[queries.attacked]
+domain = [{", ".join(f'"page-{number}"' for number in range(100))}]
+oracle = "olh"
+windows = ["2s"]
+period = "20s"
+{COMMON}
+[queries.sent]
+domain = ["a", "b", "c"]
+oracle = "grr"
+windows = ["1s"]
+{COMMON}
+"""
+ON_EACH_BROKER = [
+    pytest.param(name, marks=pytest.mark.xdist_group(f"end to end, {name}")) for name in ("tansu", "kafka")
+]
+
+PUBLISHER = """
+import asyncio, os, signal, sys
+from threading import Lock
+from hubbub_kafka import Kafka
+from oracles.query import load
+from producers import Client, Publisher
+from producers.spool import Spool
+
+spool, pane, frames, until = sys.argv[1], *map(int, sys.argv[2:])
+query = load(os.environ["HUBBUB_QUERIES"])["sent"]
+remove, noted, one = Spool.remove, [], Lock()
+
+def remove_or_die(self, frame):
+    with one:
+        if len(noted) == until:
+            os.kill(os.getpid(), signal.SIGKILL)  # Kafka has the frame, and so has the disk
+        remove(self, frame)
+        noted.append(frame)
+        print(frame.n, flush=True)
+
+Spool.remove = remove_or_die
+
+async def main():
+    where = Kafka(os.environ["HUBBUB_KAFKA"], os.environ["HUBBUB_PREFIX"], os.environ["HUBBUB_EMBEDDED"] == "1")
+    async with Publisher(where, reports=5, spool=spool) as publisher:
+        for value in "abc" * 5 * frames:
+            await publisher.put(query, Client(query, ":memory:").answer(value), at=pane)
+            await asyncio.sleep(0.001)
+
+asyncio.run(main())
+"""
+"""Sends three times `frames` frames of 5 reports; killed once it has noted for `until` that Kafka has them."""
+
+
+class Run:
+    """Three crowds and a publisher, which is killed and started again, before one worker; and all that came of it."""
+
+    def __init__(self, place):
+        self.place = place
+        place.start().ready()
+        place.ticked()
+        people = ["--seconds", SECONDS, "--seed", 1]
+        crowds = [
+            crowd(place, "site", "--rate", SITE, "--values", "zipf:1", *people),
+            crowd(place, "habit", "--clients", HABIT * PERIOD, "--values", "beta:2,3", *people),
+            crowd(place, "attacked", "--rate", ATTACKED, "--scenario", hasty_poison(place.folder), *people),
+        ]
+        self._kill_and_restart(int(time.time()) + 10)
+        assert [each.wait() for each in crowds] == [0, 0, 0]
+        self.verdict = settled(place, time.time())
+        digest = place.queries["sent"].digest
+        self.sent = [frame for part in place.log() for *_, data in part if (frame := decode(data)).digest == digest]
+        self.truth = {name: truth(place, name) for name in ("site", "habit", "attacked")}
+        assert place.workers[0].stop() == 0
+
+    def _kill_and_restart(self, pane):
+        """`noted` are the reports that it knew to be acknowledged, `left` those on disk, `more` those of the next."""
+        spool = self.place.folder / "spool"
+        one = script(self.place, "publisher", PUBLISHER, spool, pane, 20, 20)
+        assert one.wait() == -signal.SIGKILL
+        self.noted = sum(map(int, (self.place.folder / "publisher.out").read_text().split()))
+        self.left = sum(decode(path.read_bytes()).n for path in spool.iterdir())
+        two = script(self.place, "publisher-again", PUBLISHER, spool, pane, 2, -1)
+        assert two.wait() == 0
+        assert not list(spool.iterdir())
+        self.more = 3 * 2 * 5
+
+
+def hasty_poison(folder):
+    """The scenario that stands in producers/scenarios, begun a minute earlier."""
+    text = (ROOT / "producers" / "scenarios" / "poison.toml").read_text()
+    path = folder / "poison.toml"
+    path.write_text(text.replace('"1m"', f'"{HONEST}s"'))
+    assert "1m" in text
+    return path
+
+
+@pytest.fixture(scope="module", params=ON_EACH_BROKER)
+def ran(request, tmp_path_factory):
+    broker = request.getfixturevalue(request.param)
+    with Place(broker, tmp_path_factory.mktemp("ran"), QUERIES) as place:
+        yield Run(place)
+
+
+def test_finals_are_those_of_the_log(ran):
+    assert ran.verdict.exact, ran.verdict
+
+
+def test_every_answer_is_counted_in_its_pane(ran):
+    records, panes = finals(ran.place, "site", "tumbling", 1), ran.truth["site"]
+    assert sum(counts.sum() for counts in panes.values()) == SITE * SECONDS
+    assert {end - 1: counted(record) for end, record in records.items()} == {p: c.sum() for p, c in panes.items()}
+
+
+def counted(record):
+    """The implausible ones are answers too: of honest ones one in a billion."""
+    return record["n"] + record["refused"]["implausible"]
+
+
+def test_intervals_cover_the_truth_as_often_as_stated(ran):
+    """Bits of oue are drawn one by one and nobody answers twice, so that intervals miss independently."""
+    records = finals(ran.place, "site", "tumbling", 1).values()
+    each = [covered(record, within(ran.truth["site"], record)) for record in records]
+    pooled = sum(each, Coverage(0, 0))
+    assert pooled.cells == 200 * SECONDS
+    assert pooled.as_promised, pooled
+
+
+@pytest.mark.parametrize(("kind", "size"), [("hopping", 6), ("all", 0)])
+def test_intervals_cover_repeated_answers_because_they_count_as_one(ran, kind, size):
+    """One window of each kind: the others repeat its noise, and tell nothing new."""
+    panes = ran.truth["habit"]
+    first, last = min(panes), max(panes) + 1
+    records = finals(ran.place, "habit", kind, size)
+    record = records[last if kind == "all" else min(end for end in records if end - size >= first)]
+    repeats = (size or SECONDS) // PERIOD
+    counts = within(panes, record)
+    assert record["n"] == counts.sum() == HABIT * PERIOD * repeats
+    assert record["n_independent"] == HABIT * PERIOD
+    assert covered(record, counts).as_promised, covered(record, counts)
+    assert covered(record, counts, record["n_independent"]) == covered(record, counts)
+    narrow = covered(record, counts, record["n"])
+    assert not narrow.as_promised, narrow
+
+
+def test_a_publisher_that_is_killed_and_started_again_counts_once(ran):
+    [record] = finals(ran.place, "sent", "tumbling", 1).values()
+    assert record["n"] == ran.noted + ran.left + ran.more
+    again = sum(frame.n for frame in ran.sent) - record["n"]
+    assert record["refused"]["duplicate"] == again > 0
+
+
+def test_poison_is_flagged_and_nothing_else(ran):
+    """An attacked window of 80,000 reports is missed once in 1e15; an honest one is flagged twice in a million."""
+    panes = ran.truth["attacked"]
+    begins, ends = min(panes) + HONEST, max(panes) + 1
+    honest, attacked = [], []
+    for end, record in finals(ran.place, "attacked", "tumbling", 2).items():
+        flags = record["quality"]["flags"]
+        if begins - HONEST <= end - 2 and end <= begins:
+            honest.append(flags)
+        elif begins <= end - 2 and end <= ends:
+            attacked.append(flags)
+            lies = record["n"] - within(panes, record).sum()
+            assert 0.04 < lies / record["n"] < 0.06
+    assert honest
+    assert attacked
+    assert honest == [[]] * len(honest)
+    assert attacked == [["skewed"]] * len(attacked)
+    for name, kind, size in [("site", "tumbling", 1), ("habit", "hopping", 6), ("habit", "all", 0)]:
+        assert all(not record["quality"]["flags"] for record in finals(ran.place, name, kind, size).values())
+
+
+@pytest.mark.parametrize(("away", "lateness"), [(5, 8), pytest.param(20, 35, marks=pytest.mark.long)])
+def test_a_broker_that_is_away_loses_nothing(kafka, tmp_path, away, lateness):
+    """Not on the embedded broker: it keeps nothing, so that it comes back empty or not at all."""
+    queries = QUERIES.replace('lateness = "4s"', f'lateness = "{lateness}s"')
+    with Place(kafka, tmp_path, queries) as place:
+        worker = place.start().ready()
+        people = crowd(place, "site", "--clients", 20 * SITE, "--values", "zipf:1", "--seed", 2)
+        until(lambda: worker.total("hubbub_reports_total") > SITE)
+        kafka.freeze(0)
+        try:
+            time.sleep(away)
+        finally:
+            kafka.resume(0)
+        until(lambda: people.running and worker.running and fresh(place))
+        people.signal(signal.SIGINT)
+        assert people.wait() == 0
+        verdict = settled(place, time.time())
+        assert verdict.exact, verdict
+        panes = truth(place, "site")
+        records = finals(place, "site", "tumbling", 1)
+        assert {end - 1: counted(record) for end, record in records.items()} == {p: c.sum() for p, c in panes.items()}
+        assert max(panes) - min(panes) > away
+        assert min(sum(counts) for pane, counts in panes.items() if min(panes) < pane < max(panes)) == SITE
+        assert worker.stop() == 0
+
+
+def fresh(place):
+    """Whether the log holds reports of the pane before this one."""
+    return any(decode(data).pane >= time.time() - 2 for part in place.log() for _, _, data in part)
+
+
+@pytest.mark.parametrize("name", ["olh", "hr", "oue"])
+def test_an_honest_day_is_not_flagged(name):
+    """A day of windows of 10 s. Each is flagged with a probability of 2e-6 at most: three of them once in a million."""
+    table = {"domain": 16, "oracle": name, "epsilon": 1.0, "pane": "10s", "methods": ["base_pos"]}
+    query = parse({"queries": {"day": table}}, "test", ".")["day"]
+    rng, flagged = np.random.default_rng(3), 0
+    for start in range(0, 86_400, 10):
+        state = query.oracle.zeros()
+        left_out = query.oracle.add(state, query.oracle.perturb(rng.integers(0, 16, 1_000), rng))
+        total = Snapshot(1_000 - left_out, left_out, 0, 0, state)
+        [found] = find_all(query, Span(query.windows[0], start, start + 10), total)
+        flagged += "skewed" in found.flags
+    assert flagged <= 2

@@ -1,0 +1,242 @@
+"""What aggregator/quirks.py relies on, one test a thing: a new Faust or aiokafka that changes it fails here."""
+
+import asyncio
+import gc
+import uuid
+from collections import Counter
+from itertools import pairwise
+from unittest.mock import Mock
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.consumer import fetcher
+from faust.transport import by_url
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from yarl import URL
+
+from aggregator import quirks
+from aggregator.counting import build_app
+from aggregator.layout import CHANGELOG, REPORTS, TALLIES
+from hubbub_kafka import Kafka, started
+from tests.integration.workers import Place, until
+
+MIB = 1 << 20
+REPORT = TP("hubbub.reports", 0)
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch):
+    """Patches of libraries end with each test."""
+    monkeypatch.setattr(fetcher, "PartitionRecords", fetcher.PartitionRecords)
+    monkeypatch.setattr(quirks, "_sources", set())
+
+
+def with_app(use, folder, kafka=None):
+    """What the coroutine function `use` finds out of an app that is built, not started."""
+
+    async def run():
+        app = build_app(kafka or Kafka(), 4, MIB, folder)
+        app.finalize()
+        try:
+            return await use(app)
+        finally:
+            app.consumer._thread.thread_loop.close()
+
+    return asyncio.run(run())
+
+
+def record(offset):
+    return offset, 1000 * offset, b"%d" % offset
+
+
+def test_the_changelog_has_the_name_that_topics_creates(tmp_path):
+    async def name(app):
+        return app.Table(TALLIES, partitions=4, key_type=bytes, value_type=bytes)._changelog_topic_name()
+
+    kafka = Kafka(prefix="some.")
+    assert with_app(name, tmp_path, kafka) == kafka.topic(CHANGELOG)
+
+
+def test_faust_takes_our_transport_and_all_addresses(tmp_path):
+    async def parts(app):
+        servers = app.producer._settings_default()["bootstrap_servers"]
+        return type(app.transport), type(app.producer), type(app.consumer), servers
+
+    *kinds, servers = with_app(parts, tmp_path, Kafka("one:9092,two:9093"))
+    assert kinds == [quirks.Transport, quirks.Producer, quirks.Consumer]
+    assert servers == ["one:9092", "two:9093"]
+    assert by_url(URL("hubbub://one:9092")) is quirks.Transport
+
+
+def feed(consumer, batches):
+    """Give it what a broker would, a batch at a time; the messages that came of it."""
+    came, left = [], iter(batches)
+
+    async def fetch(_):
+        return next(left, None), None
+
+    async def take(message):
+        came.append(message)
+
+    consumer._wait_next_records, consumer.callback = fetch, take
+    consumer.highwater = lambda tp: 0
+    consumer.flow_active = True
+    return came
+
+
+def test_the_scheduler_is_given_whole_fetches_and_a_run_of_them_is_one_message(tmp_path):
+    other = TP("hubbub.other", 0)
+    plain = ConsumerRecord("hubbub.other", 0, 7, 0, 0, None, b"whole", None, 0, 5, ())
+    fetched = {REPORT: [record(i) for i in range(5, 50)], other: [plain]}
+
+    async def messages(app):
+        feed(app.consumer, [fetched])
+        return {tp: message async for tp, message in app.consumer.getmany(1.0)}
+
+    found = with_app(messages, tmp_path)
+    assert found.keys() == fetched.keys()
+    assert found[REPORT].offset == 49
+    assert found[REPORT].value.first == 5
+    assert found[REPORT].value.records == fetched[REPORT]
+    assert found[other].value == b"whole"
+
+
+def test_offsets_0_and_1_travel_alone_and_no_run_is_too_long(monkeypatch):
+    monkeypatch.setattr(quirks, "LONGEST_RUN", 10)
+    spans = [(run.first, run.offset) for run in quirks._runs(REPORT, [record(i) for i in range(25)])]
+    assert spans == [(0, 0), (1, 1), (2, 11), (12, 21), (22, 24)]
+    assert [run.first for run in quirks._runs(REPORT, [record(1), record(2)])] == [1, 2]
+    assert [run.first for run in quirks._runs(REPORT, [record(4), record(9)])] == [4]
+
+
+def gaps(folder, offsets):
+    """What Faust notes as missing between messages with these offsets."""
+
+    async def drained(app):
+        app.topics.acks_enabled_for = lambda topic: True
+        app.consumer._read_offset[REPORT] = None
+        came = feed(app.consumer, [{REPORT: [record(offset)]} for offset in offsets])
+        fetcher = Mock()
+        fetcher._stopped.is_set = lambda: len(came) == len(offsets)
+        await app.consumer._drain_messages(fetcher)
+        return sorted((gap.begin, gap.end) for gap in app.consumer._gap[REPORT])
+
+    return with_app(drained, folder)
+
+
+def test_faust_opens_no_gap_after_a_read_offset_of_0(tmp_path):
+    assert gaps(tmp_path, [0, 5]) == [], "mended: offset 0 need not travel alone"
+    assert gaps(tmp_path, [0, 1, 5]) == [(2, 6)]
+
+
+def test_a_gap_holds_the_offset_of_the_message_after_it(tmp_path):
+    """So that the ack of a run's last offset commits the whole run."""
+    assert gaps(tmp_path, [3, 9]) == [(4, 10)]
+
+
+@pytest.mark.parametrize(("embedded", "idempotent"), [(True, False), (False, True)])
+def test_the_producer_is_idempotent_where_the_broker_can(tmp_path, embedded, idempotent):
+    async def made(app):
+        assert driver.Producer._settings_extra(app.producer) == {}, "Faust says something for at_least_once now"
+        producer = app.producer._new_producer()
+        try:
+            return producer._txn_manager is not None, producer._sender._acks
+        finally:
+            await producer.stop()
+
+    assert with_app(made, tmp_path, Kafka(embedded=embedded)) == (idempotent, -1)
+
+
+def test_the_fetcher_hands_on_three_values_of_a_source_and_whole_records_of_all_else(broker):
+    async def run():
+        where = broker.kafka(f"t{uuid.uuid4().hex}.")
+        topics = [where.topic(REPORTS), where.topic("other")]
+        quirks.install(topics[0])
+        async with started(AIOKafkaAdminClient(**where.client()), where) as admin:
+            await admin.create_topics([NewTopic(topic, 1, 1) for topic in topics])
+        async with started(AIOKafkaProducer(**where.client()), where) as producer:
+            for topic in topics:
+                await producer.send_and_wait(topic, b"hello", timestamp_ms=1_700_000_000_000)
+        async with started(AIOKafkaConsumer(**where.client()), where) as consumer:
+            consumer.assign([TopicPartition(topic, 0) for topic in topics])
+            await consumer.seek_to_beginning()
+            async with asyncio.timeout(20):
+                return topics, [await consumer.getone() for _ in topics]
+
+    (_, other), found = asyncio.run(run())
+    [bare] = [record for record in found if isinstance(record, tuple)]
+    [whole] = [record for record in found if not isinstance(record, tuple)]
+    assert bare == (0, 1_700_000_000_000, b"hello")
+    assert (whole.topic, whole.value) == (other, b"hello")
+
+
+def test_nothing_is_sought_where_nothing_is_committed(broker):
+    """Else reading would start where the group says, not where the table says."""
+
+    async def run():
+        where = broker.kafka(f"t{uuid.uuid4().hex}.")
+        topic = where.topic("some")
+        async with started(AIOKafkaAdminClient(**where.client()), where) as admin:
+            await admin.create_topics([NewTopic(topic, 1, 1)])
+        async with started(AIOKafkaProducer(**where.client()), where) as producer:
+            for _ in range(3):
+                await producer.send_and_wait(topic, b"hello")
+        group = AIOKafkaConsumer(**where.client(), group_id=where.prefix, enable_auto_commit=False)
+        async with started(group, where) as consumer:
+            tp = TopicPartition(topic, 0)
+            consumer.assign([tp])
+            consumer.seek(tp, 1)
+            return await consumer.seek_to_committed(), await consumer.position(tp)
+
+    committed, position = asyncio.run(run())
+    assert list(committed.values()) == [None]
+    assert position == 1
+
+
+QUERIES = """\
+[queries.page]
+domain = 3
+epsilon = 1.0
+pane = "1s"
+"""
+TELLS = """
+import logging
+from aggregator import quirks
+seek = quirks.Consumer.seek_to_committed
+async def told(self):
+    offsets = await seek(self)
+    said = {f"{tp.topic}-{tp.partition}": offset for tp, offset in offsets.items()}
+    logging.getLogger("aggregator").info("sought", extra={"offsets": said})
+    return offsets
+quirks.Consumer.seek_to_committed = told
+"""
+
+
+def test_after_each_recovery_reading_starts_where_the_table_says(broker, tmp_path):
+    with Place(broker, tmp_path, QUERIES) as place:
+        one = place.start(patch=TELLS).ready()
+        until(lambda: one.events("sought"))
+        place.start().ready()  # takes one of the two partitions
+        until(lambda: len(one.events("recovered")) > 1)
+        one.ready()
+        events = [event for event in one.events() if event["message"] in ("recovered", "sought")]
+        topic = place.kafka.topic(REPORTS)
+        for recovered, sought in pairwise(events):
+            if recovered["message"] == "recovered":
+                assert sought["message"] == "sought"
+                wanted = {f"{topic}-{partition}": offset for partition, offset in recovered["offsets"].items()}
+                assert wanted.items() <= sought["offsets"].items()
+        assert Counter(event["message"] for event in events)["sought"] >= 2
+
+
+def test_the_collector_leaves_alone_what_stays():
+    before = gc.get_threshold()
+    try:
+        quirks.tune()
+        assert gc.get_freeze_count() > 0
+        assert gc.get_threshold()[0] == 200_000
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
