@@ -106,7 +106,7 @@ def kernel(query, reports, per_frame, frames):
 
 async def load(kafka, query, rate, seconds, per_frame):
     """Frames at a steady rate, of the present pane."""
-    producer = AIOKafkaProducer(**kafka.client(), acks="all", linger_ms=5, max_batch_size=1 << 18)
+    producer = AIOKafkaProducer(**kafka.client(), acks="all", max_batch_size=1 << 20, max_request_size=2 << 20)
     await producer.start()
     # As many as a pane holds: the same noise again and again would look like thousands of heavy hitters.
     pool = min(int(rate * query.pane), 200_000_000 // query.oracle.width) // per_frame * per_frame
@@ -114,11 +114,17 @@ async def load(kafka, query, rate, seconds, per_frame):
     began, sent = time.monotonic(), 0
     while (now := time.monotonic() - began) < seconds:
         pane = int(time.time()) // query.pane * query.pane
-        while sent < now * rate / per_frame:
-            start = sent * per_frame % pool
-            data = encode(query.digest, pane, reports[start : start + per_frame])
-            await producer.send(kafka.topic("reports"), data, partition=sent % PARTITIONS)
-            sent += 1
+        for partition in range(PARTITIONS):
+            batch = producer.create_batch()
+            until = sent + min((now * rate / per_frame - sent) / (PARTITIONS - partition), 500)
+            while sent < until:
+                start = sent * per_frame % pool
+                data = encode(query.digest, pane, reports[start : start + per_frame])
+                if batch.append(key=None, value=data, timestamp=None) is None:
+                    break
+                sent += 1
+            if batch.record_count():
+                await producer.send_batch(batch, kafka.topic("reports"), partition=partition)
         await asyncio.sleep(0.01)
     await producer.stop()
 

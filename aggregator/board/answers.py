@@ -28,12 +28,18 @@ class Answer:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\r\n")
         writer.writerow(columns)
-        writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
+        writer.writerows([_cell(_found(row, column)) for column in columns] for row in rows)
         return cls(text.getvalue().encode(), "text/csv; charset=utf-8")
 
     @property
     def tag(self) -> str:
         return f'"{sha256(self.kind.encode() + self.body).hexdigest()[:32]}"'
+
+
+def _found(row: Mapping[str, Any], column: str) -> Any:
+    """What stands in a column; "window.end" is the end of the window."""
+    outer, _, inner = column.partition(".")
+    return row[outer][inner] if inner else row[outer]
 
 
 def _cell(value: Any) -> str:

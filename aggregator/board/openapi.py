@@ -119,7 +119,7 @@ SCHEMAS: dict[str, Schema] = {
             "error": {
                 "description": "In a simulation: how far the published shares are from the truth",
                 "oneOf": [
-                    _object({"values": _COUNT, "rms": _NUMBER, "max": _NUMBER, "covered": _COUNT}),
+                    _object({"values": _COUNT, "rms": _KNOWN, "max": _KNOWN, "covered": _COUNT}),
                     {"type": "null"},
                 ],
             },

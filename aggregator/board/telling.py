@@ -4,18 +4,13 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from aggregator.board import lookup
+from aggregator.board import figures, lookup
 from aggregator.board.asked import Asked
-from aggregator.board.entry import Entry
 from aggregator.board.problems import bad, missing
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import View
 from aggregator.findings import UNBIASED, subjects
 from aggregator.record import window_of
-from oracles.estimate import Floats
-from oracles.heavy import Hitters
 from oracles.settings import Window
 
 TOP = 100
@@ -92,9 +87,9 @@ def estimate(store: Store, asked: Asked, name: str) -> Told:
     series, view = lookup.view(store, asked, name)
     method = lookup.method(view.part, asked)
     wanted = asked.values(lookup.MANY)
-    rows = _rows(view, method, _true(series, view))
-    here = {row["value"]: row for row in rows}
-    chosen = [here[value] for value in wanted if value in here] if wanted else rows
+    every = figures.values(view, method, figures.true_shares(series, view))
+    here = {row["value"]: row for row in every}
+    chosen = [here[value] for value in wanted if value in here] if wanted else every
     if wanted:
         view.positions(wanted)
     told = view.part.told()
@@ -107,59 +102,16 @@ def estimate(store: Store, asked: Asked, name: str) -> Told:
         "shift_per_fake": view.part.shift_per_fake,
         "threshold": view.threshold,
         "size": view.definition.domain.size,
-        "published": len(rows),
+        "published": len(every),
         "missing": [value for value in wanted or [] if value not in here],
         "values": chosen[: asked.whole("top", 1, lookup.MANY, lookup.MANY if wanted else TOP)],
         "sets": told["sets"],
         "refused": view.record.refused,
         "quality": told["quality"],
-        "error": _error(rows),
+        "error": figures.error(every),
     }
     columns = ("value", "share", "unbiased", "stderr", "low", "high", "listed", "decided", "truth")
     return Told(said, "values", columns)
-
-
-def _rows(view: View, method: str, truth: Floats | None) -> list[Said]:
-    part = view.part
-    listed: dict[str, Said] = {each["value"]: each for each in part.told()["hitters"].get(method, [])}
-    true = [None] * len(part.values) if truth is None else truth[view.positions(part.values)].tolist()
-    numbers = (part.shares[method], part.shares[UNBIASED], part.stderr, part.low, part.high)
-    order = np.argsort(-part.shares[method], kind="stable").tolist()
-    columns = [column.tolist() for column in numbers]
-    rows = []
-    for at in order:
-        value = part.values[at]
-        share, unbiased, stderr, low, high = (column[at] for column in columns)
-        hitter = listed.get(value, {})
-        rows.append(
-            {
-                "value": value,
-                "share": share,
-                "unbiased": unbiased,
-                "stderr": stderr,
-                "low": low,
-                "high": high,
-                "listed": bool(hitter),
-                "decided": hitter.get("decided", False),
-                "probability": hitter.get("probability"),
-                "ranks": hitter.get("ranks"),
-                "truth": true[at],
-            }
-        )
-    return rows
-
-
-def _error(rows: Sequence[Said]) -> Said | None:
-    """How far the published shares are from the truth, in a simulation."""
-    if not rows or rows[0]["truth"] is None:
-        return None
-    share, low, high, truth = (np.array([row[key] for row in rows]) for key in ("share", "low", "high", "truth"))
-    return {
-        "values": len(rows),
-        "rms": float(np.sqrt(np.mean((share - truth) ** 2))),
-        "max": float(np.max(np.abs(share - truth))),
-        "covered": int(np.count_nonzero((low <= truth) & (truth <= high))),
-    }
 
 
 def in_set(store: Store, asked: Asked, name: str) -> Told:
@@ -176,7 +128,7 @@ def in_set(store: Store, asked: Asked, name: str) -> Told:
     else:
         share, stderr = view.answer(method, values or [])
         members = tuple(view.positions(values or []))
-    true = _true(series, view)
+    true = figures.true_shares(series, view)
     row = {
         "name": of,
         "values": [view.definition.domain.name(position) for position in members],
@@ -195,31 +147,17 @@ def heavy_hitters(store: Store, asked: Asked, name: str) -> Told:
     family_error = asked.above("family_error", 0.0, 0.5, query.family_error)
     share: float | None
     if (threshold, family_error) == (query.threshold, query.family_error):
-        share, rows = view.threshold, view.part.told()["hitters"].get(method, [])
+        share, found = view.threshold, view.part.told()["hitters"].get(method, [])
     else:
-        share, found = view.hitters(method, threshold, family_error)
-        rows = _hitters(view, found)
+        share, again = view.hitters(method, threshold, family_error)
+        found = figures.hitters(view, again)
     said = _about(view) | {
         "method": method,
         "threshold": {"kind": threshold.kind, "value": threshold.value, "share": share},
         "family_error": family_error,
-        "hitters": rows[: asked.whole("top", 1, lookup.MANY, TOP)],
+        "hitters": found[: asked.whole("top", 1, lookup.MANY, TOP)],
     }
     return Told(said, "hitters", ("value", "share", "decided", "p_value", "probability"))
-
-
-def _hitters(view: View, found: Hitters) -> list[Said]:
-    return [
-        {
-            "value": view.definition.domain.name(hitter.position),
-            "share": hitter.share,
-            "decided": hitter.decided,
-            "p_value": hitter.p_value,
-            "probability": hitter.probability,
-            "ranks": hitter.ranks,
-        }
-        for hitter in found
-    ]
 
 
 def history(store: Store, asked: Asked, name: str) -> Told:
@@ -234,7 +172,7 @@ def history(store: Store, asked: Asked, name: str) -> Told:
         raise missing(f"{value!r} is not in the domain", value=value)
     method = lookup.method(records[-1].parts[definition.attribute], asked) if records else asked.text("method")
     truth = series.truth.shares([record.span for record in records], definition.attribute, position)
-    points = [_point(record, definition.attribute, value, method) for record in records]
+    points = [figures.point(record, definition.attribute, value, method) for record in records]
     said = _of(series) | {
         "attribute": definition.name,
         "value": value,
@@ -242,19 +180,6 @@ def history(store: Store, asked: Asked, name: str) -> Told:
         "points": [point | {"truth": true} for point, true in zip(points, truth, strict=True)],
     }
     return Told(said, "points", ("start", "end", "n", "share", "unbiased", "low", "high", "truth"))
-
-
-def _point(record: Entry, attribute: int, value: str, method: str | None) -> Said:
-    """What one window says of a value; nulls where it does not publish it."""
-    part = record.parts[attribute]
-    point: Said = {"start": record.span.start, "end": record.span.end, "n": part.n}
-    columns = {"share": part.shares.get(method or ""), "unbiased": part.shares[UNBIASED]}
-    columns |= {"low": part.low, "high": part.high}
-    try:
-        at = part.values.index(value)
-    except ValueError:
-        return point | dict.fromkeys(columns)
-    return point | {key: None if column is None else float(column[at]) for key, column in columns.items()}
 
 
 def windows(store: Store, asked: Asked, name: str) -> Told:
@@ -283,17 +208,9 @@ def alerts(store: Store, asked: Asked) -> Told:
     filters = {key: want for key, want in wanted.items() if want is not None}
     found = (alert for alert in store.alerts() if all(alert[key] == want for key, want in filters.items()))
     rows = list(islice(found, asked.whole("limit", 1, lookup.MANY, lookup.POINTS)))
-    columns = ("id", "kind", "query", "attribute", "value", "share", "low", "high", "before", "probability")
+    window = ("window.kind", "window.size", "window.start", "window.end")
+    columns = ("kind", "query", "attribute", "value", *window, "share", "low", "high", "before", "probability", "id")
     return Told({"alerts": rows}, "alerts", columns)
-
-
-def _true(series: Series, view: View) -> Floats | None:
-    """The true share of every value in the window, where a simulation tells."""
-    counts = series.truth.counts(view.record.span, view.definition.attribute)
-    if counts is None or not counts.any() or not view.record.final:
-        return None
-    shares: Floats = counts / counts.sum()
-    return shares
 
 
 def _of(series: Series) -> Said:

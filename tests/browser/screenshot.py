@@ -35,7 +35,7 @@ def main(folder):
         boards.publish(kafka, [*boards.defined(), *told, *[message for _ in range(3) for message in other.next()]])
         with boards.Board(kafka) as board, launched() as browser:
             board.ready()
-            page = browser.new_context(device_scale_factor=1.5, viewport=DESK).new_page()
+            page = browser.new_context(viewport=DESK).new_page()
             page.goto(f"{board.url}#q=homepage&window=hopping-60-10&value=books.example")
             page.wait_for_selector("#rows tr")
             boards.publish(kafka, [message for pane in range(SURGE, PANES) for message in busy(crowd, pane)])

@@ -17,7 +17,8 @@ lateness = "30s"
 """
 HASTE = """
 import functools, time
-from aggregator import counting, watchdog, worker
+from aggregator import asking, counting, watchdog, worker
+asking.PATIENCE, watchdog.LOOK_AGAIN = 2.0, 1.0
 worker.Watchdog = functools.partial(watchdog.Watchdog, patience={patience})
 """
 DROPS = "counting.Counting._take = lambda *_: None"
@@ -44,7 +45,7 @@ def place(broker, tmp_path):
 
 @pytest.mark.parametrize("hang", [DROPS, BLOCKS], ids=["records are dropped", "the event loop stands still"])
 def test_a_worker_that_hangs_is_ended_and_says_so(place, hang):
-    one = place.start(patch=HASTE.format(patience=3.0) + hang)
+    one = place.start(patch=HASTE.format(patience=2.0) + hang)
     assert one.wait() == 1
     [hung] = [event for event in one.events() if event["level"] == "critical"]
     assert hung["message"].startswith("hung: partition ")

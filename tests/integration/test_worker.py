@@ -429,9 +429,11 @@ async def gone(admin, names):
 
 async def become(condition):
     """Brokers hear of a change a moment after it is made."""
-    async with asyncio.timeout(30):
-        while not await condition():
-            await asyncio.sleep(0.1)
+    for _ in range(300):
+        if await condition():
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("it does not come to pass")
 
 
 async def make_again(kafka, name, partitions):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import orjson
@@ -391,7 +392,10 @@ def test_what_cannot_be_answered_says_why(full, status, question, names, paramet
 def test_a_table_is_the_rows_of_the_answer(full):
     asked = Asked([("top", "3")], BY_NAME["estimate"].known)
     told = telling.estimate(full, asked, "homepage")
-    answer = Answer.csv(told.columns, [*told.rows, {"value": 'a "b",\nc', "share": float("nan"), "listed": True}])
+    empty = dict.fromkeys(told.columns)
+    answer = Answer.csv(
+        told.columns, [*told.rows, empty | {"value": 'a "b",\nc', "share": float("nan"), "listed": True}]
+    )
     head, first, *_, last, end = answer.body.decode().split("\r\n")
     assert head == "value,share,unbiased,stderr,low,high,listed,decided,truth"
     row = told.rows[0]
@@ -399,6 +403,35 @@ def test_a_table_is_the_rows_of_the_answer(full):
     assert first == ",".join([*cells, "true", "true", repr(row["truth"])])
     assert (last, end) == ('"a ""b"",\nc",,,,,,true,,', "")
     assert answer.tag != Answer.json(told.said).tag
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_every_answer_has_a_table(full, route):
+    asked = Asked([("value", "a,b")] if route.name in ("set", "history") else [], route.known)
+    told = route.tell(full, asked, *(["homepage"] if route.of_query else []))
+    rows = Answer.csv(told.columns, told.rows).body.decode().splitlines()
+    assert rows[0] == ",".join(told.columns)
+    assert len(rows) == len(told.rows) + 1 > 1
+
+
+def named(schema):
+    """All names of members in a schema."""
+    if isinstance(schema, list):
+        return set().union(*map(named, schema))
+    if not isinstance(schema, dict):
+        return set()
+    members = schema.get("properties", {})
+    return set(members) | named(list(members.values())) | named([v for k, v in schema.items() if k != "properties"])
+
+
+def test_the_page_about_the_api_names_all_that_it_has():
+    page = (Path(__file__).parents[2] / "docs" / "board-api.md").read_text()
+    for route in ROUTES:
+        assert f"`GET {route.path}`" in page
+        for parameter in route.known:
+            assert f"`{parameter}`" in page
+    for member in named(list(SCHEMAS.values())):
+        assert f"`{member}`" in page, member
 
 
 def test_the_description_names_every_question_and_parameter():

@@ -27,16 +27,17 @@ export class Alerts {
     this.list.replaceChildren(...(rows.length ? rows : [element("li", { class: "more" }, "Nothing has changed so far.")]));
   }
 
-  /** A change that has just come. */
+  /** A change that has just come; what rises stays longest. */
   tell(alert) {
     const close = () => note.remove();
     const text = `${alert.value} ${CHANGES[alert.kind]}: ${percent(alert.share)}${this.#before(alert)}`;
     const note = element("p", {}, element("span", {}, text), element("button", { type: "button", onclick: close }, "Dismiss"));
-    const said = [...this.news.children].map((each) => each.dataset.key);
+    const said = [...this.news.children];
     note.dataset.key = JSON.stringify([alert.query, alert.attribute, alert.kind, alert.value]);
-    if (said.includes(note.dataset.key)) return;
+    note.dataset.kind = alert.kind;
+    if (said.some((each) => each.dataset.key === note.dataset.key)) return;
     this.news.prepend(note);
-    while (this.news.children.length > NEWS) this.news.lastChild.remove();
+    if (said.length >= NEWS) (said.findLast((each) => each.dataset.kind !== "surge") ?? said.at(-1)).remove();
     setTimeout(close, 1000 * FRESH);
   }
 

@@ -40,9 +40,9 @@ class Chart {
       ...this.#size(),
       cursor: { y: false, points: { size: 7 } },
       legend: { show: false },
-      padding: [10, 8, 0, 0],
+      padding: [10, 28, 0, 0],
       axes: [
-        { ...style, space: 80, values: (_, times) => times.map(clock) },
+        { ...style, space: 64, values: (_, times) => times.map(clock) },
         { ...style, size: 52, values: (_, numbers) => numbers.map(this.label) },
       ],
       ...this.options(colour),
