@@ -150,9 +150,9 @@ class Board:
     """A `hubbub board` in a process of its own."""
 
     def __init__(self, kafka, *options, port=0, env=None):
-        command = [sys.executable, "-c", COMMAND, "--kafka", kafka.servers, "--prefix", kafka.prefix, "--port", str(port)]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen([*command, *options], stdout=pipe, stderr=pipe, text=True, env=env)
+        where = ["--kafka", kafka.servers, "--prefix", kafka.prefix, "--port", str(port)]
+        command, pipe = [sys.executable, "-c", COMMAND, *where, *options], subprocess.PIPE
+        self.process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env)
         self.url = self.process.stdout.readline().split()[-1] if self.process.stdout else ""
         self.port = int(self.url.rstrip("/").rsplit(":", 1)[1])
 

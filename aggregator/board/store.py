@@ -106,7 +106,7 @@ class Store:
             self.size += record.size - (before.size if before else 0)
         windows.put(record)
         while len(windows.ends) > 1 and windows.ends[0] <= windows.ends[-1] - self._retention:
-            windows.drop_oldest()
+            self.size -= windows.drop_oldest()
         self._fit()
         return record
 

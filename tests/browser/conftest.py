@@ -8,8 +8,9 @@ from tests.brokers import Tansu, missing
 from tests.browser import chrome
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
+    """Not for longer: its event loop runs in the main thread, where other suites want to run theirs."""
     if chrome.executable() is None:
         missing(RuntimeError("no browser: chromium is not installed (apt-get install chromium)"))
     with chrome.launched() as launched:

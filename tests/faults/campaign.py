@@ -35,7 +35,7 @@ from hubbub_kafka import started
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load
 from tests.brokers import Cluster, Tansu, prepared
-from tests.integration.workers import command, environment, expected, judge, read_finals, read_log
+from tests.integration.workers import command, environment, expected, judge, read_finals, read_log, until
 
 SETTLE = 90.0
 """Seconds after the load until every window that the log has closed must have its final."""
@@ -278,7 +278,7 @@ def campaign(
         queries = load(folder / "hubbub.toml")
         frames = Load(kafka, queries, partitions, rate, seed)
         crew = stack.enter_context(Crew(kafka, folder, workers, patch))
-        time.sleep(3)
+        until(lambda: '"recovered"' in (folder / "workers.log").read_text())
         frames.start()
         done = []
         try:
@@ -293,10 +293,10 @@ def campaign(
         time.sleep(4)
         log = asyncio.run(read_log(kafka, partitions))
         wanted = expected(log, queries, kafka.embedded)
-        until = time.monotonic() + settle
+        end = time.monotonic() + settle
         while True:
             finals = asyncio.run(read_finals(kafka, partitions))
-            if wanted.keys() <= finals.keys() or time.monotonic() > until:
+            if wanted.keys() <= finals.keys() or time.monotonic() > end:
                 break
             time.sleep(1)
         verdict = judge(finals, wanted, expected(asyncio.run(read_log(kafka, partitions)), queries, kafka.embedded))

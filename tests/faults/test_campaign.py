@@ -4,21 +4,15 @@ import pytest
 
 from tests.faults.campaign import BROKER_FAULTS, FAULTS, campaign
 
-TALLY = """
-from aggregator import source, tally
-add, take = tally.Tally.add, source.Source.take
-def added(self, *frames):
-    self.next_offset = 0
-    return add(self, *frames)
+OFFSETS = """
+from aggregator.source import Source
+take = Source.take
 def taken(self, run):
-    if run:
-        self.next_offset = min(self.next_offset, run[0][0])
+    self.next_offset = min([self.next_offset, *(record[0] for record in run)])
+    for tally in self.tallies.values():
+        tally.next_offset = 0
     return take(self, run)
-tally.Tally.add, source.Source.take = added, taken
-"""
-CLOSED = """
-from aggregator.clock import Progress
-Progress.covers = lambda *_: False
+Source.take = taken
 """
 IDS = """
 from aggregator.tally import Tally
@@ -28,7 +22,7 @@ Tally.recover_ids = lambda *_: None
 
 @pytest.mark.parametrize(("kind", "seed"), [("tansu", 4), ("kafka", 36)])
 def test_finals_stay_exact_under_faults(kind, seed, request):
-    verdict = campaign(request.getfixturevalue(kind), 6, seed=seed, pause=(0.5, 2.0))
+    verdict = campaign(request.getfixturevalue(kind), 6, seed=seed, pause=(2.0, 4.0))
     assert verdict.exact
     assert verdict.faults["freeze"]
     assert verdict.faults["kill"]
@@ -44,7 +38,9 @@ def test_finals_stay_exact_while_one_of_three_brokers_is_killed_or_frozen(cluste
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("broken", [TALLY, CLOSED, IDS], ids=["offsets", "closed panes", "ids"])
+@pytest.mark.parametrize("broken", [OFFSETS, IDS], ids=["offsets", "ids"])
 def test_a_campaign_finds_a_worker_that_breaks_a_rule(tansu, broken):
-    verdict = campaign(tansu, 20, seed=1, pause=(0.5, 2.0), kinds={"kill": 1}, patch=broken, settle=30.0)
-    assert verdict.wrong or verdict.double
+    """It counts again what its tallies hold already, or forgets in a crash which frames it has counted."""
+    verdict = campaign(tansu, 8, seed=1, pause=(3.0, 5.0), kinds={"kill": 3, "kill all": 1}, patch=broken, settle=30.0)
+    assert verdict.double
+    assert not verdict.exact

@@ -67,14 +67,15 @@ ON_EACH_BROKER = [
 ]
 
 PUBLISHER = """
-import asyncio, os, signal, sys
+import asyncio, os, signal, sys, time
+from pathlib import Path
 from threading import Lock
 from hubbub_kafka import Kafka
 from oracles.query import load
 from producers import Client, Publisher
 from producers.spool import Spool
 
-spool, pane, frames, until = sys.argv[1], *map(int, sys.argv[2:])
+go, spool, frames, until = *map(Path, sys.argv[1:3]), *map(int, sys.argv[3:])
 query = load(os.environ["HUBBUB_QUERIES"])["sent"]
 remove, noted, one = Spool.remove, [], Lock()
 
@@ -87,17 +88,20 @@ def remove_or_die(self, frame):
         print(frame.n, flush=True)
 
 Spool.remove = remove_or_die
+print("ready", flush=True)
+while not (told := go.exists() and go.read_text()):
+    time.sleep(0.02)
 
 async def main():
     where = Kafka(os.environ["HUBBUB_KAFKA"], os.environ["HUBBUB_PREFIX"], os.environ["HUBBUB_EMBEDDED"] == "1")
     answers = [Client(query, ":memory:").answer(value) for value in "abc" * 5 * frames]
     async with Publisher(where, reports=5, spool=spool) as publisher:
         for report in answers:
-            await publisher.put(query, report, at=pane)
+            await publisher.put(query, report, at=int(told))
 
 asyncio.run(main())
 """
-"""Sends three times `frames` frames of 5 reports; killed once it has noted for `until` that Kafka has them."""
+"""Sends 3 * `frames` frames of 5 reports for the pane that `go` tells; killed once it has noted `until` of them."""
 
 
 class Run:
@@ -105,7 +109,8 @@ class Run:
 
     def __init__(self, place):
         self.place = place
-        place.start().ready()
+        publishers = [self._publisher("one", 20, 20), self._publisher("two", 2, -1)]
+        worker = place.start().ready()
         place.ticked()
         people = ["--seconds", SECONDS, "--seed", 1]
         crowds = [
@@ -113,25 +118,31 @@ class Run:
             crowd(place, "habit", "--clients", HABIT * PERIOD, "--values", "beta:2,3", *people),
             crowd(place, "attacked", "--rate", ATTACKED, "--scenario", hasty_poison(place.folder), *people),
         ]
-        pane = int(time.time()) + 10  # time enough for two processes to start
-        self._kill_and_restart(pane)
+        pane = int(time.time()) + 8
+        self._kill_and_restart(*publishers, pane)
         assert [each.wait() for each in crowds] == [0, 0, 0]
         self.verdict = settled(place, max(time.time(), pane + 1))
         digest = place.queries["sent"].digest
         self.sent = [frame for part in place.log() for *_, data in part if (frame := decode(data)).digest == digest]
         self.truth = {name: truth(place, name) for name in ("site", "habit", "attacked")}
-        assert place.workers[0].stop() == 0
+        assert worker.stop() == 0
 
-    def _kill_and_restart(self, pane):
+    def _publisher(self, name, frames, noted):
+        folder = self.place.folder
+        return script(self.place, name, PUBLISHER, folder / f"{name}.go", folder / "spool", frames, noted)
+
+    def _kill_and_restart(self, one, two, pane):
         """`noted` are the reports that it knew to be acknowledged, `left` those on disk, `more` those of the next."""
-        spool = self.place.folder / "spool"
-        one = script(self.place, "publisher", PUBLISHER, spool, pane, 20, 20)
+        folder = self.place.folder
+        for name in ("one", "two"):
+            until(lambda name=name: (folder / f"{name}.out").read_text())
+        (folder / "one.go").write_text(str(pane))
         assert one.wait() == -signal.SIGKILL
-        self.noted = sum(map(int, (self.place.folder / "publisher.out").read_text().split()))
-        self.left = sum(frame.n for frame in Spool(spool).frames())
-        two = script(self.place, "publisher-again", PUBLISHER, spool, pane, 2, -1)
+        self.noted = sum(map(int, (folder / "one.out").read_text().split()[1:]))
+        self.left = sum(frame.n for frame in Spool(folder / "spool").frames())
+        (folder / "two.go").write_text(str(pane))
         assert two.wait() == 0
-        assert not list(spool.iterdir())
+        assert not list((folder / "spool").iterdir())
         self.more = 3 * 2 * 5
 
 

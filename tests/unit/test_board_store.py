@@ -175,20 +175,27 @@ def test_before_the_first_final_only_what_is_provisional_is_known(crowd):
     assert ask(made, "history", "homepage", value="a,b")["points"] == []
 
 
+def held(made):
+    """The memory of all that is kept of a query."""
+    series = made.series("homepage")
+    records = [record.size for windows in series.kinds.values() for record in windows.finals.values()]
+    return sum(records) + series.truth.size
+
+
 def test_what_is_older_than_the_retention_is_forgotten(crowd):
     made = store(crowd.messages, retention=5 * PANE)
     ends = [row["end"] for row in ask(made, "windows", "homepage")["windows"]]
     assert ends == [START + PANE * pane for pane in range(8, 13)]
     assert made.series("homepage").truth.oldest == START + 6 * PANE
+    assert made.size == held(made)
 
 
 def test_memory_is_bounded_and_the_newest_windows_stay(crowd, full):
     memory = full.size // 3
     made = store(crowd.messages, memory=memory)
     assert made.size <= memory
+    assert made.size == held(made)
     series = made.series("homepage")
-    kept = [record.size for windows in series.kinds.values() for record in windows.finals.values()]
-    assert made.size == sum(kept) + series.truth.size
     for window in HOMEPAGE.windows:
         assert series.kinds[window].ends[-1] == START + 12 * PANE
     tiny = store(crowd.messages, memory=1)

@@ -22,6 +22,8 @@ MULTI += [("smp", name) for name in (*ORACLES, "adaptive")]
 MULTI += [("rsfd", name) for name in ("grr", "oue_z", "oue_r", "sue_z", "adaptive")]
 SUBJECTS = [f"{name}-{size}-{epsilon}" for name in ORACLES for size in SIZES for epsilon in EPSILONS]
 SUBJECTS += [f"{s}:{name}-{size}-{epsilon}" for s, name in MULTI for size in SIZES for epsilon in (0.1, 8.0)]
+USUAL = (*(f"{name}-" for name in ORACLES), "smp:", "rsfd:", "spl:adaptive")
+"""What every run looks at; spl is each oracle with a smaller epsilon, and the rest of it runs in `make test-all`."""
 
 
 class Subject:
@@ -66,7 +68,7 @@ class Subject:
         return found if self.many else [found]
 
 
-@pytest.fixture(params=SUBJECTS)
+@pytest.fixture(params=[s if s.startswith(USUAL) else pytest.param(s, marks=pytest.mark.long) for s in SUBJECTS])
 def subject(request):
     return Subject(request.param)
 
