@@ -262,7 +262,7 @@ def fresh(place):
     return any(decode(data).pane >= time.time() - 2 for part in place.log() for _, _, data in part)
 
 
-@pytest.mark.parametrize("name", ["olh", "hr", "oue"])
+@pytest.mark.parametrize("name", ["olh", *[pytest.param(name, marks=pytest.mark.long) for name in ("hr", "oue")]])
 def test_an_honest_day_is_not_flagged(name):
     """A day of windows of 10 s. Each is flagged with a probability of 2e-6 at most: three of them once in a million."""
     table = {"domain": 16, "oracle": name, "epsilon": 1.0, "pane": "10s"}
