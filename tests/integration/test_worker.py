@@ -1,9 +1,11 @@
 """`hubbub worker` on real brokers: what it publishes, refuses and says, and what it goes on from."""
 
 import asyncio
+import re
 import signal
 import socket
 import time
+from unittest.mock import Mock
 
 import orjson
 import pytest
@@ -11,13 +13,15 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 
 from aggregator import definitions, logs, worker
+from aggregator.counting import MANY, Counting
 from aggregator.definitions import Definitions
 from aggregator.embedded import free_port
 from aggregator.layout import REPORTS, SNAPSHOTS, TIMESTAMP, layout
+from aggregator.metrics import Metrics
 from aggregator.topics import alter, describe, ensure
 from hubbub_kafka import started
 from oracles.frame import MAX_FRAME, encode, encode_json
-from tests.brokers import prepared
+from tests.brokers import ROOT, prepared
 from tests.integration.workers import Place, until
 
 PAGE = """\
@@ -235,6 +239,12 @@ def test_a_worker_serves_its_health_and_the_metrics_of_the_contract(ran):
         assert all(has.keys() == labels for has, _ in ran.metrics[name]), name
     assert {has["partition"] for has, _ in ran.metrics["hubbub_lag_records"]} == {"0", "1"}
     assert {has["attribute"] for has, _ in ran.metrics["hubbub_sigma_share"]} == {"", "age", "sex"}
+
+
+def test_the_documentation_names_every_metric():
+    told = set(re.findall(r"hubbub_\w+", (ROOT / "docs" / "operating.md").read_text()))
+    found = Metrics().registry.collect()
+    assert told == {family.name + "_total" * (family.type == "counter") for family in found}
 
 
 def test_its_log_is_json_line_by_line(ran):
@@ -526,29 +536,39 @@ def test_what_was_deleted_before_anybody_read_is_not_lost(on_kafka):
 
 def test_another_file_appends_versions_of_the_definitions(place):
     one = place.start().ready()
+    place.ticked()
+    before = newest(place)
     place.define(PAGE.replace('lateness = "1s"', 'lateness = "2s"') + SITE)
     two = place.start().ready()
     page, site = place.queries["page"], place.queries["site"]
-    known = [(record.key.decode().split("|"), orjson.loads(record.value)) for record in place.read("queries", 1)]
-    assert [(digest, said["definition"]["lateness"]) for (digest, _), said in known] == [
-        (page.digest.hex(), "1s"),
-        (page.digest.hex(), "2s"),
-        (site.digest.hex(), "0s"),
-    ]
-    newest = max(record.timestamp for record in place.read("reports")) / 1000
-    assert [int(pane) for (_, pane), _ in known][::2] == [0, 0]
-    assert time.time() - 60 < int(known[1][0][1]) <= newest + page.skew + page.pane + 1
+    (first, old), (changed, new), (other, _) = versions(place)
+    assert (first, other) == ((page.digest.hex(), 0), (site.digest.hex(), 0))
+    assert [said["definition"]["lateness"] for said in (old, new)] == ["1s", "2s"]
+    assert changed[0] == page.digest.hex()
+    assert before + page.skew < changed[1] <= newest(place) + page.skew + page.pane
     assert one.stop() == two.stop() == 0
 
+    late = place.frame("page", [0, 1], pane=int(time.time()) + 60)
     place.define(SITE)
     three = place.start().ready()
-    retired = orjson.loads(place.read("queries", 1)[-1].value)
-    assert (retired["query"], retired["retired"]) == ("page", True)
-    place.define(PAGE)
-    [offset] = place.send((0, place.frame("page", [0, 1], pane=int(time.time()) + 60)))
-    until(lambda: three.total("hubbub_rejected_total", reason="stale_digest") == 2)
-    [reject] = [r for r in place.read("rejects") if r.key.endswith(f"|0|{offset}".encode())]
+    (gone, _), said = versions(place)[-1]
+    assert (gone, said["query"], said["retired"]) == (page.digest.hex(), "page", True)
+    [offset] = place.send((0, late))
+    until(lambda: three.total("hubbub_rejected_total", query="page", reason="stale_digest") == 2)
+    [reject] = until(lambda: [r for r in place.read("rejects") if r.key.endswith(f"|0|{offset}".encode())])
     assert dict(reject.headers)["reason"] == b"stale_digest"
+
+
+def newest(place):
+    """The whole seconds of the newest report or tick."""
+    return max(record.timestamp for record in place.read("reports")) // 1000
+
+
+def versions(place):
+    """The definitions as they were appended: digest and first pane, and what is said."""
+    found = place.read("queries", 1)
+    keys = [record.key.decode().split("|") for record in found]
+    return [((digest, int(pane)), orjson.loads(r.value)) for (digest, pane), r in zip(keys, found, strict=True)]
 
 
 def test_a_worker_that_cannot_tick_ends_rather_than_let_idle_partitions_stand(on_tansu):
@@ -556,3 +576,18 @@ def test_a_worker_that_cannot_tick_ends_rather_than_let_idle_partitions_stand(on
     one = on_tansu.start(patch=break_it)
     assert one.wait() == 1
     assert [event["message"] for event in one.events() if event["level"] == "critical"] == ["OSError('no tick')"]
+
+
+def test_a_flood_of_rubbish_does_not_wait_for_a_partition_that_others_own():
+    """What there is of it is written only by who owns the partition."""
+    source = Mock(next_offset=0, rejects=[None] * (MANY + 1))
+    counting = Mock(sources={0: source}, stopping=False)
+    counting.on_closing = counting.sources.clear  # a rebalance
+
+    async def events():
+        yield Mock(value=Mock(first=0), message=Mock(partition=0))
+
+    stream = Mock()
+    stream.noack().events = events
+    asyncio.run(asyncio.wait_for(Counting._count(counting, stream), 30))
+    counting._take.assert_called_once()

@@ -22,8 +22,14 @@ MULTI += [("smp", name) for name in (*ORACLES, "adaptive")]
 MULTI += [("rsfd", name) for name in ("grr", "oue_z", "oue_r", "sue_z", "adaptive")]
 SUBJECTS = [f"{name}-{size}-{epsilon}" for name in ORACLES for size in SIZES for epsilon in EPSILONS]
 SUBJECTS += [f"{s}:{name}-{size}-{epsilon}" for s, name in MULTI for size in SIZES for epsilon in (0.1, 8.0)]
-USUAL = (*(f"{name}-" for name in ORACLES), "smp:", "rsfd:", "spl:adaptive")
-"""What every run looks at; spl is each oracle with a smaller epsilon, and the rest of it runs in `make test-all`."""
+
+
+def unusual(label):
+    """What runs in `make test-all` only: spl is each oracle with a smaller epsilon; and the sizes in between."""
+    name, size, epsilon = label.rsplit("-", 2)
+    spl = name.startswith("spl:") and name != "spl:adaptive"
+    between = size in ("3", "256") if ":" in name else epsilon == "3.0"
+    return spl or between
 
 
 class Subject:
@@ -68,7 +74,7 @@ class Subject:
         return found if self.many else [found]
 
 
-@pytest.fixture(params=[s if s.startswith(USUAL) else pytest.param(s, marks=pytest.mark.long) for s in SUBJECTS])
+@pytest.fixture(params=[pytest.param(s, marks=pytest.mark.long) if unusual(s) else s for s in SUBJECTS])
 def subject(request):
     return Subject(request.param)
 
