@@ -34,7 +34,9 @@ def broker(request):
 
 
 def pytest_collection_modifyitems(items):
-    """With xdist's `--dist loadgroup` one process runs all that needs three brokers: another would start its own."""
+    """With xdist's `--dist loadgroup` one process runs all that needs one costly thing: another would make its own."""
     for item in items:
-        if "three_brokers" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("three_brokers"))
+        for costly in ("three_brokers", "ran"):
+            if costly in getattr(item, "fixturenames", ()):
+                of = item.callspec.params.get(costly, "") if hasattr(item, "callspec") else ""
+                item.add_marker(pytest.mark.xdist_group(f"{costly} {of}".strip()))

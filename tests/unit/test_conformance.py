@@ -98,7 +98,7 @@ def test_reports_are_bytes_of_the_stated_width_and_tallies_are_int64(subject):
 
 
 def test_merging_parts_in_any_order_and_batch_size_gives_the_same_tally_bit_for_bit(subject):
-    n = 60 if subject.large else 600
+    n = 60 if subject.large else 200
     reports = subject.it.perturb(subject.random(n), subject.rng)
     whole = counted(subject.it, reports)
     for batch in (1, 7, n // 2, n):

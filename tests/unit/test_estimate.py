@@ -87,8 +87,10 @@ def test_intervals_cover_as_stated_wherever_counts_follow_their_law(name, size, 
         assert covered >= 0.93
 
 
-@pytest.mark.parametrize("name", ["grr", "oue", "olh"])
-@pytest.mark.parametrize(("size", "epsilon"), [(37, 1.0), (256, 1.0), (37, 4.0), (256, 4.0)])
+@pytest.mark.parametrize("name", ["grr", pytest.param("oue", marks=pytest.mark.long), "olh"])
+@pytest.mark.parametrize(
+    ("size", "epsilon"), [(37, 1.0), (256, 1.0), pytest.param(37, 4.0, marks=pytest.mark.long), (256, 4.0)]
+)
 def test_intervals_of_smp_cover_as_stated(name, size, epsilon):
     """Who answers is sampled: without that term the variance at epsilon 4 is a factor 5 too small."""
     rng = np.random.default_rng(zlib.crc32(f"smp{name}{size}{epsilon}".encode()))
