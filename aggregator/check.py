@@ -198,7 +198,8 @@ def lines(query: Query, partitions: int) -> Iterator[str]:
     yield from _labelled("tally", f"{size(tally * INTEGER)}, {tally:,} integers")
     panes = f"{open_panes(query)} open panes on each of {partitions} partitions; ids of frames come on top"
     yield from _labelled("worker", f"at most {size(worker_bytes(query, partitions))}: {panes}")
-    interval = f"each of {partitions} partitions writes a changed tally once in {CHECKPOINT_SECONDS:g} s"
+    interval = f"each of {partitions} partitions writes a changed tally once in {CHECKPOINT_SECONDS:g} s,"
+    interval += " less often where that is more than its worker's --checkpoint-bytes-per-s"
     yield from _labelled("checkpoints", f"at most {size(checkpoint_rate(query, partitions))}/s: {interval}")
     for rows, text in (_oracles(query), (0, 2, 3)), (_errors(query), (0,)):
         yield ""

@@ -253,10 +253,13 @@ class Source:
         return [(name, None) for name in gone]
 
     def open_snapshots(self, since: Mapping[Pane, int]) -> list[tuple[PaneKey, int, bytes]]:
-        """What open tallies say now, where they have grown beyond the n of `since`: key, n and value."""
+        """What open tallies say now, where they have grown beyond the n of `since`: key, n and value.
+
+        For provisional records; a query without any has none to show.
+        """
         found = []
         for pane, tally in self.tallies.items():
-            if since.get(pane) != tally.n:
+            if since.get(pane) != tally.n and self.gate.queries[pane[0]].emit_every is not None:
                 tally.passed(self.next_offset, self.clock)
                 found.append((PaneKey("open", *pane, self.partition), tally.n, encode_tally(tally)))
         return found

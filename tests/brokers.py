@@ -133,7 +133,7 @@ class Node:
 
     def format(self, libs: Path, cluster: str) -> subprocess.Popen:
         user = f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"
-        tool = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties")
+        tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", "server.properties")
         return self.java(libs, *tool, "--add-scram", user)
 
     def start(self, libs: Path, flags: Sequence[str] = ()) -> None:

@@ -2,9 +2,9 @@
 
 python tests/faults/campaign.py 1000 --broker kafka --seed 1      (make faults N=1000)
 
-A final must be, byte for byte, the record of what one process adds up over the whole log; and whoever
-wrote it must have written the same. Beside good frames there are late ones, future ones, rubbish,
-and frames with ids sent again and again.
+A final must be, byte for byte, the record of what one process adds up over the whole log; whoever wrote
+it must have written the same; and so with each alert. Beside good frames there are late ones, future
+ones, rubbish, and frames with ids sent again and again.
 """
 
 import argparse
@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import orjson
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
@@ -35,7 +34,7 @@ from hubbub_kafka import started
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load
 from tests.brokers import Cluster, Tansu, prepared
-from tests.integration.workers import command, environment, expected, judge, read_finals, read_log, until
+from tests.integration.workers import command, environment, expected, judge, read_log, read_published, until
 
 SETTLE = 90.0
 """Seconds after the load until every window that the log has closed must have its final."""
@@ -193,7 +192,7 @@ class Load:
             values = np.column_stack([self.rng.integers(0, size, n) for size in query.oracle.sizes])
             reports = query.oracle.perturb(values, self.rng)
         elif query.name == "marked":  # one bucket a frame: one that holds too much has counted a frame twice
-            reports = np.full((n, 1), self.random.randrange(64), np.uint8)
+            reports = np.full((n, 1), self._bucket(), np.uint8)
         else:
             reports = query.oracle.perturb(self.rng.integers(0, query.oracle.size, n), self.rng)
         what = self.random.random()
@@ -208,6 +207,10 @@ class Load:
             return f"{kind}, with an id", *frame
         write = encode_json if what > 0.95 else encode
         return kind, write(query.digest, pane, reports), self.random.randrange(self.partitions)
+
+    def _bucket(self):
+        """Every few seconds another one is everybody's favourite, so that there are alerts."""
+        return self.random.choice((self.random.randrange(64), int(time.time()) // 7 % 64))
 
 
 FAULTS = {
@@ -295,22 +298,22 @@ def campaign(
         wanted = expected(log, queries, kafka.embedded)
         end = time.monotonic() + settle
         while True:
-            finals = asyncio.run(read_finals(kafka, partitions))
-            if wanted.keys() <= finals.keys() or time.monotonic() > end:
+            found = asyncio.run(read_published(kafka, partitions))
+            if wanted.keys() <= found.keys() or time.monotonic() > end:
                 break
             time.sleep(1)
-        verdict = judge(finals, wanted, expected(asyncio.run(read_log(kafka, partitions)), queries, kafka.embedded))
+        verdict = judge(found, wanted, expected(asyncio.run(read_log(kafka, partitions)), queries, kafka.embedded))
         verdict.faults = Counter(done)
         if not verdict.exact:
             log = (folder / "workers.log").read_text()
             say("\n".join(line for line in log.splitlines() if '"critical"' in line))
             for key in verdict.wrong + verdict.missing:
-                found = [orjson.loads(version)["n"] for version in finals.get(key, ())]
-                say(f"{key}: {found}, should be {orjson.loads(verdict.wanted.get(key, b'{}')).get('n')}")
+                say(f"{key}: {[*found.get(key, ())]}, should be {verdict.wanted.get(key)}")
     say(f"frames: {dict(frames.kinds)}")
     say(f"faults: {dict(verdict.faults)}; workers ended with {dict(crew.exits)}")
     say(
-        f"{verdict.finals} finals over {verdict.reports:,} reports: lost {verdict.lost}, double {verdict.double}, "
+        f"{verdict.finals} finals and {verdict.alerts} alerts over {verdict.reports:,} reports: "
+        f"lost {verdict.lost}, double {verdict.double}, "
         f"missing {len(verdict.missing)}, wrong {len(verdict.wrong)}, unknown {len(verdict.extra)}, "
         f"contradicting {len(verdict.contradicting)} (seed {seed})"
     )

@@ -27,6 +27,7 @@ def test_finals_stay_exact_under_faults(kind, seed, request):
     assert verdict.faults["freeze"]
     assert verdict.faults["kill"]
     assert verdict.reports > 1000
+    assert verdict.alerts
 
 
 @pytest.mark.long

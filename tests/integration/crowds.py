@@ -38,12 +38,12 @@ def settled(place, through):
     lateness = max(query.lateness for query in place.queries.values())
     time.sleep(max(0.0, through + lateness + 0.5 - time.time()))
     wanted = demanded(place)
-    until(lambda: wanted.keys() <= place.finals().keys())
-    return judge(place.finals(), wanted, demanded(place))
+    until(lambda: wanted.keys() <= place.published().keys())
+    return judge(place.published(), wanted, demanded(place))
 
 
 def demanded(place):
-    """The final records that the log demands so far, by key."""
+    """The final records and the alerts that the log demands so far, by key."""
     return expected(place.log(), place.queries, place.kafka.embedded)
 
 

@@ -43,7 +43,8 @@ def numbers(count, first=0):
 
 
 async def create(where, **settings):
-    """The topic of reports alone, with settings of its own."""
+    """The topic of reports alone, with settings of its own; its records are of the past, and yet they stay."""
+    settings = {"retention.ms": "-1"} | settings
     async with started(AIOKafkaAdminClient(**where.client()), where) as admin:
         await admin.create_topics([NewTopic(where.topic("reports"), PARTITIONS, 1, topic_configs=settings)])
 

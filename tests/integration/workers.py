@@ -17,6 +17,7 @@ import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
+from aggregator.alert import alerts
 from aggregator.record import build
 from aggregator.windows import Span
 from hubbub_kafka import started
@@ -184,6 +185,9 @@ class Place:
     def finals(self):
         return asyncio.run(read_finals(self.kafka, self.partitions))
 
+    def published(self):
+        return asyncio.run(read_published(self.kafka, self.partitions))
+
     def ticked(self):
         """Wait until every partition has a clock, on the embedded broker too."""
         until(lambda: {r.partition for r in self.read("reports") if r.value == TICK} == {*range(self.partitions)})
@@ -194,8 +198,8 @@ class Place:
         lateness = max(query.lateness for query in self.queries.values())
         time.sleep(max(0.0, (pane or self.sent_at) + longest + lateness + 0.5 - time.time()))
         wanted = expected(self.log(), self.queries, self.kafka.embedded, **gate)
-        until(lambda: wanted.keys() <= self.finals().keys())
-        return judge(self.finals(), wanted, expected(self.log(), self.queries, self.kafka.embedded, **gate))
+        until(lambda: wanted.keys() <= self.published().keys())
+        return judge(self.published(), wanted, expected(self.log(), self.queries, self.kafka.embedded, **gate))
 
 
 async def _send(kafka, topic, frames):
@@ -240,6 +244,14 @@ async def read_finals(kafka, partitions):
     return found
 
 
+async def read_published(kafka, partitions):
+    """Every version of every final record and alert, by key."""
+    found = await read_finals(kafka, partitions)
+    for record in await _read(kafka, "alerts", 1):
+        found[record.key][record.value] += 1
+    return found
+
+
 class reader:
     def __init__(self, kafka, tps):
         self.consumer = AIOKafkaConsumer(
@@ -258,16 +270,19 @@ class reader:
 
 
 def expected(log, queries, embedded, limit=MAX_FRAME, **gate):
-    """The final records that the log demands, by key."""
+    """The final records and the alerts that the log demands, by key."""
     gate = {"embedded": embedded, "limit": limit, **gate}
-    found, since = {}, {}
+    found, since, states = {}, {}, {}
     for name, query in queries.items():
         one = replace(query, windows=(Window("tumbling", query.pane, query.pane),))
         since[name] = min((end - query.pane for _, _, end in fold(log, [one], **gate)), default=None)
-    for (name, window, end), total in fold(log, queries.values(), **gate).items():
-        start = since[name] if window.kind == "all" else end - window.size
-        built = build(queries[name], Span(window, start, end), total, final=True)
-        found[built.key] = built.value
+    finals = fold(log, queries.values(), **gate)
+    for name, window, end in sorted(finals, key=lambda final: final[2]):
+        query = queries[name]
+        span = Span(window, since[name] if window.kind == "all" else end - window.size, end)
+        built = build(query, span, finals[name, window, end], final=True)
+        states[name, window], said = alerts(query, span, built, states.get((name, window), []))
+        found |= {built.key: built.value, **dict(said)}
     return found
 
 
@@ -276,6 +291,7 @@ class Verdict:
     """What the finals of a run are worth."""
 
     finals: int = 0
+    alerts: int = 0
     reports: int = 0
     """In tumbling windows."""
     missing: list = field(default_factory=list)
@@ -292,24 +308,27 @@ class Verdict:
         return not (self.missing or self.extra or self.wrong or self.contradicting)
 
 
-def judge(finals, wanted, all_wanted):
+def judge(published, wanted, all_wanted):
     """`wanted` must be there; whatever is there must be in `all_wanted`, byte for byte."""
-    verdict = Verdict(finals=len(finals), missing=[key for key in wanted if key not in finals], wanted=all_wanted)
-    for key, versions in finals.items():
+    verdict = Verdict(missing=[key for key in wanted if key not in published], wanted=all_wanted)
+    for key, versions in published.items():
         if len(versions) > 1:
             verdict.contradicting.append(key)
         if key not in all_wanted:
             verdict.extra.append(key)
             continue
         right = orjson.loads(all_wanted[key])
+        verdict.wrong += [key for version in versions if version != all_wanted[key]]
+        if "kind" in right:
+            verdict.alerts += 1
+            continue
+        verdict.finals += 1
         if right["window"]["kind"] == "tumbling":
             verdict.reports += right["n"]
         for version in versions:
-            if version != all_wanted[key]:
-                verdict.wrong.append(key)
-                more = orjson.loads(version)["n"] - right["n"]
-                verdict.lost += max(0, -more)
-                verdict.double += max(0, more)
+            more = orjson.loads(version)["n"] - right["n"]
+            verdict.lost += max(0, -more)
+            verdict.double += max(0, more)
     for key in verdict.missing:
-        verdict.lost += orjson.loads(wanted[key])["n"]
+        verdict.lost += orjson.loads(wanted[key]).get("n", 0)
     return verdict
