@@ -247,7 +247,7 @@ async def read_finals(kafka, partitions):
 async def read_published(kafka, partitions):
     """Every version of every final record and alert, by key."""
     found = await read_finals(kafka, partitions)
-    for record in await _read(kafka, "alerts", 1):
+    for record in await _read(kafka, "alerts", partitions):
         found[record.key][record.value] += 1
     return found
 
