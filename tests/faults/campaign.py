@@ -280,6 +280,7 @@ def campaign(
         (folder / "hubbub.toml").write_text(QUERIES)
         queries = load(folder / "hubbub.toml")
         frames = Load(kafka, queries, partitions, rate, seed)
+        stack.push(lambda kind, *_: kind and say((folder / "workers.log").read_text()[-5000:]))
         crew = stack.enter_context(Crew(kafka, folder, workers, patch))
         until(lambda: '"recovered"' in (folder / "workers.log").read_text())
         frames.start()

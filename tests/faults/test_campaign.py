@@ -30,9 +30,8 @@ def test_finals_stay_exact_under_faults(kind, seed, request):
     assert verdict.alerts
 
 
-@pytest.mark.long
 def test_finals_stay_exact_while_one_of_three_brokers_is_killed_or_frozen(cluster):
-    verdict = campaign(cluster, 12, seed=21, kinds=FAULTS | BROKER_FAULTS)
+    verdict = campaign(cluster, 6, seed=101, kinds=FAULTS | BROKER_FAULTS)
     assert verdict.exact
     assert verdict.faults["kill broker"]
     assert verdict.faults["freeze broker"]
