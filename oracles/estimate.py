@@ -7,7 +7,6 @@ any other with probability q. Errors are those of `n_independent` reports; share
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +23,8 @@ Ints = NDArray[np.int64]
 
 def quantile(tail: float) -> float:
     """The normal quantile that leaves `tail` above it; exact for tails down to 1e-300."""
+    from statistics import NormalDist
+
     return -NormalDist().inv_cdf(tail)
 
 

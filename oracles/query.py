@@ -1,7 +1,6 @@
 """What is counted and how: the query file, read, checked, and given the digest that reports carry."""
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -135,6 +134,8 @@ _TEXT = Rule("the name of an oracle", lambda value: isinstance(value, str))
 def load(path: str | PathLike[str]) -> dict[str, Query]:
     """The queries of a TOML file, by name; QueryError says what cannot be used, where and why."""
     at = Place(fspath(path))
+    import tomllib
+
     text = read_text(Path(path), at, "")
     try:
         mapping = tomllib.loads(text)

@@ -1,14 +1,12 @@
 """The settings of a query: what each may be, its default, and an error that says file, key and valid range."""
 
 import calendar
-import difflib
 import re
 import sys
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from oracles import consistency
 from oracles.errors import QueryError
 from oracles.pure import MAX_EPSILON
 
@@ -46,6 +44,8 @@ def shown(value: object) -> str:
 
 def nearest(word: str, words: Collection[str]) -> str:
     """Which of `words` was meant; all of them where none is near."""
+    import difflib
+
     near = difflib.get_close_matches(word, words, 1)
     return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(sorted(words))}"
 
@@ -157,10 +157,21 @@ def repeated(items: Sequence[Hashable]) -> int | None:
     return None
 
 
-METHODS = tuple(name for name in consistency.METHODS if name != "base")
-"""What a query can ask for; the unbiased shares are always there."""
-FALLBACKS = tuple(name for name in METHODS if not consistency.METHODS[name].fits_a_prior)
-"""What can stand in where a prior is rejected: all that fit none."""
+FALLBACKS = (
+    "base_pos",
+    "post_pos",
+    "base_cut",
+    "norm",
+    "norm_mul",
+    "norm_sub",
+    "norm_cut",
+    "norm_hyb",
+    "mle_apx",
+    "zero",
+)
+"""What can stand in where a prior is rejected: all methods that fit none."""
+METHODS = (*FALLBACKS, "calibrate", "calibrate_norm_sub")
+"""What a query can ask for; the unbiased shares are always there. A client needs their names, not what they do."""
 
 
 @dataclass(frozen=True)
