@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from aggregator.findings import Findings
 from aggregator.layout import LARGEST, TRUTH
 from aggregator.metrics import Metrics
+from aggregator.truth import Ints, read
 from aggregator.windows import Span
 from hubbub_kafka import Kafka
-from oracles.pure import Ints
 from oracles.query import Query
 
 log = logging.getLogger(__name__)
@@ -27,24 +26,18 @@ WAIT = 3.0
 """Seconds until a final is measured: the truth about its last pane may come after it."""
 WAITING = 16
 
-Counts = list[Ints]
-"""Of each attribute, or of the one answer."""
-
 
 @dataclass
 class Truth:
     """The true counts, as simulations tell them: the newest record of each source, added over sources."""
 
-    _panes: dict[tuple[bytes, int], dict[str, Counts]] = field(default_factory=dict)
+    _panes: dict[tuple[bytes, int], dict[str, tuple[Ints, ...]]] = field(default_factory=dict)
 
     def put(self, value: bytes | None) -> None:
         """One record; what is none is passed over, since anybody may write it."""
         try:
-            said = orjson.loads(value or b"")
-            counts = said["counts"]
-            lists = counts if isinstance(counts[0], list) else [counts]
-            arrays = [np.array(each, np.int64) for each in lists]
-            self._panes.setdefault((bytes.fromhex(said["digest"]), int(said["pane"])), {})[str(said["source"])] = arrays
+            told = read(value or b"")
+            self._panes.setdefault((bytes.fromhex(told.digest), int(told.pane)), {})[str(told.source)] = told.counts
         except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
             log.warning("a record of the truth cannot be read: %r", error)
         while len(self._panes) > PANES:

@@ -156,12 +156,13 @@ class Checkpoints:
     async def _forget(self, source: Source, draft: Draft) -> None:
         """Open snapshots of panes that are closed now, and the watermarks of former writers."""
         partition = source.partition
-        targets = {home(digest, self.counting.partitions) for digest in self.counting.definitions.queries}
-        for writer in source.former:
-            watermark = PartitionKey("watermark", partition, writer).encode()
-            for target in sorted(targets):
-                await self.outbox.send(SNAPSHOTS, watermark, None, partition=target)
-        source.former = []
+        if source.former:
+            targets = {home(digest, self.counting.partitions) for digest in self.counting.definitions.queries}
+            for writer in source.former:
+                watermark = PartitionKey("watermark", partition, writer).encode()
+                for target in sorted(targets):
+                    await self.outbox.send(SNAPSHOTS, watermark, None, partition=target)
+            source.former = []
         shown = self._shown.get(partition, {})
         for key, _ in draft.closed:
             if shown.pop((key.digest, key.pane), None) is not None:

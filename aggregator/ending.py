@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import os
+import signal
 import sys
 import threading
+from collections.abc import Coroutine
 
 from oracles.errors import HubbubError
 
@@ -50,6 +52,17 @@ class Ending:
         deadline = threading.Timer(seconds, lambda: leave(self._code))
         deadline.daemon = True
         deadline.start()
+
+
+async def until_asked(work: Coroutine[None, None, None]) -> None:
+    """Do it until Ctrl-C or SIGTERM."""
+    task = asyncio.ensure_future(work)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        return
 
 
 def leave(code: int) -> None:

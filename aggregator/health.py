@@ -31,12 +31,17 @@ async def serving(
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
-        try:
-            await site.start()
-        except OSError as error:
-            where = f"{host}:{port} cannot be listened on: {error.strerror or error}"
-            raise ParameterError(f"{where}; name another --port, or 0 for any free one") from error
-        yield runner.addresses[0][:2]
+        yield await listen(runner, host, port)
     finally:
         await runner.cleanup()
+
+
+async def listen(runner: web.AppRunner, host: str, port: int) -> tuple[str, int]:
+    """The address that is listened on."""
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        where = f"{host}:{port} cannot be listened on: {error.strerror or error}"
+        raise ParameterError(f"{where}; name another --port, or 0 for any free one") from error
+    host, port, *_ = runner.addresses[0]
+    return host, port

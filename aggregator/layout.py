@@ -113,7 +113,7 @@ def faults(described: Mapping[str, Described], wanted: Sequence[Topic]) -> list[
     for topic in wanted:
         there = described.get(topic.name)
         if there is None:
-            found.append(_absent(topic.name))
+            found.append(no_such_topic(topic.name))
             continue
         found += lasting(there, topic)
         for name, value in mends(there, topic).items():
@@ -126,11 +126,11 @@ def refusals(described: Mapping[str, Described], prefix: str, max_frame: int, *,
     """Why a worker must not count on these topics: the faults where partitions and replicas are as the reports'."""
     reports = described.get(prefix + REPORTS)
     if reports is None:
-        return [_absent(prefix + REPORTS)]
+        return [no_such_topic(prefix + REPORTS)]
     return faults(described, layout(prefix, reports.partitions, reports.replication, max_frame, embedded=embedded))
 
 
-def _absent(name: str) -> str:
+def no_such_topic(name: str) -> str:
     return f"{name}: there is no such topic; run `hubbub topics`"
 
 

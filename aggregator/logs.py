@@ -1,7 +1,10 @@
 """Logs with structure: a line of JSON an event, or a line to read."""
 
+import argparse
 import logging
+import os
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import orjson
@@ -48,3 +51,23 @@ def configure(form: str, level: str) -> None:
     root.setLevel(logging.WARNING)
     logging.getLogger("aggregator").setLevel(level.upper())
     logging.getLogger("mode.timers").setLevel(logging.ERROR)  # a commit that takes longer than its interval is no news
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Those that say what `configure` is given."""
+    form = os.environ.get("HUBBUB_LOG") or ("console" if sys.stderr.isatty() else "json")
+    parser.add_argument("--log", type=_one_of("json", "console"), default=form, help="json or console (HUBBUB_LOG)")
+    level = os.environ.get("HUBBUB_LOG_LEVEL") or "info"
+    levels = _one_of("debug", "info", "warning", "error")
+    parser.add_argument("--log-level", type=levels, default=level, help="its level (HUBBUB_LOG_LEVEL; info)")
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    """Of the environment too: argparse compares only arguments with its choices."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise argparse.ArgumentTypeError(f"must be one of {', '.join(words)}, got {text!r}")
+        return text
+
+    return parse

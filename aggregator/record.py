@@ -15,6 +15,7 @@ from aggregator.findings import UNBIASED, ByMethod, Findings, find_all
 from aggregator.tally import Snapshot
 from aggregator.windows import Span
 from oracles.consistency import answer
+from oracles.domain import Domain
 from oracles.heavy import Hitters
 from oracles.query import Query
 
@@ -94,18 +95,17 @@ def _told(query: Query, found: Findings) -> dict[str, Any]:
         "stderr": unbiased.stderr,
         "low": low,
         "high": high,
-        "hitters": {method: _hitters(found, by.hitters) for method, by in found.by.items()},
+        "hitters": {method: told_hitters(found.subject.domain, by.hitters) for method, by in found.by.items()},
         "sets": {each: _set(found, list(values)) for each, values in found.subject.sets},
         "quality": _quality(found),
     }
 
 
-def _hitters(found: Findings, hitters: Hitters) -> list[dict[str, Any]]:
+def told_hitters(domain: Domain, hitters: Hitters) -> list[dict[str, Any]]:
     """The list of a method, the largest shares first; of a very long one its beginning."""
-    name = found.subject.domain.name
     return [
         {
-            "value": name(hitter.position),
+            "value": domain.name(hitter.position),
             "share": hitter.share,
             "decided": hitter.decided,
             "p_value": hitter.p_value,

@@ -4,20 +4,20 @@ import argparse
 import asyncio
 import json
 import os
-import signal
 import sys
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any, NamedTuple, Protocol
 
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+from aggregator.ending import until_asked
 from aggregator.layout import ALERTS, ESTIMATES, LARGEST
 from aggregator.sheet import Alert, Message, Sheet, Unreadable, read_alert, read_record, told
 from aggregator.tail_view import View
+from aggregator.topics import TopicsError, partition_counts
 from hubbub_kafka import Kafka, add_options, started
 from oracles.errors import HubbubError, QueryError
 from oracles.settings import Place, Window, read_windows
@@ -46,12 +46,6 @@ Exit code: 0 ended by Ctrl-C, SIGTERM or the reader of a pipe; 2 wrong options; 
 reached; 4 the topics are missing; 1 anything else."""
 
 
-class TopicsMissing(HubbubError):
-    """Kafka has no topics to read."""
-
-    exit_code = 4
-
-
 class News(NamedTuple):
     """What has been published since the last one; seldom more than a little, often nothing."""
 
@@ -70,7 +64,7 @@ def main(arguments: list[str]) -> int:
     try:
         kafka = Kafka.read(options)
         work = _pipe if options.json else _show
-        asyncio.run(_until_asked(work(kafka, options)))
+        asyncio.run(until_asked(work(kafka, options)))
     except HubbubError as error:
         sys.stderr.write(f"hubbub tail: {error}\n")
         return int(getattr(error, "exit_code", 1))
@@ -107,17 +101,6 @@ def _whole(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise argparse.ArgumentTypeError(f"must be a whole number of at most 9 digits, got {text!r}")
     return int(text)
-
-
-async def _until_asked(work: Coroutine[None, None, None]) -> None:
-    """Until Ctrl-C or SIGTERM."""
-    task = asyncio.ensure_future(work)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    try:
-        await task
-    except asyncio.CancelledError:
-        return
 
 
 async def _show(kafka: Kafka, options: argparse.Namespace) -> None:
@@ -209,12 +192,10 @@ async def follow(kafka: Kafka, last: int) -> AsyncGenerator[News, None]:
 
 
 async def _partitions(kafka: Kafka, names: tuple[str, ...]) -> list[TopicPartition]:
-    """All topics are listed, since asking for one by name may create it."""
-    async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
-        listed = {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
+    listed = await partition_counts(kafka)
     missing = [topic for name in names if (topic := kafka.topic(name)) not in listed]
     if missing:
-        raise TopicsMissing(f"there is no topic {missing[0]}; `hubbub topics` creates what is needed")
+        raise TopicsError(f"there is no topic {missing[0]}; `hubbub topics` creates what is needed")
     return [TopicPartition(kafka.topic(name), number) for name in names for number in range(listed[kafka.topic(name)])]
 
 

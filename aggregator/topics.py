@@ -178,6 +178,12 @@ def _lines(
                 yield f"{'would set' if dry else 'set'} {topic.name}: {name} from {has} to {value}"
 
 
+async def partition_counts(kafka: Kafka) -> dict[str, int]:
+    """How many partitions each topic has. All are listed, since asking for one by name may create it."""
+    async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
+        return {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
+
+
 async def describe(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[str, Described]:
     """The topics of these names that there are. All are listed, since asking for one by name may create it."""
     listed = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics()}

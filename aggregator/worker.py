@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -85,26 +85,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     largest = env.get("HUBBUB_MAX_FRAME") or "1MiB"
     said = "larger frames are refused (HUBBUB_MAX_FRAME; 1MiB)"
     parser.add_argument("--max-frame", type=parse_size, default=largest, metavar="SIZE", help=said)
-    form = env.get("HUBBUB_LOG") or ("console" if sys.stderr.isatty() else "json")
-    parser.add_argument("--log", type=_one_of("json", "console"), default=form, help="json or console (HUBBUB_LOG)")
-    level = env.get("HUBBUB_LOG_LEVEL") or "info"
-    levels = _one_of("debug", "info", "warning", "error")
-    parser.add_argument("--log-level", type=levels, default=level, help="its level (HUBBUB_LOG_LEVEL; info)")
+    logs.add_options(parser)
     options = parser.parse_args(arguments)
     if options.checkpoint_bytes_per_s < 1:
         parser.error("--checkpoint-bytes-per-s must be above 0")
     return options
-
-
-def _one_of(*words: str) -> Callable[[str], str]:
-    """Of the environment too: argparse compares only arguments with its choices."""
-
-    def parse(text: str) -> str:
-        if text not in words:
-            raise argparse.ArgumentTypeError(f"must be one of {', '.join(words)}, got {text!r}")
-        return text
-
-    return parse
 
 
 async def _run(kafka: Kafka, file: Mapping[str, Query], options: argparse.Namespace) -> int:

@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT))
 from oracles.frame import encode  # noqa: E402
 from oracles.query import load as load_queries  # noqa: E402
 from tests.brokers import Cluster, prepared  # noqa: E402
+from tests.integration.workers import environment  # noqa: E402
 
 HUBBUB = Path(sys.executable).with_name("hubbub")
 OURS, THEIRS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
@@ -275,15 +276,7 @@ class Metrics:
 
 
 def worker(kafka, queries, core=OURS):
-    env = {
-        **os.environ,
-        "HUBBUB_KAFKA": kafka.servers,
-        "HUBBUB_PREFIX": kafka.prefix,
-        "HUBBUB_QUERIES": str(queries),
-        "HUBBUB_PORT": "0",
-        "HUBBUB_LOG_LEVEL": "warning",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
+    env = environment(kafka, queries) | {"HUBBUB_LOG_LEVEL": "warning"}
     return subprocess.Popen(  # noqa: S603 - our own command
         [str(HUBBUB), "worker"],
         env=env,

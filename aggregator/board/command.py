@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import os
-import signal
 import sys
 from contextlib import AsyncExitStack
 
@@ -16,9 +15,11 @@ from aggregator.board.follow import Follower
 from aggregator.board.metrics import Metrics
 from aggregator.board.store import Store
 from aggregator.check import parse_size
+from aggregator.ending import until_asked
+from aggregator.health import listen
 from aggregator.topics import TopicsError
 from hubbub_kafka import Kafka, add_options
-from oracles.errors import HubbubError, ParameterError
+from oracles.errors import HubbubError
 from oracles.settings import seconds
 
 HELP = """\
@@ -40,9 +41,9 @@ missing; 1 anything else."""
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
     logs.configure(options.log, options.log_level)
+    code = 0
     try:
-        kafka = Kafka.read(options)
-        return asyncio.run(_run(kafka, options))
+        asyncio.run(_run(Kafka.read(options), options))
     except* (HubbubError, TopicsError) as group:
         error = _first(group)
         sys.stderr.write("".join(f"hubbub board: {line}\n" for line in str(error).splitlines()))
@@ -72,10 +73,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     most = "memory for windows and truth: the oldest go first (HUBBUB_BOARD_MEMORY; 256MiB)"
     memory = env.get("HUBBUB_BOARD_MEMORY") or "256MiB"
     parser.add_argument("--memory", type=parse_size, default=memory, metavar="SIZE", help=most)
-    form = env.get("HUBBUB_LOG") or ("console" if sys.stderr.isatty() else "json")
-    parser.add_argument("--log", choices=("json", "console"), default=form, help="form of the log (HUBBUB_LOG)")
-    level = env.get("HUBBUB_LOG_LEVEL") or "info"
-    parser.add_argument("--log-level", default=level, choices=("debug", "info", "warning", "error"), help="its level")
+    logs.add_options(parser)
     return parser.parse_args(arguments)
 
 
@@ -86,7 +84,7 @@ def _duration(text: str) -> int:
     return length
 
 
-async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
+async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
     """Until SIGINT or SIGTERM."""
     store, events, metrics = Store(options.retention, options.memory), Events(), Metrics()
     follower = Follower(kafka, store, events, metrics)
@@ -96,26 +94,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         stack.callback(events.close)
-        host, port = await _listen(runner, options)
+        host, port = await listen(runner, options.host, options.port)
         sys.stdout.write(f"hubbub board: http://{host}:{port}/\n")
         sys.stdout.flush()
-        following = asyncio.create_task(follower.run())
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, following.cancel)
-        try:
-            await following
-        except asyncio.CancelledError:
-            return 0
-    return 1
-
-
-async def _listen(runner: web.AppRunner, options: argparse.Namespace) -> tuple[str, int]:
-    site = web.TCPSite(runner, options.host, options.port)
-    try:
-        await site.start()
-    except OSError as error:
-        where = f"{options.host}:{options.port} cannot be listened on: {error.strerror or error}"
-        raise ParameterError(f"{where}; name another --port, or 0 for any free one") from error
-    host, port, *_ = runner.addresses[0]
-    return str(host), int(port)
+        await until_asked(follower.run())

@@ -10,7 +10,6 @@ from aggregator.board.store import Series
 from aggregator.board.view import View
 from aggregator.findings import UNBIASED
 from oracles.estimate import Floats
-from oracles.heavy import Hitters
 
 Said = dict[str, Any]
 
@@ -56,20 +55,6 @@ def error(rows: Sequence[Said]) -> Said | None:
         "max": float(np.max(np.abs(share - truth))),
         "covered": int(np.count_nonzero((low <= truth) & (truth <= high))),
     }
-
-
-def hitters(view: View, found: Hitters) -> list[Said]:
-    return [
-        {
-            "value": view.definition.domain.name(hitter.position),
-            "share": hitter.share,
-            "decided": hitter.decided,
-            "p_value": hitter.p_value,
-            "probability": hitter.probability,
-            "ranks": hitter.ranks,
-        }
-        for hitter in found
-    ]
 
 
 def point(record: Entry, attribute: int, value: str, method: str | None) -> Said:

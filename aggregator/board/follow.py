@@ -6,15 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from aggregator.board import events
 from aggregator.board.events import Events
 from aggregator.board.metrics import Metrics
 from aggregator.board.store import Store
-from aggregator.layout import ALERTS, ESTIMATES, MIB, QUERIES, TRUTH
-from aggregator.topics import TopicsError
+from aggregator.layout import ALERTS, ESTIMATES, MIB, QUERIES, TRUTH, no_such_topic
+from aggregator.topics import TopicsError, partition_counts
 from hubbub_kafka import Kafka, started
 
 log = logging.getLogger(__name__)
@@ -68,11 +67,9 @@ class Follower:
                 tasks.create_task(self._beat())
 
     async def _partitions(self) -> list[TopicPartition]:
-        async with started(AIOKafkaAdminClient(**self._kafka.client()), self._kafka) as admin:
-            # All are listed, since asking for one by name may create it.
-            listed = {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
+        listed = await partition_counts(self._kafka)
         names = [self._kafka.topic(name) for name in TOPICS]
-        absent = [f"{name}: there is no such topic; run `hubbub topics`" for name in names if not listed.get(name)]
+        absent = [no_such_topic(name) for name in names if not listed.get(name)]
         if absent:
             raise TopicsError("\n".join(absent))
         return [TopicPartition(name, number) for name in names for number in range(listed[name])]

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import orjson
 
 from aggregator import definitions
 from aggregator.board import entry
 from aggregator.board.entry import Entry
-from aggregator.board.truth import Truth
+from aggregator.truth import Truth
+from aggregator.truth import read as read_truth
 from oracles.query import Query
 from oracles.settings import Window
 
@@ -121,15 +121,13 @@ class Store:
 
     def take_truth(self, value: bytes) -> None:
         """The true counts of a pane by one source."""
-        said = orjson.loads(value)
-        counts = said["counts"] if isinstance(said["counts"][0], list) else [said["counts"]]
-        columns = tuple(np.array(column, np.int64) for column in counts)
-        truth = self._of(said["query"], said["digest"]).truth
-        self.size -= truth.size
-        truth.put(said["pane"], said["source"], columns)
-        while truth.oldest is not None and truth.newest is not None and truth.oldest < truth.newest - self._retention:
-            truth.drop_oldest()
-        self.size += truth.size
+        told = read_truth(value)
+        known = self._of(told.query, told.digest).truth
+        self.size -= known.size
+        known.put(told.pane, told.source, told.counts)
+        while known.oldest is not None and known.newest is not None and known.oldest < known.newest - self._retention:
+            known.drop_oldest()
+        self.size += known.size
         self._fit()
 
     def define(self, key: bytes, value: bytes | None) -> None:

@@ -10,7 +10,7 @@ from aggregator.board.problems import bad, missing
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import View
 from aggregator.findings import UNBIASED, subjects
-from aggregator.record import window_of
+from aggregator.record import told_hitters, window_of
 from oracles.settings import Window
 
 TOP = 100
@@ -150,7 +150,7 @@ def heavy_hitters(store: Store, asked: Asked, name: str) -> Told:
         share, found = view.threshold, view.part.told()["hitters"].get(method, [])
     else:
         share, again = view.hitters(method, threshold, family_error)
-        found = figures.hitters(view, again)
+        found = told_hitters(view.definition.domain, again)
     said = _about(view) | {
         "method": method,
         "threshold": {"kind": threshold.kind, "value": threshold.value, "share": share},

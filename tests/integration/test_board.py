@@ -278,6 +278,8 @@ def test_options_that_cannot_be_had_are_refused(tansu_place, capsys):
     with Board(tansu_place) as board:
         code, said = ends("--kafka", tansu_place.servers, "--port", str(board.port))
         assert (code, "cannot be listened on" in said) == (2, True)
+    code, said = ends("--kafka", tansu_place.servers, HUBBUB_LOG_LEVEL="loud")
+    assert (code, "must be one of debug, info, warning, error, got 'loud'" in said) == (2, True)
     for option, wrong in (("--retention", "soon"), ("--memory", "much"), ("--port", "x"), ("--kafka", "here")):
         with pytest.raises(SystemExit) as ended:
             main([option, wrong])

@@ -1,15 +1,36 @@
-"""The true counts of a simulation, as far as they are kept: what estimates are measured against."""
+"""The true counts of a simulation, read and kept: what estimates are measured against. Pure."""
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from aggregator.windows import Span
 
 Ints = NDArray[np.int64]
+
+
+class Told(NamedTuple):
+    """The true counts of a pane by one source."""
+
+    query: str
+    digest: str
+    pane: int
+    source: str
+    counts: tuple[Ints, ...]
+    """Of each attribute, or of the one answer."""
+
+
+def read(value: bytes) -> Told:
+    """The record in these bytes; a ValueError, TypeError, KeyError, IndexError or OverflowError where it is none."""
+    said = orjson.loads(value)
+    counts = said["counts"] if isinstance(said["counts"][0], list) else [said["counts"]]
+    columns = tuple(np.array(column, np.int64) for column in counts)
+    return Told(said["query"], said["digest"], said["pane"], said["source"], columns)
 
 
 @dataclass(slots=True, eq=False)
