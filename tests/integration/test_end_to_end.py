@@ -125,6 +125,8 @@ class Run:
         digest = place.queries["sent"].digest
         self.sent = [frame for part in place.log() for *_, data in part if (frame := decode(data)).digest == digest]
         self.truth = {name: truth(place, name) for name in ("site", "habit", "attacked")}
+        until(lambda: worker.total("hubbub_coverage_ratio", query="site"))
+        self.metrics = worker.metrics()
         assert worker.stop() == 0
 
     def _publisher(self, name, frames, noted):
@@ -184,6 +186,14 @@ def test_intervals_cover_the_truth_as_often_as_stated(ran):
     pooled = sum(each, Coverage(0, 0))
     assert pooled.cells == 200 * SECONDS
     assert pooled.as_promised, pooled
+
+
+def test_metrics_say_how_right_a_simulation_is(ran):
+    """Of 200 intervals that each hold the truth with 95%, fewer than 160 do in one of 10^13 windows."""
+    [coverage] = [value for has, value in ran.metrics["hubbub_coverage_ratio"] if has["query"] == "site"]
+    assert 0.8 <= coverage <= 1.0
+    error = {has["method"]: value for has, value in ran.metrics["hubbub_true_mse"] if has["query"] == "site"}
+    assert 0.0 < error["unbiased"] < 1.0
 
 
 @pytest.mark.parametrize(("kind", "size"), [("hopping", 6), ("all", 0)])

@@ -1,0 +1,87 @@
+"""The truth beside the finals of a simulation, as metrics: they say what the record and the truth say."""
+
+import tomllib
+
+import numpy as np
+import orjson
+import pytest
+
+from aggregator.accuracy import Accuracy
+from aggregator.metrics import Metrics
+from aggregator.record import build
+from aggregator.tally import Snapshot
+from aggregator.windows import Span
+from hubbub_kafka import Kafka
+from oracles.query import parse
+
+QUERY = """
+[queries.page]
+domain = 8
+oracle = "grr"
+epsilon = 1.0
+pane = "5s"
+windows = ["10s"]
+methods = ["norm_sub"]
+publish = "all"
+"""
+START = 1_700_000_000
+HALF = [500, 250, 120, 60, 30, 20, 10, 10]
+
+
+@pytest.fixture
+def query():
+    return parse(tomllib.loads(QUERY), "test", ".")["page"]
+
+
+@pytest.fixture
+def accuracy():
+    return Accuracy(Kafka("127.0.0.1:1"), 1, Metrics())
+
+
+def told(query, pane, source, counts):
+    said = {"query": "page", "digest": query.digest.hex(), "pane": pane, "source": source, "counts": counts}
+    return orjson.dumps(said)
+
+
+def final(query):
+    """A final over both panes."""
+    values = np.repeat(np.arange(8), np.multiply(HALF, 2))
+    state = query.oracle.zeros()
+    query.oracle.add(state, query.oracle.perturb(values, np.random.default_rng(5)))
+    span = Span(query.windows[0], START, START + 10)
+    return span, build(query, span, Snapshot(len(values), 0, 0, 0, state), final=True)
+
+
+def test_the_error_and_the_coverage_are_those_of_the_record(query, accuracy):
+    for pane in (START, START + 5):
+        accuracy.truth.put(told(query, pane, "a", [1] * 8))  # replaced by what the source says later
+        accuracy.truth.put(told(query, pane, "a", [n // 2 for n in HALF]))
+        accuracy.truth.put(told(query, pane, "b", [n - n // 2 for n in HALF]))
+    span, built = final(query)
+    accuracy.measure(query, span, built.findings)
+
+    record, true = orjson.loads(built.value), np.array(HALF) / sum(HALF)
+    order = [int(value) for value in record["values"]]
+    value = accuracy.metrics.registry.get_sample_value
+    for method, shares in record["shares"].items():
+        labels = {"query": "page", "attribute": "", "method": method}
+        assert value("hubbub_true_mse", labels) == pytest.approx(np.mean((np.array(shares) - true[order]) ** 2))
+    low, high = np.array(record["low"]), np.array(record["high"])
+    covered = np.mean((low <= true[order]) & (true[order] <= high))
+    assert value("hubbub_coverage_ratio", {"query": "page", "attribute": ""}) == covered
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [None, b"", b"[]", b"{", b'{"digest": "00", "pane": 1, "source": "a", "counts": []}', b'{"counts": [[1], ["x"]]}'],
+)
+def test_what_is_no_truth_is_passed_over(query, accuracy, wrong):
+    accuracy.truth.put(wrong)
+    span, built = final(query)
+    accuracy.measure(query, span, built.findings)
+    assert not next(iter(accuracy.metrics.true_mse.collect())).samples
+
+
+def test_counts_of_other_values_are_no_truth(query, accuracy):
+    accuracy.truth.put(told(query, START, "a", [1] * 9))
+    assert accuracy.truth.shares(query, final(query)[0]) is None
