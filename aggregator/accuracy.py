@@ -15,7 +15,7 @@ from aggregator.layout import LARGEST, TRUTH
 from aggregator.metrics import Metrics
 from aggregator.truth import Ints, read
 from aggregator.windows import Span
-from hubbub_kafka import Kafka
+from hubbub.kafka import Kafka
 from oracles.query import Query
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from hubbub_kafka import Kafka
+from hubbub.kafka import Kafka
 
 PATIENCE = 5.0
 

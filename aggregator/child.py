@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aggregator.keeper import Keeper
-from hubbub_kafka import CA_FILE, MECHANISM, PASSWORD, SECURITY, USERNAME
+from hubbub.kafka import CA_FILE, MECHANISM, PASSWORD, SECURITY, USERNAME
 from oracles.errors import HubbubError
 
 LOGIN = (SECURITY, MECHANISM, USERNAME, PASSWORD, CA_FILE)

@@ -20,7 +20,7 @@ from aggregator.ending import Ending, Guarantee
 from aggregator.layout import CHANGELOG, LARGEST, REPORTS, TALLIES, WORKER
 from aggregator.metrics import Metrics
 from aggregator.source import Source, Write, saved
-from hubbub_kafka import Kafka
+from hubbub.kafka import Kafka
 
 log = logging.getLogger(__name__)
 

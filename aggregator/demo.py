@@ -25,7 +25,7 @@ from aggregator.tail import Lines, follow, output, take
 from aggregator.tail_view import View
 from aggregator.topics import ensure
 from aggregator.wording import plain
-from hubbub_kafka import PREFIX, Kafka, parse_prefix, parse_servers
+from hubbub.kafka import PREFIX, Kafka, parse_prefix, parse_servers
 from oracles.errors import HubbubError
 from oracles.query import Query, load
 

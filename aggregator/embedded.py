@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from aggregator.keeper import Keeper
-from hubbub_kafka import PREFIX, Kafka
+from hubbub.kafka import PREFIX, Kafka
 from oracles.errors import HubbubError
 
 PATIENCE = 15.0

@@ -21,7 +21,7 @@ from aggregator.record import Built, build
 from aggregator.shelf import Place, Shelf
 from aggregator.tally import Snapshot
 from aggregator.windows import Final, Position, Span
-from hubbub_kafka import Kafka
+from hubbub.kafka import Kafka
 from oracles.query import Query
 from oracles.settings import Window
 

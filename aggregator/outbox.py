@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer
 
 from aggregator.layout import LARGEST, REJECTS, REPORTS
 from aggregator.source import Reject
-from hubbub_kafka import Kafka, started
+from hubbub.kafka import Kafka, started
 from oracles.frame import TICK
 
 log = logging.getLogger(__name__)

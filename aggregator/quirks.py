@@ -13,7 +13,7 @@ from faust.transport.drivers import TRANSPORTS
 from faust.transport.drivers import aiokafka as driver
 from faust.transport.utils import DefaultSchedulingStrategy
 
-from hubbub_kafka import Kafka
+from hubbub.kafka import Kafka
 
 SCHEME = "hubbub"
 """Of the addresses of brokers, so that Faust takes the transport below."""

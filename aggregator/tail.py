@@ -18,7 +18,7 @@ from aggregator.layout import ALERTS, ESTIMATES, LARGEST
 from aggregator.sheet import Alert, Message, Sheet, Unreadable, read_alert, read_record, told
 from aggregator.tail_view import View
 from aggregator.topics import TopicsError, partition_counts
-from hubbub_kafka import Kafka, add_options, started
+from hubbub.kafka import Kafka, add_options, started
 from oracles.errors import HubbubError, QueryError
 from oracles.settings import Place, Window, read_windows
 

@@ -26,7 +26,7 @@ from aggregator.layout import (
     parts,
     refusals,
 )
-from hubbub_kafka import Kafka, KafkaSettingError, KafkaUnreachable, add_options, started
+from hubbub.kafka import Kafka, KafkaSettingError, KafkaUnreachable, add_options, started
 from oracles.errors import HubbubError
 from oracles.frame import MAX_FRAME
 

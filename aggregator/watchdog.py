@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from aggregator.asking import Asking
-from hubbub_kafka import Kafka
+from hubbub.kafka import Kafka
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from aggregator.metrics import Metrics
 from aggregator.outbox import Outbox
 from aggregator.topics import TopicsError, verify
 from aggregator.watchdog import Watchdog
-from hubbub_kafka import Kafka, add_options, started
+from hubbub.kafka import Kafka, add_options, started
 from oracles.errors import HubbubError
 from oracles.query import Query, load
 

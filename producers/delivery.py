@@ -9,7 +9,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from hubbub_kafka import Kafka
+from hubbub.kafka import Kafka
 from oracles.query import Query
 from producers.framing import Shipment
 from producers.truth import Truth, in_time

@@ -5,7 +5,7 @@ import math
 import os
 import re
 
-from hubbub_kafka import add_options
+from hubbub.kafka import add_options
 from oracles.errors import ParameterError
 from oracles.query import Query, load
 from producers.batch import REPORTS

@@ -12,7 +12,7 @@ from typing import Any, Self
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, ProducerClosed
 
-from hubbub_kafka import Kafka, started
+from hubbub.kafka import Kafka, started
 from oracles.errors import HubbubError, ParameterError, ReportError
 from oracles.frame import partition_of
 from oracles.pure import Reports

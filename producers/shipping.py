@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from aiokafka import AIOKafkaProducer
 
-from hubbub_kafka import Kafka, started
+from hubbub.kafka import Kafka, started
 from oracles.errors import HubbubError
 from oracles.query import Query
 from producers.delivery import Delivery

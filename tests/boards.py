@@ -21,7 +21,7 @@ from aggregator.alert import alerts
 from aggregator.record import build
 from aggregator.tally import Snapshot, merged
 from aggregator.windows import Span
-from hubbub_kafka import started
+from hubbub.kafka import started
 from oracles.query import parse
 
 HOSTILE = "<script>alert(1)</script>"

@@ -22,7 +22,7 @@ from aiokafka.errors import KafkaError
 from aggregator.embedded import Embedded, EmbeddedError, answers, free_port
 from aggregator.keeper import Keeper
 from aggregator.topics import ensure
-from hubbub_kafka import Kafka, KafkaUnreachable, started
+from hubbub.kafka import Kafka, KafkaUnreachable, started
 
 ROOT = Path(__file__).parent.parent
 POM = ROOT / "deploy" / "kafka" / "pom.xml"

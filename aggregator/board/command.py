@@ -18,7 +18,7 @@ from aggregator.check import parse_size
 from aggregator.ending import until_asked
 from aggregator.health import listen
 from aggregator.topics import TopicsError
-from hubbub_kafka import Kafka, add_options
+from hubbub.kafka import Kafka, add_options
 from oracles.errors import HubbubError
 from oracles.settings import seconds
 

@@ -14,7 +14,7 @@ from aggregator.board.metrics import Metrics
 from aggregator.board.store import Store
 from aggregator.layout import ALERTS, ESTIMATES, MIB, QUERIES, TRUTH, no_such_topic
 from aggregator.topics import TopicsError, partition_counts
-from hubbub_kafka import Kafka, started
+from hubbub.kafka import Kafka, started
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from aggregator.layout import CHANGELOG, SNAPSHOTS
 from aggregator.topics import alter, describe
-from hubbub_kafka import started
+from hubbub.kafka import started
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load
 from tests.brokers import Cluster, Tansu, prepared

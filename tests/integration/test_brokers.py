@@ -13,10 +13,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-import hubbub_kafka
 from aggregator import embedded
 from aggregator.embedded import Embedded, EmbeddedError
-from hubbub_kafka import Kafka, KafkaSettingError, KafkaUnreachable, started
+from hubbub import kafka as hubbub_kafka
+from hubbub.kafka import Kafka, KafkaSettingError, KafkaUnreachable, started
 from tests.brokers import PASSWORD, ROOT, USER
 
 MIB = 1 << 20
@@ -119,7 +119,7 @@ def test_settings_that_make_no_sense_are_refused(settings, fault):
 
 def test_a_client_pays_for_kafka_only_when_it_connects():
     heavy = ("aiokafka", "asyncio", "ssl", "logging", "argparse")
-    code = f"import sys, hubbub_kafka; hubbub_kafka.Kafka(); print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys; from hubbub import kafka; kafka.Kafka(); print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

@@ -70,7 +70,7 @@ PUBLISHER = """
 import asyncio, os, signal, sys, time
 from pathlib import Path
 from threading import Lock
-from hubbub_kafka import Kafka
+from hubbub.kafka import Kafka
 from oracles.query import load
 from producers import Client, Publisher
 from producers.spool import Spool

@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from aggregator.embedded import free_port
-from hubbub_kafka import Kafka, KafkaUnreachable, started
+from hubbub.kafka import Kafka, KafkaUnreachable, started
 from oracles.errors import ParameterError, ReportError
 from oracles.frame import decode, partition_of
 from oracles.query import parse
@@ -231,7 +231,7 @@ KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 import numpy as np
-from hubbub_kafka import Kafka
+from hubbub.kafka import Kafka
 from oracles.query import parse
 from producers import Publisher
 
@@ -400,7 +400,7 @@ def test_the_examples_of_the_documentation_send(tansu, tmp_path, monkeypatch):
     asyncio.run(create(where))
     text = (ROOT / "docs" / "clients.md").read_text()
     Path("hubbub.toml").write_text(re.search(r"```toml\n(.*?)```", text, re.DOTALL)[1])
-    monkeypatch.setattr("hubbub_kafka.Kafka", lambda servers: where)
+    monkeypatch.setattr("hubbub.kafka.Kafka", lambda servers: where)
     names = {}
     first, _, last = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(first + last, names)  # noqa: S102

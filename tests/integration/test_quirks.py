@@ -19,7 +19,7 @@ from yarl import URL
 from aggregator import quirks
 from aggregator.counting import build_app
 from aggregator.layout import CHANGELOG, REPORTS, TALLIES
-from hubbub_kafka import Kafka, started
+from hubbub.kafka import Kafka, started
 from tests.integration.workers import Place, until
 
 MIB = 1 << 20

@@ -17,7 +17,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from hubbub_kafka import started
+from hubbub.kafka import started
 from oracles.frame import decode, partition_of
 from oracles.query import load
 from producers import replay, simulate

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 
 from aggregator import tail
 from aggregator.layout import ALERTS, ESTIMATES
-from hubbub_kafka import started
+from hubbub.kafka import started
 from tests.brokers import prepared
 
 START = 1_700_000_000

@@ -11,7 +11,7 @@ from aggregator import topics
 from aggregator.embedded import free_port
 from aggregator.layout import CHANGELOG, INSYNC, MAX_BYTES, MIB, REPORTS, SNAPSHOTS, TIMESTAMP, layout
 from aggregator.topics import TopicsError, alter, describe, ensure, verify
-from hubbub_kafka import started
+from hubbub.kafka import started
 from tests.brokers import prepared
 
 ALL = [topic.name for topic in layout("", 1, 1, MIB)]

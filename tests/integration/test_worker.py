@@ -19,7 +19,7 @@ from aggregator.embedded import free_port
 from aggregator.layout import REPORTS, SNAPSHOTS, TIMESTAMP, layout
 from aggregator.metrics import Metrics
 from aggregator.topics import alter, describe, ensure
-from hubbub_kafka import started
+from hubbub.kafka import started
 from oracles.frame import MAX_FRAME, encode, encode_json
 from tests.brokers import ROOT, prepared
 from tests.integration.workers import Place, until

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from aggregator.alert import alerts
 from aggregator.record import build
 from aggregator.windows import Span
-from hubbub_kafka import started
+from hubbub.kafka import started
 from oracles.frame import MAX_FRAME, TICK, encode
 from oracles.query import load
 from oracles.settings import Window

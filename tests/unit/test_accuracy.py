@@ -11,7 +11,7 @@ from aggregator.metrics import Metrics
 from aggregator.record import build
 from aggregator.tally import Snapshot
 from aggregator.windows import Span
-from hubbub_kafka import Kafka
+from hubbub.kafka import Kafka
 from oracles.query import parse
 
 QUERY = """

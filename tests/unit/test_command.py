@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import pytest
 
-import hubbub
+from hubbub import __main__ as hubbub
 
 
 def test_help_names_every_command(capsys):

@@ -1,0 +1,1 @@
+"""The shared floor: the command, and where Kafka is."""
