@@ -23,7 +23,7 @@ from timing import best, together
 from oracles import Estimate, oracle
 from oracles.calibrate import FAMILIES, Calibrated, calibrate
 from oracles.consistency import apply
-from oracles.priors import Law
+from oracles.kernels.priors import Law
 
 N = 8_000_000
 RNG = np.random.default_rng(20260101)

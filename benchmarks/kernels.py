@@ -11,9 +11,9 @@ import numpy as np
 from timing import best, together
 
 from oracles import oracle
-from oracles.popcount import column_counts
+from oracles.kernels.popcount import column_counts
+from oracles.kernels.walsh import walsh
 from oracles.pure import Oracle
-from oracles.walsh import walsh
 
 RNG = np.random.default_rng(20260101)
 REPORTS = 1 << 20

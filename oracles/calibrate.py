@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from oracles.consistency import find
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
-from oracles.posterior import FEW, STAIRS, Posterior, distribution, grid, moments
-from oracles.priors import Floats, Gaussian, Laplace, Law, Poisson, PowerLaw
+from oracles.kernels.posterior import FEW, STAIRS, Posterior, distribution, grid, moments
+from oracles.kernels.priors import Floats, Gaussian, Laplace, Law, Poisson, PowerLaw
 from oracles.risk import rejected
 
 FAMILIES = ("power_law", "gaussian", "laplace", "poisson")

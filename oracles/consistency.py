@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from oracles.covariance import Covariance
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
+from oracles.kernels.simplex import project
 from oracles.pure import whole
-from oracles.simplex import project
 
 Floats = NDArray[np.float64]
 Task = Literal["single", "top", "sets"]

@@ -136,7 +136,7 @@ class Estimate:
         `threshold`: a small one is proof that it is under. Tails are exact at a threshold of 0,
         and else as exact as a saddlepoint gets; Gaussian ones are wrong by factors.
         """
-        from oracles.tails import binomial_tail, two_binomials_tail
+        from oracles.kernels.tails import binomial_tail, two_binomials_tail
 
         if not 0.0 <= threshold <= 1.0:
             raise ParameterError(f"threshold must be a share between 0 and 1, got {threshold!r}")

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from oracles import chance
 from oracles.entropy import Source
+from oracles.kernels.walsh import walsh
 from oracles.pure import MARKS, Ints, Oracle, Reports, first_above, runs
-from oracles.walsh import walsh
 
 Words = NDArray[np.integer]
 Part = tuple[Words, bool]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.estimate import Estimate
-from oracles.simplex import project
+from oracles.kernels.simplex import project
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from oracles import chance
 from oracles.entropy import Source
-from oracles.popcount import column_counts, row_counts
+from oracles.kernels.popcount import column_counts, row_counts
 from oracles.pure import MARKS, Ints, Oracle, Reports, runs
 from oracles.unary import padding
 

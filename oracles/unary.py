@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from oracles import chance
 from oracles.entropy import Source
-from oracles.popcount import column_counts, row_counts
+from oracles.kernels.popcount import column_counts, row_counts
 from oracles.pure import MARKS, Ints, Oracle, Reports, first_above, runs
 
 _IMPLAUSIBLE = 1e-9

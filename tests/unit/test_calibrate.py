@@ -15,7 +15,7 @@ from oracles import Estimate, oracle
 from oracles.calibrate import FAMILIES, FITS, Sample, calibrate
 from oracles.consistency import METHODS, apply
 from oracles.errors import ParameterError
-from oracles.posterior import FEW, STAIRS
+from oracles.kernels.posterior import FEW, STAIRS
 
 
 def seeded(*label):

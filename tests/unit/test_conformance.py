@@ -11,8 +11,8 @@ import pytest
 
 from oracles import ORACLES, oracle
 from oracles.errors import HubbubError, ParameterError, ReportError
+from oracles.kernels.tails import binomial_tail
 from oracles.multi import multi
-from oracles.tails import binomial_tail
 
 FALSE_ALARM = 1e-9
 SIZES = (2, 3, 37, 256, 1024, 41_270)

@@ -19,10 +19,10 @@ from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, TASKS, answer, apply
 from oracles.covariance import Covariance
 from oracles.errors import HubbubError, ParameterError, ReportError
+from oracles.kernels.simplex import project
 from oracles.multi import multi
 from oracles.settings import FALLBACKS
 from oracles.settings import METHODS as CONFIGURABLE
-from oracles.simplex import project
 
 FALSE_ALARM = 1e-6
 TABLE = {

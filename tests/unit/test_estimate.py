@@ -14,8 +14,8 @@ from scipy import stats
 from oracles import ORACLES, Estimate, oracle
 from oracles.errors import ParameterError, ReportError
 from oracles.estimate import Noise, quantile
+from oracles.kernels.tails import binomial_tail, two_binomials_tail
 from oracles.multi import multi
-from oracles.tails import binomial_tail, two_binomials_tail
 
 PAIRS = 50_000
 

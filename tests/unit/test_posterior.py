@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, ndtr
 
-from oracles.posterior import FEW, STAIRS, Curve, Posterior, distribution, moments
-from oracles.priors import Gaussian, Laplace, Poisson, PowerLaw
+from oracles.kernels.posterior import FEW, STAIRS, Curve, Posterior, distribution, moments
+from oracles.kernels.priors import Gaussian, Laplace, Poisson, PowerLaw
 
 WEIGHTS = {
     PowerLaw: lambda law, k: -law.exponent * np.log(k),

@@ -8,12 +8,12 @@ from scipy import stats
 
 from oracles import ORACLES, oracle
 from oracles.hashing import Hashing
+from oracles.kernels.popcount import column_counts, row_counts
+from oracles.kernels.walsh import walsh
 from oracles.multi import multi
-from oracles.popcount import column_counts, row_counts
 from oracles.pure import MARKS
 from oracles.rsfd import FAKES
 from oracles.unary import Unary
-from oracles.walsh import walsh
 
 
 @pytest.mark.parametrize("name", ORACLES)

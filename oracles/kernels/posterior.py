@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oracles.priors import POINTS, WEIGHTS, Corner, Floats, Law, nodes
+from oracles.kernels.priors import POINTS, WEIGHTS, Corner, Floats, Law, nodes
 
 FREE = 64
 """Points that sum a smooth posterior: two or more for each of its standard deviations leave an error below 1e-15."""

@@ -1,0 +1,1 @@
+"""Numbers only: transforms, counts of bits, projections, tails and laws; no privacy."""
