@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from oracles import ORACLES, oracle
 from oracles.errors import ParameterError
-from oracles.grr import Grr
-from oracles.hashing import Hashing
+from oracles.mechanisms.grr import Grr
+from oracles.mechanisms.hashing import Hashing
 from oracles.pure import MAX_EPSILON, Oracle
 
 MOST_CLIENTS = 10**15

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 
-from oracles.blh import Blh
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
-from oracles.grr import Grr
-from oracles.hr import Hr
-from oracles.olh import Olh
-from oracles.oue import Oue
+from oracles.mechanisms.blh import Blh
+from oracles.mechanisms.grr import Grr
+from oracles.mechanisms.hr import Hr
+from oracles.mechanisms.olh import Olh
+from oracles.mechanisms.oue import Oue
+from oracles.mechanisms.ss import Ss
+from oracles.mechanisms.sue import Sue
 from oracles.pure import MAX_EPSILON, MAX_SIZE, Oracle, whole
-from oracles.ss import Ss
-from oracles.sue import Sue
 
 __all__ = ["ORACLES", "Estimate", "Oracle", "oracle"]
 

@@ -11,9 +11,9 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from oracles.entropy import Source, source
 from oracles.errors import ParameterError, ReportError
 from oracles.estimate import Estimate
+from oracles.mechanisms.entropy import Source, source
 from oracles.pure import MAX_WIDTH, Ints, Oracle, Protocol, Pure, Reports, positions, whole
 
 

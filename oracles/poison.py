@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from oracles.attributes import Multi
 from oracles.errors import ReportError
-from oracles.hashing import Hashing
+from oracles.mechanisms.hashing import Hashing
+from oracles.mechanisms.unary import Unary
 from oracles.multi import Smp
 from oracles.pure import MARKS, Ints, Oracle
-from oracles.unary import Unary
 
 LEVEL = 1e-6
 """Of the test; honest windows are flagged twice as often, and 20 times where few reports fall in few bins."""

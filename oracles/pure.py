@@ -12,9 +12,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oracles.entropy import Source, source
 from oracles.errors import ParameterError, ReportError
 from oracles.estimate import Estimate, Noise
+from oracles.mechanisms.entropy import Source, source
 
 Ints = NDArray[np.int64]
 Reports = NDArray[np.uint8]

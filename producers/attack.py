@@ -10,12 +10,12 @@ from itertools import accumulate
 import numpy as np
 
 from oracles.attributes import Multi
-from oracles.entropy import Seeded
-from oracles.grr import Grr
-from oracles.hashing import Hashing
+from oracles.mechanisms.entropy import Seeded
+from oracles.mechanisms.grr import Grr
+from oracles.mechanisms.hashing import Hashing
+from oracles.mechanisms.ss import Ss
 from oracles.multi import Smp
 from oracles.pure import Ints, Oracle, Reports
-from oracles.ss import Ss
 
 Targets = Sequence[Ints]
 """The targeted values of each attribute, or of the one."""

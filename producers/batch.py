@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from oracles.entropy import System
 from oracles.errors import ParameterError
 from oracles.frame import encode
+from oracles.mechanisms.entropy import System
 from oracles.pure import Reports
 from oracles.query import Query
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.entropy import Source, source
 from oracles.errors import ParameterError
 from oracles.frame import encode, partition_of
+from oracles.mechanisms.entropy import Source, source
 from oracles.pure import Ints, Reports
 from oracles.query import Query
 from producers.batch import BYTES, HEADER, LINGER, REPORTS, pane_of

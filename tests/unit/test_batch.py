@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracles.entropy import System
 from oracles.errors import ParameterError
 from oracles.frame import decode
+from oracles.mechanisms.entropy import System
 from oracles.query import parse
 from producers.batch import BYTES, COST, Batches, pane_of, wait
 

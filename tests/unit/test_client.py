@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oracles.entropy import System
 from oracles.errors import EntropyError, HubbubError, ParameterError, ReportError
+from oracles.mechanisms.entropy import System
 from oracles.query import parse
 from producers import BudgetSpent, Client, Ledger, NotAllowed, NotYet, StoreError, client
 

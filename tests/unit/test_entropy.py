@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from oracles import oracle
-from oracles.chance import ONE
-from oracles.entropy import Seeded, Source, System, source
 from oracles.errors import EntropyError, ParameterError
+from oracles.mechanisms.chance import ONE
+from oracles.mechanisms.entropy import Seeded, Source, System, source
 from oracles.multi import multi
 
 

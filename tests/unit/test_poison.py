@@ -12,10 +12,10 @@ from scipy import stats
 
 from oracles import oracle
 from oracles.errors import ReportError
+from oracles.mechanisms.unary import Unary
 from oracles.multi import multi
 from oracles.poison import LEVEL, p_value, skewed, skewed_attributes
 from oracles.pure import MARKS
-from oracles.unary import Unary
 
 MARKED = ("sue", "oue", "blh", "olh", "hr")
 UNMARKED = ("grr", "ss")

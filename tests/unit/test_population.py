@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from oracles import entropy
-from oracles.entropy import Source
 from oracles.errors import ParameterError
 from oracles.frame import decode
+from oracles.mechanisms import entropy
+from oracles.mechanisms.entropy import Source
 from oracles.poison import skewed
 from oracles.query import parse
 from producers.attack import forge

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from oracles import ORACLES, oracle
-from oracles.chance import ONE, exp, largest
-from oracles.entropy import Source
 from oracles.errors import ParameterError
-from oracles.hashing import Hashing
+from oracles.mechanisms.chance import ONE, exp, largest
+from oracles.mechanisms.entropy import Source
+from oracles.mechanisms.hashing import Hashing
 from oracles.multi import multi
 
 EPSILONS = (0.01, 0.1, 0.3, math.log(2), 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 11.0, 16.0)

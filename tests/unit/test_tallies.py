@@ -7,13 +7,13 @@ import pytest
 from scipy import stats
 
 from oracles import ORACLES, oracle
-from oracles.hashing import Hashing
 from oracles.kernels.popcount import column_counts, row_counts
 from oracles.kernels.walsh import walsh
+from oracles.mechanisms.hashing import Hashing
+from oracles.mechanisms.unary import Unary
 from oracles.multi import multi
 from oracles.pure import MARKS
 from oracles.rsfd import FAKES
-from oracles.unary import Unary
 
 
 @pytest.mark.parametrize("name", ORACLES)

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import ORACLES, oracle
-from oracles.entropy import Source
 from oracles.frame import FrameError, decode, partition_of
+from oracles.mechanisms.entropy import Source
 from oracles.multi import multi
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ import numpy as np
 from frame_cases import frames
 
 from oracles import ORACLES, oracle
-from oracles.entropy import Source
+from oracles.mechanisms.entropy import Source
 from oracles.multi import multi
 
 SMALL = [(1.0, 2), (1.0, 3), (1.0, 37), (0.1, 37), (4.0, 37), (1.0, 256), (16.0, 257), (1.0, 1024)]

@@ -1,6 +1,6 @@
 """HR, Hadamard response: one random coefficient of the value's Hadamard code, told with noise."""
 
-from oracles.hashing import Hashing
+from oracles.mechanisms.hashing import Hashing
 
 
 class Hr(Hashing):

@@ -4,11 +4,11 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from oracles import chance
-from oracles.entropy import Source
 from oracles.kernels.popcount import column_counts, row_counts
+from oracles.mechanisms import chance
+from oracles.mechanisms.entropy import Source
+from oracles.mechanisms.unary import padding
 from oracles.pure import MARKS, Ints, Oracle, Reports, runs
-from oracles.unary import padding
 
 
 class Ss(Oracle):

@@ -5,9 +5,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles import chance
-from oracles.entropy import Source
 from oracles.kernels.popcount import column_counts, row_counts
+from oracles.mechanisms import chance
+from oracles.mechanisms.entropy import Source
 from oracles.pure import MARKS, Ints, Oracle, Reports, first_above, runs
 
 _IMPLAUSIBLE = 1e-9

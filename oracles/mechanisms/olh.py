@@ -2,8 +2,8 @@
 
 from decimal import localcontext
 
-from oracles import chance
-from oracles.hashing import MAX_ROWS, Hashing
+from oracles.mechanisms import chance
+from oracles.mechanisms.hashing import MAX_ROWS, Hashing
 
 
 class Olh(Hashing):

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from oracles import chance
-from oracles.entropy import Source
+from oracles.mechanisms import chance
+from oracles.mechanisms.entropy import Source
 from oracles.pure import MARKS, Ints, Oracle, Reports, first_above, integers, runs, tally
 
 

@@ -1,7 +1,7 @@
 """OUE, optimised unary encoding: the own bit is a fair coin, all other bits are rarely set."""
 
-from oracles import chance
-from oracles.unary import Unary
+from oracles.mechanisms import chance
+from oracles.mechanisms.unary import Unary
 
 
 class Oue(Unary):

@@ -1,7 +1,7 @@
 """SUE, symmetric unary encoding: every bit is flipped with the same probability (basic RAPPOR)."""
 
-from oracles import chance
-from oracles.unary import Unary
+from oracles.mechanisms import chance
+from oracles.mechanisms.unary import Unary
 
 
 class Sue(Unary):

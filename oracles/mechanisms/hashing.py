@@ -12,9 +12,9 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles import chance
-from oracles.entropy import Source
 from oracles.kernels.walsh import walsh
+from oracles.mechanisms import chance
+from oracles.mechanisms.entropy import Source
 from oracles.pure import MARKS, Ints, Oracle, Reports, first_above, runs
 
 Words = NDArray[np.integer]

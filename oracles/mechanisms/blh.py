@@ -1,6 +1,6 @@
 """BLH, binary local hashing: one random parity of the value, told with noise."""
 
-from oracles.hashing import Hashing
+from oracles.mechanisms.hashing import Hashing
 
 
 class Blh(Hashing):

@@ -1,0 +1,1 @@
+"""Frequency oracles: ways to perturb one answer."""
