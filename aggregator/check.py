@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from textwrap import wrap
 
-from oracles.attributes import Multi
 from oracles.domain import OTHER, Domain
 from oracles.errors import QueryError
+from oracles.multi.attributes import Multi
 from oracles.pure import Pure
 from oracles.query import Query, load
 

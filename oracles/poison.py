@@ -11,11 +11,11 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.attributes import Multi
 from oracles.errors import ReportError
 from oracles.mechanisms.hashing import Hashing
 from oracles.mechanisms.unary import Unary
 from oracles.multi import Smp
+from oracles.multi.attributes import Multi
 from oracles.pure import MARKS, Ints, Oracle
 
 LEVEL = 1e-6

@@ -9,12 +9,12 @@ from itertools import accumulate
 
 import numpy as np
 
-from oracles.attributes import Multi
 from oracles.mechanisms.entropy import Seeded
 from oracles.mechanisms.grr import Grr
 from oracles.mechanisms.hashing import Hashing
 from oracles.mechanisms.ss import Ss
 from oracles.multi import Smp
+from oracles.multi.attributes import Multi
 from oracles.pure import Ints, Oracle, Reports
 
 Targets = Sequence[Ints]

@@ -13,11 +13,11 @@ import numpy as np
 from aggregator.board.entry import Entry, Part
 from aggregator.board.problems import bad, missing
 from aggregator.findings import UNBIASED, subjects
-from oracles.attributes import Multi
 from oracles.consistency import answer
 from oracles.domain import Domain
 from oracles.estimate import Estimate, Floats
 from oracles.heavy import Evidence, Hitters, bounds
+from oracles.multi.attributes import Multi
 from oracles.query import Query
 from oracles.settings import Threshold
 

@@ -24,9 +24,9 @@ from oracles import ORACLES
 from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, answer, apply
 from oracles.heavy import heavy_hitters
+from oracles.multi.rsfd import FAKES
 from oracles.query import parse
 from oracles.risk import risk
-from oracles.rsfd import FAKES
 from tests import schemas
 
 ROOT = Path(__file__).parents[2]

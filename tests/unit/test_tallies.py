@@ -12,8 +12,8 @@ from oracles.kernels.walsh import walsh
 from oracles.mechanisms.hashing import Hashing
 from oracles.mechanisms.unary import Unary
 from oracles.multi import multi
+from oracles.multi.rsfd import FAKES
 from oracles.pure import MARKS
-from oracles.rsfd import FAKES
 
 
 @pytest.mark.parametrize("name", ORACLES)

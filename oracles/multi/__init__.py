@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles import ORACLES, usable_epsilon
-from oracles.attributes import Joint, Multi
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
 from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source
+from oracles.multi.attributes import Joint, Multi
+from oracles.multi.rsfd import FAKES, Hidden, Rsfd
 from oracles.pure import MAX_SIZE, MAX_WIDTH, Ints, Oracle, Reports, whole
-from oracles.rsfd import FAKES, Hidden, Rsfd
 
 ADAPTIVE = "adaptive"
 

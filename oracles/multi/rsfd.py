@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from oracles.attributes import Joint
 from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.grr import Grr, set_as_value
 from oracles.mechanisms.oue import Oue
 from oracles.mechanisms.sue import Sue
+from oracles.multi.attributes import Joint
 from oracles.pure import Ints, Oracle, Pure, Reports
 
 
