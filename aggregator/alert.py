@@ -25,7 +25,7 @@ from oracles.estimate import Estimate, Floats, quantile
 from oracles.heavy import Evidence, bounds
 from oracles.pure import Pure
 from oracles.query import Query
-from oracles.settings import Threshold, Window
+from oracles.query.settings import Threshold, Window
 
 Kind = Literal["enter", "leave", "surge"]
 Alert = dict[str, Any]

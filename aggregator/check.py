@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from textwrap import wrap
 
-from oracles.domain import OTHER, Domain
 from oracles.errors import QueryError
 from oracles.multi.attributes import Multi
 from oracles.pure import Pure
 from oracles.query import Query, load
+from oracles.query.domain import OTHER, Domain
 
 CROWDS = (10**4, 10**6, 10**8)
 """The numbers of reports that errors are shown for."""

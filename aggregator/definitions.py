@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from oracles.domain import Domain, Sets
 from oracles.query import Query, parse
-from oracles.settings import Threshold, Window
+from oracles.query.domain import Domain, Sets
+from oracles.query.settings import Threshold, Window
 
 Write = tuple[bytes, bytes]
 _TIMES = ("from", "until")

@@ -14,13 +14,13 @@ from aggregator.tally import FLAGS, Snapshot
 from aggregator.windows import Span
 from oracles.calibrate import Calibrated, calibrate
 from oracles.consistency import apply, find
-from oracles.domain import Domain, Sets
 from oracles.estimate import Estimate, Floats
 from oracles.heavy import Evidence, Hitters
 from oracles.multi.attributes import Multi
 from oracles.poison import skewed, skewed_attributes
 from oracles.pure import MARKS
 from oracles.query import Query
+from oracles.query.domain import Domain, Sets
 from oracles.risk import risk
 
 UNBIASED = "unbiased"

@@ -7,7 +7,7 @@ query, a tally's from the source partition.
 from dataclasses import dataclass
 from typing import Literal
 
-from oracles.settings import Window
+from oracles.query.settings import Window
 
 Kind = Literal["tally", "ids", "progress", "closed", "open", "watermark", "state"]
 

@@ -14,7 +14,7 @@ from aggregator.tally import Snapshot, decode_snapshot, encode_snapshot, merged
 from aggregator.windows import Final, Kind, Position, Span, kind
 from oracles.errors import ReportError
 from oracles.query import Query
-from oracles.settings import Window
+from oracles.query.settings import Window
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,7 +23,7 @@ from aggregator.tally import Snapshot
 from aggregator.windows import Final, Position, Span
 from hubbub.kafka import Kafka
 from oracles.query import Query
-from oracles.settings import Window
+from oracles.query.settings import Window
 
 log = logging.getLogger(__name__)
 

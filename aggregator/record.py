@@ -15,9 +15,9 @@ from aggregator.findings import UNBIASED, ByMethod, Findings, find_all
 from aggregator.tally import Snapshot
 from aggregator.windows import Span
 from oracles.consistency import answer
-from oracles.domain import Domain
 from oracles.heavy import Hitters
 from oracles.query import Query
+from oracles.query.domain import Domain
 
 VERSION = 1
 MOST_HITTERS = 10_000

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aggregator.wording import clock, digits, label, percent, plain
-from oracles.settings import Window
+from oracles.query.settings import Window
 
 VALUES = 200
 """Values of a record that are kept."""

@@ -14,7 +14,7 @@ from aggregator.merge import Merger, decode_state, encode_state
 from aggregator.tally import decode_snapshot, decode_tally
 from aggregator.windows import Position
 from oracles.query import Query
-from oracles.settings import Window
+from oracles.query.settings import Window
 
 log = logging.getLogger(__name__)
 

@@ -2,8 +2,8 @@
 
 import json
 
-from oracles.domain import OTHER
 from oracles.query import Query
+from oracles.query.domain import OTHER
 
 BEGINS, RISES, LASTS = 60, 5, 180
 """Seconds: after the start, until all who do have taken the value up, and until they let go of it again."""

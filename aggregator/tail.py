@@ -20,7 +20,7 @@ from aggregator.tail_view import View
 from aggregator.topics import TopicsError, partition_counts
 from hubbub.kafka import Kafka, add_options, started
 from oracles.errors import HubbubError, QueryError
-from oracles.settings import Place, Window, read_windows
+from oracles.query.settings import Place, Window, read_windows
 
 TOP, LINE = 15, 5
 """Values in the table, and in a line."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from aggregator.sheet import Alert, Message, Sheet, Subject, Unreadable, read_alert, read_record
-from oracles.settings import Window
+from oracles.query.settings import Window
 
 HISTORY = 30
 """Windows whose shares are kept."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.tally import Snapshot, Sum, merged
-from oracles.settings import Window
+from oracles.query.settings import Window
 
 IDLE = 360
 """Panes without reports after which `all` rests until the next report: else a silent year would be written out."""

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Sequence
 
-from oracles.settings import Window
+from oracles.query.settings import Window
 
 LENGTH = 40
 """Characters of a value that are shown."""

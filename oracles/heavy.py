@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from oracles.calibrate import Calibrated
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate, Floats, Ints
-from oracles.settings import Threshold
+from oracles.query.settings import Threshold
 
 SIGNIFICANCE = Threshold("significance")
 RANK_ERROR = 0.05

@@ -7,11 +7,11 @@ from os import PathLike
 
 import numpy as np
 
-from oracles.domain import Domain
 from oracles.errors import ParameterError, ReportError
 from oracles.pure import Reports
 from oracles.query import Query
-from oracles.settings import shown
+from oracles.query.domain import Domain
+from oracles.query.settings import shown
 from producers.errors import BudgetSpent, NotAllowed, NotYet
 from producers.ledger import Ledger, Page
 

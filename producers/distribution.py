@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.domain import Domain
 from oracles.errors import HubbubError, ParameterError
 from oracles.pure import Ints
 from oracles.query import Query
+from oracles.query.domain import Domain
 
 Floats = NDArray[np.float64]
 

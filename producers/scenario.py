@@ -11,9 +11,21 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal
 
-from oracles.domain import Domain, read_text
 from oracles.query import Query
-from oracles.settings import MAX_SECONDS, Place, Rule, choice, duration, instead, number, seconds, several, shown, table
+from oracles.query.domain import Domain, read_text
+from oracles.query.settings import (
+    MAX_SECONDS,
+    Place,
+    Rule,
+    choice,
+    duration,
+    instead,
+    number,
+    seconds,
+    several,
+    shown,
+    table,
+)
 
 DAY = 86_400
 

@@ -20,7 +20,7 @@ from aggregator.health import listen
 from aggregator.topics import TopicsError
 from hubbub.kafka import Kafka, add_options
 from oracles.errors import HubbubError
-from oracles.settings import seconds
+from oracles.query.settings import seconds
 
 HELP = """\
 Show what the workers publish: a live page, and an API with the numbers behind it. A board only

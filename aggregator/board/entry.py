@@ -12,7 +12,7 @@ from aggregator.record import VERSION
 from aggregator.windows import Span
 from oracles.errors import ReportError
 from oracles.estimate import Floats
-from oracles.settings import Window
+from oracles.query.settings import Window
 
 _OVERHEAD = 1_000
 """Bytes of the objects that hold a part, about."""

@@ -7,7 +7,7 @@ from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import Definition, View
 from aggregator.findings import UNBIASED, subjects
 from oracles.query import Query
-from oracles.settings import Threshold
+from oracles.query.settings import Threshold
 
 MANY = 10_000
 """The most rows of an answer."""

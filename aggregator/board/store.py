@@ -19,7 +19,7 @@ from aggregator.board.entry import Entry
 from aggregator.truth import Truth
 from aggregator.truth import read as read_truth
 from oracles.query import Query
-from oracles.settings import Window
+from oracles.query.settings import Window
 
 ALERTS = 10_000
 """The most alerts that are kept."""

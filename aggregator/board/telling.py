@@ -11,7 +11,7 @@ from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import View
 from aggregator.findings import UNBIASED, subjects
 from aggregator.record import told_hitters, window_of
-from oracles.settings import Window
+from oracles.query.settings import Window
 
 TOP = 100
 """Rows, where it is not said how many."""

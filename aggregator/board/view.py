@@ -14,12 +14,12 @@ from aggregator.board.entry import Entry, Part
 from aggregator.board.problems import bad, missing
 from aggregator.findings import UNBIASED, subjects
 from oracles.consistency import answer
-from oracles.domain import Domain
 from oracles.estimate import Estimate, Floats
 from oracles.heavy import Evidence, Hitters, bounds
 from oracles.multi.attributes import Multi
 from oracles.query import Query
-from oracles.settings import Threshold
+from oracles.query.domain import Domain
+from oracles.query.settings import Threshold
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from aggregator.windows import Span
 from hubbub.kafka import started
 from oracles.frame import MAX_FRAME, TICK, encode
 from oracles.query import load
-from oracles.settings import Window
+from oracles.query.settings import Window
 from tests.brokers import prepared
 from tests.fold import fold
 

@@ -28,7 +28,7 @@ from oracles.errors import ReportError
 from oracles.heavy import bounds
 from oracles.multi import multi
 from oracles.query import parse
-from oracles.settings import Threshold, Window
+from oracles.query.settings import Threshold, Window
 from tests import schemas
 
 SECONDS = Window("tumbling", 10, 10)

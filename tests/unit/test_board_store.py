@@ -23,7 +23,7 @@ from aggregator.board.store import ALERTS, Store
 from oracles.consistency import answer, apply
 from oracles.heavy import heavy_hitters
 from oracles.query import parse
-from oracles.settings import Threshold
+from oracles.query.settings import Threshold
 from tests import boards
 from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd
 

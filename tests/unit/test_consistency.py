@@ -21,8 +21,8 @@ from oracles.covariance import Covariance
 from oracles.errors import HubbubError, ParameterError, ReportError
 from oracles.kernels.simplex import project
 from oracles.multi import multi
-from oracles.settings import FALLBACKS
-from oracles.settings import METHODS as CONFIGURABLE
+from oracles.query.settings import FALLBACKS
+from oracles.query.settings import METHODS as CONFIGURABLE
 
 FALSE_ALARM = 1e-6
 TABLE = {

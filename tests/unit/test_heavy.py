@@ -18,7 +18,7 @@ from oracles.calibrate import calibrate
 from oracles.errors import ParameterError
 from oracles.heavy import Evidence, Expected, heavy_hitters
 from oracles.multi import multi
-from oracles.settings import Threshold
+from oracles.query.settings import Threshold
 
 FAMILY_ERROR = 0.05
 FALSE_ALARM = 1e-6

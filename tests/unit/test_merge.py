@@ -12,7 +12,7 @@ from aggregator.tally import IDS_OVERFLOW, Snapshot, encode_snapshot, merged
 from aggregator.windows import Position, Span
 from oracles.errors import ReportError
 from oracles.query import parse
-from oracles.settings import Window
+from oracles.query.settings import Window
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=40)
 TABLE = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "pane": "10s", "windows": ["10s", "30s/20s", "all"]}

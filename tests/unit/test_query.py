@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from oracles.domain import OTHER, Domain
 from oracles.errors import QueryError, ReportError
 from oracles.query import Attribute, Query, load, parse
-from oracles.settings import KEYS, Threshold, Window
+from oracles.query.domain import OTHER, Domain
+from oracles.query.settings import KEYS, Threshold, Window
 
 FULL = """
 [queries.homepage]

@@ -10,7 +10,7 @@ import pytest
 import producers
 from oracles.errors import QueryError
 from oracles.query import parse
-from oracles.settings import Place
+from oracles.query.settings import Place
 from producers.distribution import read_crowd
 from producers.population import Population
 from producers.scenario import Attack, Conduct, Course, Fade, Rhythm, Scenario, Surge, parse_scenario, read_scenario

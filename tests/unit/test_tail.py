@@ -23,7 +23,7 @@ from aggregator.tally import Snapshot
 from aggregator.windows import Span
 from aggregator.wording import clock, digits, label, percent, plain, sparkline
 from oracles.query import parse
-from oracles.settings import Place, Window, read_windows
+from oracles.query.settings import Place, Window, read_windows
 from producers.scenario import parse_scenario
 
 START = 1_700_000_000

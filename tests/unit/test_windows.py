@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aggregator.tally import PARTIAL, Snapshot, encode_snapshot, merged
 from aggregator.windows import IDLE, Position, Span, kind
-from oracles.settings import Window
+from oracles.query.settings import Window
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=40)
 TUMBLING, HOPPING, ODD = Window("tumbling", 30, 30), Window("hopping", 60, 20), Window("hopping", 50, 30)

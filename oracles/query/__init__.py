@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from oracles import ORACLES, oracle
-from oracles.domain import Domain, Sets, read_domain, read_sets, read_text
 from oracles.errors import ParameterError
 from oracles.multi import ADAPTIVE, multi
 from oracles.multi.attributes import Multi
 from oracles.pure import Oracle
-from oracles.settings import (
+from oracles.query.domain import Domain, Sets, read_domain, read_sets, read_text
+from oracles.query.settings import (
     KEYS,
     Place,
     Rule,

@@ -8,7 +8,7 @@ from typing import Any
 
 from oracles.errors import ReportError
 from oracles.pure import MAX_SIZE
-from oracles.settings import Place, Rule, repeated, several, shown, table
+from oracles.query.settings import Place, Rule, repeated, several, shown, table
 
 OTHER = "(other)"
 """The name of the last value where answers outside the domain are counted too."""
