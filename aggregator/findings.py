@@ -15,9 +15,9 @@ from aggregator.windows import Span
 from oracles.calibrate import Calibrated, calibrate
 from oracles.consistency import apply, find
 from oracles.estimate import Estimate, Floats
+from oracles.forgery import skewed, skewed_attributes
 from oracles.heavy import Evidence, Hitters
 from oracles.multi.attributes import Multi
-from oracles.poison import skewed, skewed_attributes
 from oracles.pure import MARKS
 from oracles.query import Query
 from oracles.query.domain import Domain, Sets

@@ -12,9 +12,9 @@ from scipy import stats
 
 from oracles import oracle
 from oracles.errors import ReportError
+from oracles.forgery import LEVEL, p_value, skewed, skewed_attributes
 from oracles.mechanisms.unary import Unary
 from oracles.multi import multi
-from oracles.poison import LEVEL, p_value, skewed, skewed_attributes
 from oracles.pure import MARKS
 
 MARKED = ("sue", "oue", "blh", "olh", "hr")

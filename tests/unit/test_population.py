@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 from oracles.errors import ParameterError
+from oracles.forgery import skewed
 from oracles.frame import decode
 from oracles.mechanisms import entropy
 from oracles.mechanisms.entropy import Source
-from oracles.poison import skewed
 from oracles.query import parse
 from producers.attack import forge
 from producers.batch import Batches
