@@ -11,10 +11,10 @@ import numpy as np
 from timing import together
 
 from oracles.query import parse
-from producers.distribution import read_crowd
-from producers.population import Population
-from producers.scenario import Course, Scenario, Surge
-from producers.traffic import Traffic
+from producers.simulation.distribution import read_crowd
+from producers.simulation.population import Population
+from producers.simulation.scenario import Course, Scenario, Surge
+from producers.simulation.traffic import Traffic
 
 CLIENTS = 1 << 20
 START = 1_700_000_000

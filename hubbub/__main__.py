@@ -9,8 +9,8 @@ from importlib.metadata import version
 COMMANDS = {
     "demo": ("aggregator.demo", "everything at once on this machine, with a simulated crowd"),
     "worker": ("aggregator.worker", "count reports exactly and publish estimates"),
-    "simulate": ("producers.simulate", "a simulated crowd that answers over Kafka, and the truth about it"),
-    "replay": ("producers.replay", "send the values of a CSV file as clients would"),
+    "simulate": ("producers.simulation.simulate", "a simulated crowd that answers over Kafka, and the truth about it"),
+    "replay": ("producers.simulation.replay", "send the values of a CSV file as clients would"),
     "board": ("aggregator.board.command", "a live page and an API of what is published"),
     "tail": ("aggregator.tail", "estimates and alerts in the terminal, as they are published"),
     "plan": ("aggregator.plan", "how sure a query would be, and what it would cost"),

@@ -149,8 +149,8 @@ class Run:
 
 
 def hasty_poison(folder):
-    """The scenario that stands in producers/scenarios, begun a minute earlier."""
-    text = (ROOT / "producers" / "scenarios" / "poison.toml").read_text()
+    """The scenario that stands in producers/simulation/scenarios, begun a minute earlier."""
+    text = (ROOT / "producers" / "simulation" / "scenarios" / "poison.toml").read_text()
     path = folder / "poison.toml"
     path.write_text(text.replace('"1m"', f'"{HONEST}s"'))
     assert "1m" in text

@@ -20,8 +20,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from hubbub.kafka import started
 from oracles.frame import decode, partition_of
 from oracles.query import load
-from producers import replay, simulate
-from producers.truth import in_time
+from producers.simulation import replay, simulate
+from producers.simulation.truth import in_time
 
 PARTITIONS = 3
 QUERIES = """

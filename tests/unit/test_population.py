@@ -13,13 +13,13 @@ from oracles.frame import decode
 from oracles.mechanisms import entropy
 from oracles.mechanisms.entropy import Source
 from oracles.query import parse
-from producers.attack import forge
 from producers.batch import Batches
 from producers.client import Client
-from producers.distribution import read_crowd
-from producers.framing import Framer
-from producers.population import Population
-from producers.scenario import Course, Scenario, Surge
+from producers.simulation.attack import forge
+from producers.simulation.distribution import read_crowd
+from producers.simulation.framing import Framer
+from producers.simulation.population import Population
+from producers.simulation.scenario import Course, Scenario, Surge
 
 ALARM = 1e-6
 """Chance of a false alarm of each statistical test, if its seed were not fixed."""

@@ -11,11 +11,21 @@ import producers
 from oracles.errors import QueryError
 from oracles.query import parse
 from oracles.query.settings import Place
-from producers.distribution import read_crowd
-from producers.population import Population
-from producers.scenario import Attack, Conduct, Course, Fade, Rhythm, Scenario, Surge, parse_scenario, read_scenario
+from producers.simulation.distribution import read_crowd
+from producers.simulation.population import Population
+from producers.simulation.scenario import (
+    Attack,
+    Conduct,
+    Course,
+    Fade,
+    Rhythm,
+    Scenario,
+    Surge,
+    parse_scenario,
+    read_scenario,
+)
 
-EXAMPLES = sorted((Path(producers.__file__).parent / "scenarios").glob("*.toml"))
+EXAMPLES = sorted((Path(producers.__file__).parent / "simulation" / "scenarios").glob("*.toml"))
 CLIENTS = 40_000
 SPREAD = 5.0 / math.sqrt(CLIENTS)
 """Ten standard deviations of a share, at the most: never by chance."""

@@ -24,7 +24,7 @@ from aggregator.windows import Span
 from aggregator.wording import clock, digits, label, percent, plain, sparkline
 from oracles.query import parse
 from oracles.query.settings import Place, Window, read_windows
-from producers.scenario import parse_scenario
+from producers.simulation.scenario import parse_scenario
 
 START = 1_700_000_000
 EVIL = "\x1b[2J\x1b]0;owned\x07[bold red]evil[/]\nx\r\u202egnp.exe\x9b31m" + "y" * 100

@@ -10,12 +10,12 @@ import pytest
 from oracles.errors import ParameterError
 from oracles.frame import decode, partition_of
 from oracles.query import parse
-from producers.distribution import read_crowd
-from producers.framing import Framer
-from producers.population import Population
-from producers.scenario import Attack, Conduct, Course, Scenario, Surge
-from producers.traffic import STEP, Traffic
-from producers.truth import Truth, in_time
+from producers.simulation.distribution import read_crowd
+from producers.simulation.framing import Framer
+from producers.simulation.population import Population
+from producers.simulation.scenario import Attack, Conduct, Course, Scenario, Surge
+from producers.simulation.traffic import STEP, Traffic
+from producers.simulation.truth import Truth, in_time
 
 START = 1_700_000_000
 PARTITIONS = 12

@@ -11,9 +11,9 @@ from aiokafka.errors import KafkaError
 
 from hubbub.kafka import Kafka
 from oracles.query import Query
-from producers.framing import Shipment
-from producers.truth import Truth, in_time
-from producers.watch import Counts
+from producers.simulation.framing import Shipment
+from producers.simulation.truth import Truth, in_time
+from producers.simulation.watch import Counts
 
 
 class Delivery:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from oracles.errors import ParameterError
 from oracles.pure import Ints, Reports
 from oracles.query import Query
-from producers.attack import forge
-from producers.distribution import Crowd, Floats
-from producers.scenario import Attack, Change, Fade, Scenario, Surge
+from producers.simulation.attack import forge
+from producers.simulation.distribution import Crowd, Floats
+from producers.simulation.scenario import Attack, Change, Fade, Scenario, Surge
 
 _BLOCK = 1 << 14
 """The most clients that are made at once."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Protocol
 
-from producers.traffic import STEP
+from producers.simulation.traffic import STEP
 
 Turns = AsyncIterator[tuple[int, int]]
 """When a step begins, in milliseconds since the Unix epoch, and how many answer in it."""

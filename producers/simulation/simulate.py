@@ -6,15 +6,15 @@ import secrets
 import sys
 
 from oracles.query import Query
-from producers.distribution import SPECS, read_crowd
-from producers.options import add_sending_options, chosen, positive, rate, whole
-from producers.pace import Clock, Virtual, Wall, flooding, paced
-from producers.population import Population, Purpose, generator
-from producers.scenario import Scenario, read_scenario
-from producers.shipping import Step, Stream, run, ship
-from producers.traffic import STEP, Traffic
-from producers.truth import Truth
-from producers.watch import Counts
+from producers.simulation.distribution import SPECS, read_crowd
+from producers.simulation.options import add_sending_options, chosen, positive, rate, whole
+from producers.simulation.pace import Clock, Virtual, Wall, flooding, paced
+from producers.simulation.population import Population, Purpose, generator
+from producers.simulation.scenario import Scenario, read_scenario
+from producers.simulation.shipping import Step, Stream, run, ship
+from producers.simulation.traffic import STEP, Traffic
+from producers.simulation.truth import Truth
+from producers.simulation.watch import Counts
 
 CLIENTS = 100_000
 

@@ -13,14 +13,14 @@ import numpy as np
 
 from oracles.errors import ParameterError
 from oracles.query import Query
-from producers.framing import Framer
-from producers.options import add_sending_options, chosen, rate, whole
-from producers.pace import Clock, Wall, flooding, paced
-from producers.population import Purpose, generator
-from producers.shipping import Step, Stream, run, ship
-from producers.traffic import STEP
-from producers.truth import Truth
-from producers.watch import Counts
+from producers.simulation.framing import Framer
+from producers.simulation.options import add_sending_options, chosen, rate, whole
+from producers.simulation.pace import Clock, Wall, flooding, paced
+from producers.simulation.population import Purpose, generator
+from producers.simulation.shipping import Step, Stream, run, ship
+from producers.simulation.traffic import STEP
+from producers.simulation.truth import Truth
+from producers.simulation.watch import Counts
 
 HELP = """\
 Send the values of a CSV file as clients would: every row is a client of its own, whose value is

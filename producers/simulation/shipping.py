@@ -15,11 +15,11 @@ from aiokafka import AIOKafkaProducer
 from hubbub.kafka import Kafka, started
 from oracles.errors import HubbubError
 from oracles.query import Query
-from producers.delivery import Delivery
-from producers.framing import Shipment
-from producers.pace import Clock
-from producers.truth import Truth
-from producers.watch import Counts, described, serving, showing
+from producers.simulation.delivery import Delivery
+from producers.simulation.framing import Shipment
+from producers.simulation.pace import Clock
+from producers.simulation.truth import Truth
+from producers.simulation.watch import Counts, described, serving, showing
 
 GRACE = 5.0
 """Seconds to bring to its end what is under way, once one is asked to end."""

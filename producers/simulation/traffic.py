@@ -11,9 +11,9 @@ from itertools import count
 import numpy as np
 
 from producers.batch import REPORTS
-from producers.framing import Framer, Shipment
-from producers.population import Population, Purpose, generator
-from producers.scenario import Conduct
+from producers.simulation.framing import Framer, Shipment
+from producers.simulation.population import Population, Purpose, generator
+from producers.simulation.scenario import Conduct
 
 STEP = 100
 """Milliseconds of a step: a whole number of them is a second, so that no step touches two panes."""
