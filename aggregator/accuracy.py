@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from aggregator.findings import Findings
 from aggregator.layout import LARGEST, TRUTH
-from aggregator.metrics import Metrics
+from aggregator.process.metrics import Metrics
 from aggregator.truth import Ints, read
 from aggregator.windows import Span
 from hubbub.kafka import Kafka

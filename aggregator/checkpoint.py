@@ -9,11 +9,11 @@ from typing import Any
 
 from aggregator.clock import Progress, encode
 from aggregator.counting import Counting
-from aggregator.ending import Ending
 from aggregator.keys import PaneKey, PartitionKey, home
 from aggregator.layout import SNAPSHOTS
-from aggregator.metrics import Metrics
 from aggregator.outbox import Outbox
+from aggregator.process.exit import Ending
+from aggregator.process.metrics import Metrics
 from aggregator.source import Draft, Pane, Source, Write
 
 log = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ from aggregator import quirks
 from aggregator.admission import Gate
 from aggregator.asking import Asking
 from aggregator.definitions import Definitions
-from aggregator.ending import Ending, Guarantee
 from aggregator.layout import CHANGELOG, LARGEST, REPORTS, TALLIES, WORKER
-from aggregator.metrics import Metrics
+from aggregator.process.exit import Ending, Guarantee
+from aggregator.process.metrics import Metrics
 from aggregator.source import Source, Write, saved
 from hubbub.kafka import Kafka
 

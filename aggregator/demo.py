@@ -20,7 +20,7 @@ from aiokafka.errors import KafkaError
 from aggregator import surge
 from aggregator.child import Child, ChildEnded
 from aggregator.embedded import Embedded, free_port
-from aggregator.ending import leave
+from aggregator.process.exit import leave
 from aggregator.tail import Lines, follow, output, take
 from aggregator.tail_view import View
 from aggregator.topics import ensure

@@ -13,10 +13,10 @@ from aggregator import keys
 from aggregator.accuracy import Accuracy
 from aggregator.alert import alerts
 from aggregator.definitions import Definitions
-from aggregator.ending import Ending
 from aggregator.layout import ALERTS, ESTIMATES, LARGEST, SNAPSHOTS
-from aggregator.metrics import Metrics
 from aggregator.outbox import Outbox, TooLarge
+from aggregator.process.exit import Ending
+from aggregator.process.metrics import Metrics
 from aggregator.record import Built, build
 from aggregator.shelf import Place, Shelf
 from aggregator.tally import Snapshot

@@ -13,8 +13,8 @@ import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from aggregator.ending import until_asked
 from aggregator.layout import ALERTS, ESTIMATES, LARGEST
+from aggregator.process.exit import until_asked
 from aggregator.sheet import Alert, Message, Sheet, Unreadable, read_alert, read_record, told
 from aggregator.tail_view import View
 from aggregator.topics import TopicsError, partition_counts

@@ -15,19 +15,20 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from aggregator import definitions, logs, quirks
+from aggregator import definitions, quirks
 from aggregator.accuracy import Accuracy
 from aggregator.asking import Asking
 from aggregator.check import parse_size
 from aggregator.checkpoint import Checkpoints
 from aggregator.counting import Counting, build_app
 from aggregator.definitions import Definitions
-from aggregator.ending import Ending, leave
-from aggregator.health import serving
 from aggregator.layout import LARGEST, QUERIES, REPORTS
 from aggregator.merging import Merging
-from aggregator.metrics import Metrics
 from aggregator.outbox import Outbox
+from aggregator.process import logs
+from aggregator.process.exit import Ending, leave
+from aggregator.process.health import serving
+from aggregator.process.metrics import Metrics
 from aggregator.topics import TopicsError, verify
 from aggregator.watchdog import Watchdog
 from hubbub.kafka import Kafka, add_options, started

@@ -8,15 +8,15 @@ from contextlib import AsyncExitStack
 
 from aiohttp import web
 
-from aggregator import logs
 from aggregator.board.api import application
 from aggregator.board.events import Events
 from aggregator.board.follow import Follower
 from aggregator.board.metrics import Metrics
 from aggregator.board.store import Store
 from aggregator.check import parse_size
-from aggregator.ending import until_asked
-from aggregator.health import listen
+from aggregator.process import logs
+from aggregator.process.exit import until_asked
+from aggregator.process.health import listen
 from aggregator.topics import TopicsError
 from hubbub.kafka import Kafka, add_options
 from oracles.errors import HubbubError

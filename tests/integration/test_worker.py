@@ -12,12 +12,13 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 
-from aggregator import definitions, logs, worker
+from aggregator import definitions, worker
 from aggregator.counting import MANY, Counting
 from aggregator.definitions import Definitions
 from aggregator.embedded import free_port
 from aggregator.layout import REPORTS, SNAPSHOTS, TIMESTAMP, layout
-from aggregator.metrics import Metrics
+from aggregator.process import logs
+from aggregator.process.metrics import Metrics
 from aggregator.topics import alter, describe, ensure
 from hubbub.kafka import started
 from oracles.frame import MAX_FRAME, encode, encode_json

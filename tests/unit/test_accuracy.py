@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from aggregator.accuracy import Accuracy
-from aggregator.metrics import Metrics
+from aggregator.process.metrics import Metrics
 from aggregator.record import build
 from aggregator.tally import Snapshot
 from aggregator.windows import Span

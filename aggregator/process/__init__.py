@@ -1,0 +1,1 @@
+"""How a process lives: its logs, its health, its metrics, its end."""
