@@ -11,8 +11,8 @@ import numpy as np
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from aggregator.findings import Findings
-from aggregator.layout import LARGEST, TRUTH
 from aggregator.process.metrics import Metrics
+from aggregator.topics.settings import LARGEST, TRUTH
 from aggregator.truth import Ints, read
 from aggregator.windows import Span
 from hubbub.kafka import Kafka

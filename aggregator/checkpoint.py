@@ -9,12 +9,12 @@ from typing import Any
 
 from aggregator.clock import Progress, encode
 from aggregator.counting import Counting
-from aggregator.keys import PaneKey, PartitionKey, home
-from aggregator.layout import SNAPSHOTS
-from aggregator.outbox import Outbox
 from aggregator.process.exit import Ending
 from aggregator.process.metrics import Metrics
 from aggregator.source import Draft, Pane, Source, Write
+from aggregator.topics.keys import PaneKey, PartitionKey, home
+from aggregator.topics.outbox import Outbox
+from aggregator.topics.settings import SNAPSHOTS
 
 log = logging.getLogger(__name__)
 

@@ -14,12 +14,12 @@ from faust.types import TP
 
 from aggregator import quirks
 from aggregator.admission import Gate
-from aggregator.asking import Asking
 from aggregator.definitions import Definitions
-from aggregator.layout import CHANGELOG, LARGEST, REPORTS, TALLIES, WORKER
 from aggregator.process.exit import Ending, Guarantee
 from aggregator.process.metrics import Metrics
 from aggregator.source import Source, Write, saved
+from aggregator.topics.offsets import Asking
+from aggregator.topics.settings import CHANGELOG, LARGEST, REPORTS, TALLIES, WORKER
 from hubbub.kafka import Kafka
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from aggregator.embedded import Embedded, free_port
 from aggregator.process.exit import leave
 from aggregator.tail import Lines, follow, output, take
 from aggregator.tail_view import View
-from aggregator.topics import ensure
+from aggregator.topics.command import ensure
 from aggregator.wording import plain
 from hubbub.kafka import PREFIX, Kafka, parse_prefix, parse_servers
 from oracles.errors import HubbubError

@@ -9,17 +9,17 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from aggregator import keys
 from aggregator.accuracy import Accuracy
 from aggregator.alert import alerts
 from aggregator.definitions import Definitions
-from aggregator.layout import ALERTS, ESTIMATES, LARGEST, SNAPSHOTS
-from aggregator.outbox import Outbox, TooLarge
 from aggregator.process.exit import Ending
 from aggregator.process.metrics import Metrics
 from aggregator.record import Built, build
 from aggregator.shelf import Place, Shelf
 from aggregator.tally import Snapshot
+from aggregator.topics import keys
+from aggregator.topics.outbox import Outbox, TooLarge
+from aggregator.topics.settings import ALERTS, ESTIMATES, LARGEST, SNAPSHOTS
 from aggregator.windows import Final, Position, Span
 from hubbub.kafka import Kafka
 from oracles.query import Query

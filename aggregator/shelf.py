@@ -8,10 +8,11 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from aggregator import clock, keys
-from aggregator.keys import PaneKey, PartitionKey, StateKey
+from aggregator import clock
 from aggregator.merge import Merger, decode_state, encode_state
 from aggregator.tally import decode_snapshot, decode_tally
+from aggregator.topics import keys
+from aggregator.topics.keys import PaneKey, PartitionKey, StateKey
 from aggregator.windows import Position
 from oracles.query import Query
 from oracles.query.settings import Window

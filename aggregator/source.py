@@ -10,10 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aggregator import clock as progress_of
-from aggregator import keys
 from aggregator.admission import Data, Gate, Refused, duplicate
 from aggregator.clock import Clock, Progress, closed_through, most_open, newest, resume
-from aggregator.keys import PaneKey, PartitionKey
 from aggregator.tally import (
     INCOMPLETE,
     Counted,
@@ -25,6 +23,8 @@ from aggregator.tally import (
     encode_snapshot,
     encode_tally,
 )
+from aggregator.topics import keys
+from aggregator.topics.keys import PaneKey, PartitionKey
 from oracles.query import Query
 
 Pane = tuple[bytes, int]

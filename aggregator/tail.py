@@ -13,11 +13,11 @@ import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from aggregator.layout import ALERTS, ESTIMATES, LARGEST
 from aggregator.process.exit import until_asked
 from aggregator.sheet import Alert, Message, Sheet, Unreadable, read_alert, read_record, told
 from aggregator.tail_view import View
-from aggregator.topics import TopicsError, partition_counts
+from aggregator.topics.command import TopicsError, partition_counts
+from aggregator.topics.settings import ALERTS, ESTIMATES, LARGEST
 from hubbub.kafka import Kafka, add_options, started
 from oracles.errors import HubbubError, QueryError
 from oracles.query.settings import Place, Window, read_windows

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from aggregator.asking import Asking
+from aggregator.topics.offsets import Asking
 from hubbub.kafka import Kafka
 
 log = logging.getLogger(__name__)

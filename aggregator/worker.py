@@ -17,19 +17,19 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from aggregator import definitions, quirks
 from aggregator.accuracy import Accuracy
-from aggregator.asking import Asking
 from aggregator.check import parse_size
 from aggregator.checkpoint import Checkpoints
 from aggregator.counting import Counting, build_app
 from aggregator.definitions import Definitions
-from aggregator.layout import LARGEST, QUERIES, REPORTS
 from aggregator.merging import Merging
-from aggregator.outbox import Outbox
 from aggregator.process import logs
 from aggregator.process.exit import Ending, leave
 from aggregator.process.health import serving
 from aggregator.process.metrics import Metrics
-from aggregator.topics import TopicsError, verify
+from aggregator.topics.command import TopicsError, verify
+from aggregator.topics.offsets import Asking
+from aggregator.topics.outbox import Outbox
+from aggregator.topics.settings import LARGEST, QUERIES, REPORTS
 from aggregator.watchdog import Watchdog
 from hubbub.kafka import Kafka, add_options, started
 from oracles.errors import HubbubError

@@ -21,7 +21,7 @@ from aiokafka.errors import KafkaError
 
 from aggregator.embedded import Embedded, EmbeddedError, answers, free_port
 from aggregator.keeper import Keeper
-from aggregator.topics import ensure
+from aggregator.topics.command import ensure
 from hubbub.kafka import Kafka, KafkaUnreachable, started
 
 ROOT = Path(__file__).parent.parent

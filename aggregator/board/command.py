@@ -17,7 +17,7 @@ from aggregator.check import parse_size
 from aggregator.process import logs
 from aggregator.process.exit import until_asked
 from aggregator.process.health import listen
-from aggregator.topics import TopicsError
+from aggregator.topics.command import TopicsError
 from hubbub.kafka import Kafka, add_options
 from oracles.errors import HubbubError
 from oracles.query.settings import seconds

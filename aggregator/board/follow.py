@@ -12,8 +12,8 @@ from aggregator.board import events
 from aggregator.board.events import Events
 from aggregator.board.metrics import Metrics
 from aggregator.board.store import Store
-from aggregator.layout import ALERTS, ESTIMATES, MIB, QUERIES, TRUTH, no_such_topic
-from aggregator.topics import TopicsError, partition_counts
+from aggregator.topics.command import TopicsError, partition_counts
+from aggregator.topics.settings import ALERTS, ESTIMATES, MIB, QUERIES, TRUTH, no_such_topic
 from hubbub.kafka import Kafka, started
 
 log = logging.getLogger(__name__)

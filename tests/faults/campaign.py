@@ -28,8 +28,8 @@ from aiokafka.errors import KafkaError
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from aggregator.layout import CHANGELOG, SNAPSHOTS
-from aggregator.topics import alter, describe
+from aggregator.topics.command import alter, describe
+from aggregator.topics.settings import CHANGELOG, SNAPSHOTS
 from hubbub.kafka import started
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load

@@ -18,7 +18,7 @@ from yarl import URL
 
 from aggregator import quirks
 from aggregator.counting import build_app
-from aggregator.layout import CHANGELOG, REPORTS, TALLIES
+from aggregator.topics.settings import CHANGELOG, REPORTS, TALLIES
 from hubbub.kafka import Kafka, started
 from tests.integration.workers import Place, until
 

@@ -11,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from aggregator import tail
-from aggregator.layout import ALERTS, ESTIMATES
+from aggregator.topics.settings import ALERTS, ESTIMATES
 from hubbub.kafka import started
 from tests.brokers import prepared
 

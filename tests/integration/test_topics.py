@@ -7,10 +7,10 @@ import uuid
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from aggregator import topics
 from aggregator.embedded import free_port
-from aggregator.layout import CHANGELOG, INSYNC, MAX_BYTES, MIB, REPORTS, SNAPSHOTS, TIMESTAMP, layout
-from aggregator.topics import TopicsError, alter, describe, ensure, verify
+from aggregator.topics import command as topics
+from aggregator.topics.command import TopicsError, alter, describe, ensure, verify
+from aggregator.topics.settings import CHANGELOG, INSYNC, MAX_BYTES, MIB, REPORTS, SNAPSHOTS, TIMESTAMP, layout
 from hubbub.kafka import started
 from tests.brokers import prepared
 

@@ -16,10 +16,10 @@ from aggregator import definitions, worker
 from aggregator.counting import MANY, Counting
 from aggregator.definitions import Definitions
 from aggregator.embedded import free_port
-from aggregator.layout import REPORTS, SNAPSHOTS, TIMESTAMP, layout
 from aggregator.process import logs
 from aggregator.process.metrics import Metrics
-from aggregator.topics import alter, describe, ensure
+from aggregator.topics.command import alter, describe, ensure
+from aggregator.topics.settings import REPORTS, SNAPSHOTS, TIMESTAMP, layout
 from hubbub.kafka import started
 from oracles.frame import MAX_FRAME, encode, encode_json
 from tests.brokers import ROOT, prepared

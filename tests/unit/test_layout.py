@@ -6,7 +6,7 @@ from pathlib import Path
 import faust
 import pytest
 
-from aggregator.layout import (
+from aggregator.topics.settings import (
     CHANGELOG,
     CLEANUP,
     INSYNC,

@@ -9,10 +9,10 @@ import pytest
 from aggregator import windows
 from aggregator.admission import Gate
 from aggregator.clock import Progress, decode, encode
-from aggregator.keys import PartitionKey, home
 from aggregator.shelf import Shelf
 from aggregator.source import Source, saved
 from aggregator.tally import FLAGS, INCOMPLETE, decode_snapshot, encode_snapshot
+from aggregator.topics.keys import PartitionKey, home
 from oracles.frame import TICK
 from tests.fold import fold
 from tests.logs import BY_DIGEST, LIMIT, QUERIES, RETIRED, START, random_log

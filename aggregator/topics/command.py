@@ -12,7 +12,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
 
 from aggregator.check import parse_size
-from aggregator.layout import (
+from aggregator.topics.settings import (
     MIB,
     REPORTS,
     Described,

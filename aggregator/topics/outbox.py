@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from aiokafka import AIOKafkaProducer
 
-from aggregator.layout import LARGEST, REJECTS, REPORTS
 from aggregator.source import Reject
+from aggregator.topics.settings import LARGEST, REJECTS, REPORTS
 from hubbub.kafka import Kafka, started
 from oracles.frame import TICK
 
