@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.tally import FLAGS, Snapshot
+from aggregator.counting.tally import FLAGS, Snapshot
 from aggregator.windows import Span
 from oracles.calibrate import Calibrated, calibrate
 from oracles.consistency import apply, find

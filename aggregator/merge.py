@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from aggregator.tally import Snapshot, decode_snapshot, encode_snapshot, merged
+from aggregator.counting.tally import Snapshot, decode_snapshot, encode_snapshot, merged
 from aggregator.windows import Final, Kind, Position, Span, kind
 from oracles.errors import ReportError
 from oracles.query import Query

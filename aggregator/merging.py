@@ -11,12 +11,12 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from aggregator.accuracy import Accuracy
 from aggregator.alert import alerts
+from aggregator.counting.tally import Snapshot
 from aggregator.definitions import Definitions
 from aggregator.process.exit import Ending
 from aggregator.process.metrics import Metrics
 from aggregator.record import Built, build
 from aggregator.shelf import Place, Shelf
-from aggregator.tally import Snapshot
 from aggregator.topics import keys
 from aggregator.topics.outbox import Outbox, TooLarge
 from aggregator.topics.settings import ALERTS, ESTIMATES, LARGEST, SNAPSHOTS

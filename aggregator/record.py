@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import orjson
 
+from aggregator.counting.tally import Snapshot
 from aggregator.findings import UNBIASED, ByMethod, Findings, find_all
-from aggregator.tally import Snapshot
 from aggregator.windows import Span
 from oracles.consistency import answer
 from oracles.heavy import Hitters

@@ -8,9 +8,9 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from aggregator import clock
+from aggregator.counting import clock
+from aggregator.counting.tally import decode_snapshot, decode_tally
 from aggregator.merge import Merger, decode_state, encode_state
-from aggregator.tally import decode_snapshot, decode_tally
 from aggregator.topics import keys
 from aggregator.topics.keys import PaneKey, PartitionKey, StateKey
 from aggregator.windows import Position

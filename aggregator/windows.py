@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.tally import Snapshot, Sum, merged
+from aggregator.counting.tally import Snapshot, Sum, merged
 from oracles.query.settings import Window
 
 IDLE = 360

@@ -15,11 +15,13 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from aggregator import definitions, quirks
+from aggregator import definitions
 from aggregator.accuracy import Accuracy
 from aggregator.check import parse_size
-from aggregator.checkpoint import Checkpoints
-from aggregator.counting import Counting, build_app
+from aggregator.counting import quirks
+from aggregator.counting.app import Counting, build_app
+from aggregator.counting.checkpoint import Checkpoints
+from aggregator.counting.watchdog import Watchdog
 from aggregator.definitions import Definitions
 from aggregator.merging import Merging
 from aggregator.process import logs
@@ -30,7 +32,6 @@ from aggregator.topics.command import TopicsError, verify
 from aggregator.topics.offsets import Asking
 from aggregator.topics.outbox import Outbox
 from aggregator.topics.settings import LARGEST, QUERIES, REPORTS
-from aggregator.watchdog import Watchdog
 from hubbub.kafka import Kafka, add_options, started
 from oracles.errors import HubbubError
 from oracles.query import Query, load

@@ -10,8 +10,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core, as a worker has
 import numpy as np
 from timing import best
 
+from aggregator.counting.tally import Snapshot
 from aggregator.record import build
-from aggregator.tally import Snapshot
 from aggregator.windows import Span
 from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, apply

@@ -18,8 +18,8 @@ from aiokafka import AIOKafkaProducer
 
 from aggregator import definitions
 from aggregator.alert import alerts
+from aggregator.counting.tally import Snapshot, merged
 from aggregator.record import build
-from aggregator.tally import Snapshot, merged
 from aggregator.windows import Span
 from hubbub.kafka import started
 from oracles.query import parse

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aggregator import windows
-from aggregator.admission import Accepted, Gate
-from aggregator.tally import IDS_OVERFLOW, Snapshot
+from aggregator.counting.admission import Accepted, Gate
+from aggregator.counting.tally import IDS_OVERFLOW, Snapshot
 
 
 @dataclass(eq=False)

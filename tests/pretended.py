@@ -6,11 +6,10 @@ may happen: it may die, or be thought dead and go on writing beside its successo
 
 from itertools import islice
 
-from aggregator import clock
-from aggregator.admission import Gate
-from aggregator.clock import Progress, closed_through, most_open, newest, resume
-from aggregator.merge import Merger, decode_state, encode_state
-from aggregator.tally import (
+from aggregator.counting import clock
+from aggregator.counting.admission import Gate
+from aggregator.counting.clock import Progress, closed_through, most_open, newest, resume
+from aggregator.counting.tally import (
     Tally,
     decode_ids,
     decode_snapshot,
@@ -19,6 +18,7 @@ from aggregator.tally import (
     encode_snapshot,
     encode_tally,
 )
+from aggregator.merge import Merger, decode_state, encode_state
 from tests.logs import BY_DIGEST, LIMIT, RETIRED
 
 

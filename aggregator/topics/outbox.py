@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from aiokafka import AIOKafkaProducer
 
-from aggregator.source import Reject
+from aggregator.counting.partition import Reject
 from aggregator.topics.settings import LARGEST, REJECTS, REPORTS
 from hubbub.kafka import Kafka, started
 from oracles.frame import TICK

@@ -5,7 +5,7 @@ import pytest
 from tests.faults.campaign import BROKER_FAULTS, FAULTS, campaign
 
 OFFSETS = """
-from aggregator.source import Source
+from aggregator.counting.partition import Source
 take = Source.take
 def taken(self, run):
     self.next_offset = min([self.next_offset, *(record[0] for record in run)])
@@ -15,7 +15,7 @@ def taken(self, run):
 Source.take = taken
 """
 IDS = """
-from aggregator.tally import Tally
+from aggregator.counting.tally import Tally
 Tally.recover_ids = lambda *_: None
 """
 

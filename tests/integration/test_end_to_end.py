@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from aggregator.counting.tally import Snapshot
 from aggregator.findings import find_all
-from aggregator.tally import Snapshot
 from aggregator.windows import Span
 from oracles.frame import decode
 from oracles.query import parse

@@ -1,4 +1,4 @@
-"""What aggregator/quirks.py relies on, one test a thing: a new Faust or aiokafka that changes it fails here."""
+"""What aggregator/counting/quirks.py relies on: a new Faust or aiokafka that changes one thing of it fails here."""
 
 import asyncio
 import gc
@@ -16,8 +16,8 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from yarl import URL
 
-from aggregator import quirks
-from aggregator.counting import build_app
+from aggregator.counting import quirks
+from aggregator.counting.app import build_app
 from aggregator.topics.settings import CHANGELOG, REPORTS, TALLIES
 from hubbub.kafka import Kafka, started
 from tests.integration.workers import Place, until

@@ -13,7 +13,7 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 
 from aggregator import definitions, worker
-from aggregator.counting import MANY, Counting
+from aggregator.counting.app import MANY, Counting
 from aggregator.definitions import Definitions
 from aggregator.embedded import free_port
 from aggregator.process import logs

@@ -7,9 +7,9 @@ import orjson
 import pytest
 
 from aggregator.accuracy import Accuracy
+from aggregator.counting.tally import Snapshot
 from aggregator.process.metrics import Metrics
 from aggregator.record import build
-from aggregator.tally import Snapshot
 from aggregator.windows import Span
 from hubbub.kafka import Kafka
 from oracles.query import parse

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.admission import TICK, Accepted, Gate, Reason, Refused, duplicate
+from aggregator.counting.admission import TICK, Accepted, Gate, Reason, Refused, duplicate
 from oracles.frame import TICK as TICK_FRAME
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import parse

@@ -19,9 +19,9 @@ from scipy import stats
 
 from aggregator.alert import DAY, Final, State, Watch, alerts, dump, finals_a_day, load, step
 from aggregator.alert import watch as watch_of
+from aggregator.counting.tally import Snapshot
 from aggregator.findings import subjects
 from aggregator.record import build
-from aggregator.tally import Snapshot
 from aggregator.windows import Span
 from oracles import Estimate, oracle
 from oracles.errors import ReportError

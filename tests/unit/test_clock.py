@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.clock import (
+from aggregator.counting.clock import (
     Progress,
     closed_through,
     closes_after,

@@ -9,9 +9,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from aggregator import windows
-from aggregator.admission import Gate, Reason, Refused
-from aggregator.clock import is_late, most_open
-from aggregator.tally import Tally, encode_snapshot
+from aggregator.counting.admission import Gate, Reason, Refused
+from aggregator.counting.clock import is_late, most_open
+from aggregator.counting.tally import Tally, encode_snapshot
 from oracles.frame import TICK, encode
 from tests.fold import fold
 from tests.logs import BY_DIGEST, LIMIT, POOL, QUERIES, RETIRED, START, random_log

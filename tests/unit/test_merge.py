@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from aggregator.counting.tally import IDS_OVERFLOW, Snapshot, encode_snapshot, merged
 from aggregator.merge import Merger, decode_state, encode_state
-from aggregator.tally import IDS_OVERFLOW, Snapshot, encode_snapshot, merged
 from aggregator.windows import Position, Span
 from oracles.errors import ReportError
 from oracles.query import parse

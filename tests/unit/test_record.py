@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.alert import alerts
+from aggregator.counting.tally import FLAGS, IDS_OVERFLOW, INCOMPLETE, PARTIAL, Snapshot
 from aggregator.findings import Findings
 from aggregator.record import build
-from aggregator.tally import FLAGS, IDS_OVERFLOW, INCOMPLETE, PARTIAL, Snapshot
 from aggregator.windows import Span
 from oracles import ORACLES
 from oracles.calibrate import calibrate
@@ -400,7 +400,7 @@ TWO_WAYS = """
 import sys
 import numpy as np
 from aggregator.record import build
-from aggregator.tally import Snapshot
+from aggregator.counting.tally import Snapshot
 from aggregator.windows import Span
 from tests.unit.test_record import ALL, ask, supported
 for size in (1_000, 20_000):

@@ -7,11 +7,11 @@ from unittest.mock import patch
 import pytest
 
 from aggregator import windows
-from aggregator.admission import Gate
-from aggregator.clock import Progress, decode, encode
+from aggregator.counting.admission import Gate
+from aggregator.counting.clock import Progress, decode, encode
+from aggregator.counting.partition import Source, saved
+from aggregator.counting.tally import FLAGS, INCOMPLETE, decode_snapshot, encode_snapshot
 from aggregator.shelf import Shelf
-from aggregator.source import Source, saved
-from aggregator.tally import FLAGS, INCOMPLETE, decode_snapshot, encode_snapshot
 from aggregator.topics.keys import PartitionKey, home
 from oracles.frame import TICK
 from tests.fold import fold

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from aggregator.tally import (
+from aggregator.counting.tally import (
     IDS_OVERFLOW,
     INCOMPLETE,
     PARTIAL,

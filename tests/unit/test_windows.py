@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.tally import PARTIAL, Snapshot, encode_snapshot, merged
+from aggregator.counting.tally import PARTIAL, Snapshot, encode_snapshot, merged
 from aggregator.windows import IDLE, Position, Span, kind
 from oracles.query.settings import Window
 

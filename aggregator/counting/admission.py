@@ -11,8 +11,8 @@ from enum import Enum, StrEnum
 
 import numpy as np
 
-from aggregator.clock import Clock, closes_after, is_future, is_late, moved
-from aggregator.tally import Frames
+from aggregator.counting.clock import Clock, closes_after, is_future, is_late, moved
+from aggregator.counting.tally import Frames
 from oracles.errors import FrameError
 from oracles.frame import MAX_FRAME, Frame, decode
 from oracles.pure import Reports

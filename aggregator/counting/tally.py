@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aggregator.clock import Clock, pack_clock, unpack_clock
+from aggregator.counting.clock import Clock, pack_clock, unpack_clock
 from oracles.errors import ReportError
 from oracles.pure import Ints, Protocol, Reports
 

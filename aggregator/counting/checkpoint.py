@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from aggregator.clock import Progress, encode
-from aggregator.counting import Counting
+from aggregator.counting.app import Counting
+from aggregator.counting.clock import Progress, encode
+from aggregator.counting.partition import Draft, Pane, Source, Write
 from aggregator.process.exit import Ending
 from aggregator.process.metrics import Metrics
-from aggregator.source import Draft, Pane, Source, Write
 from aggregator.topics.keys import PaneKey, PartitionKey, home
 from aggregator.topics.outbox import Outbox
 from aggregator.topics.settings import SNAPSHOTS

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from aggregator import clock as progress_of
-from aggregator.admission import Data, Gate, Refused, duplicate
-from aggregator.clock import Clock, Progress, closed_through, most_open, newest, resume
-from aggregator.tally import (
+from aggregator.counting import clock as progress_of
+from aggregator.counting.admission import Data, Gate, Refused, duplicate
+from aggregator.counting.clock import Clock, Progress, closed_through, most_open, newest, resume
+from aggregator.counting.tally import (
     INCOMPLETE,
     Counted,
     Snapshot,

@@ -109,7 +109,7 @@ class Transport(driver.Transport):
 
 def install(source: str) -> None:
     """Make the records of this topic come as runs."""
-    TRANSPORTS.aliases[SCHEME] = "aggregator.quirks:Transport"
+    TRANSPORTS.aliases[SCHEME] = "aggregator.counting.quirks:Transport"
     _sources.add(source)
     fetcher.PartitionRecords = _Lean
 

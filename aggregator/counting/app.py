@@ -12,12 +12,12 @@ from typing import Any
 import faust
 from faust.types import TP
 
-from aggregator import quirks
-from aggregator.admission import Gate
+from aggregator.counting import quirks
+from aggregator.counting.admission import Gate
+from aggregator.counting.partition import Source, Write, saved
 from aggregator.definitions import Definitions
 from aggregator.process.exit import Ending, Guarantee
 from aggregator.process.metrics import Metrics
-from aggregator.source import Source, Write, saved
 from aggregator.topics.offsets import Asking
 from aggregator.topics.settings import CHANGELOG, LARGEST, REPORTS, TALLIES, WORKER
 from hubbub.kafka import Kafka

@@ -1,0 +1,1 @@
+"""From the log to tallies: what becomes of each record, exactly once."""
