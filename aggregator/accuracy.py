@@ -11,10 +11,10 @@ import numpy as np
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from aggregator.findings import Findings
+from aggregator.merging.windows import Span
 from aggregator.process.metrics import Metrics
 from aggregator.topics.settings import LARGEST, TRUTH
 from aggregator.truth import Ints, read
-from aggregator.windows import Span
 from hubbub.kafka import Kafka
 from oracles.query import Query
 

@@ -18,8 +18,8 @@ import orjson
 from numpy.typing import NDArray
 
 from aggregator.findings import Subject
+from aggregator.merging.windows import Span
 from aggregator.record import VERSION, Built, window_of
-from aggregator.windows import Span
 from oracles.errors import ReportError
 from oracles.estimate import Estimate, Floats, quantile
 from oracles.heavy import Evidence, bounds

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.counting.tally import FLAGS, Snapshot
-from aggregator.windows import Span
+from aggregator.merging.windows import Span
 from oracles.calibrate import Calibrated, calibrate
 from oracles.consistency import apply, find
 from oracles.estimate import Estimate, Floats

@@ -13,7 +13,7 @@ import orjson
 
 from aggregator.counting.tally import Snapshot
 from aggregator.findings import UNBIASED, ByMethod, Findings, find_all
-from aggregator.windows import Span
+from aggregator.merging.windows import Span
 from oracles.consistency import answer
 from oracles.heavy import Hitters
 from oracles.query import Query

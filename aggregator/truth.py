@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from aggregator.windows import Span
+from aggregator.merging.windows import Span
 
 Ints = NDArray[np.int64]
 

@@ -23,11 +23,11 @@ from aggregator.counting.app import Counting, build_app
 from aggregator.counting.checkpoint import Checkpoints
 from aggregator.counting.watchdog import Watchdog
 from aggregator.definitions import Definitions
-from aggregator.merging import Merging
 from aggregator.process import logs
 from aggregator.process.exit import Ending, leave
 from aggregator.process.health import serving
 from aggregator.process.metrics import Metrics
+from aggregator.publishing.publisher import Merging
 from aggregator.topics.command import TopicsError, verify
 from aggregator.topics.offsets import Asking
 from aggregator.topics.outbox import Outbox

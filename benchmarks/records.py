@@ -11,8 +11,8 @@ import numpy as np
 from timing import best
 
 from aggregator.counting.tally import Snapshot
+from aggregator.merging.windows import Span
 from aggregator.record import build
-from aggregator.windows import Span
 from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, apply
 from oracles.estimate import Estimate

@@ -19,8 +19,8 @@ from aiokafka import AIOKafkaProducer
 from aggregator import definitions
 from aggregator.alert import alerts
 from aggregator.counting.tally import Snapshot, merged
+from aggregator.merging.windows import Span
 from aggregator.record import build
-from aggregator.windows import Span
 from hubbub.kafka import started
 from oracles.query import parse
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aggregator import windows
 from aggregator.counting.admission import Accepted, Gate
 from aggregator.counting.tally import IDS_OVERFLOW, Snapshot
+from aggregator.merging import windows
 
 
 @dataclass(eq=False)

@@ -18,7 +18,7 @@ from aggregator.counting.tally import (
     encode_snapshot,
     encode_tally,
 )
-from aggregator.merge import Merger, decode_state, encode_state
+from aggregator.merging.merge import Merger, decode_state, encode_state
 from tests.logs import BY_DIGEST, LIMIT, RETIRED
 
 

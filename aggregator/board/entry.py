@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 import orjson
 
+from aggregator.merging.windows import Span
 from aggregator.record import VERSION
-from aggregator.windows import Span
 from oracles.errors import ReportError
 from oracles.estimate import Floats
 from oracles.query.settings import Window

@@ -13,7 +13,7 @@ import pytest
 
 from aggregator.counting.tally import Snapshot
 from aggregator.findings import find_all
-from aggregator.windows import Span
+from aggregator.merging.windows import Span
 from oracles.frame import decode
 from oracles.query import parse
 from producers.spool import Spool

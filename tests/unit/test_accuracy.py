@@ -8,9 +8,9 @@ import pytest
 
 from aggregator.accuracy import Accuracy
 from aggregator.counting.tally import Snapshot
+from aggregator.merging.windows import Span
 from aggregator.process.metrics import Metrics
 from aggregator.record import build
-from aggregator.windows import Span
 from hubbub.kafka import Kafka
 from oracles.query import parse
 

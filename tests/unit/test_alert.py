@@ -21,8 +21,8 @@ from aggregator.alert import DAY, Final, State, Watch, alerts, dump, finals_a_da
 from aggregator.alert import watch as watch_of
 from aggregator.counting.tally import Snapshot
 from aggregator.findings import subjects
+from aggregator.merging.windows import Span
 from aggregator.record import build
-from aggregator.windows import Span
 from oracles import Estimate, oracle
 from oracles.errors import ReportError
 from oracles.heavy import bounds

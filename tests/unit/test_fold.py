@@ -8,10 +8,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from aggregator import windows
 from aggregator.counting.admission import Gate, Reason, Refused
 from aggregator.counting.clock import is_late, most_open
 from aggregator.counting.tally import Tally, encode_snapshot
+from aggregator.merging import windows
 from oracles.frame import TICK, encode
 from tests.fold import fold
 from tests.logs import BY_DIGEST, LIMIT, POOL, QUERIES, RETIRED, START, random_log

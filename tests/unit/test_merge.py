@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aggregator.counting.tally import IDS_OVERFLOW, Snapshot, encode_snapshot, merged
-from aggregator.merge import Merger, decode_state, encode_state
-from aggregator.windows import Position, Span
+from aggregator.merging.merge import Merger, decode_state, encode_state
+from aggregator.merging.windows import Position, Span
 from oracles.errors import ReportError
 from oracles.query import parse
 from oracles.query.settings import Window

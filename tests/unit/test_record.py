@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from aggregator.alert import alerts
 from aggregator.counting.tally import FLAGS, IDS_OVERFLOW, INCOMPLETE, PARTIAL, Snapshot
 from aggregator.findings import Findings
+from aggregator.merging.windows import Span
 from aggregator.record import build
-from aggregator.windows import Span
 from oracles import ORACLES
 from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, answer, apply
@@ -401,7 +401,7 @@ import sys
 import numpy as np
 from aggregator.record import build
 from aggregator.counting.tally import Snapshot
-from aggregator.windows import Span
+from aggregator.merging.windows import Span
 from tests.unit.test_record import ALL, ask, supported
 for size in (1_000, 20_000):
     query = ask(domain=size, oracle="oue", methods=ALL)

@@ -6,12 +6,12 @@ from unittest.mock import patch
 
 import pytest
 
-from aggregator import windows
 from aggregator.counting.admission import Gate
 from aggregator.counting.clock import Progress, decode, encode
 from aggregator.counting.partition import Source, saved
 from aggregator.counting.tally import FLAGS, INCOMPLETE, decode_snapshot, encode_snapshot
-from aggregator.shelf import Shelf
+from aggregator.merging import windows
+from aggregator.merging.snapshots import Shelf
 from aggregator.topics.keys import PartitionKey, home
 from oracles.frame import TICK
 from tests.fold import fold

@@ -15,12 +15,12 @@ from rich.console import Console
 from aggregator import surge, tail
 from aggregator.alert import alert_key, alerts
 from aggregator.counting.tally import Snapshot
+from aggregator.merging.windows import Span
 from aggregator.record import build
 from aggregator.sheet import Unreadable, read_alert, read_record, told
 from aggregator.tail import Lines, News, line, take
 from aggregator.tail_table import Screen, drawn
 from aggregator.tail_view import HISTORY, View
-from aggregator.windows import Span
 from aggregator.wording import clock, digits, label, percent, plain, sparkline
 from oracles.query import parse
 from oracles.query.settings import Place, Window, read_windows

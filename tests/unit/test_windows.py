@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.counting.tally import PARTIAL, Snapshot, encode_snapshot, merged
-from aggregator.windows import IDLE, Position, Span, kind
+from aggregator.merging.windows import IDLE, Position, Span, kind
 from oracles.query.settings import Window
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=40)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from aggregator.counting import clock
 from aggregator.counting.tally import decode_snapshot, decode_tally
-from aggregator.merge import Merger, decode_state, encode_state
+from aggregator.merging.merge import Merger, decode_state, encode_state
+from aggregator.merging.windows import Position
 from aggregator.topics import keys
 from aggregator.topics.keys import PaneKey, PartitionKey, StateKey
-from aggregator.windows import Position
 from oracles.query import Query
 from oracles.query.settings import Window
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from aggregator.counting.tally import Snapshot, decode_snapshot, encode_snapshot, merged
-from aggregator.windows import Final, Kind, Position, Span, kind
+from aggregator.merging.windows import Final, Kind, Position, Span, kind
 from oracles.errors import ReportError
 from oracles.query import Query
 from oracles.query.settings import Window

@@ -13,14 +13,14 @@ from aggregator.accuracy import Accuracy
 from aggregator.alert import alerts
 from aggregator.counting.tally import Snapshot
 from aggregator.definitions import Definitions
+from aggregator.merging.snapshots import Place, Shelf
+from aggregator.merging.windows import Final, Position, Span
 from aggregator.process.exit import Ending
 from aggregator.process.metrics import Metrics
 from aggregator.record import Built, build
-from aggregator.shelf import Place, Shelf
 from aggregator.topics import keys
 from aggregator.topics.outbox import Outbox, TooLarge
 from aggregator.topics.settings import ALERTS, ESTIMATES, LARGEST, SNAPSHOTS
-from aggregator.windows import Final, Position, Span
 from hubbub.kafka import Kafka
 from oracles.query import Query
 from oracles.query.settings import Window

@@ -1,0 +1,1 @@
+"""From snapshots to windows."""
