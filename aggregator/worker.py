@@ -16,7 +16,6 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from aggregator import definitions
-from aggregator.accuracy import Accuracy
 from aggregator.check import parse_size
 from aggregator.counting import quirks
 from aggregator.counting.app import Counting, build_app
@@ -27,6 +26,7 @@ from aggregator.process import logs
 from aggregator.process.exit import Ending, leave
 from aggregator.process.health import serving
 from aggregator.process.metrics import Metrics
+from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.publisher import Merging
 from aggregator.topics.command import TopicsError, verify
 from aggregator.topics.offsets import Asking

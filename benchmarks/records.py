@@ -12,7 +12,7 @@ from timing import best
 
 from aggregator.counting.tally import Snapshot
 from aggregator.merging.windows import Span
-from aggregator.record import build
+from aggregator.publishing.record import build
 from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, apply
 from oracles.estimate import Estimate

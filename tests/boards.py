@@ -17,10 +17,10 @@ import orjson
 from aiokafka import AIOKafkaProducer
 
 from aggregator import definitions
-from aggregator.alert import alerts
 from aggregator.counting.tally import Snapshot, merged
 from aggregator.merging.windows import Span
-from aggregator.record import build
+from aggregator.publishing.changes import alerts
+from aggregator.publishing.record import build
 from hubbub.kafka import started
 from oracles.query import parse
 

@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 
 from aggregator.merging.windows import Span
-from aggregator.record import VERSION
+from aggregator.publishing.record import VERSION
 from oracles.errors import ReportError
 from oracles.estimate import Floats
 from oracles.query.settings import Window

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from aggregator.board.entry import Entry
-from aggregator.record import window_of
+from aggregator.publishing.record import window_of
 
 LISTENERS = 200
 """The most who listen at a time."""

@@ -8,7 +8,7 @@ import numpy as np
 from aggregator.board.entry import Entry
 from aggregator.board.store import Series
 from aggregator.board.view import View
-from aggregator.findings import UNBIASED
+from aggregator.publishing.analysis import UNBIASED
 from oracles.estimate import Floats
 
 Said = dict[str, Any]

@@ -5,7 +5,7 @@ from aggregator.board.entry import Entry, Part
 from aggregator.board.problems import Problem, missing
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import Definition, View
-from aggregator.findings import UNBIASED, subjects
+from aggregator.publishing.analysis import UNBIASED, subjects
 from oracles.query import Query
 from oracles.query.settings import Threshold
 

@@ -16,8 +16,8 @@ import orjson
 from aggregator import definitions
 from aggregator.board import entry
 from aggregator.board.entry import Entry
-from aggregator.truth import Truth
-from aggregator.truth import read as read_truth
+from aggregator.publishing.truth import Truth
+from aggregator.publishing.truth import read as read_truth
 from oracles.query import Query
 from oracles.query.settings import Window
 

@@ -9,8 +9,8 @@ from aggregator.board.asked import Asked
 from aggregator.board.problems import bad, missing
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import View
-from aggregator.findings import UNBIASED, subjects
-from aggregator.record import told_hitters, window_of
+from aggregator.publishing.analysis import UNBIASED, subjects
+from aggregator.publishing.record import told_hitters, window_of
 from oracles.query.settings import Window
 
 TOP = 100

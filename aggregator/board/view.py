@@ -12,7 +12,7 @@ import numpy as np
 
 from aggregator.board.entry import Entry, Part
 from aggregator.board.problems import bad, missing
-from aggregator.findings import UNBIASED, subjects
+from aggregator.publishing.analysis import UNBIASED, subjects
 from oracles.consistency import answer
 from oracles.estimate import Estimate, Floats
 from oracles.heavy import Evidence, Hitters, bounds

@@ -9,15 +9,15 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from aggregator.accuracy import Accuracy
-from aggregator.alert import alerts
 from aggregator.counting.tally import Snapshot
 from aggregator.definitions import Definitions
 from aggregator.merging.snapshots import Place, Shelf
 from aggregator.merging.windows import Final, Position, Span
 from aggregator.process.exit import Ending
 from aggregator.process.metrics import Metrics
-from aggregator.record import Built, build
+from aggregator.publishing.accuracy import Accuracy
+from aggregator.publishing.changes import alerts
+from aggregator.publishing.record import Built, build
 from aggregator.topics import keys
 from aggregator.topics.outbox import Outbox, TooLarge
 from aggregator.topics.settings import ALERTS, ESTIMATES, LARGEST, SNAPSHOTS

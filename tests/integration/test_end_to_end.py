@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from aggregator.counting.tally import Snapshot
-from aggregator.findings import find_all
 from aggregator.merging.windows import Span
+from aggregator.publishing.analysis import find_all
 from oracles.frame import decode
 from oracles.query import parse
 from producers.spool import Spool

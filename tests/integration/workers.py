@@ -17,9 +17,9 @@ import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from aggregator.alert import alerts
 from aggregator.merging.windows import Span
-from aggregator.record import build
+from aggregator.publishing.changes import alerts
+from aggregator.publishing.record import build
 from hubbub.kafka import started
 from oracles.frame import MAX_FRAME, TICK, encode
 from oracles.query import load

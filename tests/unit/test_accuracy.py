@@ -6,11 +6,11 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.accuracy import Accuracy
 from aggregator.counting.tally import Snapshot
 from aggregator.merging.windows import Span
 from aggregator.process.metrics import Metrics
-from aggregator.record import build
+from aggregator.publishing.accuracy import Accuracy
+from aggregator.publishing.record import build
 from hubbub.kafka import Kafka
 from oracles.query import parse
 

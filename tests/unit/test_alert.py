@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aggregator.alert import DAY, Final, State, Watch, alerts, dump, finals_a_day, load, step
-from aggregator.alert import watch as watch_of
 from aggregator.counting.tally import Snapshot
-from aggregator.findings import subjects
 from aggregator.merging.windows import Span
-from aggregator.record import build
+from aggregator.publishing.analysis import subjects
+from aggregator.publishing.changes import DAY, Final, State, Watch, alerts, dump, finals_a_day, load, step
+from aggregator.publishing.changes import watch as watch_of
+from aggregator.publishing.record import build
 from oracles import Estimate, oracle
 from oracles.errors import ReportError
 from oracles.heavy import bounds

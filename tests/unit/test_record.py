@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.alert import alerts
 from aggregator.counting.tally import FLAGS, IDS_OVERFLOW, INCOMPLETE, PARTIAL, Snapshot
-from aggregator.findings import Findings
 from aggregator.merging.windows import Span
-from aggregator.record import build
+from aggregator.publishing.analysis import Findings
+from aggregator.publishing.changes import alerts
+from aggregator.publishing.record import build
 from oracles import ORACLES
 from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, answer, apply
@@ -399,7 +399,7 @@ def test_a_provisional_record_has_a_key_of_its_own():
 TWO_WAYS = """
 import sys
 import numpy as np
-from aggregator.record import build
+from aggregator.publishing.record import build
 from aggregator.counting.tally import Snapshot
 from aggregator.merging.windows import Span
 from tests.unit.test_record import ALL, ask, supported

@@ -13,10 +13,10 @@ import pytest
 from rich.console import Console
 
 from aggregator import surge, tail
-from aggregator.alert import alert_key, alerts
 from aggregator.counting.tally import Snapshot
 from aggregator.merging.windows import Span
-from aggregator.record import build
+from aggregator.publishing.changes import alert_key, alerts
+from aggregator.publishing.record import build
 from aggregator.sheet import Unreadable, read_alert, read_record, told
 from aggregator.tail import Lines, News, line, take
 from aggregator.tail_table import Screen, drawn

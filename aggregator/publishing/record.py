@@ -12,8 +12,8 @@ import numpy as np
 import orjson
 
 from aggregator.counting.tally import Snapshot
-from aggregator.findings import UNBIASED, ByMethod, Findings, find_all
 from aggregator.merging.windows import Span
+from aggregator.publishing.analysis import UNBIASED, ByMethod, Findings, find_all
 from oracles.consistency import answer
 from oracles.heavy import Hitters
 from oracles.query import Query

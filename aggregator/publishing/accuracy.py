@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from aggregator.findings import Findings
 from aggregator.merging.windows import Span
 from aggregator.process.metrics import Metrics
+from aggregator.publishing.analysis import Findings
+from aggregator.publishing.truth import Ints, read
 from aggregator.topics.settings import LARGEST, TRUTH
-from aggregator.truth import Ints, read
 from hubbub.kafka import Kafka
 from oracles.query import Query
 

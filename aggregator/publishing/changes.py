@@ -17,9 +17,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from aggregator.findings import Subject
 from aggregator.merging.windows import Span
-from aggregator.record import VERSION, Built, window_of
+from aggregator.publishing.analysis import Subject
+from aggregator.publishing.record import VERSION, Built, window_of
 from oracles.errors import ReportError
 from oracles.estimate import Estimate, Floats, quantile
 from oracles.heavy import Evidence, bounds
