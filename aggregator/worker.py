@@ -15,13 +15,11 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from aggregator import definitions
 from aggregator.check import parse_size
 from aggregator.counting import quirks
 from aggregator.counting.app import Counting, build_app
 from aggregator.counting.checkpoint import Checkpoints
 from aggregator.counting.watchdog import Watchdog
-from aggregator.definitions import Definitions
 from aggregator.process import logs
 from aggregator.process.exit import Ending, leave
 from aggregator.process.health import serving
@@ -32,6 +30,8 @@ from aggregator.topics.command import TopicsError, verify
 from aggregator.topics.offsets import Asking
 from aggregator.topics.outbox import Outbox
 from aggregator.topics.settings import LARGEST, QUERIES, REPORTS
+from hubbub import definitions
+from hubbub.definitions import Definitions
 from hubbub.kafka import Kafka, add_options, started
 from oracles.errors import HubbubError
 from oracles.query import Query, load

@@ -16,11 +16,11 @@ import numpy as np
 import orjson
 from aiokafka import AIOKafkaProducer
 
-from aggregator import definitions
 from aggregator.counting.tally import Snapshot, merged
 from aggregator.merging.windows import Span
 from aggregator.publishing.changes import alerts
 from aggregator.publishing.record import build
+from hubbub import definitions
 from hubbub.kafka import started
 from oracles.query import parse
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
-from aggregator import definitions
 from aggregator.board import entry
 from aggregator.board.entry import Entry
 from aggregator.publishing.truth import Truth
 from aggregator.publishing.truth import read as read_truth
+from hubbub import definitions
 from oracles.query import Query
 from oracles.query.settings import Window
 

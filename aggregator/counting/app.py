@@ -15,11 +15,11 @@ from faust.types import TP
 from aggregator.counting import quirks
 from aggregator.counting.admission import Gate
 from aggregator.counting.partition import Source, Write, saved
-from aggregator.definitions import Definitions
 from aggregator.process.exit import Ending, Guarantee
 from aggregator.process.metrics import Metrics
 from aggregator.topics.offsets import Asking
 from aggregator.topics.settings import CHANGELOG, LARGEST, REPORTS, TALLIES, WORKER
+from hubbub.definitions import Definitions
 from hubbub.kafka import Kafka
 
 log = logging.getLogger(__name__)

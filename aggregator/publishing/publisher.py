@@ -10,7 +10,6 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from aggregator.counting.tally import Snapshot
-from aggregator.definitions import Definitions
 from aggregator.merging.snapshots import Place, Shelf
 from aggregator.merging.windows import Final, Position, Span
 from aggregator.process.exit import Ending
@@ -21,6 +20,7 @@ from aggregator.publishing.record import Built, build
 from aggregator.topics import keys
 from aggregator.topics.outbox import Outbox, TooLarge
 from aggregator.topics.settings import ALERTS, ESTIMATES, LARGEST, SNAPSHOTS
+from hubbub.definitions import Definitions
 from hubbub.kafka import Kafka
 from oracles.query import Query
 from oracles.query.settings import Window

@@ -12,14 +12,15 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 
-from aggregator import definitions, worker
+from aggregator import worker
 from aggregator.counting.app import MANY, Counting
-from aggregator.definitions import Definitions
 from aggregator.embedded import free_port
 from aggregator.process import logs
 from aggregator.process.metrics import Metrics
 from aggregator.topics.command import alter, describe, ensure
 from aggregator.topics.settings import REPORTS, SNAPSHOTS, TIMESTAMP, layout
+from hubbub import definitions
+from hubbub.definitions import Definitions
 from hubbub.kafka import started
 from oracles.frame import MAX_FRAME, encode, encode_json
 from tests.brokers import ROOT, prepared

@@ -12,7 +12,6 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from aggregator import definitions
 from aggregator.board import lookup, telling
 from aggregator.board.answers import Answer
 from aggregator.board.asked import Asked
@@ -20,6 +19,7 @@ from aggregator.board.openapi import SCHEMAS, describe
 from aggregator.board.problems import Problem
 from aggregator.board.routes import ROUTES
 from aggregator.board.store import ALERTS, Store
+from hubbub import definitions
 from oracles.consistency import answer, apply
 from oracles.heavy import heavy_hitters
 from oracles.query import parse
