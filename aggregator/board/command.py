@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack
 
 from aiohttp import web
 
-from aggregator.board.api import application
 from aggregator.board.events import Events
-from aggregator.board.follow import Follower
+from aggregator.board.follower import Follower
 from aggregator.board.metrics import Metrics
+from aggregator.board.server import application
 from aggregator.board.store import Store
 from aggregator.check import parse_size
 from aggregator.process import logs

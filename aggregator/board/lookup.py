@@ -1,7 +1,7 @@
 """Which query, kind of window, record, attribute and method is asked about; a Problem where there is none."""
 
-from aggregator.board.asked import Asked
 from aggregator.board.entry import Entry, Part
+from aggregator.board.parameters import Asked
 from aggregator.board.problems import Problem, missing
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import Definition, View

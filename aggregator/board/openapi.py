@@ -3,8 +3,8 @@
 from typing import Any
 
 from aggregator.board.lookup import KINDS
-from aggregator.board.routes import PREFIX, ROUTES, Parameter, Route
-from aggregator.board.telling import ALERT_KINDS
+from aggregator.board.route import PREFIX, ROUTES, Parameter, Route
+from aggregator.board.rows import ALERT_KINDS
 
 Schema = dict[str, Any]
 

@@ -12,12 +12,13 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from aggregator.board import lookup, telling
+from aggregator.board import lookup
+from aggregator.board import rows as telling
 from aggregator.board.answers import Answer
-from aggregator.board.asked import Asked
 from aggregator.board.openapi import SCHEMAS, describe
+from aggregator.board.parameters import Asked
 from aggregator.board.problems import Problem
-from aggregator.board.routes import ROUTES
+from aggregator.board.route import ROUTES
 from aggregator.board.store import ALERTS, Store
 from hubbub import definitions
 from oracles.consistency import answer, apply

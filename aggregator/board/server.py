@@ -10,14 +10,14 @@ from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from aggregator.board.answers import Answer
-from aggregator.board.asked import Asked
 from aggregator.board.events import Events, encode
-from aggregator.board.follow import Follower
+from aggregator.board.follower import Follower
 from aggregator.board.guard import add_headers, guard
 from aggregator.board.metrics import Metrics
 from aggregator.board.openapi import describe
+from aggregator.board.parameters import Asked
 from aggregator.board.problems import Problem
-from aggregator.board.routes import PREFIX, ROUTES, Route
+from aggregator.board.route import PREFIX, ROUTES, Route
 from aggregator.board.store import Store
 from oracles.errors import ParameterError
 

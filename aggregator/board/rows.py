@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from aggregator.board import figures, lookup
-from aggregator.board.asked import Asked
+from aggregator.board import lookup
+from aggregator.board import reply as figures
+from aggregator.board.parameters import Asked
 from aggregator.board.problems import bad, missing
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import View

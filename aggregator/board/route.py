@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from aggregator.board import lookup, telling
-from aggregator.board.telling import Told
+from aggregator.board import lookup
+from aggregator.board import rows as telling
+from aggregator.board.rows import Told
 
 PREFIX = "/api/v1"
 
