@@ -21,10 +21,10 @@ from aggregator import surge
 from aggregator.child import Child, ChildEnded
 from aggregator.embedded import Embedded, free_port
 from aggregator.process.exit import leave
-from aggregator.tail import Lines, follow, output, take
-from aggregator.tail_view import View
+from aggregator.reading.tail.command import Lines, follow, output, take
+from aggregator.reading.tail.notation import plain
+from aggregator.reading.tail.overview import View
 from aggregator.topics.command import ensure
-from aggregator.wording import plain
 from hubbub.kafka import PREFIX, Kafka, parse_prefix, parse_servers
 from oracles.errors import HubbubError
 from oracles.query import Query, load

@@ -12,7 +12,7 @@ COMMANDS = {
     "simulate": ("producers.simulation.simulate", "a simulated crowd that answers over Kafka, and the truth about it"),
     "replay": ("producers.simulation.replay", "send the values of a CSV file as clients would"),
     "board": ("aggregator.board.command", "a live page and an API of what is published"),
-    "tail": ("aggregator.tail", "estimates and alerts in the terminal, as they are published"),
+    "tail": ("aggregator.reading.tail.command", "estimates and alerts in the terminal, as they are published"),
     "plan": ("aggregator.plan", "how sure a query would be, and what it would cost"),
     "topics": ("aggregator.topics.command", "create the topics, and mend their settings"),
     "check": ("aggregator.check", "validate a query file and say what each query promises and costs"),

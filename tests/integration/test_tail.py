@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from aggregator import tail
+from aggregator.reading.tail import command as tail
 from aggregator.topics.settings import ALERTS, ESTIMATES
 from hubbub.kafka import started
 from tests.brokers import prepared

@@ -12,16 +12,17 @@ import orjson
 import pytest
 from rich.console import Console
 
-from aggregator import surge, tail
+from aggregator import surge
 from aggregator.counting.tally import Snapshot
 from aggregator.merging.windows import Span
 from aggregator.publishing.changes import alert_key, alerts
 from aggregator.publishing.record import build
-from aggregator.sheet import Unreadable, read_alert, read_record, told
-from aggregator.tail import Lines, News, line, take
-from aggregator.tail_table import Screen, drawn
-from aggregator.tail_view import HISTORY, View
-from aggregator.wording import clock, digits, label, percent, plain, sparkline
+from aggregator.reading.tail import command as tail
+from aggregator.reading.tail.command import Lines, News, line, take
+from aggregator.reading.tail.notation import clock, digits, label, percent, plain, sparkline
+from aggregator.reading.tail.overview import HISTORY, View
+from aggregator.reading.tail.summary import Unreadable, read_alert, read_record, told
+from aggregator.reading.tail.table import Screen, drawn
 from oracles.query import parse
 from oracles.query.settings import Place, Window, read_windows
 from producers.simulation.scenario import parse_scenario

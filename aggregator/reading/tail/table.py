@@ -10,9 +10,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from aggregator.sheet import Alert, Row, Sheet
-from aggregator.tail_view import Track, View, newest
-from aggregator.wording import clock, percent, sparkline
+from aggregator.reading.tail.notation import clock, percent, sparkline
+from aggregator.reading.tail.overview import Track, View, newest
+from aggregator.reading.tail.summary import Alert, Row, Sheet
 
 ALERTS = 6
 BAR = 20

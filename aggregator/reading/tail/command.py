@@ -14,8 +14,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from aggregator.process.exit import until_asked
-from aggregator.sheet import Alert, Message, Sheet, Unreadable, read_alert, read_record, told
-from aggregator.tail_view import View
+from aggregator.reading.tail.overview import View
+from aggregator.reading.tail.summary import Alert, Message, Sheet, Unreadable, read_alert, read_record, told
 from aggregator.topics.command import TopicsError, partition_counts
 from aggregator.topics.settings import ALERTS, ESTIMATES, LARGEST
 from hubbub.kafka import Kafka, add_options, started
@@ -159,7 +159,7 @@ def output(top: int | None = None) -> AbstractContextManager[Output]:
     """A table in a terminal, where rich is installed; else lines."""
     if sys.stdout.isatty():
         try:
-            from aggregator.tail_table import Screen
+            from aggregator.reading.tail.table import Screen
         except ImportError:  # rich comes with the extra `board`
             pass
         else:

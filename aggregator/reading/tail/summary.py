@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aggregator.wording import clock, digits, label, percent, plain
+from aggregator.reading.tail.notation import clock, digits, label, percent, plain
 from oracles.query.settings import Window
 
 VALUES = 200

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from aggregator.sheet import Alert, Message, Sheet, Subject, Unreadable, read_alert, read_record
+from aggregator.reading.tail.summary import Alert, Message, Sheet, Subject, Unreadable, read_alert, read_record
 from oracles.query.settings import Window
 
 HISTORY = 30

@@ -1,0 +1,1 @@
+"""Estimates and alerts in the terminal."""
