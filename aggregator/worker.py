@@ -15,11 +15,11 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from aggregator.check import parse_size
 from aggregator.counting import quirks
 from aggregator.counting.app import Counting, build_app
 from aggregator.counting.checkpoint import Checkpoints
 from aggregator.counting.watchdog import Watchdog
+from aggregator.plan.check import parse_size
 from aggregator.process import logs
 from aggregator.process.exit import Ending, leave
 from aggregator.process.health import serving

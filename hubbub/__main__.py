@@ -13,9 +13,9 @@ COMMANDS = {
     "replay": ("producers.simulation.replay", "send the values of a CSV file as clients would"),
     "board": ("aggregator.board.command", "a live page and an API of what is published"),
     "tail": ("aggregator.reading.tail.command", "estimates and alerts in the terminal, as they are published"),
-    "plan": ("aggregator.plan", "how sure a query would be, and what it would cost"),
+    "plan": ("aggregator.plan.command", "how sure a query would be, and what it would cost"),
     "topics": ("aggregator.topics.command", "create the topics, and mend their settings"),
-    "check": ("aggregator.check", "validate a query file and say what each query promises and costs"),
+    "check": ("aggregator.plan.check", "validate a query file and say what each query promises and costs"),
 }
 """Each module has main(arguments) -> exit code; it is imported only when it is asked for."""
 

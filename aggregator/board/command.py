@@ -13,7 +13,7 @@ from aggregator.board.follower import Follower
 from aggregator.board.metrics import Metrics
 from aggregator.board.server import application
 from aggregator.board.store import Store
-from aggregator.check import parse_size
+from aggregator.plan.check import parse_size
 from aggregator.process import logs
 from aggregator.process.exit import until_asked
 from aggregator.process.health import listen

@@ -11,7 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
 
-from aggregator.check import parse_size
+from aggregator.plan.check import parse_size
 from aggregator.topics.settings import (
     MIB,
     REPORTS,

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from aggregator import check
+from aggregator.plan import check
 from oracles.estimate import quantile
 from oracles.query import parse
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from aggregator import plan as command
-from aggregator.planning import MOST_CLIENTS, Plan, least, need, prospects, work
+from aggregator.plan import command
+from aggregator.plan.prospect import MOST_CLIENTS, Plan, least, need, prospects, work
 from oracles import ORACLES, oracle
 
 MILLION = Plan(clients=1_000_000, size=1024, epsilon=1.0)

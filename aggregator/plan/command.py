@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from textwrap import wrap
 
-from aggregator.check import HIGH_EPSILON, INTEGER, WIDTH, size
-from aggregator.planning import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
+from aggregator.plan.check import HIGH_EPSILON, INTEGER, WIDTH, size
+from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
 from oracles import oracle, usable_epsilon
 from oracles.errors import ParameterError
 from oracles.pure import MAX_SIZE

@@ -1,0 +1,1 @@
+"""The promise and the cost of a query, before anyone is asked."""
