@@ -7,7 +7,7 @@ import sys
 from importlib.metadata import version
 
 COMMANDS = {
-    "demo": ("aggregator.demo", "everything at once on this machine, with a simulated crowd"),
+    "demo": ("aggregator.demo.command", "everything at once on this machine, with a simulated crowd"),
     "worker": ("aggregator.worker", "count reports exactly and publish estimates"),
     "simulate": ("producers.simulation.simulate", "a simulated crowd that answers over Kafka, and the truth about it"),
     "replay": ("producers.simulation.replay", "send the values of a CSV file as clients would"),

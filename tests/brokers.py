@@ -19,8 +19,8 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from aggregator.embedded import Embedded, EmbeddedError, answers, free_port
-from aggregator.keeper import Keeper
+from aggregator.demo.embedded import Embedded, EmbeddedError, answers, free_port
+from aggregator.demo.keeper import Keeper
 from aggregator.topics.command import ensure
 from hubbub.kafka import Kafka, KafkaUnreachable, started
 

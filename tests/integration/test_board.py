@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from aggregator.board.command import main
-from aggregator.embedded import free_port
+from aggregator.demo.embedded import free_port
 from tests import boards
 from tests.boards import HOMEPAGE, PANE, START, Board, Crowd, defined, publish
 from tests.brokers import prepared

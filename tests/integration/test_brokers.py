@@ -13,8 +13,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from aggregator import embedded
-from aggregator.embedded import Embedded, EmbeddedError
+from aggregator.demo import embedded
+from aggregator.demo.embedded import Embedded, EmbeddedError
 from hubbub import kafka as hubbub_kafka
 from hubbub.kafka import Kafka, KafkaSettingError, KafkaUnreachable, started
 from tests.brokers import PASSWORD, ROOT, USER

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator import demo
+from aggregator.demo import command as demo
 
 WAIT = 90
 EARLY = "import sys; from aggregator import surge, demo; surge.BEGINS = 8; sys.exit(demo.main(sys.argv[1:]))"

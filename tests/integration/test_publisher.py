@@ -15,7 +15,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from aggregator.embedded import free_port
+from aggregator.demo.embedded import free_port
 from hubbub.kafka import Kafka, KafkaUnreachable, started
 from oracles.errors import ParameterError, ReportError
 from oracles.frame import decode, partition_of

@@ -7,7 +7,7 @@ import uuid
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from aggregator.embedded import free_port
+from aggregator.demo.embedded import free_port
 from aggregator.topics import command as topics
 from aggregator.topics.command import TopicsError, alter, describe, ensure, verify
 from aggregator.topics.settings import CHANGELOG, INSYNC, MAX_BYTES, MIB, REPORTS, SNAPSHOTS, TIMESTAMP, layout

@@ -14,7 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 
 from aggregator import worker
 from aggregator.counting.app import MANY, Counting
-from aggregator.embedded import free_port
+from aggregator.demo.embedded import free_port
 from aggregator.process import logs
 from aggregator.process.metrics import Metrics
 from aggregator.topics.command import alter, describe, ensure

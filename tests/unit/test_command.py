@@ -37,7 +37,9 @@ def test_an_unknown_command_is_a_usage_error(capsys):
     assert "there is no command 'cuont'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", ["plan --clients 1e6 --size 1024", "check aggregator/demo.toml", "demo --help"])
+@pytest.mark.parametrize(
+    "arguments", ["plan --clients 1e6 --size 1024", "check aggregator/demo/demo.toml", "demo --help"]
+)
 def test_a_closed_pipe_is_no_error(arguments):
     command = f"{sys.executable} -m hubbub {arguments} | true; exit ${{PIPESTATUS[0]}}"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}

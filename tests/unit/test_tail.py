@@ -12,8 +12,8 @@ import orjson
 import pytest
 from rich.console import Console
 
-from aggregator import surge
 from aggregator.counting.tally import Snapshot
+from aggregator.demo import surge
 from aggregator.merging.windows import Span
 from aggregator.publishing.changes import alert_key, alerts
 from aggregator.publishing.record import build

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from aiokafka.errors import KafkaError
 
-from aggregator import surge
-from aggregator.child import Child, ChildEnded
-from aggregator.embedded import Embedded, free_port
+from aggregator.demo import surge
+from aggregator.demo.child import Child, ChildEnded
+from aggregator.demo.embedded import Embedded, free_port
 from aggregator.process.exit import leave
 from aggregator.reading.tail.command import Lines, follow, output, take
 from aggregator.reading.tail.notation import plain

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aggregator.keeper import Keeper
+from aggregator.demo.keeper import Keeper
 from hubbub.kafka import CA_FILE, MECHANISM, PASSWORD, SECURITY, USERNAME
 from oracles.errors import HubbubError
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from aggregator.keeper import Keeper
+from aggregator.demo.keeper import Keeper
 from hubbub.kafka import PREFIX, Kafka
 from oracles.errors import HubbubError
 
