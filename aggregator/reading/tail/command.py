@@ -32,7 +32,7 @@ POLL_MS = 250
 HELP = """\
 Show estimates and alerts as they are published: in a terminal a table of the most frequent values
 with their 95% intervals, what each was before, which are proved to be frequent, and the alerts;
-elsewhere a line for each. With --json a line of JSON for each, as docs/schemas describes them.
+elsewhere a line for each. With --json a line of JSON for each, as hubbub/schemas describes them.
 
 example:
   $ hubbub tail homepage
