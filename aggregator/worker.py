@@ -8,39 +8,47 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-
 from aggregator.counting import quirks
-from aggregator.counting.app import Counting, build_app
+from aggregator.counting.ahead import Ahead
+from aggregator.counting.app import Counting
 from aggregator.counting.checkpoint import Checkpoints
+from aggregator.counting.clock import open_panes
+from aggregator.counting.configuration import build_app
+from aggregator.counting.identity import guard
+from aggregator.counting.idle import Idle
 from aggregator.counting.watchdog import Watchdog
-from aggregator.plan.check import parse_size
-from aggregator.process import logs
 from aggregator.process.exit import Ending, leave
+from aggregator.process.freshness import Freshness
 from aggregator.process.health import serving
+from aggregator.process.liveness import Beat
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.publisher import Merging
-from aggregator.topics.command import TopicsError, verify
+from aggregator.publishing.retirement import over
+from aggregator.topics.command import verify
 from aggregator.topics.offsets import Asking
 from aggregator.topics.outbox import Outbox
-from aggregator.topics.settings import LARGEST, QUERIES, REPORTS
-from hubbub import definitions
+from aggregator.topics.registrar import Registrar
+from aggregator.topics.sizes import sizes
+from hubbub import logs
 from hubbub.definitions import Definitions
-from hubbub.kafka import Kafka, add_options, started
-from oracles.errors import HubbubError
-from oracles.query import Query, load
+from hubbub.definitions.follower import Follower
+from hubbub.kafka import Kafka
+from hubbub.names import REPORTS
+from hubbub.options import add_address, add_kafka, add_max_frame, add_queries, parser_of, run, size
+from oracles.query import File, load_file
 
 log = logging.getLogger(__name__)
 
-TICK = 1.0
-"""Seconds without a record after which the owner of a partition appends an empty frame."""
 LOOK = 0.25
+INTEGER = 8
+"""Bytes of a tally's integers in memory."""
 GRACE = 8.0
 """Seconds to stop in order."""
 
@@ -60,84 +68,51 @@ should start a worker again after 1: it goes on where the last checkpoint stood.
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
     logs.configure(options.log, options.log_level)
-    try:
-        kafka = Kafka.read(options)
-        file = load(options.queries)
-        code = asyncio.run(_run(kafka, file, options))
-    except (HubbubError, TopicsError) as error:
-        sys.stderr.write(f"hubbub worker: {error}\n")
-        return getattr(error, "exit_code", 2)
-    leave(code)
-    return code
+
+    def work() -> None:
+        leave(asyncio.run(_run(Kafka.read(options), load_file(options.queries), options)))
+
+    return run("worker", work)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="hubbub worker", description=HELP, formatter_class=raw)
-    add_options(parser, embedded=True)
-    env = os.environ
-    queries = env.get("HUBBUB_QUERIES") or "hubbub.toml"
-    parser.add_argument("--queries", default=queries, metavar="FILE", help="what is counted (HUBBUB_QUERIES)")
-    host, port = env.get("HUBBUB_HOST") or "127.0.0.1", env.get("HUBBUB_PORT") or "8801"
-    parser.add_argument("--host", default=host, help="of /metrics, /healthz and /readyz (HUBBUB_HOST; 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=port, help="0: any free one, printed (HUBBUB_PORT; 8801)")
-    budget = env.get("HUBBUB_CHECKPOINT_BYTES_PER_S") or "32MiB"
-    said = "writes stay below: large checkpoints become rarer (HUBBUB_CHECKPOINT_BYTES_PER_S; 32MiB)"
-    parser.add_argument("--checkpoint-bytes-per-s", type=parse_size, default=budget, metavar="SIZE", help=said)
-    largest = env.get("HUBBUB_MAX_FRAME") or "1MiB"
-    said = "larger frames are refused (HUBBUB_MAX_FRAME; 1MiB)"
-    parser.add_argument("--max-frame", type=parse_size, default=largest, metavar="SIZE", help=said)
+    parser = parser_of("worker", HELP)
+    add_kafka(parser, embedded=True)
+    add_queries(parser)
+    add_address(parser, 8801, "/metrics, /healthz and /readyz")
+    budget = os.environ.get("HUBBUB_CHECKPOINT_BYTES_PER_S") or "32MiB"
+    said = "writes stay below: large checkpoints become rarer (HUBBUB_CHECKPOINT_BYTES_PER_S; default: 32MiB)"
+    parser.add_argument("--checkpoint-bytes-per-s", type=size, default=budget, metavar="SIZE", help=said)
+    add_max_frame(parser)
+    gone = (os.environ.get("HUBBUB_RETIRE") or "").split(",")
+    said = "a query that the file lacks and that is counted no longer; may be repeated (HUBBUB_RETIRE=a,b)"
+    parser.add_argument("--retire", action="append", metavar="NAME", help=said)
     logs.add_options(parser)
     options = parser.parse_args(arguments)
+    options.retire = {name.strip() for name in options.retire or gone} - {""}
     if options.checkpoint_bytes_per_s < 1:
         parser.error("--checkpoint-bytes-per-s must be above 0")
     return options
 
 
-async def _run(kafka: Kafka, file: Mapping[str, Query], options: argparse.Namespace) -> int:
-    partitions = await verify(kafka, options.max_frame)
+async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
+    watchdog = Watchdog(kafka)
+    watchdog.start()
+    options.sizes = sizes(file.queries.values())
+    partitions = await verify(kafka, options.max_frame, options.sizes)
     async with AsyncExitStack() as stack:
         outbox = await stack.enter_async_context(Outbox(kafka))
         asking = await stack.enter_async_context(Asking(kafka, kafka.topic(REPORTS)))
-        known = await _follow(kafka, outbox, asking, file, partitions)
+        follower = await stack.enter_async_context(Follower(kafka))
+        registrar = Registrar(options.queries, follower)
+        await registrar.register(file, options.retire)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hubbub-worker-")))
-        worker = Worker(kafka, known, partitions, options, outbox, asking, folder)
+        worker = Worker(kafka, follower, registrar, partitions, options, outbox, asking, folder, watchdog)
         address = serving(options.host, options.port, worker.metrics.registry, worker.missing)
         host, port = await stack.enter_async_context(address)
         sys.stdout.write(f"hubbub worker: http://{host}:{port}/metrics\n")
         sys.stdout.flush()
         return await worker.run()
-
-
-async def _follow(
-    kafka: Kafka, outbox: Outbox, asking: Asking, file: Mapping[str, Query], partitions: int
-) -> Definitions:
-    """The definitions in force, once this worker's file is among them."""
-    known = definitions.read(await _read_all(kafka, QUERIES))
-    writes = definitions.changes(file, known, 0)
-    if writes and known.queries:
-        writes = definitions.changes(file, known, await asking.newest_time(partitions))
-    for key, value in writes:
-        await (await outbox.send(QUERIES, key, value, partition=0))
-    return definitions.read(await _read_all(kafka, QUERIES)) if writes else known
-
-
-async def _read_all(kafka: Kafka, topic: str) -> list[tuple[bytes, bytes | None]]:
-    """All records of a topic's one partition."""
-    tp = TopicPartition(kafka.topic(topic), 0)
-    consumer = AIOKafkaConsumer(
-        **kafka.client(), group_id=None, auto_offset_reset="earliest", max_partition_fetch_bytes=LARGEST
-    )
-    async with started(consumer, kafka):
-        consumer.assign([tp])
-        await consumer.seek_to_beginning(tp)
-        end = (await consumer.end_offsets([tp]))[tp]
-        found: list[tuple[bytes, bytes | None]] = []
-        while True:
-            batch = (await consumer.getmany(tp, timeout_ms=500)).get(tp, [])
-            found += [(record.key, record.value) for record in batch]
-            if not batch and await consumer.position(tp) >= end:
-                return found
 
 
 class Worker:
@@ -146,45 +121,68 @@ class Worker:
     def __init__(
         self,
         kafka: Kafka,
-        known: Definitions,
+        follower: Follower,
+        registrar: Registrar,
         partitions: int,
         options: argparse.Namespace,
         outbox: Outbox,
         asking: Asking,
         folder: Path,
+        watchdog: Watchdog,
     ) -> None:
         self.metrics = Metrics()
+        self._watchdog = watchdog
         self._kafka, self._outbox = kafka, outbox
+        self._follower, self._registrar = follower, registrar
+        self._asking, self._partitions = asking, partitions
         self._ending = Ending()
         self._assigned = False
+        self._ahead = Ahead(self.metrics.clock_ahead)
         self._accuracy = Accuracy(kafka, partitions, self.metrics)
-        self._merging = Merging(kafka, partitions, known, outbox, self.metrics, self._ending, self._accuracy)
+        self._merging = Merging(kafka, partitions, follower, outbox, self.metrics, self._ending, self._accuracy)
         self._app = build_app(kafka, partitions, options.max_frame, folder)
         self._counting = Counting(
             kafka=kafka,
             app=self._app,
             partitions=partitions,
-            definitions=known,
+            follower=follower,
             max_frame=options.max_frame,
+            sizes=options.sizes,
             asking=asking,
             metrics=self.metrics,
             ending=self._ending,
             on_assigned=self._on_assigned,
-            on_closing=self._on_closing,
+            on_closing=lambda: self._checkpoints.closing(),  # noqa: PLW0108 - it is made below
         )
         self._checkpoints = Checkpoints(
             self._counting, outbox, self.metrics, self._ending, options.checkpoint_bytes_per_s
         )
-        self._watchdog = Watchdog(kafka, kafka.topic(REPORTS), self._positions, lambda: self._checkpoints.interval)
+        self.metrics.know(follower.known.active.values())
+        follower.on_change.append(self._define)
+        self.metrics.registry.register(Freshness(self._merging.newest))
+        self.metrics.tally_bytes.set_function(self._tally_bytes)
+        self.metrics.predicted_tally_bytes.set_function(self._predicted_bytes)
 
     def missing(self) -> str | None:
         """What is not ready yet."""
         if not self._assigned or not self._counting.current:
             return "recovering: partitions are being shared out"
-        return None if self._merging.ready else "recovering: snapshots are being read"
+        if not self._merging.ready:
+            return "recovering: snapshots are being read"
+        return self._watchdog.missing()
 
-    def _on_closing(self) -> None:
-        self._checkpoints.closing()
+    def _tally_bytes(self) -> int:
+        sources = self._counting.sources.values()
+        return sum(tally.counts.nbytes for source in sources for tally in source.tallies.values())
+
+    def _predicted_bytes(self) -> int:
+        """What `check` says of the tallies of the partitions owned."""
+        cells = sum(open_panes(query) * query.oracle.state_size for query in self._follower.known.active.values())
+        return len(self._counting.sources) * cells * INTEGER
+
+    def _define(self, known: Definitions) -> None:
+        self.metrics.know(known.active.values())
+        self.metrics.keep({versions.query.name for versions in known.versions.values()})
 
     def _on_assigned(self, owned: set[int]) -> None:
         self._assigned = True
@@ -197,6 +195,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._ending.stop)
+        loop.add_signal_handler(signal.SIGHUP, self._registrar.look)
         quirks.tune()
         async with self._tasks() as app:
             code = await self._ending.wait()
@@ -229,11 +228,13 @@ class Worker:
         app = asyncio.create_task(start())
         others = [
             asyncio.create_task(work)
-            for work in (crashed(), self._checkpoints.run(), self._merging.run(), self._accuracy.run(), self._tick())
+            for work in (
+                *(crashed(), self._checkpoints.run(), self._merging.run(), self._accuracy.run(), self._tick()),
+                *(self._follower.run(), self._registrar.run(), self._guard(), self._beat()),
+            )
         ]
         for task in (app, *others):
             task.add_done_callback(self._done)
-        self._watchdog.start()
         try:
             yield app
         finally:
@@ -245,23 +246,46 @@ class Worker:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._ending.fail(error)
 
+    async def _guard(self) -> None:
+        if not self._kafka.embedded:
+            await guard(self._kafka, self._asking, self._partitions)
+        await asyncio.Event().wait()
+
     async def _tick(self) -> None:
         """Move the clocks of idle partitions; on the embedded broker only this moves a clock."""
-        ticked: dict[int, float] = {}
+        idle = Idle(always=self._kafka.embedded)
         while not self._counting.stopping:
-            now = time.monotonic()
-            if self._counting.current:
-                for partition, arrived in list(self._counting.arrived.items()):
-                    last = ticked.get(partition, 0.0)
-                    since = last if self._kafka.embedded else max(last, arrived)
-                    if now - since >= TICK:
-                        ticked[partition] = now
-                        await self._outbox.tick(partition)
+            for partition in idle.due(self._counting.arrived, time.monotonic()) if self._counting.current else ():
+                await self._outbox.tick(partition)
+            await asyncio.sleep(LOOK)
+
+    async def _beat(self) -> None:
+        """Show that the event loop turns, and where all stands."""
+        for number in count(1):
+            counting = self._counting
+            if counting.current:
                 self._measure()
+            if counting.current and self._merging.ready:
+                self._follower.let_go(
+                    over(self._follower.known, counting.sources.values(), self._merging.shelves.values())
+                )
+            self._watchdog.beat = Beat(
+                number=number,
+                counting=self._assigned and counting.current,
+                moved=counting.moved(),
+                reports=counting.positions(),
+                more=frozenset(counting.behind()),
+                snapshots=dict(self._merging.read),
+                rounds=self._merging.rounds,
+                pause=self._checkpoints.interval,
+            )
             await asyncio.sleep(LOOK)
 
     def _measure(self) -> None:
-        """The lag of what is read, by the broker's word."""
+        """The lag of what is read, by the broker's word, and how the definitions are."""
+        self.metrics.definitions_behind.set(self._registrar.behind)
+        self.metrics.definitions_refused.set(self._registrar.refused)
+        self.metrics.definitions_unread.set(len(self._follower.known.unread))
         behind = 0.0
         for partition, source in self._counting.sources.items():
             end = self._counting.highwater(partition)
@@ -269,7 +293,6 @@ class Worker:
                 self.metrics.lag_records.labels(str(partition)).set(max(0, end - source.next_offset))
             if source.clock is not None:
                 behind = max(behind, time.time() - source.clock / 1000)
+                self._ahead.look(partition, source.clock / 1000 - time.time())
         self.metrics.lag_seconds.set(behind)
-
-    def _positions(self) -> dict[int, tuple[int, object]]:
-        return self._counting.positions()
+        self.metrics.publish_lag.set(self._merging.lag)

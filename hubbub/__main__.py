@@ -6,23 +6,31 @@ import signal
 import sys
 from importlib.metadata import version
 
+from oracles.errors import MissingExtra, extra
+
 COMMANDS = {
-    "demo": ("aggregator.demo.command", "everything at once on this machine, with a simulated crowd"),
-    "worker": ("aggregator.worker", "count reports exactly and publish estimates"),
-    "simulate": ("producers.simulation.simulate", "a simulated crowd that answers over Kafka, and the truth about it"),
-    "replay": ("producers.simulation.replay", "send the values of a CSV file as clients would"),
-    "board": ("aggregator.board.command", "a live page and an API of what is published"),
-    "tail": ("aggregator.reading.tail.command", "estimates and alerts in the terminal, as they are published"),
-    "plan": ("aggregator.plan.command", "how sure a query would be, and what it would cost"),
-    "topics": ("aggregator.topics.command", "create the topics, and mend their settings"),
-    "check": ("aggregator.plan.check", "validate a query file and say what each query promises and costs"),
+    "demo": ("aggregator.demo.command", "all", "everything at once on this machine, with a simulated crowd"),
+    "worker": ("aggregator.worker", "worker", "count reports exactly and publish estimates"),
+    "gateway": ("producers.gateway.command", "gateway", "take reports over HTTP, from devices that do not speak Kafka"),
+    "simulate": ("producers.simulation.simulate", "simulate", "a simulated crowd, and the truth about it"),
+    "replay": ("producers.simulation.replay", "simulate", "send the values of a CSV file as clients would"),
+    "board": ("aggregator.board.command", "board", "a live page and an API of what is published"),
+    "tail": ("aggregator.reading.tail.command", "board", "estimates and alerts in the terminal, as they are published"),
+    "export": ("aggregator.reading.export.command", "kafka", "published estimates as CSV, JSON lines or Parquet"),
+    "plan": ("aggregator.plan.command", "stats", "how sure a query would be, and what it would cost"),
+    "topics": ("aggregator.topics.command", "kafka", "create the topics, and mend their settings"),
+    "audit": ("aggregator.reading.audit.command", "worker", "fold the log again and compare with what was published"),
+    "check": ("aggregator.plan.check", "stats", "validate a query file and say what each query promises and costs"),
 }
-"""Each module has main(arguments) -> exit code; it is imported only when it is asked for."""
+"""Of each command its module, the extra that brings what it needs, and its purpose.
+
+A module has main(arguments) -> exit code; it is imported only when it is asked for.
+"""
 
 
 def usage() -> str:
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:{width}}  {purpose}" for name, (_, purpose) in COMMANDS.items()]
+    lines = [f"  {name:{width}}  {purpose}" for name, (_, _, purpose) in COMMANDS.items()]
     return "\n".join(
         [
             "usage: hubbub COMMAND [options]",
@@ -61,8 +69,14 @@ def run(arguments: list[str]) -> int:
     if command not in COMMANDS:
         print(f"hubbub: there is no command {command!r}\n\n{usage()}", file=sys.stderr)
         return 2
-    module, _ = COMMANDS[command]
-    return int(importlib.import_module(module).main(arguments[1:]))
+    module, needed, _ = COMMANDS[command]
+    try:
+        with extra(needed):
+            main = importlib.import_module(module).main
+    except MissingExtra as error:
+        print(f"hubbub {command}: {error}", file=sys.stderr)
+        return error.exit_code
+    return int(main(arguments[1:]))
 
 
 if __name__ == "__main__":

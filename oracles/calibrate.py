@@ -1,86 +1,25 @@
-"""Shares as a fitted prior makes them likely: the posterior mean, how sure it is, and P(share > t).
-
-The true count of a value is taken as drawn from a law that all values share, and its noisy count
-y = n x as that plus noise of N(0, s^2), s = n sigma. Counts are those of all n reports, as shares
-are; the noise is that of the n_independent ones, so clients who repeat themselves widen s and move
-no count.
+"""Calibrate: shares as a fitted prior makes them likely, and whether that prior is believed.
 
 Jia and Gong 2019, "Calibrate: frequency estimation and heavy hitter identification with local
 differential privacy via incorporating prior knowledge".
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Self
-
-import numpy as np
-from numpy.typing import NDArray
 
 from oracles.consistency import find
-from oracles.errors import ParameterError
 from oracles.estimate import Estimate
-from oracles.kernels.posterior import FEW, STAIRS, Posterior, distribution, grid, moments
-from oracles.kernels.priors import Floats, Gaussian, Laplace, Law, Poisson, PowerLaw
+from oracles.fitting import FAMILIES, FITS, Calibration, fit_prior
 from oracles.risk import rejected
 
-FAMILIES = ("power_law", "gaussian", "laplace", "poisson")
-FITS = ("ml", "mean_variance")
-LEAST_MEAN = 1e-6
-"""Of a Poisson law; with 0 it would be certain that no value occurs."""
-_FINENESS = 30
-"""Of the grid that likelihoods are computed on: a tenth of s near the middle of the values."""
-
-
-@dataclass(frozen=True)
-class Prior:
-    """A fitted law of the true counts."""
-
-    family: str
-    law: Law | None = field(repr=False)
-    """None where there was nothing to fit it to."""
-    log_likelihood: float
-    """Of the noisy counts of all values."""
-    kolmogorov_smirnov: float
-    """The largest distance between the distribution of the noisy counts and the fitted one. For the
-    record only: it rejects data on which calibrating helps most."""
-    note: str | None = None
-    """What the family could not do here."""
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        return self.law.parameters if self.law else {}
+__all__ = ["FAMILIES", "FITS", "Calibrated", "calibrate"]
 
 
 @dataclass(frozen=True, eq=False)
-class Calibrated:
-    """What is believed of every share, by the fitted prior and the reports."""
+class Calibrated(Calibration):
+    """A calibration, and the method that takes its place where it is rejected."""
 
-    estimate: Estimate = field(repr=False)
-    prior: Prior
-    shares: Floats
-    """Posterior means."""
-    fallback: str = field(repr=False)
-    _posterior: "Posterior | Unknown" = field(repr=False)
-    _place: NDArray[np.intp] = field(repr=False)
-    """Where each value stands in the posterior's distinct ones."""
-
-    @property
-    def family(self) -> str:
-        return self.prior.family
-
-    @cached_property
-    def stdev(self) -> Floats:
-        """The standard deviation of each share in the posterior."""
-        deviations: Floats = np.sqrt(self._posterior.variance()) / self._posterior.n
-        return deviations[self._place]
-
-    def above(self, threshold: float) -> Floats:
-        """The probability of each share to exceed `threshold`."""
-        if not threshold < 1.0:
-            return np.zeros(len(self.shares))
-        count = int(np.floor(self._posterior.n * max(threshold, -1.0) + 1e-9))
-        return self._posterior.above(count)[self._place]
+    fallback: str = field(default="norm_sub", repr=False)
 
     @cached_property
     def rejected(self) -> bool:
@@ -100,6 +39,7 @@ def calibrate(
     `fit` is "ml" (maximum likelihood) or "mean_variance". `fallback` is the method that the prior
     is rejected in favour of.
 
+    >>> import numpy as np
     >>> from oracles import oracle
     >>> oue = oracle("oue", epsilon=1.0, size=1024)
     >>> counts = 1e6 * oue.q + np.where(np.arange(1024) < 8, 50_000.0, np.linspace(-800, 800, 1024))
@@ -107,180 +47,6 @@ def calibrate(
     >>> calibrated.prior.parameters["exponent"] > 0.5, (calibrated.shares > 0.2).sum()
     (True, np.int64(8))
     """
-    if family != "auto" and family not in FAMILIES:
-        raise ParameterError(f"there is no family {family!r}; choose one of {', '.join(FAMILIES)} or auto")
-    if fit not in FITS:
-        raise ParameterError(f"there is no fit {fit!r}; choose one of {', '.join(FITS)}")
     find(fallback)
-    if not estimate.n_independent:
-        return _unknown(estimate, family, fallback)
-    sample = Sample.of(estimate)
-    families = FAMILIES if family == "auto" else (family,)
-    laws = [_by_likelihood(name, sample) if fit == "ml" else _by_moments(name, sample) for name in families]
-    likelihoods = [sample.log_likelihood(law) for law in laws]
-    best = int(np.argmax(likelihoods))
-    law, name = laws[best], families[best]
-    prior = Prior(name, law, likelihoods[best], sample.distance(law), _note(name, sample))
-    posterior = Posterior(law, sample.s, sample.values)
-    return Calibrated(estimate, prior, posterior.mean()[sample.place] / sample.n, fallback, posterior, sample.place)
-
-
-def _unknown(estimate: Estimate, family: str, fallback: str) -> Calibrated:
-    size = len(estimate.shares)
-    prior = Prior(family, None, 0.0, 0.0, "there are no independent reports to fit a prior to")
-    unknown = Unknown(max(estimate.n, 1), size)
-    return Calibrated(estimate, prior, np.full(size, 1.0 / size), fallback, unknown, np.zeros(size, np.intp))
-
-
-def _note(family: str, sample: "Sample") -> str | None:
-    if family == "power_law" and sample.size > sample.n:
-        return (
-            f"there are more values ({sample.size}) than reports ({sample.n}), so their mean count is below 1,"
-            " which a power law on 1..n cannot have; the shares are too large together"
-        )
-    return None
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """What is believed without a single report: all of them are of one value, whichever it is."""
-
-    n: int
-    size: int
-
-    def variance(self) -> Floats:
-        return np.array([self.n**2 * (1.0 - 1.0 / self.size) / self.size])
-
-    def above(self, count: int) -> Floats:
-        return np.array([1.0 if count < 0 else 1.0 / self.size])
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """The noisy counts that a law is fitted to."""
-
-    values: Floats
-    """Distinct and ascending."""
-    place: NDArray[np.intp]
-    times: Floats
-    """How many values have each."""
-    s: float
-    n: int
-
-    @classmethod
-    def of(cls, estimate: Estimate) -> Self:
-        n = estimate.n
-        values, place, times = np.unique(n * estimate.shares, return_inverse=True, return_counts=True)
-        return cls(values, place, times.astype(np.float64), n * estimate.sigma, n)
-
-    @property
-    def size(self) -> int:
-        return len(self.place)
-
-    @cached_property
-    def moments(self) -> tuple[float, float]:
-        """Mean and variance of the true counts: the noise has mean 0 and variance s^2."""
-        mean = float((self.times * self.values).sum()) / self.size
-        spread = float((self.times * (self.values - mean) ** 2).sum()) / self.size
-        return mean, spread - self.s**2
-
-    @cached_property
-    def _weights(self) -> tuple[Floats, Floats, Floats]:
-        """Points, and the weights of a curve's values and slopes there that sum it over the sample.
-
-        A likelihood so costs as many evaluations as there are points, however large the sample.
-        """
-        values, times = self.values, self.times
-        if len(values) <= FEW or self.s < STAIRS:
-            return values, times, np.zeros(len(values))
-        at = grid(float(values[0]), float(values[-1]), float(np.median(values)), self.s, _FINENESS)
-        i = np.clip(np.searchsorted(at, values, side="right") - 1, 0, len(at) - 2)
-        width = np.diff(at)[i]
-        t = (values - at[i]) / width
-
-        def gathered(left: Floats, right: Floats) -> Floats:
-            ends = np.concatenate([i, i + 1])
-            return np.bincount(ends, np.concatenate([times * left, times * right]), len(at)).astype(np.float64)
-
-        late = t * t * (3.0 - 2.0 * t)
-        return at, gathered(1.0 - late, late), gathered(width * t * (1.0 - t) ** 2, width * t * t * (t - 1.0))
-
-    def log_likelihood(self, law: Law) -> float:
-        at, of_values, of_slopes = self._weights
-        found = moments(law, self.s, at)
-        # Not a product of vectors: its rounding depends on threads and processor, and records must not.
-        return float((of_values * found.log_density + of_slopes * ((found.mean - at) / self.s**2)).sum())
-
-    def distance(self, law: Law) -> float:
-        """The statistic of Kolmogorov and Smirnov."""
-        expected = distribution(law, self.s, self.values)
-        until = np.cumsum(self.times) / self.size
-        return float(np.maximum(until - expected, expected - (until - self.times / self.size)).max())
-
-
-def _by_moments(family: str, sample: Sample) -> Law:
-    """The law with the mean and, where it has two parameters, the variance of the true counts."""
-    n = sample.n
-    mean, variance = sample.moments
-    if family == "power_law":
-        return _power_law(n, mean)
-    if family == "poisson":
-        return Poisson(n, min(max(mean, LEAST_MEAN), n))
-    kind = Gaussian if family == "gaussian" else Laplace
-    return kind.with_moments(n, min(max(mean, 0.0), n), max(variance, 1.0))
-
-
-def _power_law(n: int, mean: float) -> PowerLaw:
-    """The exponent in [-1, 20] that comes nearest to this mean."""
-    from scipy.optimize import brentq
-
-    steep, flat = PowerLaw(n, 20.0), PowerLaw(n, -1.0)
-    if mean <= steep.mean:
-        return steep
-    if mean >= flat.mean:
-        return flat
-    return PowerLaw(n, brentq(lambda exponent: PowerLaw(n, exponent).mean - mean, -1.0, 20.0, xtol=1e-9))
-
-
-def _by_likelihood(family: str, sample: Sample) -> Law:
-    n = sample.n
-    if family == "power_law":
-        return PowerLaw(n, _highest(lambda x: sample.log_likelihood(PowerLaw(n, x)), np.linspace(0.0, 8.0, 9)))
-    if family == "poisson":
-        points = np.log([LEAST_MEAN, *np.geomspace(1.0, n, 8), min(max(sample.moments[0], LEAST_MEAN), n)])
-        return Poisson(n, float(np.exp(_highest(lambda x: sample.log_likelihood(Poisson(n, np.exp(x))), points))))
-    return _two_parameters(Gaussian if family == "gaussian" else Laplace, sample)
-
-
-def _two_parameters(kind: type[Gaussian] | type[Laplace], sample: Sample) -> Law:
-    from scipy.optimize import minimize
-
-    n, s = sample.n, sample.s
-    mean, variance = sample.moments
-
-    def law(point: Floats) -> Law:
-        return kind.with_moments(n, min(float(point[0]) * s, n), float(np.exp(2.0 * point[1])))
-
-    def unlikely(point: Floats) -> float:
-        return -sample.log_likelihood(law(point)) / sample.size
-
-    found = minimize(
-        unlikely,
-        np.array([min(max(mean, 0.0), n) / s, np.log(max(variance, 1.0)) / 2.0]),
-        method="L-BFGS-B",
-        bounds=[(0.0, n / s), (0.0, float(np.log(2.0 * n)))],
-        options={"eps": 1e-6, "ftol": 1e-10, "gtol": 1e-8},
-    )
-    return law(found.x)
-
-
-def _highest(score: Callable[[float], float], points: Floats) -> float:
-    """Where `score` is highest: the best of these points, or between its neighbours."""
-    from scipy.optimize import minimize_scalar
-
-    points = np.unique(points)
-    scores = [score(float(x)) for x in points]
-    best = int(np.argmax(scores))
-    around = float(points[max(best - 1, 0)]), float(points[min(best + 1, len(points) - 1)])
-    found = minimize_scalar(lambda x: -score(x), bounds=around, method="bounded", options={"xatol": 1e-6})
-    return float(found.x) if -found.fun > scores[best] else float(points[best])
+    fitted = fit_prior(estimate, family, fit)
+    return Calibrated(**{part.name: getattr(fitted, part.name) for part in fields(fitted)}, fallback=fallback)

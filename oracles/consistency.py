@@ -1,50 +1,36 @@
-"""Consistent estimates: the ways of turning unbiased shares into shares that make sense."""
+"""Consistent estimates: methods that turn unbiased shares into shares that make sense, a row each."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal, Protocol, get_args
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from oracles.covariance import Covariance
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
 from oracles.kernels.simplex import project
-from oracles.pure import whole
-
-Floats = NDArray[np.float64]
-Task = Literal["single", "top", "sets"]
-"""What shares are wanted for: those of single values, of the most frequent ones, or sums over sets."""
-TASKS: tuple[Task, ...] = get_args(Task)
+from oracles.method import (
+    Method,
+    centred,
+    clipped,
+    cut,
+    leaning,
+    projected,
+    scaled,
+    shifted,
+    shrunk,
+    still,
+    unbiased,
+)
+from oracles.types import Floats, whole_number
 
 _ROUNDING = 1e-12
 """Sums that differ from 1 by less are 1: a distribution must not lose a value to the last bit."""
 
 
-@dataclass(frozen=True)
-class Method:
-    """A method, what it promises of its shares, and what it is good for."""
-
-    name: str
-    shares: Callable[..., Floats]
-    non_negative: bool
-    sums_to_one: Literal["yes", "no", "at most"]
-    keeps_order: bool
-    good_for: tuple[Task, ...]
-    jumps: bool = False
-    """A tiny change of the input can change a share by much."""
-    options: tuple[str, ...] = ()
-    """Those of `alpha`, `top` and `calibrated` that it takes."""
-
-    @property
-    def fits_a_prior(self) -> bool:
-        return "calibrated" in self.options
-
-
-class Calibration(Protocol):
-    """What `calibrate` says of an estimate."""
+class HasShares(Protocol):
+    """A calibration as methods take it."""
 
     @property
     def shares(self) -> Floats: ...
@@ -61,7 +47,7 @@ def base_pos(estimate: Estimate) -> Floats:
 
 
 def base_cut(estimate: Estimate, alpha: float = 2.0) -> Floats:
-    """What is below the threshold becomes zero: `alpha` values of share zero are expected above it."""
+    """Shares below the threshold become zero: `alpha` values of share zero are expected above it."""
     x = estimate.shares
     return np.where(x >= threshold(estimate, alpha), x, 0.0)
 
@@ -97,7 +83,7 @@ def norm_cut(estimate: Estimate) -> Floats:
 
 
 def norm_hyb(estimate: Estimate, alpha: float = 2.0, top: int | None = None) -> Floats:
-    """What is above the threshold, or among the `top` largest, stays; norm_sub shares the rest out among the others."""
+    """Shares above the threshold, or among the `top` largest, stay; norm_sub shares the rest out among the others."""
     x = estimate.shares
     kept = x > threshold(estimate, alpha) if top is None else x >= _largest(x, top)
     kept &= x > 0.0
@@ -122,42 +108,44 @@ def mle_apx(estimate: Estimate) -> Floats:
     return shares
 
 
-def calibrate(estimate: Estimate, calibrated: Calibration | None = None) -> Floats:
+def calibrate(estimate: Estimate, calibrated: HasShares | None = None) -> Floats:
     """The posterior mean under a fitted prior."""
     if calibrated is None:
-        from oracles.calibrate import calibrate as fit
+        from oracles.fitting import fit_prior
 
-        calibrated = fit(estimate)
+        calibrated = fit_prior(estimate)
     return calibrated.shares.copy()
 
 
-def calibrate_norm_sub(estimate: Estimate, calibrated: Calibration | None = None) -> Floats:
+def calibrate_norm_sub(estimate: Estimate, calibrated: HasShares | None = None) -> Floats:
     """The distribution nearest to the posterior mean."""
     return project(calibrate(estimate, calibrated))
 
 
 _TABLE = (
-    # name, shares, never negative, sums to one, keeps order, good for
-    Method("base", base, False, "no", True, ("top",)),
-    Method("base_pos", base_pos, True, "no", True, ("top",)),
-    Method("post_pos", base_pos, True, "no", True, ("top",)),
-    Method("base_cut", base_cut, True, "no", True, ("single",), jumps=True, options=("alpha",)),
-    Method("norm", norm, False, "yes", True, ("top",)),
-    Method("norm_mul", norm_mul, True, "yes", True, ()),
-    Method("norm_sub", norm_sub, True, "yes", True, ("sets",)),
-    Method("norm_cut", norm_cut, True, "at most", True, (), jumps=True),
-    Method("norm_hyb", norm_hyb, True, "yes", False, ("top", "sets"), jumps=True, options=("alpha", "top")),
-    Method("mle_apx", mle_apx, True, "yes", True, ("sets",)),
-    Method("calibrate", calibrate, True, "no", True, ("single",), options=("calibrated",)),
-    Method("calibrate_norm_sub", calibrate_norm_sub, True, "yes", True, ("single", "sets"), options=("calibrated",)),
-    Method("zero", zero, True, "no", True, ("single",), jumps=True, options=("alpha",)),
+    # name, shares, never negative, sums to one, keeps order, good for, slope (none: they jump)
+    Method("base", base, False, "no", True, ("top",), still, answer=unbiased),
+    Method("base_pos", base_pos, True, "no", True, ("top",), cut),
+    Method("post_pos", base_pos, True, "no", True, ("top",), cut, answer=clipped),
+    Method("base_cut", base_cut, True, "no", True, ("single",), options=("alpha",)),
+    Method("norm", norm, False, "yes", True, ("top",), shifted, answer=centred),
+    Method("norm_mul", norm_mul, True, "yes", True, (), scaled),
+    Method("norm_sub", norm_sub, True, "yes", True, ("sets",), projected),
+    Method("norm_cut", norm_cut, True, "at most", True, ()),
+    Method("norm_hyb", norm_hyb, True, "yes", False, ("top", "sets"), options=("alpha", "top")),
+    Method("mle_apx", mle_apx, True, "yes", True, ("sets",), leaning),
+    Method("calibrate", calibrate, True, "no", True, ("single",), shrunk, ("calibrated",)),
+    Method("calibrate_norm_sub", calibrate_norm_sub, True, "yes", True, ("single", "sets"), projected, ("calibrated",)),
+    Method("zero", zero, True, "no", True, ("single",), options=("alpha",)),
 )
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _TABLE})
 """Every method under its name."""
 
 
-def find(name: str) -> Method:
-    """The method of this name; "unbiased" is another one for base."""
+def find(name: str | Method) -> Method:
+    """The method of this name; "unbiased" is another one for base. A row that is none of METHODS is itself."""
+    if isinstance(name, Method):
+        return name
     method = METHODS.get("base" if name == "unbiased" else name)
     if method is None:
         raise ParameterError(f"there is no method {name!r}; choose one of {', '.join(METHODS)}")
@@ -165,12 +153,12 @@ def find(name: str) -> Method:
 
 
 def apply(
-    method: str,
+    method: str | Method,
     estimate: Estimate,
     *,
     alpha: float | None = None,
     top: int | None = None,
-    calibrated: Calibration | None = None,
+    calibrated: HasShares | None = None,
 ) -> Floats:
     """The shares of all values by `method`. A method that has no use for an option ignores it.
 
@@ -188,34 +176,25 @@ def apply(
 
 
 def answer(
-    method: str,
+    method: str | Method,
     estimate: Estimate,
     values: Sequence[int] | ArrayLike,
     *,
     alpha: float | None = None,
     top: int | None = None,
-    calibrated: Calibration | None = None,
+    calibrated: HasShares | None = None,
     shares: Floats | None = None,
 ) -> tuple[float, float | None]:
     """The share of a set of values by `method`, with its standard error where that is known.
 
     `shares` are those of all values by this method, where they are known already.
     """
-    chosen = find(method)
-    share, stderr = estimate.answer(values)
-    if chosen.name == "base":
-        return share, stderr
-    if chosen.name == "post_pos":
-        return max(share, 0.0) if estimate.n else share, None
-    positions = np.asarray(values)
-    if shares is None:
-        shares = apply(method, estimate, alpha=alpha, top=top, calibrated=calibrated)
-    share = float(shares[positions].sum())
-    if chosen.name != "norm":
-        return share, None
-    covariance = Covariance.of(estimate)
-    variance = covariance.contrast(len(positions), len(estimate.shares), min(max(share, 0.0), 1.0))
-    return share, float(np.sqrt(max(variance, 0.0)))
+    own = estimate.answer(values)
+
+    def by_method() -> Floats:
+        return apply(method, estimate, alpha=alpha, top=top, calibrated=calibrated) if shares is None else shares
+
+    return find(method).answer(own, estimate, np.asarray(values), by_method)
 
 
 def blank(method: Method, estimate: Estimate) -> bool:
@@ -232,7 +211,7 @@ def threshold(estimate: Estimate, alpha: float) -> float:
 
 def _largest(x: Floats, rank: int) -> float:
     """The largest value but `rank` - 1."""
-    if not whole("top", rank):
+    if not whole_number("top", rank):
         raise ParameterError("top must be at least 1")
     place = max(len(x) - rank, 0)
     return float(np.partition(x, place)[place])

@@ -5,18 +5,15 @@ rows. It cannot see those who draw rows or the number of ones as honest clients 
 for a few targets, nor anything in grr, ss or a single report.
 """
 
-from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.errors import ReportError
-from oracles.mechanisms.hashing import Hashing
-from oracles.mechanisms.unary import Unary
-from oracles.multi import Smp
+from oracles.errors import ReportError, extra
+from oracles.mechanisms.protocol import Oracle
 from oracles.multi.attributes import Multi
-from oracles.pure import MARKS, Ints, Oracle
+from oracles.types import MARKS, Ints
 
 LEVEL = 1e-6
 """Of the test; honest windows are flagged twice as often, and 20 times where few reports fall in few bins."""
@@ -32,7 +29,7 @@ def skewed(oracle: Oracle, marks: Ints, n: int, n_independent: int) -> bool:
 
 def skewed_attributes(multi: Multi, state: Ints, n: int, n_independent: int) -> list[bool]:
     """`skewed` for each attribute of a whole tally of `n` reports."""
-    answering = multi.answering(state) if isinstance(multi, Smp) else [n] * len(multi.encoders)
+    answering = multi.answering(state, n)
     ends = accumulate(encoder.state_size for encoder in multi.encoders)
     return [
         skewed(encoder, state[end - MARKS : end], n_j, n_j * n_independent // n if n else 0)
@@ -45,11 +42,12 @@ def p_value(oracle: Oracle, marks: Ints, n: int, n_independent: int) -> float | 
 
     Reports that repeat repeat their marks, so the statistic counts only the independent ones.
     """
-    from scipy import special
+    with extra("stats"):
+        from scipy import special
 
     if marks.shape != (MARKS,):
         raise ReportError(f"the marks of a tally are its last {MARKS} integers, these have shape {marks.shape}")
-    law = _honest(oracle)
+    law = oracle.honest_marks
     counted = int(marks.sum())
     if law is None or counted < _LEAST * MARKS:
         return None
@@ -58,19 +56,6 @@ def p_value(oracle: Oracle, marks: Ints, n: int, n_independent: int) -> float | 
         return None
     statistic = float(((observed - expected) ** 2 / expected).sum()) * n_independent / n
     return float(special.gammaincc((len(expected) - 1) / 2.0, statistic / 2.0))
-
-
-@lru_cache(maxsize=256)
-def _honest(oracle: Oracle) -> NDArray[np.float64] | None:
-    """The probability of each mark from an honest client; None where all marks are empty."""
-    if isinstance(oracle, Unary):
-        law = np.zeros(MARKS)
-        np.add.at(law, oracle._bins, oracle.law())  # noqa: SLF001 - the bins are those that the tally was counted by
-        return law
-    if isinstance(oracle, Hashing):
-        rows = min(oracle.cells, MARKS)
-        return np.where(np.arange(MARKS) < rows, 1.0 / rows, 0.0)
-    return None
 
 
 def _pooled(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:

@@ -5,35 +5,66 @@ what they can test against.
 """
 
 import binascii
+import json
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 
-from oracles.errors import FrameError, ParameterError, ReportError
-from oracles.pure import MAX_WIDTH, Reports
+from oracles.errors import FrameError, ParameterError, ReportError, extra
+from oracles.types import MAX_WIDTH, Reports
 
-__all__ = ["MAX_FRAME", "TICK", "Frame", "FrameError", "decode", "encode", "encode_json", "partition_of"]
+__all__ = [
+    "HEADER_SIZE",
+    "MAX_FRAME",
+    "NONE",
+    "TICK",
+    "Frame",
+    "FrameError",
+    "Header",
+    "decode",
+    "encode",
+    "encode_json",
+    "frames",
+    "header",
+    "partition_of",
+    "split",
+]
 
 MAX_FRAME = 1 << 20
 """Bytes of the longest frame that is read, unless one is told otherwise."""
 
 _HEADER = struct.Struct("<4sBBH8sq8sII")
-_MAGIC = b"HBB1"
-_VERSION = 1
-_NONE = bytes(8)
+HEADER_SIZE = _HEADER.size
+"""Bytes of a binary frame before its reports."""
+_ID = 24
+_AFTER_ID = _ID + 8
+_MAGIC, _VERSION = b"HBB1", 1
+_EMPTY = "it has no reports and is no tick"
+NONE = bytes(8)
 """A digest or id of zero: none."""
 
-TICK = _HEADER.pack(_MAGIC, _VERSION, 0, 0, _NONE, 0, _NONE, 0, 0)
+TICK = _HEADER.pack(_MAGIC, _VERSION, 0, 0, NONE, 0, NONE, 0, 0)
 """The frame without query and reports: all that it does is to move the log's clock."""
 
 _OBJECT = re.compile(rb"[ \t\n\r]*\{")
 _HEX = re.compile(r"[0-9A-Fa-f]{16}")
 _KEYS = {"digest", "pane", "reports"}
 _MAY = _KEYS | {"id"}
+
+
+class Header(NamedTuple):
+    """The header of a binary frame, whatever follows it."""
+
+    width: int
+    digest: bytes
+    pane: int
+    n: int
+    fits: bool
+    """Whether the reports have the length that it says."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +83,7 @@ class Frame:
 
     @property
     def is_tick(self) -> bool:
-        return not self.reports.size and self.digest == _NONE
+        return not self.reports.size and self.digest == NONE
 
     def shaped(self, width: int) -> "Frame":
         """The same frame with reports of shape (n, width); a FrameError where they do not have it."""
@@ -62,12 +93,12 @@ class Frame:
                 raise _malformed(f"{len(self.reports)} bytes are no whole number of reports of {width} bytes")
             return Frame(self.digest, self.pane, self.id, n, self.reports.reshape(n, width))
         wide = self.reports.shape[1]
-        if wide != width and (wide or self.n):
+        if wide != width and not self.is_tick:
             raise _malformed(f"its reports are {wide} bytes wide, the query's {width}")
         return self
 
 
-_TICK = Frame(_NONE, 0, None, 0, np.empty((0, 0), np.uint8))
+_TICK = Frame(NONE, 0, None, 0, np.empty((0, 0), np.uint8))
 
 
 def encode(digest: bytes, pane: int, reports: Reports, id: bytes | None = None) -> bytes:  # noqa: A002 - its public name
@@ -79,8 +110,8 @@ def encode(digest: bytes, pane: int, reports: Reports, id: bytes | None = None) 
     """
     _check(digest, pane, reports, id)
     n, width = reports.shape
-    header = _HEADER.pack(_MAGIC, _VERSION, 0, width, digest, pane, id or _NONE, n, 0)
-    return header + reports.tobytes()
+    header = _HEADER.pack(_MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, 0)
+    return b"".join((header, np.ascontiguousarray(reports).data))
 
 
 def encode_json(digest: bytes, pane: int, reports: Reports, id: bytes | None = None) -> bytes:  # noqa: A002 - its public name
@@ -90,7 +121,7 @@ def encode_json(digest: bytes, pane: int, reports: Reports, id: bytes | None = N
     if id is not None:
         fields["id"] = id.hex()
     fields["reports"] = _base64(reports.tobytes())
-    return orjson.dumps(fields)
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def decode(data: bytes | bytearray | memoryview | None, limit: int = MAX_FRAME) -> Frame:
@@ -106,20 +137,53 @@ def decode(data: bytes | bytearray | memoryview | None, limit: int = MAX_FRAME) 
         raise FrameError("too_large", f"{size} bytes, and {limit} is the most")
     if data[:4] != _MAGIC:
         return _parse(data)
-    if size < _HEADER.size:
-        raise _malformed(f"a header is {_HEADER.size} bytes long, this has {size}")
+    if size < HEADER_SIZE:
+        raise _malformed(f"a header is {HEADER_SIZE} bytes long, this has {size}")
     _, version, flags, width, digest, pane, name, n, rest = _HEADER.unpack_from(data)
     if version != _VERSION or flags or rest:
         raise _malformed(f"version {version}, flags {flags}, last header field {rest}; they must be {_VERSION}, 0, 0")
-    if size != _HEADER.size + n * width:
-        expected = _HEADER.size + n * width
+    if size != HEADER_SIZE + n * width:
+        expected = HEADER_SIZE + n * width
         raise _malformed(f"{n} reports of {width} bytes make a frame of {expected} bytes, this has {size}")
-    if not n and digest == _NONE:
-        return _TICK
-    if n and not width:
+    if not n:
+        if digest == NONE:
+            return _TICK
+        raise _malformed(_EMPTY)
+    if not width:
         raise _malformed(f"{n} reports of 0 bytes")
-    reports: Reports = np.ndarray((n, width), np.uint8, data, _HEADER.size)
-    return Frame(digest, pane, None if name == _NONE else name, n, reports)
+    reports: Reports = np.ndarray((n, width), np.uint8, data, HEADER_SIZE)
+    return Frame(digest, pane, None if name == NONE else name, n, reports)
+
+
+def header(data: bytes | None) -> Header | None:
+    """The header of a frame; None where it is JSON, or no frame at all."""
+    if data is None or len(data) < HEADER_SIZE or not data.startswith(_MAGIC):
+        return None
+    _, _, _, width, digest, pane, _, n, _ = _HEADER.unpack_from(data)
+    return Header(width, digest, pane, n, len(data) == HEADER_SIZE + n * width)
+
+
+def split(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """A binary frame as what it has in common with others of its kind, its id or zeros, and its reports.
+
+    For whoever has decoded one such frame: bytes that are none give whatever stands there.
+    """
+    return data[:_ID] + data[_AFTER_ID:HEADER_SIZE], data[_ID:_AFTER_ID], data[HEADER_SIZE:]
+
+
+def frames(data: bytes) -> Iterator[bytes | memoryview]:
+    """The binary frames that stand back to back in `data`, each as long as its header says, none read yet.
+
+    What is too short for that, or begins like no frame, comes as it is: `decode` says what is wrong with it.
+    """
+    view, start = memoryview(data), 0
+    while start < len(data):
+        end = len(data)
+        if view[start : start + 4] == _MAGIC and end - start >= HEADER_SIZE:
+            _, _, _, width, _, _, _, n, _ = _HEADER.unpack_from(data, start)
+            end = min(end, start + HEADER_SIZE + n * width)
+        yield view[start:end] if end - start < len(data) else data
+        start = end
 
 
 def partition_of(id: bytes, partitions: int) -> int:  # noqa: A002 - its public name
@@ -148,13 +212,15 @@ def _parse(data: bytes | memoryview) -> Frame:
         raise _malformed(f"{len(data)} bytes that start with {list(data[:4])}: neither {_MAGIC.decode()} nor JSON")
     fields = _fields(bytes(data))
     digest, reports = _eight(fields, "digest"), _reports(fields["reports"])
-    if digest == _NONE and not len(reports):
-        return _TICK
+    if not len(reports):
+        if digest == NONE:
+            return _TICK
+        raise _malformed(_EMPTY)
     pane = fields["pane"]
     if type(pane) is not int or not _whole_second(pane):
         raise _malformed("pane must be an integer of 64 bits")
-    name = _eight(fields, "id") if "id" in fields else _NONE
-    return Frame(digest, pane, None if name == _NONE else name, None, reports)
+    name = _eight(fields, "id") if "id" in fields else NONE
+    return Frame(digest, pane, None if name == NONE else name, None, reports)
 
 
 def _fields(text: bytes) -> dict[str, Any]:
@@ -166,6 +232,8 @@ def _fields(text: bytes) -> dict[str, Any]:
     colons = text.count(b":")
     if colons > len(_MAY) or b"[" in text:
         raise _malformed(f"JSON with a list, or with {colons} colons where {len(_MAY)} are the most")
+    with extra("kafka"):
+        import orjson  # strict, where the standard library takes NaN and lone surrogates
     try:
         fields: dict[str, Any] = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -220,7 +288,7 @@ def _check(digest: bytes, pane: int, reports: Reports, name: bytes | None) -> No
 
 
 def _check_id(name: bytes) -> None:
-    if not isinstance(name, bytes) or len(name) != 8 or name == _NONE:
+    if not isinstance(name, bytes) or len(name) != 8 or name == NONE:
         raise ParameterError(f"an id is 8 bytes, not all zero, got {name!r}")
 
 

@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oracles.estimate import Estimate
 from oracles.kernels.simplex import project
-
-Floats = NDArray[np.float64]
+from oracles.types import Floats
 
 _FINE = 4
 """Steps of the grids, a standard error at zero."""

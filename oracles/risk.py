@@ -4,22 +4,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from oracles.consistency import METHODS, TASKS, Task, apply, blank, find
-from oracles.covariance import Covariance
+from oracles.consistency import METHODS, apply, blank, find
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
-from oracles.pure import whole
+from oracles.fitting import Calibration, fit_prior
+from oracles.method import TASKS, Task, clipped
 from oracles.rehearsal import likely_truth, rehearse
-
-if TYPE_CHECKING:
-    from oracles.calibrate import Calibrated
-
-Floats = NDArray[np.float64]
+from oracles.types import Floats, whole_number
 
 
 class Rank(NamedTuple):
@@ -35,7 +30,7 @@ def risk(
     *,
     alpha: float | None = None,
     top: int | None = None,
-    calibrated: "Calibrated | None" = None,
+    calibrated: Calibration | None = None,
     seed: int = 0,
 ) -> float:
     """The expected squared error of a value's share by `method`, the mean over all values.
@@ -52,60 +47,31 @@ def risk(
     return float(np.mean([np.mean((apply(method, e, alpha=alpha, top=top) - truth) ** 2) for e in fresh]))
 
 
-def stein(method: str, estimate: Estimate, calibrated: "Calibrated | None" = None) -> Floats:
+def stein(method: str, estimate: Estimate, calibrated: Calibration | None = None) -> Floats:
     """Each value's term of Stein's unbiased estimate of the risk, for a method without jumps.
 
     With g the shares of the method, v the variance of x and C the covariance of all x: (g - x)^2 - v
     + 2 tr(C g'). Raising x_j by 1 raises g_j by own_j, and takes own_j back_i from every g_i.
     """
     chosen = find(method)
-    if chosen.jumps:
+    if chosen.slope is None:
         raise ParameterError(f"Stein's formula does not hold for {chosen.name}, whose shares jump")
     if not chosen.fits_a_prior:
         calibrated = None
     elif calibrated is None:
-        calibrated = _calibrate(estimate)
+        calibrated = fit_prior(estimate)
     x, v = estimate.shares, estimate.stderr**2
     g = apply(method, estimate, calibrated=calibrated)
     distance = (g - x) ** 2 - v
     if blank(chosen, estimate):
         return distance
-    own, back = _slope(chosen.name, estimate, g, calibrated)
+    own, back = chosen.slope(estimate, g, calibrated)
     if back is None:
         return distance + 2.0 * own * v
-    return distance + 2.0 * own * (v - Covariance.of(estimate).times(back, np.clip(x, 0.0, 1.0)))
+    return distance + 2.0 * own * (v - estimate.covariance.times(back, np.clip(x, 0.0, 1.0)))
 
 
-def _calibrate(estimate: Estimate) -> "Calibrated":
-    from oracles.calibrate import calibrate
-
-    return calibrate(estimate)
-
-
-def _slope(method: str, estimate: Estimate, g: Floats, calibrated: "Calibrated | None") -> tuple[Floats, Floats | None]:
-    """How the shares g of a method answer to x: own and, where others pay for it, back."""
-    x = estimate.shares
-    positive = (x > 0.0).astype(np.float64)
-    kept = (g > 0.0).astype(np.float64)
-    shrunk = np.ones_like(x) if calibrated is None else calibrated.stdev**2 / estimate.noise.a
-    match method:
-        case "base_pos" | "post_pos":
-            return positive, None
-        case "norm":
-            return np.ones_like(x), np.full_like(x, 1.0 / len(x))
-        case "norm_mul":
-            return positive / float((positive * x).sum()), g
-        case "norm_sub" | "calibrate_norm_sub":
-            return kept * shrunk, kept / kept.sum()
-        case "mle_apx":
-            unit = estimate.oracle.noise(1)
-            lean = unit.b / unit.a
-            level = (float((kept * x).sum()) - 1.0) / (kept.sum() + lean)
-            return kept / (1.0 + lean * level), kept * (1.0 + lean * g) / (kept.sum() + lean)
-    return shrunk, None  # calibrate; base, where nothing shrinks
-
-
-def rejected(calibrated: "Calibrated", estimate: Estimate, fallback: str = "norm_sub") -> bool:
+def rejected(calibrated: Calibration, estimate: Estimate, fallback: str = "norm_sub") -> bool:
     """Whether `fallback` is better here than calibrate under its fitted prior, by more than luck explains."""
     ours = stein("calibrate", estimate, calibrated)
     theirs = risk(fallback, estimate) if find(fallback).jumps else stein(fallback, estimate, calibrated)
@@ -114,7 +80,7 @@ def rejected(calibrated: "Calibrated", estimate: Estimate, fallback: str = "norm
 
 
 def recommend(
-    estimate: Estimate, task: Task, *, top: int = 20, calibrated: "Calibrated | None" = None, seed: int = 0
+    estimate: Estimate, task: Task, *, top: int = 20, calibrated: Calibration | None = None, seed: int = 0
 ) -> list[Rank]:
     """All methods, the best first, by the mean squared error that is expected of them here.
 
@@ -124,11 +90,11 @@ def recommend(
     """
     if task not in TASKS:
         raise ParameterError(f"there is no task {task!r}; choose one of {', '.join(TASKS)}")
-    if not whole("top", top):
+    if not whole_number("top", top):
         raise ParameterError("top must be at least 1")
     if not estimate.n_independent:
         return [Rank(name, float("nan")) for name in METHODS]
-    truth, told = likely_truth(estimate), _curve(estimate, calibrated or _calibrate(estimate))
+    truth, told = likely_truth(estimate), _curve(estimate, calibrated or fit_prior(estimate))
     kept = top if task == "top" else None
     losses: dict[str, list[float]] = {name: [] for name in METHODS}
     for fresh in rehearse(estimate, truth, seed):
@@ -137,7 +103,8 @@ def recommend(
             found.append(_loss(task, apply(name, fresh, top=kept, calibrated=believed) - truth, top))
     risks = {name: float(np.mean(found)) for name, found in losses.items()}
     if task == "sets":
-        risks["post_pos"] = _clipped(risks["base"], (len(truth) // 2) / len(truth))
+        part = (len(truth) // 2) / len(truth)
+        risks |= {name: _clipped(risks["base"], part) for name, row in METHODS.items() if row.answer is clipped}
     return [Rank(name, risks[name]) for name in sorted(risks, key=risks.__getitem__)]
 
 
@@ -146,7 +113,7 @@ class _Believed:
     shares: Floats
 
 
-def _curve(estimate: Estimate, calibrated: "Calibrated") -> Callable[[Floats], Floats]:
+def _curve(estimate: Estimate, calibrated: Calibration) -> Callable[[Floats], Floats]:
     """Calibrate's answer for any x, under the prior fitted here: it depends on a value's own x alone."""
     order = np.argsort(estimate.shares)
     x, g = estimate.shares[order], calibrated.shares[order]
@@ -155,7 +122,7 @@ def _curve(estimate: Estimate, calibrated: "Calibrated") -> Callable[[Floats], F
 
 
 def _loss(task: str, error: Floats, top: int) -> float:
-    """What these errors cost in the task; those of the most frequent values stand first."""
+    """The cost of these errors in the task; those of the most frequent values stand first."""
     if task == "top":
         error = error[:top]
     squares = float(error @ error)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from oracles.errors import ParameterError
-from oracles.frame import encode
+from oracles.frame import HEADER_SIZE, encode
 from oracles.mechanisms.entropy import System
-from oracles.pure import Reports
 from oracles.query import Query
+from oracles.types import Reports
 
 REPORTS = 1000
 """The most reports of a frame, unless one says otherwise."""
@@ -21,7 +21,6 @@ BYTES = 128 << 10
 """The most bytes of a frame, unless one says otherwise; from there on nothing gets faster."""
 LINGER = 1.0
 """Seconds that a report waits for others, unless one says otherwise."""
-HEADER = 40
 COST = 4096
 """What a frame takes in memory beside its reports, at most."""
 
@@ -37,7 +36,7 @@ class Sealed:
 
     @property
     def weight(self) -> int:
-        return len(self.data) - HEADER + COST
+        return len(self.data) - HEADER_SIZE + COST
 
 
 @dataclass(slots=True)
@@ -53,7 +52,7 @@ class _Open:
 
     def seal(self) -> Sealed:
         reports = np.frombuffer(self.rows, np.uint8).reshape(self.n, self.width)
-        name = _random_id()
+        name = random_id()
         return Sealed(name, self.pane, self.n, encode(self.digest, self.pane, reports, name))
 
 
@@ -61,9 +60,9 @@ class Batches:
     """The open frames, one a query and pane, of at most so many reports and bytes each."""
 
     def __init__(self, reports: int = REPORTS, size: int = BYTES) -> None:
-        if reports < 1 or size <= HEADER:
+        if reports < 1 or size <= HEADER_SIZE:
             raise ParameterError(
-                f"a frame has at least 1 report and more than {HEADER} bytes, got {reports} and {size}"
+                f"a frame has at least 1 report and more than {HEADER_SIZE} bytes, got {reports} and {size}"
             )
         self._reports = reports
         self._size = size
@@ -71,7 +70,7 @@ class Batches:
 
     def capacity(self, width: int) -> int:
         """How many reports of `width` bytes a frame takes; at least one."""
-        return max(1, min(self._reports, (self._size - HEADER) // width))
+        return max(1, min(self._reports, (self._size - HEADER_SIZE) // width))
 
     @property
     def weight(self) -> int:
@@ -118,7 +117,7 @@ def wait(query: Query, at: float, linger: float) -> float:
     return min(linger, left)
 
 
-def _random_id() -> bytes:
+def random_id() -> bytes:
     name = bytes(8)
     while not any(name):
         name = System().raw(8).tobytes()

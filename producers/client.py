@@ -1,5 +1,6 @@
-"""A person's answers to one query, as they leave the device: perturbed once, remembered, and within a budget."""
+"""A person's answers to one query, as they leave the device: charged first, then perturbed by the device's key."""
 
+import hmac
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
@@ -8,30 +9,33 @@ from os import PathLike
 import numpy as np
 
 from oracles.errors import ParameterError, ReportError
-from oracles.pure import Reports
+from oracles.mechanisms.entropy import Source
+from oracles.mechanisms.protocol import Charge
 from oracles.query import Query
 from oracles.query.domain import Domain
+from oracles.query.lifetime import DEVICE_EPSILON, affords
 from oracles.query.settings import shown
+from oracles.types import Reports
+from producers.entropy import Keyed, Mode, Purpose
 from producers.errors import BudgetSpent, NotAllowed, NotYet
 from producers.ledger import Ledger, Page
-
-MAX_EPSILON = 8.0
-"""What a device reveals over all queries, unless the application says otherwise."""
+from producers.respondents import Respondents
+from producers.spool import Spool
 
 Value = str | int
 Answer = Value | Mapping[str, Value] | Sequence[Value]
 
 
 class Client:
-    """Answers one query for one person.
+    """Answers one query for one person, as the query's `answers` says: for life, once, or fresh.
 
-    An answer is perturbed with the system's entropy when it is first given, and remembered: the
-    same report is sent again while the value stays, and later too. Each distinct answer spends the
-    query's record_epsilon of two limits: the budget of the query's *name*, which no new definition
-    renews, and `max_epsilon` over all queries in the store. Answers are at least a period apart.
+    A charge is made, or refused, before a value is looked at; so who is silent depends on what the
+    device was asked, and when, never on its values. The noise is drawn from the device key: one round
+    and class has one report, whatever becomes of the store. At most one answer is given in each
+    aligned period of the device's own clock. Shown in tests/unit/test_client.py.
 
-    Without `memoise` every answer is perturbed anew and spends again: whoever sees enough of them
-    finds the value. Shown in tests/unit/test_client.py.
+    `key` is for applications that keep it elsewhere, in the system's key store; else it lies beside the
+    store. A client whose next charge does not fit is refused when it is made.
     """
 
     def __init__(
@@ -39,9 +43,9 @@ class Client:
         query: Query,
         store: str | PathLike[str] | Ledger,
         *,
+        key: bytes | None = None,
         allow: Collection[str] | None = None,
-        max_epsilon: float = MAX_EPSILON,
-        memoise: bool = True,
+        max_epsilon: float = DEVICE_EPSILON,
         clock: Callable[[], float] = time.time,
     ) -> None:
         if isinstance(allow, str):
@@ -51,66 +55,141 @@ class Client:
             raise NotAllowed(f"this application allows {listed}, not {query.name!r}")
         if not 0 < max_epsilon < float("inf"):
             raise ParameterError(f"max_epsilon must be a number above 0, got {max_epsilon!r}")
+        if key is not None and isinstance(store, Ledger):
+            raise ParameterError("a Ledger has its key already: give the key to the Ledger")
         self.query = query
         self.max_epsilon = max_epsilon
-        self.memoise = memoise
-        self._ledger = store if isinstance(store, Ledger) else Ledger(store)
+        self.answered: float | None = None
+        """When this object last answered: what Publisher.put takes as `at`, since the pane is that of the answer."""
+        self._ledger = store if isinstance(store, Ledger) else Ledger(store, key)
         self._clock = clock
+        with self._ledger.page() as page:
+            if query.answers != "fresh" or self._left(page, self._round(page)) > 0:
+                self._charge(page, self._round(page), pay=False)
 
     def answer(self, value: Answer) -> Reports:
         """The report to send now: uint8, (1, width).
 
         `value` is a name of the domain, or an index where the domain is a size; for several
-        attributes a dict by their names, or a sequence in the order of their names. It is stored
-        with what it spent before it is handed out. NotYet and BudgetSpent mean: send nothing.
+        attributes a dict by their names, or a sequence in the order of their names. NotYet and
+        BudgetSpent mean: send nothing.
         """
-        answer = self._positions(value)
-        report = None
+        query, once = self.query, self.query.answers == "once"
         with self._ledger.page() as page:
             now = self._clock()
-            due = self._due(page, now)
-            if due <= now:
-                report = self._report(page, answer)
-                page.answered(self.query.name, now)
-        if report is None:
-            wait = f"{due - now:.0f} of {self.query.period} seconds"
-            raise NotYet(f"query {self.query.name!r} can be answered again in {wait}", due)
+            self._wait(page, now)
+            begun = self._round(page)
+            page.enter(query.digest, begun)
+            self._charge(page, begun, pay=True)
+            given = page.given(query.digest)
+            kept = page.report(query.digest, begun) if once else None
+        positions = self._positions(value)
+        report = self._report(positions, begun, given) if kept is None else kept
+        with self._ledger.page() as page:
+            self._wait(page, now)
+            if once:
+                kept = page.report(query.digest, begun)
+                if kept is None:
+                    page.keep(query.digest, begun, report)
+                report = report if kept is None else kept
+            elif query.answers == "fresh":
+                page.give(query.digest)
+            page.answered(query.name, now)
+        self.answered = now
         return np.frombuffer(report, np.uint8).reshape(1, -1)
 
+    @property
+    def due(self) -> float:
+        """A moment, in Unix seconds, of the next period that may be answered in; clients are spread over it."""
+        with self._ledger.page() as page:
+            return self._due(page, self._clock())
+
+    @property
+    def spent(self) -> float:
+        """What this query was charged in the present round, in epsilon."""
+        with self._ledger.page() as page:
+            return float(self._spent(page, self._round(page)))
+
+    @property
+    def remaining(self) -> float:
+        """What may still be charged in the present round, by the query's budget and by max_epsilon."""
+        with self._ledger.page() as page:
+            return self._left(page, self._round(page))
+
+    def forget(self, spool: str | PathLike[str] | None = None) -> str:
+        """Delete the device's key, its store (of all queries) and the frames of a spool; says what is not undone."""
+        with self._ledger.page() as page:
+            names, charged = page.names(), float(page.everything())
+        frames = 0 if spool is None else Spool(spool).clear()
+        self._ledger.forget()
+        asked = ", ".join(names) or "no query"
+        return (
+            f"Deleted: the key, the store and {frames} frames that waited. Not taken back: what was sent is counted, "
+            f"and whoever kept it knows it still. It was charged {charged:g} epsilon in all, for {asked}; a new store "
+            "knows nothing of that, and begins with new noise under a new pseudonym."
+        )
+
+    def _round(self, page: Page) -> int:
+        """The present round; never an earlier one again, whatever the clock says."""
+        return max(self.query.round(self._clock()), page.round(self.query.digest))
+
+    def _wait(self, page: Page, now: float) -> None:
+        """Refuse a second answer in a period, and any in an earlier one."""
+        last, period = page.last(self.query.name), self.query.period
+        if last is not None and now // period <= last // period:
+            due = self._due(page, now)
+            wait = f"in {due - now:.0f} seconds, in the next period of {period} seconds"
+            raise NotYet(f"query {self.query.name!r} can be answered again {wait}", due)
+
     def _due(self, page: Page, now: float) -> float:
-        """When the next answer may be given."""
-        last = page.last(self.query.name)
-        if last is None:
-            return now
-        if last > now:
-            # The clock was set back. A period from now is one from the last answer too, whenever that was.
-            page.answered(self.query.name, now)
-            last = now
-        return last + self.query.period
+        last, period = page.last(self.query.name), self.query.period
+        index = int(now // period) if last is None else int(max(now // period, last // period + 1))
+        # Of the key, so that it stays when it is asked again; each period has another.
+        drawn = hmac.digest(
+            self._ledger.key, b"due" + self.query.digest + index.to_bytes(8, "little", signed=True), "sha256"
+        )
+        return float(index * period + period * (int.from_bytes(drawn[:6], "little") / 2**48))
 
-    def _report(self, page: Page, answer: tuple[int, ...]) -> bytes:
-        """The report of an answer: the one remembered, or a new one that is paid for."""
+    def _charge(self, page: Page, begun: int, *, pay: bool) -> None:
+        """Make the charge that the next answer takes, if it takes one; refuse what a limit does not bear."""
+        query, whole = self.query, self.query.charge
+        if query.answers == "fresh":
+            mode, due = Mode.FRESH, page.charges(query.digest, Mode.FRESH) <= page.given(query.digest)
+            charge = Charge(whole.epsilon, int(due))
+        else:
+            mode, paid = Mode.KEPT, page.charged(query.digest, begun, Mode.KEPT, whole.epsilon)
+            charge = Charge(whole.epsilon, max(0, whole.times - paid))
+        if not charge.times:
+            return
+        spent, total = self._spent(page, begun), page.total(query.digest, begun)
+        for before, limit, what in (
+            (spent, query.budget, f"the budget of query {query.name!r}"),
+            (total, self.max_epsilon, "max_epsilon, over all queries of this device,"),
+        ):
+            if not affords(limit, before + charge.amount):
+                cost = f"{float(before):g} is spent, and answering is charged {float(charge.amount):g}"
+                raise BudgetSpent(f"{what} is {limit:g}: {cost}")
+        if pay:
+            page.charge(query.name, query.digest, begun, mode, charge)
+
+    def _spent(self, page: Page, begun: int) -> Fraction:
+        return page.spent(self.query.name, self.query.digest, self.query.record_epsilon, begun)
+
+    def _left(self, page: Page, begun: int) -> float:
         query = self.query
-        report = page.report(query.digest, answer) if self.memoise else None
-        if report is None:
-            self._afford(page)
-            report = query.oracle.perturb(answer if query.domain else [answer]).tobytes()
-            page.charge(query.name, query.record_epsilon)
-            if self.memoise:
-                page.remember(query.digest, answer, report)
-        return report
+        device = float(self.max_epsilon - page.total(query.digest, begun))
+        return max(0.0, min(float(query.budget - self._spent(page, begun)), device))
 
-    def _afford(self, page: Page) -> None:
-        """Refuse what would reveal more than a limit allows."""
-        cost, name = self.query.record_epsilon, self.query.name
-        limits = [
-            (page.spent(name), self.query.budget, f"the budget of query {name!r}"),
-            (page.spent(), self.max_epsilon, "max_epsilon, over all queries of this device,"),
-        ]
-        for spent, limit, what in limits:
-            # The same rule as Query.answers: a budget of 0.3 is three times 0.1.
-            if spent + Fraction(cost) > Fraction(limit) * (1 + Fraction(1, 10**12)):
-                raise BudgetSpent(f"{what} is {limit:g}: {float(spent):g} is spent, and a new answer costs {cost:g}")
+    def _report(self, positions: tuple[int, ...], begun: int, given: int) -> bytes:
+        """The report of a value in a round, or at a fresh answer."""
+        query, fresh = self.query, self.query.answers == "fresh"
+        mode, number = (Mode.FRESH, given) if fresh else (Mode.KEPT, begun)
+
+        def stream(attribute: int, purpose: Purpose, classes: tuple[int, ...]) -> Source:
+            return Keyed(self._ledger.key, query.digest, attribute, mode, purpose, number, classes)
+
+        values = np.array(positions if query.domain else [positions], np.int64)
+        return Respondents(query.oracle, 1, stream).reports(values).tobytes()
 
     def _positions(self, value: Answer) -> tuple[int, ...]:
         """Where the answer stands in the domain of each attribute, or of the one."""

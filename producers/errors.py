@@ -2,10 +2,10 @@
 
 HubbubError
 ├── NotAllowed       a query that the application does not list (also a PermissionError)
-├── NotYet           the last answer is not a period ago; nothing was spent
-├── BudgetSpent      another answer would reveal more than a limit on this device; nothing was spent
+├── NotYet           this period was answered already; nothing was spent
+├── BudgetSpent      answering would be charged more than a limit on this device leaves; nothing was spent
 ├── StoreError       answers or frames cannot be kept on disk (also an OSError)
-└── DeliveryError    reports that Kafka did not take
+└── DeliveryError    reports that Kafka, or a gateway, did not take
 """
 
 from oracles.errors import HubbubError
@@ -16,7 +16,7 @@ class NotAllowed(HubbubError, PermissionError):
 
 
 class NotYet(HubbubError):
-    """The last answer to the query is not a period ago. Nothing was spent and nothing is to be sent."""
+    """The period was answered already, or a later one was. Nothing was spent and nothing is to be sent."""
 
     def __init__(self, message: str, due: float) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class NotYet(HubbubError):
 
 
 class BudgetSpent(HubbubError):
-    """Another distinct answer would reveal more than the query's budget, or than max_epsilon over all queries."""
+    """Answering would be charged more than the query's budget leaves, or than max_epsilon over all queries."""
 
 
 class StoreError(HubbubError, OSError):
@@ -33,7 +33,7 @@ class StoreError(HubbubError, OSError):
 
 
 class DeliveryError(HubbubError):
-    """Reports that Kafka refused, or has not acknowledged in time; those may still arrive."""
+    """Reports that Kafka or a gateway refused, or has not acknowledged in time; those may still arrive."""
 
     def __init__(self, message: str, reports: int = 0) -> None:
         super().__init__(message)

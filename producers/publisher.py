@@ -9,17 +9,19 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Self
 
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, ProducerClosed
-
 from hubbub.kafka import Kafka, started
-from oracles.errors import HubbubError, ParameterError, ReportError
+from hubbub.names import REPORTS as TOPIC
+from oracles.errors import HubbubError, ParameterError, ReportError, extra
 from oracles.frame import partition_of
-from oracles.pure import Reports
 from oracles.query import Query
+from oracles.types import Reports
 from producers.batch import BYTES, COST, LINGER, REPORTS, Batches, Sealed, pane_of, wait
 from producers.errors import DeliveryError
 from producers.spool import Spool
+
+with extra("kafka"):
+    from aiokafka import AIOKafkaProducer
+    from aiokafka.errors import KafkaError, ProducerClosed
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +64,7 @@ class Publisher:
         if linger < 0 or patience <= 0:
             raise ParameterError(f"linger is at least 0 s and patience above that, got {linger} and {patience}")
         self._kafka = kafka
-        self._topic = kafka.topic("reports")
+        self._topic = kafka.topic(TOPIC)
         self._size = size
         self._linger = linger
         self._memory = memory
@@ -265,11 +267,11 @@ class Publisher:
             for task in self._flying:
                 task.cancel()
             await asyncio.wait(set(self._flying))
-            await _abandon(producer)
+            await abandon(producer)
         await self._stack.aclose()
 
 
-async def _abandon(producer: Any) -> None:
+async def abandon(producer: Any) -> None:
     """Stop a producer without waiting for what Kafka never acknowledged: `stop` alone would wait for ever."""
     sender = producer._sender.sender_task  # noqa: SLF001 - aiokafka has no public way
     while not sender.done():

@@ -59,6 +59,14 @@ class Spool:
             else:
                 yield frame
 
+    def clear(self) -> int:
+        """Delete all frames that are kept; says how many."""
+        with _refusals(self.folder):
+            paths = list(self.folder.glob(f"*{_SUFFIX}"))
+            for path in paths:
+                path.unlink(missing_ok=True)
+        return len(paths)
+
     def _read(self, path: Path, data: bytes) -> Sealed | None:
         try:
             frame = decode(data, len(data))

@@ -22,7 +22,7 @@ from aggregator.publishing.changes import alerts
 from aggregator.publishing.record import build
 from hubbub import definitions
 from hubbub.kafka import started
-from oracles.query import parse
+from oracles.query import File, parse
 
 HOSTILE = "<script>alert(1)</script>"
 PANE = 10
@@ -36,6 +36,7 @@ QUERIES = parse(
                   "garden.example", "trains.example", "chess.example", "a,b", {HOSTILE!r}]
         oracle = "olh"
         epsilon = 1.0
+        budget = 1e9
         pane = "{PANE}s"
         windows = ["{PANE}s", "1m/{PANE}s", "all"]
         methods = ["norm_sub", "calibrate"]
@@ -45,6 +46,7 @@ QUERIES = parse(
         attributes = {{ age = 8, sex = ["f", "m"] }}
         solution = "smp"
         epsilon = 2.0
+        budget = 1e9
         pane = "{PANE}s"
     """),
     "test",
@@ -98,7 +100,7 @@ class Crowd:
             self.states[window], said = alerts(
                 self.query, Span(window, end - size * PANE, end), built, self.states.get(window, [])
             )
-            yield "estimates", built.key, built.value
+            yield from (("estimates", *record) for record in built.records)
             for key, value in said:
                 yield "alerts", key, value
 
@@ -111,7 +113,8 @@ class Crowd:
         """What is known of the next tumbling window: as much as of the last one."""
         window, end = self.query.windows[0], self.start + PANE * (len(self.snapshots) + 1)
         built = build(self.query, Span(window, end - PANE, end), self.snapshots[-1], final=False)
-        return "estimates", built.key, built.value
+        ((key, value),) = built.records
+        return "estimates", key, value
 
     def _truth(self, pane, values):
         columns = values.reshape(len(values), -1).T
@@ -124,7 +127,8 @@ class Crowd:
 
 def defined(queries=QUERIES):
     """The messages that define the queries."""
-    return [("queries", key, value) for key, value in definitions.changes(queries, definitions.Definitions(), 0)]
+    writes = definitions.changes(File(queries), definitions.Definitions(), (), "0" * 16).writes
+    return [("queries", *write) for write in writes]
 
 
 def publish(kafka, messages):

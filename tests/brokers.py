@@ -12,6 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -19,10 +20,12 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from aggregator.demo.embedded import Embedded, EmbeddedError, answers, free_port
+from aggregator.demo.embedded import Embedded, answers, free_port
 from aggregator.demo.keeper import Keeper
+from aggregator.errors import EmbeddedError
 from aggregator.topics.command import ensure
-from hubbub.kafka import Kafka, KafkaUnreachable, started
+from hubbub.errors import KafkaUnreachable
+from hubbub.kafka import Kafka, started
 
 ROOT = Path(__file__).parent.parent
 POM = ROOT / "deploy" / "kafka" / "pom.xml"
@@ -285,6 +288,17 @@ def prepared(broker, partitions: int = 4, **settings) -> Kafka:
     kafka = broker.kafka(f"t{uuid.uuid4().hex}.")
     asyncio.run(ensure(kafka, partitions, **settings))
     return kafka
+
+
+@contextmanager
+def frozen(broker):
+    """The broker silent, with all connections open."""
+    keeper = broker._keeper if broker.embedded else broker.nodes[0].keeper
+    keeper.send(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        keeper.send(signal.SIGCONT)
 
 
 if __name__ == "__main__":  # before the tests, so that their time is theirs

@@ -3,6 +3,10 @@
 import pytest
 
 from tests import brokers
+from tests.secured import Secured
+
+HANGS = 7_200
+"""Seconds after which even a long test has hung."""
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +22,16 @@ def kafka():
 @pytest.fixture(scope="session")
 def three_brokers():
     yield from brokers.kafka(3)
+
+
+@pytest.fixture(scope="module")
+def secured():
+    try:
+        broker = Secured()
+    except brokers.Unavailable as error:
+        brokers.missing(error)
+    with broker:
+        yield broker
 
 
 @pytest.fixture
@@ -36,6 +50,8 @@ def broker(request):
 def pytest_collection_modifyitems(items):
     """With xdist's `--dist loadgroup` one process runs all that needs one costly thing: another would make its own."""
     for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(HANGS))
         for costly in ("three_brokers", "ran"):
             if costly in getattr(item, "fixturenames", ()):
                 of = item.callspec.params.get(costly, "") if hasattr(item, "callspec") else ""

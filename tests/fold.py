@@ -5,13 +5,18 @@ and nothing of what makes it fast, lets it restart, or brings partitions togethe
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from aggregator.counting.admission import Accepted, Gate
-from aggregator.counting.tally import IDS_OVERFLOW, Snapshot
+from aggregator.counting.clock import is_late
+from aggregator.counting.tally import CORRECTED, IDS_OVERFLOW, PARTIAL, Snapshot
 from aggregator.merging import windows
+from aggregator.merging.crowd import Face
+from hubbub.definitions.versions import Versions
+from oracles.query.settings import Window
 
 
 @dataclass(eq=False)
@@ -39,38 +44,133 @@ class Cell:
         self.implausible += left_out
 
 
-def fold(log, queries, **gate):
-    """The final windows of a log, {(query's name, Window, end): Snapshot}.
+class Whole(NamedTuple):
+    """A final window."""
 
-    `log` has a list of (offset, timestamp, bytes) for each partition; `gate` is what `Gate` takes
-    beyond partitions and queries. A window without reports is absent.
+    versions: Versions
+    window: Window
+    start: int
+    end: int
+    whole: Snapshot
+    panes: dict
+    """What each of its panes holds, by start."""
+
+
+def fold(log, definitions, **gate):
+    """The final windows of a log, {(query's name, Window, end): Snapshot}; `finals` takes the same."""
+    found = finals(log, definitions, **gate)
+    return {(one.versions.query.name, one.window, one.end): one.whole for one in found}
+
+
+def finals(log, definitions, *, corrections=(), **gate):
+    """The final windows of a log.
+
+    `log` has a list of (offset, timestamp, bytes) for each partition; `definitions` are the Versions of each
+    digest, or queries that speak for all panes; `gate` is what `Gate` takes beyond these. A window without
+    reports is absent.
     """
-    by_digest = {query.digest: query for query in queries}
+    definitions = [one if isinstance(one, Versions) else Versions.of(one) for one in definitions]
+    by_digest = {versions.query.digest: versions for versions in definitions}
     cells, clocks = defaultdict(dict), []
     for partition, records in enumerate(log):
         here, clock = Gate(partition, len(log), by_digest, **gate), None
-        for _, timestamp, data in records:
+        mine = [one for one in corrections if one.partition == partition]
+        for offset, timestamp, data in records:
+            for one in mine:
+                timestamp = one.clock if one.first <= offset < one.end else timestamp  # noqa: PLW2901
             outcome, clock = here.admit(data, timestamp, clock)
             if isinstance(outcome, Accepted):
-                parts = cells[outcome.query.digest, outcome.pane]
+                parts, of = cells[outcome.query.digest, outcome.pane], by_digest[outcome.query.digest]
                 if partition not in parts:
                     parts[partition] = Cell(outcome.query.oracle.zeros())
                 parts[partition].count(outcome)
+                if any(offset >= one.first and is_late(one.wrong, outcome.pane, of) for one in mine):
+                    parts[partition].flags |= CORRECTED
         clocks.append(clock)
-    finals = {}
-    for query in by_digest.values():
-        panes = {pane: total(parts.values()) for (digest, pane), parts in cells.items() if digest == query.digest}
-        for window in query.windows:
-            for start, end in spans(window, query.pane, [pane for pane in panes if panes[pane].n]):
-                if all(is_closed(clock, end, query) for clock in clocks):
-                    inside = [panes[pane] for pane in panes if start <= pane < end]
-                    finals[query.name, window, end] = total(inside)
-    return finals
+    for digest, versions in by_digest.items():
+        query = versions.query
+        panes = {pane: total(parts.values()) for (of, pane), parts in cells.items() if of == digest}
+        for window, since, until in tenures(versions):
+            reported = [pane for pane in panes if panes[pane].n and since <= pane < until]
+            for start, end in spans(window, query.pane, reported):
+                if since <= start and end <= until and all(is_closed(clock, end, versions) for clock in clocks):
+                    inside = {pane: panes[pane] for pane in panes if start <= pane < end}
+                    whole = flagged(total(inside.values()), versions, start, end)
+                    yield Whole(versions, window, start, end, whole, inside)
 
 
-def is_closed(clock, end, query):
-    """Whether a partition whose log has come so far has closed the pane that ends at `end`."""
-    return clock is not None and clock > 1000 * (end + query.lateness)
+def shown(folded):
+    """The finals of one definition in the order of time, each with what it shows of its attributes, by the rule alone.
+
+    `folded` are those of `finals`, with the panes of each. What is shown is ("own", None), ("small", None), or
+    ("held", the final whose values are shown again).
+    """
+    last = {}
+    for final in sorted(folded, key=lambda final: final.end):
+        query = final.versions.at(final.end - final.versions.query.pane).query
+        told = []
+        for place in range(len(query.domains)):
+            here = {pane: of_attribute(query, part, place) for pane, part in final.panes.items()}
+            here = {pane: n for pane, n in here.items() if n}
+            before, others = last.get((final.window, place), (None, {}))
+            came = sum(n for pane, n in here.items() if pane not in others)
+            went = sum(n for pane, n in others.items() if pane not in here)
+            if sum(here.values()) < query.crowd:
+                told.append(("small", None))
+            elif final.window.kind != "tumbling" and any(0 < n < query.crowd for n in (came, went)):
+                told.append(("held", before))
+            else:
+                told.append(("own", None))
+                last[final.window, place] = final, here
+        yield final, told
+
+
+def of_attribute(query, part, place):
+    """How many reports of a pane speak of an attribute: with smp those that chose it."""
+    return int(part.counts[-len(query.attributes) :][place]) if query.solution == "smp" else part.n
+
+
+def faces(final, told):
+    """What a final shows, as records are built of it."""
+    span = windows.Span(final.window, final.start, final.end)
+    empty = Snapshot(0, 0, 0, final.whole.flags, np.zeros_like(final.whole.counts))
+    found = []
+    for kind, of in told:
+        of_span = windows.Span(of.window, of.start, of.end) if of else span
+        total = of.whole if of else empty if kind == "small" else final.whole
+        found.append(Face(kind, of_span, total))
+    return found
+
+
+def tenures(versions):
+    """When each kind of window is published: from the first pane of a version that has it until one that has not."""
+    versions = versions.versions
+    for window in {window for version in versions for window in version.query.windows}:
+        has = [window in version.query.windows for version in versions]
+        for i, version in enumerate(versions):
+            if has[i] and not (i and has[i - 1]):
+                gone = [later.first for later, there in zip(versions[i:], has[i:], strict=True) if not there]
+                yield window, version.first or -(1 << 62), min(gone, default=1 << 62)
+
+
+def is_closed(clock, end, versions):
+    """Whether a partition whose log has come so far has closed the pane that ends at `end`, and all before it."""
+    pane = versions.query.pane
+    starts = {end - pane, *(version.first - pane for version in versions.versions if 0 < version.first < end)}
+    closes = max(start + pane + versions.at(start).query.lateness for start in starts)
+    return clock is not None and clock > 1000 * closes
+
+
+COUNTED = ("lateness", "skew", "starts", "until", "require_id", "max_ids")
+
+
+def flagged(whole, versions, start, end):
+    """`partial` where within the window something changed that decides what is counted."""
+    rules = {
+        (*(getattr(version.query, name) for name in COUNTED), version.retired)
+        for version in {versions.at(pane) for pane in range(start, end, versions.query.pane)}
+    }
+    return replace(whole, flags=whole.flags | PARTIAL) if len(rules) > 1 else whole
 
 
 def spans(window, pane, reported):

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from hubbub.definitions.versions import Version, Versions
 from oracles.frame import TICK, encode, encode_json
 from oracles.query import parse
+from oracles.query.settings import Window
 
 START = 1_700_000_000
 QUERIES = parse(
@@ -15,6 +17,7 @@ QUERIES = parse(
         domain = 5
         oracle = "grr"
         epsilon = 1.0
+        budget = 1e9
         pane = "10s"
         lateness = "5s"
         skew = "20s"
@@ -25,6 +28,7 @@ QUERIES = parse(
         domain = 100
         oracle = "oue"
         epsilon = 1.0
+        budget = 1e9
         pane = "5s"
         lateness = "0s"
         skew = "10s"
@@ -34,6 +38,7 @@ QUERIES = parse(
         [queries.profile]
         attributes = { a = 3, b = 9 }
         epsilon = 2.0
+        budget = 1e9
         pane = "10s"
         lateness = "30s"
         skew = "0s"
@@ -43,6 +48,7 @@ QUERIES = parse(
         domain = 3
         oracle = "olh"
         epsilon = 2.0
+        budget = 1e9
         pane = "10s"
     """),
     "test",
@@ -52,7 +58,33 @@ QUERIES["profile"] = replace(QUERIES["profile"], starts=START + 20, until=START 
 BY_DIGEST = {query.digest: query for query in QUERIES.values()}
 LIMIT = 900
 """Bytes of the longest frame."""
-RETIRED = {QUERIES["gone"].digest: START + 60}
+
+
+def changed(name, *changes):
+    """A query whose settings change: a change is a first pane (seconds after START) and what is new; None retires."""
+    versions, query = Versions.of(QUERIES[name]), QUERIES[name]
+    for after, settings in changes:
+        query = replace(query, **(settings or {}))
+        versions = versions.followed(Version(START + after, query, retired=settings is None))
+    return versions
+
+
+_SHORT, _HOPS, _HALF, _ALL = QUERIES["web"].windows
+VERSIONS = {
+    versions.query.digest: versions
+    for versions in (
+        changed(
+            "web",
+            (40, {"lateness": 30, "windows": (_SHORT, _HOPS)}),
+            (70, {"lateness": 0, "windows": (Window("hopping", 30, 10), _ALL, _HOPS, _HALF)}),
+            (100, {"skew": 5, "max_ids": 3}),
+            (120, {"publish": 3}),
+        ),
+        changed("app", (50, {"lateness": 10}), (75, None), (105, {"lateness": 5, "require_id": False})),
+        changed("profile"),
+        changed("gone", (60, None)),
+    )
+}
 POOL = {
     name: query.oracle.perturb(
         np.zeros((40, 2), int) if query.attributes else np.zeros(40, int), np.random.default_rng(7)

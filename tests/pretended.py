@@ -8,7 +8,7 @@ from itertools import islice
 
 from aggregator.counting import clock
 from aggregator.counting.admission import Gate
-from aggregator.counting.clock import Progress, closed_through, most_open, newest, resume
+from aggregator.counting.clock import Progress, closed_through, newest, resume
 from aggregator.counting.tally import (
     Tally,
     decode_ids,
@@ -19,7 +19,7 @@ from aggregator.counting.tally import (
     encode_tally,
 )
 from aggregator.merging.merge import Merger, decode_state, encode_state
-from tests.logs import BY_DIGEST, LIMIT, RETIRED
+from tests.logs import BY_DIGEST, LIMIT, VERSIONS
 
 
 class Broker:
@@ -93,7 +93,7 @@ class Worker:
 
     def checkpoint(self, random):
         """What to write is settled at once; then one write after another is acknowledged."""
-        through = {digest: closed_through(self.clock, query) for digest, query in BY_DIGEST.items()}
+        through = {digest: closed_through(self.clock, versions) for digest, versions in VERSIONS.items()}
         closed = {digest: end for digest, end in through.items() if end is not None}
         for digest, end in self.settled.closed.items():
             closed[digest] = max(end, closed.get(digest, end))
@@ -110,7 +110,7 @@ class Worker:
             tally = self.tallies[pane]
             if random.random() < 0.5:
                 tally.passed(self.next_offset, self.clock)
-            if segment := tally.take_unwritten():
+            while segment := tally.take_unwritten():
                 ids.append(
                     (("ids", self.gate.partition, *pane, segment[0].offset, segment[-1].offset), encode_ids(segment))
                 )
@@ -121,8 +121,8 @@ class Worker:
             del self.tallies[pane]
             self.changed.discard(pane)
         if self.next_offset >= self.known and self.clock is not None:
-            for digest, query in BY_DIGEST.items():
-                assert sum(key[0] == digest for key in self.tallies) <= most_open(query)
+            for digest, versions in VERSIONS.items():
+                assert sum(key[0] == digest for key in self.tallies) <= versions.most_open
         return self.written(ids + tallies, snapshots, now)
 
     def written(self, first, snapshots, now):
@@ -164,7 +164,7 @@ class Reader:
     def merger(self, digest):
         """What the acknowledged states make of a query."""
         states = [(window, position) for (of, window), position in self.states.items() if of == digest]
-        return Merger(BY_DIGEST[digest], self.partitions, states)
+        return Merger(VERSIONS[digest], self.partitions, states)
 
     def note(self, digest, window, position):
         known = self.states.get((digest, window))
@@ -224,9 +224,7 @@ class Daemon:
 
     def __init__(self, log, random, **gate):
         self.log, self.random, self.broker, self.finals, self.born = log, random, Broker(), {}, 0
-        self.gates = [
-            Gate(partition, len(log), BY_DIGEST, RETIRED, limit=LIMIT, **gate) for partition in range(len(log))
-        ]
+        self.gates = [Gate(partition, len(log), VERSIONS, limit=LIMIT, **gate) for partition in range(len(log))]
         self.workers = [[self.worker(partition)] for partition in range(len(log))]
         self.readers = [self.reader()]
 

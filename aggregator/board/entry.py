@@ -1,69 +1,53 @@
-"""A record as the board keeps it: the numbers as arrays, all else as the JSON that it came in."""
+"""The windows of a query as the board keeps them, each made of the records of its attributes."""
 
-import sys
-from collections.abc import Mapping
+from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, cast
-
-import numpy as np
-import orjson
 
 from aggregator.merging.windows import Span
-from aggregator.publishing.record import VERSION
+from aggregator.publishing.analysis import subjects
+from aggregator.publishing.parts import RefusedRow
+from aggregator.publishing.record_reader import Record
 from oracles.errors import ReportError
-from oracles.estimate import Floats
-from oracles.query.settings import Window
+from oracles.query import Query
 
-_OVERHEAD = 1_000
-"""Bytes of the objects that hold a part, about."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """What a record says of one attribute, or of the one answer."""
-
-    name: str | None
-    n: int
-    n_independent: int
-    sigma: float | None
-    detectable: float | None
-    shift_per_fake: float | None
-    values: tuple[str, ...]
-    """Those that the record publishes, in its order."""
-    shares: Mapping[str, Floats]
-    """By method."""
-    stderr: Floats
-    low: Floats
-    high: Floats
-    flags: tuple[str, ...]
-    rest: bytes
-    """JSON of oracle, hitters, sets and quality."""
-
-    @property
-    def size(self) -> int:
-        """The memory it takes, about."""
-        arrays = (*self.shares.values(), self.stderr, self.low, self.high)
-        return _OVERHEAD + sum(array.nbytes for array in arrays) + 8 * len(self.values) + len(self.rest)
-
-    def told(self) -> dict[str, Any]:
-        """Oracle, hitters, sets and quality."""
-        return cast(dict[str, Any], orjson.loads(self.rest))
+WAITING = 256
+"""Windows that wait for records of further attributes, at the most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """One record."""
+    """One window."""
 
-    query: str
-    digest: str
-    span: Span
-    final: bool
+    parts: tuple[Record, ...]
+    """Of each attribute, or of the one answer."""
     n: int
+    """How many reports the window has, whichever attributes they speak of."""
     n_independent: int
-    refused: Mapping[str, int]
-    parts: tuple[Part, ...]
-    size: int
-    """The memory it takes, about."""
+
+    @property
+    def query(self) -> str:
+        return self.parts[0].query
+
+    @property
+    def digest(self) -> str:
+        return self.parts[0].digest
+
+    @property
+    def span(self) -> Span:
+        return self.parts[0].span
+
+    @property
+    def final(self) -> bool:
+        return self.parts[0].final
+
+    @property
+    def refused(self) -> RefusedRow:
+        return self.parts[0].refused
+
+    @property
+    def size(self) -> int:
+        """The memory it takes, about."""
+        return sum(part.size for part in self.parts)
 
     @property
     def flags(self) -> list[str]:
@@ -71,43 +55,32 @@ class Entry:
         return list(dict.fromkeys(flag for part in self.parts for flag in part.flags))
 
 
-def read(value: bytes) -> Entry:
-    """The record in these bytes; a ValueError, TypeError or KeyError where it is none that we know."""
-    said = orjson.loads(value)
-    if said["version"] != VERSION:
-        raise ReportError(f"a record of version {said['version']!r} cannot be read")
-    window = said["window"]
-    parts = tuple(_part(part) for part in said.get("attributes", [said]))
-    return Entry(
-        query=sys.intern(said["query"]),
-        digest=sys.intern(said["digest"]),
-        span=Span(Window(window["kind"], window["size"], window["step"]), window["start"], window["end"]),
-        final=said["final"],
-        n=said["n"],
-        n_independent=said["n_independent"],
-        refused=said["refused"],
-        parts=parts,
-        size=sum(part.size for part in parts),
-    )
+class Gathering:
+    """The windows of which not all attributes have been read."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[tuple[str, Span, bool], dict[str | None, Record]] = OrderedDict()
+
+    def put(self, record: Record, query: Query) -> Entry | None:
+        """The window that this record makes whole; a ReportError where it does not fit the definition that it names."""
+        names = [subject.name for subject in subjects(query)]
+        _check(record, query)
+        parts = self._waiting.setdefault((record.digest, record.span, record.final), {})
+        parts[record.attribute] = record
+        if len(parts) < len(names):
+            while len(self._waiting) > WAITING:
+                self._waiting.popitem(last=False)
+            return None
+        del self._waiting[record.digest, record.span, record.final]
+        found = tuple(parts[name] for name in names)
+        of_all = sum if query.solution == "smp" else max  # there each report speaks of one attribute
+        return Entry(found, of_all(part.n for part in found), of_all(part.n_independent for part in found))
 
 
-def _part(said: Mapping[str, Any]) -> Part:
-    return Part(
-        name=said.get("name"),
-        n=said["n"],
-        n_independent=said["n_independent"],
-        sigma=said["sigma"],
-        detectable=said["detectable"],
-        shift_per_fake=said["shift_per_fake"],
-        values=tuple(map(sys.intern, said["values"])),
-        shares={sys.intern(method): _floats(shares) for method, shares in said["shares"].items()},
-        stderr=_floats(said["stderr"]),
-        low=_floats(said["low"]),
-        high=_floats(said["high"]),
-        flags=tuple(map(sys.intern, said["quality"]["flags"])),
-        rest=orjson.dumps({key: said[key] for key in ("oracle", "hitters", "sets", "quality")}),
-    )
-
-
-def _floats(numbers: list[float | None]) -> Floats:
-    return np.array(numbers, np.float64)  # None becomes NaN
+def _check(record: Record, query: Query) -> None:
+    subject = next((each for each in subjects(query) if each.name == record.attribute), None)
+    if subject is None:
+        raise ReportError(f"{query.name} has no attribute {record.attribute!r}")
+    strange = next((value for value in record.values if subject.domain.find(value) is None), None)
+    if strange is not None:
+        raise ReportError(f"{strange[:64]!r} is no value of {query.name}")

@@ -1,13 +1,13 @@
 """Server-sent events: what is new is told to everyone who listens, as it is read."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
 
 from aggregator.board.entry import Entry
-from aggregator.publishing.record import window_of
+from aggregator.publishing.window import WindowRow
 
 LISTENERS = 200
 """The most who listen at a time."""
@@ -30,7 +30,7 @@ class Events:
     def full(self) -> bool:
         return len(self._queues) >= LISTENERS
 
-    def tell(self, event: str, said: Mapping[str, Any]) -> None:
+    def tell(self, event: str, said: Any) -> None:
         written = encode(event, said)
         for queue in list(self._queues):
             if queue.qsize() >= BACKLOG:
@@ -56,7 +56,7 @@ class Events:
             self._queues.discard(queue)
 
 
-def encode(event: str, said: Mapping[str, Any]) -> bytes:
+def encode(event: str, said: Any) -> bytes:
     """JSON has no line breaks of its own, so an event is two lines."""
     return b"event: " + event.encode() + b"\ndata: " + orjson.dumps(said) + b"\n\n"
 
@@ -66,7 +66,7 @@ def notice(record: Entry) -> dict[str, Any]:
     return {
         "query": record.query,
         "digest": record.digest,
-        "window": window_of(record.span),
+        "window": WindowRow.of(record.span),
         "final": record.final,
         "n": record.n,
         "refused": record.refused,

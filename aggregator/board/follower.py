@@ -2,19 +2,20 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from aggregator.board import events
 from aggregator.board.events import Events
 from aggregator.board.metrics import Metrics
 from aggregator.board.store import Store
-from aggregator.topics.command import TopicsError, partition_counts
-from aggregator.topics.settings import ALERTS, ESTIMATES, MIB, QUERIES, TRUTH, no_such_topic
-from hubbub.kafka import Kafka, started
+from aggregator.topics.settings import MIB
+from hubbub.kafka import Kafka, consumer, partitions, started
+from hubbub.names import ALERTS, ESTIMATES, QUERIES, TRUTH
 
 log = logging.getLogger(__name__)
 
@@ -45,34 +46,19 @@ class Follower:
         return f"reading the topics: {len(self._behind)} partitions are left" if self._started else "connecting"
 
     async def run(self) -> None:
-        """Until it is cancelled; KafkaUnreachable or TopicsError where it cannot begin."""
-        partitions = await self._partitions()
-        consumer = AIOKafkaConsumer(
-            **self._kafka.client(),
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_partition_fetch_bytes=8 * MIB,
-            fetch_max_wait_ms=POLL_MS,
-            metadata_max_age_ms=5_000,
-        )
-        async with started(consumer, self._kafka):
-            consumer.assign(partitions)
-            await consumer.seek_to_beginning(*partitions)
-            self._behind = await consumer.end_offsets(partitions)
+        """Until it is cancelled; KafkaUnreachable or TopicMissing where it cannot begin."""
+        counts = await partitions(self._kafka, *TOPICS)
+        tps = [TopicPartition(self._kafka.topic(name), number) for name in TOPICS for number in range(counts[name])]
+        settings = {"max_partition_fetch_bytes": 8 * MIB, "fetch_max_wait_ms": POLL_MS}
+        async with started(consumer(self._kafka, **settings), self._kafka) as reader:
+            reader.assign(tps)
+            await reader.seek_to_beginning(*tps)
+            self._behind = await reader.end_offsets(tps)
             self._started = True
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._read(consumer))
-                tasks.create_task(self._probe(consumer, partitions))
+                tasks.create_task(self._read(reader))
+                tasks.create_task(self._probe(reader, tps))
                 tasks.create_task(self._beat())
-
-    async def _partitions(self) -> list[TopicPartition]:
-        listed = await partition_counts(self._kafka)
-        names = [self._kafka.topic(name) for name in TOPICS]
-        absent = [no_such_topic(name) for name in names if not listed.get(name)]
-        if absent:
-            raise TopicsError("\n".join(absent))
-        return [TopicPartition(name, number) for name in names for number in range(listed[name])]
 
     async def _read(self, consumer: Any) -> None:
         while True:
@@ -95,25 +81,26 @@ class Follower:
         for record in records:
             self._metrics.read.labels(topic).inc()
             try:
-                self._take_one(topic, record.key, record.value)
-            except (ValueError, TypeError, KeyError, IndexError) as error:
+                self._take_one(topic, record.key, record.value, record.timestamp)
+            except Exception as error:  # noqa: BLE001 - whatever a stranger wrote ends no board
                 self._metrics.unreadable.labels(topic).inc()
                 where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
                 log.warning("%s cannot be read: %r", where, error)
 
-    def _take_one(self, topic: str, key: bytes, value: bytes | None) -> None:
-        if value is None:
-            return
+    def _take_one(self, topic: str, key: bytes, value: bytes | None, timestamp: int) -> None:
         if topic == QUERIES:
-            self._store.define(key, value)
+            self._store.define(key, value, timestamp)
+        elif value is None:
+            return
         elif topic == TRUTH:
             self._store.take_truth(value)
         elif topic == ESTIMATES:
-            self._tell("record", events.notice(self._store.take_record(value)))
+            if record := self._store.take_record(value):
+                self._tell("record", events.notice(record))
         elif alert := self._store.take_alert(value):
             self._tell("alert", alert)
 
-    def _tell(self, event: str, said: dict[str, Any]) -> None:
+    def _tell(self, event: str, said: Any) -> None:
         if self.missing is None:
             self._events.tell(event, said)
 
@@ -138,4 +125,4 @@ class Follower:
 
     def state(self) -> dict[str, Any]:
         """What a beat says."""
-        return {"ready": self.missing is None, "problem": self.problem}
+        return {"ready": self.missing is None, "problem": self.problem, "now": int(time.time())}

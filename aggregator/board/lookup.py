@@ -1,17 +1,19 @@
-"""Which query, kind of window, record, attribute and method is asked about; a Problem where there is none."""
+"""Which query, kind of window, record, attribute and method a request is about; a Problem where there is none."""
 
-from aggregator.board.entry import Entry, Part
-from aggregator.board.parameters import Asked
-from aggregator.board.problems import Problem, missing
+from aggregator.board.entry import Entry
+from aggregator.board.parameters import Parameters
+from aggregator.board.reply import missing
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import Definition, View
 from aggregator.publishing.analysis import UNBIASED, subjects
+from aggregator.publishing.record_reader import Record
+from hubbub.problem import Problem
 from oracles.query import Query
 from oracles.query.settings import Threshold
 
-MANY = 10_000
+MOST = 10_000
 """The most rows of an answer."""
-POINTS = 500
+ROWS = 500
 """Windows or alerts, where it is not said how many."""
 KINDS = ("tumbling", "hopping", "all")
 LATEST = "latest"
@@ -24,13 +26,13 @@ def unknown(store: Store, name: str) -> Problem:
     return missing(f"there is no query {name!r}; {there}", query=name)
 
 
-def windows(store: Store, asked: Asked, name: str) -> tuple[Series, Windows]:
+def windows(store: Store, parameters: Parameters, name: str) -> tuple[Series, Windows]:
     """The kind of window that is asked about: the first of the query's that fits."""
     if name not in store.names:
         raise unknown(store, name)
     series = store.series(name)
-    kind = asked.choice("kind", KINDS)
-    size, step = asked.number("size", 0, LATE), asked.number("step", 0, LATE)
+    kind = parameters.choice("kind", KINDS)
+    size, step = parameters.number("size", 0, LATE), parameters.number("step", 0, LATE)
     kinds = list(dict.fromkeys([*store.definition(series).windows, *series.kinds]))
     for window in kinds:
         if kind in (None, window.kind) and size in (None, window.size) and step in (None, window.step):
@@ -39,26 +41,26 @@ def windows(store: Store, asked: Asked, name: str) -> tuple[Series, Windows]:
     raise missing(f"{name} has no such kind of window; there are {there}")
 
 
-def view(store: Store, asked: Asked, name: str) -> tuple[Series, View]:
+def view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]:
     """One attribute of one record."""
-    series, kept = windows(store, asked, name)
-    subject = definition(store.definition(series), asked)
-    record = _record(kept, asked)
+    series, kept = windows(store, parameters, name)
+    subject = definition(store.definition(series), parameters)
+    record = _record(kept, parameters)
     return series, View(record, record.parts[subject.attribute], subject)
 
 
-def between(kept: Windows, asked: Asked) -> list[Entry]:
+def between(kept: Windows, parameters: Parameters) -> list[Entry]:
     """The newest of the finals that are asked for and, where that is wanted, what is known of the next one."""
-    start, end = asked.whole("from", 0, LATE, 0), asked.whole("to", 0, LATE, LATE)
+    start, end = parameters.whole("from", 0, LATE, 0), parameters.whole("to", 0, LATE, LATE)
     found = list(kept.between(start, end))
-    if asked.flag("provisional") and kept.provisional and start <= kept.provisional.span.end < end:
+    if parameters.flag("provisional") and kept.provisional and start <= kept.provisional.span.end < end:
         found.append(kept.provisional)
-    return found[-asked.whole("limit", 1, MANY, POINTS) :]
+    return found[-parameters.whole("limit", 1, MOST, ROWS) :]
 
 
-def definition(query: Query, asked: Asked) -> Definition:
+def definition(query: Query, parameters: Parameters) -> Definition:
     """The attribute that is asked about: the first where none is named."""
-    name = asked.text("attribute")
+    name = parameters.text("attribute")
     names = [subject.name for subject in subjects(query)]
     if name is None:
         return Definition(query, 0)
@@ -69,31 +71,32 @@ def definition(query: Query, asked: Asked) -> Definition:
     return Definition(query, names.index(name))
 
 
-def method(part: Part, asked: Asked) -> str:
-    """What is asked for, else the first method of the query beside the unbiased shares."""
-    named = asked.choice("method", list(part.shares))
-    return named or next((name for name in part.shares if name != UNBIASED), UNBIASED)
+def method(part: Record, parameters: Parameters, *, consistent: bool = False) -> str:
+    """What is asked for, else unbiased, whose errors are known; of sums the first consistent method of the query."""
+    named = parameters.choice("method", list(part.shares))
+    first = next((name for name in part.shares if name != UNBIASED), UNBIASED)
+    return named or (first if consistent else UNBIASED)
 
 
-def threshold(asked: Asked, query: Query) -> Threshold:
+def threshold(parameters: Parameters, query: Query) -> Threshold:
     """What is asked for, else that of the query."""
-    text = asked.text("threshold")
+    text = parameters.text("threshold")
     if text is None:
         return query.threshold
     if text == "significance":
         return Threshold("significance")
-    value = asked.above("threshold", 0.0, 1e15, 0.0)
+    value = parameters.above("threshold", 0.0, 1e15, 0.0)
     return Threshold("share" if value < 1.0 else "count", value)
 
 
-def _record(kept: Windows, asked: Asked) -> Entry:
-    provisional = kept.provisional if asked.flag("provisional") else None
-    if asked.text("window") in (None, LATEST):
+def _record(kept: Windows, parameters: Parameters) -> Entry:
+    provisional = kept.provisional if parameters.flag("provisional") else None
+    if parameters.text("window") in (None, LATEST):
         record = provisional or kept.latest
         if record is None:
             raise missing("no window is final yet; provisional=true gives what is known of the next one")
         return record
-    end = asked.whole("window", 0, LATE, 0)
+    end = parameters.whole("window", 0, LATE, 0)
     if provisional is not None and provisional.span.end == end:
         return provisional
     if end not in kept.finals:

@@ -4,10 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from aggregator.board.problems import bad
+from aggregator.board.reply import bad
 
 
-class Asked:
+class Parameters:
     """What is asked for. Names that the route does not know are refused: a misspelt one must not go unnoticed."""
 
     def __init__(self, given: Sequence[tuple[str, str]], known: Sequence[str]) -> None:

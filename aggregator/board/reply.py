@@ -1,79 +1,50 @@
-"""The rows of answers: values with their errors, heavy hitters, points of a history, and the truth beside them."""
+"""A reply as bytes: an answer as JSON or CSV, with the tag that tells whether it has changed; problems."""
 
-from collections.abc import Sequence
-from typing import Any
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from operator import attrgetter
+from typing import Any, Self
 
-import numpy as np
+import orjson
 
-from aggregator.board.entry import Entry
-from aggregator.board.store import Series
-from aggregator.board.view import View
-from aggregator.publishing.analysis import UNBIASED
-from oracles.estimate import Floats
-
-Said = dict[str, Any]
-
-
-def values(view: View, method: str, truth: Floats | None) -> list[Said]:
-    part = view.part
-    listed: dict[str, Said] = {each["value"]: each for each in part.told()["hitters"].get(method, [])}
-    true = [None] * len(part.values) if truth is None else truth[view.positions(part.values)].tolist()
-    numbers = (part.shares[method], part.shares[UNBIASED], part.stderr, part.low, part.high)
-    order = np.argsort(-part.shares[method], kind="stable").tolist()
-    columns = [column.tolist() for column in numbers]
-    rows = []
-    for at in order:
-        value = part.values[at]
-        share, unbiased, stderr, low, high = (column[at] for column in columns)
-        hitter = listed.get(value, {})
-        rows.append(
-            {
-                "value": value,
-                "share": share,
-                "unbiased": unbiased,
-                "stderr": stderr,
-                "low": low,
-                "high": high,
-                "listed": bool(hitter),
-                "decided": hitter.get("decided", False),
-                "probability": hitter.get("probability"),
-                "ranks": hitter.get("ranks"),
-                "truth": true[at],
-            }
-        )
-    return rows
+from aggregator.publishing.cell import cell
+from hubbub.problem import Problem
 
 
-def error(rows: Sequence[Said]) -> Said | None:
-    """How far the published shares are from the truth, in a simulation."""
-    if not rows or rows[0]["truth"] is None:
-        return None
-    share, low, high, truth = (np.array([row[key] for row in rows]) for key in ("share", "low", "high", "truth"))
-    return {
-        "values": len(rows),
-        "rms": float(np.sqrt(np.mean((share - truth) ** 2))),
-        "max": float(np.max(np.abs(share - truth))),
-        "covered": int(np.count_nonzero((low <= truth) & (truth <= high))),
-    }
+@dataclass(frozen=True)
+class Reply:
+    """A body and its media type."""
+
+    body: bytes
+    kind: str
+
+    @classmethod
+    def json(cls, answer: Any, kind: str = "application/json") -> Self:
+        return cls(orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE), kind)
+
+    @classmethod
+    def csv(cls, columns: Sequence[str], rows: Iterable[Any]) -> Self:
+        """A row each, an empty cell for what is not known; "window.end" is the end of a row's window."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\r\n")
+        writer.writerow(columns)
+        found = [attrgetter(column) for column in columns]
+        writer.writerows([cell(get(row)) for get in found] for row in rows)
+        return cls(text.getvalue().encode(), "text/csv; charset=utf-8")
+
+    @property
+    def tag(self) -> str:
+        return f'"{sha256(self.kind.encode() + self.body).hexdigest()[:32]}"'
 
 
-def point(record: Entry, attribute: int, value: str, method: str | None) -> Said:
-    """What one window says of a value; nulls where it does not publish it."""
-    part = record.parts[attribute]
-    point: Said = {"start": record.span.start, "end": record.span.end, "n": part.n}
-    columns = {"share": part.shares.get(method or ""), "unbiased": part.shares[UNBIASED]}
-    columns |= {"low": part.low, "high": part.high}
-    try:
-        at = part.values.index(value)
-    except ValueError:
-        return point | dict.fromkeys(columns)
-    return point | {key: None if column is None else float(column[at]) for key, column in columns.items()}
+def bad(detail: str, **more: Any) -> Problem:
+    """A parameter that cannot be understood, or an answer that cannot be had."""
+    return Problem(400, detail, **more)
 
 
-def true_shares(series: Series, view: View) -> Floats | None:
-    """The true share of every value in the window, where a simulation tells."""
-    counts = series.truth.counts(view.record.span, view.definition.attribute)
-    if counts is None or not counts.any() or not view.record.final:
-        return None
-    shares: Floats = counts / counts.sum()
-    return shares
+def missing(detail: str, **more: Any) -> Problem:
+    """Something that is named and is not there."""
+    return Problem(404, detail, **more)

@@ -1,12 +1,10 @@
-"""The questions of the API: path, parameters and who answers. The server and its description read this table."""
+"""The routes of the API: path, parameters and answer. The server and its description read this table."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from aggregator.board import lookup
-from aggregator.board import rows as telling
-from aggregator.board.rows import Told
+from aggregator.board import answers, lookup
+from aggregator.board.answers import TableAnswer
 
 PREFIX = "/api/v1"
 
@@ -26,7 +24,7 @@ class Route:
 
     path: str
     meaning: str
-    tell: Callable[..., Told]
+    answer: type[TableAnswer]
     parameters: tuple[Parameter, ...] = ()
 
     @property
@@ -47,6 +45,7 @@ def _whole(least: int, most: int) -> dict[str, Any]:
 
 
 _TEXT = {"type": "string"}
+_LIST = {"type": "array", "items": _TEXT}
 _FLAG = {"type": "boolean", "default": False}
 _KIND = (
     Parameter("kind", "Kind of window; the query's first that fits", {"type": "string", "enum": [*lookup.KINDS]}),
@@ -55,7 +54,7 @@ _KIND = (
 )
 _PROVISIONAL = Parameter("provisional", "What is known of the next window too", _FLAG)
 _ATTRIBUTE = Parameter("attribute", "Where a client gives several answers; the first", _TEXT)
-_METHOD = Parameter("method", "unbiased, or one of the query's; the first of those", _TEXT)
+_METHOD = Parameter("method", "unbiased, which is the default but for sets, or one of the query's", _TEXT)
 _RECORD = (
     Parameter("window", "The end of a window in Unix seconds, or latest", {**_TEXT, "default": lookup.LATEST}),
     *_KIND,
@@ -65,10 +64,14 @@ _RECORD = (
 )
 _VALUES = (
     Parameter("values", "Values, with commas between them", _TEXT),
-    Parameter("value", "One value, as often as need be: for those with a comma in their names", _TEXT),
+    Parameter(
+        "value",
+        "One value, as often as need be: for those with a comma in their names",
+        {"type": "array", "items": _TEXT},
+    ),
 )
-_TOP = Parameter("top", "Rows at the most", {**_whole(1, lookup.MANY), "default": telling.TOP})
-_LIMIT = Parameter("limit", "Newest rows at the most", {**_whole(1, lookup.MANY), "default": lookup.POINTS})
+_TOP = Parameter("top", "Rows at the most", {**_whole(1, lookup.MOST), "default": answers.TOP_ROWS})
+_LIMIT = Parameter("limit", "Newest rows at the most", {**_whole(1, lookup.MOST), "default": lookup.ROWS})
 _TIMES = (
     Parameter("from", "Windows that end then or later, in Unix seconds", _whole(0, lookup.LATE)),
     Parameter("to", "Windows that end earlier", _whole(0, lookup.LATE)),
@@ -76,23 +79,23 @@ _TIMES = (
 _OF = PREFIX + "/queries/{query}"
 
 ROUTES = (
-    Route(PREFIX + "/queries", "What is counted, and which windows are known", telling.queries),
+    Route(PREFIX + "/queries", "What is counted, and which windows are known", answers.Queries),
     Route(
         f"{_OF}/estimate",
         "The shares of the values in a window, with their errors",
-        telling.estimate,
+        answers.WindowEstimate,
         (*_RECORD, *_VALUES, _TOP),
     ),
     Route(
         f"{_OF}/set",
         "The share of a set of values in a window",
-        telling.in_set,
+        answers.SetShares,
         (*_RECORD, *_VALUES, Parameter("name", "A set of the query file, in place of values", _TEXT)),
     ),
     Route(
         f"{_OF}/heavy-hitters",
         "The values that exceed a threshold in a window",
-        telling.heavy_hitters,
+        answers.HeavyHitters,
         (
             *_RECORD,
             _TOP,
@@ -107,23 +110,23 @@ ROUTES = (
     Route(
         f"{_OF}/history",
         "One value over the windows",
-        telling.history,
+        answers.History,
         (Parameter("value", "The value", _TEXT), *_KIND, *_TIMES, _LIMIT, _PROVISIONAL, _ATTRIBUTE, _METHOD),
     ),
     Route(
         f"{_OF}/windows",
         "The windows that are known, and how many reports they hold",
-        telling.windows,
+        answers.WindowCounts,
         (*_KIND, *_TIMES, _LIMIT, _PROVISIONAL),
     ),
     Route(
         PREFIX + "/alerts",
         "What has become frequent, ceased to be, or risen; the newest first",
-        telling.alerts,
+        answers.Alerts,
         (
             Parameter("query", "Of this query", _TEXT),
             _ATTRIBUTE,
-            Parameter("kind", "Of this kind", {"type": "string", "enum": [*telling.ALERT_KINDS]}),
+            Parameter("kind", "Of this kind", {"type": "string", "enum": [*answers.ALERT_KINDS]}),
             _LIMIT,
         ),
     ),

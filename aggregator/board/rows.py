@@ -1,232 +1,274 @@
-"""What each question is answered: from what is kept to what is told. Pure."""
+"""The rows of answers: value classes that carry their schema, and how each is made of what is kept."""
 
-from collections.abc import Mapping, Sequence
-from itertools import islice
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from aggregator.board import lookup
-from aggregator.board import reply as figures
-from aggregator.board.parameters import Asked
-from aggregator.board.problems import bad, missing
+import numpy as np
+
+from aggregator.board.entry import Entry
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import View
 from aggregator.publishing.analysis import UNBIASED, subjects
-from aggregator.publishing.record import told_hitters, window_of
-from oracles.query.settings import Window
+from aggregator.publishing.freshness import expected, shortest
+from aggregator.publishing.parts import Ranks
+from aggregator.publishing.schema import Attribute, Chance, Count, Digest, Known, Time
+from aggregator.publishing.window import Kind, WindowRow
+from oracles.query import Query
+from oracles.query.settings import ANSWERS, Window
+from oracles.types import Floats
 
-TOP = 100
-"""Rows, where it is not said how many."""
-ALERT_KINDS = ("enter", "leave", "surge")
-Said = dict[str, Any]
-
-
-class Told(NamedTuple):
-    """An answer, and which of its members is the table, with what columns."""
-
-    said: Said
-    table: str
-    columns: tuple[str, ...]
-
-    @property
-    def rows(self) -> Sequence[Mapping[str, Any]]:
-        rows: Sequence[Mapping[str, Any]] = self.said[self.table]
-        return rows
+Age = Annotated[float | None, {"minimum": 0, "description": "Seconds; null before the first final"}]
 
 
-def queries(store: Store, asked: Asked) -> Told:
-    del asked
-    columns = ("name", "digest", "retired", "solution", "epsilon", "record_epsilon", "pane", "period", "simulated")
-    return Told({"queries": [_query(store, name) for name in store.names]}, "queries", columns)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountRow(WindowRow):
+    """A window that is kept, and how many reports it holds."""
+
+    final: bool
+    n: Count
+    duplicate: Count
+    implausible: Count
+    flags: list[str]
+
+    @classmethod
+    def of_record(cls, record: Entry) -> "CountRow":
+        window, start, end = record.span
+        return cls(
+            kind=window.kind,
+            start=start,
+            end=end,
+            size=window.size,
+            step=window.step,
+            final=record.final,
+            n=record.n,
+            duplicate=record.refused.duplicate,
+            implausible=record.refused.implausible,
+            flags=record.flags,
+        )
 
 
-def _query(store: Store, name: str) -> Said:
-    series = store.series(name)
-    query = store.definition(series)
-    return {
-        "name": name,
-        "digest": series.digest,
-        "retired": name not in store.definitions.active,
-        "solution": query.solution,
-        "epsilon": query.epsilon,
-        "record_epsilon": query.record_epsilon,
-        "answers": query.answers,
-        "pane": query.pane,
-        "lateness": query.lateness,
-        "period": query.period,
-        "methods": [UNBIASED, *query.methods],
-        "threshold": {"kind": query.threshold.kind, "value": query.threshold.value},
-        "family_error": query.family_error,
-        "attributes": [
-            {
-                "name": subject.name,
-                "size": subject.domain.size,
-                "other": subject.domain.other,
-                "oracle": oracle,
-                "sets": [each for each, _ in subject.sets],
-            }
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindRow:
+    """A kind of window of a query, and what is kept of it."""
+
+    kind: Kind
+    size: Count
+    step: Count
+    kept: Count
+    latest: int | None
+    provisional: int | None
+    age: Age
+    expected: Age
+
+    @classmethod
+    def of(cls, store: Store, series: Series, query: Query, window: Window) -> "KindRow":
+        windows = series.kinds.get(window, Windows(window))
+        latest = windows.ends[-1] if windows.ends else None
+        return cls(
+            kind=window.kind,
+            size=window.size,
+            step=window.step,
+            kept=len(windows.ends),
+            latest=latest,
+            provisional=windows.provisional.span.end if windows.provisional else None,
+            age=None if latest is None else store.age(latest),
+            expected=None if latest is None else expected(query, window),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttributeRow:
+    """One attribute of a query, or its one answer."""
+
+    name: Attribute
+    size: Count
+    other: bool
+    oracle: str
+    sets: list[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ThresholdRow:
+    """The share that a value must exceed to be listed."""
+
+    kind: Literal["significance", "share", "count"]
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueryRow:
+    """A query, and which of its windows are known."""
+
+    name: str
+    digest: Digest
+    retired: bool
+    solution: Annotated[str | None, {"enum": ["spl", "smp", "rsfd", None]}]
+    epsilon: float
+    record_epsilon: float
+    answers: Annotated[str, {"enum": list(ANSWERS), "description": "How a client repeats itself"}]
+    record_charge: Annotated[float, {"description": "Epsilon that a client's first answer is charged"}]
+    budget: float
+    renew: Annotated[int | None, {"description": "Seconds after which noise and charges begin anew"}]
+    pane: Count
+    lateness: Count
+    period: Count
+    methods: list[str]
+    threshold: ThresholdRow
+    family_error: float
+    attributes: list[AttributeRow]
+    windows: list[KindRow]
+    simulated: Annotated[bool, {"description": "Whether the truth is known"}]
+    age: Age
+    expected: Age
+
+    @classmethod
+    def of(cls, store: Store, series: Series, query: Query, *, retired: bool) -> "QueryRow":
+        latest = series.latest_end
+        attributes = [
+            AttributeRow(
+                name=subject.name,
+                size=subject.domain.size,
+                other=subject.domain.other,
+                oracle=oracle,
+                sets=[each for each, _ in subject.sets],
+            )
             for subject, oracle in zip(subjects(query), query.oracle_names, strict=True)
-        ],
-        "windows": [_kind(series, window) for window in query.windows],
-        "simulated": series.truth.newest is not None,
-    }
+        ]
+        return cls(
+            name=query.name,
+            digest=series.digest,
+            retired=retired,
+            solution=query.solution,
+            epsilon=query.epsilon,
+            record_epsilon=query.record_epsilon,
+            answers=query.answers,
+            record_charge=query.record_charge,
+            budget=query.budget,
+            renew=query.renew,
+            pane=query.pane,
+            lateness=query.lateness,
+            period=query.period,
+            methods=[UNBIASED, *query.methods],
+            threshold=ThresholdRow(kind=query.threshold.kind, value=query.threshold.value),
+            family_error=query.family_error,
+            attributes=attributes,
+            windows=[KindRow.of(store, series, query, window) for window in query.windows],
+            simulated=series.truth.newest is not None,
+            age=None if latest is None else store.age(latest),
+            expected=None if latest is None else shortest(query),
+        )
 
 
-def _kind(series: Series, window: Window) -> Said:
-    windows = series.kinds.get(window, Windows(window))
-    provisional = windows.provisional
-    return {
-        "kind": window.kind,
-        "size": window.size,
-        "step": window.step,
-        "kept": len(windows.ends),
-        "latest": windows.ends[-1] if windows.ends else None,
-        "provisional": provisional.span.end if provisional else None,
-    }
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValueRow:
+    """A value of a window, with its errors and, in a simulation, the truth beside it."""
+
+    value: str
+    share: Known
+    unbiased: Known
+    stderr: Known
+    low: Chance
+    high: Chance
+    listed: Annotated[bool, {"description": "The method's share exceeds the threshold"}]
+    decided: Annotated[bool, {"description": "Proved to exceed it"}]
+    probability: Chance
+    ranks: Ranks
+    truth: Chance
 
 
-def estimate(store: Store, asked: Asked, name: str) -> Told:
-    series, view = lookup.view(store, asked, name)
-    method = lookup.method(view.part, asked)
-    wanted = asked.values(lookup.MANY)
-    every = figures.values(view, method, figures.true_shares(series, view))
-    here = {row["value"]: row for row in every}
-    chosen = [here[value] for value in wanted if value in here] if wanted else every
-    if wanted:
-        view.positions(wanted)
-    told = view.part.told()
-    said = _about(view) | {
-        "method": method,
-        "methods": list(view.part.shares),
-        "oracle": told["oracle"],
-        "sigma": view.part.sigma,
-        "detectable": view.part.detectable,
-        "shift_per_fake": view.part.shift_per_fake,
-        "threshold": view.threshold,
-        "size": view.definition.domain.size,
-        "published": len(every),
-        "missing": [value for value in wanted or [] if value not in here],
-        "values": chosen[: asked.whole("top", 1, lookup.MANY, lookup.MANY if wanted else TOP)],
-        "sets": told["sets"],
-        "refused": view.record.refused,
-        "quality": told["quality"],
-        "error": figures.error(every),
-    }
-    columns = ("value", "share", "unbiased", "stderr", "low", "high", "listed", "decided", "truth")
-    return Told(said, "values", columns)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorRow:
+    """How far the published shares are from the truth, in a simulation."""
+
+    values: Count
+    rms: Known
+    max: Known
+    covered: Count
 
 
-def in_set(store: Store, asked: Asked, name: str) -> Told:
-    series, view = lookup.view(store, asked, name)
-    method = lookup.method(view.part, asked)
-    values, of = asked.values(lookup.MANY), asked.text("name")
-    if (values is None) == (of is None):
-        raise bad("name a set of the query file as `name`, or members of one as `values`", parameter="values")
-    if of is not None:
-        told = view.named(of)
-        share = told["share" if method == UNBIASED else method]
-        stderr = told["stderr"] if method == UNBIASED else None
-        members = dict(subjects(view.definition.query)[view.definition.attribute].sets)[of]
-    else:
-        share, stderr = view.answer(method, values or [])
-        members = tuple(view.positions(values or []))
-    true = figures.true_shares(series, view)
-    row = {
-        "name": of,
-        "values": [view.definition.domain.name(position) for position in members],
-        "share": share,
-        "stderr": stderr,
-        "truth": None if true is None else float(true[list(members)].sum()),
-    }
-    return Told(_about(view) | {"method": method, "sets": [row]}, "sets", ("name", "share", "stderr", "truth"))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetRow:
+    """The share of a set of values."""
+
+    name: str | None
+    values: list[str]
+    share: Known
+    stderr: Known
+    truth: Chance
 
 
-def heavy_hitters(store: Store, asked: Asked, name: str) -> Told:
-    _, view = lookup.view(store, asked, name)
-    method = lookup.method(view.part, asked)
-    query = view.definition.query
-    threshold = lookup.threshold(asked, query)
-    family_error = asked.above("family_error", 0.0, 0.5, query.family_error)
-    share: float | None
-    if (threshold, family_error) == (query.threshold, query.family_error):
-        share, found = view.threshold, view.part.told()["hitters"].get(method, [])
-    else:
-        share, again = view.hitters(method, threshold, family_error)
-        found = told_hitters(view.definition.domain, again)
-    said = _about(view) | {
-        "method": method,
-        "threshold": {"kind": threshold.kind, "value": threshold.value, "share": share},
-        "family_error": family_error,
-        "hitters": found[: asked.whole("top", 1, lookup.MANY, TOP)],
-    }
-    return Told(said, "hitters", ("value", "share", "decided", "p_value", "probability"))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PointRow:
+    """A value in one window; nulls where the window does not publish it."""
+
+    start: Time
+    end: Time
+    n: Count
+    share: Known
+    unbiased: Known
+    low: Chance
+    high: Chance
+    truth: Chance
+
+    @classmethod
+    def of(cls, record: Entry, attribute: int, value: str, method: str | None, truth: float | None) -> "PointRow":
+        part = record.parts[attribute]
+        at = part.values.index(value) if value in part.values else None
+        columns = part.shares.get(method or ""), part.shares[UNBIASED], part.low, part.high
+        share, unbiased, low, high = (None if c is None or at is None else float(c[at]) for c in columns)
+        start, end = record.span.start, record.span.end
+        return cls(start=start, end=end, n=part.n, share=share, unbiased=unbiased, low=low, high=high, truth=truth)
 
 
-def history(store: Store, asked: Asked, name: str) -> Told:
-    series, windows = lookup.windows(store, asked, name)
-    records = lookup.between(windows, asked)
-    definition = lookup.definition(store.definition(series), asked)
-    value = asked.text("value")
-    position = None if value is None else definition.domain.find(value)
-    if value is None:
-        raise bad("value must name a value of the domain", parameter="value")
-    if position is None:
-        raise missing(f"{value!r} is not in the domain", value=value)
-    method = lookup.method(records[-1].parts[definition.attribute], asked) if records else asked.text("method")
-    truth = series.truth.shares([record.span for record in records], definition.attribute, position)
-    points = [figures.point(record, definition.attribute, value, method) for record in records]
-    said = _of(series) | {
-        "attribute": definition.name,
-        "value": value,
-        "method": method,
-        "points": [point | {"truth": true} for point, true in zip(points, truth, strict=True)],
-    }
-    return Told(said, "points", ("start", "end", "n", "share", "unbiased", "low", "high", "truth"))
+def values(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
+    """All that a record publishes, in the order of the method's shares."""
+    part = view.part
+    hitters = {each.value: each for each in part.hitters(method)}
+    proved = {each.value for each in part.hitters(UNBIASED) if each.decided}
+    true = [None] * len(part.values) if truth is None else truth[view.positions(part.values)].tolist()
+    numbers = (part.shares[method], part.shares[UNBIASED], part.stderr, part.low, part.high)
+    columns = [part.values, *(column.tolist() for column in numbers), true]
+    order = np.argsort(-part.shares[method], kind="stable").tolist()
+    rows = []
+    for at in order:
+        value, share, unbiased, stderr, low, high, truth_of = (column[at] for column in columns)
+        hitter = hitters.get(value)
+        rows.append(
+            ValueRow(
+                value=value,
+                share=share,
+                unbiased=unbiased,
+                stderr=stderr,
+                low=low,
+                high=high,
+                listed=hitter is not None or value in proved,
+                decided=value in proved or (hitter is not None and hitter.decided),
+                probability=hitter.probability if hitter else None,
+                ranks=hitter.ranks if hitter else None,
+                truth=truth_of,
+            )
+        )
+    return rows
 
 
-def windows(store: Store, asked: Asked, name: str) -> Told:
-    series, kept = lookup.windows(store, asked, name)
-    rows: list[Said] = [
-        {
-            **window_of(record.span),
-            "final": record.final,
-            "n": record.n,
-            "duplicate": record.refused["duplicate"],
-            "implausible": record.refused["implausible"],
-            "flags": record.flags,
-        }
-        for record in lookup.between(kept, asked)
-    ]
-    columns = ("kind", "start", "end", "size", "step", "final", "n", "duplicate", "implausible")
-    return Told(_of(series) | {"windows": rows}, "windows", columns)
+def error(rows: Sequence[ValueRow]) -> ErrorRow | None:
+    if not rows or rows[0].truth is None:
+        return None
+    share, low, high, truth = np.array([(row.share, row.low, row.high, row.truth) for row in rows], np.float64).T
+    return ErrorRow(
+        values=len(rows),
+        rms=float(np.sqrt(np.mean((share - truth) ** 2))),
+        max=float(np.max(np.abs(share - truth))),
+        covered=int(np.count_nonzero((low <= truth) & (truth <= high))),
+    )
 
 
-def alerts(store: Store, asked: Asked) -> Told:
-    name, attribute = asked.text("query"), asked.text("attribute")
-    if name is not None and name not in store.names:
-        raise lookup.unknown(store, name)
-    kind = asked.choice("kind", ALERT_KINDS)
-    wanted = {"query": name, "attribute": attribute, "kind": kind}
-    filters = {key: want for key, want in wanted.items() if want is not None}
-    found = (alert for alert in store.alerts() if all(alert[key] == want for key, want in filters.items()))
-    rows = list(islice(found, asked.whole("limit", 1, lookup.MANY, lookup.POINTS)))
-    window = ("window.kind", "window.size", "window.start", "window.end")
-    columns = ("kind", "query", "attribute", "value", *window, "share", "low", "high", "before", "probability", "id")
-    return Told({"alerts": rows}, "alerts", columns)
-
-
-def _of(series: Series) -> Said:
-    return {"query": series.query, "digest": series.digest}
-
-
-def _about(view: View) -> Said:
-    """Which record is spoken of."""
-    record = view.record
-    return {
-        "query": record.query,
-        "digest": record.digest,
-        "attribute": view.part.name,
-        "window": window_of(record.span),
-        "final": record.final,
-        "n": view.part.n,
-        "n_independent": view.part.n_independent,
-    }
+def true_shares(series: Series, view: View) -> Floats | None:
+    """The true share of every value in the window, where a simulation tells."""
+    totals = series.truth.counts(view.record.span)
+    counts = None if totals is None else totals[view.definition.attribute]
+    if counts is None or not counts.any() or not view.record.final:
+        return None
+    shares: Floats = counts / counts.sum()
+    return shares

@@ -6,19 +6,20 @@ from pathlib import Path
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from prometheus_client import generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.aiohttp import make_aiohttp_handler
 
-from aggregator.board.answers import Answer
 from aggregator.board.events import Events, encode
 from aggregator.board.follower import Follower
-from aggregator.board.guard import add_headers, guard
+from aggregator.board.guard import add_headers, checked, permitted
 from aggregator.board.metrics import Metrics
 from aggregator.board.openapi import describe
-from aggregator.board.parameters import Asked
-from aggregator.board.problems import Problem
+from aggregator.board.parameters import Parameters
+from aggregator.board.reply import Reply
 from aggregator.board.route import PREFIX, ROUTES, Route
 from aggregator.board.store import Store
+from hubbub.http import guard
+from hubbub.http import route as path_of
+from hubbub.problem import Problem
 from oracles.errors import ParameterError
 
 STATIC = Path(__file__).parent / "static"
@@ -26,19 +27,23 @@ FORMATS = ("json", "csv")
 
 
 def application(
-    store: Store, events: Events, follower: Follower, metrics: Metrics, token: str | None
+    store: Store, events: Events, follower: Follower, metrics: Metrics, token: str | None, host: str
 ) -> web.Application:
     """Everything that is served."""
-    app = web.Application(middlewares=[guard(token, metrics)])
+
+    def answered(request: web.Request, status: int) -> None:
+        metrics.requests.labels(path_of(request), str(status)).inc()
+
+    app = web.Application(middlewares=[guard(answered), checked(token, host)])
     app.on_response_prepare.append(add_headers)
-    app.add_routes([web.get(route.path, _telling(route, store, follower)) for route in ROUTES])
+    app.add_routes([web.get(route.path, _answering(route, store, follower)) for route in ROUTES])
     app.add_routes(
         [
             web.get(f"{PREFIX}/events", _listening(events, follower, metrics)),
-            web.get("/openapi.json", _fixed(Answer.json(describe(version("hubbub"), protected=token is not None)))),
+            web.get("/openapi.json", _fixed(Reply.json(describe(version("hubbub"), protected=token is not None)))),
             web.get("/healthz", _text(lambda: None, "ok")),
             web.get("/readyz", _text(lambda: follower.missing or follower.problem, "ready")),
-            web.get("/metrics", _metrics(metrics)),
+            web.get("/metrics", _metrics(metrics, token, host)),
             web.get("/", _file(STATIC / "index.html")),
             *(web.get(f"/static/{path.relative_to(STATIC)}", _file(path)) for path in STATIC.rglob("*.*")),
         ]
@@ -46,43 +51,43 @@ def application(
     return app
 
 
-def _telling(route: Route, store: Store, follower: Follower) -> Handler:
+def _answering(route: Route, store: Store, follower: Follower) -> Handler:
     async def handler(request: web.Request) -> web.Response:
         if follower.missing:
-            raise Problem(503, follower.missing)
-        asked = Asked(list(request.query.items()), route.known)
-        form = _form(request, asked)
+            raise Problem(503, follower.missing, retry_after=1)
+        parameters = Parameters(list(request.query.items()), route.known)
+        form = _form(request, parameters)
         try:
-            told = route.tell(store, asked, *request.match_info.values())
+            answer = route.answer.of(store, parameters, request.match_info.get("query", ""))
         except ParameterError as error:  # what the mathematics refuses
             raise Problem(400, str(error)) from error
-        return _answered(request, Answer.csv(told.columns, told.rows) if form == "csv" else Answer.json(told.said))
+        return _sent(request, Reply.csv(answer.columns, answer.rows) if form == "csv" else Reply.json(answer))
 
     return handler
 
 
-def _form(request: web.Request, asked: Asked) -> str:
+def _form(request: web.Request, parameters: Parameters) -> str:
     """JSON, or CSV where it is asked for by ?format= or preferred by Accept."""
-    named = asked.choice("format", FORMATS)
+    named = parameters.choice("format", FORMATS)
     if named:
         return named
     accepted = request.headers.get("Accept", "")
     return "csv" if accepted.partition(",")[0].partition(";")[0].strip() == "text/csv" else "json"
 
 
-def _answered(request: web.Request, answer: Answer) -> web.Response:
-    headers = {"ETag": answer.tag, "Content-Type": answer.kind}
+def _sent(request: web.Request, reply: Reply) -> web.Response:
+    headers = {"ETag": reply.tag, "Content-Type": reply.kind}
     known = [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]
-    if answer.tag in known or known == ["*"]:
-        return web.Response(status=304, headers={"ETag": answer.tag})
-    response = web.Response(body=answer.body, headers=headers)
+    if reply.tag in known or known == ["*"]:
+        return web.Response(status=304, headers={"ETag": reply.tag})
+    response = web.Response(body=reply.body, headers=headers)
     response.enable_compression()
     return response
 
 
-def _fixed(answer: Answer) -> Handler:
+def _fixed(reply: Reply) -> Handler:
     async def handler(request: web.Request) -> web.Response:
-        return _answered(request, answer)
+        return _sent(request, reply)
 
     return handler
 
@@ -90,7 +95,7 @@ def _fixed(answer: Answer) -> Handler:
 def _listening(events: Events, follower: Follower, metrics: Metrics) -> Handler:
     async def handler(request: web.Request) -> web.StreamResponse:
         if events.full:
-            raise Problem(503, f"{len(events)} listen already, which is as many as may")
+            raise Problem(503, f"{len(events)} listen already, which is as many as may", retry_after=1)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
         await response.prepare(request)
         await response.write(b"retry: 1000\n\n" + encode("beat", follower.state()))
@@ -113,9 +118,12 @@ def _text(missing: Callable[[], str | None], well: str) -> Handler:
     return handler
 
 
-def _metrics(metrics: Metrics) -> Handler:
-    async def handler(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+def _metrics(metrics: Metrics, token: str | None, host: str) -> Handler:
+    """What the crowd says only to those who may see it, and all else to anybody."""
+    whole, plain = make_aiohttp_handler(metrics.whole), make_aiohttp_handler(metrics.registry)
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return await (whole if permitted(request, token, host) else plain)(request)
 
     return handler
 

@@ -1,27 +1,37 @@
-"""What the topics have said, as far as it is kept: windows, alerts, truth and definitions.
+"""The board's memory of the topics: windows, alerts, truth and definitions.
 
 Pure: it takes messages and answers questions. The newest message of a key counts, so the order in
 which partitions are read does not matter. What is older than the retention is dropped, and where
 that is still too much, the oldest windows go first; the newest of each kind of window stays.
 """
 
+import math
 from bisect import bisect_left, insort
-from collections import OrderedDict, defaultdict
-from collections.abc import Iterator
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from operator import attrgetter
 
-import orjson
-
-from aggregator.board import entry
-from aggregator.board.entry import Entry
+from aggregator.board.entry import Entry, Gathering
+from aggregator.publishing.alert import Alert
+from aggregator.publishing.alert import decode as decode_alert
+from aggregator.publishing.record_reader import Record
+from aggregator.publishing.record_reader import decode as decode_record
 from aggregator.publishing.truth import Truth
-from aggregator.publishing.truth import read as read_truth
 from hubbub import definitions
+from hubbub.truth import decode as decode_truth
+from oracles.errors import ReportError
 from oracles.query import Query
 from oracles.query.settings import Window
 
-ALERTS = 10_000
+AHEAD = 600
+"""Seconds by which clocks may differ."""
+EARLY, EARLY_BYTES = 256, 1 << 16
+"""Records that wait for their definitions, and the largest that does."""
+KINDS = 64
+"""Kinds of windows that a query has, at the most."""
+MOST_ALERTS = 10_000
 """The most alerts that are kept."""
 
 
@@ -35,6 +45,8 @@ class Windows:
     ends: list[int] = field(default_factory=list)
     """Of the finals, in order."""
     provisional: Entry | None = None
+    size: int = 0
+    """The memory they take, about."""
 
     @property
     def latest(self) -> Entry | None:
@@ -49,17 +61,22 @@ class Windows:
         end = record.span.end
         if not record.final:
             if not self.ends or end > self.ends[-1]:
-                self.provisional = record
+                self._foresee(record)
             return
         if end not in self.finals:
             insort(self.ends, end)
+        self.size += record.size - (self.finals[end].size if end in self.finals else 0)
         self.finals[end] = record
         if self.provisional and self.provisional.span.end <= self.ends[-1]:
-            self.provisional = None
+            self._foresee(None)
 
-    def drop_oldest(self) -> int:
-        """Forget one final; returns the memory that it took."""
-        return self.finals.pop(self.ends.pop(0)).size
+    def _foresee(self, record: Entry | None) -> None:
+        self.size += (record.size if record else 0) - (self.provisional.size if self.provisional else 0)
+        self.provisional = record
+
+    def drop_oldest(self) -> None:
+        """Forget one final."""
+        self.size -= self.finals.pop(self.ends.pop(0)).size
 
     def between(self, start: int, end: int) -> Iterator[Entry]:
         """The finals that end in [start, end), in order."""
@@ -77,70 +94,116 @@ class Series:
     truth: Truth = field(default_factory=Truth)
 
     @property
+    def latest_end(self) -> int | None:
+        """Of the newest final of any kind."""
+        return max((windows.ends[-1] for windows in self.kinds.values() if windows.ends), default=None)
+
+    @property
     def newest_end(self) -> int:
         newest = [windows.newest for windows in self.kinds.values()]
         return max((record.span.end for record in newest if record), default=0)
 
 
 class Store:
-    """Everything, by query."""
+    """Everything, by query; what is not as it should be is refused with a ReportError or ValueError."""
 
-    def __init__(self, retention: int, memory: int) -> None:
+    def __init__(self, retention: int, memory: int, clock: Callable[[], float] = lambda: math.inf) -> None:
         self._retention = retention
         """Seconds."""
         self._memory = memory
+        self._clock = clock
+        """Seconds of Unix time."""
         self._series: dict[str, dict[str, Series]] = defaultdict(dict)
-        self._alerts: OrderedDict[str, dict[str, Any]] = OrderedDict()
-        self._definitions: dict[bytes, bytes] = {}
-        self._known: definitions.Definitions | None = None
+        self._gathering = Gathering()
+        self._alerts: OrderedDict[str, Alert] = OrderedDict()
+        self._definitions: dict[bytes, definitions.Record] = {}
+        self._known = definitions.Definitions()
+        self._early: deque[tuple[Callable[[bytes], object], bytes]] = deque(maxlen=EARLY)
+        """Records of definitions that are not read yet."""
         self.size = 0
-        """The memory that finals and truth take, about."""
+        """The memory that windows and truth take, about."""
 
-    def take_record(self, value: bytes) -> Entry:
-        """A record of the topic of estimates."""
-        record = entry.read(value)
-        series = self._of(record.query, record.digest)
-        windows = series.kinds.setdefault(record.span.window, Windows(record.span.window))
-        if record.final:
-            before = windows.finals.get(record.span.end)
-            self.size += record.size - (before.size if before else 0)
+    def take_record(self, value: bytes) -> Entry | None:
+        """The window that a record of the estimates makes whole; None where other records are still to come."""
+        entries = [self._take_record(value, record) for record in decode_record(value)]
+        return entries[-1]
+
+    def _take_record(self, value: bytes, part: Record) -> Entry | None:
+        self._check_time(part.span.end if part.final else part.span.start)
+        query = self._defined(self.take_record, value, part.query, part.digest)
+        record = self._gathering.put(part, query) if query else None
+        if record is None:
+            return None
+        kinds = self._of(record.query, record.digest).kinds
+        if record.span.window not in kinds and len(kinds) >= KINDS:
+            raise ReportError(f"more than {KINDS} kinds of windows")
+        windows = kinds.setdefault(record.span.window, Windows(record.span.window))
+        self.size -= windows.size
         windows.put(record)
         while len(windows.ends) > 1 and windows.ends[0] <= windows.ends[-1] - self._retention:
-            self.size -= windows.drop_oldest()
+            windows.drop_oldest()
+        self.size += windows.size
         self._fit()
         return record
 
-    def take_alert(self, value: bytes) -> dict[str, Any] | None:
+    def take_alert(self, value: bytes) -> Alert | None:
         """An alert; None where it is told again."""
-        alert: dict[str, Any] = orjson.loads(value)
-        known = alert["id"] in self._alerts
-        self._alerts[alert["id"]] = alert
-        while len(self._alerts) > ALERTS:
+        alert = decode_alert(value)
+        self._check_time(alert.window.end)
+        known = alert.id in self._alerts
+        self._alerts[alert.id] = alert
+        while len(self._alerts) > MOST_ALERTS:
             self._alerts.popitem(last=False)
         return None if known else alert
 
     def take_truth(self, value: bytes) -> None:
         """The true counts of a pane by one source."""
-        told = read_truth(value)
-        known = self._of(told.query, told.digest).truth
+        counts = decode_truth(value)
+        self._check_time(counts.pane)
+        query = self._defined(self.take_truth, value, counts.query, counts.digest)
+        if query is None:
+            return
+        if [len(column) for column in counts.counts] != [domain.size for domain in query.domains]:
+            raise ReportError(f"true counts of other numbers of values than {query.name} has")
+        known = self._of(counts.query, counts.digest).truth
         self.size -= known.size
-        known.put(told.pane, told.source, told.counts)
+        known.put(counts.pane, counts.source, counts.counts)
         while known.oldest is not None and known.newest is not None and known.oldest < known.newest - self._retention:
             known.drop_oldest()
         self.size += known.size
         self._fit()
 
-    def define(self, key: bytes, value: bytes | None) -> None:
-        """A definition, which must be one that can be read."""
-        if value is not None:
-            definitions.read([(key, value)])
-            self._definitions[key] = value
-            self._known = None
+    def define(self, key: bytes, value: bytes | None, timestamp: int = 0) -> None:
+        """A record of the topic of definitions; a ReportError where it cannot be read, and is passed over."""
+        record = definitions.Record(key or b"", value, timestamp)
+        unread = definitions.read([record]).unread
+        self._definitions.pop(record.key, None)
+        self._definitions[record.key] = record._replace(value=b"") if unread else record
+        self._known = definitions.read(self._definitions.values())
+        if unread:
+            raise ReportError(unread[0].fault)
+        early, self._early = self._early, deque(maxlen=EARLY)
+        for take, waiting in early:
+            with suppress(ReportError, ValueError):
+                take(waiting)
+
+    def _defined(self, take: Callable[[bytes], object], value: bytes, name: str, digest: str) -> Query | None:
+        """The definition that a record speaks of; the record waits where it is not read yet."""
+        query = self._known.queries.get(bytes.fromhex(digest))
+        if query is None:
+            if len(value) <= EARLY_BYTES:
+                self._early.append((take, value))
+        elif query.name != name:
+            raise ReportError(f"digest {digest} is that of {query.name}, not of {name}")
+        return query
+
+    def _check_time(self, at: int) -> None:
+        """A window from the future would push out all that are kept."""
+        if at > self._clock() + AHEAD:
+            raise ReportError(f"{at} is further ahead than clocks differ")
 
     @property
     def definitions(self) -> definitions.Definitions:
-        if self._known is None:
-            self._known = definitions.read(self._definitions.items())
         return self._known
 
     @property
@@ -156,6 +219,10 @@ class Store:
         retired = [digest.hex() for digest, query in self.definitions.queries.items() if query.name == name]
         return max((self._of(name, digest) for digest in retired), key=lambda series: series.newest_end)
 
+    def age(self, end: int) -> float:
+        """Seconds since then; 0 where that is to come."""
+        return max(self._clock() - end, 0.0)
+
     def definition(self, series: Series) -> Query:
         return self.definitions.queries[bytes.fromhex(series.digest)]
 
@@ -164,9 +231,8 @@ class Store:
         """How many finals are kept."""
         return sum(len(windows.ends) for windows in self._all())
 
-    def alerts(self) -> list[dict[str, Any]]:
-        """The newest windows first; of those that end together, the shortest."""
-        return sorted(self._alerts.values(), key=_newest)
+    def alerts(self) -> list[Alert]:
+        return sorted(self._alerts.values(), key=attrgetter("order"))
 
     def _of(self, query: str, digest: str) -> Series:
         of = self._series[query]
@@ -188,11 +254,8 @@ class Store:
                 truth.drop_oldest()
                 self.size += truth.size
             elif windows is not None:
-                self.size -= windows.drop_oldest()
+                self.size -= windows.size
+                windows.drop_oldest()
+                self.size += windows.size
             else:
                 return
-
-
-def _newest(alert: dict[str, Any]) -> tuple[int, int, str, str, str]:
-    window = alert["window"]
-    return -window["end"], window["size"], alert["kind"], alert["attribute"] or "", alert["value"]

@@ -10,21 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.board.entry import Entry, Part
-from aggregator.board.problems import bad, missing
+from aggregator.board.entry import Entry
+from aggregator.board.reply import bad, missing
 from aggregator.publishing.analysis import UNBIASED, subjects
+from aggregator.publishing.record_reader import Record
 from oracles.consistency import answer
-from oracles.estimate import Estimate, Floats
+from oracles.estimate import Estimate
 from oracles.heavy import Evidence, Hitters, bounds
 from oracles.multi.attributes import Multi
 from oracles.query import Query
 from oracles.query.domain import Domain
 from oracles.query.settings import Threshold
+from oracles.types import Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Definition:
-    """What a query says of one attribute."""
+    """The definition of one attribute of a query."""
 
     query: Query
     attribute: int
@@ -43,7 +45,7 @@ class View:
     """One attribute of one record."""
 
     record: Entry
-    part: Part
+    part: Record
     definition: Definition
 
     @property
@@ -96,7 +98,7 @@ class View:
 
     def named(self, name: str) -> dict[str, Any]:
         """What the record says of a set of the query file."""
-        sets: dict[str, dict[str, Any]] = self.part.told()["sets"]
+        sets: dict[str, dict[str, Any]] = self.part.rest()["sets"]
         if name not in sets:
             there = f"there are {', '.join(sets)}" if sets else "the query has none"
             raise missing(f"there is no set {name!r}; {there}", parameter="name")

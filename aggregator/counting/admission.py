@@ -1,4 +1,4 @@
-"""What becomes of each record of the reports topic: it is counted, refused for a reason, or a tick.
+"""Admission of each record of the reports topic: it is counted, refused for a reason, or a tick.
 
 The checks stand in one order, so every reader gives the same reason. The last of them, whether a
 frame's id was counted before, is its tally's to answer (`Tally.add`): a frame that is read again
@@ -11,21 +11,21 @@ from enum import Enum, StrEnum
 
 import numpy as np
 
-from aggregator.counting.clock import Clock, closes_after, is_future, is_late, moved
+from aggregator.counting.clock import Clock, is_future, is_late, moved
 from aggregator.counting.tally import Frames
+from hubbub.definitions.versions import Versions
+from hubbub.unread import Unread
 from oracles.errors import FrameError
-from oracles.frame import MAX_FRAME, Frame, decode
-from oracles.pure import Reports
+from oracles.frame import MAX_FRAME, NONE, Frame, decode, header, split
 from oracles.query import Query
+from oracles.types import Reports
 
-Data = bytes | None
+Data = bytes | Unread | None
 Key = tuple[bytes, int]
 """Digest and pane."""
 _Piece = tuple[int, bytes, bytes]
 """Of a frame its offset, its id or zeros, and its reports."""
 
-_HEADER = 40
-_NO_ID = bytes(8)
 _NEVER_ENDS = 1 << 62
 
 
@@ -78,19 +78,19 @@ Outcome = Accepted | Refused | Tick
 
 @dataclass(frozen=True)
 class Gate:
-    """What stands before one partition's tallies."""
+    """The gate before one partition's tallies."""
 
     partition: int
     partitions: int
-    queries: Mapping[bytes, Query]
-    """By digest; retired ones too, as long as earlier panes of theirs may come."""
-    retired: Mapping[bytes, int] = field(default_factory=dict)
-    """By digest, the first pane that it no longer speaks for."""
+    definitions: Mapping[bytes, Versions]
+    """By digest; retired ones too, since earlier panes of theirs may come."""
     embedded: bool = False
     limit: int = MAX_FRAME
+    over: Mapping[bytes, str] = field(default_factory=dict)
+    """By digest the names of definitions that are retired, and of which nothing is open any more."""
 
-    def admit(self, data: Data, timestamp: int, clock: Clock) -> tuple[Outcome, Clock]:
-        """What becomes of one record, and the clock after it; every record moves the clock first."""
+    def admit(self, data: Data, timestamp: Clock, clock: Clock) -> tuple[Outcome, Clock]:
+        """What becomes of one record, and the clock after it; every record that has a time moves the clock first."""
         if not self.embedded:
             clock = moved(clock, timestamp)
         outcome, clock = self._weigh(data, timestamp, clock)
@@ -98,7 +98,7 @@ class Gate:
             outcome = _malformed_report(outcome) or outcome
         return outcome, clock
 
-    def sift(self, run: Iterable[tuple[int, int, Data]], clock: Clock) -> "Sifted":
+    def sift(self, run: Iterable[tuple[int, Clock, Data]], clock: Clock) -> "Sifted":
         """`admit` for a run of (offset, timestamp, data), thousands of records at a time.
 
         Most records differ from one before them only in id and reports. Those are told by their
@@ -109,16 +109,16 @@ class Gate:
         known: dict[bytes, tuple[int, int, bool, _Pile]] = {}
         refused: list[tuple[int, Refused]] = []
         for offset, timestamp, data in run:
-            if not self.embedded and (clock is None or timestamp > clock):
+            if not self.embedded and timestamp is not None and (clock is None or timestamp > clock):
                 clock = timestamp
-            header = data[:24] + data[32:_HEADER] if data else b""
-            same = known.get(header)
-            if data and same is not None:
+            raw = data if isinstance(data, bytes) else b""
+            kind, name, reports = split(raw)
+            same = known.get(kind)
+            if raw and same is not None:
                 size, last, bare, pile = same
-                name = data[24:32]
-                fits = len(data) == size and (clock is None or clock <= last)
-                if fits and (bare if name == _NO_ID else self._place(name) == self.partition):
-                    pile.frames.append((offset, name, data[_HEADER:]))
+                fits = len(raw) == size and (clock is None or clock <= last)
+                if fits and (bare if name == NONE else self._place(name) == self.partition):
+                    pile.frames.append((offset, name, reports))
                     pile.clock = clock
                     continue
             outcome, after = self._weigh(data, timestamp, clock)
@@ -127,17 +127,19 @@ class Gate:
                 clock = after
             if isinstance(outcome, Refused):
                 refused.append((offset, outcome))
-                if data and outcome.reason in _FOR_EVER and data.startswith(b"HBB1"):
-                    query = self.queries[data[8:16]]
+                head = header(raw) if outcome.reason in _FOR_EVER else None
+                if head is not None:
+                    query = self.definitions[head.digest].at(head.pane).query
                     untimely.append(_Pile(query, outcome))
-                    known[header] = len(data), _NEVER_ENDS, not query.require_id, untimely[-1]
+                    known[kind] = len(raw), _NEVER_ENDS, not query.require_id, untimely[-1]
             elif isinstance(outcome, Accepted):
                 query = outcome.query
                 pile = piles.setdefault((query.digest, outcome.pane), _Pile(query))
-                pile.frames.append((offset, outcome.id or _NO_ID, outcome.reports.tobytes()))
+                pile.frames.append((offset, outcome.id or NONE, outcome.reports.tobytes()))
                 pile.clock = clock
-                if data and data.startswith(b"HBB1"):
-                    known[header] = len(data), closes_after(outcome.pane, query), not query.require_id, pile
+                if header(raw) is not None:
+                    last = self.definitions[query.digest].closes_after(outcome.pane)
+                    known[kind] = len(raw), last, not query.require_id, pile
         for pile in untimely:
             refused += pile.refusals()
         accepted: dict[Key, tuple[Query, Frames]] = {}
@@ -149,8 +151,10 @@ class Gate:
         refused.sort(key=lambda pair: pair[0])
         return Sifted(clock, accepted, refused)
 
-    def _weigh(self, data: Data, timestamp: int, clock: Clock) -> tuple[Outcome, Clock]:
+    def _weigh(self, data: Data, timestamp: Clock, clock: Clock) -> tuple[Outcome, Clock]:
         """`admit`, but for the check of reports that are otherwise welcome."""
+        if isinstance(data, Unread):
+            return Refused(Reason(data.reason), data.detail, None, data.records), clock
         try:
             frame = decode(data, self.limit)
         except FrameError as error:
@@ -160,24 +164,28 @@ class Gate:
         return self._judge(frame, clock), clock
 
     def _judge(self, frame: Frame, clock: Clock) -> Accepted | Refused:
-        query = self.queries.get(frame.digest)
-        name, size = query.name if query else None, max(1, frame.n or 0)
-        retired = self.retired.get(frame.digest)
-        if retired is not None and (query is None or frame.pane >= retired):
-            return Refused(Reason.STALE_DIGEST, f"{frame.digest.hex()} is retired from {retired} on", name, size)
-        if query is None:
+        size, versions = max(1, frame.n or 0), self.definitions.get(frame.digest)
+        if versions is None and frame.digest in self.over:
+            return Refused(Reason.STALE_DIGEST, f"{frame.digest.hex()} is retired", self.over[frame.digest], size)
+        if versions is None:
             return Refused(Reason.UNKNOWN_QUERY, f"no query has the digest {frame.digest.hex()}", None, size)
+        first, query, retired = versions.at(frame.pane)
+        name = query.name
+        if retired:
+            return Refused(Reason.STALE_DIGEST, f"{frame.digest.hex()} is retired from {first} on", name, size)
+        if frame.pane < first:
+            detail = f"{frame.digest.hex()} is counted from {first} on"
+            return Refused(Reason.UNKNOWN_QUERY, detail, name, size)
         try:
             frame = frame.shaped(query.oracle.width)
         except FrameError as error:
             return Refused(Reason(error.reason), error.detail, name, size)
-        reports = frame.reports.reshape(-1, query.oracle.width)  # a frame without reports may say another width
-        size = max(1, len(reports))
+        size = len(frame.reports)
         fault = self._misplaced(frame, query)
         if fault is not None:
             return Refused(Reason.MALFORMED, fault, name, size)
-        accepted = Accepted(query, frame.pane, frame.id, reports)
-        untimely = _untimely(frame.pane, query, clock)
+        accepted = Accepted(query, frame.pane, frame.id, frame.reports)
+        untimely = _untimely(frame.pane, versions, clock)
         if untimely is None:
             return accepted
         return _malformed_report(accepted) or Refused(*untimely, name, size)
@@ -229,66 +237,57 @@ class _Pile:
     def sorted_out(self) -> tuple[Frames | None, list[tuple[int, Refused]]]:
         """The good frames, if there are any, and what is said of those with a malformed report."""
         next_offset = self.frames[-1][0] + 1
-        bad = self._malformed(0, len(self.frames))
-        faults: list[tuple[int, Refused]] = []
-        for index in bad:
-            offset, _, piece = self.frames[index]
-            fault = _malformed_report(Accepted(self.query, 0, None, self._rows([piece])))
-            faults += [(offset, fault)] if fault else []
-        if bad:
-            left_out = set(bad)
-            self.frames = [frame for index, frame in enumerate(self.frames) if index not in left_out]
-        if not self.frames:
-            return None, faults
-        offsets, names, pieces = zip(*self.frames, strict=True)
-        ids = [None if name == _NO_ID else name for name in names] if any(map(_NO_ID.__ne__, names)) else None
-        sizes = [len(piece) // self.query.oracle.width for piece in pieces]
-        return Frames(offsets, sizes, ids, self._rows(pieces), next_offset, self.clock), faults
-
-    def _malformed(self, start: int, stop: int) -> list[int]:
-        """Which frames hold a malformed report: halves are looked into only where there is one."""
-        if self.query.oracle.check(self._rows([piece for _, _, piece in self.frames[start:stop]])) is None:
-            return []
-        if stop - start == 1:
-            return [start]
-        middle = (start + stop) // 2
-        return self._malformed(start, middle) + self._malformed(middle, stop)
-
-    def _rows(self, pieces: Iterable[bytes]) -> Reports:
-        return np.frombuffer(b"".join(pieces), np.uint8).reshape(-1, self.query.oracle.width)
+        width = self.query.oracle.width
+        offsets, names, pieces = map(list, zip(*self.frames, strict=True))
+        reports = np.frombuffer(b"".join(pieces), np.uint8).reshape(-1, width)
+        sizes = np.array([len(piece) // width for piece in pieces])
+        wrong, faults = self.query.oracle.malformed(reports), []
+        if wrong is not None:
+            ends = np.cumsum(sizes)
+            at = np.flatnonzero(wrong)
+            frames, firsts = np.unique(np.searchsorted(ends, at, side="right"), return_index=True)
+            said = at[firsts] - ends[frames] + sizes[frames]
+            for index, report in zip(frames.tolist(), said.tolist(), strict=True):
+                faults.append((offsets[index], _malformed(self.query, report, int(sizes[index]))))
+            good = np.ones(len(sizes), np.bool_)
+            good[frames] = False
+            reports, sizes = reports[np.repeat(good, sizes)], sizes[good]
+            offsets, names = ([one for one, right in zip(of, good, strict=True) if right] for of in (offsets, names))
+            if not len(sizes):
+                return None, faults
+        ids = [None if name == NONE else name for name in names] if any(map(NONE.__ne__, names)) else None
+        return Frames(offsets, sizes.tolist(), ids, reports, next_offset, self.clock), faults
 
 
 def duplicate(query: Query, frames: Frames, index: int) -> Refused:
     """The refusal of one of `frames` whose id was counted before."""
     name = frames.ids[index] if frames.ids else None
-    detail = f"id {(name or _NO_ID).hex()} is counted already"
-    return Refused(Reason.DUPLICATE, detail, query.name, max(1, frames.sizes[index]))
+    detail = f"id {(name or NONE).hex()} is counted already"
+    return Refused(Reason.DUPLICATE, detail, query.name, frames.sizes[index])
 
 
-def _untimely(pane: int, query: Query, clock: Clock) -> tuple[Reason, str] | None:
+def _untimely(pane: int, versions: Versions, clock: Clock) -> tuple[Reason, str] | None:
     """Why a pane is not counted now."""
-    if query.starts is not None and pane < query.starts:
-        return Reason.EXPIRED, f"pane {pane} starts before {query.starts}"
-    if query.until is not None and pane >= query.until:
-        return Reason.EXPIRED, f"pane {pane} starts at {query.until} or later"
-    if is_late(clock, pane, query):
-        return Reason.LATE, f"pane {pane} is closed since the log's time {closes_after(pane, query)} ms"
-    if is_future(clock, pane, query):
+    query = versions.at(pane).query
+    if versions.is_expired(pane):
+        return Reason.EXPIRED, f"pane {pane} is not from {query.starts} until {query.until} (None: no limit)"
+    if is_late(clock, pane, versions):
+        return Reason.LATE, f"pane {pane} is closed since the log's time {versions.closes_after(pane)} ms"
+    if is_future(clock, pane, versions):
         return Reason.FUTURE, f"pane {pane} starts more than {query.skew} s after the log's time, {clock} ms"
     return None
 
 
 def _malformed_report(frame: Accepted) -> Refused | None:
     wrong = frame.query.oracle.check(frame.reports)
-    if wrong is None:
-        return None
-    size = max(1, len(frame.reports))
-    return Refused(Reason.MALFORMED, f"report {wrong} of {size} is malformed", frame.query.name, size)
+    return None if wrong is None else _malformed(frame.query, wrong, len(frame.reports))
 
 
-def _claimed(data: Data) -> int:
+def _malformed(query: Query, report: int, size: int) -> Refused:
+    return Refused(Reason.MALFORMED, f"report {report} of {size} is malformed", query.name, size)
+
+
+def _claimed(data: bytes | None) -> int:
     """How many reports a record counts for whose structure is refused."""
-    if data is None or len(data) < _HEADER or not data.startswith(b"HBB1"):
-        return 1
-    width, n = int.from_bytes(data[6:8], "little"), int.from_bytes(data[32:36], "little")
-    return max(1, n) if width and _HEADER + n * width == len(data) else 1
+    head = header(data)
+    return max(1, head.n) if head is not None and head.width and head.fits else 1

@@ -4,95 +4,38 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
-import faust
 from faust.types import TP
 
 from aggregator.counting import quirks
 from aggregator.counting.admission import Gate
-from aggregator.counting.partition import Source, Write, saved
-from aggregator.process.exit import Ending, Guarantee
+from aggregator.counting.changelog import Write, saved
+from aggregator.counting.configuration import App
+from aggregator.counting.hole import Hole
+from aggregator.counting.identity import Identity, check_ends, check_settings, identify
+from aggregator.counting.partition import Source
+from aggregator.counting.recovery import Found, Recovery
+from aggregator.counting.table import Table
+from aggregator.errors import Guarantee
+from aggregator.process.exit import Ending
 from aggregator.process.metrics import Metrics
 from aggregator.topics.offsets import Asking
-from aggregator.topics.settings import CHANGELOG, LARGEST, REPORTS, TALLIES, WORKER
+from aggregator.topics.settings import ANEW, TIMESTAMP
+from aggregator.topics.sizes import Sizes
 from hubbub.definitions import Definitions
+from hubbub.definitions.follower import Follower
 from hubbub.kafka import Kafka
+from hubbub.names import REPORTS
 
 log = logging.getLogger(__name__)
 
-COMMIT = 0.2
-SESSION, SESSION_EMBEDDED = 6.0, 2.0
-"""Seconds without a heartbeat until others take over; the embedded broker makes a first join wait for half of it."""
-FETCH = 4 << 20
-ASK_AGAIN = 5.0
 SEEK_AGAIN = 1.0
 MANY = 5_000
 """Refused records that wait to be set aside."""
-
-
-class App(faust.App):
-    """What the transport in `quirks` asks of an app."""
-
-    embedded: bool
-    resume_offsets: Callable[[], Mapping[Any, int]]
-
-
-def build_app(kafka: Kafka, partitions: int, max_frame: int, folder: Path) -> App:
-    quirks.install(kafka.topic(REPORTS))
-    session = SESSION_EMBEDDED if kafka.embedded else SESSION
-    app = App(
-        kafka.topic(WORKER),
-        broker=quirks.brokers(kafka),
-        broker_credentials=credentials(kafka),
-        datadir=str(folder),
-        store="memory://",
-        autodiscover=False,
-        web_enabled=False,
-        topic_partitions=partitions,
-        topic_allow_declare=False,
-        topic_disable_leader=True,
-        processing_guarantee="at_least_once",
-        ConsumerScheduler=quirks.Coalesce,
-        broker_session_timeout=session,
-        broker_heartbeat_interval=session / 5,
-        broker_rebalance_timeout=5.0,
-        broker_request_timeout=10.0,
-        broker_commit_interval=COMMIT,
-        broker_commit_every=None,
-        producer_request_timeout=10.0,
-        producer_max_request_size=LARGEST,
-        consumer_max_fetch_size=max(FETCH, 2 * max_frame),
-        consumer_metadata_max_age_ms=5000,
-        producer_metadata_max_age_ms=5000,
-        consumer_auto_offset_reset="earliest",
-        stream_wait_empty=False,
-        stream_buffer_maxsize=8,  # of runs, not of records
-        table_standby_replicas=0,
-        recovery_consistency_check=not kafka.embedded,
-    )
-    app.embedded = kafka.embedded
-    return app
-
-
-def credentials(kafka: Kafka) -> Any:
-    if kafka.sasl:
-        return faust.SASLCredentials(
-            username=kafka.username, password=kafka.password, mechanism=kafka.mechanism, ssl_context=kafka.ssl_context()
-        )
-    return faust.SSLCredentials(kafka.ssl_context()) if kafka.tls else None
-
-
-@dataclass
-class Hole:
-    """What the broker said of a hole in the log."""
-
-    start: int
-    first: int
-    asked: float
 
 
 @dataclass
@@ -102,8 +45,10 @@ class Counting:
     kafka: Kafka
     app: App
     partitions: int
-    definitions: Definitions
+    follower: Follower
     max_frame: int
+    sizes: Sizes
+    """What the topics must take."""
     asking: Asking
     metrics: Metrics
     ending: Ending
@@ -126,11 +71,12 @@ class Counting:
         app = self.app
         self.topic = self.kafka.topic(REPORTS)
         reports = app.topic(self.topic, key_serializer="raw", value_serializer="raw", partitions=self.partitions)
-        self.table: Any = app.Table(TALLIES, partitions=self.partitions, key_type=bytes, value_type=bytes)
-        if self.table._changelog_topic_name() != self.kafka.topic(CHANGELOG):  # noqa: SLF001 - the name others rely on
-            raise RuntimeError("Faust calls its changelog by another name")
-        self.table.on_recover(self._recovered)
+        self.table = Table(app, self.kafka, self.partitions, self._recovered)
+        self._recovery = Recovery(self.kafka)
+        self._shared_at = time.monotonic()
+        app.on_partitions_assigned.connect(self._shared)
         app.resume_offsets = self._resume_offsets
+        self.follower.on_change.append(self._define)
         app.agent(reports, name="count")(self._count)
 
     @property
@@ -138,71 +84,106 @@ class Counting:
         """Whether the sources are those of the group's present generation, and may be written."""
         return self.generation == self.app.consumer_generation_id and not self.app.rebalancing
 
-    def write(self, partition: int, key: bytes, value: bytes | None) -> Any:
-        """One record to the changelog; to be awaited for the broker's acknowledgement."""
-        if value is not None and len(value) > LARGEST:  # its future would never end
-            raise ValueError(f"{len(value)} bytes are more than a record of the changelog may have")
-        done = self.table.send_changelog(partition, key, value, key_serializer="raw", value_serializer="raw")
-        if value is None:
-            self.table.data.pop(key, None)
-        else:
-            self.table.data[key] = value
-        return done
-
-    def delete(self, partition: int, writes: list[Write]) -> None:
-        for key, _ in writes:
-            self.write(partition, key, None)
+    async def write(self, source: Source, writes: Sequence[Write]) -> list[Any]:
+        """Append these to the changelog, unless the partition is taken away while they wait; their acknowledgements."""
+        partition = source.partition
+        return await self.table.write(partition, writes, lambda: self.sources.get(partition) is source)
 
     def highwater(self, partition: int) -> int | None:
         """The end of a partition, as the last fetch has seen it."""
-        end: int | None = self.app.consumer.highwater(TP(self.topic, partition))
+        try:
+            end: int | None = self.app.consumer.highwater(TP(self.topic, partition))
+        except AssertionError:  # aiokafka's: a rebalance has just taken the partition away
+            return None
         return end
 
-    def positions(self) -> dict[int, tuple[int, object]]:
-        """Of each owned partition what the changelog says, and how far a recovery is. Other threads ask too."""
-        tables: Any = self.app.tables
-        recovered = {tp.partition: offset for tp, offset in list(tables.recovery.active_offsets.items())}
-        found = {p: (source.acknowledged.next_offset, recovered.get(p)) for p, source in list(self.sources.items())}
-        owned = [tp.partition for tp in list(self.app.assignor.assigned_actives()) if tp.topic == self.topic]
-        return {p: found.get(p, (0, recovered.get(p))) for p in owned}
+    def positions(self) -> dict[int, int]:
+        """Of each owned partition, up to where the changelog says that it is counted."""
+        return {partition: source.acknowledged.next_offset for partition, source in self.sources.items()}
+
+    def behind(self) -> set[int]:
+        """The owned partitions that hold more than was read."""
+        ends = {partition: self.highwater(partition) or 0 for partition in self.sources}
+        return {partition for partition, source in self.sources.items() if ends[partition] > source.next_offset}
+
+    def moved(self) -> int:
+        """Sums up what moves while partitions are shared out and recovered."""
+        generation: int = self.app.consumer_generation_id
+        return generation + self._recovery.moved
+
+    async def _shared(self, *_: Any, **__: Any) -> None:
+        self._shared_at = time.monotonic()
+
+    def _define(self, known: Definitions) -> None:
+        """Count by these definitions from here on; what is new in them speaks for panes that come later."""
+        for source in self.sources.values():
+            source.gate = replace(source.gate, definitions=known.versions, over=known.over)
+            try:
+                self._correct(source)
+            except Guarantee as error:
+                self.ending.fail(error)
+
+    def _correct(self, source: Source) -> None:
+        """Follow the corrections of the log's time, if they come in time."""
+        late = source.correct(self.follower.known.corrections)
+        if late is not None:
+            said = f"a correction of the log's time is about what is counted already ({late})"
+            raise Guarantee(f"{said}, so that it takes a recount; {ANEW}")
 
     async def _recovered(self) -> None:
         try:
-            self._rebuild()
-            if not self.kafka.embedded:
-                await self._check_ends()
+            await self.follower.recall()
+            await check_settings(self.kafka, self.max_frame, self.sizes)
+            await self._recover()
         except Exception as error:  # noqa: BLE001 - Faust would swallow it (tables/recovery.py)
             self.ending.fail(error)
 
-    def _rebuild(self) -> None:
+    async def _recover(self) -> None:
+        """Faust finds nothing to recover (quirks); the changelog is read here.
+
+        Where partitions are shared out anew meanwhile, Faust begins another recovery and leaves this one alone.
+        """
+        generation = self.app.consumer_generation_id
+        identity = await identify(self.kafka, self.asking, self.partitions)
         owned = {tp.partition for tp in self.app.assignor.assigned_actives() if tp.topic == self.topic}
-        for state in (self.sources, self.events, self.arrived, self._holes, self._sought):
+        kept = {p: source for p, source in self.sources.items() if p in owned and self._stays(source, generation)}
+        found = await self._recovery.read(owned - kept.keys(), lambda: self._is_present(generation))
+        if found is None or not self._is_present(generation):
+            return
+        self._rebuild(owned, kept, found, identity)
+        if not self.kafka.embedded:
+            await check_ends(self.asking, self.topic, self._resume_offsets)
+
+    def _is_present(self, generation: int) -> bool:
+        return bool(generation == self.app.consumer_generation_id) and not self.stopping
+
+    def _stays(self, source: Source, generation: int) -> bool:
+        """Whether nobody else can have counted its partition since, and nothing of it is on its way."""
+        return self.generation == generation - 1 and source.at_rest and not self.kafka.embedded
+
+    def _rebuild(self, owned: set[int], kept: Mapping[int, Source], found: Found, identity: Identity) -> None:
+        for state in (self.events, self._holes, self._sought):
             state.clear()
-        queries, retired = self.definitions.queries, self.definitions.retired
-        before = saved(((key, value) for key, value in self.table.data.items() if value), queries)
+        versions = self.follower.known.versions
+        self.table.keep(kept.keys(), found)
+        before = saved(found.items(), versions)
         # Never the same twice: whoever was frozen deletes the records of the writers that it knew of.
         writer = secrets.token_hex(8)
-        for partition in sorted(owned):
-            gate = Gate(partition, self.partitions, queries, retired, self.kafka.embedded, self.max_frame)
+        self.sources = dict(kept)
+        self.arrived = {partition: self.arrived[partition] for partition in kept}
+        for partition in sorted(owned - kept.keys()):
+            gate = Gate(partition, self.partitions, versions, self.kafka.embedded, self.max_frame)
             self.sources[partition] = Source(gate, writer, before.get(partition))
             self.arrived[partition] = 0.0
+        for source in self.sources.values():
+            identity.check(source.basis, self.kafka)
+            source.basis = replace(source.basis, reports=identity.reports, snapshots=identity.snapshots)
+            self._correct(source)
         self.generation = self.app.consumer_generation_id
+        self.metrics.recovery.observe(time.monotonic() - self._shared_at)
         where = {partition: source.next_offset for partition, source in self.sources.items()}
-        log.info("recovered", extra={"generation": self.generation, "offsets": where})
+        log.info("recovered", extra={"generation": self.generation, "offsets": where, "kept": sorted(kept)})
         self.on_assigned(owned)
-
-    async def _check_ends(self) -> None:
-        """A log that ends before what was counted of it is another log, whose reports would pass uncounted."""
-        for _ in range(10):
-            ends = await self.asking.ends(self.partitions)
-            short = [p for p, source in self.sources.items() if source.next_offset > ends[p]]
-            if not short:
-                return
-            await asyncio.sleep(1.0)  # a new leader may not know yet how far the log is
-        raise Guarantee(
-            f"{self.topic} ends before what was counted of it (partitions {short}): it was deleted and made again. "
-            f"Stop the workers, delete every other topic of the prefix too, run `hubbub topics`, and start them again"
-        )
 
     def _resume_offsets(self) -> Mapping[Any, int]:
         topic, sources = self.topic, self.sources
@@ -216,7 +197,10 @@ class Counting:
                 if source is not None and not self.stopping:
                     if run.first > source.next_offset and not await self._is_real(source, run.first):
                         continue
-                    if self.sources.get(partition) is source:  # it may have been taken away meanwhile
+                    await self.follower.cover(self._newest(run), self._fetched())
+                    await self._bind(source)
+                    # It may have been taken away meanwhile.
+                    if self.sources.get(partition) is source and not self.stopping:
                         self._take(source, run, event)
                     # A flood of rubbish waits until what there is of it is written.
                     while len(source.rejects) > MANY and self.sources.get(partition) is source and not self.stopping:
@@ -227,13 +211,37 @@ class Counting:
             finally:
                 run.records = ()  # the event stays until it is acknowledged, its bytes need not
 
+    async def _bind(self, source: Source) -> None:
+        """Wait until the changelog says which corrections this is counted by."""
+        while source.corrections and not source.bound and self.sources.get(source.partition) is source:
+            if self.stopping:
+                return
+            self.on_closing()
+            await asyncio.sleep(0.05)
+
+    def _fetched(self) -> int:
+        return 0 if self.kafka.embedded else quirks.newest(self.topic)
+
+    def _newest(self, run: Any) -> int:
+        """When the newest of these records was logged, in ms; on the embedded broker clients say when."""
+        if self.kafka.embedded:
+            return time.time_ns() // 1_000_000
+        return int(max(map(itemgetter(1), run.records)))
+
     def _take(self, source: Source, run: Any, event: Any) -> None:
         """Synchronous: nothing else runs between reading the state and changing it."""
         partition = source.partition
+        untrusted = source.untrusted(run.records)
+        if untrusted is not None:
+            raise Guarantee(
+                f"{self.topic}, partition {partition}, offset {untrusted}: its timestamp is not the log's own, since "
+                f"{TIMESTAMP} was another. Run `hubbub topics`, and say what to take for it there: "
+                f"`hubbub topics --correct {partition}:{untrusted}:END=none`"
+            )
         taken = source.take(run.records)
         self.events[partition] = event
         self.arrived[partition] = time.monotonic()
-        self.metrics.took(taken)
+        self.metrics.took(taken.frames, taken.reports, taken.implausible, taken.rejected)
         if source.closing:
             self.on_closing()
 
@@ -245,19 +253,19 @@ class Counting:
         """
         partition, start, now = source.partition, source.next_offset, time.monotonic()
         hole = self._holes.get(partition)
-        if hole is None or hole.start != start or now - hole.asked > ASK_AGAIN:
+        if hole is None or not hole.answers(start, now):
             try:
-                hole = Hole(start, await self.asking.first(partition, start), now)
-                beginning = await self.asking.beginning(partition)
+                first_there = await self.asking.first(partition, start)
+                hole = Hole(start, first_there, await self.asking.beginning(partition), now)
             except Exception as error:  # noqa: BLE001 - the broker is away; the run comes again
                 log.warning("cannot ask about a hole in partition %s: %r", partition, error)
                 return False
             if self.sources.get(partition) is not source or source.next_offset != start:
                 return False
             self._holes[partition] = hole
-            if hole.first == first and start < beginning <= first:
-                self._lost(source, beginning)
-        if hole.first == first:
+            if hole.is_before(first) and hole.deleted:
+                self._lost(source, hole.beginning)
+        if hole.is_before(first):
             return True
         if now - self._sought.get(partition, 0.0) > SEEK_AGAIN:
             self._sought[partition] = now

@@ -8,19 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aggregator.counting.app import Counting
+from aggregator.counting.changelog import Pane
 from aggregator.counting.clock import Progress, encode
-from aggregator.counting.partition import Draft, Pane, Source, Write
+from aggregator.counting.draft import Draft, Marks, Phase
+from aggregator.counting.partition import Source
 from aggregator.process.exit import Ending
 from aggregator.process.metrics import Metrics
 from aggregator.topics.keys import PaneKey, PartitionKey, home
 from aggregator.topics.outbox import Outbox
-from aggregator.topics.settings import SNAPSHOTS
+from hubbub.names import SNAPSHOTS
 
 log = logging.getLogger(__name__)
 
 INTERVAL = 0.5
 REFRESH = 10.0
-"""Seconds until a tally that nothing was added to is written once more: a restart reads from the oldest one."""
+"""Seconds until a tally that nothing was added to is written once more, and progress by ticks alone: a restart reads
+from the oldest."""
 OPEN_INTERVAL = 1.0
 
 
@@ -81,24 +84,21 @@ class Checkpoints:
             return
         began, generation = time.monotonic(), counting.generation
         refresh = whole and began - self._refreshed > REFRESH
-        due = [
-            s for s in counting.sources.values() if s.closing or s.watermark_due or (whole and (s.behind or refresh))
-        ]
+        due = [source for source in counting.sources.values() if source.is_due(whole=whole, refresh=refresh)]
         drafts = [(source, source.draft(whole=whole, refresh=refresh)) for source in due]
         events = {source.partition: counting.events.get(source.partition) for source in due} if whole else {}
         written = 0
-        for phase in (self._first, self._second, self._third):
+        for phases in zip(*(draft.phases(source.progress, source.marks) for source, draft in drafts), strict=True):
             sent = []
-            for source, draft in drafts:
-                size, acks = await phase(source, draft)
-                written += size
-                sent += acks
+            for (source, _), phase in zip(drafts, phases, strict=True):
+                sent += await self._send(source, phase)
+                written += phase.size
             if sent:
                 await asyncio.gather(*sent)
             if generation != counting.generation or not counting.current:
                 return  # others own these partitions now, or will
         for source, draft in drafts:
-            counting.delete(source.partition, source.settled(draft))
+            counting.table.delete(source.partition, source.settled(draft))
             await self._forget(source, draft)
             event = events.get(source.partition)
             if event is not None:
@@ -114,50 +114,31 @@ class Checkpoints:
             self.metrics.checkpoint.observe(took)
             self.metrics.checkpoint_bytes.inc(written)
 
-    async def _first(self, source: Source, draft: Draft) -> tuple[int, list[Any]]:
-        """Ids before the tallies whose frames they are of."""
-        return _size(draft.ids), [self.counting.write(source.partition, *write) for write in draft.ids]
-
-    async def _second(self, source: Source, draft: Draft) -> tuple[int, list[Any]]:
-        """Tallies, closed snapshots and rejects."""
-        sent = [self.counting.write(source.partition, *write) for write in draft.tallies]
-        for key, value in draft.closed:
+    async def _send(self, source: Source, phase: Phase) -> list[Any]:
+        sent = await self.counting.write(source, phase.changelog)
+        for key, value in phase.snapshots:
             target = home(key.digest, self.counting.partitions)
             sent.append(await self.outbox.send(SNAPSHOTS, key.encode(), value, partition=target))
-        sent += await self.outbox.reject(source.partition, draft.rejects)
-        closed: list[Write] = [(key.encode(), value) for key, value in draft.closed]
-        return _size(draft.tallies) + _size(closed), sent
+        sent += await self.outbox.reject(source.partition, phase.rejects)
+        return sent + await self._mark(source.partition, source.writer, phase.marks)
 
-    async def _third(self, source: Source, draft: Draft) -> tuple[int, list[Any]]:
-        """Progress, and the watermarks of what is closed."""
-        key, value = source.progress(draft)
-        sent = [self.counting.write(source.partition, key, value)]
-        if source.watermark_due or draft.progress.closed != source.acknowledged.closed:
-            source.watermark_due = False
-            sent += await self._mark(source.partition, source.writer, draft.progress)
-        return _size([(key, value)]), sent
-
-    async def _mark(self, partition: int, writer: str, progress: Progress) -> list[Any]:
-        """Tell the merger of each query how far it is closed on this partition.
+    async def _mark(self, partition: int, writer: str, marks: Marks) -> list[Any]:
+        """Tell the mergers how far their queries are closed on this partition.
 
         Each writer has a key of its own, so that one who wakes up late takes nothing back.
         """
-        targets: dict[int, dict[bytes, int]] = {}
-        for digest, end in progress.closed.items():
-            targets.setdefault(home(digest, self.counting.partitions), {})[digest] = end
-        key = PartitionKey("watermark", partition, writer).encode()
-        values = {target: encode(Progress(closed=closed)) for target, closed in targets.items()}
-        now = time.time_ns() // 1_000_000
+        key, now = PartitionKey("watermark", partition, writer).encode(), time.time_ns() // 1_000_000
         return [
-            await self.outbox.send(SNAPSHOTS, key, value, partition=target, timestamp_ms=now)
-            for target, value in values.items()
+            await self.outbox.send(SNAPSHOTS, key, encode(Progress(closed=closed)), partition=to, timestamp_ms=now)
+            for to, closed in marks.items()
         ]
 
     async def _forget(self, source: Source, draft: Draft) -> None:
         """Open snapshots of panes that are closed now, and the watermarks of former writers."""
         partition = source.partition
         if source.former:
-            targets = {home(digest, self.counting.partitions) for digest in self.counting.definitions.queries}
+            known = self.counting.follower.known
+            targets = {home(digest, self.counting.partitions) for digest in (*known.versions, *known.over)}
             for writer in source.former:
                 watermark = PartitionKey("watermark", partition, writer).encode()
                 for target in sorted(targets):
@@ -181,7 +162,3 @@ class Checkpoints:
                 written += len(value)
         self.metrics.checkpoint_bytes.inc(written)
         self._open_at = time.monotonic() + max(OPEN_INTERVAL, written / self.bytes_per_s)
-
-
-def _size(writes: list[Write]) -> int:
-    return sum(len(key) + len(value or b"") for key, value in writes)

@@ -5,101 +5,25 @@ broker has acknowledged it in the order that it states, `settled` takes note.
 """
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from aggregator.counting import clock as progress_of
-from aggregator.counting.admission import Data, Gate, Refused, duplicate
-from aggregator.counting.clock import Clock, Progress, closed_through, most_open, newest, resume
-from aggregator.counting.tally import (
-    INCOMPLETE,
-    Counted,
-    Snapshot,
-    Tally,
-    decode_ids,
-    decode_tally,
-    encode_ids,
-    encode_snapshot,
-    encode_tally,
-)
+from aggregator.counting.admission import Data, Gate, duplicate
+from aggregator.counting.changelog import Pane, Saved, Write
+from aggregator.counting.clock import Clock, Progress, closed_through, is_late, newest, resume
+from aggregator.counting.draft import Draft, Taken
+from aggregator.counting.tally import CORRECTED, INCOMPLETE, Snapshot, Tally, encode_ids, encode_snapshot, encode_tally
 from aggregator.topics import keys
 from aggregator.topics.keys import PaneKey, PartitionKey
+from aggregator.topics.rejects import SHOWN, Reject
+from hubbub.definitions.corrections import UNTRUSTED, Correction, corrected
+from hubbub.definitions.versions import Versions
+from hubbub.unread import Unread
 from oracles.query import Query
-
-Pane = tuple[bytes, int]
-"""Digest and pane."""
-Write = tuple[bytes, bytes | None]
-"""Key and value; None deletes."""
 
 _FLAGGED_BYTES = 64 << 20
 """What empty tallies may take that only say that records were lost."""
-
-
-SHOWN = 256
-"""Bytes that are kept of a record that is refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reject:
-    """A record that is set aside."""
-
-    offset: int
-    start: bytes
-    """Its first bytes."""
-    refused: Refused
-
-
-@dataclass(slots=True)
-class Taken:
-    """What became of a run of records, by the query's name."""
-
-    frames: Counter[str] = field(default_factory=Counter)
-    reports: Counter[str] = field(default_factory=Counter)
-    implausible: Counter[str] = field(default_factory=Counter)
-    rejected: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Reports, by query and reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """What to write: each step once the one before it is acknowledged."""
-
-    ids: list[Write]
-    """To the changelog, before the tallies that they belong to."""
-    tallies: list[Write]
-    """To the changelog."""
-    closed: list[tuple[PaneKey, bytes]]
-    """To the snapshots, together with the tallies."""
-    rejects: list[Reject]
-    """Together with these too."""
-    progress: Progress
-    """To the changelog, last."""
-
-
-@dataclass(eq=False)
-class Saved:
-    """What the changelog holds of one partition."""
-
-    progress: dict[bytes, Progress] = field(default_factory=dict)
-    tallies: dict[Pane, Tally] = field(default_factory=dict)
-    segments: dict[Pane, dict[bytes, list[Counted]]] = field(default_factory=dict)
-
-
-def saved(records: Iterable[tuple[bytes, bytes]], queries: Mapping[bytes, Query]) -> dict[int, Saved]:
-    """The changelog's records, sorted by partition. Those of a query that is not known stay as they are."""
-    found: dict[int, Saved] = {}
-    for name, value in records:
-        key = keys.decode(name)
-        if isinstance(key, PartitionKey):
-            found.setdefault(key.partition, Saved()).progress[name] = progress_of.decode(value)
-        elif isinstance(key, PaneKey) and (query := queries.get(key.digest)):
-            of, pane = found.setdefault(key.partition, Saved()), (key.digest, key.pane)
-            if key.kind == "tally":
-                of.tallies[pane] = decode_tally(value, query.oracle.state_size)
-            else:
-                of.segments.setdefault(pane, {})[name] = decode_ids(value)
-    return found
 
 
 class Source:
@@ -137,7 +61,13 @@ class Source:
                 self.tallies[pane].recover_ids(segments.values())
         marks = [(tally.next_offset, tally.clock) for tally in self.tallies.values()]
         self.next_offset, self.clock = resume(self._last, marks)
+        self._counted = max([self._last.next_offset, *(mark for mark, _ in marks)])
+        """Where it was recovered, all below was counted."""
+        self.basis = self._last.basis
+        """What this is counted by."""
+        self.corrections: tuple[Correction, ...] = ()
         self._dirty: set[Pane] = set()
+        self._drafted = False
         self.rejects: list[Reject] = []
         """Not written yet."""
         self.watermark_due = True
@@ -150,8 +80,17 @@ class Source:
 
     @property
     def acknowledged(self) -> Progress:
-        """What the changelog says of this partition."""
+        """What the changelog says of this partition, or comes to by ticks that followed."""
         return self._last
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no draft is out: one that is cut took ids, tallies and rejects, which only a recovery brings back."""
+        return not self._drafted
+
+    def is_over(self, digest: bytes, retired: int) -> bool:
+        """Whether all panes before it is retired are closed, and the changelog says so."""
+        return self._last.closed.get(digest, retired - 1) >= retired
 
     @property
     def closing(self) -> bool:
@@ -159,9 +98,35 @@ class Source:
         return self._through != self._last.closed
 
     @property
+    def bound(self) -> bool:
+        """Whether the changelog says by which corrections this is counted."""
+        return self.basis == self._last.basis
+
+    @property
     def behind(self) -> bool:
         """Whether something was read that the changelog does not know yet."""
-        return self.next_offset != self._last.next_offset or self.closing
+        return self.next_offset != self._last.next_offset or self.closing or not self.bound
+
+    def is_due(self, *, whole: bool, refresh: bool) -> bool:
+        """Whether there is something to draft."""
+        return self.closing or self.watermark_due or (whole and (self.behind or refresh))
+
+    def correct(self, corrections: Iterable[Correction]) -> Correction | None:
+        """Follow these; the first that is new, and is about what was counted without it, is given back."""
+        mine = tuple(one for one in corrections if one.partition == self.partition)
+        for one in mine:
+            if one.name not in self.basis.corrections and one.first < max(self._counted, self.next_offset):
+                return one
+        self.corrections = mine
+        self.basis = replace(self.basis, corrections=frozenset(one.name for one in mine))
+        return None
+
+    def untrusted(self, run: Sequence[tuple[int, int, Data]]) -> int | None:
+        """The first offset without a time to count by: its batch lacks the log's own, and no correction gives one."""
+        if not any(timestamp == UNTRUSTED for _, timestamp, _ in run):
+            return None
+        times = corrected(run, self.corrections)
+        return next((offset for offset, timestamp, _ in times if timestamp == UNTRUSTED), None)
 
     def take(self, run: Sequence[tuple[int, int, Data]]) -> Taken:
         """Count a run of (offset, timestamp, data), in order and without a hole that is not the log's own."""
@@ -170,7 +135,7 @@ class Source:
         taken = Taken()
         if not run:
             return taken
-        sifted = self.gate.sift(run, self.clock)
+        sifted = self.gate.sift(corrected(run, self.corrections), self.clock)
         refused = sifted.refused
         for pane, (query, frames) in sifted.accepted.items():
             if self._last.covers(*pane):
@@ -179,6 +144,8 @@ class Source:
             n, implausible, first = tally.n, tally.implausible, bisect_left(frames.offsets, tally.next_offset)
             again = tally.add(query.oracle, frames, query.max_ids)
             self._dirty.add(pane)
+            if self._was_late(pane[1], self.gate.definitions[pane[0]], frames.offsets[-1]):
+                tally.flags |= CORRECTED
             refused += [(frames.offsets[index], duplicate(query, frames, index)) for index in again]
             taken.frames[query.name] += len(frames.offsets) - first - len(again)
             taken.reports[query.name] += tally.n - n
@@ -191,8 +158,14 @@ class Source:
             data = {offset: value for offset, _, value in run}
             for offset, why in refused:
                 taken.rejected[why.query or "", why.reason] += why.reports
-                self.rejects.append(Reject(offset, (data[offset] or b"")[:SHOWN], why))
+                value = data[offset]
+                where, start = (value.first, b"") if isinstance(value, Unread) else (offset, value or b"")
+                self.rejects.append(Reject(where, start[:SHOWN], why.reason, why.detail))
         return taken
+
+    def _was_late(self, pane: int, versions: Versions, offset: int) -> bool:
+        """Whether a report at this offset would have been late by the wrong clock."""
+        return any(offset >= one.first and is_late(one.wrong, pane, versions) for one in self.corrections)
 
     def lost(self, first: int) -> None:
         """The log was deleted up to `first` before it was read: every pane that it may have held is incomplete."""
@@ -207,28 +180,33 @@ class Source:
 
         With `refresh` also tallies that nothing was added to, since a restart reads from the oldest.
         """
+        self._drafted = True
         closed = [
             (PaneKey("closed", *pane, self.partition), encode_snapshot(snapshot))
             for pane, snapshot in self._closing.items()
         ]
         through = dict(self._through)
         rejects, self.rejects = self.rejects, []
+        quiet = self._said > 0 and self.basis == self._last.basis  # the first one says who writes now
+        quiet = quiet and not (closed or rejects or refresh)
         if not whole:
-            return Draft([], [], closed, rejects, Progress(self._last.next_offset, self._last.clock, through))
+            progress = Progress(self._last.next_offset, self._last.clock, through, self.basis)
+            return Draft([], [], closed, rejects, progress, quiet)
         ids: list[Write] = []
         tallies: list[Write] = []
         for pane, tally in self.tallies.items():
             if pane not in self._dirty and not (refresh and self._written.get(pane, -1) < self.next_offset):
                 continue
             tally.passed(self.next_offset, self.clock)
-            if segment := tally.take_unwritten():
+            while segment := tally.take_unwritten():
                 name = PaneKey("ids", *pane, self.partition, (segment[0].offset, segment[-1].offset)).encode()
                 self._segments.setdefault(pane, []).append(name)
                 ids.append((name, encode_ids(segment)))
             tallies.append((self._tally_key(pane), encode_tally(tally)))
             self._written[pane] = self.next_offset
         self._dirty.clear()
-        return Draft(ids, tallies, closed, rejects, Progress(self.next_offset, self.clock, through))
+        progress = Progress(self.next_offset, self.clock, through, self.basis)
+        return Draft(ids, tallies, closed, rejects, progress, quiet and not tallies)
 
     def progress(self, draft: Draft) -> Write:
         """The record that says that all else of the draft is written.
@@ -240,9 +218,18 @@ class Source:
         self._said += 1
         return name, progress_of.encode(draft.progress)
 
+    def marks(self, draft: Draft) -> dict[int, dict[bytes, int]]:
+        """By partition of the snapshots, the watermarks to be said with this draft: where one of them has moved."""
+        before = {} if self.watermark_due else self._last.closed
+        self.watermark_due = False
+        return progress_of.watermarks(draft.progress.closed, before, self.gate.partitions)
+
     def settled(self, draft: Draft) -> list[Write]:
         """The draft stands in the log; returns what may be deleted from the changelog."""
+        self._drafted = False
         self._last = draft.progress
+        if draft.quiet:
+            return []
         gone = self._obsolete
         self._obsolete = [PartitionKey("progress", self.partition, f"{self.writer}.{self._said - 1}").encode()]
         for key, _ in draft.closed:
@@ -259,7 +246,8 @@ class Source:
         """
         found = []
         for pane, tally in self.tallies.items():
-            if since.get(pane) != tally.n and self.gate.queries[pane[0]].emit_every is not None:
+            query = self.gate.definitions[pane[0]].at(pane[1]).query
+            if since.get(pane) != tally.n and query.emit_every is not None:
                 tally.passed(self.next_offset, self.clock)
                 found.append((PaneKey("open", *pane, self.partition), tally.n, encode_tally(tally)))
         return found
@@ -278,8 +266,8 @@ class Source:
         if self._lost_since is not None:
             self._flag(self._lost_since)
             self._lost_since = None
-        for digest, query in self.gate.queries.items():
-            through = closed_through(self.clock, query)
+        for digest, versions in self.gate.definitions.items():
+            through = closed_through(self.clock, versions)
             if through is not None and through > self._through.get(digest, through - 1):
                 self._through[digest] = through
         for pane in [pane for pane in self.tallies if self._is_closed(pane)]:
@@ -293,10 +281,11 @@ class Source:
 
     def _flag(self, before: int) -> None:
         """Flag the panes that were open between the two clocks, those without a report too."""
-        for digest, query in self.gate.queries.items():
-            most = max(most_open(query), _FLAGGED_BYTES // (8 * query.oracle.state_size))
-            last = ((self.clock or before) // 1000 + query.skew) // query.pane * query.pane
-            first = closed_through(before, query)
+        for digest, versions in self.gate.definitions.items():
+            query = versions.query
+            most = max(versions.most_open, _FLAGGED_BYTES // (8 * query.oracle.state_size))
+            last = ((self.clock or before) // 1000 + versions.skew) // query.pane * query.pane
+            first = closed_through(before, versions)
             first = last if first is None else max(first, last - most * query.pane)
             for start in range(first, last + 1, query.pane):
                 if not self._last.covers(digest, start):

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from aggregator.counting.clock import Clock, pack_clock, unpack_clock
 from oracles.errors import ReportError
-from oracles.pure import Ints, Protocol, Reports
+from oracles.mechanisms.protocol import Protocol
+from oracles.types import Ints, Reports
 
-PARTIAL, INCOMPLETE, IDS_OVERFLOW = 1, 2, 4
-FLAGS = {"partial": PARTIAL, "incomplete": INCOMPLETE, "ids_overflow": IDS_OVERFLOW}
+PARTIAL, INCOMPLETE, IDS_OVERFLOW, CORRECTED = 1, 2, 4, 8
+FLAGS = {"partial": PARTIAL, "incomplete": INCOMPLETE, "ids_overflow": IDS_OVERFLOW, "corrected": CORRECTED}
 """What a tally can know of itself; the other flags of a record follow from its counts."""
 
 Counts = NDArray[np.integer]
@@ -38,6 +39,10 @@ class Counted(NamedTuple):
 
     id: bytes
     offset: int
+
+
+SEGMENT = 50_000
+"""Ids in one record, at most: below what any service takes for one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +64,7 @@ class Frames:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """What a tally says to others: no offset, no ids."""
+    """A tally as others see it: no offset, no ids."""
 
     n: int
     implausible: int
@@ -124,8 +129,8 @@ class Tally:
         return Snapshot(self.n, self.implausible, self.duplicates, self.flags, self.counts)
 
     def take_unwritten(self) -> list[Counted]:
-        """The ids counted since the last call: the next segment."""
-        taken, self.unwritten = self.unwritten, []
+        """The next segment of ids that stand in none yet; an empty one where all do."""
+        taken, self.unwritten = self.unwritten[:SEGMENT], self.unwritten[SEGMENT:]
         return taken
 
     def recover_ids(self, segments: Iterable[Iterable[Counted]]) -> None:

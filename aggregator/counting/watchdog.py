@@ -1,86 +1,146 @@
-"""Fail-stop for what hangs in silence: Faust and aiokafka can stop reading for ever while they still heartbeat.
+"""Fail-stop for what hangs in silence: Faust and aiokafka can stop for ever while they still heartbeat.
 
 Seen: records dropped at start where nothing is committed, stale metadata after a leader has moved, a
-recovery that receives no events, revoked credentials that are retried without end. The watchdog is a
-thread of its own, with a consumer of its own, so that a hung event loop is found too.
+recovery that receives no events, a merger that waits for ever, revoked credentials that are retried
+without end. The watchdog is a thread of its own, with clients of its own, so that a hung event loop is
+found too; of the worker it reads nothing but its beat.
 """
 
 import asyncio
 import logging
-import os
 import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
 
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError
+
+from aggregator.process.exit import leave
+from aggregator.process.liveness import GONE, SILENT, Beat, Liveness, Part, Still
 from aggregator.topics.offsets import Asking
 from hubbub.kafka import Kafka
+from hubbub.names import REPORTS, SNAPSHOTS
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 25.0
+TICK = 1.0
+PROBE = 3.0
+"""Seconds between two questions whether any broker is there, and until one is taken as unanswered."""
+PATIENCE_ASKING = 120.0
 LOOK_AGAIN = 5.0
 """Seconds to read what has only just come."""
-EXIT = 1
-Positions = dict[int, tuple[int, object]]
-"""By owned partition: the acknowledged offset, and whatever else shows that something moves."""
+HUNG, NO_BROKER = 1, 3
+_TOPICS = {Part.REPORTS: REPORTS, Part.SNAPSHOTS: SNAPSHOTS}
 
 
-@dataclass
 class Watchdog:
-    """Ends the process where an owned partition stands still although the broker has more of it."""
+    """Ends the process where a part of the worker stands still although the broker has more for it."""
 
-    kafka: Kafka
-    topic: str
-    positions: Callable[[], Positions]
-    pause: Callable[[], float]
-    """Seconds between two acknowledgements where all is well."""
-    patience: float = PATIENCE
+    def __init__(self, kafka: Kafka, *, haste: float = 1.0, end: Callable[[int], None] = leave) -> None:
+        self.beat = Beat()
+        """Set by the main loop, and only there."""
+        self.answered = 0.0
+        self._kafka, self._end = kafka, end
+        self._liveness = Liveness(haste)
+        self._haste = haste
+        self._now = 0.0
+        """Its own seconds: it counts how often it was woken, so that patience stretches where the machine is slow."""
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
+
+    def missing(self) -> str | None:
+        """Why the worker is not ready, as far as the watchdog knows."""
+        silent = self._now - self.answered
+        if silent > SILENT * self._haste:
+            return f"no broker has answered for {silent:.0f} s"
+        still = self._liveness.unready(self._now)
+        return f"standing still: {still}" if still else None
 
     def _run(self) -> None:
         try:
             asyncio.run(self._watch())
         except Exception:
             log.exception("the watchdog cannot watch")
-            os._exit(EXIT)
+            self._end(HUNG)
 
     async def _watch(self) -> None:
-        seen: dict[int, tuple[object, float]] = {}
-        while True:
-            await asyncio.sleep(1.0)
-            now, positions = time.monotonic(), self.positions()
-            seen = {p: at for p, at in seen.items() if p in positions}
-            for partition, position in positions.items():
-                if partition not in seen or seen[partition][0] != position:
-                    seen[partition] = position, now
-            patience = self.patience + self.pause()
-            still = [p for p, (_, since) in seen.items() if now - since > patience]
-            if still:
-                await self._judge(still, positions)
-            for partition in still:
-                del seen[partition]
+        async with asyncio.TaskGroup() as tasks:
+            for work in (self._count(), self._probe(), self._look()):
+                tasks.create_task(work)
 
-    async def _judge(self, still: list[int], positions: Positions) -> None:
-        """End the process if there are records beyond one of these."""
+    async def _count(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            self._now += TICK
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            silent = self._now - self.answered
+            if silent > GONE * self._haste:
+                log.critical("no broker at %s has answered for %.0f s", self._kafka.servers, silent)
+                self._end(NO_BROKER)
+            if silent > 3 * PROBE:
+                self._liveness.excuse_all()
+                continue
+            found = self._liveness.look(self.beat, self._now)
+            for still in found:
+                if not still.asks:
+                    log.critical("hung: %s, and brokers answer", still)
+                    self._end(HUNG)
+            for part in _TOPICS:
+                await self._ask([still for still in found if still.part is part], part)
+            for still in found:
+                self._liveness.excuse(still, self._now)
+
+    async def _ask(self, found: list[Still], part: Part) -> None:
+        """End the process if there are records beyond one of these, which nobody reads although there was time."""
+        if not found:
+            return
         try:
-            async with Asking(self.kafka, self.topic) as asking:
-                for partition in still:
-                    offset = positions[partition][0]
-                    try:
-                        there = await asking.first(partition, offset)
-                    except TimeoutError:
-                        continue  # nothing to read
-                    await asyncio.sleep(LOOK_AGAIN + self.pause())
-                    if self.positions().get(partition) != positions[partition]:
-                        continue
-                    log.critical(
-                        "hung: partition %s stands at offset %s for %s s, and offset %s is there to be read",
-                        *(partition, offset, self.patience, there),
-                    )
-                    logging.shutdown()
-                    os._exit(EXIT)
-        except Exception as error:  # noqa: BLE001 - the broker is away: nothing of ours hangs
+            async with (
+                asyncio.timeout(PATIENCE_ASKING),
+                Asking(self._kafka, self._kafka.topic(_TOPICS[part])) as asking,
+            ):
+                there = await self._beyond(asking, found)
+                await asyncio.sleep(LOOK_AGAIN + self.beat.pause if there else 0.0)
+        except (KafkaError, TimeoutError, OSError) as error:  # the broker is away: nothing of ours hangs
             log.warning("the watchdog gets no answer: %r", error)
+            return
+        beat = self.beat
+        now = beat.reports if part is Part.REPORTS else beat.snapshots
+        for still, offset in there:
+            if beat.counting and now.get(still.partition) == still.offset:
+                log.critical("hung: %s, and offset %s is there to be read", still, offset)
+                self._end(HUNG)
+
+    async def _beyond(self, asking: Asking, found: list[Still]) -> list[tuple[Still, int]]:
+        """Those that have a real record beyond: at the end may stand a transaction's marker, which nobody gets."""
+        if not self._kafka.embedded:
+            ends = await asking.ends(1 + max(still.partition for still in found))
+            found = [still for still in found if ends[still.partition] > still.offset]
+        there = []
+        for still in found:
+            with suppress(TimeoutError):
+                there.append((still, await asking.first(still.partition, still.offset)))
+        return there
+
+    async def _probe(self) -> None:
+        """Ask again and again whether any broker is there."""
+        heard = True
+        while True:
+            client = AIOKafkaClient(**self._kafka.client(), request_timeout_ms=int(1000 * PROBE))
+            try:
+                await client.bootstrap()
+                while True:
+                    await client.fetch_all_metadata()
+                    self.answered, heard = self._now, True
+                    await asyncio.sleep(PROBE)
+            except (KafkaError, OSError, TimeoutError) as error:
+                if heard:
+                    log.warning("the watchdog gets no answer: %r", error)
+                heard = False
+            finally:
+                await client.close()
+            await asyncio.sleep(TICK)

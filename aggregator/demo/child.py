@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aggregator.demo.keeper import Keeper
+from aggregator.errors import ChildEnded
 from hubbub.kafka import CA_FILE, MECHANISM, PASSWORD, SECURITY, USERNAME
-from oracles.errors import HubbubError
 
 LOGIN = (SECURITY, MECHANISM, USERNAME, PASSWORD, CA_FILE)
 TRIES = 5
@@ -19,14 +19,6 @@ SOON = 20.0
 PAUSE, LOOK = 0.5, 0.1
 GRACE = 10.0
 """Seconds to end in order."""
-
-
-class ChildEnded(HubbubError, RuntimeError):
-    """A command ended for good; the message has its last words."""
-
-    def __init__(self, name: str, code: int, said: str) -> None:
-        super().__init__(f"the {name} ended with {code}: {said}")
-        self.exit_code = code if 0 < code < 5 else 1
 
 
 class Child:

@@ -3,30 +3,28 @@
 import argparse
 import asyncio
 import os
-import re
 import signal
 import socket
 import sys
 import threading
 import time
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, aclosing, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
-from aiokafka.errors import KafkaError
-
 from aggregator.demo import surge
-from aggregator.demo.child import Child, ChildEnded
+from aggregator.demo.child import Child
 from aggregator.demo.embedded import Embedded, free_port
+from aggregator.errors import ChildEnded
 from aggregator.process.exit import leave
 from aggregator.reading.tail.command import Lines, follow, output, take
 from aggregator.reading.tail.notation import plain
-from aggregator.reading.tail.overview import View
+from aggregator.reading.tail.overview import Overview
 from aggregator.topics.command import ensure
 from hubbub.kafka import PREFIX, Kafka, parse_prefix, parse_servers
-from oracles.errors import HubbubError
+from hubbub.options import parsed, parser_of, run, whole
 from oracles.query import Query, load
 
 QUERIES = Path(__file__).with_name("demo.toml")
@@ -57,45 +55,23 @@ reached; 4 a guarantee cannot be kept (wrong topic settings, for instance); 1 an
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
-    try:
-        asyncio.run(_run(options, load(options.queries)))
-    except (HubbubError, KafkaError) as error:
-        sys.stderr.write(f"hubbub demo: {error}\n")
-        return int(getattr(error, "exit_code", 2 if isinstance(error, ValueError) else 1))
-    return 0
+    return run("demo", lambda: asyncio.run(_run(options, load(options.queries))))
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="hubbub demo", description=HELP, formatter_class=raw)
+    parser = parser_of("demo", HELP)
     where = "a real Kafka (default: one in memory, gone at the end)"
-    parser.add_argument("--kafka", type=_parsed(parse_servers), metavar="HOST:PORT", help=where)
+    parser.add_argument("--kafka", type=parsed(parse_servers), metavar="HOST:PORT", help=where)
     starts = f"starts the names of topics (default: {PREFIX}; with --kafka {DEMO_PREFIX})"
-    parser.add_argument("--prefix", type=_parsed(parse_prefix), metavar="P", help=starts)
+    parser.add_argument("--prefix", type=parsed(parse_prefix), metavar="P", help=starts)
     file = "what is counted (default: the favourites among 100 pages)"
     parser.add_argument("--queries", type=Path, default=QUERIES, metavar="FILE", help=file)
     parser.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
-    parser.add_argument("--seconds", type=_seconds, metavar="N", help="until it ends (default: never)")
+    parser.add_argument("--seconds", type=whole(1), metavar="N", help="until it ends (default: never)")
     options = parser.parse_args(arguments)
     if options.prefix is None:
         options.prefix = DEMO_PREFIX if options.kafka else PREFIX
     return options
-
-
-def _parsed(parse: Callable[[str], str]) -> Callable[[str], str]:
-    def parsed(text: str) -> str:
-        try:
-            return parse(text)
-        except HubbubError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return parsed
-
-
-def _seconds(text: str) -> int:
-    if not re.fullmatch("[1-9][0-9]{0,8}", text):
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
-    return int(text)
 
 
 async def _run(options: argparse.Namespace, queries: Mapping[str, Query]) -> None:
@@ -217,15 +193,15 @@ class Demo:
 
     async def _show(self, begun: float, *, page: bool) -> None:
         """Alerts, and where there is no page the estimates too."""
-        view, first = View(), True
+        overview, first = Overview(), True
         with nullcontext(Lines()) if page else output() as screen:
             async with aclosing(follow(self._kafka, 0)) as published:
                 async for news in published:
-                    sheets, alerts = take(view, news)
-                    if first and sheets:
+                    summaries, notices = take(overview, news)
+                    if first and summaries:
                         _say(f"first estimates: {time.monotonic() - begun:.1f} s after the start")
                         first = False
-                    screen.show(view, [] if page else sheets, alerts)
+                    screen.show(overview, [] if page else summaries, notices)
 
 
 def _say(text: str) -> None:

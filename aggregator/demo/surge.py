@@ -1,4 +1,4 @@
-"""What happens in a demo: the scenario in which one value of a query surges. Pure."""
+"""The surge of a demo: the scenario in which one value of a query surges. Pure."""
 
 import json
 

@@ -8,18 +8,20 @@ began before it asks for finals: compaction may have kept a later copy of a snap
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from aggregator.counting.tally import Snapshot, decode_snapshot, encode_snapshot, merged
+from aggregator.counting.tally import PARTIAL, Snapshot, decode_snapshot, encode_snapshot, merged
+from aggregator.merging import crowd
+from aggregator.merging.crowd import Shown
 from aggregator.merging.windows import Final, Kind, Position, Span, kind
+from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
-from oracles.query import Query
 from oracles.query.settings import Window
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """What one source partition says of a pane."""
+    """One source partition's part of a pane."""
 
     offset: int | None
     """Of an open tally, the offset that it is complete up to; None: it is closed."""
@@ -29,9 +31,10 @@ class _Part:
 class Merger:
     """One query over all source partitions, from the states of its windows on."""
 
-    def __init__(self, query: Query, partitions: int, states: Iterable[tuple[Window, Position]] = ()) -> None:
-        self.query = query
-        self.cells = query.oracle.state_size
+    def __init__(self, versions: Versions, partitions: int, states: Iterable[tuple[Window, Position]] = ()) -> None:
+        self.versions = versions
+        self.cells = versions.query.oracle.state_size
+        self._pane = versions.query.pane
         self._watermarks: list[int | None] = [None] * partitions
         self._panes: dict[int, dict[int, _Part]] = {}
         self._through: int | None = None
@@ -39,7 +42,19 @@ class Merger:
         for window, position in states:
             if window not in newest or position.end > newest[window].end:
                 newest[window] = position
-        self._kinds: list[Kind] = [kind(window, query.pane, self.cells, newest.get(window)) for window in query.windows]
+        self._kinds: list[Kind] = [
+            kind(tenure, self._pane, self.cells, newest.get(tenure.window)) for tenure in versions.tenures
+        ]
+
+    def define(self, versions: Versions) -> None:
+        """Go on by these versions: what is new in them speaks for panes that are not closed yet."""
+        self.versions = versions
+        before = {(windows.window, windows.since): windows for windows in self._kinds}
+        self._kinds = []
+        for tenure in versions.tenures:
+            windows = before.get((tenure.window, tenure.since)) or kind(tenure, self._pane, self.cells)
+            windows.until = tenure.until
+            self._kinds.append(windows)
 
     def take(self, pane: int, partition: int, snapshot: Snapshot, offset: int | None) -> bool:
         """A snapshot, closed where `offset` is None; False where it says nothing new.
@@ -66,12 +81,17 @@ class Merger:
         marks = [mark for mark in self._watermarks if mark is not None]
         return min(marks) if len(marks) == len(self._watermarks) else None
 
+    @property
+    def owes(self) -> bool:
+        """Whether more is closed than `finals` has looked at."""
+        return self.through != self._through
+
     def finals(self) -> Iterator[Final]:
         """The windows that have become final, each kind in the order of time."""
         through = self.through
         if through is None:
             return
-        for pane in sorted(pane for pane in self._panes if pane + self.query.pane <= through):
+        for pane in sorted(pane for pane in self._panes if pane + self._pane <= through):
             closed = [part.snapshot for part in self._panes.pop(pane).values() if part.offset is None]
             if closed:
                 total = merged(closed, self.cells)
@@ -79,15 +99,19 @@ class Merger:
                     windows.put(pane, total)
         self._through = through
         for windows in self._kinds:
-            yield from windows.advance(through)
+            for final in windows.advance(through):
+                yield final._replace(total=self._flagged(final.span, final.total))
 
     def provisional(self) -> Iterator[tuple[Span, Snapshot]]:
         """Of each kind the next window to become final, as far as it is known."""
         panes = {pane: merged(self._current(pane), self.cells) for pane in self._panes}
+        shown: set[Window] = set()
         for windows in self._kinds:
-            found = windows.provisional(self._through, panes)
+            found = windows.provisional(self._through, panes) if windows.window not in shown else None
             if found is not None:
-                yield found
+                span, total = found
+                shown.add(span.window)
+                yield span, self._flagged(span, total)
 
     @property
     def needed_from(self) -> int | None:
@@ -99,14 +123,18 @@ class Merger:
         known = [start for start in starts if start is not None]
         return min(known) if len(known) == len(starts) else None
 
+    def _flagged(self, span: Span, total: Snapshot) -> Snapshot:
+        partial = self.versions.is_partial(span.start, span.end)
+        return replace(total, flags=total.flags | PARTIAL) if partial else total
+
     def _is_done(self, pane: int) -> bool:
         needed = self.needed_from
-        past = self._through is not None and pane + self.query.pane <= self._through
+        past = self._through is not None and pane + self._pane <= self._through
         return past or (needed is not None and pane < needed)
 
     def _current(self, pane: int) -> list[Snapshot]:
         """The parts of a pane that still count: an open one does not once its partition has closed the pane."""
-        end = pane + self.query.pane
+        end = pane + self._pane
         return [
             part.snapshot
             for partition, part in self._panes[pane].items()
@@ -114,13 +142,14 @@ class Merger:
         ]
 
 
-_VERSION = 1
+_VERSION = 2
+"""Of a state; one of version 1 says nothing of what was shown."""
 _STATE = struct.Struct("<B?xxIqqqq")
 _LENGTH = struct.Struct("<Q")
 
 
-def encode_state(position: Position, alerts: Sequence[bytes] = ()) -> bytes:
-    """What one kind of window goes on from: its position and, an attribute, the state of its alerts.
+def encode_state(position: Position, alerts: Sequence[bytes] = (), shown: Sequence[Shown | None] = ()) -> bytes:
+    """What one kind of window goes on from: its position and, an attribute, the state of its alerts and the last shown.
 
     Its key should hold the position's end, and a reader takes the newest: so a zombie's older one
     takes nothing back after the panes between the two are deleted.
@@ -130,12 +159,13 @@ def encode_state(position: Position, alerts: Sequence[bytes] = ()) -> bytes:
         *(_VERSION, position.total is not None, len(alerts), position.end),
         *(position.start or 0, position.newest or 0, len(total)),
     )
-    return head + total + b"".join(_LENGTH.pack(len(alert)) + alert for alert in alerts)
+    pieces = [*alerts, crowd.encode(shown, position.total)]
+    return head + total + b"".join(_LENGTH.pack(len(piece)) + piece for piece in pieces)
 
 
-def decode_state(data: bytes, cells: int) -> tuple[Position, list[bytes]]:
-    """The position and the alerts' states in `data`; a ReportError where there are none."""
-    if len(data) < _STATE.size or data[0] != _VERSION or data[1] > 1 or any(data[2:4]):
+def decode_state(data: bytes, cells: int) -> tuple[Position, list[bytes], list[Shown | None]]:
+    """The position, the alerts' states and the windows last shown in `data`; a ReportError where there are none."""
+    if len(data) < _STATE.size or data[0] not in (1, _VERSION) or data[1] > 1 or any(data[2:4]):
         raise ReportError(f"{len(data)} bytes are no state of version {_VERSION}")
     _, has_total, alerts, end, start, newest, length = _STATE.unpack_from(data)
     at = _STATE.size + length
@@ -143,7 +173,10 @@ def decode_state(data: bytes, cells: int) -> tuple[Position, list[bytes]]:
         raise ReportError(f"a state of {len(data)} bytes with a total of {length}")
     total = decode_snapshot(data[_STATE.size : at], cells) if has_total else None
     position = Position(end, start, newest, total) if has_total else Position(end)
-    return position, _pieces(data, at, alerts)
+    if data[0] == 1:
+        return position, _pieces(data, at, alerts), []
+    *pieces, shown = _pieces(data, at, alerts + 1)
+    return position, pieces, crowd.decode(shown, total, cells)
 
 
 def _pieces(data: bytes, at: int, count: int) -> list[bytes]:

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.counting.tally import Snapshot, Sum, merged
+from hubbub.definitions.versions import FOR_EVER, Tenure
+from oracles.query import Query
 from oracles.query.settings import Window
 
 IDLE = 360
@@ -26,9 +28,9 @@ class Span(NamedTuple):
     start: int
     end: int
 
-    def independent(self, n: int, period: int) -> int:
-        """How many of its n reports are independent, if a client answers once in `period` and repeats its noise."""
-        return n // max(1, -(-(self.end - self.start) // period))
+    def independent(self, n: int, query: Query) -> int:
+        """How many of its n reports are independent, whatever their clients' values did."""
+        return n // query.repeats(self.start, self.end)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,8 @@ class Final(NamedTuple):
     total: Snapshot
     position: Position
     """After it."""
+    panes: tuple[tuple[int, Snapshot], ...] = ()
+    """Of a hopping window: those that it holds, by start."""
 
 
 Panes = Mapping[int, Snapshot]
@@ -58,8 +62,10 @@ Panes = Mapping[int, Snapshot]
 class Rolling:
     """Tumbling and hopping windows: [k step, k step + size)."""
 
-    def __init__(self, window: Window, cells: int, position: Position | None = None) -> None:
-        self.window = window
+    def __init__(self, tenure: Tenure, cells: int, position: Position | None = None) -> None:
+        self.window, self.since, self.until = tenure
+        self._first = -(-self.since // self.window.step) * self.window.step
+        """No window starts before."""
         self._last = position.end if position else None
         self._ahead: deque[tuple[int, Snapshot]] = deque()
         self._inside: deque[tuple[int, Snapshot]] = deque()
@@ -70,32 +76,41 @@ class Rolling:
     @property
     def needed_from(self) -> int | None:
         """No window to come holds a pane that starts before; None: nothing is known yet."""
-        return None if self._last is None else self._last + self.window.step - self.window.size
+        if self._last is None:
+            return self._first if self.since > -FOR_EVER else None
+        return max(self._first, self._last + self.window.step - self.window.size)
 
     def put(self, pane: int, snapshot: Snapshot) -> None:
         """A pane that is closed everywhere, later than all before it."""
         needed = self.needed_from
-        if needed is None or pane >= needed:
+        if (needed is None or pane >= needed) and pane < self.until:
             self._ahead.append((pane, snapshot))
 
     def advance(self, through: int) -> Iterator[Final]:
         """The windows with reports that end at `through` or before, in order."""
         while self._inside or self._ahead:
             self._move()
-            if self._end > through:
+            if self._end > self.until:
+                self._inside.clear()
+                self._ahead.clear()
+            if self._end > min(through, self.until):
                 break
             self._last = self._end
             if self._sum.n:
-                yield Final(self._span(self._end), self._sum.snapshot(), Position(self._end))
+                panes = tuple(self._inside) if self.window.kind == "hopping" else ()
+                yield Final(self._span(self._end), self._sum.snapshot(), Position(self._end), panes)
 
     def provisional(self, through: int | None, panes: Panes) -> tuple[Span, Snapshot] | None:
         """The next window with reports to become final, with what is known of it: `panes` are those not closed yet."""
+        panes = _within(panes, self._first, self.until)
         end = self._end
         if not self._sum.n:
             first = _first(sorted(panes.items()))
             if first is None:
                 return None
             end = self._end_after(first if through is None else max(first, through))
+        if end > self.until:
+            return None
         span = self._span(end)
         if end == self._end:
             return span, _with(self._sum, panes, span)
@@ -115,7 +130,7 @@ class Rolling:
     def _end_after(self, pane: int) -> int:
         """The end of the first window to come that holds this pane."""
         size, step = self.window.size, self.window.step
-        end = (pane - size) // step * step + step + size
+        end = max(self._first + size, (pane - size) // step * step + step + size)
         return end if self._last is None else max(end, self._last + step)
 
     def _span(self, end: int) -> Span:
@@ -123,27 +138,31 @@ class Rolling:
 
 
 class Since:
-    """The windows since the digest's first pane with reports: one at the end of each pane."""
+    """The windows since the first pane with reports: one at the end of each pane."""
 
-    def __init__(self, window: Window, pane: int, cells: int, position: Position | None = None) -> None:
-        self.window = window
+    def __init__(self, tenure: Tenure, pane: int, cells: int, position: Position | None = None) -> None:
+        self.window, self.since, self.until = tenure
         self._pane = pane
         self._ahead: deque[tuple[int, Snapshot]] = deque()
         self._sum = Sum(np.zeros(cells, np.int64))
-        self._at = position
-        if position is not None and position.total is not None:
-            self._sum.add(position.total)
+        # What ends before belongs to an earlier tenure.
+        self._at = position if position is not None and position.end > self.since else None
+        if self._at is not None and self._at.total is not None:
+            self._sum.add(self._at.total)
 
     @property
     def needed_from(self) -> int | None:
-        return None if self._at is None else self._at.end
+        if self._at is None:
+            return self.since if self.since > -FOR_EVER else None
+        return self._at.end
 
     def put(self, pane: int, snapshot: Snapshot) -> None:
-        started = self._at is not None or bool(self._ahead)
-        if (snapshot.n or started) and (self._at is None or pane >= self._at.end):
+        started, needed = self._at is not None or bool(self._ahead), self.needed_from
+        if (snapshot.n or started) and (needed is None or pane >= needed) and pane < self.until:
             self._ahead.append((pane, snapshot))
 
     def advance(self, through: int) -> Iterator[Final]:
+        through = min(through, self.until)
         while (end := self._next(_first(self._ahead))) is not None and end <= through:
             at = self._enter(end)
             if at.start is not None and at.total is not None:
@@ -153,8 +172,9 @@ class Since:
 
     def provisional(self, through: int | None, panes: Panes) -> tuple[Span, Snapshot] | None:
         del through
+        panes = _within(panes, self.since, self.until)
         end = self._next(_first(sorted(panes.items())))
-        if end is None:
+        if end is None or end > self.until:
             return None
         start = end - self._pane if self._at is None or self._at.start is None else self._at.start
         span = Span(self.window, start, end)
@@ -182,9 +202,15 @@ class Since:
 Kind = Rolling | Since
 
 
-def kind(window: Window, pane: int, cells: int, position: Position | None = None) -> Kind:
+def kind(tenure: Tenure, pane: int, cells: int, position: Position | None = None) -> Kind:
     """One kind of window of a query, from where it stood."""
-    return Since(window, pane, cells, position) if window.kind == "all" else Rolling(window, cells, position)
+    if tenure.window.kind == "all":
+        return Since(tenure, pane, cells, position)
+    return Rolling(tenure, cells, position)
+
+
+def _within(panes: Panes, since: int, until: int) -> Panes:
+    return {pane: snapshot for pane, snapshot in panes.items() if since <= pane < until}
 
 
 def _first(panes: Iterable[tuple[int, Snapshot]]) -> int | None:

@@ -2,24 +2,26 @@
 
 import argparse
 import math
-import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
-from decimal import ROUND_CEILING, Context, Decimal
 from textwrap import wrap
 
-from oracles.errors import QueryError
+from aggregator.counting.clock import open_panes
+from aggregator.plan.promise import promises, sum_of_charges, up
+from hubbub.options import add_queries, in_bytes, parser_of, run, size, whole
+from oracles.estimate import Pure
 from oracles.multi.attributes import Multi
-from oracles.pure import Pure
 from oracles.query import Query, load
 from oracles.query.domain import OTHER, Domain
+from oracles.query.lifetime import DEVICE_EPSILON
 
 CROWDS = (10**4, 10**6, 10**8)
 """The numbers of reports that errors are shown for."""
 CHECKPOINT_SECONDS = 0.5
 INTEGER = 8
 """Bytes of a tally's integers in memory; what travels is often narrower."""
+ID = 100
+"""Bytes that a worker needs to remember the id of a frame."""
 MANY_FOR_GRR = 300
 HIGH_EPSILON = 8.0
 WIDTH = 100
@@ -41,75 +43,43 @@ sigma is the standard error of a share near zero; a share as large as `detectabl
 significant with probability 0.9. Both hold for a window of that many reports, each from a client
 of its own. Exit code: 0 fine, perhaps with warnings; 2 a wrong file, or more than --max-state."""
 
-_GUARANTEES = {
-    None: "One report is {epsilon}-LDP: none is more than exp({epsilon}) = {ratio} times likelier from one answer than "
-    "from another.",
-    "spl": "One report of a whole record is {epsilon}-LDP: each of its {d} attributes is answered with epsilon/{d}.",
-    "smp": "One report of a whole record is {epsilon}-LDP: it answers one of its {d} attributes, drawn at random and "
-    "visible to all.",
-    "rsfd": "One report of a WHOLE record is {record}-LDP: epsilon' = ln(d (exp(epsilon) - 1) + 1) with d = {d} "
-    "attributes. The epsilon = {epsilon} of the file holds only between records that differ in ONE attribute, and not "
-    "always even then.",
-}
-
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
-    try:
-        queries = load(options.file)
-    except QueryError as error:
-        sys.stderr.write(f"hubbub check: {error}\n")
-        return 2
-    reports = ["\n".join(lines(query, options.partitions)) for query in queries.values()]
-    sys.stdout.write("\n\n".join(reports) + "\n")
-    refused = [fault for query in queries.values() if (fault := refusal(query, options.partitions, options.max_state))]
-    sys.stderr.write("".join(f"hubbub check: {options.file}: {fault}\n" for fault in refused))
-    return 2 if refused else 0
+
+    def work() -> int:
+        queries = load(options.file).values()
+        texts = ["\n".join(lines(query, options.partitions)) for query in queries]
+        together = "\n".join(_labelled("together", sum_of_charges(queries, DEVICE_EPSILON)))
+        sys.stdout.write("\n\n".join([*texts, together]) + "\n")
+        refused = [fault for query in queries if (fault := refusal(query, options.partitions, options.max_state))]
+        sys.stderr.write("".join(f"hubbub check: {options.file}: {fault}\n" for fault in refused))
+        return 2 if refused else 0
+
+    return run("check", work)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="hubbub check", description=HELP, formatter_class=raw)
-    named = os.environ.get("HUBBUB_QUERIES") or "hubbub.toml"
+    parser = parser_of("check", HELP)
     parser.add_argument("file", nargs="?", metavar="FILE", help="the query file; goes before --queries")
-    common = "the query file (HUBBUB_QUERIES; default: hubbub.toml)"
-    parser.add_argument("--queries", default=named, metavar="FILE", help=common)
-    parser.add_argument("--partitions", type=_positive, default=12, metavar="N", help="of the reports (default: 12)")
+    add_queries(parser)
+    of = "partitions of the reports (default: 12)"
+    parser.add_argument("--partitions", type=whole(1, 10_000), default=12, metavar="N", help=of)
     most = "what a worker may hold for a query, such as 512MiB (default: 4GiB)"
-    parser.add_argument("--max-state", type=parse_size, default="4GiB", metavar="SIZE", help=most)
+    parser.add_argument("--max-state", type=size, default="4GiB", metavar="SIZE", help=most)
     options = parser.parse_args(arguments)
     options.file = options.file or options.queries
     return options
 
 
-def _positive(text: str) -> int:
-    if not re.fullmatch("[1-9][0-9]{0,8}", text):
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
-    return int(text)
-
-
-def parse_size(text: str) -> int:
-    """Bytes of "4GiB", "512MiB", "1.5KiB" or "4096"."""
-    match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([KMGTP]iB|B)?", text)
-    if not match:
-        raise argparse.ArgumentTypeError(f"must be a size such as 4GiB, 512MiB or 4096 (bytes), got {text!r}")
-    return int(Decimal(match[1]) * 1024 ** _UNITS.index(match[2] or "B"))
-
-
-def size(count: float) -> str:
-    """Bytes for people: 544 B, 57.4 KiB."""
-    step = min(max(int(count).bit_length() - 1, 0) // 10, len(_UNITS) - 1)
-    return f"{count:,.0f} B" if step == 0 else f"{count / 1024**step:,.1f} {_UNITS[step]}"
-
-
-def open_panes(query: Query) -> int:
-    """The most panes of a query that are open on one partition at a time."""
-    return (query.lateness + query.skew) // query.pane + 2
-
-
 def worker_bytes(query: Query, partitions: int) -> int:
     """The tallies of a worker that has all partitions, every open pane among them."""
     return partitions * open_panes(query) * query.oracle.state_size * INTEGER
+
+
+def id_bytes(query: Query, partitions: int) -> int:
+    """The ids that such a worker remembers at most."""
+    return partitions * open_panes(query) * query.max_ids * ID
 
 
 def checkpoint_rate(query: Query, partitions: int) -> float:
@@ -132,8 +102,8 @@ def answering(query: Query, n: int) -> int:
 
 def errors(query: Query, view: Pure, n: int) -> tuple[float, float | None]:
     """Sigma and the detectable share for `n` reports to the query."""
-    noise = view.noise(answering(query, n))
-    return noise.sigma, noise.detectable(view.size, query.family_error)
+    n = answering(query, n)
+    return view.noise(n).sigma, view.detectable(n, query.family_error, sampled=query.solution == "smp")
 
 
 def refusal(query: Query, partitions: int, limit: int) -> str | None:
@@ -142,9 +112,9 @@ def refusal(query: Query, partitions: int, limit: int) -> str | None:
     if need <= limit:
         return None
     return (
-        f"queries.{query.name}: a worker with {partitions} partitions needs {size(need)} for {open_panes(query)} "
-        f"open panes of {query.oracle.state_size:,} integers each, above --max-state {size(limit)}; lengthen the pane, "
-        "shorten lateness or skew, count fewer values, or raise --max-state"
+        f"queries.{query.name}: a worker with {partitions} partitions needs {in_bytes(need)} for {open_panes(query)} "
+        f"open panes of {query.oracle.state_size:,} integers each, above --max-state {in_bytes(limit)}; lengthen the "
+        "pane, shorten lateness or skew, count fewer values, or raise --max-state"
     )
 
 
@@ -157,8 +127,15 @@ def warnings(query: Query) -> Iterator[str]:
             yield f"{name}: grr over {view.size:,} values: {fake}{better}"
     epsilon = query.record_epsilon
     if epsilon > HIGH_EPSILON:
-        fact = f"a report can be {_up(math.exp(epsilon))} times likelier from one answer than from another"
-        yield f"an epsilon of {_up(epsilon)} is above {HIGH_EPSILON:g} and hides little: {fact}"
+        fact = f"a report can be {up(math.exp(epsilon))} times likelier from one answer than from another"
+        yield f"an epsilon of {up(epsilon)} is above {HIGH_EPSILON:g} and hides little: {fact}"
+    for name, domain, _, _ in counted(query):
+        if domain.values is not None and not domain.other:
+            yield f"{name}: other = false: a client whose answer is none of the values sends nothing, and that tells"
+    if query.crowd > 1 and len(set(query.windows)) > 1:
+        kinds = f"windows of {len(set(query.windows))} kinds overlap"
+        promise = f"a crowd of {query.crowd} holds for the records of one kind"
+        yield f"{kinds}: {promise}; what one hides can be had as a difference from the others (docs/privacy.md)"
     longest = max(window.size for window in query.windows)
     if query.period < longest:
         reason = (
@@ -167,40 +144,22 @@ def warnings(query: Query) -> Iterator[str]:
         yield f"the period of {query.period}s is shorter than the longest finite window, {longest}s: {reason}"
 
 
-def guarantee(query: Query) -> Iterator[str]:
-    """What a client is promised, in words that are exactly true."""
-    yield _GUARANTEES[query.solution].format(
-        epsilon=_up(query.epsilon),
-        ratio=_up(math.exp(query.epsilon)),
-        record=_up(query.record_epsilon),
-        d=len(query.attributes),
-    )
-    yield "Memoised reports of one client can be linked to each other; answering once a period limits that."
-    yield "Fresh noise each period would add up, one epsilon after another: a client sends its first report again."
-    together = _up(query.answers * Decimal(repr(query.record_epsilon)))
-    answers = f"{query.answers:,} distinct answer{'s' * (query.answers != 1)}"
-    yield f"A client's budget of {query.budget:g} allows at most {answers}, {together}-LDP together."
-
-
-def _up(number: float | Decimal) -> str:
-    """Five digits that never promise more than the number does."""
-    return f"{Context(prec=5, rounding=ROUND_CEILING).create_decimal(str(number)).normalize():f}"
-
-
 def lines(query: Query, partitions: int) -> Iterator[str]:
     """All that is said of a query, in at most 100 columns."""
     d, tally = len(query.attributes), query.oracle.state_size
     yield f"{query.name}  {query.digest.hex()}"
     several = f"{d} attribute{'s' * (d != 1)} a client, solution {query.solution}"
     yield from _labelled("counts", several if d else "one answer a client")
-    yield from _labelled("guarantee", *guarantee(query))
-    yield from _labelled("report", size(query.oracle.width))
-    yield from _labelled("tally", f"{size(tally * INTEGER)}, {tally:,} integers")
-    panes = f"{open_panes(query)} open panes on each of {partitions} partitions; ids of frames come on top"
-    yield from _labelled("worker", f"at most {size(worker_bytes(query, partitions))}: {panes}")
+    yield from _labelled("guarantee", *promises(query))
+    yield from _labelled("report", in_bytes(query.oracle.width))
+    yield from _labelled("tally", f"{in_bytes(tally * INTEGER)}, {tally:,} integers")
+    panes = f"{open_panes(query)} open panes on each of {partitions} partitions"
+    yield from _labelled("worker", f"at most {in_bytes(worker_bytes(query, partitions))}: {panes}")
+    ids = f"{query.max_ids:,} of frames (max_ids) x {panes}, {ID} bytes each; on top"
+    yield from _labelled("ids", f"at most {in_bytes(id_bytes(query, partitions))}: {ids}")
     interval = f"each of {partitions} partitions writes a changed tally once in {CHECKPOINT_SECONDS:g} s,"
     interval += " less often where that is more than its worker's --checkpoint-bytes-per-s"
-    yield from _labelled("checkpoints", f"at most {size(checkpoint_rate(query, partitions))}/s: {interval}")
+    yield from _labelled("checkpoints", f"at most {in_bytes(checkpoint_rate(query, partitions))}/s: {interval}")
     for rows, text in (_oracles(query), (0, 2, 3)), (_errors(query), (0,)):
         yield ""
         yield from _columns(rows, text)

@@ -1,17 +1,15 @@
 """`hubbub plan`: how sure a query would be, and what it would cost, before anyone is asked."""
 
 import argparse
-import re
 import sys
-from collections.abc import Callable, Iterator
-from decimal import Decimal
+from collections.abc import Iterator
 from textwrap import wrap
 
-from aggregator.plan.check import HIGH_EPSILON, INTEGER, WIDTH, size
+from aggregator.plan.check import HIGH_EPSILON, INTEGER, WIDTH
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
-from oracles import oracle, usable_epsilon
-from oracles.errors import ParameterError
-from oracles.pure import MAX_SIZE
+from hubbub.options import in_bytes, parser_of, run, share, whole
+from oracles import oracle
+from oracles.types import MAX_SIZE, usable_epsilon
 
 MANY_CLIENTS = 100
 """A fake report that weighs as much as more than these deserves a warning."""
@@ -34,47 +32,27 @@ Exit code: 0 done; 2 wrong options."""
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
-    try:
+
+    def work() -> None:
         plan = Plan(options.clients, options.size, usable_epsilon(options.epsilon), options.family_error)
-        said = "\n".join(lines(plan, options.target_share))
-    except ParameterError as error:
-        sys.stderr.write(f"hubbub plan: {error}\n")
-        return 2
-    sys.stdout.write(f"{said}\n")
-    return 0
+        sys.stdout.write("".join(f"{line}\n" for line in lines(plan, options.target_share)))
+
+    return run("plan", work)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="hubbub plan", description=HELP, formatter_class=raw)
+    parser = parser_of("plan", HELP)
     clients = "how many answer in one window, such as 1e6"
-    parser.add_argument("--clients", type=_count(1, MOST_CLIENTS), required=True, metavar="N", help=clients)
+    parser.add_argument("--clients", type=whole(1, MOST_CLIENTS), required=True, metavar="N", help=clients)
     values = 'how many values there are, "(other)" counted'
-    parser.add_argument("--size", type=_count(2, MAX_SIZE), required=True, metavar="D", help=values)
+    parser.add_argument("--size", type=whole(2, MAX_SIZE), required=True, metavar="D", help=values)
     privacy = "how private each report is (default: 1; less is more private)"
     parser.add_argument("--epsilon", type=float, default=1.0, metavar="E", help=privacy)
     goal = "say how many clients, or which epsilon, make this share detectable"
-    parser.add_argument("--target-share", type=_share, metavar="F", help=goal)
+    parser.add_argument("--target-share", type=share, metavar="F", help=goal)
     error = "the chance that any value is found significant by mistake (default: 0.05)"
-    parser.add_argument("--family-error", type=_share, default=0.05, metavar="A", help=error)
+    parser.add_argument("--family-error", type=share, default=0.05, metavar="A", help=error)
     return parser.parse_args(arguments)
-
-
-def _count(least: int, most: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        number = Decimal(text) if re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,18})?(e[0-9]{1,2})?", text) else Decimal(-1)
-        if number != int(number) or not least <= number <= most:
-            raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most:,}, got {text!r}")
-        return int(number)
-
-    return parse
-
-
-def _share(text: str) -> float:
-    number = float(text) if re.fullmatch(r"[0-9]*\.?[0-9]+(e-?[0-9]{1,2})?", text) else 0.0
-    if not 0.0 < number < 1.0:
-        raise argparse.ArgumentTypeError(f"must be a share above 0 and below 1, got {text!r}")
-    return number
 
 
 def lines(plan: Plan, target: float | None = None) -> Iterator[str]:
@@ -110,9 +88,9 @@ def _row(*cells: str) -> str:
 def _cells(plan: Plan, each: Prospect) -> Iterator[str]:
     yield f"{each.sigma:.3g}"
     yield ">1" if each.detectable is None else f"{each.detectable:.3g}"
-    yield size(each.oracle.width)
-    yield size(each.oracle.width * plan.clients)
-    yield size(each.oracle.state_size * INTEGER)
+    yield in_bytes(each.oracle.width)
+    yield in_bytes(each.oracle.width * plan.clients)
+    yield in_bytes(each.oracle.state_size * INTEGER)
     yield f"{each.work:,}"
     yield f"{each.shift_per_fake:.3g}"
     yield f"{each.fake_clients:,.1f}" if each.fake_clients < 100_000 else f"{each.fake_clients:.3g}"

@@ -1,23 +1,26 @@
-"""What a query would give before anyone answers it: the error and the cost of each oracle, and what a goal needs."""
+"""The prospect of a query before anyone answers it: the error and the cost of each oracle, and what a goal needs."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from oracles import ORACLES, oracle
 from oracles.errors import ParameterError
-from oracles.mechanisms.grr import Grr
-from oracles.mechanisms.hashing import Hashing
-from oracles.pure import MAX_EPSILON, Oracle
+from oracles.kernels.exact import POWER
+from oracles.mechanisms.protocol import Oracle
+from oracles.types import MAX_EPSILON
 
 MOST_CLIENTS = 10**15
+_MORE = (100, 101, 102, 103)
+"""Percent of the clients asked for: power is a saw in their number, and must not fall below again."""
+_TEETH = 64
 EPSILON_STEPS = 1000
 """An epsilon that is needed is said in thousandths, rounded up."""
-WORD = 64
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked: so many clients answer once, each one of `size` values."""
+    """A question to plan for: so many clients answer once, each one of `size` values."""
 
     clients: int
     size: int
@@ -27,7 +30,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Prospect:
-    """What one oracle would give."""
+    """The error and the cost of one oracle."""
 
     oracle: Oracle
     sigma: float
@@ -67,18 +70,9 @@ def prospects(plan: Plan) -> tuple[list[Prospect], dict[str, str]]:
 
 
 def prospect(plan: Plan, chosen: Oracle) -> Prospect:
-    noise = chosen.noise(plan.clients)
-    detectable = noise.detectable(plan.size, plan.family_error)
-    return Prospect(chosen, noise.sigma, detectable, work(chosen), chosen.shift_per_fake(plan.clients))
-
-
-def work(chosen: Oracle) -> int:
-    """Integers that counting one report changes."""
-    if isinstance(chosen, Grr):
-        return 1
-    if isinstance(chosen, Hashing):
-        return chosen.buckets - 1
-    return -(-chosen.size // WORD)
+    n = plan.clients
+    detectable = chosen.detectable(n, plan.family_error)
+    return Prospect(chosen, chosen.noise(n).sigma, detectable, chosen.work, chosen.shift_per_fake(n))
 
 
 def need(plan: Plan, name: str, share: float) -> Need:
@@ -86,15 +80,24 @@ def need(plan: Plan, name: str, share: float) -> Need:
 
     def found(clients: int, epsilon: float) -> bool:
         try:
-            noise = oracle(name, epsilon=epsilon, size=plan.size).noise(clients)
+            return enough(oracle(name, epsilon=epsilon, size=plan.size), clients, share, plan.family_error)
         except ParameterError:  # an epsilon too small to be told from zero
             return False
-        detectable = noise.detectable(plan.size, plan.family_error)
-        return detectable is not None and detectable <= share
 
     clients = least(lambda number: found(number, plan.epsilon), MOST_CLIENTS)
+    if clients is not None:  # fewer may do: power falls until the next whole person holds the value
+        people = math.ceil(clients * share)
+        starts = (math.floor(k / share) + 1 for k in range(max(people - _TEETH, 0), people))
+        clients = next((n for n in starts if n < clients and found(n, plan.epsilon)), clients)
+        while clients > 1 and found(clients - 1, plan.epsilon):
+            clients -= 1
     steps = least(lambda number: found(plan.clients, number / EPSILON_STEPS), int(MAX_EPSILON * EPSILON_STEPS))
     return Need(name, clients, None if steps is None else steps / EPSILON_STEPS)
+
+
+def enough(chosen: Oracle, clients: int, share: float, family_error: float) -> bool:
+    """Whether a share is found with probability 0.9 by so many clients, and by a few more too."""
+    return all(chosen.power(more * clients // 100, share, family_error) >= POWER for more in _MORE)
 
 
 def least(holds: Callable[[int], bool], most: int) -> int | None:

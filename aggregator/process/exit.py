@@ -8,18 +8,13 @@ import sys
 import threading
 from collections.abc import Coroutine
 
+from hubbub.rights import explained
 from oracles.errors import HubbubError
 
 log = logging.getLogger(__name__)
 
 ORDER, HASTE = 9.0, 3.0
 """Seconds until the process ends whatever still hangs: nothing is lost, the next one goes on from the checkpoint."""
-
-
-class Guarantee(HubbubError, RuntimeError):
-    """A guarantee cannot be kept; the message says what to do."""
-
-    exit_code = 4
 
 
 class Ending:
@@ -37,6 +32,7 @@ class Ending:
 
     def fail(self, error: BaseException) -> None:
         """At once. May be called from any thread."""
+        error = explained("worker", error) or error
         expected = isinstance(error, HubbubError)
         log.critical("%s", error if expected else repr(error), exc_info=None if expected else error)
         self._code = getattr(error, "exit_code", 1)

@@ -2,57 +2,63 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from aggregator.merging.windows import Span
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.analysis import Findings
-from aggregator.publishing.truth import Ints, read
-from aggregator.topics.settings import LARGEST, TRUTH
-from hubbub.kafka import Kafka
+from aggregator.publishing.truth import Truth
+from aggregator.topics.sizes import LARGEST
+from hubbub.kafka import Kafka, consumer
+from hubbub.names import TRUTH
+from hubbub.truth import decode
 from oracles.query import Query
+from oracles.types import Floats
 
 log = logging.getLogger(__name__)
 
 PANES = 10_000
 """Of truth that are kept, the newest of all queries."""
+AHEAD = 600
+"""Seconds by which clocks may differ."""
 WAIT = 3.0
 """Seconds until a final is measured: the truth about its last pane may come after it."""
 WAITING = 16
 
 
 @dataclass
-class Truth:
-    """The true counts, as simulations tell them: the newest record of each source, added over sources."""
+class Truths:
+    """The truth about each digest: of all together the newest panes."""
 
-    _panes: dict[tuple[bytes, int], dict[str, tuple[Ints, ...]]] = field(default_factory=dict)
+    _of: dict[str, Truth] = field(default_factory=dict)
 
-    def put(self, value: bytes | None) -> None:
-        """One record; what is none is passed over, since anybody may write it."""
+    def put(self, value: bytes | None, now: float = math.inf) -> None:
+        """One record; what is none, or is far ahead, is passed over, since anybody may write it."""
         try:
-            told = read(value or b"")
-            self._panes.setdefault((bytes.fromhex(told.digest), int(told.pane)), {})[str(told.source)] = told.counts
-        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+            told = decode(value or b"")
+        except ValueError as error:
             log.warning("a record of the truth cannot be read: %r", error)
-        while len(self._panes) > PANES:
-            del self._panes[next(iter(self._panes))]
+            return
+        if told.pane <= now + AHEAD:
+            self._of.setdefault(told.digest, Truth()).put(told.pane, told.source, told.counts)
+        while sum(map(len, self._of.values())) > PANES:
+            digest = min(self._of, key=lambda digest: self._of[digest].oldest or 0)
+            self._of[digest].drop_oldest()
+            if not self._of[digest]:
+                del self._of[digest]
 
-    def shares(self, query: Query, span: Span) -> list[np.ndarray[Any, np.dtype[np.float64]]] | None:
+    def shares(self, query: Query, span: Span) -> list[Floats] | None:
         """The true shares of each attribute in a window; None where nothing is known of it."""
-        sizes = [domain.size for domain in query.domains]
-        totals = [np.zeros(size, np.int64) for size in sizes]
-        for pane in range(span.start, span.end, query.pane):
-            for counts in self._panes.get((query.digest, pane), {}).values():
-                if [len(each) for each in counts] != sizes:
-                    return None
-                for total, each in zip(totals, counts, strict=True):
-                    np.add(total, each, out=total)
+        truth = self._of.get(query.digest.hex())
+        totals = truth.counts(span) if truth else None
+        if totals is None or [len(total) for total in totals] != [domain.size for domain in query.domains]:
+            return None
         return [total / total.sum() for total in totals] if all(total.sum() for total in totals) else None
 
 
@@ -63,7 +69,7 @@ class Accuracy:
     kafka: Kafka
     partitions: int
     metrics: Metrics
-    truth: Truth = field(default_factory=Truth)
+    truth: Truths = field(default_factory=Truths)
     _waiting: deque[tuple[float, Query, Span, tuple[Findings, ...]]] = field(
         default_factory=lambda: deque(maxlen=WAITING)
     )
@@ -75,17 +81,15 @@ class Accuracy:
 
     async def run(self) -> None:
         """Until cancelled. Nothing rests on it, so that it ends nothing where it fails."""
-        consumer = AIOKafkaConsumer(
-            **self.kafka.client(), group_id=None, auto_offset_reset="earliest", max_partition_fetch_bytes=LARGEST
-        )
+        reader = consumer(self.kafka, max_partition_fetch_bytes=LARGEST)
         try:
-            await consumer.start()
-            consumer.assign([TopicPartition(self.kafka.topic(TRUTH), p) for p in range(self.partitions)])
-            await consumer.seek_to_beginning()
+            await reader.start()
+            reader.assign([TopicPartition(self.kafka.topic(TRUTH), p) for p in range(self.partitions)])
+            await reader.seek_to_beginning()
             while True:
-                for records in (await consumer.getmany(timeout_ms=500)).values():
+                for records in (await reader.getmany(timeout_ms=500)).values():
                     for record in records:
-                        self.truth.put(record.value)
+                        self.truth.put(record.value, time.time())
                 while self._waiting and self._waiting[0][0] <= time.monotonic():
                     _, query, span, findings = self._waiting.popleft()
                     self.measure(query, span, findings)
@@ -94,11 +98,13 @@ class Accuracy:
         except Exception:
             log.exception("accuracy is not measured any more")
         finally:
-            await consumer.stop()
+            await reader.stop()
 
     def measure(self, query: Query, span: Span, findings: tuple[Findings, ...]) -> None:
         """Set the metrics of one final."""
         for found, truth in zip(findings, self.truth.shares(query, span) or (), strict=False):
+            if found.withheld:
+                continue
             labels = query.name, found.subject.name or ""
             for method, by in found.by.items():
                 self.metrics.true_mse.labels(*labels, method).set(float(np.mean((by.shares - truth) ** 2)))

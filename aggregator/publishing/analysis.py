@@ -1,36 +1,37 @@
-"""What a window says of each attribute: the shares by every method, the error of each, and who is frequent.
+"""The findings of a window, of each attribute: the shares by every method, the error of each, and who is frequent.
 
 Found once for a window; its record, its alerts and the metrics read it. All of it is a function of
 the query and of what the window holds.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from aggregator.counting.tally import FLAGS, Snapshot
+from aggregator.merging.crowd import Face
 from aggregator.merging.windows import Span
 from oracles.calibrate import Calibrated, calibrate
 from oracles.consistency import apply, find
-from oracles.estimate import Estimate, Floats
+from oracles.estimate import Estimate
 from oracles.forgery import skewed, skewed_attributes
 from oracles.heavy import Evidence, Hitters
 from oracles.multi.attributes import Multi
-from oracles.pure import MARKS
 from oracles.query import Query
 from oracles.query.domain import Domain, Sets
 from oracles.risk import risk
+from oracles.types import MARKS, Floats
 
 UNBIASED = "unbiased"
 """The name in records of the shares as they are estimated."""
-_FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected")
+_FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", "small", "held", "corrected")
 """In the order in which a record tells them."""
 
 
 class Subject(NamedTuple):
-    """What is asked about: one of several attributes, or the one answer, which has no name."""
+    """A subject of estimates: one of several attributes, or the one answer, which has no name."""
 
     name: str | None
     domain: Domain
@@ -39,7 +40,7 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ByMethod:
-    """What one method says."""
+    """The shares, hitters and risk by one method."""
 
     method: str
     shares: Floats
@@ -50,7 +51,7 @@ class ByMethod:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What a window says of one attribute."""
+    """The findings of a window about one attribute."""
 
     subject: Subject
     estimate: Estimate
@@ -63,6 +64,13 @@ class Findings:
     """Each value's probability to exceed the threshold, where a prior stands."""
     detectable: float | None
     flags: tuple[str, ...]
+    held_since: int | None = None
+    """The end of the window whose values are shown again."""
+
+    @property
+    def withheld(self) -> bool:
+        """Whether the window's own values are not shown: then it says nothing new."""
+        return "small" in self.flags or self.held_since is not None
 
     @property
     def prior_rejected(self) -> bool:
@@ -71,7 +79,7 @@ class Findings:
 
 def find_all(query: Query, span: Span, total: Snapshot) -> tuple[Findings, ...]:
     """The findings of a window for each attribute, in the order of their names."""
-    n, independent = total.n, span.independent(total.n, query.period)
+    n, independent = total.n, span.independent(total.n, query)
     counts = total.counts.astype(np.int64, copy=False)
     if isinstance(query.oracle, Multi):
         estimates = query.oracle.estimate(counts, n, independent)
@@ -84,6 +92,23 @@ def find_all(query: Query, span: Span, total: Snapshot) -> tuple[Findings, ...]:
         _find(query, subject, estimate, flags | ({"skewed"} if odd else set()))
         for subject, estimate, odd in zip(subjects(query), estimates, forged, strict=True)
     )
+
+
+def find_shown(query: Query, faces: Sequence[Face]) -> tuple[Findings, ...]:
+    """The findings of what a window may show of each attribute."""
+    told: dict[tuple[str, Span], tuple[Findings, ...]] = {}
+    for face in faces:
+        if (face.kind, face.span) not in told:
+            told[face.kind, face.span] = find_all(query, face.span, face.total)
+    return tuple(_shown(told[face.kind, face.span][place], face) for place, face in enumerate(faces))
+
+
+def _shown(found: Findings, face: Face) -> Findings:
+    if face.kind == "own":
+        return found
+    flags = {*found.flags, face.kind} - ({"prior_rejected"} if face.kind == "small" else set())
+    ordered = tuple(flag for flag in _FLAGS if flag in flags)
+    return replace(found, flags=ordered, held_since=face.span.end if face.kind == "held" else None)
 
 
 def subjects(query: Query) -> list[Subject]:
@@ -109,7 +134,7 @@ def _find(query: Query, subject: Subject, estimate: Estimate, flags: set[str]) -
         calibrated=calibrated,
         by={name: told[method] for name, method in zip(names, standing, strict=True)},
         likely=evidence.likely,
-        detectable=estimate.noise.detectable(len(estimate.shares), query.family_error),
+        detectable=estimate.detectable(query.family_error),
         flags=tuple(flag for flag in _FLAGS if flag in flags),
     )
 

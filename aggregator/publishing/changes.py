@@ -1,4 +1,4 @@
-"""Alerts: what has changed between the final windows of one query, attribute and kind of window.
+"""The changes that alerts tell: what has changed between the final windows of one query, attribute and kind of window.
 
 Pure: the state after a final is a function of the finals up to it, and an alert a function of the
 state before and the final, so that a restart repeats an alert byte for byte or not at all.
@@ -8,39 +8,40 @@ take them as a sample of it; a value that sits at the threshold then stays as it
 epsilon so large that each window's own share is known to the last client.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from typing import Any, Literal
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
 from aggregator.merging.windows import Span
+from aggregator.publishing.alert import Alert, AlertKind, encode
 from aggregator.publishing.analysis import Subject
-from aggregator.publishing.record import VERSION, Built, window_of
+from aggregator.publishing.digits import rounded
+from aggregator.publishing.record import Built
+from aggregator.publishing.rise import risen
+from aggregator.publishing.window import WindowRow
 from oracles.errors import ReportError
-from oracles.estimate import Estimate, Floats, quantile
+from oracles.estimate import Estimate, Pure
 from oracles.heavy import Evidence, bounds
-from oracles.pure import Pure
 from oracles.query import Query
+from oracles.query.footprint import SPACING
 from oracles.query.settings import Threshold, Window
+from oracles.types import Floats
 
-Kind = Literal["enter", "leave", "surge"]
-Alert = dict[str, Any]
 Counts = NDArray[np.integer]
 
+VERSION = 2
+"""Of the state; one of version 1 is read too."""
 DAY = 86_400
 _EVERYONE = 1 << 62
 """A population so large that any number of clients is a small sample of it."""
-_SPACING = 4
-"""Windows are kept no closer than this part of their size: a hopping one of a day needs 6, not 8,640."""
 
 
 @dataclass(frozen=True)
 class Watch:
-    """What is watched, and how many false alerts it may bring."""
+    """A kind of window that is watched, and how many false alerts it may bring."""
 
     query: str
     digest: bytes
@@ -53,6 +54,8 @@ class Watch:
     alerts_a_day: float
     finals_a_day: float
     """How many finals share those: of all windows and attributes, if the number is to hold for all of them."""
+    panel: bool = False
+    """Whether the same clients repeat their answers from window to window."""
 
     @property
     def error(self) -> float:
@@ -73,7 +76,7 @@ class Final:
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What later windows are compared with; shares and variances follow from it exactly."""
+    """A final that later ones are compared with; shares and variances follow from it exactly."""
 
     end: int
     n: int
@@ -83,20 +86,24 @@ class Kept:
 
     def estimate(self, oracle: Pure) -> Estimate:
         counts = self.counts.astype(np.int64)
-        return Estimate(oracle.shares(counts, self.n), self.n, oracle, self.n_independent, _EVERYONE)
+        return Estimate(oracle.shares(counts, self.n), self.n, oracle, self.n_independent)
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What the next final needs to know of those before it."""
+    """The finals up to one, as far as the next one needs them."""
 
     end: int
     """Of the last final; those up to it are done."""
-    entered: frozenset[int] = frozenset()
-    """Positions of the values that are above the threshold since their last alert."""
+    entered: Mapping[int, float | None] = field(default_factory=dict)
+    """Positions of the values that are above the threshold since their last alert, and what it was then.
+
+    One that is not known, in a state of version 1, is that of the next final."""
     surged: tuple[tuple[int, int], ...] = ()
     """Positions whose rise is known, and the end of the window that showed it."""
     kept: tuple[Kept, ...] = ()
+    shown: bool = False
+    """Whether any final had values to show; those of the first were there before: a baseline."""
 
 
 def alerts(
@@ -109,11 +116,14 @@ def alerts(
     after: list[bytes] = []
     said: list[Alert] = []
     for found, before in zip(built.findings, states or [b""] * len(built.findings), strict=True):
+        if found.withheld:
+            after.append(before)
+            continue
         final = Final(span.start, span.end, found.estimate, found.likely)
         state, new = step(watch(query, found.subject, span.window), load(before) if before else None, final)
         after.append(dump(state))
         said += new
-    return after, [(alert_key(alert), orjson.dumps(alert)) for alert in said]
+    return after, [(alert.key, encode(alert)) for alert in said]
 
 
 def watch(query: Query, subject: Subject, window: Window) -> Watch:
@@ -121,16 +131,8 @@ def watch(query: Query, subject: Subject, window: Window) -> Watch:
     finals = len(query.domains) * sum(finals_a_day(window, query.pane) for window in query.windows)
     return Watch(
         *(query.name, query.digest, subject.name, window, subject.domain.name),
-        *(query.threshold, query.family_error, query.alerts_a_day, finals),
+        *(query.threshold, query.family_error, query.alerts_a_day, finals, query.answers != "fresh"),
     )
-
-
-def alert_key(alert: Alert) -> bytes:
-    """An alert that is told again, after a restart, has the key that it had."""
-    window = alert["window"]
-    parts = [alert["query"], alert["digest"], alert["attribute"] or ""]
-    parts += [window["kind"], window["size"], window["step"], window["end"], alert["kind"], alert["value"]]
-    return "|".join(map(str, parts)).encode()
 
 
 def dump(state: State) -> bytes:
@@ -138,7 +140,8 @@ def dump(state: State) -> bytes:
     head = {
         "version": VERSION,
         "end": state.end,
-        "entered": sorted(state.entered),
+        "shown": state.shown,
+        "entered": sorted(state.entered.items()),
         "surged": state.surged,
         "kept": [(one.end, one.n, one.n_independent, len(one.counts), one.counts.itemsize) for one in state.kept],
     }
@@ -150,14 +153,15 @@ def load(data: bytes) -> State:
     """The state that `dump` wrote."""
     line, _, body = data.partition(b"\n")
     head = orjson.loads(line)
-    if head["version"] != VERSION:
+    if head["version"] not in (1, VERSION):
         raise ReportError(f"a state of alerts of version {head['version']} cannot be read")
     kept, start = [], 0
     for end, n, independent, size, width in head["kept"]:
         kept.append(Kept(end, n, independent, np.frombuffer(body, f"<u{width}", size, start)))
         start += size * width
     surged = tuple((value, end) for value, end in head["surged"])
-    return State(head["end"], frozenset(head["entered"]), surged, tuple(kept))
+    entered = dict.fromkeys(head["entered"]) if head["version"] == 1 else dict(head["entered"])
+    return State(head["end"], entered, surged, tuple(kept), head.get("shown", True))
 
 
 def finals_a_day(window: Window, pane: int) -> float:
@@ -174,62 +178,46 @@ def step(watch: Watch, state: State | None, final: Final) -> tuple[State, list[A
     sample = replace(final.estimate, population=_EVERYONE)
     if not sample.n_independent:
         return replace(state, end=final.end), []
-    above, proved = bounds(sample, watch.threshold, watch.family_error)
-    enter = set(Evidence(sample, Threshold("share", proved), watch.error).decided.tolist()) - state.entered
-    leave = _sunk(sample, state.entered, above, watch.error)
+    now = bounds(sample, watch.threshold, watch.family_error)[0]
+    tau = now if now < 1.0 else None
+    entered = {v: tau if its is None else its for v, its in state.entered.items()}
+    enter = set(Evidence(sample, Threshold("share", now), watch.error).decided.tolist()) - entered.keys()
+    leave = _sunk(sample, entered, watch.error)
+    entered |= dict.fromkeys(enter, tau)
     earlier = next((kept for kept in reversed(state.kept) if kept.end <= final.start), None)
     before = earlier.estimate(sample.oracle) if earlier else None
     # A rise is said once: compared with a window before it, a hopping one would show it at every step.
     known = {v: end for v, end in state.surged if not earlier or end > earlier.end}
-    surge = _risen(before, sample, watch.error) - known.keys() if before else set()
+    surge = risen(before, final.estimate, watch.error, panel=watch.panel) - known.keys() if before else set()
 
-    said: list[tuple[Kind, set[int]]] = [("enter", enter), ("leave", leave), ("surge", surge)]
-    alerts = [_alert(watch, final, before, kind, v) for kind, values in said for v in sorted(values)]
+    said: list[tuple[AlertKind, set[int]]] = [("enter", enter), ("leave", leave), ("surge", surge)]
+    alerts = [
+        _alert(watch, final, before, kind, v, threshold=entered.get(v, tau), baseline=not state.shown)
+        for kind, values in said
+        for v in sorted(values)
+    ]
     known |= dict.fromkeys(surge, final.end)
-    entered = (state.entered | enter) - leave
-    return State(final.end, entered, tuple(sorted(known.items())), _keep(watch.window, state.kept, final)), alerts
+    stays = {v: its for v, its in entered.items() if v not in leave}
+    kept = _keep(watch.window, state.kept, final)
+    return State(final.end, stays, tuple(sorted(known.items())), kept, shown=True), alerts
 
 
-def _sunk(sample: Estimate, entered: Iterable[int], above: float, error: float) -> set[int]:
-    """Those of the entered values that are proved to be below the threshold."""
-    positions = np.array(sorted(entered), np.int64)
-    p = replace(sample, shares=sample.shares[positions]).test(min(above, 1.0), below=True)
-    return set(positions[p <= error / len(sample.shares)].tolist())
-
-
-def _risen(before: Estimate, now: Estimate, error: float) -> set[int]:
-    """Values whose share has risen, by the Gaussian test and by one that holds for small counts too."""
-    z = quantile(error / len(now.shares))
-    rise = now.shares - before.shares
-    risen = np.flatnonzero(rise > z * np.sqrt(now.stderr**2 + before.stderr**2))
-    return set(risen[_signed_root(before, now, risen) > z].tolist())
-
-
-def _signed_root(before: Estimate, now: Estimate, values: NDArray[np.int64]) -> Floats:
-    """How far two support counts are from one rate: the root of the likelihood ratio.
-
-    With half a count taken from the rise. It is as normal as z for large counts, and stays so for
-    the handful that a value of a large domain has with grr, where z gives many times too many.
-    """
-    from scipy import special
-
-    n, m = before.n_independent, now.n_independent
-    c = np.minimum(before.counts[values] * (n / before.n) + 0.5, n)
-    k = np.maximum(now.counts[values] * (m / now.n) - 0.5, 0.0)
-    rate = (c + k) / (n + m)
-    likelier = sum(
-        special.rel_entr(part, of * rate) + special.rel_entr(of - part, of * (1.0 - rate))
-        for part, of in ((c, n), (k, m))
-    )
-    root: Floats = np.where(k * n > c * m, np.sqrt(np.maximum(2.0 * likelier, 0.0)), 0.0)
-    return root
+def _sunk(sample: Estimate, entered: Mapping[int, float | None], error: float) -> set[int]:
+    """Those of the entered values that are proved to be below the thresholds that they entered by."""
+    sunk: set[int] = set()
+    for tau in {tau for tau in entered.values() if tau is not None}:
+        positions = np.array([v for v, its in sorted(entered.items()) if its == tau and sample.shares[v] < tau])
+        if len(positions):
+            p = replace(sample, shares=sample.shares[positions]).test(tau, below=True)
+            sunk.update(positions[p <= error / len(sample.shares)].tolist())
+    return sunk
 
 
 def _keep(window: Window, kept: tuple[Kept, ...], final: Final) -> tuple[Kept, ...]:
     """The windows that later ones are compared with: for `all`, which overlaps itself, none."""
     if window.kind == "all":
         return ()
-    if not kept or final.end - kept[-1].end >= window.size / _SPACING:
+    if not kept or final.end - kept[-1].end >= window.size / SPACING:
         estimate = final.estimate
         counts = estimate.counts.astype(np.min_scalar_type(estimate.n))  # no value has more than n
         kept = (*kept, Kept(final.end, estimate.n, estimate.n_independent, counts))
@@ -238,21 +226,30 @@ def _keep(window: Window, kept: tuple[Kept, ...], final: Final) -> tuple[Kept, .
     return kept[max(done, 0) :]
 
 
-def _alert(watch: Watch, final: Final, before: Estimate | None, kind: Kind, value: int) -> Alert:
+def _alert(
+    watch: Watch,
+    final: Final,
+    before: Estimate | None,
+    kind: AlertKind,
+    value: int,
+    *,
+    threshold: float | None,
+    baseline: bool,
+) -> Alert:
     one = replace(final.estimate, shares=final.estimate.shares[value : value + 1])
     low, high = one.interval()
-    said: Alert = {
-        "kind": kind,
-        "query": watch.query,
-        "digest": watch.digest.hex(),
-        "attribute": watch.attribute,
-        "value": watch.name(value),
-        "window": window_of(Span(watch.window, final.start, final.end)),
-        "share": float(one.shares[0]),
-        "low": float(low[0]),
-        "high": float(high[0]),
-        "before": None if before is None else float(before.shares[value]),
-        "probability": None if final.probability is None else float(final.probability[value]),
-    }
-    name = sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
-    return {"version": VERSION, "id": name, **said}
+    return Alert.of(
+        kind=kind,
+        query=watch.query,
+        digest=watch.digest.hex(),
+        attribute=watch.attribute,
+        value=watch.name(value),
+        window=WindowRow.of(Span(watch.window, final.start, final.end)),
+        share=float(one.shares[0]),
+        low=rounded(float(low[0])),
+        high=rounded(float(high[0])),
+        threshold=rounded(threshold),
+        baseline=baseline,
+        before=None if before is None else float(before.shares[value]),
+        probability=None if final.probability is None else rounded(float(final.probability[value])),
+    )

@@ -3,30 +3,38 @@
 import asyncio
 import logging
 import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+import orjson
+from aiokafka import TopicPartition
 
 from aggregator.counting.tally import Snapshot
 from aggregator.merging.snapshots import Place, Shelf
 from aggregator.merging.windows import Final, Position, Span
 from aggregator.process.exit import Ending
+from aggregator.process.freshness import Newest
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
-from aggregator.publishing.changes import alerts
-from aggregator.publishing.record import Built, build
+from aggregator.publishing.final import publish
+from aggregator.publishing.freshness import shortest
+from aggregator.publishing.record import Built, build, provisional_keys
 from aggregator.topics import keys
 from aggregator.topics.outbox import Outbox, TooLarge
-from aggregator.topics.settings import ALERTS, ESTIMATES, LARGEST, SNAPSHOTS
+from aggregator.topics.sizes import LARGEST
 from hubbub.definitions import Definitions
-from hubbub.kafka import Kafka
+from hubbub.definitions.follower import Follower
+from hubbub.kafka import Kafka, consumer
+from hubbub.names import ALERTS, ESTIMATES, SNAPSHOTS
 from oracles.query import Query
 from oracles.query.settings import Window
 
 log = logging.getLogger(__name__)
 
+LOOK = 1.0
+"""Seconds since the definitions were looked at last; a version speaks of nothing for longer than that."""
 BATCH = 64
 """Finals of a query that are published before their states are written."""
 POLL_MS = 100
@@ -39,14 +47,16 @@ class Merging:
 
     kafka: Kafka
     partitions: int
-    definitions: Definitions
+    follower: Follower
     outbox: Outbox
     metrics: Metrics
     ending: Ending
     accuracy: Accuracy
+    _known: Definitions = field(default_factory=Definitions)
+    """What the shelves go by."""
     _owned: set[int] = field(default_factory=set)
     _changed: bool = False
-    _shelves: dict[int, Shelf] = field(default_factory=dict)
+    shelves: dict[int, Shelf] = field(default_factory=dict)
     _ends: dict[int, int] = field(default_factory=dict)
     _said: dict[tuple[bytes, Window], tuple[Span, int]] = field(default_factory=dict)
     """The newest provisional record of each kind of window, and its n."""
@@ -54,10 +64,26 @@ class Merging:
     """When a query's next provisional records are due."""
     _coming: dict[bytes, list[tuple[Span, Snapshot]]] = field(default_factory=dict)
     """Those that are due now."""
+    read: dict[int, int] = field(default_factory=dict)
+    """By partition of the snapshots, the offset up to which it is read."""
+    rounds: int = 0
+    """Rises whenever all was looked at, or something was written."""
+    _came_round: float = field(default_factory=time.monotonic)
+    _owed: dict[bytes, float] = field(default_factory=dict)
+    """Since when a query's finals are due."""
 
     def __post_init__(self) -> None:
         # NumPy's work on a record must not hold up the event loop; one thread keeps the order.
         self._thread = ThreadPoolExecutor(1, "records")
+
+    async def _define(self) -> None:
+        """Go by the definitions as they are now. A version is read before any snapshot that it concerns."""
+        await self.follower.within(LOOK)
+        if self._known is not self.follower.known:
+            self._known = self.follower.known
+            self._coming = {d: coming for d, coming in self._coming.items() if d in self._known.versions}
+            for shelf in self.shelves.values():
+                shelf.define(self._known.versions)
 
     def assigned(self, owned: set[int]) -> None:
         """After each recovery: everything is read anew, since others may have merged meanwhile."""
@@ -65,46 +91,59 @@ class Merging:
 
     @property
     def ready(self) -> bool:
-        return not self._changed and all(shelf.loaded for shelf in self._shelves.values())
+        return not self._changed and all(shelf.loaded for shelf in self.shelves.values())
+
+    @property
+    def lag(self) -> float:
+        """Seconds for which the oldest final that is due is not published."""
+        return time.monotonic() - min([self._came_round, *self._owed.values()])
+
+    def _round(self) -> None:
+        self.rounds += 1
+        self._came_round = time.monotonic()
+
+    def newest(self) -> Iterator[Newest]:
+        """Of each query that is merged here."""
+        for shelf in self.shelves.values():
+            for place in shelf.places.values():
+                if not place.versions.newest.retired:
+                    query = place.versions.query
+                    yield Newest(query.name, place.end, shortest(query))
 
     async def run(self) -> None:
         """Until cancelled."""
-        consumer = AIOKafkaConsumer(
-            **self.kafka.client(),
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_partition_fetch_bytes=FETCH,
-            fetch_max_bytes=LARGEST,
-            metadata_max_age_ms=5000,
-        )
+        reader = consumer(self.kafka, max_partition_fetch_bytes=FETCH, fetch_max_bytes=LARGEST)
         try:
-            await consumer.start()
+            await reader.start()
             while True:
+                self._round()
                 if self._changed:
-                    await self._restart(consumer)
-                if not self._shelves:
+                    await self._restart(reader)
+                if not self.shelves:
                     await asyncio.sleep(POLL_MS / 1000)
                     continue
-                await self._read(consumer)
-                for partition, shelf in self._shelves.items():
+                await self._read(reader)
+                for partition, shelf in self.shelves.items():
                     self._changed |= shelf.overtaken
-                    last = await self._has_read_all(consumer, partition)
+                    last = await self._has_read_all(reader, partition)
                     for place in shelf.places.values() if not self._changed else ():
                         await self._publish(shelf, place, last=last)
         except Exception as error:  # noqa: BLE001 - a supervisor starts the worker again
             self.ending.fail(error)
         finally:
             self._thread.shutdown(wait=False, cancel_futures=True)
-            await consumer.stop()
+            await reader.stop()
 
     async def _restart(self, consumer: Any) -> None:
         self._changed = False
-        queries = self.definitions.queries
-        self._shelves = {partition: Shelf(partition, self.partitions, queries) for partition in self._owned}
+        self.metrics.merging()
+        await self._define()
+        self.shelves = {at: Shelf(at, self.partitions, self._known.versions) for at in self._owned}
         self._said.clear()
         self._due.clear()
         self._coming.clear()
+        self._owed.clear()
+        self.read = dict.fromkeys(self._owned, 0)
         tps = [TopicPartition(self.kafka.topic(SNAPSHOTS), partition) for partition in self._owned]
         consumer.assign(tps)
         if tps:
@@ -113,11 +152,13 @@ class Merging:
 
     async def _read(self, consumer: Any) -> None:
         found = await consumer.getmany(timeout_ms=POLL_MS)
+        await self._define()
         for tp, records in found.items():
-            shelf = self._shelves[tp.partition]
+            shelf = self.shelves[tp.partition]
             for record in records:
                 shelf.put(record.key, record.value, record.timestamp)
-        for partition, shelf in self._shelves.items():
+            self.read[tp.partition] = records[-1].offset + 1
+        for partition, shelf in self.shelves.items():
             if shelf.loaded:
                 continue
             tp = TopicPartition(self.kafka.topic(SNAPSHOTS), partition)
@@ -140,7 +181,9 @@ class Merging:
 
     async def _publish(self, shelf: Shelf, place: Place, *, last: bool) -> None:
         """The finals that a query owes, where the `last` record was read, then what is known of the next ones."""
-        query = place.query
+        query = place.versions.query
+        if place.merger.owes:
+            self._owed.setdefault(query.digest, time.monotonic())
         batch: dict[Window, Position] = {}
         acks: list[Any] = []
         count = 0
@@ -157,65 +200,101 @@ class Merging:
             await self._settle(place, batch, acks)
             if marked := shelf.marked_ms.get(query.digest):
                 self.metrics.close_to_record.observe(max(0.0, time.time() - marked / 1000))
+        if last:
+            place.finished = place.merger.through
+            self._owed.pop(query.digest, None)
+            for name in place.remains():
+                await self.outbox.send(SNAPSHOTS, name, None, partition=keys.home(query.digest, self.partitions))
         await self._foretell(place)
 
     async def _foretell(self, place: Place) -> None:
         """One provisional record, where one is due: no more at a time, since finals must not wait for them."""
-        query = place.query
+        query = place.versions.query
         if query.emit_every is not None and time.monotonic() >= self._due.get(query.digest, 0.0):
             self._due[query.digest] = time.monotonic() + query.emit_every
             self._coming[query.digest] = list(place.merger.provisional())
-        coming = self._coming.get(query.digest)
-        if not coming:
+        if not (coming := self._coming.get(query.digest)):
             return
         span, total = coming.pop()
-        if self._said.get((query.digest, span.window)) != (span, total.n):
+        query = _of(place, span)
+        told = place.foretelling.next(query, span, total, place.shown.get(span.window, []))
+        if told is not None and self._said.get((query.digest, span.window)) != (span, told[1].n):
+            span, total = told
             self._said[query.digest, span.window] = span, total.n
             built = await self._in_thread(build, query, span, total, final=False)
-            await self._record(query, built)
+            await self._record(query, span, built, final=False)
             self.metrics.records.labels(query.name, "false").inc()
 
     async def _emit(self, place: Place, final: Final) -> list[Any]:
         """Publish one final and its alerts; what is returned is to be awaited."""
-        query, window = place.query, final.span.window
-        built, states, said = await self._in_thread(_final, query, final, place.alerts.get(window, []))
-        place.alerts[window] = states
-        self._observe(query, built)
+        query, window = _of(place, final.span), final.span.window
+        before = place.alerts.get(window, []), place.shown.get(window, [])
+        built, said, *place_now = await self._in_thread(publish, query, final, *before)
+        self._round()
+        place.alerts[window], place.shown[window] = place_now
+        self._observe(query, built, said)
         self.accuracy.later(query, final.span, built.findings)
         self.metrics.records.labels(query.name, "true").inc()
-        sent = await self._record(query, built)
+        sent = await self._record(query, final.span, built, final=True)
         return [*sent, *[await self.outbox.send(ALERTS, *alert) for alert in said]]
 
-    async def _record(self, query: Query, built: Built) -> list[Any]:
-        """Hand on a record; one that no broker takes is said to be missing, and the others go on."""
-        try:
-            return [await self.outbox.send(ESTIMATES, built.key, built.value)]
-        except TooLarge as error:
-            log.warning("a record is not published, let the query publish fewer values: %s", error)
-            self.metrics.too_large.labels(query.name).inc()
-            return []
+    async def _record(self, query: Query, span: Span, built: Built, *, final: bool) -> list[Any]:
+        """Hand on a window's records; one that no broker takes is said to be missing, and the others go on."""
+        home = keys.home(query.digest, await self.outbox.partitions(ESTIMATES))
+        at = 1000 * span.end if final else None
+        acks = []
+        for name, value in built.records:
+            try:
+                acks.append(await self.outbox.send(ESTIMATES, name, value, partition=home, timestamp_ms=at))
+            except TooLarge as error:
+                log.warning("a record is not published, let the query publish fewer values: %s", error)
+                self.metrics.too_large.labels(query.name).inc()
+        # In the same partition behind the final: who reads the final first needs no provisional record any more.
+        gone = provisional_keys(query, span) if final else []
+        return acks + [await self.outbox.send(ESTIMATES, name, None, partition=home) for name in gone]
 
     async def _settle(self, place: Place, batch: dict[Window, Position], acks: list[Any]) -> None:
         """Finals and alerts first, then the states that they lead to, then what these make needless."""
         await asyncio.gather(*acks)
-        home = keys.home(place.query.digest, self.partitions)
-        states = [place.state(window, position) for window, position in batch.items()]
-        await asyncio.gather(*[await self.outbox.send(SNAPSHOTS, *state, partition=home) for state in states])
-        for window, position in batch.items():
-            for name in place.settled(window, position):
+        self._round()
+        home = keys.home(place.versions.query.digest, self.partitions)
+        sent = {window: await self._state(place, window, position, home) for window, position in batch.items()}
+        await asyncio.gather(*filter(None, sent.values()))
+        for window in filter(sent.get, batch):
+            for name in place.settled(window, batch[window]):
                 await self.outbox.send(SNAPSHOTS, name, None, partition=home)
 
-    def _observe(self, query: Query, built: Built) -> None:
+    async def _state(self, place: Place, window: Window, position: Position, home: int) -> Any:
+        """Hand on a state; None where it is too large: after a restart the finals since the last one are repeated."""
+        try:
+            return await self.outbox.send(SNAPSHOTS, *place.state(window, position), partition=home)
+        except TooLarge as error:
+            place.repeated.add(window)
+            log.warning("a state is not written, a restart repeats finals of %s: %s", place.versions.query.name, error)
+            self.metrics.states_too_large.labels(place.versions.query.name).inc()
+            return None
+
+    def _observe(self, query: Query, built: Built, said: Iterable[tuple[bytes, bytes]]) -> None:
+        """The metrics of a final, and of the alerts that it brings."""
         for found in built.findings:
+            if found.withheld:
+                continue
             labels = query.name, found.subject.name or ""
             self.metrics.sigma.labels(*labels).set(found.estimate.sigma)
             self.metrics.detectable.labels(*labels).set(found.detectable if found.detectable is not None else 1.0)
+            if (threshold := query.threshold.share(found.estimate.n)) is not None:
+                self.metrics.threshold.labels(*labels).set(threshold)
+        for flag in {flag for found in built.findings for flag in found.flags}:
+            self.metrics.flags.labels(query.name, flag).inc()
+        for _, value in said:
+            alert = orjson.loads(value)
+            baseline = "true" if alert.get("baseline") else "false"
+            self.metrics.alerts.labels(query.name, alert["kind"], baseline).inc()
 
     async def _in_thread(self, work: Any, *arguments: Any, **options: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, lambda: work(*arguments, **options))
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*arguments, **options))
 
 
-def _final(query: Query, final: Final, states: list[bytes]) -> tuple[Built, list[bytes], list[tuple[bytes, bytes]]]:
-    built = build(query, final.span, final.total, final=True)
-    return built, *alerts(query, final.span, built, states)
+def _of(place: Place, span: Span) -> Query:
+    """The version that speaks for a window: that of its last pane."""
+    return place.versions.at(span.end - place.versions.query.pane).query

@@ -1,9 +1,10 @@
-"""A record: what is published of a window, as the key and the value of a message.
+"""A record: what is published of one attribute of a window, as the key and the value of a message.
 
 The bytes of a final record are a function of the query and of what the window holds, so that whoever
 writes it writes the same.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -12,14 +13,18 @@ import numpy as np
 import orjson
 
 from aggregator.counting.tally import Snapshot
+from aggregator.merging.crowd import Face, own
 from aggregator.merging.windows import Span
-from aggregator.publishing.analysis import UNBIASED, ByMethod, Findings, find_all
+from aggregator.publishing.analysis import UNBIASED, ByMethod, Findings, find_shown, subjects
+from aggregator.publishing.digits import DIGITS, all_rounded, rounded
+from aggregator.publishing.parts import HitterRow, RefusedRow
+from aggregator.publishing.window import WindowRow
 from oracles.consistency import answer
 from oracles.heavy import Hitters
 from oracles.query import Query
 from oracles.query.domain import Domain
 
-VERSION = 1
+VERSION = 2
 MOST_HITTERS = 10_000
 """In a record; forged reports can make far more of them, and a record must stay one that can be sent."""
 PROVISIONAL = "p"
@@ -28,123 +33,151 @@ PROVISIONAL = "p"
 
 @dataclass(frozen=True, eq=False)
 class Built:
-    """A record, and what it was written from."""
+    """The records of a window, one an attribute, and what they were written from."""
 
-    key: bytes
-    value: bytes
+    records: tuple[tuple[bytes, bytes], ...]
+    """Key and value of each."""
     findings: tuple[Findings, ...]
     """Of each attribute, or of the one answer."""
 
 
-def build(query: Query, span: Span, total: Snapshot, *, final: bool) -> Built:
-    """The record of a window that holds `total`."""
-    findings = find_all(query, span, total)
-    record: dict[str, Any] = {
-        "version": VERSION,
-        "query": query.name,
-        "digest": query.digest.hex(),
-        "window": window_of(span),
-        "final": final,
-        "n": total.n,
-        "n_independent": span.independent(total.n, query.period),
-    }
-    if query.domain is None:
-        record["attributes"] = [{"name": found.subject.name, **_told(query, found)} for found in findings]
-    else:
-        record |= _told(query, findings[0])
-    record["refused"] = {"duplicate": total.duplicates, "implausible": total.implausible}
-    return Built(key(query, span, final=final), orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY), findings)
+def build(query: Query, span: Span, total: Snapshot, *, final: bool, faces: Sequence[Face] | None = None) -> Built:
+    """The records of a window that holds `total`; `faces` are what it may show, without them all of it."""
+    shown = faces or own(query, span, total)
+    findings = find_shown(query, shown)
+    records = []
+    for found, face in zip(findings, shown, strict=True):
+        record = {
+            "version": VERSION,
+            "query": query.name,
+            "attribute": found.subject.name,
+            "digest": query.digest.hex(),
+            "window": WindowRow.of(span),
+            "final": final,
+            **({} if found.held_since is None else {"held_since": found.held_since}),
+            **(_withheld(query, found) if face.kind == "small" else _told(query, found)),
+            "refused": RefusedRow(duplicate=face.total.duplicates, implausible=face.total.implausible),
+            "quality": _quality(found),
+        }
+        name = key(query, span, found.subject.name, final=final)
+        records.append((name, orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY)))
+    return Built(tuple(records), findings)
 
 
-def key(query: Query, span: Span, *, final: bool) -> bytes:
+def key(query: Query, span: Span, attribute: str | None, *, final: bool) -> bytes:
     """One for each window, another one for its provisional records: a compacted topic keeps the newest of both."""
     kind, size, step = span.window.kind, span.window.size, span.window.step
-    parts = [query.name, query.digest.hex(), kind, size, step, span.end, *([] if final else [PROVISIONAL])]
-    return "|".join(map(str, parts)).encode()
+    parts = [query.name, query.digest.hex(), kind, size, step, span.end]
+    parts += [] if attribute is None else [f"a:{attribute}"]
+    return "|".join(map(str, [*parts, *([] if final else [PROVISIONAL])])).encode()
 
 
-def window_of(span: Span) -> dict[str, str | int]:
-    """A window as records and alerts name it."""
-    kind, size, step = span.window.kind, span.window.size, span.window.step
-    return {"kind": kind, "start": span.start, "end": span.end, "size": size, "step": step}
+def provisional_keys(query: Query, span: Span) -> list[bytes]:
+    """The keys of a window's provisional records, which go when it is final."""
+    return [key(query, span, subject.name, final=False) for subject in subjects(query)]
 
 
 def _told(query: Query, found: Findings) -> dict[str, Any]:
-    """What a record says of one attribute."""
+    """The estimates of one attribute, the largest unbiased shares first; unbiased shares to the last bit."""
     estimate, oracle = found.estimate, found.estimate.oracle
-    first = found.by[query.methods[0]].shares
-    published = np.argsort(-first, kind="stable")[: query.publish]
-    unbiased = replace(estimate, shares=estimate.shares[published])
-    low, high = unbiased.interval()
-    name = found.subject.domain.name
+    unbiased = found.by[UNBIASED]
+    proved = min(MOST_HITTERS, int(unbiased.hitters.decided.sum()))
+    most = None if query.publish is None else max(query.publish, proved)
+    published = np.argsort(-unbiased.shares, kind="stable")[:most]
+    some = replace(estimate, shares=estimate.shares[published])
+    low, high = some.interval()
+    named = found.subject.domain.name
     return {
         "n": estimate.n,
         "n_independent": estimate.n_independent,
-        "oracle": {
-            "name": oracle.name,
-            "p": oracle.p,
-            "q": oracle.q,
-            "epsilon": query.epsilon,
-            "record_epsilon": query.record_epsilon,
+        "oracle": _oracle(query, found),
+        "sigma": rounded(estimate.sigma),
+        "significance": rounded(estimate.significance(query.family_error)),
+        "detectable": rounded(found.detectable),
+        "shift_per_fake": rounded(oracle.shift_per_fake(estimate.n)) if estimate.n else None,
+        "answers": query.answers,
+        "values": [named(position) for position in published.tolist()],
+        "shares": {
+            method: by.shares[published] if method == UNBIASED else all_rounded(by.shares[published])
+            for method, by in found.by.items()
         },
-        "sigma": estimate.sigma,
-        "detectable": found.detectable,
-        "shift_per_fake": oracle.shift_per_fake(estimate.n) if estimate.n else None,
-        "values": [name(position) for position in published.tolist()],
-        "shares": {method: by.shares[published] for method, by in found.by.items()},
-        "stderr": unbiased.stderr,
-        "low": low,
-        "high": high,
-        "hitters": {method: told_hitters(found.subject.domain, by.hitters) for method, by in found.by.items()},
+        "stderr": all_rounded(some.stderr),
+        "low": all_rounded(low),
+        "high": all_rounded(high),
+        "hitters": {name: hitter_rows(found.subject.domain, name, by.hitters) for name, by in found.by.items()},
         "sets": {each: _set(found, list(values)) for each, values in found.subject.sets},
-        "quality": _quality(found),
     }
 
 
-def told_hitters(domain: Domain, hitters: Hitters) -> list[dict[str, Any]]:
+def _oracle(query: Query, found: Findings) -> dict[str, Any]:
+    oracle = found.estimate.oracle
+    return {
+        "name": oracle.name,
+        "p": oracle.p,
+        "q": oracle.q,
+        "epsilon": query.epsilon,
+        "record_epsilon": rounded(query.record_epsilon),
+    }
+
+
+def _withheld(query: Query, found: Findings) -> dict[str, Any]:
+    """What the record of a window of too few reports says: that there was one, and nothing of what they said."""
+    numbers = ("n_independent", "sigma", "significance", "detectable", "shift_per_fake")
+    return {
+        "n": 0,
+        **dict.fromkeys(numbers),
+        "oracle": _oracle(query, found),
+        "answers": query.answers,
+        **{column: [] for column in ("values", "stderr", "low", "high")},
+        **{lists: {method: [] for method in found.by} for lists in ("shares", "hitters")},
+        "sets": {},
+    }
+
+
+def hitter_rows(domain: Domain, method: str, hitters: Hitters) -> list[HitterRow]:
     """The list of a method, the largest shares first; of a very long one its beginning."""
     return [
-        {
-            "value": domain.name(hitter.position),
-            "share": hitter.share,
-            "decided": hitter.decided,
-            "p_value": hitter.p_value,
-            "probability": hitter.probability,
-            "ranks": hitter.ranks,
-        }
+        HitterRow(
+            value=domain.name(hitter.position),
+            share=hitter.share if method == UNBIASED else float(f"{hitter.share:.{DIGITS}g}"),
+            decided=hitter.decided,
+            p_value=rounded(hitter.p_value),
+            probability=rounded(hitter.probability),
+            ranks=list(hitter.ranks),
+        )
         for hitter in islice(hitters, MOST_HITTERS)
     ]
 
 
-def _set(found: Findings, values: list[int]) -> dict[str, float]:
+def _set(found: Findings, values: list[int]) -> dict[str, float | None]:
     """The unbiased share of a set with its error, and its share by each method."""
 
     def share(by: ByMethod) -> float:
         return answer(by.method, found.estimate, values, shares=by.shares)[0]
 
-    unbiased, stderr = found.estimate.answer(values)
-    methods = {method: share(by) for method, by in found.by.items() if method != UNBIASED}
-    return {"share": unbiased, "stderr": stderr, **methods}
+    measured = map(rounded, found.estimate.of_set(values))
+    methods = {method: rounded(share(by)) for method, by in found.by.items() if method != UNBIASED}
+    return {**dict(zip(("share", "stderr", "low", "high"), measured, strict=True)), **methods}
 
 
 def _quality(found: Findings) -> dict[str, Any]:
     quality: dict[str, Any] = {
-        "sum": float(found.estimate.shares.sum()),
+        "sum": rounded(float(found.estimate.shares.sum())),
         "prior_rejected": found.prior_rejected,
-        "risk": {method: by.risk for method, by in found.by.items()},
+        "risk": {method: rounded(by.risk) for method, by in found.by.items()},
         "flags": found.flags,
     }
     if found.calibrated is not None:
         prior = found.calibrated.prior
         quality["prior"] = {
             "family": prior.family,
-            "parameters": prior.parameters,
-            "kolmogorov_smirnov": prior.kolmogorov_smirnov,
+            "parameters": {name: rounded(value) for name, value in prior.parameters.items()},
+            "kolmogorov_smirnov": rounded(prior.kolmogorov_smirnov),
             "note": prior.note,
         }
     if found.likely is not None:
         quality["expected"] = {
-            method: {"precision": expected.precision, "recall": expected.recall}
+            method: {"precision": rounded(expected.precision), "recall": rounded(expected.recall)}
             for method, by in found.by.items()
             if (expected := by.hitters.expected) is not None
         }

@@ -1,36 +1,13 @@
-"""The true counts of a simulation, read and kept: what estimates are measured against. Pure."""
+"""The true counts of a simulation as they are kept: what estimates are measured against. Pure."""
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
-import orjson
-from numpy.typing import NDArray
 
 from aggregator.merging.windows import Span
-
-Ints = NDArray[np.int64]
-
-
-class Told(NamedTuple):
-    """The true counts of a pane by one source."""
-
-    query: str
-    digest: str
-    pane: int
-    source: str
-    counts: tuple[Ints, ...]
-    """Of each attribute, or of the one answer."""
-
-
-def read(value: bytes) -> Told:
-    """The record in these bytes; a ValueError, TypeError, KeyError, IndexError or OverflowError where it is none."""
-    said = orjson.loads(value)
-    counts = said["counts"] if isinstance(said["counts"][0], list) else [said["counts"]]
-    columns = tuple(np.array(column, np.int64) for column in counts)
-    return Told(said["query"], said["digest"], said["pane"], said["source"], columns)
+from oracles.types import Ints
 
 
 @dataclass(slots=True, eq=False)
@@ -42,10 +19,12 @@ class Truth:
     _panes: list[int] = field(default_factory=list)
     """In order."""
     _counts: dict[int, dict[str, tuple[Ints, ...]]] = field(default_factory=dict)
-    _shape: tuple[int, ...] | None = None
-    """How many values each attribute has."""
     _dropped: int | None = None
     """Panes up to this one are forgotten."""
+
+    def __len__(self) -> int:
+        """How many panes are kept."""
+        return len(self._panes)
 
     @property
     def oldest(self) -> int | None:
@@ -57,10 +36,6 @@ class Truth:
 
     def put(self, pane: int, source: str, counts: tuple[Ints, ...]) -> None:
         """The counts of one source, in place of those it sent before."""
-        shape = tuple(map(len, counts))
-        if shape != (self._shape or shape):
-            raise ValueError(f"true counts of {shape} values, where others are of {self._shape}")
-        self._shape = shape
         if self._dropped is not None and pane <= self._dropped:
             return
         if pane not in self._counts:
@@ -75,13 +50,15 @@ class Truth:
         self.size -= sum(map(_bytes, self._counts.pop(pane).values()))
         self._dropped = pane
 
-    def counts(self, span: Span, attribute: int) -> Ints | None:
-        """The counts of all values in a window; None where they are not known."""
+    def counts(self, span: Span) -> tuple[Ints, ...] | None:
+        """The counts of all values of each attribute in a window; None where they are not known."""
         if not self._covers(span):
             return None
         inside = self._panes[bisect_left(self._panes, span.start) : bisect_left(self._panes, span.end)]
-        known = [counts[attribute] for pane in inside for counts in self._counts[pane].values()]
-        return np.sum(known, axis=0) if known else None
+        known = [counts for pane in inside for counts in self._counts[pane].values()]
+        if len({tuple(map(len, counts)) for counts in known}) != 1:
+            return None
+        return tuple(np.sum(of_attribute, axis=0) for of_attribute in zip(*known, strict=True))
 
     def shares(self, spans: Sequence[Span], attribute: int, position: int) -> list[float | None]:
         """The share of one value in each of these windows; None where it is not known."""

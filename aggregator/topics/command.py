@@ -3,19 +3,21 @@
 import argparse
 import asyncio
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.errors import GroupCoordinatorNotAvailableError, TopicAuthorizationFailedError, for_code
 
-from aggregator.plan.check import parse_size
+from aggregator.errors import TopicsError
+from aggregator.topics.correct import correct
 from aggregator.topics.settings import (
-    MIB,
-    REPORTS,
+    GUARANTEES,
     Described,
+    Refused,
     Topic,
     faults,
     impossible,
@@ -26,18 +28,24 @@ from aggregator.topics.settings import (
     parts,
     refusals,
 )
-from hubbub.kafka import Kafka, KafkaSettingError, KafkaUnreachable, add_options, started
-from oracles.errors import HubbubError
+from aggregator.topics.sizes import Sizes, sizes
+from hubbub.definitions.corrections import Correction, parse
+from hubbub.kafka import Kafka, started
+from hubbub.names import REPORTS, WORKER
+from hubbub.options import add_kafka, add_max_frame, parser_of, run, whole
+from oracles.errors import ParameterError
 from oracles.frame import MAX_FRAME
+from oracles.query import load
 
 PARTITIONS = 12
-LARGEST_FRAME = 64 * MIB
 SETTLE = 15.0
 """Seconds until all brokers know of a new topic or setting."""
 _TOPIC_OVERRIDE = 1
 """Kafka's number for a setting that was made on the topic itself."""
 _UNKNOWN, _EXISTS = 3, 36
 """Kafka's numbers for a topic that a broker has not heard of, and for one that is there already."""
+_REFUSED = (40, 44)
+"""Kafka's numbers for a setting that it does not take, and for one that its operator's policy forbids."""
 
 HELP = """\
 Create the topics that hubbub needs, mend the settings of those that are there, and say what was
@@ -47,74 +55,54 @@ example:
   $ hubbub topics --kafka 127.0.0.1:9092 --partitions 12 --dry-run
   would create hubbub.reports: 12 partitions, 1 replica, cleanup.policy=delete, ...
 
-A login is read from HUBBUB_KAFKA_SECURITY_PROTOCOL, _SASL_MECHANISM, _USERNAME, _PASSWORD and
-_CA_FILE; HUBBUB_MAX_FRAME is the largest frame that the reports take (default: 1MiB).
+A login is read from the environment: HUBBUB_KAFKA_SECURITY_PROTOCOL and its like (docs/topics.md).
+HUBBUB_MAX_FRAME is the largest frame that the reports take (default: 1MiB).
 
 Exit code: 0 all is right (or, with --dry-run, can be made so); 2 wrong options; 3 Kafka cannot be
 reached; 4 something is wrong that cannot be changed, such as the number of partitions: nothing is
-changed then."""
-
-
-class TopicsError(HubbubError):
-    """Topics on which the guarantees cannot be kept, or that a broker refuses to make so; a line each."""
-
-    exit_code = 4
+changed then; or Kafka refuses a setting: all others are set, and it says what does not hold."""
 
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
-    try:
+
+    def work() -> None:
         kafka = Kafka.read(options)
-        ensuring = ensure(kafka, options.partitions, options.replication, options.max_frame, dry=options.dry_run)
-        lines = asyncio.run(ensuring)
-    except (KafkaSettingError, KafkaUnreachable, TopicsError) as error:
-        sys.stderr.write("".join(f"hubbub topics: {line}\n" for line in str(error).splitlines()))
-        return error.exit_code
-    except KafkaError as error:
-        sys.stderr.write(f"hubbub topics: Kafka refused: {error}\n")
-        return 1
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    return 0
+        if options.correct:
+            for one in options.correct:
+                sys.stdout.write(f"{asyncio.run(correct(kafka, one))}\n")
+            return
+        of = sizes(load(options.queries).values()) if options.queries else None
+        partitions, replication, frame = options.partitions, options.replication, options.max_frame
+        ensuring = ensure(kafka, partitions, replication, frame, sizes=of, dry=options.dry_run)
+        sys.stdout.write("".join(f"{line}\n" for line in asyncio.run(ensuring)))
+
+    return run("topics", work)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="hubbub topics", description=HELP, formatter_class=raw)
-    add_options(parser, embedded=True)
+    parser = parser_of("topics", HELP)
+    add_kafka(parser, embedded=True)
     count = f"of every topic but queries, which has one (default: {PARTITIONS})"
-    parser.add_argument("--partitions", type=_count(10_000), default=PARTITIONS, metavar="N", help=count)
+    parser.add_argument("--partitions", type=whole(1, 10_000), default=PARTITIONS, metavar="N", help=count)
     copies = "copies of each partition (default: 1 where there is one broker, else 3)"
-    parser.add_argument("--replication", type=_count(100), metavar="R", help=copies)
+    parser.add_argument("--replication", type=whole(1, 100), metavar="R", help=copies)
+    add_max_frame(parser)
+    file = os.environ.get("HUBBUB_QUERIES") or ("hubbub.toml" if Path("hubbub.toml").exists() else None)
+    what = "whose records say how large messages get (HUBBUB_QUERIES; default: hubbub.toml if it is there, else 64MiB)"
+    parser.add_argument("--queries", default=file, metavar="FILE", help=what)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
-    options = parser.parse_args(arguments)
+    wrong = "correct the log's time there, by none or a time, for the next count from nothing; changes no topic"
+    kind, form = _correction, "P:FROM:TO=none|TIME"
+    parser.add_argument("--correct", action="append", type=kind, metavar=form, help=wrong)
+    return parser.parse_args(arguments)
+
+
+def _correction(text: str) -> Correction:
     try:
-        options.max_frame = max_frame()
-    except KafkaSettingError as error:
-        parser.error(str(error))
-    return options
-
-
-def _count(most: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not re.fullmatch("[0-9]{1,9}", text) or not 0 < int(text) <= most:
-            raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {most:,}, got {text!r}")
-        return int(text)
-
-    return parse
-
-
-def max_frame(environment: Mapping[str, str] = os.environ) -> int:
-    """Bytes of the largest frame, as HUBBUB_MAX_FRAME says."""
-    text = environment.get("HUBBUB_MAX_FRAME") or str(MAX_FRAME)
-    try:
-        size = parse_size(text)
-    except argparse.ArgumentTypeError as error:
-        raise KafkaSettingError(f"HUBBUB_MAX_FRAME: {error}") from None
-    if not 0 < size <= LARGEST_FRAME:
-        raise KafkaSettingError(
-            f"HUBBUB_MAX_FRAME: must be above 0 and at most {LARGEST_FRAME // MIB}MiB, got {text!r}"
-        )
-    return size
+        return parse(text)
+    except ParameterError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 async def ensure(
@@ -123,31 +111,41 @@ async def ensure(
     replication: int | None = None,
     max_frame: int = MAX_FRAME,
     *,
+    sizes: Sizes | None = None,
     dry: bool = False,
 ) -> list[str]:
-    """Make all topics right, and say what was done; a TopicsError, and nothing done, where that is impossible."""
+    """Make all topics right, and say what was done; a TopicsError, and nothing done, where that is impossible.
+
+    What a broker refuses to set is left as it is, and a TopicsError at the end says what does not hold without it.
+    """
     async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
         brokers = len((await admin.describe_cluster())["brokers"])
         replication = replication or (1 if brokers == 1 else 3)
-        wanted = layout(kafka.prefix, partitions, replication, max_frame, embedded=kafka.embedded)
+        wanted = layout(kafka.prefix, partitions, replication, max_frame, sizes, embedded=kafka.embedded)
         described = await describe(admin, [topic.name for topic in wanted])
         missing = [topic for topic in wanted if topic.name not in described]
         stuck = [fault for topic in wanted if (there := described.get(topic.name)) for fault in lasting(there, topic)]
         _refuse([*stuck, *impossible(missing, brokers)])
         changes = {topic.name: _changes(described[topic.name], topic) for topic in wanted if topic not in missing}
+        refused: list[Refused] = []
         if not dry:
-            await create(admin, missing)
-            await alter(admin, described, {name: change for name, change in changes.items() if change})
-            _refuse(await _settled(admin, wanted))
-        return list(_lines(wanted, described, changes, dry=dry))
+            refused = await create(admin, missing)
+            refused += await alter(admin, described, {name: change for name, change in changes.items() if change})
+            had = [topic.without({one.name for one in refused if one.topic == topic.name}) for topic in wanted]
+            _refuse(await _settled(admin, had))
+            found = await describe(admin, [topic.name for topic in wanted])
+            _refuse([one.sentence(found[one.topic]) for one in refused if one.name in GUARANTEES])
+        return [*_lines(wanted, described, changes, dry=dry), *(f"left {one}" for one in refused)]
 
 
-async def verify(kafka: Kafka, max_frame: int = MAX_FRAME) -> int:
+async def verify(kafka: Kafka, max_frame: int = MAX_FRAME, sizes: Sizes | None = None) -> int:
     """The number of partitions of the reports; a TopicsError where a worker must not count."""
     async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
-        wanted = layout(kafka.prefix, 1, 1, max_frame)
+        wanted = layout(kafka.prefix, 1, 1, max_frame, sizes)
         described = await describe(admin, [topic.name for topic in wanted])
-    _refuse(refusals(described, kafka.prefix, max_frame, embedded=kafka.embedded))
+        with suppress(GroupCoordinatorNotAvailableError):  # of a new cluster
+            await admin.find_coordinator(kafka.topic(WORKER))  # where it may not join, Faust would wait for ever
+    _refuse(refusals(described, kafka.prefix, max_frame, sizes, embedded=kafka.embedded))
     return described[kafka.topic(REPORTS)].partitions
 
 
@@ -178,12 +176,6 @@ def _lines(
                 yield f"{'would set' if dry else 'set'} {topic.name}: {name} from {has} to {value}"
 
 
-async def partition_counts(kafka: Kafka) -> dict[str, int]:
-    """How many partitions each topic has. All are listed, since asking for one by name may create it."""
-    async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
-        return {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
-
-
 async def describe(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[str, Described]:
     """The topics of these names that there are. All are listed, since asking for one by name may create it."""
     listed = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics()}
@@ -205,36 +197,60 @@ async def describe(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[str
     return found
 
 
-async def create(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
-    if not topics:
-        return
-    new = [NewTopic(topic.name, topic.partitions, topic.replication, topic_configs=topic.settings) for topic in topics]
-    response = await admin.create_topics(new)
+async def create(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> list[Refused]:
+    """Create them; the settings that were refused are left out."""
+    found = await _created(admin, {topic: topic.settings for topic in topics})
+    bare = [topic for topic in topics if found.get(topic.name, (0, ""))[0] in _REFUSED]
+    found |= await _created(admin, {topic: {} for topic in bare})
     # Where another run was quicker, what it made is looked at in the end.
-    _refuse(
-        [
-            f"{name}: {message or for_code(code).__name__}"
-            for name, code, message in response.topic_errors
-            if code not in (0, _EXISTS)
-        ]
-    )
+    _refuse([f"{name}: {message}" for name, (code, message) in found.items() if code not in (0, _EXISTS)])
+    there: dict[str, Described] = {}
+    async with asyncio.timeout(SETTLE):
+        while len(there) < len(bare):  # a broker hears of a new topic a moment later
+            there = await describe(admin, [topic.name for topic in bare])
+            await asyncio.sleep(0.1)
+    return await alter(admin, there, {topic.name: topic.settings for topic in bare})
+
+
+async def _created(admin: AIOKafkaAdminClient, topics: Mapping[Topic, Mapping[str, str]]) -> dict[str, tuple[int, str]]:
+    """What became of each: Kafka's number, 0 where all is well, and its words."""
+    if not topics:
+        return {}
+    new = [NewTopic(topic.name, topic.partitions, topic.replication, topic_configs=of) for topic, of in topics.items()]
+    response = await admin.create_topics(new)
+    if forbidden := [name for name, code, _ in response.topic_errors if code == TopicAuthorizationFailedError.errno]:
+        raise TopicAuthorizationFailedError(", ".join(forbidden))
+    return {name: (code, message or for_code(code).__name__) for name, code, message in response.topic_errors}
 
 
 async def alter(
     admin: AIOKafkaAdminClient, described: Mapping[str, Described], changes: Mapping[str, Mapping[str, str]]
-) -> None:
-    """Change these settings. The request replaces all that a topic has of its own, so those are sent along."""
-    resources = [
-        ConfigResource(
-            ConfigResourceType.TOPIC,
-            name,
-            {**{key: described[name].settings[key] for key in described[name].own}, **change},
-        )
-        for name, change in changes.items()
-    ]
-    for response in await admin.alter_configs(resources) if resources else []:
-        found = [(name, code, message) for code, message, _, name in response.resources if code]
-        _refuse([f"{name}: {message or for_code(code).__name__}" for name, code, message in found])
+) -> list[Refused]:
+    """Change these settings; one that is refused does not keep the others from being set."""
+    refused: list[Refused] = []
+    for name, change in changes.items():
+        own = {key: described[name].settings[key] for key in described[name].own}
+        code, _ = await _altered(admin, name, {**own, **change})
+        for key, value in change.items() if code else ():
+            code, message = await _altered(admin, name, {**own, key: value})
+            if code:
+                refused.append(Refused(name, key, value, message))
+            else:
+                own[key] = value
+    return refused
+
+
+async def _altered(admin: AIOKafkaAdminClient, name: str, settings: Mapping[str, str]) -> tuple[int, str]:
+    """What Kafka says to these settings. They replace all that a topic has of its own."""
+    resource = ConfigResource(ConfigResourceType.TOPIC, name, dict(settings))
+    for response in await admin.alter_configs([resource]):
+        for code, message, *_ in response.resources:
+            said = message or for_code(code).__name__
+            if code and code not in _REFUSED:
+                _refuse([f"{name}: {said}"])
+            if code:
+                return code, said
+    return 0, ""
 
 
 async def _settled(admin: AIOKafkaAdminClient, wanted: Sequence[Topic]) -> list[str]:

@@ -75,6 +75,12 @@ def decode(key: bytes) -> Key | None:
     return None
 
 
+def partition(key: bytes) -> int | None:
+    """The source partition that a key is of; None where it is of none."""
+    found = decode(key)
+    return None if found is None or isinstance(found, StateKey) else found.partition
+
+
 def home(digest: bytes, partitions: int) -> int:
     """The partition of the snapshots topic that holds all of a query."""
     return int.from_bytes(digest, "little") % partitions

@@ -4,9 +4,9 @@ import asyncio
 from types import TracebackType
 from typing import Any, Self
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
-from hubbub.kafka import Kafka
+from hubbub.kafka import Kafka, consumer
 
 PATIENCE = 5.0
 
@@ -21,15 +21,8 @@ class Asking:
         self._turn = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
-        self._consumer = AIOKafkaConsumer(
-            **self._kafka.client(),
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_partition_fetch_bytes=1 << 16,
-            request_timeout_ms=int(1000 * PATIENCE),
-            metadata_max_age_ms=5000,
-        )
+        patience = int(1000 * PATIENCE)
+        self._consumer = consumer(self._kafka, max_partition_fetch_bytes=1 << 16, request_timeout_ms=patience)
         await self._consumer.start()
         return self
 
@@ -37,6 +30,11 @@ class Asking:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._consumer.stop()
+
+    @property
+    def client(self) -> Any:
+        """aiokafka's, for requests that its consumers do not know."""
+        return self._consumer._client  # noqa: SLF001
 
     async def first(self, partition: int, offset: int) -> int:
         """The offset of the first record at `offset` or later; TimeoutError where there is none."""

@@ -1,4 +1,4 @@
-"""What a worker publishes beside its changelog: ticks, rejects, snapshots, watermarks, records, alerts."""
+"""The messages of a worker beside its changelog: ticks, rejects, snapshots, watermarks, records, alerts."""
 
 import asyncio
 import logging
@@ -8,9 +8,11 @@ from typing import Any, Self
 
 from aiokafka import AIOKafkaProducer
 
-from aggregator.counting.partition import Reject
-from aggregator.topics.settings import LARGEST, REJECTS, REPORTS
+from aggregator.topics.budget import Budget
+from aggregator.topics.rejects import Reject
+from aggregator.topics.sizes import LARGEST
 from hubbub.kafka import Kafka, started
+from hubbub.names import REJECTS, REPORTS
 from oracles.frame import TICK
 
 log = logging.getLogger(__name__)
@@ -28,6 +30,7 @@ class Outbox:
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
+        self._budget = Budget()
 
     async def __aenter__(self) -> Self:
         self._producer = AIOKafkaProducer(
@@ -61,10 +64,20 @@ class Outbox:
         """Hand one record to the producer; waits where it has too much to send already."""
         if value is not None and len(value) > LARGEST:
             raise TooLarge(f"{len(value)} bytes are more than a record of {topic} may have")
-        sent: asyncio.Future[Any] = await self._producer.send(
-            self._kafka.topic(topic), value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-        )
+        taken = await self._budget.take(len(value or b""))
+        try:
+            sent: asyncio.Future[Any] = await self._producer.send(
+                self._kafka.topic(topic), value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+            )
+        except BaseException:
+            self._budget.give_back(taken)
+            raise
+        self._budget.hold(taken, sent)
         return sent
+
+    async def partitions(self, topic: str) -> int:
+        """How many a topic has."""
+        return len(await self._producer.partitions_for(self._kafka.topic(topic)))
 
     async def tick(self, partition: int) -> None:
         """An empty frame, so that the partition's clock moves; a lost one is followed by another."""
@@ -76,25 +89,17 @@ class Outbox:
         source, topic = self._kafka.topic(REPORTS), self._kafka.topic(REJECTS)
         targets = sorted(await self._producer.partitions_for(topic)) if rejects else []
         acks: list[asyncio.Future[Any]] = []
-        waiting = [
-            (f"{source}|{partition}|{reject.offset}".encode(), reject.start, _headers(source, partition, reject))
-            for reject in reversed(rejects)
-        ]
+        waiting = list(reversed(rejects))
         while waiting:
             batch = self._producer.create_batch()
             while waiting:
-                key, value, headers = waiting[-1]
-                if batch.append(key=key, value=value, timestamp=None, headers=headers) is None:
+                reject = waiting[-1]
+                key, headers = reject.key(source, partition), reject.headers(source, partition)
+                if batch.append(key=key, value=reject.start, timestamp=None, headers=headers) is None:
                     break  # full
                 waiting.pop()
             acks.append(await self._producer.send_batch(batch, topic, partition=targets[partition % len(targets)]))
         return acks
-
-
-def _headers(source: str, partition: int, reject: Reject) -> list[tuple[str, bytes]]:
-    where = {"topic": source, "partition": partition, "offset": reject.offset}
-    said = {**where, "reason": reject.refused.reason, "detail": reject.refused.detail}
-    return [(name, str(value).encode()) for name, value in said.items()]
 
 
 def _said(sent: asyncio.Future[Any]) -> None:

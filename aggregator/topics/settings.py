@@ -1,23 +1,15 @@
 """The topics hubbub needs and the settings its guarantees rest on: what is wanted, what is wrong, what mends it."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-REPORTS = "reports"
-REJECTS = "rejects"
-SNAPSHOTS = "snapshots"
-QUERIES = "queries"
-ESTIMATES = "estimates"
-ALERTS = "alerts"
-TRUTH = "truth"
-WORKER, TALLIES = "worker", "tallies"
-CHANGELOG = f"{WORKER}-{TALLIES}-changelog"
-"""As Faust names it: the app's id (prefix and WORKER), the table's name, "changelog"."""
+from aggregator.topics.sizes import Sizes
+from hubbub.errors import TopicMissing
+from hubbub.names import ALERTS, CHANGELOG, ESTIMATES, QUERIES, REJECTS, REPORTS, SNAPSHOTS, TRUTH
 
 KIB, MIB = 1 << 10, 1 << 20
-LARGEST = 64 * MIB
-"""The largest tally, definition or record: a vector of some millions of values; brokers take requests up to 100 MiB."""
 ENVELOPE = 64 * KIB
 """What a batch adds to a frame; a frame a little too large still arrives, to be refused and counted."""
 MONTH = 30 * 86_400 * 1000
@@ -26,16 +18,25 @@ MAX_BYTES = "max.message.bytes"
 INSYNC = "min.insync.replicas"
 CLEANUP = "cleanup.policy"
 LAG = "min.compaction.lag.ms"
+TOMBSTONES = "delete.retention.ms"
+SHORT = 600_000
+"""How long deletions stay: each key may come back from the dead (docs/reliability.md), and with Kafka's own day a
+restart reads every checkpoint of it."""
 UNDISTURBED = 120_000
 """Whoever reads a compacted topic up to where it ended when he began finds the newest of each key only if
 nothing newer, written meanwhile, has had it removed: so compaction leaves alone what is younger than this."""
 TIMESTAMP = "message.timestamp.type"
 _KEEP = "frames are bound to their partitions; run `hubbub topics --partitions {has}`"
-_RECOUNT = (
-    "tallies are bound to the partitions of the reports; stop the workers, delete every topic of the prefix but "
-    f"{REPORTS}, run `hubbub topics` and start the workers: all is counted again"
+ANEW = (
+    f"stop the workers, delete every topic of the prefix but {REPORTS} and {QUERIES}, run `hubbub topics` and start "
+    "the workers: all is counted again"
 )
-_REMEDIES = {REPORTS: _KEEP, SNAPSHOTS: _RECOUNT, QUERIES: _RECOUNT, CHANGELOG: _RECOUNT}
+_RECOUNT = f"tallies are bound to the partitions of the reports; {ANEW}"
+_RAISED = (
+    "ids of frames are bound to the number of partitions; if that of the reports was raised, start anew with another "
+    "--prefix; else " + ANEW
+)
+_REMEDIES = {REPORTS: _KEEP, SNAPSHOTS: _RAISED, QUERIES: _RECOUNT, CHANGELOG: _RAISED}
 # With Kafka's own defaults compaction in practice never runs, and a restart reads every old version of every tally.
 _COMPACTED = {
     "segment.bytes": str(64 * MIB),
@@ -43,8 +44,19 @@ _COMPACTED = {
     "min.cleanable.dirty.ratio": "0.1",
 }
 
+GUARANTEES = {
+    TIMESTAMP: "clients choose the time that closes panes, so finals are no function of the log",
+    CLEANUP: "what is counted, or how far, is lost or grows for ever",
+    MAX_BYTES: "what is larger cannot be written: a query of that size has no finals, or a frame is not taken",
+    INSYNC: "what was acknowledged is lost with one broker",
+    "unclean.leader.election.enable": "a leader that lags behind takes back what was acknowledged",
+    LAG: "a worker that recovers may miss what was compacted meanwhile, and lose or repeat reports",
+    TOMBSTONES: "a restart reads the deletions of a day, and takes as long",
+}
+"""What does not hold where a setting is not had."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Topic:
     """One topic as it is wanted."""
 
@@ -65,6 +77,11 @@ class Topic:
         """All that it is created with."""
         return {**self.advised, **self.exact, **{name: str(least) for name, least in self.least.items()}}
 
+    def without(self, names: Collection[str]) -> "Topic":
+        """The same, but for settings that cannot be had."""
+        exact = {name: value for name, value in self.exact.items() if name not in names}
+        return replace(self, exact=exact, least={name: n for name, n in self.least.items() if name not in names})
+
 
 @dataclass(frozen=True)
 class Described:
@@ -78,8 +95,34 @@ class Described:
     """The settings made on the topic itself, not taken from the broker's defaults."""
 
 
-def layout(prefix: str, partitions: int, replication: int, max_frame: int, *, embedded: bool = False) -> list[Topic]:
+class Refused(NamedTuple):
+    """A setting that a broker did not take."""
+
+    topic: str
+    name: str
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}: {self.name}={self.value} is refused by Kafka: {self.why}"
+
+    def sentence(self, there: Described) -> str:
+        """With what does not hold."""
+        has = there.settings.get(self.name, "unknown")
+        return f"{self}; it is {has}, and so {GUARANTEES[self.name]}"
+
+
+def layout(
+    prefix: str,
+    partitions: int,
+    replication: int,
+    max_frame: int,
+    sizes: Sizes | None = None,
+    *,
+    embedded: bool = False,
+) -> list[Topic]:
     """Every topic of hubbub. The embedded broker has no replicas, and only repeats settings that it does not heed."""
+    sizes = Sizes() if sizes is None else sizes
 
     def topic(name: str, exact: dict[str, str], largest: int | None, advised: dict[str, str] | None = None) -> Topic:
         count, remedy = (1 if name == QUERIES else partitions), _REMEDIES.get(name, "")
@@ -93,17 +136,19 @@ def layout(prefix: str, partitions: int, replication: int, max_frame: int, *, em
         return Topic(prefix + name, count, replication, exact, least, advised or {}, remedy)
 
     month = {"retention.ms": str(MONTH)}
-    # Clients must not choose the time that closes panes.
+    # Clients must not choose the time that closes panes; a version speaks from its own time on.
     reports = {CLEANUP: "delete", TIMESTAMP: "LogAppendTime"}
+    # The lag of compaction is measured by the records' own time, which must be the brokers'.
+    ours = {CLEANUP: "compact", TIMESTAMP: "LogAppendTime", TOMBSTONES: str(SHORT)}
     return [
         topic(REPORTS, reports, max_frame + ENVELOPE),
         topic(REJECTS, {CLEANUP: "delete"}, None),
-        topic(SNAPSHOTS, {CLEANUP: "compact"}, LARGEST, _COMPACTED),
-        topic(QUERIES, {CLEANUP: "compact"}, LARGEST),
-        topic(ESTIMATES, {CLEANUP: "compact,delete"}, LARGEST, month),
+        topic(SNAPSHOTS, ours, sizes.tallies, _COMPACTED),
+        topic(QUERIES, {CLEANUP: "compact", TIMESTAMP: "LogAppendTime"}, sizes.definitions),
+        topic(ESTIMATES, {CLEANUP: "compact,delete"}, sizes.estimates, month),
         topic(ALERTS, {CLEANUP: "delete"}, None, month),
-        topic(TRUTH, {CLEANUP: "delete"}, LARGEST),
-        topic(CHANGELOG, {CLEANUP: "compact"}, LARGEST, _COMPACTED),
+        topic(TRUTH, {CLEANUP: "delete"}, sizes.truth),
+        topic(CHANGELOG, ours, sizes.tallies, _COMPACTED),
     ]
 
 
@@ -113,7 +158,7 @@ def faults(described: Mapping[str, Described], wanted: Sequence[Topic]) -> list[
     for topic in wanted:
         there = described.get(topic.name)
         if there is None:
-            found.append(no_such_topic(topic.name))
+            found.append(str(TopicMissing(topic.name)))
             continue
         found += lasting(there, topic)
         for name, value in mends(there, topic).items():
@@ -122,16 +167,20 @@ def faults(described: Mapping[str, Described], wanted: Sequence[Topic]) -> list[
     return found
 
 
-def refusals(described: Mapping[str, Described], prefix: str, max_frame: int, *, embedded: bool = False) -> list[str]:
+def refusals(
+    described: Mapping[str, Described],
+    prefix: str,
+    max_frame: int,
+    sizes: Sizes | None = None,
+    *,
+    embedded: bool = False,
+) -> list[str]:
     """Why a worker must not count on these topics: the faults where partitions and replicas are as the reports'."""
     reports = described.get(prefix + REPORTS)
     if reports is None:
-        return [no_such_topic(prefix + REPORTS)]
-    return faults(described, layout(prefix, reports.partitions, reports.replication, max_frame, embedded=embedded))
-
-
-def no_such_topic(name: str) -> str:
-    return f"{name}: there is no such topic; run `hubbub topics`"
+        return [str(TopicMissing(prefix + REPORTS))]
+    wanted = layout(prefix, reports.partitions, reports.replication, max_frame, sizes, embedded=embedded)
+    return faults(described, wanted)
 
 
 def lasting(there: Described, topic: Topic) -> list[str]:

@@ -7,15 +7,16 @@ whatever their width: nearly all of the counting is done before a single bit is 
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = NDArray[np.uint8]
+Packed = NDArray[np.uint8]
+"""Rows of bits, eight to a byte."""
 
 _SLAB = 3 << 15
 """Bytes that are added at once: with its sums and carries this stays in a core's cache."""
 _FEW = 64
-"""Rows below which unpacking them is cheaper than adding further; their sum fits a byte."""
+"""Packed below which unpacking them is cheaper than adding further; their sum fits a byte."""
 
 
-def column_counts(rows: Rows) -> NDArray[np.int64]:
+def column_counts(rows: Packed) -> NDArray[np.int64]:
     """The number of rows in which each bit is set: bit j of byte i is column 8 i + j.
 
     >>> column_counts(np.array([[5], [4]], np.uint8))
@@ -41,7 +42,7 @@ def column_counts(rows: Rows) -> NDArray[np.int64]:
     return counts
 
 
-def row_counts(rows: Rows) -> NDArray[np.int64]:
+def row_counts(rows: Packed) -> NDArray[np.int64]:
     """The number of bits set in each row."""
     whole = rows.shape[1] // 8 * 8
     counts = np.zeros(len(rows), np.float32)
@@ -52,13 +53,13 @@ def row_counts(rows: Rows) -> NDArray[np.int64]:
     return counts.astype(np.int64)
 
 
-def _sums(counts: Rows) -> NDArray[np.float32]:
+def _sums(counts: Packed) -> NDArray[np.float32]:
     # A product with ones adds short rows without a call for each; floats hold integers to 2**24.
     return counts.astype(np.float32) @ np.ones(counts.shape[1], np.float32)
 
 
-def _carry_save(rows: Rows) -> list[list[Rows]]:
-    """Rows as matrices by level: a row of level w counts 2**w of the given ones.
+def _carry_save(rows: Packed) -> list[list[Packed]]:
+    """Packed as matrices by level: a row of level w counts 2**w of the given ones.
 
     Works like a binary counter whose digits are slabs: each level holds a sum, and a carry that
     waits for a second one. Buffers go round, since fresh memory would cost more than the additions.
@@ -68,9 +69,9 @@ def _carry_save(rows: Rows) -> list[list[Rows]]:
     if pairs < 2:
         return [[rows]]
     half = np.empty((step, rows.shape[1]), np.uint8)
-    sums: list[Rows] = []
-    waiting: list[Rows | None] = [None]
-    spare: list[Rows] = []
+    sums: list[Packed] = []
+    waiting: list[Packed | None] = [None]
+    spare: list[Packed] = []
     for start in range(0, 2 * pairs * step, 2 * step):
         x, y = rows[start : start + step], rows[start + step : start + 2 * step]
         level = 0
@@ -93,7 +94,7 @@ def _carry_save(rows: Rows) -> list[list[Rows]]:
     return levels
 
 
-def _fold(total: Rows, x: Rows, y: Rows, half: Rows, carry: Rows) -> None:
+def _fold(total: Packed, x: Packed, y: Packed, half: Packed, carry: Packed) -> None:
     """Add x and y to `total` bit by bit, the carries apart."""
     np.bitwise_xor(total, x, out=half)
     np.bitwise_and(total, x, out=carry)

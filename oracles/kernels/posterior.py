@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oracles.kernels.priors import POINTS, WEIGHTS, Corner, Floats, Law, nodes
+from oracles.errors import extra
+from oracles.kernels.priors import POINTS, WEIGHTS, Corner, Law, nodes
+from oracles.types import Floats
 
 FREE = 64
 """Points that sum a smooth posterior: two or more for each of its standard deviations leave an error below 1e-15."""
@@ -24,7 +26,7 @@ MANY = 200_000
 _TINY = 1e-300
 
 Reading = Callable[["Moments"], tuple[Floats, Floats]]
-"""What is read off the moments, and its slope as y moves."""
+"""A reading of the moments, and its slope as y moves."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def _cornered(
 
 
 def _sums(law: Law, s: float, y: Floats, k: Floats, log_weight: Floats, split: float | None) -> Floats:
-    """What `Moments` holds, for rows of points k with the logarithms of their weights in the law."""
+    """The six `Moments`, for rows of points k with the logarithms of their weights in the law."""
     near = np.clip(y, law.lowest, law.n)
     # (y - k)^2 about the nearest possible count: far outside the range the squares would cancel.
     off, away = k - near[:, None], (y - near)[:, None]
@@ -259,7 +261,8 @@ def distribution(law: Law, s: float, values: Floats) -> Floats:
 
 def _stairs(law: Law, s: float, values: Floats) -> Floats:
     """Where noise moves a count by a few integers at most: summed over these."""
-    from scipy.special import ndtr
+    with extra("stats"):
+        from scipy.special import ndtr
 
     around = np.arange(-16, 17)
     k = np.arange(law.lowest, min(law.n, max(int(values[-1]), law.lowest) + 32) + 1)

@@ -1,4 +1,4 @@
-"""What is believed of the true counts before looking: four families of laws on the integers up to n.
+"""Priors of the true counts: four families of laws on the integers up to n.
 
 A sum over millions of integers is taken over a few hundred nodes: near the corners of a law (its
 ends, a kink) these are the integers themselves, further off Gauss-Legendre points of panels that
@@ -8,16 +8,18 @@ law that cannot be told from the one meant.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from oracles.errors import extra
+from oracles.types import Floats
 
+DIGITS = 9
+"""Of a fitted parameter."""
 EXACT = 128
 """Integers next to a corner that are nodes themselves."""
 GROWTH = 1.5
@@ -90,6 +92,11 @@ class Law(ABC):
     @property
     def parameters(self) -> dict[str, float]:
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "n"}
+
+    def rounded(self) -> Self:
+        """With parameters of so few digits that every processor finds the same ones, whatever its own logarithm."""
+        digits: dict[str, Any] = {name: float(f"{value:.{DIGITS}g}") for name, value in self.parameters.items()}
+        return replace(self, **digits)
 
     @abstractmethod
     def log_weight(self, k: Floats) -> Floats:
@@ -245,14 +252,16 @@ class Poisson(Law):
     mean: float
 
     def log_weight(self, k: Floats) -> Floats:
-        from scipy.special import gammaln
+        with extra("stats"):
+            from scipy.special import gammaln
 
         weight: Floats = k * np.log(self.mean) - gammaln(k + 1.0)
         return weight
 
     def window(self, y: Floats, s: float) -> tuple[Floats, Floats]:
         """Around the mode, where log k = log mean + (y - k)/s^2."""
-        from scipy.special import wrightomega
+        with extra("stats"):
+            from scipy.special import wrightomega
 
         mode = s * s * wrightomega(np.log(self.mean / (s * s)) + y / (s * s))
         near = np.clip(mode, 0.0, self.n)

@@ -1,11 +1,9 @@
 """The nearest point of the simplex, by a few of Newton's steps from a sample's solution instead of a sort."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from oracles.pure import runs
-
-Floats = NDArray[np.float64]
+from oracles.kernels.arrays import runs
+from oracles.types import Floats
 
 _SAMPLE = 1 << 14
 _LEAST = 1e-300

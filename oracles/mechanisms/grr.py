@@ -4,9 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from oracles.kernels.arrays import above, add_counts, integers, runs
 from oracles.mechanisms import chance
-from oracles.mechanisms.entropy import Source
-from oracles.pure import MARKS, Ints, Oracle, Reports, first_above, integers, runs, tally
+from oracles.mechanisms.entropy import Source, source
+from oracles.mechanisms.protocol import Oracle
+from oracles.types import MARKS, Flags, Ints, Reports, Rows
 
 
 class Grr(Oracle):
@@ -27,24 +29,35 @@ class Grr(Oracle):
         p = chance.fraction(self.keep)
         super().__init__("grr", epsilon, size, p, (1 - p) / (size - 1))
 
-    def encode(self, values: Ints, draw: Source) -> Reports:
-        answers = values
-        lies = np.flatnonzero(~draw.events(self.keep, len(values)))
+    def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
+        del rows
+        draw, answers = source(rng), classes.copy()
+        lies = np.flatnonzero(~draw.events(self.keep, len(classes)))
         other = draw.below(self.size - 1, len(lies))
-        answers[lies] = other + (other >= values[lies])
+        answers[lies] = other + (other >= classes[lies])
         return self.written(answers)
 
     def written(self, answers: Ints) -> Reports:
         return answers.astype(f"<u{self.width}").view(np.uint8).reshape(-1, self.width)
 
-    def _malformed(self, reports: Reports) -> int | None:
-        return first_above(integers(reports), self.size)
+    def _malformed(self, reports: Reports) -> Flags | None:
+        return above(integers(reports), self.size)
 
     def _count(self, state: Ints, reports: Reports) -> int:
         said = integers(reports)
         for run in runs(len(said), 8, 1 << 18):
-            tally(state[: self.size], said[run])
+            add_counts(state[: self.size], said[run])
         return 0
+
+    @property
+    def work(self) -> int:
+        return 1
+
+    def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
+        return self.written(rng.choice(targets, count))
+
+    def set_law(self, values: int) -> tuple[int, float, float]:
+        return 1, self.p + (values - 1) * self.q, values * self.q
 
     def set_variance(self, n: int, values: int, share: float) -> float:
         """A set is itself one value, supported with p + (M - 1) q and M q."""

@@ -7,21 +7,28 @@ the domain, and one Walsh-Hadamard transform gives the support of all values at 
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.errors import ReportError
+from oracles.kernels.arrays import above, runs
+from oracles.kernels.parity import orthogonal
 from oracles.kernels.walsh import walsh
 from oracles.mechanisms import chance
-from oracles.mechanisms.entropy import Source
-from oracles.pure import MARKS, Ints, Oracle, Reports, first_above, runs
+from oracles.mechanisms.entropy import Source, source
+from oracles.mechanisms.protocol import Oracle
+from oracles.types import MARKS, Flags, Floats, Ints, Reports, Rows
 
 Words = NDArray[np.integer]
 Part = tuple[Words, bool]
 """Where reports count: xor of rows << 1 | xor of y, and whether of a single row."""
 
 MAX_ROWS = 8
+RUN = 1 << 16
+"""Reports that are counted at a time, so that they stay in cache."""
 
 
 class Hashing(Oracle):
@@ -31,7 +38,8 @@ class Hashing(Oracle):
     """
 
     def __init__(self, name: str, epsilon: float, size: int, rows: int, offset: int = 0) -> None:
-        self.rows = rows
+        self.hashes = rows
+        """Rows of a report: l."""
         self.buckets = 1 << rows
         self.offset = offset
         self.bits = max(1, (size - 1 + offset).bit_length())
@@ -44,23 +52,35 @@ class Hashing(Oracle):
         self.keep = chance.largest(self.buckets - 1, 1, chance.exp(epsilon))
         super().__init__(name, epsilon, size, chance.fraction(self.keep), chance.fraction(chance.ONE >> rows))
 
-    def encode(self, values: Ints, draw: Source) -> Reports:
-        rows = [draw.below(self.cells, len(values)) for _ in range(self.rows)]
+    @property
+    def classes(self) -> int:
+        return min(self.buckets, self.size)
+
+    def rows(self, count: int, rng: "np.random.Generator | Source | None" = None) -> Ints:
+        draw = source(rng)
+        return np.stack([draw.below(self.cells, count) for _ in range(self.hashes)]).T
+
+    def classify(self, values: Ints, rows: Rows) -> Ints:
+        """The bucket of each value under its client's rows."""
         code = values + self.offset
         bucket = np.zeros(len(values), np.int64)
-        for j, row in enumerate(rows):
+        for j, row in enumerate(_columns(rows)):
             bucket |= (np.bitwise_count(row & code).astype(np.int64) & 1) << j
-        lies = np.flatnonzero(~draw.events(self.keep, len(values)))
-        other = draw.below(self.buckets - 1, len(lies))
-        bucket[lies] = other + (other >= bucket[lies])
-        return self._pack(bucket, rows)
+        return bucket
 
-    def _pack(self, bucket: Ints, rows: list[Ints]) -> Reports:
+    def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
+        draw, bucket = source(rng), classes.copy()
+        lies = np.flatnonzero(~draw.events(self.keep, len(classes)))
+        other = draw.below(self.buckets - 1, len(lies))
+        bucket[lies] = other + (other >= classes[lies])
+        return self.pack(bucket, rows)
+
+    def pack(self, bucket: Ints, rows: Rows) -> Reports:
         """The bit string y | row_0 << l | row_1 << (l + k) ..., little-endian."""
         words = np.zeros((len(bucket), -(-self.used // 64)), "<u8")
         words[:, 0] = bucket
-        for j, row in enumerate(rows):
-            word, shift = divmod(self.rows + j * self.bits, 64)
+        for j, row in enumerate(_columns(rows)):
+            word, shift = divmod(self.hashes + j * self.bits, 64)
             piece = row.astype(np.uint64)
             words[:, word] |= piece << np.uint64(shift)
             if shift + self.bits > 64:
@@ -70,19 +90,19 @@ class Hashing(Oracle):
     def _words(self, reports: Reports) -> Words:
         return reports.view(f"<u{min(self.width, 8)}")
 
-    def _malformed(self, reports: Reports) -> int | None:
+    def _malformed(self, reports: Reports) -> Flags | None:
         last = self._words(reports)[:, -1]
-        return first_above(last, 1 << (self.used - 64 * (self.width // 8 - 1 if self.width > 8 else 0)))
+        return above(last, 1 << (self.used - 64 * (self.width // 8 - 1 if self.width > 8 else 0)))
 
     def _signed_rows(self, words: Words) -> list[Words]:
         """row_j << 1 | y_j for each j: the xor of some of them is their rows' xor and their sign."""
         first = words[:, 0]
-        if self.rows == 1:
+        if self.hashes == 1:
             return [first]
         size = 8 * words.itemsize
         signed: list[Words] = []
-        for j in range(self.rows):
-            word, shift = divmod(self.rows + j * self.bits, size)
+        for j in range(self.hashes):
+            word, shift = divmod(self.hashes + j * self.bits, size)
             row = words[:, word] >> shift
             if shift + self.bits > size:
                 row |= words[:, word + 1] << (size - shift)
@@ -94,8 +114,8 @@ class Hashing(Oracle):
 
     def _count(self, state: Ints, reports: Reports) -> int:
         words = self._words(reports)
-        parts = (_combinations(self._signed_rows(words[run])) for run in runs(len(words), 8, 1 << 19))
-        add = self._add_many if 4 * len(words) >= self.cells else self._add_few
+        parts = (_combinations(self._signed_rows(words[run])) for run in runs(len(words), 1, RUN))
+        add = self._add_many if 4 * min(len(words), RUN) >= self.cells else self._add_few
         add(state, chain.from_iterable(parts))
         return 0
 
@@ -121,10 +141,37 @@ class Hashing(Oracle):
             if single:
                 state[-MARKS:] += np.bincount(row & (MARKS - 1), minlength=MARKS)
 
+    @property
+    def work(self) -> int:
+        return self.buckets - 1
+
+    @cached_property
+    def honest_marks(self) -> Floats:
+        rows = min(self.cells, MARKS)
+        return np.where(np.arange(MARKS) < rows, 1.0 / rows, 0.0)
+
+    def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
+        """Random rows under which all targets have one hash, and that hash.
+
+        Such rows are those whose parity with the difference of any two targets is even: a linear space.
+        """
+        codes = targets + self.offset
+        basis = orthogonal(codes[1:] ^ codes[0], self.bits)
+        chosen = [rng.integers(0, 2, (count, len(basis))) * basis for _ in range(self.hashes)]
+        rows = np.stack([np.bitwise_xor.reduce(some, axis=1) for some in chosen]).T
+        return self.pack(self.classify(np.broadcast_to(targets[:1], count), rows), rows)
+
     def support(self, state: Ints, n: int) -> Ints:
         signs = state[: self.cells].copy()
         signs[0] += n
         return walsh(signs)[self.offset : self.offset + self.size] // self.buckets
+
+
+def _columns(rows: Rows) -> Ints:
+    """Rows by their number, each of all clients."""
+    if rows is None:
+        raise ReportError("clients of local hashing have rows, as rows() gives them")
+    return rows.T
 
 
 def _combinations(signed: list[Words]) -> Iterator[Part]:

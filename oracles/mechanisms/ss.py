@@ -4,11 +4,13 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
+from oracles.kernels.arrays import either, runs
 from oracles.kernels.popcount import column_counts, row_counts
 from oracles.mechanisms import chance
-from oracles.mechanisms.entropy import Source
-from oracles.mechanisms.unary import padding
-from oracles.pure import MARKS, Ints, Oracle, Reports, runs
+from oracles.mechanisms.entropy import Source, source
+from oracles.mechanisms.protocol import Oracle
+from oracles.mechanisms.unary import forged_sets, padding
+from oracles.types import MARKS, Flags, Ints, Reports, Rows
 
 
 class Ss(Oracle):
@@ -34,15 +36,16 @@ class Ss(Oracle):
         q = (p * (self.chosen - 1) + (1 - p) * self.chosen) / (size - 1)
         super().__init__("ss", epsilon, size, p, q)
 
-    def encode(self, values: Ints, draw: Source) -> Reports:
-        reports = np.empty((len(values), self.width), np.uint8)
-        for run in runs(len(values), 4 * self.size, 1 << 20):
-            own = values[run]
+    def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
+        del rows
+        draw, reports = source(rng), np.empty((len(classes), self.width), np.uint8)
+        for run in runs(len(classes), 4 * self.size, 1 << 20):
+            own = classes[run]
             inside = draw.events(self.inside, len(own))
             bits = np.zeros((len(own), self.size), np.bool_)
             for holds in (True, False):
-                rows = np.flatnonzero(inside == holds)
-                bits[rows, :-1] = draw.subsets(len(rows), self.size - 1, self.chosen - holds)
+                these = np.flatnonzero(inside == holds)
+                bits[these, :-1] = draw.subsets(len(these), self.size - 1, self.chosen - holds)
             # The others stand in 0..d-2: the last value takes the place that belongs to the own one.
             every = np.arange(len(own))
             bits[every, -1] = bits[every, own]
@@ -50,18 +53,23 @@ class Ss(Oracle):
             reports[run] = np.packbits(bits, axis=1, bitorder="little")
         return reports
 
-    def _malformed(self, reports: Reports) -> int | None:
-        beyond: int | None = padding(reports, self.size)
+    def _malformed(self, reports: Reports) -> Flags | None:
+        wrong = np.empty(len(reports), np.bool_)
         for run in runs(len(reports), self.width):
-            wrong = row_counts(reports[run]) != self.chosen
-            if wrong.any():
-                first = int(run.start + np.argmax(wrong))
-                return first if beyond is None else min(first, beyond)
-        return beyond
+            wrong[run] = row_counts(reports[run]) != self.chosen
+        return either(padding(reports, self.size), wrong if wrong.any() else None)
 
     def _count(self, state: Ints, reports: Reports) -> int:
         state[: self.size] += column_counts(reports)[: self.size]
         return 0
+
+    @property
+    def work(self) -> int:
+        """Words of 64 bits, which are added as one integer."""
+        return -(-self.size // 64)
+
+    def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
+        return forged_sets(self.size, self.chosen, targets, count, source(rng))
 
     def set_variance(self, n: int, values: int, share: float) -> float:
         """Exactly m ones in every report make the errors of values dependent."""

@@ -1,22 +1,34 @@
 """Unary encoding, shared by SUE and OUE: one bit a value, each flipped on its own."""
 
+import math
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from oracles.kernels.arrays import above, runs
 from oracles.kernels.popcount import column_counts, row_counts
 from oracles.mechanisms import chance
-from oracles.mechanisms.entropy import Source
-from oracles.pure import MARKS, Ints, Oracle, Reports, first_above, runs
+from oracles.mechanisms.entropy import Source, source
+from oracles.mechanisms.protocol import Oracle
+from oracles.types import MARKS, Flags, Floats, Ints, Reports, Rows
 
 _IMPLAUSIBLE = 1e-9
 """Chance of an honest report to be taken for a forged one."""
 
 
-def padding(reports: Reports, size: int) -> int | None:
-    """The first report with a bit beyond `size`, or None."""
-    return first_above(reports[:, -1], 1 << (size % 8)) if size % 8 else None
+def padding(reports: Reports, size: int) -> Flags | None:
+    """Which reports have a bit beyond `size`, or None."""
+    return above(reports[:, -1], 1 << (size % 8)) if size % 8 else None
+
+
+def forged_sets(size: int, ones: int, targets: Ints, count: int, draw: Source) -> Reports:
+    """`count` rows of exactly so many ones: at targets, then at random other values."""
+    held = min(len(targets), ones)
+    others = np.setdiff1d(np.arange(size), targets)
+    bits = np.zeros((count, size), np.bool_)
+    bits[:, targets] = draw.subsets(count, len(targets), held)
+    bits[:, others] = draw.subsets(count, len(others), ones - held)
+    return np.packbits(bits, axis=1, bitorder="little")
 
 
 class Unary(Oracle):
@@ -30,8 +42,9 @@ class Unary(Oracle):
         """Share of reports that are perturbed zero vectors, as some of rsfd's are."""
         super().__init__(name, epsilon, size, chance.fraction(p), chance.fraction(q))
 
-    def encode(self, values: Ints, draw: Source) -> Reports:
-        return self.flip(len(values), values, draw)
+    def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
+        del rows
+        return self.flip(len(classes), classes, source(rng))
 
     def flip(self, count: int, values: Ints | None, draw: Source) -> Reports:
         """`count` perturbed vectors: one-hot at their values, or zero everywhere."""
@@ -44,7 +57,7 @@ class Unary(Oracle):
             reports[run] = np.packbits(bits, axis=1, bitorder="little")
         return reports
 
-    def _malformed(self, reports: Reports) -> int | None:
+    def _malformed(self, reports: Reports) -> Flags | None:
         return padding(reports, self.size)
 
     def _count(self, state: Ints, reports: Reports) -> int:
@@ -55,14 +68,14 @@ class Unary(Oracle):
         state[-MARKS:] += marks
         return 0 if strange is None else int(np.count_nonzero(strange))
 
-    def implausible(self, reports: Reports) -> NDArray[np.bool_] | None:
+    def implausible(self, reports: Reports) -> Flags | None:
         return self._survey(reports)[1]
 
-    def _survey(self, reports: Reports) -> tuple[Ints, NDArray[np.bool_] | None]:
+    def _survey(self, reports: Reports) -> tuple[Ints, Flags | None]:
         """The marks of plausible reports, and which reports are implausible."""
         low, high = self.plausible
         marks = np.zeros(MARKS, np.int64)
-        strange: NDArray[np.bool_] | None = None
+        strange: Flags | None = None
         for run in runs(len(reports), self.width, 1 << 18):
             ones = row_counts(reports[run])
             if int(ones.min()) < low or int(ones.max()) > high:
@@ -72,7 +85,27 @@ class Unary(Oracle):
             marks += np.bincount(self._bins[ones], minlength=MARKS)
         return marks, strange
 
-    def law(self) -> NDArray[np.float64]:
+    @property
+    def work(self) -> int:
+        """Words of 64 bits, which are added as one integer."""
+        return -(-self.size // 64)
+
+    @cached_property
+    def honest_marks(self) -> Floats:
+        marks = np.zeros(MARKS)
+        np.add.at(marks, self._bins, self.law())
+        return marks
+
+    def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
+        """As many ones as an honest report has on average, so that none is implausible by itself."""
+        ones = max(1, round(self.p + (self.size - 1) * self.q))
+        return forged_sets(self.size, ones, targets, count, source(rng))
+
+    def set_law(self, values: int) -> tuple[int, float, float] | None:
+        """Bits are independent: a set's are so many trials a report, one of them perhaps of the own value."""
+        return None if self.empty else (values, self.p, self.q)
+
+    def law(self) -> Floats:
         """The honest law of the number of ones in a report: probabilities of 0..d."""
         own = _binomial(self.size - 1, self.q)
         law = np.zeros(self.size + 1)
@@ -89,7 +122,7 @@ class Unary(Oracle):
         return low, high
 
     @cached_property
-    def _bins(self) -> NDArray[np.int64]:
+    def _bins(self) -> Ints:
         """The mark of each number of ones: eighths of a standard deviation around the mean."""
         p, q, d, empty = self.p, self.q, self.size, self.empty
         mean = (d - 1) * q + p
@@ -97,14 +130,13 @@ class Unary(Oracle):
         gap = d * q - mean
         spread = (1 - empty) * variance + empty * d * q * (1 - q) + empty * (1 - empty) * gap * gap
         distance = (np.arange(d + 1) - (mean + empty * gap)) / np.sqrt(spread)
-        marks: NDArray[np.int64] = np.clip(np.rint(8 * distance).astype(np.int64) + MARKS // 2, 0, MARKS - 1)
+        marks: Ints = np.clip(np.rint(8 * distance).astype(np.int64) + MARKS // 2, 0, MARKS - 1)
         return marks
 
 
-def _binomial(n: int, p: float) -> NDArray[np.float64]:
-    from scipy import special
-
+def _binomial(n: int, p: float) -> Floats:
+    """Without SciPy: what is implausible, whoever counts has to know."""
     k = np.arange(n + 1)
-    ways = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
-    law: NDArray[np.float64] = np.exp(ways + special.xlogy(k, p) + special.xlog1py(n - k, -p))
+    factorials = np.fromiter(map(math.lgamma, range(1, n + 2)), np.float64, n + 1)
+    law: Floats = np.exp(factorials[n] - factorials - factorials[::-1] + k * math.log(p) + (n - k) * math.log1p(-p))
     return law

@@ -1,4 +1,4 @@
-"""What every solution for several attributes is: an encoder for each, and one tally of all.
+"""A solution for several attributes: an encoder for each, and one tally of all.
 
 What comes out is a list of Estimates, so that everything behind them works on an attribute as it
 does on a query of its own. `record_epsilon` is what a *whole record* is protected with.
@@ -6,15 +6,19 @@ does on a query of its own. `record_epsilon` is what a *whole record* is protect
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from oracles.errors import ParameterError, ReportError
-from oracles.estimate import Estimate
+from oracles.estimate import Estimate, Pure
+from oracles.kernels.arrays import either
 from oracles.mechanisms.entropy import Source, source
-from oracles.pure import MAX_WIDTH, Ints, Oracle, Protocol, Pure, Reports, positions, whole
+from oracles.mechanisms.protocol import Oracle, Protocol
+from oracles.tally import RecordTally
+from oracles.types import MAX_WIDTH, Flags, Ints, Reports, positions, whole_number
 
 
 class Multi(Protocol):
@@ -52,14 +56,23 @@ class Multi(Protocol):
     def _width(self) -> int:
         return sum(encoder.width for encoder in self.encoders)
 
+    def tally(self, labels: Sequence[Sequence[str] | None] | None = None) -> RecordTally:
+        """An empty tally that knows its n; `labels` are the names of each attribute's values."""
+        return RecordTally(self, labels)
+
+    def answering(self, state: Ints, n: int) -> list[int]:
+        """How many of a tally's `n` reports answer each attribute: here all of them."""
+        del state
+        return [n] * len(self.encoders)
+
     def support(self, state: Ints, n: int) -> list[Ints]:
         """Support counts of all values of each attribute."""
         return [e.support(state[part], n) for e, part in zip(self.encoders, self._states, strict=True)]
 
     def estimate(self, state: Ints, n: int, n_independent: int | None = None) -> list[Estimate]:
         """Unbiased shares of all values of each attribute, from a tally of `n` reports."""
-        n = whole("n", n)
-        independent = n if n_independent is None else whole("n_independent", n_independent)
+        n = whole_number("n", n)
+        independent = n if n_independent is None else whole_number("n_independent", n_independent)
         supports = self.support(state, n)
         return [
             Estimate(view.shares(support, n), n, view, independent)
@@ -81,9 +94,15 @@ class Joint(Multi):
             for encoder, state, part in zip(self.encoders, self._states, self._parts, strict=True)
         ]
 
-    def _malformed(self, reports: Reports) -> int | None:
-        found = [encoder.check(piece) for encoder, _, piece in self._pieces(reports)]
-        return min((index for index in found if index is not None), default=None)
+    def attack(self, targets: Sequence[Ints], values: Ints, rng: "np.random.Generator") -> Reports:
+        reports = self.perturb(values, rng)
+        for encoder, part, aims in zip(self.encoders, self._parts, targets, strict=True):
+            if len(aims):
+                reports[:, part] = encoder.forge(aims, len(values), rng)
+        return reports
+
+    def _malformed(self, reports: Reports) -> Flags | None:
+        return reduce(either, (encoder.malformed(piece) for encoder, _, piece in self._pieces(reports)))
 
     def _count(self, state: Ints, reports: Reports) -> int:
         strange = np.zeros(len(reports), np.bool_)

@@ -5,12 +5,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from oracles.estimate import Pure
 from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.grr import Grr, set_as_value
 from oracles.mechanisms.oue import Oue
+from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.sue import Sue
 from oracles.multi.attributes import Joint
-from oracles.pure import Ints, Oracle, Pure, Reports
+from oracles.types import Ints, Reports
 
 
 class Rsfd(Joint):
@@ -27,6 +29,11 @@ class Rsfd(Joint):
         self.hidden = tuple(hidden)
         self.attributes = self.hidden
         self.names = tuple(attribute.name for attribute in hidden)
+
+    @property
+    def life(self) -> None:
+        """A fake that stays while the real answer moves would tell which is real."""
+        return
 
     def _encode(self, columns: list[Ints], draw: Source) -> Reports:
         answered = draw.below(len(columns), len(columns[0]))
@@ -48,6 +55,13 @@ class Hidden(Pure):
         """The chance that a fake supports a given value."""
         seen = q / attributes + (attributes - 1) * h / attributes
         super().__init__(name, size, seen + (p - q) / attributes, seen)
+
+    @property
+    def one_value(self) -> bool:
+        return False
+
+    def set_law(self, values: int) -> tuple[int, float, float] | None:
+        return (1, self.p + (values - 1) * self.q, values * self.q) if self.name == "grr" else None
 
     def set_variance(self, n: int, values: int, share: float) -> float:
         """For oue_r an upper bound: the bits of a one-hot fake are negatively correlated."""

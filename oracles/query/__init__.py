@@ -1,46 +1,36 @@
-"""What is counted and how: the query file, read, checked, and given the digest that reports carry."""
+"""Queries, what is counted and how: their file, read, checked, and given the digest that reports carry."""
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from oracles import ORACLES, oracle
-from oracles.errors import ParameterError
-from oracles.multi import ADAPTIVE, multi
+from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.multi.attributes import Multi
-from oracles.pure import Oracle
-from oracles.query.domain import Domain, Sets, read_domain, read_sets, read_text
+from oracles.query.counted import Ask, Attribute, read_one, read_several
+from oracles.query.domain import Domain, Sets, read_text
+from oracles.query.footprint import bounded
+from oracles.query.lifetime import bearable, times
 from oracles.query.settings import (
+    ANSWERS,
     KEYS,
     Place,
-    Rule,
     Threshold,
     Window,
     choice,
     duration,
-    number,
     read_methods,
     read_threshold,
     read_windows,
     setting,
     table,
+    whole,
 )
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """One of several answers that a client gives at once."""
-
-    name: str
-    domain: Domain
-    sets: Sets = ()
+from oracles.tally import RecordTally, Tally
 
 
 @dataclass(frozen=True)
@@ -51,7 +41,7 @@ class Query:
     oracle: Oracle | Multi = field(compare=False)
     epsilon: float
     record_epsilon: float
-    """What the report of a whole record is protected with: epsilon, but for rsfd."""
+    """The guarantee of a whole record: epsilon, but for rsfd."""
     pane: int
     lateness: int
     skew: int
@@ -65,12 +55,19 @@ class Query:
     fallback: str
     publish: int | None
     """The number of values in a record; None for all."""
+    crowd: int
+    """The smallest group whose values can be had from records of one kind; 1: any."""
     threshold: Threshold
     require_id: bool
     family_error: float
     alerts_a_day: float
     max_ids: int
+    answers: str
+    """How a client repeats itself: life, once or fresh."""
     budget: float
+    """What a client may spend on this definition in a round, in epsilon."""
+    renew: int | None
+    """After so long a client's noise and charges begin anew."""
     domain: Domain | None
     """None for several attributes."""
     sets: Sets
@@ -79,6 +76,10 @@ class Query:
     solution: str | None
     oracle_names: tuple[str, ...]
     """The oracle of each attribute, or of the one; never `auto` or `adaptive`."""
+    fewer: tuple[int | None, ...]
+    """Each one's buckets, where it is olh with fewer than the best."""
+    automatic: bool = field(compare=False)
+    """Whether the file left the choice of the oracle open."""
 
     @property
     def domains(self) -> tuple[Domain, ...]:
@@ -91,11 +92,57 @@ class Query:
         kinds = {domain.other for domain in self.domains}
         return kinds.pop() if len(kinds) == 1 else None
 
+    def tally(self) -> Tally | RecordTally:
+        """An empty tally, whose estimates know the values by their names."""
+        names = [domain.names for domain in self.domains]
+        return self.oracle.tally(names[0]) if isinstance(self.oracle, Oracle) else self.oracle.tally(names)
+
     @property
-    def answers(self) -> int:
-        """How many distinct answers of one client its budget allows; each spends what it reveals of a record."""
-        times = Fraction(self.budget) / Fraction(self.record_epsilon)
-        return int(times * (1 + Fraction(1, 10**12)))  # a budget of 0.3 is three times 0.1
+    def charge(self) -> Charge:
+        """What a client's first answer of a round is charged; "fresh" is charged that for every answer."""
+        if self.answers == "life" and self.oracle.life is not None:
+            return self.oracle.life
+        return Charge(self.record_epsilon, 1)
+
+    @property
+    def record_charge(self) -> float:
+        """`charge` as one number, in epsilon."""
+        return float(self.charge.amount)
+
+    @property
+    def charges(self) -> int:
+        """How many charges a client takes in a round until it is silent: one, or as many fresh answers."""
+        return times(self.budget, self.record_epsilon) if self.answers == "fresh" else 1
+
+    @property
+    def classes(self) -> int | dict[str, int] | None:
+        """K, how many different answers a client has that answers for life: of each attribute; None for rsfd."""
+        oracle = self.oracle
+        if isinstance(oracle, Oracle):
+            return oracle.classes
+        if oracle.life is None:
+            return None
+        each = zip(self.attributes, oracle.encoders, strict=True)
+        return {attribute.name: encoder.classes for attribute, encoder in each}
+
+    @property
+    def buckets(self) -> int | dict[str, int] | None:
+        """Of olh where they are not the best for epsilon; an object of those attributes; None where all are."""
+        if not self.attributes:
+            return self.fewer[0]
+        names = (attribute.name for attribute in self.attributes)
+        return {name: fewer for name, fewer in zip(names, self.fewer, strict=True) if fewer} or None
+
+    def round(self, at: float) -> int:
+        """The Unix second at which the round began that a time falls in; 0 without renew."""
+        return 0 if self.renew is None else int(at // self.renew) * self.renew
+
+    def repeats(self, start: int, end: int) -> int:
+        """How often one client's noise may stand in a window: its aligned periods that the window touches."""
+        if self.answers == "fresh":
+            return 1
+        touched = max(1, -(-end // self.period) - start // self.period)
+        return touched if self.renew is None else min(touched, self.renew // self.period)
 
     @cached_property
     def canonical(self) -> str:
@@ -108,12 +155,17 @@ class Query:
             meaning["attributes"] = {attribute.name: _meaning(attribute.domain) for attribute in self.attributes}
             meaning["oracle"] = dict(zip(names, self.oracle_names, strict=True))
             meaning["solution"] = self.solution
+        if self.buckets is not None:
+            meaning["buckets"] = self.buckets
         return json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @cached_property
     def digest(self) -> bytes:
         """8 bytes that change whenever a report would mean something else."""
         return sha256(self.canonical.encode()).digest()[:8]
+
+
+__all__ = ["Attribute", "Query", "load", "parse"]
 
 
 def _meaning(domain: Domain) -> dict[str, Any]:
@@ -123,16 +175,31 @@ def _meaning(domain: Domain) -> dict[str, Any]:
 _KEYS = {
     *KEYS,
     *("domain", "attributes", "oracle", "solution"),
-    *("windows", "period", "methods", "threshold", "sets", "budget"),
+    *("windows", "period", "methods", "threshold", "sets", "budget", "answers"),
 }
-_ORACLE = choice(*ORACLES, "auto")
-_SOLUTION = choice("spl", "smp", "rsfd")
+_ANSWERS = choice(*ANSWERS)
 _PERIOD = duration(1)
-_TEXT = Rule("the name of an oracle", lambda value: isinstance(value, str))
+_REVISION = whole("a whole number of at least 0", 0)
+
+
+@dataclass(frozen=True)
+class File:
+    """A query file."""
+
+    queries: Mapping[str, Query]
+    revision: int = 0
+    """Of two files of a prefix the one with the lower revision is the older one."""
+    paths: tuple[Path, ...] = ()
+    """The file itself, and those that its domains name."""
 
 
 def load(path: str | PathLike[str]) -> dict[str, Query]:
     """The queries of a TOML file, by name; QueryError says what cannot be used, where and why."""
+    return dict(load_file(path).queries)
+
+
+def load_file(path: str | PathLike[str]) -> File:
+    """A query file, with what it says beside its queries."""
     at = Place(fspath(path))
     import tomllib
 
@@ -141,40 +208,76 @@ def load(path: str | PathLike[str]) -> dict[str, Query]:
         mapping = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise at.error(f"must be TOML: {error}") from error
-    return parse(mapping, at.file, Path(path).parent)
+    folder = Path(path).parent
+    queries = parse(mapping, at.file, folder)
+    revision = _REVISION(mapping.get("revision", 0), at / "revision")
+    return File(queries, revision, (Path(path), *(folder / name for name in _named_files(mapping["queries"]))))
 
 
-def parse(mapping: Mapping[str, Any], where: str, folder: str | PathLike[str]) -> dict[str, Query]:
-    """The queries of a file that is read already: `where` names it, `folder` is where domain files are sought."""
+def _named_files(tables: Mapping[str, Any]) -> Iterator[str]:
+    for given in tables.values():
+        for domain in (given.get("domain"), *given.get("attributes", {}).values()):
+            if isinstance(domain, dict) and "file" in domain:
+                yield domain["file"]
+
+
+def parse(
+    mapping: Mapping[str, Any], where: str, folder: str | PathLike[str] | None, *, standing: bool = False
+) -> dict[str, Query]:
+    """The queries of a file that is read already: `where` names it, `folder` is where domain files are sought.
+
+    `standing` definitions are in force already: what clients would fall silent under is not refused.
+    Without a folder a domain may name no file.
+    """
     at = Place(where)
-    queries = table(table(dict(mapping), at, ("queries",)).get("queries", {}), at / "queries")
+    queries = table(table(dict(mapping), at, ("revision", "queries")).get("queries", {}), at / "queries")
     if not queries:
         raise (at / "queries").error("must be one or more tables [queries.NAME], got none")
-    return {name: _query(name, value, at / "queries" / name, Path(folder)) for name, value in queries.items()}
+    within = None if folder is None else Path(folder)
+    return {
+        name: _query(name, value, at / "queries" / name, within, standing=standing) for name, value in queries.items()
+    }
 
 
-def _query(name: str, value: object, at: Place, folder: Path) -> Query:
+def _query(name: str, value: object, at: Place, folder: Path | None, *, standing: bool) -> Query:
     given = _table(value, at)
     read = {key: setting(given, key, at) for key in KEYS}
+    if standing and "crowd" not in given:  # it is older than the key
+        read["crowd"] = 1
     starts, until, other = read.pop("from"), read["until"], read.pop("other")
     if starts is not None and until is not None and starts >= until:
         raise (at / "until").error(f"must be later than from ({given['from']}), got {given['until']}")
     epsilon, pane = read["epsilon"], read["pane"]
     windows = read_windows(given.get("windows", [f"{pane}s"]), at / "windows", pane)
     longest = max(window.size for window in windows) or pane
-    counted = (_several if "attributes" in given else _one)(given, at, folder, other, epsilon)
-    spent = counted["record_epsilon"]
-    budget = number(f"of at least the epsilon of one record ({spent})", lambda value: value >= spent)
+    period, renew = _PERIOD(given["period"], at / "period") if "period" in given else longest, read["renew"]
+    if period % pane and not standing:
+        raise (at / "period").error(f"must be a multiple of the pane ({pane}s), got {period}s")
+    if renew is not None and renew % period:
+        raise (at / "renew").error(f"must be a multiple of the period ({period}s), got {renew}s")
+    # Definitions that stand may be older than the key.
+    default = "once" if given.get("solution") == "rsfd" and not standing else "life"
+    answers = _ANSWERS(given.get("answers", default), at / "answers")
+    reader = read_several if "attributes" in given else read_one
+    counted = reader(given, at, folder, Ask(other, epsilon, read.pop("buckets"), answers))
+    make = counted.pop("make")
+    values = sum(attribute.domain.size for attribute in counted["attributes"]) or counted["domain"].size
+    sampled = len(counted["attributes"]) if counted["solution"] == "smp" else 1
+    shown = sampled if read["crowd"] > 1 else 0
+    of = "attributes" if counted["attributes"] else "domain"
+    bounded(counted["oracle"].state_size, values, windows, at, of, shown)
+    if answers == "life" and not standing:
+        bearable(counted["oracle"], counted["budget"], make, at / "answers")
     return Query(
         **read,
         **counted,
         name=name,
         starts=starts,
         windows=windows,
-        period=_PERIOD(given["period"], at / "period") if "period" in given else longest,
+        period=period,
+        answers=answers,
         methods=read_methods(given.get("methods", ["norm_sub"]), at / "methods"),
         threshold=read_threshold(given.get("threshold", "significance"), at / "threshold"),
-        budget=budget(given.get("budget", 4 * spent), at / "budget"),
     )
 
 
@@ -188,56 +291,3 @@ def _table(value: object, at: Place) -> dict[str, Any]:
     if "domain" in given and "solution" in given:
         raise (at / "solution").error("is for attributes only; a query with a domain must not have it")
     return given
-
-
-@contextmanager
-def _refusals(at: Place) -> Iterator[None]:
-    """What an oracle refuses, said with file and key."""
-    try:
-        yield
-    except ParameterError as error:
-        raise at.error(str(error)) from error
-
-
-def _one(given: dict[str, Any], at: Place, folder: Path, other: bool | None, epsilon: float) -> dict[str, Any]:
-    """What is counted where a client gives one answer."""
-    domain = read_domain(given["domain"], at / "domain", folder, other)
-    name = _ORACLE(given.get("oracle", "auto"), at / "oracle")
-    with _refusals(at / "oracle"):
-        chosen = oracle(name, epsilon=epsilon, size=domain.size)
-    return {
-        "oracle": chosen,
-        "oracle_names": (chosen.name,),
-        "record_epsilon": epsilon,
-        "domain": domain,
-        "sets": read_sets(given.get("sets", {}), at / "sets", domain),
-        "attributes": (),
-        "solution": None,
-    }
-
-
-def _several(given: dict[str, Any], at: Place, folder: Path, other: bool | None, epsilon: float) -> dict[str, Any]:
-    """What is counted where a client gives several answers at once."""
-    tables = table(given["attributes"], at / "attributes")
-    if not tables:
-        raise (at / "attributes").error("must be a table of one or more attributes with their domains, got none")
-    domains = {name: read_domain(tables[name], at / "attributes" / name, folder, other) for name in sorted(tables)}
-    sets = table(given.get("sets", {}), at / "sets", domains)
-    solution = _SOLUTION(given.get("solution", "smp"), at / "solution")
-    name = _TEXT(given.get("oracle", ADAPTIVE), at / "oracle")
-    sizes = [domain.size for domain in domains.values()]
-    with _refusals(at / "oracle"):
-        chosen = multi(solution, sizes=sizes, epsilon=epsilon, oracle=name)
-    attributes = (
-        Attribute(name, domain, read_sets(sets.get(name, {}), at / "sets" / name, domain))
-        for name, domain in domains.items()
-    )
-    return {
-        "oracle": chosen,
-        "oracle_names": chosen.names,
-        "record_epsilon": chosen.record_epsilon,
-        "domain": None,
-        "sets": (),
-        "attributes": tuple(attributes),
-        "solution": solution,
-    }

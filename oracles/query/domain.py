@@ -1,14 +1,15 @@
-"""What can be answered: the values of a domain and their positions, and named sets of them."""
+"""Domains, what can be answered: the values and their positions, and named sets of them."""
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from oracles.errors import ReportError
-from oracles.pure import MAX_SIZE
 from oracles.query.settings import Place, Rule, repeated, several, shown, table
+from oracles.types import MAX_SIZE
 
 OTHER = "(other)"
 """The name of the last value where answers outside the domain are counted too."""
@@ -25,7 +26,7 @@ class Domain:
 
     values: tuple[str, ...] | None
     size: int
-    """What the oracle counts: the values, and "(other)" where there is one."""
+    """Names of all that the oracle counts: the values, and "(other)" where there is one."""
     other: bool
 
     @property
@@ -41,6 +42,11 @@ class Domain:
             return OTHER
         return str(position) if self.values is None else self.values[position]
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """All that is counted by name, in order; None where the domain is a size."""
+        return None if self.values is None else self.values + (OTHER,) * self.other
+
     def position(self, value: str | int) -> int:
         """Where `value` stands; that of "(other)" for what the domain does not hold, if it has one."""
         found = self.find(value)
@@ -55,13 +61,19 @@ class Domain:
         if value == OTHER and self.other:
             return self.size - 1
         if self.values is not None:
-            return self._positions.get(value) if isinstance(value, str) else None
+            return self._positions.get(composed(value)) if isinstance(value, str) else None
         number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
         return number if type(number) is int and 0 <= number < self.named else None
 
     @cached_property
     def _positions(self) -> dict[str, int]:
-        return {value: position for position, value in enumerate(self.values or ())}
+        values = self.values or ()
+        return {composed(values[position]): position for position in reversed(range(len(values)))}
+
+
+def composed(text: str) -> str:
+    """A text in Unicode's normal form C: an e with an accent is one answer, in whichever way it was typed."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def _nameable(value: object) -> bool:
@@ -81,14 +93,19 @@ _SIZE = Rule(
 )
 
 
-def read_domain(value: object, at: Place, folder: Path, other: bool | None) -> Domain:
+def read_domain(value: object, at: Place, folder: Path | None, other: bool | None) -> Domain:
     """A list of values, a file of them or a size; `other` by default where values are named."""
     values: tuple[str, ...] | None = None
     if isinstance(value, list):
         values = several(value, at, _VALUE)
     elif isinstance(value, dict):
         name = table(value, at, ("file",)).get("file")
+        if folder is None:
+            raise at.error(f"must hold its values: no file may be named here, got {shown(name)}")
         values = _file(name, at / "file", folder)
+    same = None if values is None or folder is None else repeated([composed(value) for value in values])
+    if values is not None and same is not None:
+        raise at.error(f"must have values that differ in Unicode's normal form C too, got {values[same]!a} twice")
     count = _SIZE(value, at) if values is None else len(values)
     other = values is not None if other is None else other
     if not 2 <= count + other <= MAX_SIZE:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from oracles.consistency import METHODS
 from oracles.errors import QueryError
-from oracles.pure import MAX_EPSILON
+from oracles.types import MAX_EPSILON
 
 MAX_WHOLE = (1 << 63) - 1
 MAX_SECONDS = 36_500 * 86_400
@@ -52,7 +53,7 @@ def nearest(word: str, words: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value must be, in words and in code, and what it is read as."""
+    """A rule of values, in words and in code, and what they are read as."""
 
     valid: str
     holds: Callable[[Any], bool]
@@ -82,7 +83,7 @@ def choice(*names: str) -> Rule:
 
 
 def instead(rule: Rule, word: str, meaning: Any) -> Rule:
-    """What `rule` says, or else one word."""
+    """A rule that also takes one word."""
     return Rule(
         f'{rule.valid}, or "{word}"',
         lambda value: value == word or rule.holds(value),
@@ -157,23 +158,6 @@ def repeated(items: Sequence[Hashable]) -> int | None:
     return None
 
 
-FALLBACKS = (
-    "base_pos",
-    "post_pos",
-    "base_cut",
-    "norm",
-    "norm_mul",
-    "norm_sub",
-    "norm_cut",
-    "norm_hyb",
-    "mle_apx",
-    "zero",
-)
-"""What can stand in where a prior is rejected: all methods that fit none."""
-METHODS = (*FALLBACKS, "calibrate", "calibrate_norm_sub")
-"""What a query can ask for; the unbiased shares are always there. A client needs their names, not what they do."""
-
-
 @dataclass(frozen=True)
 class Window:
     """A union of consecutive panes, in seconds; `all` is since the start, with size and step 0."""
@@ -190,8 +174,22 @@ class Threshold:
     kind: Literal["significance", "share", "count"]
     value: float = 0.0
 
+    def share(self, n: int) -> float | None:
+        """It as a share of `n` reports; None where it is significance, which no number says beforehand."""
+        if self.kind == "significance" or not n:
+            return None
+        return self.value if self.kind == "share" else min(1.0, self.value / n)
+
+
+ANSWERS = ("life", "once", "fresh")
+"""How a client repeats itself."""
+_BUCKETS = tuple(1 << rows for rows in range(1, 9))
 
 REQUIRED = object()
+_METHOD = choice(*(name for name in METHODS if name != "base"))
+"""A query can ask for all of them; the unbiased shares are always there."""
+_FALLBACK = choice(*(name for name, row in METHODS.items() if name != "base" and not row.fits_a_prior))
+"""Where a prior is rejected, all that fit none can take its place."""
 _POSITIVE = whole("a whole number of at least 1", 1)
 KEYS: dict[str, tuple[Rule, Any]] = {
     "epsilon": (number(f"above 0 and at most {MAX_EPSILON:g}", lambda value: 0 < value <= MAX_EPSILON), REQUIRED),
@@ -201,17 +199,19 @@ KEYS: dict[str, tuple[Rule, Any]] = {
     "from": (INSTANT, None),
     "until": (INSTANT, None),
     "emit_every": (instead(duration(1), "never", None), 2),
-    "fallback": (choice(*FALLBACKS), "norm_sub"),
+    "fallback": (_FALLBACK, "norm_sub"),
+    "crowd": (_POSITIVE, 50),
     "publish": (instead(_POSITIVE, "all", None), 100),
     "other": (FLAG, None),
     "require_id": (FLAG, False),
     "family_error": (number("above 0 and below 1", lambda value: 0 < value < 1), 0.05),
     "alerts_a_day": (number("above 0", lambda value: value > 0), 1.0),
-    "max_ids": (_POSITIVE, 1_000_000),
+    "max_ids": (_POSITIVE, 250_000),
+    "renew": (duration(1), None),
+    "buckets": (Rule("a power of two from 2 to 256", lambda value: type(value) is int and value in _BUCKETS), None),
 }
 """The keys whose valid values depend on no other key, with their defaults."""
 
-_METHOD = choice(*METHODS)
 _THRESHOLD = Rule(
     '"significance", a share above 0 and below 1, or { count = N } with N of at least 1',
     lambda value: value == "significance" or (isinstance(value, float) and 0 < value < 1),

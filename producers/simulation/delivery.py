@@ -10,10 +10,11 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from hubbub.kafka import Kafka
+from hubbub.names import REPORTS, TRUTH
 from oracles.query import Query
 from producers.simulation.framing import Shipment
-from producers.simulation.truth import Truth, in_time
-from producers.simulation.watch import Counts
+from producers.simulation.truth import TrueAnswers, in_time
+from producers.simulation.watch import Deliveries
 
 
 class Delivery:
@@ -28,13 +29,13 @@ class Delivery:
         producer: AIOKafkaProducer,
         kafka: Kafka,
         query: Query,
-        truth: Truth | None,
-        counts: Counts,
+        truth: TrueAnswers | None,
+        counts: Deliveries,
         now: Callable[[], float],
     ) -> None:
         self.counts = counts
         self._producer = producer
-        self._reports, self._truths = kafka.topic("reports"), kafka.topic("truth")
+        self._reports, self._truths = kafka.topic(REPORTS), kafka.topic(TRUTH)
         self._query = query
         self._truth = truth
         self._now = now

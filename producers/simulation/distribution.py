@@ -1,4 +1,4 @@
-"""What a crowd holds: the law that each simulated client's value, or record of several, is drawn from."""
+"""The distribution of a crowd: the law that each simulated client's value, or record of several, is drawn from."""
 
 import csv
 import math
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.errors import HubbubError, ParameterError
-from oracles.pure import Ints
 from oracles.query import Query
 from oracles.query.domain import Domain
+from oracles.types import Ints
 
 Floats = NDArray[np.float64]
 

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.errors import ParameterError
-from oracles.frame import encode, partition_of
+from oracles.frame import HEADER_SIZE, encode, partition_of
 from oracles.mechanisms.entropy import Source, source
-from oracles.pure import Ints, Reports
 from oracles.query import Query
-from producers.batch import BYTES, HEADER, LINGER, REPORTS, pane_of
+from oracles.types import Ints, Reports
+from producers.batch import BYTES, LINGER, REPORTS, pane_of
 
 Flags = NDArray[np.bool_]
 
@@ -49,7 +49,7 @@ class Framer:
             raise ParameterError(f"a frame holds at least 1 report, got {most}")
         self.query = query
         self.partitions = partitions
-        self.most = max(1, min(most, (BYTES - HEADER) // query.oracle.width))
+        self.most = max(1, min(most, (BYTES - HEADER_SIZE) // query.oracle.width))
         self._draw = source(rng)
         self._piles: dict[int, _Pile] = {}
 

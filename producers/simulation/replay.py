@@ -11,16 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
+from hubbub.options import chosen, parser_of, rate, whole
 from oracles.errors import ParameterError
 from oracles.query import Query
 from producers.simulation.framing import Framer
-from producers.simulation.options import add_sending_options, chosen, rate, whole
+from producers.simulation.options import add_sending_options
 from producers.simulation.pace import Clock, Wall, flooding, paced
-from producers.simulation.population import Purpose, generator
-from producers.simulation.shipping import Step, Stream, run, ship
+from producers.simulation.population import Draws, generator
+from producers.simulation.shipping import Step, Stream, ending, ship
 from producers.simulation.traffic import STEP
-from producers.simulation.truth import Truth
-from producers.simulation.watch import Counts
+from producers.simulation.truth import TrueAnswers
+from producers.simulation.watch import Deliveries
 
 HELP = """\
 Send the values of a CSV file as clients would: every row is a client of its own, whose value is
@@ -30,16 +31,18 @@ with one that the query does not count, are skipped and said.
 example:
   $ hubbub replay visits.csv --query homepage --column site --rate 1000
 
-With several attributes the columns are those with their names. The first line names the columns."""
+With several attributes the columns are those with their names. The first line names the columns.
+
+No row has a ledger: the noise is new each time, so whoever stands in a file that is replayed twice, or in
+two files, is charged again, one epsilon after another. The command says so."""
 
 
 def main(arguments: list[str]) -> int:
-    return run("replay", _replay(_options(arguments)))
+    return ending("replay", _replay(_options(arguments)))
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="hubbub replay", description=HELP, formatter_class=raw)
+    parser = parser_of("replay", HELP)
     parser.add_argument(
         "file", type=Path, metavar="FILE", help="CSV in UTF-8, with a first line that names its columns"
     )
@@ -48,13 +51,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     speed = 'answers a second at the most, or "max" (default: max)'
     parser.add_argument("--rate", type=rate, default=math.inf, metavar="R", help=speed)
     seed = "perturb with NumPy's noise, repeatably: for data that is nobody's"
-    parser.add_argument("--seed", type=whole, metavar="K", help=seed)
+    parser.add_argument("--seed", type=whole(), metavar="K", help=seed)
     truth = "publish the true counts too: for data that is public"
     parser.add_argument("--truth", action="store_true", help=truth)
     return parser.parse_args(arguments)
 
 
-class Rows:
+class Positions:
     """The positions of each row's values in their domains."""
 
     def __init__(self, path: Path, query: Query, column: str | None = None) -> None:
@@ -98,13 +101,15 @@ class Rows:
         return positions
 
 
-async def _replay(options: argparse.Namespace) -> Counts:
+async def _replay(options: argparse.Namespace) -> Deliveries:
     query = chosen(options)
     if query.attributes and options.column:
         raise ParameterError(f"{query.name} has several attributes, whose names are the columns: leave --column out")
-    rows = Rows(options.file, query, options.column)
-    rng = None if options.seed is None else generator(options.seed, Purpose.REPORTS)
-    truth = Truth(query, secrets.token_hex(8)) if options.truth else None
+    rows = Positions(options.file, query, options.column)
+    rng = None if options.seed is None else generator(options.seed, Draws.REPORTS)
+    truth = TrueAnswers(query, secrets.token_hex(8)) if options.truth else None
+    if rng is None:
+        sys.stderr.write(f"hubbub replay: {_spending(query)}\n")
     clock = Wall()
 
     def stream(partitions: int) -> Stream:
@@ -114,6 +119,12 @@ async def _replay(options: argparse.Namespace) -> Counts:
     if rows.skipped:
         sys.stderr.write(f"hubbub replay: {rows.skipped:,} rows were skipped: they have no value that is counted\n")
     return counts
+
+
+def _spending(query: Query) -> str:
+    """What is revealed of those whose rows are sent."""
+    cost = f"each row is charged {query.record_epsilon:g} of its person's epsilon"
+    return f"{cost}, and no ledger is kept: rows of the same person, and the same file again, are charged anew"
 
 
 async def _stream(

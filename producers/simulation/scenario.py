@@ -1,4 +1,4 @@
-"""What happens to a simulated crowd over time: read from TOML, each share a function of the time.
+"""The changes of a simulated crowd over time: read from TOML, each share a function of the time.
 
 Nothing here draws anything: which clients take part, the population decides.
 """
@@ -28,6 +28,8 @@ from oracles.query.settings import (
 )
 
 DAY = 86_400
+BUNDLED = {path.stem: path for path in sorted(Path(__file__).with_name("scenarios").glob("*.toml"))}
+"""The scenarios that come with the package, by name."""
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,16 @@ from typing import NamedTuple
 
 from aiokafka import AIOKafkaProducer
 
+from hubbub.errors import TopicMissing
 from hubbub.kafka import Kafka, started
-from oracles.errors import HubbubError
+from hubbub.names import REPORTS, TRUTH
+from hubbub.options import run
 from oracles.query import Query
 from producers.simulation.delivery import Delivery
 from producers.simulation.framing import Shipment
 from producers.simulation.pace import Clock
-from producers.simulation.truth import Truth
-from producers.simulation.watch import Counts, described, serving, showing
+from producers.simulation.truth import TrueAnswers
+from producers.simulation.watch import Deliveries, described, serving, showing
 
 GRACE = 5.0
 """Seconds to bring to its end what is under way, once one is asked to end."""
@@ -31,45 +33,40 @@ _PATIENCE = 10_000
 
 
 class Step(NamedTuple):
-    """What is sent at once."""
+    """The shipments that are sent at once."""
 
     until: int
     """When the last of it is answered, in milliseconds."""
     shipments: Iterable[Shipment]
     done: float | None = None
     """How much of all that is, in 0..1; None where there is no end."""
+    silent: float = 0.0
+    """The share of clients whose budget is spent."""
 
 
 Stream = AsyncIterator[Step]
 
 
-class TopicMissing(HubbubError):
-    """Kafka has no topic to send to."""
+def ending(command: str, work: Coroutine[None, None, Deliveries]) -> int:
+    """The exit code of a command that ships, once it has said what came of it."""
 
-    exit_code = 4
-
-
-def run(command: str, work: Coroutine[None, None, Counts]) -> int:
-    """Do the work of a command that ships, say what came of it, and give its exit code."""
-    begun = time.monotonic()
-    try:
+    def counted() -> None:
+        begun = time.monotonic()
         counts = asyncio.run(work)
-    except HubbubError as error:
-        sys.stderr.write(f"hubbub {command}: {error}\n")
-        return int(getattr(error, "exit_code", 2))
-    took = time.monotonic() - begun
-    sys.stdout.write(f"{took:.0f} s in all: {described(counts, counts.reports / took)}\n")
-    return 0
+        took = time.monotonic() - begun
+        sys.stdout.write(f"{took:.0f} s in all: {described(counts, counts.reports / took)}\n")
+
+    return run(command, counted)
 
 
 async def ship(
-    options: argparse.Namespace, query: Query, clock: Clock, truth: Truth | None, stream: Callable[[int], Stream]
-) -> Counts:
+    options: argparse.Namespace, query: Query, clock: Clock, truth: TrueAnswers | None, stream: Callable[[int], Stream]
+) -> Deliveries:
     """Send what `stream` gives for a number of partitions, until its end or until one is asked to end.
 
     The options say where Kafka is, and where /metrics.
     """
-    kafka, counts = Kafka.read(options), Counts()
+    kafka, counts = Kafka.read(options), Deliveries()
     with _asked_to_end(clock), serving(options.host, options.port, query.name, counts):
         try:
             await _ship(kafka, query, clock, truth, stream, counts)
@@ -80,7 +77,12 @@ async def ship(
 
 
 async def _ship(
-    kafka: Kafka, query: Query, clock: Clock, truth: Truth | None, stream: Callable[[int], Stream], counts: Counts
+    kafka: Kafka,
+    query: Query,
+    clock: Clock,
+    truth: TrueAnswers | None,
+    stream: Callable[[int], Stream],
+    counts: Deliveries,
 ) -> None:
     producer = AIOKafkaProducer(
         **kafka.client(),
@@ -91,15 +93,16 @@ async def _ship(
         request_timeout_ms=_PATIENCE,
     )
     async with started(producer, kafka):
-        partitions = await _partitions(producer, kafka.topic("reports"))
+        partitions = await _partitions(producer, kafka.topic(REPORTS))
         if truth:
-            await _partitions(producer, kafka.topic("truth"))
+            await _partitions(producer, kafka.topic(TRUTH))
         delivery = Delivery(producer, kafka, query, truth, counts, clock.now)
         async with showing(counts):
             async for step in stream(partitions):
                 for shipment in step.shipments:
                     await delivery.send(shipment)
                 counts.lag, counts.done = partial(delivery.lag, step.until / 1000), step.done
+                counts.silent = step.silent
                 await delivery.again()
                 await delivery.tell(clock.now())
             await delivery.flush()
@@ -112,7 +115,7 @@ async def _partitions(producer: AIOKafkaProducer, topic: str) -> int:
     metadata = await producer.client.fetch_all_metadata()
     partitions = metadata.partitions_for_topic(topic)
     if not partitions:
-        raise TopicMissing(f"there is no topic {topic}; `hubbub topics` creates what is needed")
+        raise TopicMissing(topic)
     return len(partitions)
 
 

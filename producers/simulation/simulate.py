@@ -5,18 +5,20 @@ import math
 import secrets
 import sys
 
+from hubbub.options import chosen, parser_of, rate, share, whole
 from oracles.query import Query
 from producers.simulation.distribution import SPECS, read_crowd
-from producers.simulation.options import add_sending_options, chosen, positive, rate, whole
+from producers.simulation.options import add_sending_options
 from producers.simulation.pace import Clock, Virtual, Wall, flooding, paced
-from producers.simulation.population import Population, Purpose, generator
-from producers.simulation.scenario import Scenario, read_scenario
-from producers.simulation.shipping import Step, Stream, run, ship
+from producers.simulation.population import Draws, Population, generator
+from producers.simulation.scenario import BUNDLED, Scenario, read_scenario
+from producers.simulation.shipping import Step, Stream, ending, ship
 from producers.simulation.traffic import STEP, Traffic
-from producers.simulation.truth import Truth
-from producers.simulation.watch import Counts
+from producers.simulation.truth import TrueAnswers
+from producers.simulation.watch import Deliveries
 
 CLIENTS = 100_000
+CHURN = 0.1
 
 HELP = f"""\
 Simulate a crowd of clients that answer a query, each once a period, and publish the true counts
@@ -24,38 +26,41 @@ of each pane to the topic `truth`, so that the accuracy of the estimates can be 
 
 example:
   $ hubbub simulate --query homepage --clients 1000000 --values zipf:1.1 --seconds 60
-  $ hubbub simulate --query homepage --scenario surge.toml --rate 50000
+  $ hubbub simulate --query homepage --scenario surge --rate 50000
 
 Values: {SPECS}.
 Positions in the domain are meant: with zipf the first value is the most common. Several attributes:
 --values NAME=SPEC for each, or --values file:PATH with their joint counts. A file of counts is CSV
 with the columns `value` (or the attributes' names) and `count`.
 
+Clients answer for life, once or fresh as the query says, with its budget and renew, by the SDK's own
+code; each period --churn of them draw a new value.
+
 The noise is NumPy's, not that of the system's entropy, because it is faster and can be repeated:
 never for a person's answer. Ctrl-C ends it. docs/simulate.md tells more."""
 
 
 def main(arguments: list[str]) -> int:
-    return run("simulate", _simulate(_options(arguments)))
+    return ending("simulate", _simulate(_options(arguments)))
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="hubbub simulate", description=HELP, formatter_class=raw)
+    parser = parser_of("simulate", HELP)
     add_sending_options(parser)
     crowd = f"how many (default: {CLIENTS}, or as many as --rate needs)"
-    parser.add_argument("--clients", type=positive, metavar="N", help=crowd)
+    parser.add_argument("--clients", type=whole(1), metavar="N", help=crowd)
     speed = 'answers a second at the most, or "max" (default: each client once a period)'
     parser.add_argument("--rate", type=rate, metavar="R", help=speed)
-    parser.add_argument("--seconds", type=positive, metavar="S", help="until it ends (default: never)")
-    parser.add_argument("--seed", type=whole, metavar="K", help="repeats a run (default: of the system's entropy)")
+    parser.add_argument("--seconds", type=whole(1), metavar="S", help="until it ends (default: never)")
+    parser.add_argument("--seed", type=whole(), metavar="K", help="repeats a run (default: of the system's entropy)")
     law = "what clients hold (default: uniform)"
     parser.add_argument("--values", action="append", default=[], metavar="SPEC", help=law)
-    parser.add_argument("--scenario", metavar="FILE", help="what happens over time, in TOML")
-    fresh = "clients perturb anew each time, as they must not: it shows what memoising is for"
-    parser.add_argument("--fresh", action="store_true", help=fresh)
+    happens = f"what happens over time: TOML, or one of ours: {', '.join(BUNDLED)}"
+    parser.add_argument("--scenario", metavar="FILE|NAME", help=happens)
+    churn = f"of the clients that draw a new value each period (default: {CHURN})"
+    parser.add_argument("--churn", type=_churn, default=CHURN, metavar="SHARE", help=churn)
     start = "a made-up time to begin at, in Unix seconds: nothing is waited for, and a seeded run is the same always"
-    parser.add_argument("--start", type=whole, metavar="T", help=start)
+    parser.add_argument("--start", type=whole(), metavar="T", help=start)
     options = parser.parse_args(arguments)
     if options.start is not None and options.rate == math.inf:
         parser.error("--start makes up the time by the rate, so --rate max cannot be had with it")
@@ -64,15 +69,20 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-async def _simulate(options: argparse.Namespace) -> Counts:
+def _churn(text: str) -> float:
+    return 0.0 if text == "0" else share(text)
+
+
+async def _simulate(options: argparse.Namespace) -> Deliveries:
     query = chosen(options)
     seed = secrets.randbelow(10**18) if options.seed is None else options.seed
-    scenario = read_scenario(options.scenario, query) if options.scenario else Scenario()
+    given = options.scenario
+    scenario = read_scenario(BUNDLED.get(given, given), query) if given else Scenario()
     speed, clients = _crowd(options, query)
     crowd = read_crowd(options.values, query)
-    population = Population(query, crowd, clients, seed, scenario, fresh=options.fresh)
+    population = Population(query, crowd, clients, seed, scenario, churn=options.churn)
     clock: Clock = Wall() if options.start is None else Virtual(options.start)
-    source = generator(seed, Purpose.RUN, int(clock.now())).bytes(8).hex()
+    source = generator(seed, Draws.RUN, int(clock.now())).bytes(8).hex()
     often = "as fast as possible" if speed == math.inf else f"{speed:,.6g} a second"
     sys.stdout.write(f"{clients:,} clients answer {query.name}, {often}; --seed {seed}, source {source}\n")
 
@@ -81,7 +91,7 @@ async def _simulate(options: argparse.Namespace) -> Counts:
         traffic = Traffic(population, start, partitions, options.frame)
         return _stream(traffic, clock, start + (options.seconds or math.inf), speed)
 
-    return await ship(options, query, clock, Truth(query, source), stream)
+    return await ship(options, query, clock, TrueAnswers(query, source), stream)
 
 
 def _crowd(options: argparse.Namespace, query: Query) -> tuple[float, int]:
@@ -105,5 +115,5 @@ async def _stream(traffic: Traffic, clock: Clock, end: float, speed: float) -> S
     async for at, answers in turns:
         until = at if flood else at + STEP
         done = None if end == math.inf else (until / 1000 - start) / (end - start)
-        yield Step(until, traffic.step(at, answers), done)
-    yield Step(int(1000 * clock.now()), traffic.rest())
+        yield Step(until, traffic.step(at, answers), done, traffic.population.silent)
+    yield Step(int(1000 * clock.now()), traffic.rest(), silent=traffic.population.silent)

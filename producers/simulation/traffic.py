@@ -1,4 +1,4 @@
-"""What a simulated crowd puts on the wire, step by step: its frames, in time, late, or twice.
+"""The traffic of a simulated crowd, step by step: its frames, in time, late, or twice.
 
 Time is given and randomness is the seed's, so the same steps make the same frames, byte for byte.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from producers.batch import REPORTS
 from producers.simulation.framing import Framer, Shipment
-from producers.simulation.population import Population, Purpose, generator
+from producers.simulation.population import Draws, Population, generator
 from producers.simulation.scenario import Conduct
 
 STEP = 100
@@ -27,7 +27,7 @@ class Traffic:
         self.population = population
         self.start = start
         self.answered = 0
-        self._rng = generator(population.seed, Purpose.FRAMES, start)
+        self._rng = generator(population.seed, Draws.FRAMES, start)
         conducts = (*population.scenario.conducts, _PUNCTUAL)
         self._ways = [(conduct, Framer(population.query, partitions, most, self._rng)) for conduct in conducts]
         self._held: list[tuple[int, int, Shipment]] = []
@@ -36,7 +36,7 @@ class Traffic:
 
     def step(self, at: int, answers: int) -> Iterator[Shipment]:
         """What is sent in the step that begins at `at` (milliseconds), in which so many clients answer."""
-        for group in self.population.answers(self.answered, answers, at / 1000 - self.start):
+        for group in self.population.answers(self.answered, answers, at / 1000 - self.start, at / 1000):
             for index, (conduct, framer) in enumerate(self._ways):
                 rows = slice(None) if group.conduct is None else np.flatnonzero(group.conduct == index)
                 reports = group.reports[rows]

@@ -6,14 +6,16 @@ They hold the honest answers that were sent in time, each once. A client never s
 from collections import Counter
 
 import numpy as np
-import orjson
 
-from oracles.pure import Ints, tally
+from hubbub.definitions.versions import Versions
+from hubbub.truth import TrueCounts, encode
+from oracles.kernels.arrays import add_counts
 from oracles.query import Query
+from oracles.types import Ints
 
 
-class Truth:
-    """What one source knows: one record a pane, which replaces the one it sent before."""
+class TrueAnswers:
+    """The answers of one source, counted: one record a pane, which replaces the one it sent before."""
 
     def __init__(self, query: Query, source: str) -> None:
         self.query = query
@@ -35,7 +37,7 @@ class Truth:
         if pane not in self._counts:
             self._counts[pane] = [np.zeros(domain.size, np.int64) for domain in self.query.domains]
         for counts, column in zip(self._counts[pane], values.reshape(len(values), -1).T, strict=True):
-            tally(counts, column)
+            add_counts(counts, column)
         self._changed.add(pane)
 
     def lost(self, pane: int) -> None:
@@ -63,16 +65,9 @@ class Truth:
             self._changed.add(pane)
 
     def record(self, pane: int) -> tuple[bytes, bytes]:
-        counts = self._counts[pane]
-        fields = {
-            "query": self.query.name,
-            "digest": self.query.digest.hex(),
-            "pane": pane,
-            "source": self.source,
-            "counts": counts if self.query.attributes else counts[0],
-        }
-        key = f"{self.query.name}|{pane}|{self.source}"
-        return key.encode(), orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
+        query = self.query
+        told = TrueCounts(query.name, query.digest.hex(), pane, self.source, tuple(self._counts[pane]))
+        return told.key, encode(told, several=bool(query.attributes))
 
     def _forget(self, at: float) -> None:
         """Drop the panes that nothing can be added to any more, once that is told."""
@@ -84,7 +79,4 @@ class Truth:
 
 def in_time(query: Query, pane: int, at: int) -> bool:
     """Whether a report of this pane counts if its log's time is `at`, in milliseconds."""
-    late = at > 1000 * (pane + query.pane + query.lateness)
-    future = 1000 * (pane - query.skew) > at
-    expired = (query.starts is not None and pane < query.starts) or (query.until is not None and pane >= query.until)
-    return not (late or future or expired)
+    return Versions.of(query).untimely(pane, at) is None

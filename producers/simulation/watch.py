@@ -1,4 +1,4 @@
-"""What one sees of a command that sends: a line or a bar in the terminal, and /metrics for Prometheus."""
+"""The progress of a command that sends: a line or a bar in the terminal, and /metrics for Prometheus."""
 
 import asyncio
 import sys
@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from hubbub.metrics import registry as registry_of_a_process
 from oracles.errors import ParameterError
 
 LINES, BAR = 5.0, 0.5
@@ -18,8 +19,8 @@ LINES, BAR = 5.0, 0.5
 
 
 @dataclass(slots=True)
-class Counts:
-    """What has become of all that was sent so far."""
+class Deliveries:
+    """The reports that were sent so far, by what became of them."""
 
     reports: int = 0
     """Acknowledged, as are frames; those of frames sent twice count twice."""
@@ -32,37 +33,42 @@ class Counts:
     """Seconds since the oldest answer was given that is not acknowledged, or not even sent."""
     error: str = ""
     """The last failure."""
+    silent: float = 0.0
+    """The share of the clients whose budget is spent."""
     done: float | None = None
     """How much of all is done, in 0..1; None where there is no end."""
 
 
 class _Exporter(Collector):
-    def __init__(self, query: str, counts: Counts) -> None:
+    def __init__(self, query: str, counts: Deliveries) -> None:
         self._query = query
         self._counts = counts
 
     def collect(self) -> Iterator[Metric]:
         numbers = {
-            "reports": ("Reports that Kafka has acknowledged.", self._counts.reports),
-            "frames": ("Frames that Kafka has acknowledged.", self._counts.frames),
-            "errors": ("Tries to send that failed.", self._counts.errors),
-            "lost": ("Reports that were given up.", self._counts.lost),
+            "reports": ("Reports that Kafka has acknowledged", self._counts.reports),
+            "frames": ("Frames that Kafka has acknowledged", self._counts.frames),
+            "errors": ("Tries to send that failed", self._counts.errors),
+            "lost": ("Reports that were given up", self._counts.lost),
         }
         for name, (meaning, number) in numbers.items():
             family = CounterMetricFamily(f"hubbub_simulated_{name}", meaning, labels=["query"])
             family.add_metric([self._query], number)
             yield family
         lag = GaugeMetricFamily(
-            "hubbub_simulated_lag_seconds", "Age of the oldest answer not acknowledged.", labels=["query"]
+            "hubbub_simulated_lag_seconds", "Age of the oldest answer not acknowledged", labels=["query"]
         )
         lag.add_metric([self._query], self._counts.lag())
         yield lag
+        silent = GaugeMetricFamily("hubbub_silent_ratio", "Share of clients whose budget is spent", labels=["query"])
+        silent.add_metric([self._query], self._counts.silent)
+        yield silent
 
 
 @contextmanager
-def serving(host: str, port: int, query: str, counts: Counts) -> Iterator[None]:
+def serving(host: str, port: int, query: str, counts: Deliveries) -> Iterator[None]:
     """Answers http://host:port/metrics meanwhile."""
-    registry = CollectorRegistry()
+    registry = registry_of_a_process()
     registry.register(_Exporter(query, counts))
     try:
         server, thread = start_http_server(port, host, registry)
@@ -80,7 +86,7 @@ def serving(host: str, port: int, query: str, counts: Counts) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def showing(counts: Counts) -> AsyncIterator[None]:
+async def showing(counts: Deliveries) -> AsyncIterator[None]:
     """Shows how it goes: a bar in a terminal, else a line every few seconds."""
     with _bar(counts) if sys.stdout.isatty() else _lines() as (show, interval):
         task = asyncio.create_task(_show(counts, show, interval))
@@ -91,7 +97,7 @@ async def showing(counts: Counts) -> AsyncIterator[None]:
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def _show(counts: Counts, show: Callable[[str], None], interval: float) -> None:
+async def _show(counts: Deliveries, show: Callable[[str], None], interval: float) -> None:
     start, sent = time.monotonic(), 0
     before = start
     while True:
@@ -101,7 +107,7 @@ async def _show(counts: Counts, show: Callable[[str], None], interval: float) ->
         before, sent = now, counts.reports
 
 
-def described(counts: Counts, rate: float) -> str:
+def described(counts: Deliveries, rate: float) -> str:
     """What is counted, as one line."""
     failed = f" ({counts.error})" if counts.error else ""
     errors = f"{counts.errors:,} error{'s' * (counts.errors != 1)}{failed}"
@@ -119,7 +125,7 @@ def _lines() -> Iterator[tuple[Callable[[str], None], float]]:
 
 
 @contextmanager
-def _bar(counts: Counts) -> Iterator[tuple[Callable[[str], None], float]]:
+def _bar(counts: Deliveries) -> Iterator[tuple[Callable[[str], None], float]]:
     try:
         from rich.progress import BarColumn, Progress, TextColumn
     except ImportError:  # it comes with the extra `simulate`

@@ -15,6 +15,7 @@ ARGUMENTS = (
     "--disable-sync",
 )
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1440, "height": 900}
+TABLET = {"width": 768, "height": 1024}
 
 
 def executable():

@@ -28,7 +28,8 @@ def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     with Tansu() as broker:
         kafka = prepared(broker)
-        start = int(time.time()) // boards.PANE * boards.PANE - PANES * boards.PANE
+        # A minute ahead, so that the windows are still new when the last picture is taken.
+        start = int(time.time()) // boards.PANE * boards.PANE - PANES * boards.PANE + 60
         crowd = boards.Crowd(boards.HOMEPAGE, start=start, surge=SURGE)
         told = [message for pane in range(SURGE) for message in busy(crowd, pane)]
         other = boards.Crowd(boards.PROFILE, start=start)

@@ -1,21 +1,25 @@
 """The live page in a real browser: it shows what the API says, at once, to everybody, and nothing else."""
 
 import os
+import re
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from oracles.query import parse
 from tests import boards
 from tests.boards import HOMEPAGE, HOSTILE, PANE, PROFILE, Board, Crowd, aside, defined, publish
 from tests.brokers import prepared
-from tests.browser.chrome import DESK, PHONE
+from tests.browser.chrome import DESK, PHONE, TABLET
 
 OF = "api/v1/queries/homepage"
 PANES = 9
 MINUS, DASH = "\u2212", "\u2013"
+CONNECTED = re.compile("live|late|stale")
 WORD = "sesame-and-a-half"
 
 
@@ -38,7 +42,7 @@ def crowd(start):
     made = Crowd(HOMEPAGE, start=start, surge=PANES)
     for _ in range(PANES):
         list(made.next())
-    made.clients = 30_000
+    made.clients = 60_000
     return made
 
 
@@ -161,29 +165,47 @@ def test_it_survives_the_end_of_its_board_and_a_new_one(watch, place, crowd):
     with Board(place) as first:
         watched = opened(watch, first.ready())
         page = watched.page
-        expect(page.locator("#status")).to_have_attribute("data-state", "live")
+        expect(page.locator("#status")).to_have_attribute("data-state", CONNECTED)
         before = rows(page)
         first.stop(signal.SIGKILL)
-        expect(page.locator("#status")).to_have_attribute("data-state", "stale")
+        expect(page.locator("#status")).to_have_attribute("data-state", "lost")
         expect(page.locator("#status")).to_contain_text("Stale since")
         assert rows(page) == before, "what was known still stands"
         publish(place, crowd.next())
         with Board(place, port=first.port) as second:
             second.ready()
-            expect(page.locator("#status")).to_have_attribute("data-state", "live", timeout=15_000)
+            expect(page.locator("#status")).to_have_attribute("data-state", CONNECTED, timeout=15_000)
             said = second.json(f"{OF}/estimate")
             expect(page.locator("#window")).to_contain_text(f"{said['n']:,} reports")
 
 
 def test_a_lost_connection_is_said(watch, still):
     watched = opened(watch, still)
-    expect(watched.page.locator("#status")).to_have_attribute("data-state", "live")
+    status = watched.page.locator("#status")
+    expect(status).to_have_attribute("data-state", CONNECTED)
     os.kill(still.process.pid, signal.SIGSTOP)  # the line is open, and nobody speaks
     try:
-        expect(watched.page.locator("#status")).to_have_attribute("data-state", "stale", timeout=25_000)
+        expect(status).to_have_attribute("data-state", "lost", timeout=25_000)
     finally:
         os.kill(still.process.pid, signal.SIGCONT)
-    expect(watched.page.locator("#status")).to_have_attribute("data-state", "live", timeout=15_000)
+    expect(status).to_have_attribute("data-state", CONNECTED, timeout=15_000)
+
+
+def test_it_says_how_late_the_numbers_are_whatever_the_line_is(watch, broker):
+    kafka = aside(lambda: prepared(broker))
+    crowd = Crowd(HOMEPAGE, clients=500, start=int(time.time()) // PANE * PANE - 24 * PANE)
+    with Board(kafka) as board:
+        publish(kafka, [*defined(), *[message for _ in range(3) for message in crowd.next()]])
+        page = opened(watch, board.ready()).page
+        status, late = page.locator("#status"), page.locator("#late")
+        expect(status).to_have_attribute("data-state", "stale")
+        expect(status).to_have_text(re.compile(r"Late by 3 min"))
+        expect(late).to_contain_text("hubbub_lag_seconds")
+        expect(page.locator("#window")).to_contain_text("500 reports")
+        now = Crowd(HOMEPAGE, clients=500, start=int(time.time()) // PANE * PANE - PANE)
+        publish(kafka, now.next())
+        expect(status).to_have_attribute("data-state", "live")
+        expect(late).to_be_empty()
 
 
 def test_values_are_text_whatever_they_say(watch, still):
@@ -200,6 +222,123 @@ def test_values_are_text_whatever_they_say(watch, still):
     page.reload()
     expect(page.locator("#history-text")).to_contain_text("<img src=x onerror=alert(1)>: not among")
     assert [error for error in watched.errors if "404" not in error] == []
+
+
+def test_a_value_is_found_among_all_and_the_head_stays(watch, still):
+    page = opened(watch, still).page
+    page.get_by_label("Find a value").fill("A,")
+    expect(page.locator("#rows tr")).to_have_count(1)
+    assert rows(page)[0][0] == "a,b"
+    page.get_by_label("Find a value").fill("")
+    page.get_by_role("button", name="Show all").click()
+    expect(page.locator("#rows tr")).to_have_count(22)
+    assert page.locator("#ranking thead th").first.evaluate("node => getComputedStyle(node).position") == "sticky"
+
+
+def test_what_is_seen_is_taken_away_as_csv(watch, still):
+    page = opened(watch, still).page
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").click()
+    assert download.value.suggested_filename == "homepage.csv"
+    expected = still.get(f"{OF}/estimate?kind=tumbling&size=10&step=10&method=unbiased&top=10000&format=csv").body
+    assert Path(download.value.path()).read_bytes() == expected
+
+
+def test_a_pause_keeps_a_window_and_so_does_its_link(watch, place, board, crowd):
+    page = opened(watch, board).page
+    before, seen = rows(page), page.locator("#window").inner_text()
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("#status")).to_contain_text("Paused")
+    publish(place, crowd.next())
+    board.until(lambda: board.json(f"{OF}/windows")["windows"][-1]["n"] > 25_000)
+    assert rows(page) == before
+    linked = opened(watch, board, page.url.split("#")[1]).page
+    assert (rows(linked), linked.locator("#window").inner_text()) == (before, seen)
+    page.get_by_role("button", name="Go on").click()
+    expect(page.locator("#window")).to_contain_text(f"{board.json(f'{OF}/estimate')['n']:,} reports")
+
+
+def test_nothing_is_fetched_again_that_did_not_change(watch, place, board, crowd):
+    watched = opened(watch, board)
+    page = watched.page
+    page.wait_for_timeout(6_000)  # a beat, which lists the queries for good
+    watched.requests.clear()
+    publish(place, crowd.next())
+    expect(page.locator("#window")).to_contain_text("60,0")
+    page.wait_for_timeout(500)
+    asked = [request.split("/api/v1/")[1].split("?")[0] for request in watched.requests]
+    assert set(asked) == {"queries/homepage/estimate", "queries/homepage/history", "queries/homepage/windows", "alerts"}
+    assert len(asked) <= 8  # alerts and records may come apart
+    watched.requests.clear()
+    profile = Crowd(PROFILE, clients=2_000, start=int(time.time()) // PANE * PANE - PANE)
+    publish(place, profile.next())
+    board.until(lambda: board.json("api/v1/queries/profile/estimate")["n"] > 0)
+    page.wait_for_timeout(500)
+    assert watched.requests == []
+
+
+SHIFTS = """
+window.shifts = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts += entry.value;
+}).observe({ type: "layout-shift", buffered: false });
+"""
+
+
+@pytest.mark.parametrize("size", [PHONE, TABLET, DESK], ids=["phone", "tablet", "desk"])
+@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=pytest.mark.long)])
+def test_an_update_moves_nothing(watch, broker, told, start, size, seconds):
+    kafka = aside(lambda: prepared(broker))
+    publish(kafka, told)
+    crowd = Crowd(HOMEPAGE, start=start)
+    for _ in range(PANES):
+        list(crowd.next())
+    with Board(kafka) as board:
+        page = opened(watch, board.ready(), viewport=size).page
+        page.wait_for_timeout(1_000)
+        page.evaluate(SHIFTS)
+        for _ in range(seconds // 2):
+            crowd.clients += 997
+            publish(kafka, crowd.next())
+            page.wait_for_timeout(2_000)
+        assert page.evaluate("window.shifts") < 0.02
+
+
+def test_the_charts_go_back_as_far_as_is_chosen_and_so_does_a_link(watch, still):
+    watched = opened(watch, still)
+    page = watched.page
+    since = f"from={still.json(f'{OF}/estimate')['window']['end'] - 900}"
+
+    def asks(what):
+        return page.expect_request(lambda request: f"/{what}?" in request.url and since in request.url)
+
+    with asks("history"), asks("windows"):
+        page.locator("#range").select_option("900")
+    expect(page).to_have_url(re.compile("range=900"))
+    linked = opened(watch, still, page.url.split("#")[1])
+    expect(linked.page.locator("#range")).to_have_value("900")
+    assert any(since in request for request in linked.requests)
+    assert watched.errors == linked.errors == []
+
+
+def test_many_queries_of_long_names_fit_a_phone_and_one_without_data_hides_no_other(watch, broker):
+    kafka = aside(lambda: prepared(broker))
+    names = [f"organisation.department.product.release-{number:02}.screen" for number in range(24)]
+    table = {"domain": 30, "epsilon": 2.0, "pane": f"{PANE}s"}
+    queries = parse({"queries": dict.fromkeys(names, table)}, "test", ".")
+    crowd = Crowd(queries[names[3]], clients=500)
+    with Board(kafka) as board:
+        publish(kafka, [*defined(queries), *crowd.next()])
+        watched = watch(viewport=PHONE)
+        page = watched.page
+        page.goto(board.ready().url)
+        expect(page.locator("#empty")).to_contain_text("waited for since")
+        expect(page.get_by_role("link")).not_to_have_count(0)
+        page.get_by_label("Find a query").fill("-03")
+        page.get_by_role("link", name="release-03").click()
+        expect(page.locator("#rows tr").first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        assert watched.text("#queries a[aria-current]").endswith("03.screen")
 
 
 def test_a_policy_stands_behind_the_escaping(watch, still):
@@ -238,9 +377,9 @@ def test_it_is_used_by_keyboard_alone(watch, still):
     expect(page.get_by_role("button", name=second)).to_have_attribute("aria-pressed", "true")
     assert page.evaluate("document.activeElement.textContent") == second, "the focus stays"
     page.locator("#methods input:checked").focus()
-    keys.press("ArrowLeft")
-    expect(page.locator("#methods input[value=unbiased]")).to_be_checked()
-    expect(page.locator("#legend-bar")).to_have_text("unbiased estimate")
+    keys.press("ArrowRight")
+    expect(page.locator("#methods input[value=norm_sub]")).to_be_checked()
+    expect(page.locator("#legend-bar")).to_have_text("consistent estimate (norm_sub)")
     outline = page.locator("#methods label:has(:focus-visible)").evaluate("node => getComputedStyle(node).outlineStyle")
     assert outline == "solid"
 
@@ -291,13 +430,14 @@ def test_before_the_first_report_it_says_what_it_waits_for(watch, broker):
         assert watched.page.locator("#queries").is_hidden()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+@pytest.mark.parametrize(
+    ("size", "scheme"), [*((size, scheme) for size in (PHONE, DESK) for scheme in ("light", "dark")), (TABLET, "light")]
+)
 def test_nobody_is_kept_out(watch, place, board, crowd, size, scheme):
     watched = opened(watch, board, viewport=size, color_scheme=scheme)
     page = watched.page
     publish(place, crowd.next())
-    expect(page.locator("#news")).to_contain_text("books.example")
+    expect(page.locator("#news")).to_contain_text("homepage")
     page.wait_for_timeout(600)  # until all has faded in
     found = Axe().run(page).response["violations"]
     serious = [each for each in found if each["impact"] in ("serious", "critical")]
@@ -312,7 +452,7 @@ def test_epsilon_is_said_in_words(watch, still):
     assert "epsilon is 1." in home
     assert "2.72 times" in home
     assert "73% sure" in home
-    assert "4 different answers" in home
+    assert "is charged 4, however often" in home
     profile = opened(watch, still, "q=profile").text("#privacy")
     assert "7.39 times" in profile
     assert "one attribute, drawn at random" in profile

@@ -29,21 +29,32 @@ from aiokafka.errors import KafkaError
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from aggregator.topics.command import alter, describe
-from aggregator.topics.settings import CHANGELOG, SNAPSHOTS
 from hubbub.kafka import started
+from hubbub.names import CHANGELOG, SNAPSHOTS
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load
 from tests.brokers import Cluster, Tansu, prepared
-from tests.integration.workers import command, environment, expected, judge, read_log, read_published, until
+from tests.integration.workers import (
+    command,
+    environment,
+    expected,
+    judge,
+    read_definitions,
+    read_log,
+    read_published,
+    until,
+)
 
 SETTLE = 90.0
 """Seconds after the load until every window that the log has closed must have its final."""
 
 QUERIES = """\
 [queries.marked]
+crowd = 1
 domain = 64
 oracle = "grr"
 epsilon = 4.0
+budget = 1e9
 pane = "2s"
 lateness = "2s"
 skew = "6s"
@@ -52,9 +63,11 @@ publish = "all"
 emit_every = "1s"
 
 [queries.hashed]
+crowd = 400
 domain = 1000
 oracle = "olh"
 epsilon = 1.0
+budget = 1e9
 pane = "3s"
 lateness = "1s"
 skew = "6s"
@@ -62,9 +75,11 @@ windows = ["3s", "9s/3s"]
 publish = "all"
 
 [queries.named]
+crowd = 1
 domain = ["a", "b", "c"]
 oracle = "oue"
 epsilon = 1.0
+budget = 1e9
 pane = "4s"
 lateness = "2s"
 skew = "8s"
@@ -72,9 +87,11 @@ windows = ["4s", "8s"]
 require_id = true
 
 [queries.record]
+crowd = 300
 attributes = { sex = ["f", "m"], age = 30 }
 solution = "smp"
 epsilon = 1.0
+budget = 1e9
 pane = "5s"
 lateness = "2s"
 skew = "5s"
@@ -296,14 +313,15 @@ def campaign(
             frames.stop()
         time.sleep(4)
         log = asyncio.run(read_log(kafka, partitions))
-        wanted = expected(log, queries, kafka.embedded)
+        versions = asyncio.run(read_definitions(kafka)).versions.values()
+        wanted = expected(log, versions, kafka.embedded)
         end = time.monotonic() + settle
         while True:
             found = asyncio.run(read_published(kafka, partitions))
             if wanted.keys() <= found.keys() or time.monotonic() > end:
                 break
             time.sleep(1)
-        verdict = judge(found, wanted, expected(asyncio.run(read_log(kafka, partitions)), queries, kafka.embedded))
+        verdict = judge(found, wanted, expected(asyncio.run(read_log(kafka, partitions)), versions, kafka.embedded))
         verdict.faults = Counter(done)
         if not verdict.exact:
             log = (folder / "workers.log").read_text()

@@ -9,7 +9,7 @@ import orjson
 from scipy import stats
 
 from oracles.estimate import Noise
-from tests.integration.workers import HUBBUB, Worker, environment, expected, judge, until
+from tests.integration.workers import HUBBUB, Worker, environment, judge, until
 
 FALSE_ALARM = 1e-6
 """Of each check of a coverage: how often it fails where all is as promised."""
@@ -44,7 +44,7 @@ def settled(place, through):
 
 def demanded(place):
     """The final records and the alerts that the log demands so far, by key."""
-    return expected(place.log(), place.queries, place.kafka.embedded)
+    return place.expected()
 
 
 def finals(place, query, kind, size):

@@ -13,10 +13,12 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+import hubbub.options
 from aggregator.demo import embedded
-from aggregator.demo.embedded import Embedded, EmbeddedError
-from hubbub import kafka as hubbub_kafka
-from hubbub.kafka import Kafka, KafkaSettingError, KafkaUnreachable, started
+from aggregator.demo.embedded import Embedded
+from aggregator.errors import EmbeddedError
+from hubbub.errors import KafkaSettingError, KafkaUnreachable
+from hubbub.kafka import Kafka, started
 from tests.brokers import PASSWORD, ROOT, USER
 
 MIB = 1 << 20
@@ -74,7 +76,7 @@ def test_a_login_passes_through_and_its_password_is_never_shown(kafka, monkeypat
     for name, value in {**login, "PASSWORD": PASSWORD}.items():
         monkeypatch.setenv(f"HUBBUB_KAFKA_{name}", value)
     parser = argparse.ArgumentParser()
-    hubbub_kafka.add_options(parser)
+    hubbub.options.add_kafka(parser)
     where = Kafka.read(parser.parse_args(["--kafka", kafka.scram]))
     assert PASSWORD not in repr(where)
 
@@ -119,7 +121,7 @@ def test_settings_that_make_no_sense_are_refused(settings, fault):
 
 def test_a_client_pays_for_kafka_only_when_it_connects():
     heavy = ("aiokafka", "asyncio", "ssl", "logging", "argparse")
-    code = f"import sys; from hubbub import kafka; kafka.Kafka(); print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, hubbub.kafka; hubbub.kafka.Kafka(); print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

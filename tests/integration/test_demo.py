@@ -16,7 +16,7 @@ import pytest
 from aggregator.demo import command as demo
 
 WAIT = 90
-EARLY = "import sys; from aggregator import surge, demo; surge.BEGINS = 8; sys.exit(demo.main(sys.argv[1:]))"
+EARLY = "import sys; from aggregator.demo import command, surge; surge.BEGINS = 8; sys.exit(command.main(sys.argv[1:]))"
 
 
 def processes(folder):
@@ -32,13 +32,19 @@ def processes(folder):
 
 
 class Running:
-    """A demo whose temporary files are in a folder of its own, and what it said so far."""
+    """A demo whose temporary files and home are in a folder of its own, and what it said so far."""
 
     def __init__(self, folder, command):
         self.folder = folder
         self.process = subprocess.Popen(
             command,
-            env={**os.environ, "TMPDIR": str(folder), "HUBBUB_KAFKA": "127.0.0.1:1", "HUBBUB_PORT": "x"},
+            env={
+                **os.environ,
+                "TMPDIR": str(folder),
+                "HOME": str(folder),
+                "HUBBUB_KAFKA": "127.0.0.1:1",
+                "HUBBUB_PORT": "x",
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -122,8 +128,8 @@ def test_all_is_gone_when_it_is_killed(tmp_path):
 def test_it_ends_after_its_seconds_and_takes_another_port_where_its_own_is_taken(tmp_path):
     file = tmp_path / "two.toml"
     file.write_text(
-        '[queries.a]\ndomain = ["x", "y"]\nepsilon = 1.0\npane = "1s"\n'
-        '[queries.b]\nattributes = { age = 5, sex = ["f", "m"] }\nepsilon = 1.0\npane = "1s"\n'
+        '[queries.a]\ncrowd = 1\ndomain = ["x", "y"]\nepsilon = 1.0\nbudget = 1e9\npane = "1s"\n'
+        '[queries.b]\ncrowd = 1\nattributes = { age = 5, sex = ["f", "m"] }\nepsilon = 1.0\nbudget = 1e9\npane = "1s"\n'
     )
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -1,14 +1,12 @@
 """What a publisher promises on real brokers: every report arrives once, whole and in its place, or somebody is told."""
 
 import asyncio
-import re
 import signal
 import subprocess
 import sys
 import uuid
 from collections import Counter
-from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,21 +14,22 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from aggregator.demo.embedded import free_port
-from hubbub.kafka import Kafka, KafkaUnreachable, started
+from hubbub.errors import KafkaUnreachable
+from hubbub.kafka import Kafka, started
 from oracles.errors import ParameterError, ReportError
 from oracles.frame import decode, partition_of
 from oracles.query import parse
 from producers import Client, DeliveryError, Publisher, StoreError
 from producers import publisher as module
 from producers.batch import COST
-from tests.brokers import ROOT, prepared
+from tests.brokers import frozen, prepared
 
 PARTITIONS = 4
 PANE = 1_700_000_000
 
 
 def query(name="q", domain=1 << 16):
-    table = {"domain": domain, "oracle": "grr", "epsilon": 1.0, "pane": "10s"}
+    table = {"domain": domain, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s"}
     return parse({"queries": {name: table}}, "test", ".")[name]
 
 
@@ -84,17 +83,6 @@ async def until(holds):
             await asyncio.sleep(0.01)
 
 
-@contextmanager
-def frozen(broker):
-    """The broker silent, with all connections open."""
-    keeper = broker._keeper if broker.embedded else broker.nodes[0].keeper
-    keeper.send(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        keeper.send(signal.SIGCONT)
-
-
 def held(publisher):
     return publisher._weight + publisher._batches.weight
 
@@ -103,7 +91,7 @@ def test_frames_arrive_whole_on_the_partition_of_their_id(broker):
     where = prepared(broker, PARTITIONS)
 
     async def run():
-        other = query("other", 1 << 20)
+        other = replace(query("other", 1 << 20), answers="once")
         async with Publisher(where, reports=10) as publisher:
             await publisher.put(Q, numbers(95), at=PANE)
             await publisher.put(Q, numbers(8, 95), at=PANE + 10)
@@ -235,7 +223,7 @@ from hubbub.kafka import Kafka
 from oracles.query import parse
 from producers import Publisher
 
-table = {"domain": 1 << 16, "oracle": "grr", "epsilon": 1.0, "pane": "10s"}
+table = {"domain": 1 << 16, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s"}
 query = parse({"queries": {"q": table}}, "test", ".")["q"]
 servers, prefix, embedded, spool = sys.argv[1:]
 
@@ -392,20 +380,6 @@ def test_only_a_publisher_that_is_open_takes_reports_that_are_well_formed(tansu)
             await publisher.put(Q, numbers(1))
 
     asyncio.run(run())
-
-
-def test_the_examples_of_the_documentation_send(tansu, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    where = fresh(tansu)
-    asyncio.run(create(where))
-    text = (ROOT / "docs" / "clients.md").read_text()
-    Path("hubbub.toml").write_text(re.search(r"```toml\n(.*?)```", text, re.DOTALL)[1])
-    monkeypatch.setattr("hubbub.kafka.Kafka", lambda servers: where)
-    names = {}
-    first, _, last = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    exec(first + last, names)  # noqa: S102
-    [record] = asyncio.run(received(where, 1))
-    assert decode(record.value).reports.tobytes() == names["report"].tobytes()
 
 
 @pytest.mark.parametrize("wrong", [{"memory": 1000}, {"linger": -1}, {"patience": 0}, {"size": 10}, {"reports": 0}])

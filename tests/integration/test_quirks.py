@@ -1,9 +1,10 @@
-"""What aggregator/counting/quirks.py relies on: a new Faust or aiokafka that changes one thing of it fails here."""
+"""What aggregator/counting/quirks.py relies on: a new Faust or aiokafka that changes it fails here."""
 
 import asyncio
 import gc
 import uuid
 from collections import Counter
+from contextlib import nullcontext
 from itertools import pairwise
 from unittest.mock import Mock
 
@@ -11,15 +12,19 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.consumer import fetcher
+from aiokafka.consumer.subscription_state import TopicPartitionState
+from aiokafka.record.memory_records import MemoryRecords
 from faust.transport import by_url
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from yarl import URL
 
 from aggregator.counting import quirks
-from aggregator.counting.app import build_app
-from aggregator.topics.settings import CHANGELOG, REPORTS, TALLIES
+from aggregator.counting.configuration import build_app
 from hubbub.kafka import Kafka, started
+from hubbub.names import CHANGELOG, REPORTS, TALLIES
+from hubbub.unread import Unread
+from tests.hostile import batch, bomb, record
 from tests.integration.workers import Place, until
 
 MIB = 1 << 20
@@ -29,7 +34,8 @@ REPORT = TP("hubbub.reports", 0)
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch):
     """Patches of libraries end with each test."""
-    monkeypatch.setattr(fetcher, "PartitionRecords", fetcher.PartitionRecords)
+    for name in ("PartitionRecords", "MemoryRecords"):
+        monkeypatch.setattr(fetcher, name, getattr(fetcher, name))
     monkeypatch.setattr(quirks, "_sources", set())
 
 
@@ -47,7 +53,7 @@ def with_app(use, folder, kafka=None):
     return asyncio.run(run())
 
 
-def record(offset):
+def record_of(offset):
     return offset, 1000 * offset, b"%d" % offset
 
 
@@ -89,7 +95,7 @@ def feed(consumer, batches):
 def test_the_scheduler_is_given_whole_fetches_and_a_run_of_them_is_one_message(tmp_path):
     other = TP("hubbub.other", 0)
     plain = ConsumerRecord("hubbub.other", 0, 7, 0, 0, None, b"whole", None, 0, 5, ())
-    fetched = {REPORT: [record(i) for i in range(5, 50)], other: [plain]}
+    fetched = {REPORT: [record_of(i) for i in range(5, 50)], other: [plain]}
 
     async def messages(app):
         feed(app.consumer, [fetched])
@@ -105,10 +111,10 @@ def test_the_scheduler_is_given_whole_fetches_and_a_run_of_them_is_one_message(t
 
 def test_offsets_0_and_1_travel_alone_and_no_run_is_too_long(monkeypatch):
     monkeypatch.setattr(quirks, "LONGEST_RUN", 10)
-    spans = [(run.first, run.offset) for run in quirks._runs(REPORT, [record(i) for i in range(25)])]
+    spans = [(run.first, run.offset) for run in quirks._runs(REPORT, [record_of(i) for i in range(25)])]
     assert spans == [(0, 0), (1, 1), (2, 11), (12, 21), (22, 24)]
-    assert [run.first for run in quirks._runs(REPORT, [record(1), record(2)])] == [1, 2]
-    assert [run.first for run in quirks._runs(REPORT, [record(4), record(9)])] == [4]
+    assert [run.first for run in quirks._runs(REPORT, [record_of(1), record_of(2)])] == [1, 2]
+    assert [run.first for run in quirks._runs(REPORT, [record_of(4), record_of(9)])] == [4]
 
 
 def gaps(folder, offsets):
@@ -117,7 +123,7 @@ def gaps(folder, offsets):
     async def drained(app):
         app.topics.acks_enabled_for = lambda topic: True
         app.consumer._read_offset[REPORT] = None
-        came = feed(app.consumer, [{REPORT: [record(offset)]} for offset in offsets])
+        came = feed(app.consumer, [{REPORT: [record_of(offset)]} for offset in offsets])
         fetcher = Mock()
         fetcher._stopped.is_set = lambda: len(came) == len(offsets)
         await app.consumer._drain_messages(fetcher)
@@ -172,6 +178,30 @@ def test_the_fetcher_hands_on_three_values_of_a_source_and_whole_records_of_all_
     assert (whole.topic, whole.value) == (other, b"hello")
 
 
+STOCK = fetcher.PartitionRecords.__mro__[-2]
+
+
+@pytest.mark.parametrize("data", [bomb("zstd", 1, 65 * MIB), batch("", record(0, b"x", b"\xff"), 1)])
+def test_a_batch_that_aiokafka_cannot_read_or_inflates_without_a_bound_is_one_record(data, monkeypatch):
+    monkeypatch.setattr(fetcher, "PartitionRecords", STOCK)
+    stock = STOCK(REPORT, MemoryRecords(data), [], 0, None, None, True, fetcher.READ_UNCOMMITTED)
+    with pytest.raises(ValueError, match="utf-8") if len(data) < 100 else nullcontext():
+        assert len(next(stock).value) > 64 * MIB, "mended: it has a bound of its own"
+    quirks.install(REPORT.topic)
+    records = fetcher.PartitionRecords(
+        REPORT, fetcher.MemoryRecords(data), [], 0, None, None, True, fetcher.READ_UNCOMMITTED
+    )
+    [run] = quirks._runs(REPORT, list(records))
+    assert (run.first, run.offset, records.next_fetch_offset) == (0, 0, 1)
+    assert isinstance(run.records[0][2], Unread)
+
+
+def test_a_run_begins_where_the_batch_does_that_is_not_read():
+    unread = Unread(7, 3, "too_large", "")
+    [run] = quirks._runs(REPORT, [(9, 0, unread), record_of(10)])
+    assert (run.first, run.offset) == (7, 10)
+
+
 def test_nothing_is_sought_where_nothing_is_committed(broker):
     """Else reading would start where the group says, not where the table says."""
 
@@ -197,13 +227,15 @@ def test_nothing_is_sought_where_nothing_is_committed(broker):
 
 QUERIES = """\
 [queries.page]
+crowd = 1
 domain = 3
 epsilon = 1.0
+budget = 1e9
 pane = "1s"
 """
 TELLS = """
 import logging
-from aggregator import quirks
+from aggregator.counting import quirks
 seek = quirks.Consumer.seek_to_committed
 async def told(self):
     offsets = await seek(self)
@@ -240,3 +272,17 @@ def test_the_collector_leaves_alone_what_stays():
     finally:
         gc.unfreeze()
         gc.set_threshold(*before)
+
+
+def test_a_partition_without_a_position_crashes_fausts_own_look_and_not_ours():
+    """As after a reset, while aiokafka asks where the log begins."""
+
+    async def look():
+        thread = Mock(time_started=0.0, _verify_aiokafka_event_path=lambda *_: False)
+        assignment = thread._ensure_consumer()._fetcher._subscriptions.subscription.assignment
+        assignment.state_value.return_value = TopicPartitionState(Mock())
+        with pytest.raises(AssertionError):
+            driver.AIOKafkaConsumerThread.verify_event_path(thread, 0.0, TP("reports", 0))
+        await quirks.Consumer.verify_all_partitions_active(Mock())
+
+    asyncio.run(look())

@@ -26,17 +26,21 @@ from producers.simulation.truth import in_time
 PARTITIONS = 3
 QUERIES = """
 [queries.site]
+crowd = 1
 domain   = ["a", "b", "c", "d"]
 epsilon  = 1.0
+budget = 1e9
 oracle   = "grr"
 pane     = "1s"
 lateness = "1s"
 period   = "2s"
 
 [queries.profile]
+crowd = 1
 attributes = { age = 5, sex = ["f", "m"] }
 solution   = "smp"
 epsilon    = 1.0
+budget = 1e9
 pane       = "1s"
 """
 
@@ -165,7 +169,7 @@ class Running:
     """A command in a process of its own."""
 
     def __init__(self, command, arguments):
-        run = f"import sys; from producers.{command} import main; sys.exit(main(sys.argv[1:]))"
+        run = f"import sys; from producers.simulation.{command} import main; sys.exit(main(sys.argv[1:]))"
         self.process = subprocess.Popen(
             [sys.executable, "-c", run, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -255,7 +259,9 @@ def test_a_file_is_replayed_row_by_row(place, tmp_path, capsys):
     assert sum(decode(record.value).n for record in records) == 1000
     agree(place.queries["site"], records, place.truth())
     assert sum(np.array(record["counts"]) for record in place.truth().values()).tolist() == [500, 300, 0, 0, 200]
-    assert "7 rows were skipped" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "7 rows were skipped" in said
+    assert "rows of the same person, and the same file again, are charged anew" in said
 
 
 def test_a_replay_of_several_attributes_tells_no_truth_unless_asked(tansu, tmp_path):
@@ -270,7 +276,7 @@ def test_a_missing_topic_is_said(tansu, tmp_path, capsys):
     place = Place(tansu, tmp_path)
     options = [*place.options("--query", "site"), "--prefix", "nowhere."]
     assert simulate.main(options) == 4
-    assert "there is no topic nowhere.reports; `hubbub topics` creates" in capsys.readouterr().err
+    assert "nowhere.reports: there is no such topic; run `hubbub topics`" in capsys.readouterr().err
 
 
 def test_no_broker_is_said(tmp_path, capsys):

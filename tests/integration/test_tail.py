@@ -11,13 +11,16 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from aggregator.reading.tail import command as tail
-from aggregator.topics.settings import ALERTS, ESTIMATES
 from hubbub.kafka import started
+from hubbub.names import ALERTS, ESTIMATES
 from tests.brokers import prepared
 
 START = 1_700_000_000
 WAIT = 30
 COMMAND = (sys.executable, "-m", "hubbub", "tail")
+
+
+HITTER = {"value": "a", "share": 0.4, "decided": True, "p_value": 1e-9, "probability": None, "ranks": [2, 2]}
 
 
 def record(query="visits", end=10, *, final=True):
@@ -27,22 +30,47 @@ def record(query="visits", end=10, *, final=True):
         "digest": "0123456789abcdef",
         "window": {"kind": "tumbling", "start": START + end - 10, "end": START + end, "size": 10, "step": 10},
         "final": final,
+        "refused": {"duplicate": 0, "implausible": 0},
         "n": 1000,
+        "n_independent": 1000,
+        "oracle": {"name": "grr", "p": 0.75, "q": 0.25, "epsilon": 1.1, "record_epsilon": 1.1},
         "sigma": 0.01,
         "detectable": 0.04,
+        "shift_per_fake": 0.001,
         "values": ["b\x1b[2J", "a"],
         "shares": {"unbiased": [0.6, 0.4], "norm_sub": [0.6, 0.4]},
+        "stderr": [0.01, 0.01],
         "low": [0.58, 0.38],
         "high": [0.62, 0.42],
-        "hitters": {"unbiased": [], "norm_sub": [{"value": "a", "decided": True}]},
+        "hitters": {"unbiased": [], "norm_sub": [HITTER]},
+        "sets": {},
         "quality": {"flags": []},
     }
 
 
 def alert(query="visits"):
     window = record()["window"]
-    said = {"id": "0" * 32, "kind": "surge", "query": query, "digest": "0123456789abcdef", "attribute": None}
-    return said | {"value": "a", "window": window, "share": 0.4, "low": 0.38, "high": 0.42, "before": 0.1}
+    said = {
+        "version": 1,
+        "id": "0" * 32,
+        "kind": "surge",
+        "query": query,
+        "digest": "0123456789abcdef",
+        "attribute": None,
+    }
+    return said | {
+        "value": "a",
+        "window": window,
+        "share": 0.4,
+        "low": 0.38,
+        "high": 0.42,
+        "before": 0.1,
+        "probability": None,
+    }
+
+
+def line(message):
+    return tail.line(json.dumps(message).encode())
 
 
 def publish(kafka, *messages):
@@ -79,9 +107,9 @@ def read(command, count):
 def test_json_gives_finals_and_alerts_a_line_each_and_ends_when_asked(kafka):
     publish(kafka, record(), record(final=False), record("clicks"), alert("clicks"), {"final": True}, alert())
     with tailing(kafka, "visits", "--json") as command:
-        assert sorted(read(command, 2)) == sorted(map(tail.line, (record(), alert())))
+        assert sorted(read(command, 2)) == sorted(map(line, (record(), alert())))
         publish(kafka, record(end=20))
-        assert read(command, 1) == [tail.line(record(end=20))]
+        assert read(command, 1) == [line(record(end=20))]
         command.send_signal(signal.SIGINT)
         assert command.communicate(timeout=WAIT) == ("", "")
         assert command.returncode == 0
@@ -122,4 +150,6 @@ def test_what_is_missing_is_said(tansu, capsys):
     assert tail.main(["--kafka", "127.0.0.1:1"]) == 3
     assert "Kafka at 127.0.0.1:1 cannot be reached" in capsys.readouterr().err
     assert tail.main(["--kafka", tansu.bootstrap, "--prefix", "nobody."]) == 4
-    assert capsys.readouterr().err.startswith("hubbub tail: there is no topic nobody.estimates; `hubbub topics`")
+    assert capsys.readouterr().err.startswith(
+        "hubbub tail: nobody.estimates: there is no such topic; run `hubbub topics`"
+    )

@@ -8,10 +8,14 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from aggregator.demo.embedded import free_port
+from aggregator.errors import TopicsError
 from aggregator.topics import command as topics
-from aggregator.topics.command import TopicsError, alter, describe, ensure, verify
-from aggregator.topics.settings import CHANGELOG, INSYNC, MAX_BYTES, MIB, REPORTS, SNAPSHOTS, TIMESTAMP, layout
+from aggregator.topics.command import alter, describe, ensure, verify
+from aggregator.topics.settings import INSYNC, MAX_BYTES, MIB, TIMESTAMP, layout
+from aggregator.topics.sizes import sizes
 from hubbub.kafka import started
+from hubbub.names import CHANGELOG, REPORTS, SNAPSHOTS
+from oracles.query import load
 from tests.brokers import prepared
 
 ALL = [topic.name for topic in layout("", 1, 1, MIB)]
@@ -161,6 +165,36 @@ def test_wrong_settings_are_mended_and_a_topic_s_own_others_kept(kafka, capsys):
     assert asyncio.run(verify(where)) == 3
 
 
+def test_what_kafka_refuses_to_set_is_said_with_what_hangs_on_it_and_all_else_is_set(kafka, capsys):
+    where = fresh(kafka)
+    create(where, SNAPSHOTS, 3, 1, **{"max.compaction.lag.ms": "60000"})  # below what hubbub asks for as the least
+    assert topics.main(arguments(where)) == 4
+    said = capsys.readouterr().err
+    assert f"{where.topic(SNAPSHOTS)}: min.compaction.lag.ms=120000 is refused by Kafka: " in said
+    assert "it is 0, and so a worker that recovers may miss what was compacted meanwhile" in said
+    found = there(where)
+    assert found.keys() == set(ALL)
+    assert found[SNAPSHOTS].settings[TIMESTAMP] == "LogAppendTime"
+    assert found[SNAPSHOTS].settings["cleanup.policy"] == "compact"
+    assert found[SNAPSHOTS].settings["max.compaction.lag.ms"] == "60000"
+    with pytest.raises(TopicsError, match=r"min.compaction.lag.ms is 0, but must be 120000"):
+        asyncio.run(verify(where))
+
+
+def test_messages_are_as_large_as_the_queries_need_them(kafka, tmp_path, capsys):
+    where, file = fresh(kafka), tmp_path / "hubbub.toml"
+    file.write_text('[queries.page]\ndomain = 1000\noracle = "grr"\nanswers = "once"\nepsilon = 1.0\npane = "10s"\n')
+    assert topics.main([*arguments(where), "--queries", str(file)]) == 0
+    few = {name: int(topic.settings[MAX_BYTES]) for name, topic in there(where).items()}
+    assert max(few.values()) < 8 * MIB  # which every service takes
+    file.write_text(file.read_text().replace("1000", "4000000"))
+    with pytest.raises(TopicsError, match=r"max.message.bytes is"):
+        asyncio.run(verify(where, sizes=sizes(load(file).values())))
+    assert topics.main([*arguments(where), "--queries", str(file)]) == 0
+    assert int(there(where)[SNAPSHOTS].settings[MAX_BYTES]) > 32_000_000
+    asyncio.run(verify(where, sizes=sizes(load(file).values())))
+
+
 def test_more_replicas_than_brokers_are_refused(kafka, capsys):
     where = fresh(kafka)
     assert topics.main(arguments(where, "--replication", "3")) == 4
@@ -240,5 +274,12 @@ def test_help_teaches(capsys):
         topics.main(["--help"])
     assert ended.value.code == 0
     said = capsys.readouterr().out
-    for words in ("$ hubbub topics --kafka", "--dry-run", "HUBBUB_PREFIX", "_PASSWORD", "Exit code", "4 something is"):
+    for words in (
+        "$ hubbub topics --kafka",
+        "--dry-run",
+        "HUBBUB_PREFIX",
+        "_SECURITY_PROTOCOL",
+        "Exit code",
+        "4 something is",
+    ):
         assert words in said

@@ -9,31 +9,60 @@ from tests.integration.workers import Place, until
 
 QUERIES = """\
 [queries.page]
+crowd = 1
 domain = 64
 oracle = "grr"
 epsilon = 2.0
+budget = 1e9
 pane = "1s"
 lateness = "30s"
+
+[queries.quick]
+crowd = 1
+domain = 4
+oracle = "grr"
+epsilon = 2.0
+pane = "1s"
+lateness = "0s"
 """
 HASTE = """
-import functools, time
-from aggregator import asking, counting, watchdog, worker
-asking.PATIENCE, watchdog.LOOK_AGAIN = 2.0, 1.0
-worker.Watchdog = functools.partial(watchdog.Watchdog, patience={patience})
+import asyncio, functools, time
+from aggregator import worker
+from aggregator.counting import app, watchdog
+from aggregator.process import liveness
+from aggregator.publishing import publisher
+from aggregator.topics import offsets
+offsets.PATIENCE, watchdog.LOOK_AGAIN = 2.0, 1.0
+worker.Watchdog = functools.partial(watchdog.Watchdog, haste={haste})
 """
-DROPS = "counting.Counting._take = lambda *_: None"
-BLOCKS = "counting.Counting._take = lambda *_: time.sleep(600)"
-NO_TICKS = """
-import asyncio
-worker.Worker._tick = lambda _: asyncio.Event().wait()
+DROPS = "app.Counting._take = lambda *_: None"
+BLOCKS = "app.Counting._take = lambda *_: time.sleep(600)"
+NEVER_STARTS = """
+async def never(*_): await asyncio.Event().wait()
+worker.verify = never
 """
+NEVER_RECOVERS = """
+async def never(*_): await asyncio.Event().wait()
+app.Counting._recovered = never
+"""
+NEVER_BUILDS = "publisher.publish = lambda *_, **__: time.sleep(600)"
+NEVER_READS = """
+async def never(*_): await asyncio.Event().wait()
+publisher.Merging._read = never
+"""
+FOR_EVER = """
+async def never(*_): await asyncio.Event().wait()
+worker.Checkpoints.run = never
+"""
+NO_TICKS = "worker.Worker._tick = lambda _: asyncio.Event().wait()"
 TELLS = """
 import logging
-judge = watchdog.Watchdog._judge
-async def told(self, still, positions):
-    logging.getLogger("aggregator").info("asking", extra={"still": still})
-    await judge(self, still, positions)
-watchdog.Watchdog._judge = told
+ask = watchdog.Watchdog._ask
+async def told(self, found, part):
+    if found and part == "reports":
+        logging.getLogger("aggregator").info("asking")
+    await ask(self, found, part)
+watchdog.Watchdog._ask = told
 """
 
 
@@ -43,17 +72,30 @@ def place(broker, tmp_path):
         yield place
 
 
-@pytest.mark.parametrize("hang", [DROPS, BLOCKS], ids=["records are dropped", "the event loop stands still"])
-def test_a_worker_that_hangs_is_ended_and_says_so(place, hang):
-    one = place.start(patch=HASTE.format(patience=2.0) + hang)
+@pytest.mark.parametrize(
+    ("hang", "said"),
+    [
+        (DROPS, "of reports at offset 0"),
+        (BLOCKS, "for "),  # of the event loop, or of what it does not read: whichever was first
+        (NEVER_STARTS, "the start"),
+        (NEVER_RECOVERS, "the sharing out of partitions"),
+        (NEVER_BUILDS, "the merger"),
+        (NEVER_READS, "the merger"),
+    ],
+)
+def test_a_worker_that_hangs_is_ended_and_says_so(place, hang, said):
+    one = place.start(patch=HASTE.format(haste=0.12) + hang)
+    if hang == NEVER_BUILDS:
+        until(lambda: "recovered" in one.said)
+        place.send((0, place.frame("quick", [0])))
     assert one.wait() == 1
     [hung] = [event for event in one.events() if event["level"] == "critical"]
-    assert hung["message"].startswith("hung: partition ")
-    assert "is there to be read" in hung["message"]
+    assert hung["message"].startswith("hung: ")
+    assert said in hung["message"]
 
 
 def test_a_worker_without_anything_to_read_is_left_alone(place):
-    one = place.start(patch=HASTE.format(patience=1.0) + NO_TICKS + TELLS).ready()
+    one = place.start(patch=HASTE.format(haste=0.04) + NO_TICKS + TELLS).ready()
     until(lambda: one.events("asking"))
     place.send((0, place.frame("page", [0])))  # at this moment the watchdog looks for it too
     until(lambda: one.total("hubbub_reports_total"))
@@ -63,7 +105,7 @@ def test_a_worker_without_anything_to_read_is_left_alone(place):
 
 def test_a_worker_whose_broker_is_away_is_left_alone(tmp_path):
     with Tansu() as broker, Place(broker, tmp_path, QUERIES) as place:
-        one = place.start(patch=HASTE.format(patience=1.0)).ready()
+        one = place.start(patch=HASTE.format(haste=0.1)).ready()
         place.send((0, place.frame("page", [0])))
         until(lambda: one.total("hubbub_reports_total"))
         broker.stop()
@@ -74,8 +116,40 @@ def test_a_worker_whose_broker_is_away_is_left_alone(tmp_path):
 def test_a_worker_whose_checkpoints_are_far_apart_is_left_alone(tansu, tmp_path):
     """Where the budget is small, what is read is not acknowledged for long."""
     with Place(tansu, tmp_path, QUERIES) as place:
-        one = place.start("--checkpoint-bytes-per-s", "20", patch=HASTE.format(patience=1.0)).ready()
+        one = place.start("--checkpoint-bytes-per-s", "20", patch=HASTE.format(haste=0.25)).ready()
         place.send((0, place.frame("page", [0])), (1, place.frame("page", [0])))
         time.sleep(12)
         assert one.running
         assert one.total("hubbub_reports_total") == 2
+
+
+def test_a_worker_that_starts_while_the_broker_is_silent_waits(kafka, tmp_path):
+    """For four seconds: the watchdog's first look once took Faust's tables for another loop's."""
+    with Place(kafka, tmp_path, QUERIES) as place:
+        one = place.start(patch=HASTE.format(haste=1.0))
+        until(lambda: "http://" in one._said.read_text())
+        kafka.freeze(0)
+        time.sleep(4.0)
+        kafka.resume(0)
+        one.ready()
+        assert one.stop() == 0
+        assert "critical" not in one.said
+
+
+def test_without_any_broker_a_worker_is_not_ready_and_ends_in_the_end(kafka, tmp_path):
+    with Place(kafka, tmp_path, QUERIES) as place:
+        one = place.start(patch=HASTE.format(haste=0.1) + FOR_EVER).ready()
+        kafka.freeze(0)
+        try:
+            until(lambda: one.get("/readyz") == (503, one.get("/readyz")[1]) and "no broker" in one.get("/readyz")[1])
+            assert one.wait() == 3
+        finally:
+            kafka.resume(0)
+        assert "no broker at" in one.events()[-1]["message"]
+
+
+def test_a_worker_that_merges_nothing_for_long_says_so(place):
+    one = place.start(patch=HASTE.format(haste=20.0) + NEVER_BUILDS).ready()
+    place.send((0, place.frame("quick", [0])))
+    until(lambda: one.total("hubbub_publish_lag_seconds") > 3)
+    assert one.total("hubbub_lag_seconds") < 3

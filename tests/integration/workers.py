@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -9,23 +10,24 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import orjson
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.merging.windows import Span
 from aggregator.publishing.changes import alerts
 from aggregator.publishing.record import build
-from hubbub.kafka import started
+from hubbub import definitions
+from hubbub.definitions import Record
+from hubbub.kafka import consumer, started, through
 from oracles.frame import MAX_FRAME, TICK, encode
-from oracles.query import load
-from oracles.query.settings import Window
+from oracles.query import File, load
 from tests.brokers import prepared
-from tests.fold import fold
+from tests.fold import faces, finals, shown
 
 HUBBUB = Path(sys.executable).with_name("hubbub")
 PATIENCE = 60.0
@@ -36,7 +38,11 @@ def command(patch=None):
     """What starts a worker; `patch` is code that breaks or hastens it first."""
     if patch is None:
         return [str(HUBBUB), "worker"]
-    return [sys.executable, "-c", f"{patch}\nimport sys, hubbub\nsys.exit(hubbub.main(['worker', *sys.argv[1:]]))"]
+    return [
+        sys.executable,
+        "-c",
+        f"{patch}\nimport sys\nfrom hubbub.__main__ import main\nsys.exit(main(['worker', *sys.argv[1:]]))",
+    ]
 
 
 def environment(kafka, queries):
@@ -164,7 +170,10 @@ class Place:
 
     def frame(self, name, values, pane=None, number=None):
         """A frame of the pane that is now, or another one."""
-        query = self.queries[name]
+        return self.encode(self.queries[name], values, pane, number)
+
+    def encode(self, query, values, pane=None, number=None):
+        """A frame of any query."""
         pane = int(time.time()) // query.pane * query.pane if pane is None else pane
         reports = query.oracle.perturb(np.array(values), np.random.default_rng(7))
         return encode(query.digest, pane, reports, number and number.to_bytes(8, "little"))
@@ -197,9 +206,30 @@ class Place:
         longest = max(window.size for query in self.queries.values() for window in query.windows)
         lateness = max(query.lateness for query in self.queries.values())
         time.sleep(max(0.0, (pane or self.sent_at) + longest + lateness + 0.5 - time.time()))
-        wanted = expected(self.log(), self.queries, self.kafka.embedded, **gate)
+        wanted = self.expected(**gate)
         until(lambda: wanted.keys() <= self.published().keys())
-        return judge(self.published(), wanted, expected(self.log(), self.queries, self.kafka.embedded, **gate))
+        return judge(self.published(), wanted, self.expected(**gate))
+
+    def expected(self, **gate):
+        """The final records and the alerts that the log demands, by the definitions that stand in their topic."""
+        known = self.definitions()
+        gate = {"corrections": known.corrections, **gate}
+        return expected(self.log(), known.versions.values(), self.kafka.embedded, **gate)
+
+    def definitions(self):
+        """What the topic says is counted."""
+        return asyncio.run(read_definitions(self.kafka))
+
+    def say(self, queries, *retired):
+        """Append what a worker with these queries would that is told to retire some."""
+        writes = definitions.changes(File(queries), self.definitions(), retired, secrets.token_hex(8)).writes
+        self.send(*[(0, value, key) for key, value in writes], topic="queries")
+
+
+async def read_definitions(kafka):
+    """What the topic of definitions says."""
+    found = await _read(kafka, "queries", 1)
+    return definitions.read(Record(record.key, record.value, record.timestamp) for record in found)
 
 
 async def _send(kafka, topic, frames):
@@ -211,14 +241,9 @@ async def _send(kafka, topic, frames):
 
 async def _read(kafka, topic, partitions):
     tps = [TopicPartition(kafka.topic(topic), p) for p in range(partitions)]
-    found = []
     async with reader(kafka, tps) as consumer:
         ends = await consumer.end_offsets(tps)
-        while True:
-            batches = await consumer.getmany(timeout_ms=300)
-            found += [record for records in batches.values() for record in records]
-            if not batches and all([await consumer.position(tp) >= ends[tp] for tp in tps]):
-                return found
+        return [record async for records in through(consumer, ends, kafka) for record in records]
 
 
 async def read_log(kafka, partitions):
@@ -256,9 +281,7 @@ async def read_published(kafka, partitions):
 
 class reader:
     def __init__(self, kafka, tps):
-        self.consumer = AIOKafkaConsumer(
-            **kafka.client(), group_id=None, auto_offset_reset="earliest", max_partition_fetch_bytes=8 << 20
-        )
+        self.consumer = consumer(kafka, max_partition_fetch_bytes=8 << 20)
         self.tps = tps
 
     async def __aenter__(self):
@@ -271,20 +294,18 @@ class reader:
         await self.consumer.stop()
 
 
-def expected(log, queries, embedded, limit=MAX_FRAME, **gate):
+def expected(log, versions, embedded, limit=MAX_FRAME, **gate):
     """The final records and the alerts that the log demands, by key."""
-    gate = {"embedded": embedded, "limit": limit, **gate}
-    found, since, states = {}, {}, {}
-    for name, query in queries.items():
-        one = replace(query, windows=(Window("tumbling", query.pane, query.pane),))
-        since[name] = min((end - query.pane for _, _, end in fold(log, [one], **gate)), default=None)
-    finals = fold(log, queries.values(), **gate)
-    for name, window, end in sorted(finals, key=lambda final: final[2]):
-        query = queries[name]
-        span = Span(window, since[name] if window.kind == "all" else end - window.size, end)
-        built = build(query, span, finals[name, window, end], final=True)
-        states[name, window], said = alerts(query, span, built, states.get((name, window), []))
-        found |= {built.key: built.value, **dict(said)}
+    found, states = {}, {}
+    by_query = defaultdict(list)
+    for final in finals(log, versions, embedded=embedded, limit=limit, **gate):
+        by_query[final.versions.query.digest].append(final)
+    for final, told in (each for folded in by_query.values() for each in shown(folded)):
+        query = final.versions.at(final.end - final.versions.query.pane).query
+        span, state = Span(final.window, final.start, final.end), (query.digest, final.window)
+        built = build(query, span, final.whole, final=True, faces=faces(final, told))
+        states[state], said = alerts(query, span, built, states.get(state, []))
+        found |= {**dict(built.records), **dict(said)}
     return found
 
 
@@ -313,6 +334,7 @@ class Verdict:
 def judge(published, wanted, all_wanted):
     """`wanted` must be there; whatever is there must be in `all_wanted`, byte for byte."""
     verdict = Verdict(missing=[key for key in wanted if key not in published], wanted=all_wanted)
+    reports = {}
     for key, versions in published.items():
         if len(versions) > 1:
             verdict.contradicting.append(key)
@@ -326,11 +348,12 @@ def judge(published, wanted, all_wanted):
             continue
         verdict.finals += 1
         if right["window"]["kind"] == "tumbling":
-            verdict.reports += right["n"]
+            reports[right["query"], right["window"]["end"]] = right["n"]  # of each attribute the same, but for smp
         for version in versions:
             more = orjson.loads(version)["n"] - right["n"]
             verdict.lost += max(0, -more)
             verdict.double += max(0, more)
+    verdict.reports = sum(reports.values())
     for key in verdict.missing:
         verdict.lost += orjson.loads(wanted[key]).get("n", 0)
     return verdict

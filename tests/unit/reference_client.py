@@ -3,6 +3,7 @@
 It shares nothing with the package but that page: where both agree on bytes, the page is right.
 """
 
+import hmac
 from decimal import Context, Decimal
 from itertools import accumulate
 from math import comb, nextafter
@@ -59,6 +60,35 @@ class Stream:
             order = sorted(range(among), key=lambda item: keys[item])
             if keys[order[chosen - 1]] != keys[order[chosen]]:
                 return set(order[:chosen])
+
+
+class Keyed(Stream):
+    """The stream of a device key, as long as it is read."""
+
+    def __init__(self, key, digest, attribute, mode, purpose, begun, classes):
+        super().__init__(b"")
+        self.key = key
+        self.about = digest + attribute.to_bytes(2, "little") + bytes([mode, purpose])
+        self.about += b"".join(number.to_bytes(8, "little", signed=True) for number in (begun, *classes))
+
+    def take(self, count):
+        while len(self.data) < self.used + count:
+            block = self.about + (len(self.data) // 32).to_bytes(4, "little")
+            self.data += hmac.new(self.key, block, "sha256").digest()
+        return super().take(count)
+
+
+def repeated(name, epsilon, size, value, key, digest, begun):
+    """Rows, the class of a value and its report, of a client that answers for life."""
+    about, drawn, found = parameters(name, epsilon, size), [], value
+    if "k" in about:
+        draw = Keyed(key, digest, 0, 0, 1, begun, ())
+        drawn = [draw.below(1 << about["k"]) for _ in range(about["l"])]
+        found = hashed(name, drawn, value)
+    stream = Keyed(key, digest, 0, 0, 2, begun, (found,))
+    if "k" not in about:
+        return drawn, found, report(name, epsilon, size, value, stream)
+    return drawn, found, bucketed(about, drawn, found, stream).to_bytes(about["width"], "little")
 
 
 def exp(number):
@@ -171,7 +201,11 @@ def unary(about, size, value, stream):
 def hashing(name, about, value, stream):
     l, k = about["l"], about["k"]
     drawn = [stream.below(1 << k) for _ in range(l)]
-    bucket = hashed(name, drawn, value)
+    return bucketed(about, drawn, hashed(name, drawn, value), stream)
+
+
+def bucketed(about, drawn, bucket, stream):
+    l, k = about["l"], about["k"]
     if not stream.event(about["T"]):
         bucket = stream.other(bucket, 1 << l)
     return bucket | sum(row << (l + j * k) for j, row in enumerate(drawn))

@@ -19,6 +19,7 @@ QUERY = """
 domain = 8
 oracle = "grr"
 epsilon = 1.0
+budget = 1e9
 pane = "5s"
 windows = ["10s"]
 methods = ["norm_sub"]
@@ -60,7 +61,7 @@ def test_the_error_and_the_coverage_are_those_of_the_record(query, accuracy):
     span, built = final(query)
     accuracy.measure(query, span, built.findings)
 
-    record, true = orjson.loads(built.value), np.array(HALF) / sum(HALF)
+    record, true = orjson.loads(built.records[0][1]), np.array(HALF) / sum(HALF)
     order = [int(value) for value in record["values"]]
     value = accuracy.metrics.registry.get_sample_value
     for method, shares in record["shares"].items():
@@ -85,3 +86,17 @@ def test_what_is_no_truth_is_passed_over(query, accuracy, wrong):
 def test_counts_of_other_values_are_no_truth(query, accuracy):
     accuracy.truth.put(told(query, START, "a", [1] * 9))
     assert accuracy.truth.shares(query, final(query)[0]) is None
+
+
+def test_the_newest_panes_are_kept_and_none_of_the_future_pushes_them_out(query, accuracy, monkeypatch):
+    monkeypatch.setattr("aggregator.publishing.accuracy.PANES", 3)
+    span, _ = final(query)
+    for pane in (START, START + 5):
+        accuracy.truth.put(told(query, pane, "a", HALF), START)
+    for ahead in range(20):
+        accuracy.truth.put(told(query, START + 10**6 + ahead, "a", HALF), START)
+    (shares,) = accuracy.truth.shares(query, span)
+    assert shares.tolist() == [n / sum(HALF) for n in HALF]
+    for pane in (START + 10, START + 15):
+        accuracy.truth.put(told(query, pane, "a", HALF), START)
+    assert accuracy.truth.shares(query, span) is None

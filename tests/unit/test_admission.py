@@ -3,6 +3,7 @@
 import struct
 from dataclasses import replace
 from random import Random
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.counting.admission import TICK, Accepted, Gate, Reason, Refused, duplicate
+from hubbub.definitions.versions import Version, Versions
 from oracles.frame import TICK as TICK_FRAME
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import parse
@@ -18,9 +20,17 @@ FIXED = settings(derandomize=True, deadline=None, max_examples=150)
 QUERIES = parse(
     {
         "queries": {
-            "web": {"domain": 5, "oracle": "grr", "epsilon": 1.0, "pane": "10s"},
-            "app": {"domain": 9, "oracle": "olh", "epsilon": 1.0, "pane": "5s", "lateness": "0s", "require_id": True},
-            "old": {"domain": 3, "oracle": "grr", "epsilon": 2.0, "pane": "10s", "skew": "1d"},
+            "web": {"domain": 5, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s"},
+            "app": {
+                "domain": 9,
+                "oracle": "olh",
+                "epsilon": 1.0,
+                "budget": 1e9,
+                "pane": "5s",
+                "lateness": "0s",
+                "require_id": True,
+            },
+            "old": {"domain": 3, "oracle": "grr", "epsilon": 2.0, "budget": 1e9, "pane": "10s", "skew": "1d"},
         }
     },
     "test",
@@ -28,8 +38,8 @@ QUERIES = parse(
 )
 WEB, APP, OLD = (QUERIES[name] for name in ("web", "app", "old"))
 OLD = replace(OLD, starts=900, until=2000)
-BY_DIGEST = {query.digest: query for query in (WEB, APP, OLD)}
-GATE = Gate(1, 4, BY_DIGEST, {OLD.digest: 1500}, limit=400)
+DEFINITIONS = {one.digest: Versions.of(one, 1500 if one is OLD else None) for one in (WEB, APP, OLD)}
+GATE = Gate(1, 4, DEFINITIONS, limit=400)
 NOW = 1_012_000
 GRR = np.array([[1], [4], [0]], np.uint8)
 HERE, ELSEWHERE = (9).to_bytes(8, "little"), (8).to_bytes(8, "little")
@@ -86,24 +96,51 @@ def test_each_fault_has_its_reason_and_the_first_one_wins(reason, data, reports,
     assert refused.detail
 
 
-def test_a_frame_without_reports_needs_no_width():
-    empty = header(0, 0, 0)
-    assert judged(empty).reports.shape == (0, 1)
-    assert judged(empty, 2 * NOW).reason is Reason.LATE
-    assert not GATE.sift([(0, NOW, empty), (1, NOW, empty)], None).refused
-    assert judged(encode(WEB.digest, 1000, np.empty((0, 3), np.uint8))).reason is Reason.MALFORMED
+def test_frames_without_reports_are_malformed_so_that_their_ids_take_no_memory():
+    empty = [header(0, 1, 0), *(web(reports=GRR[:0], name=(4 * i + 1).to_bytes(8, "little")) for i in range(9))]
+    sifted = GATE.sift([(offset, NOW, data) for offset, data in enumerate(empty)], None)
+    assert [refused.reason for _, refused in sifted.refused] == [Reason.MALFORMED] * 10
+    assert not sifted.accepted
+
+
+def test_alternating_good_and_bad_frames_are_told_apart_at_once():
+    """However many bad ones there are: reports are checked once, and the first bad one of each frame is named."""
+    looked, check = [], WEB.oracle.malformed
+    oracle = Mock(wraps=WEB.oracle, width=WEB.oracle.width)
+    oracle.malformed.side_effect = lambda reports: looked.append(len(reports)) or check(reports)
+    query = replace(WEB, oracle=oracle)
+    bad = np.array([[1], [5], [9]], np.uint8)
+    run = [(offset, NOW, web(reports=bad if offset % 2 else GRR)) for offset in range(1000)]
+    sifted = Gate(1, 4, {WEB.digest: Versions.of(query)}).sift(run, None)
+    assert looked == [3000]
+    [(_, frames)] = sifted.accepted.values()
+    assert list(frames.offsets) == list(range(0, 1000, 2))
+    assert len(frames.reports) == 1500
+    assert {refused.detail for _, refused in sifted.refused} == {"report 1 of 3 is malformed"}
+    assert [offset for offset, _ in sifted.refused] == list(range(1, 1000, 2))
 
 
 def test_until_is_the_first_pane_that_is_no_longer_counted():
-    gate = replace(GATE, retired={})
+    gate = replace(GATE, definitions={OLD.digest: Versions.of(OLD)})
     assert isinstance(judged(encode(OLD.digest, 1990, GRR[2:]), gate=gate), Accepted)
     assert judged(encode(OLD.digest, 2000, GRR[2:]), gate=gate).reason is Reason.EXPIRED
 
 
 def test_a_retired_digest_still_counts_in_the_panes_before():
     assert isinstance(judged(encode(OLD.digest, 1490, GRR[2:])), Accepted)
-    gone = replace(GATE, queries={}, retired={OLD.digest: 1500})
-    assert judged(encode(OLD.digest, 1490, GRR[2:]), gate=gone).reason is Reason.STALE_DIGEST
+    assert judged(encode(OLD.digest, 1500, GRR[2:])).reason is Reason.STALE_DIGEST
+
+
+def test_each_version_judges_its_own_panes_and_none_closes_before_an_earlier_one():
+    patient, hasty = replace(WEB, lateness=30), replace(WEB, lateness=0, skew=5)
+    versions = Versions((Version(990, patient), Version(1010, hasty)))
+    gate = replace(GATE, definitions={WEB.digest: versions})
+    assert judged(web(980), gate=gate).reason is Reason.UNKNOWN_QUERY
+    assert isinstance(judged(web(1000), 1_040_000, gate=gate), Accepted)
+    assert isinstance(judged(web(1010), 1_040_000, gate=gate), Accepted)
+    assert judged(web(1010), 1_040_001, gate=gate).reason is Reason.LATE
+    assert judged(web(1020), 1_014_999, gate=gate).reason is Reason.FUTURE
+    assert isinstance(judged(web(1000), 940_000, gate=gate), Accepted)
 
 
 def test_a_header_counts_only_where_it_fits():

@@ -19,15 +19,18 @@ from scipy import stats
 
 from aggregator.counting.tally import Snapshot
 from aggregator.merging.windows import Span
+from aggregator.publishing.alert import encode
 from aggregator.publishing.analysis import subjects
-from aggregator.publishing.changes import DAY, Final, State, Watch, alerts, dump, finals_a_day, load, step
+from aggregator.publishing.changes import DAY, Final, State, Watch, alerts, dump, finals_a_day, load
+from aggregator.publishing.changes import step as stepped
 from aggregator.publishing.changes import watch as watch_of
+from aggregator.publishing.digits import rounded
 from aggregator.publishing.record import build
 from oracles import Estimate, oracle
 from oracles.errors import ReportError
-from oracles.heavy import bounds
 from oracles.multi import multi
 from oracles.query import parse
+from oracles.query.footprint import kept as kept_by
 from oracles.query.settings import Threshold, Window
 from tests import schemas
 
@@ -45,6 +48,12 @@ def seeded(*label):
 def watch(window=SECONDS, threshold=SIGNIFICANCE, alerts_a_day=1.0, **options):
     per_day = finals_a_day(window, 10)
     return Watch("visits", b"\x01" * 8, None, window, "v{}".format, threshold, 0.05, alerts_a_day, per_day, **options)
+
+
+def step(*of):
+    """The state after a final, and the alerts as they are published."""
+    state, alerts = stepped(*of)
+    return state, [json.loads(encode(alert)) for alert in alerts]
 
 
 def draw(o, shares, n, rng):
@@ -85,10 +94,9 @@ def at_threshold(size):
 def false_alerts(watching, shares, estimates):
     """How many alerts of each kind say what is not so of a population that never changes."""
     said = Counter()
-    for final, alert in follow(watching, estimates):
-        above, proved = bounds(final.estimate, watching.threshold, watching.family_error)
-        share = shares[position(alert)]
-        said[alert["kind"]] += {"enter": share <= proved, "leave": share >= above, "surge": True}[alert["kind"]]
+    for _, alert in follow(watching, estimates):
+        share, tau = shares[position(alert)], alert["threshold"]
+        said[alert["kind"]] += {"enter": share <= tau, "leave": share >= tau, "surge": True}[alert["kind"]]
     return said
 
 
@@ -149,7 +157,6 @@ def test_the_stated_number_is_used_up():
     """Alerts that never come would pass the tests above."""
     o, rng, shares = oracle("oue", epsilon=1.0, size=200), seeded("used"), population(200)
     said = false_alerts(watch(HOUR), shares, (draw(o, shares, 10_000, rng) for _ in range(24 * 100)))
-    assert said["enter"] > 5
     assert said["surge"] > 10
 
 
@@ -164,12 +171,44 @@ def test_a_value_at_the_threshold_does_not_flap(name, epsilon):
         assert len(changes) <= stats.poisson.ppf(1 - 1e-6, count / watching.finals_a_day)
 
 
-def test_a_value_at_significance_enters_once_and_stays():
+def test_a_value_well_above_significance_enters_once_and_stays_and_one_at_it_does_not():
     o, rng = oracle("oue", epsilon=1.0, size=100), seeded("significance")
-    shares = np.full(100, 1e-4)
-    shares[7] = o.noise(10_000).significance(100)
+    shares, tau = np.full(100, 1e-4), draw(o, np.full(100, 0.01), 10_000, rng).significance()
+    shares[[7, 8]] = tau, tau + 5.0 * o.noise(10_000).sigma
     alerts = [alert for _, alert in follow(watch(), (draw(o, shares, 10_000, rng) for _ in range(1_000)))]
-    assert [alert["kind"] for alert in alerts if position(alert) == 7] == ["enter"]
+    assert [(alert["kind"], position(alert), alert["threshold"]) for alert in alerts] == [("enter", 8, rounded(tau))]
+
+
+def test_a_value_keeps_the_threshold_that_it_entered_by():
+    """A few of the clients, at night, cannot see what all can; by day the value still stands."""
+    o, rng = oracle("oue", epsilon=2.0, size=64), seeded("night")
+    shares = np.full(64, 0.005)
+    shares[9] = 0.1
+    crowd = [20_000] * 10 + [500] * 200 + [20_000] * 10
+    estimates = [draw(o, shares, n, rng) for n in crowd]
+    assert estimates[100].significance() > 0.1 > estimates[0].significance()
+    said = [(alert["kind"], position(alert)) for _, alert in follow(watch(HOUR), estimates)]
+    assert said == [("enter", 9)]
+
+
+def test_the_first_final_that_shows_values_is_a_baseline():
+    o, rng = oracle("grr", epsilon=4.0, size=8), seeded("baseline")
+    shares = [np.r_[0.5, np.zeros(7)], np.r_[0.5, 0.4, np.zeros(6)]]
+    empty = Estimate(np.full(8, np.nan), 0, o)
+    estimates = [empty, *(draw(o, each, 20_000, rng) for each in shares)]
+    said = [(alert["kind"], position(alert), alert["baseline"]) for _, alert in follow(watch(HOUR), estimates)]
+    assert said == [("enter", 0, True), ("enter", 1, False), ("surge", 1, False)]
+
+
+def test_a_state_of_version_1_is_read_and_its_values_take_the_threshold_of_the_next_final():
+    line = b'{"version":1,"end":7200,"entered":[0,3],"surged":[[0,7200]],"kept":[]}\n'
+    state = load(line)
+    assert (state.end, dict(state.entered), state.surged, state.shown) == (7200, {0: None, 3: None}, ((0, 7200),), True)
+    o = oracle("grr", epsilon=4.0, size=8)
+    estimate = draw(o, np.r_[0.5, np.full(7, 0.01)], 20_000, seeded("version 1"))
+    after, alerts = step(watch(HOUR, Threshold("share", 0.2)), state, Final(7200, 10800, estimate))
+    assert dict(after.entered) == {0: 0.2}
+    assert [(alert["kind"], alert["value"], alert["threshold"]) for alert in alerts] == [("leave", "v3", 0.2)]
 
 
 @pytest.mark.parametrize("name", ["grr", "oue", "olh"])
@@ -178,7 +217,7 @@ def test_values_that_are_there_leave_as_rarely_as_stated(name):
     o, rng, runs = oracle(name, epsilon=1.0, size=50), seeded("leave", name), 200
     shares = np.r_[np.full(15, 0.05), np.full(35, 0.25 / 35)]
     watching = watch(HOUR, Threshold("share", 0.05), alerts_a_day=7.2)
-    entered = State(0, frozenset(range(15)))
+    entered = State(0, dict.fromkeys(range(15), 0.05))
     said = Counter()
     for _ in range(runs):
         _, found = step(watching, entered, Final(0, 3600, draw(o, shares, 5_000, rng)))
@@ -235,12 +274,26 @@ def test_kept_windows_are_few_and_the_newest_that_can_be_compared_with():
         state, _ = step(watch(window), state, final)
         ends.append([kept.end for kept in state.kept])
         done = [end for end in ends[-1] if end <= final.start + 10]
-        assert len(ends[-1]) <= 6
+        assert len(ends[-1]) <= kept_by(window)
         assert len(done) == 1 or final.end < 2 * 3600
         if done and final.end > 3 * 3600:
             assert final.start + 10 - done[0] < 3600 / 4 + 10
+    assert kept_by(window) in map(len, ends), "a state may be as large as load says, and no larger"
     tumbling, _ = step(watch(), None, Final(0, 10, e))
     assert [kept.end for kept in tumbling.kept] == [10]
+    assert kept_by(SECONDS) == 1
+    assert kept_by(SINCE) == 0
+
+
+@pytest.mark.parametrize(("size", "every"), [(20, 10), (30, 10), (40, 10), (50, 20), (60, 50), (3600, 70)])
+def test_no_kind_of_window_keeps_more_than_is_reckoned_with(size, every):
+    o, window = oracle("grr", epsilon=1.0, size=4), Window("hopping", size, every)
+    e = draw(o, np.full(4, 0.25), 1_000, seeded("kept"))
+    state, most = None, 0
+    for final in finals(window, [e] * 300):
+        state, _ = step(watch(window), state, final)
+        most = max(most, len(state.kept))
+    assert most == kept_by(window)
 
 
 def test_a_rise_of_a_few_reports_is_no_surge():
@@ -323,8 +376,8 @@ def test_a_state_reads_back_as_it_was_written():
     ]
     assert dump(again) == dump(state)
     assert load(dump(State(7))).kept == ()
-    with pytest.raises(ReportError, match="version 2"):
-        load(dump(state).replace(b'"version":1', b'"version":2', 1))
+    with pytest.raises(ReportError, match="version 3"):
+        load(dump(state).replace(b'"version":2', b'"version":3', 1))
 
 
 def test_an_alert_says_what_happened_and_its_id_follows_from_it():
@@ -347,8 +400,10 @@ def test_an_alert_says_what_happened_and_its_id_follows_from_it():
             "value": "v0",
             "window": {"kind": "tumbling", "start": 10, "end": 20, "size": 10, "step": 10},
             "share": now.shares[0],
-            "low": low[0],
-            "high": high[0],
+            "low": rounded(low[0]),
+            "high": rounded(high[0]),
+            "threshold": 0.3,
+            "baseline": False,
             "before": before.shares[0],
             "probability": 0.9,
         }
@@ -384,6 +439,7 @@ PROFILE = parse(
                 "solution": "smp",
                 "oracle": "grr",
                 "epsilon": 4.0,
+                "budget": 1e9,
                 "pane": "10s",
                 "windows": ["10s", "1m/10s"],
                 "methods": ["norm_sub", "calibrate"],
@@ -439,7 +495,7 @@ def test_the_finals_of_a_query_bring_alerts_for_each_attribute():
 def test_an_alert_holds_the_numbers_of_its_record():
     (span, built), *_ = records(seeded("numbers"))
     _, written = alerts(PROFILE, span, built, [])
-    told = {attribute["name"]: attribute for attribute in schemas.record(built.value)["attributes"]}
+    told = {record["attribute"]: record for _, value in built.records for record in [schemas.record(value)]}
     for _, value in written:
         alert = schemas.alert(value)
         of = told[alert["attribute"]]
@@ -461,7 +517,7 @@ def test_false_alerts_of_a_query_are_shared_out_over_its_windows_and_attributes(
 
 
 def test_an_alert_without_attributes_has_an_empty_place_in_its_key():
-    asked = {"domain": 5, "oracle": "grr", "epsilon": 4.0, "pane": "10s", "windows": ["all"]}
+    asked = {"domain": 5, "oracle": "grr", "epsilon": 4.0, "budget": 1e9, "pane": "10s", "windows": ["all"]}
     query = parse({"queries": {"visits": asked}}, "test", ".")["visits"]
     counts = np.append([900, 50, 50, 0, 0], np.zeros(64, np.int64))
     span = Span(query.windows[0], 0, 50)

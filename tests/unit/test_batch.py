@@ -17,7 +17,7 @@ FOREVER = 1e9
 
 
 def query(name="q", domain=1 << 16, pane=10):
-    table = {"domain": domain, "oracle": "grr", "epsilon": 1.0, "pane": f"{pane}s"}
+    table = {"domain": domain, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": f"{pane}s"}
     return parse({"queries": {name: table}}, "test", ".")[name]
 
 

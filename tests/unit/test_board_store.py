@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+import time
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -11,19 +12,23 @@ import numpy as np
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.board import lookup
-from aggregator.board import rows as telling
-from aggregator.board.answers import Answer
+from aggregator.board.answers import WindowEstimate
+from aggregator.board.metrics import Metrics
 from aggregator.board.openapi import SCHEMAS, describe
-from aggregator.board.parameters import Asked
-from aggregator.board.problems import Problem
+from aggregator.board.parameters import Parameters
+from aggregator.board.reply import Reply
 from aggregator.board.route import ROUTES
-from aggregator.board.store import ALERTS, Store
+from aggregator.board.store import MOST_ALERTS, Store
+from aggregator.publishing.freshness import PUBLISHING
 from hubbub import definitions
+from hubbub.problem import Problem
 from oracles.consistency import answer, apply
 from oracles.heavy import heavy_hitters
-from oracles.query import parse
+from oracles.query import File, parse
 from oracles.query.settings import Threshold
 from tests import boards
 from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd
@@ -42,7 +47,7 @@ def store(messages=(), retention=DAY, memory=1 << 30, queries=boards.QUERIES):
 def feed(made, topic, key, value):
     match topic:
         case "queries":
-            made.define(key, value)
+            made.define(key, value, 0)
         case "estimates":
             made.take_record(value)
         case "alerts":
@@ -55,7 +60,7 @@ def ask(made, question, *names, **parameters):
     """What a question is answered, held to its schema."""
     route = BY_NAME[question]
     given = [(name, str(value)) for name, value in parameters.items()]
-    said = orjson.loads(Answer.json(route.tell(made, Asked(given, route.known), *names).said).body)
+    said = orjson.loads(Reply.json(route.answer.of(made, Parameters(given, route.known), *(names or [""]))).body)
     schema = {"$ref": f"#/components/schemas/{question}", "components": {"schemas": SCHEMAS}}
     Draft202012Validator(schema).validate(said)
     return said
@@ -114,9 +119,11 @@ def test_an_estimate_has_the_numbers_of_its_record(crowd, full):
             assert row["share"] == record["shares"][method][at]
             assert [row["unbiased"], row["stderr"]] == [record["shares"]["unbiased"][at], record["stderr"][at]]
             assert [row["low"], row["high"]] == [record["low"][at], record["high"][at]]
-        assert [row["value"] for row in said["values"] if row["listed"]] == [
-            hitter["value"] for hitter in record["hitters"][method]
-        ]
+        hitters = {hitter["value"] for hitter in record["hitters"][method]}
+        either = [*record["hitters"]["unbiased"], *record["hitters"][method]]
+        proved = {hitter["value"] for hitter in either if hitter["decided"]}
+        assert {row["value"] for row in said["values"] if row["listed"]} == hitters | proved, "what is proved is listed"
+        assert {row["value"] for row in said["values"] if row["decided"]} == proved
         shares = [row["share"] for row in said["values"]]
         assert shares == sorted(shares, reverse=True)
         for key in ("n", "n_independent", "sigma", "detectable", "sets", "quality", "refused", "digest", "window"):
@@ -169,6 +176,21 @@ def test_a_provisional_record_stands_until_its_window_is_final(crowd):
     assert ask(made, "estimate", "homepage", provisional="true")["final"], "a provisional record came late"
 
 
+def test_how_old_the_newest_final_is_stands_beside_what_is_expected(crowd):
+    now = START + 12 * PANE + 100
+    made = Store(DAY, 1 << 30, lambda: now)
+    for message in boards.defined():
+        feed(made, *message)
+    assert [(row["age"], row["expected"]) for row in ask(made, "queries")["queries"]] == [(None, None)] * 2
+    for message in crowd.messages:
+        feed(made, *message)
+    homepage, profile = ask(made, "queries")["queries"]
+    allowed = PANE + HOMEPAGE.lateness + PUBLISHING
+    assert (homepage["age"], homepage["expected"]) == (100, allowed)
+    assert [(row["age"], row["expected"]) for row in homepage["windows"]] == [(100, allowed)] * 3
+    assert (profile["age"], profile["expected"]) == (None, None)
+
+
 def test_before_the_first_final_only_what_is_provisional_is_known(crowd):
     made = store([crowd.messages[-1]])
     assert problem(made, "estimate", "homepage") == 404
@@ -179,7 +201,8 @@ def test_before_the_first_final_only_what_is_provisional_is_known(crowd):
 def held(made):
     """The memory of all that is kept of a query."""
     series = made.series("homepage")
-    records = [record.size for windows in series.kinds.values() for record in windows.finals.values()]
+    windows = [each for kind in series.kinds.values() for each in (*kind.finals.values(), kind.provisional)]
+    records = [record.size for record in windows if record]
     return sum(records) + series.truth.size
 
 
@@ -204,7 +227,7 @@ def test_memory_is_bounded_and_the_newest_windows_stay(crowd, full):
 
 
 def test_the_memory_that_is_counted_is_about_what_is_taken():
-    table = {"domain": 5_000, "oracle": "olh", "epsilon": 4.0, "pane": "10s", "publish": 2_000}
+    table = {"domain": 5_000, "oracle": "olh", "epsilon": 4.0, "budget": 1e9, "pane": "10s", "publish": 2_000}
     query = parse({"queries": {"wide": table}}, "test", ".")["wide"]
     crowd = Crowd(query, clients=2_000)
     values = [value for _ in range(40) for topic, _, value in crowd.next() if topic == "estimates"]
@@ -332,11 +355,11 @@ def test_attributes_are_asked_for_by_name():
 
 
 def test_a_new_definition_takes_over_from_the_old_one(crowd):
-    other = parse({"queries": {"homepage": {"domain": 5, "epsilon": 2.0, "pane": "10s"}}}, "test", ".")
+    other = parse({"queries": {"homepage": {"domain": 5, "epsilon": 2.0, "budget": 1e9, "pane": "10s"}}}, "test", ".")
     made = store(crowd.messages)
-    before = definitions.read((key, value) for _, key, value in boards.defined())
-    for key, value in definitions.changes(other, before, 0):
-        made.define(key, value)
+    before = made.definitions
+    for write in definitions.changes(File(other), before, ["profile"], "1" * 16).writes:
+        made.define(*write, 0)
     said = {query["name"]: query for query in ask(made, "queries")["queries"]}
     assert said["homepage"]["digest"] == other["homepage"].digest.hex()
     assert said["profile"]["retired"]
@@ -345,23 +368,23 @@ def test_a_new_definition_takes_over_from_the_old_one(crowd):
     for message in fresh.next():
         feed(made, *message)
     assert ask(made, "estimate", "homepage")["size"] == 5
-    for key, value in definitions.changes({}, made.definitions, 0):
-        made.define(key, value)
+    for write in definitions.changes(File({}), made.definitions, ["homepage"], "2" * 16).writes:
+        made.define(*write, 0)
     assert ask(made, "estimate", "homepage")["size"] == 5, "the last that was counted is still told of"
 
 
 def test_alerts_are_told_once_the_newest_first_and_not_without_end(crowd):
     made = Store(DAY, 1 << 30)
     value = next(value for topic, _, value in crowd.messages if topic == "alerts")
-    assert made.take_alert(value)["id"]
+    assert made.take_alert(value).id
     assert made.take_alert(value) is None
     alert = orjson.loads(value)
-    for number in range(ALERTS + 5):
+    for number in range(MOST_ALERTS + 5):
         window = alert["window"] | {"end": START + number}
         made.take_alert(orjson.dumps(alert | {"id": f"{number:032x}", "window": window}))
     told = made.alerts()
-    assert len(told) == ALERTS
-    assert [each["window"]["end"] for each in told[:2]] == [START + ALERTS + 4, START + ALERTS + 3]
+    assert len(told) == MOST_ALERTS
+    assert [each.window.end for each in told[:2]] == [START + MOST_ALERTS + 4, START + MOST_ALERTS + 3]
 
 
 def test_alerts_are_filtered(full):
@@ -398,26 +421,24 @@ def test_what_cannot_be_answered_says_why(full, status, question, names, paramet
 
 
 def test_a_table_is_the_rows_of_the_answer(full):
-    asked = Asked([("top", "3")], BY_NAME["estimate"].known)
-    told = telling.estimate(full, asked, "homepage")
-    empty = dict.fromkeys(told.columns)
-    answer = Answer.csv(
-        told.columns, [*told.rows, empty | {"value": 'a "b",\nc', "share": float("nan"), "listed": True}]
-    )
+    asked = Parameters([("top", "3")], BY_NAME["estimate"].known)
+    told = WindowEstimate.of(full, asked, "homepage")
+    row = told.rows[0]
+    empty = replace(row, **dict.fromkeys(told.columns))
+    answer = Reply.csv(told.columns, [*told.rows, replace(empty, value='a "b",\nc', share=float("nan"), listed=True)])
     head, first, *_, last, end = answer.body.decode().split("\r\n")
     assert head == "value,share,unbiased,stderr,low,high,listed,decided,truth"
-    row = told.rows[0]
-    cells = [row["value"], *(repr(row[key]) for key in ("share", "unbiased", "stderr", "low", "high"))]
-    assert first == ",".join([*cells, "true", "true", repr(row["truth"])])
+    cells = [row.value, *(repr(getattr(row, key)) for key in ("share", "unbiased", "stderr", "low", "high"))]
+    assert first == ",".join([*cells, "true", "true", repr(row.truth)])
     assert (last, end) == ('"a ""b"",\nc",,,,,,true,,', "")
-    assert answer.tag != Answer.json(told.said).tag
+    assert answer.tag != Reply.json(told).tag
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 def test_every_answer_has_a_table(full, route):
-    asked = Asked([("value", "a,b")] if route.name in ("set", "history") else [], route.known)
-    told = route.tell(full, asked, *(["homepage"] if route.of_query else []))
-    rows = Answer.csv(told.columns, told.rows).body.decode().splitlines()
+    asked = Parameters([("value", "a,b")] if route.name in ("set", "history") else [], route.known)
+    told = route.answer.of(full, asked, "homepage" if route.of_query else "")
+    rows = Reply.csv(told.columns, told.rows).body.decode().splitlines()
     assert rows[0] == ",".join(told.columns)
     assert len(rows) == len(told.rows) + 1 > 1
 
@@ -460,6 +481,43 @@ def test_a_board_needs_no_faust():
 
 
 def test_thresholds_keep_their_kind():
-    asked = [Asked([("threshold", text)], ["threshold"]) for text in ("significance", "0.5", "20")]
+    asked = [Parameters([("threshold", text)], ["threshold"]) for text in ("significance", "0.5", "20")]
     kinds = [lookup.threshold(each, HOMEPAGE) for each in asked]
     assert kinds == [Threshold("significance"), Threshold("share", 0.5), Threshold("count", 20.0)]
+
+
+def test_metrics_say_what_the_newest_final_of_the_shortest_window_says(crowd):
+    kept = store(crowd.messages)
+    families = text_string_to_metric_families(generate_latest(Metrics(kept).whole).decode())
+    found = {
+        family.name: {each.labels["value"]: each.value for each in family.samples}
+        for family in families
+        if family.name.startswith(("hubbub_top", "hubbub_hitter"))
+    }
+    newest = kept.series("homepage").kinds[HOMEPAGE.windows[0]].latest
+    assert newest.span.end == START + 12 * PANE
+    [part] = newest.parts
+    shares = dict(zip(part.values, part.shares["unbiased"], strict=True))
+    top = sorted(shares, key=lambda value: -shares[value])[:10]
+    for name, numbers in ("share", part.shares["unbiased"]), ("share_low", part.low), ("share_high", part.high):
+        assert found[f"hubbub_top_{name}"] == {value: numbers[part.values.index(value)] for value in top}
+    proved = {each.value: shares[each.value] for each in part.hitters("unbiased") if each.decided}
+    assert proved
+    assert found["hubbub_hitter_share"] == proved
+
+
+def test_metrics_say_how_old_the_newest_finals_are(crowd):
+    kept = store(crowd.messages)
+    families = text_string_to_metric_families(generate_latest(Metrics(kept).registry).decode())
+    found = {
+        family.name: {s.labels["query"]: s.value for s in family.samples if "query" in s.labels} for family in families
+    }
+    assert found["hubbub_newest_final_age_seconds"] == {
+        "homepage": pytest.approx(time.time() - START - 12 * PANE, abs=60),
+        "profile": 0.0,  # before its first
+    }
+    expected = {
+        name: min(w.step or q.pane for w in q.windows) + q.lateness + PUBLISHING for name, q in boards.QUERIES.items()
+    }
+    assert found["hubbub_expected_final_age_seconds"] == expected
+    assert not [name for name in found if name.startswith(("hubbub_top", "hubbub_hitter"))]

@@ -12,9 +12,10 @@ import pytest
 from scipy.special import gammaln, ndtr
 
 from oracles import Estimate, oracle
-from oracles.calibrate import FAMILIES, FITS, Sample, calibrate
+from oracles.calibrate import FAMILIES, FITS, calibrate
 from oracles.consistency import METHODS, apply
 from oracles.errors import ParameterError
+from oracles.fitting import Sample
 from oracles.kernels.posterior import FEW, STAIRS
 
 

@@ -6,12 +6,13 @@ import tomllib
 import pytest
 
 from aggregator.plan import check
+from hubbub import options
 from oracles.estimate import quantile
 from oracles.query import parse
 
 ONE = 'domain = ["a", "b"]\noracle = "olh"\nepsilon = 1.0\npane = "10s"\n'
-SEVERAL = 'attributes = { sex = ["f", "m"], age = 74 }\nepsilon = 1.0\npane = "10s"\n'
-GRR = 'domain = 1024\noracle = "grr"\nepsilon = 1.0\npane = "10s"\n'
+SEVERAL = 'attributes = { sex = ["f", "m"], age = 74 }\nepsilon = 1.0\npane = "10s"\nbudget = 1000\n'
+GRR = 'domain = 1024\noracle = "grr"\nepsilon = 1.0\npane = "10s"\nbudget = 2000\n'
 
 
 def read(body, name="q"):
@@ -59,7 +60,7 @@ def test_state_and_checkpoints_count_eight_bytes_an_integer():
     [("4GiB", 4 << 30), ("512MiB", 512 << 20), ("1.5KiB", 1536), ("4096", 4096), ("7B", 7), ("2 TiB", 2 << 40)],
 )
 def test_sizes_are_read(text, count):
-    assert check.parse_size(text) == count
+    assert options.size(text) == count
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,7 @@ def test_sizes_are_read(text, count):
     [(0, "0 B"), (1023, "1,023 B"), (1024, "1.0 KiB"), (1 << 30, "1.0 GiB"), (3 << 60, "3,072.0 PiB"), (0.4, "0 B")],
 )
 def test_sizes_are_shown(count, text):
-    assert check.size(count) == text
+    assert options.in_bytes(count) == text
 
 
 def test_errors_are_those_of_the_oracle():
@@ -86,7 +87,7 @@ def test_with_smp_an_attribute_is_answered_by_its_share_of_clients():
 
 
 def test_what_cannot_be_detected_is_said():
-    assert ">1" in said('domain = 100\noracle = "grr"\nepsilon = 0.01\npane = "10s"')
+    assert ">1" in said('domain = 100\noracle = "grr"\nepsilon = 0.01\npane = "10s"\nbudget = 9')
 
 
 def test_where_nobody_answers_there_are_no_errors():
@@ -97,18 +98,20 @@ def test_where_nobody_answers_there_are_no_errors():
 
 
 def test_a_query_is_told_whole():
-    text = said(ONE + "budget = 2.5")
+    text = said(ONE + "budget = 6.5")
     query = read(ONE)
     assert text.startswith(f"q {query.digest.hex()} ")
     for part in (
         'answer 2 and "(other)" olh 0.475367 0.25',
         "One report is 1-LDP: none is more than exp(1) = 2.7183 times likelier",
-        "Memoised reports of one client can be linked to each other",
-        "Fresh noise each period would add up",
-        "A client's budget of 2.5 allows at most 2 distinct answers, 2-LDP together.",
+        "Answers for life: from its first answer on a client has one report for each of its K = 3 classes, and is",
+        "told apart by at most exp(m 1), m <= K the classes it held: 3-LDP.",
+        "Not protected: that and when its class changed",
+        "Charged: 3 for the first answer of a round, of a budget of 6.5, before the value is looked at.",
         "report 4 B",
         "tally 544 B, 68 integers",
         "worker at most 51.0 KiB: 8 open panes on each of 12 partitions",
+        "ids at most 2.2 GiB: 250,000 of frames (max_ids) x 8 open panes on each of 12 partitions, 100 bytes each;",
         "checkpoints at most 12.8 KiB/s",
         "reports 10,000 1,000,000 100,000,000",
     ):
@@ -128,17 +131,41 @@ def test_a_query_is_told_whole():
             "rsfd",
             "epsilon = 1 of the file holds only between records that differ in ONE attribute, and not always even",
         ),
-        ("rsfd", "at most 4 distinct answers, 5.9596-LDP together"),
+        ("rsfd", "All its reports together are 1.4899-LDP for any two histories"),
     ],
 )
 def test_solutions_promise_what_they_keep(solution, promise):
     assert promise in said(f'{SEVERAL}solution = "{solution}"')
 
 
+def test_fresh_answers_add_up_until_silence():
+    text = said(ONE + 'budget = 2.5\nanswers = "fresh"\nrenew = "30d"')
+    assert (
+        "they add up: in each round of 30 days a client is silent after 2 answers, whatever it answered: 2-LDP" in text
+    )
+    assert "That holds for a round; any 30 days touch two." in text
+    assert "Charged: 1 for each answer, of a budget of 2.5" in text
+
+
+def test_the_charges_of_a_file_are_summed(folder, capsys):
+    write(folder, f"[queries.one]\n{ONE}\n[queries.two]\n{SEVERAL}")
+    assert check.main([]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert (
+        "answers all 2 queries is charged 77 in a round: it takes max_epsilon = 77, above the SDK's default of 8"
+        in text
+    )
+    write(folder, f"[queries.one]\n{ONE}")
+    assert check.main([]) == 0
+    assert "charged 3 in a round: it takes max_epsilon = 3, which is within" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
 def test_a_promise_is_never_rounded_in_its_favour():
     assert "One report is 1.2346-LDP" in said(ONE.replace("1.0", "1.23451"))
     assert "One report is 0.1-LDP" in said(ONE.replace("1.0", "0.1"))
-    assert "distinct answers" in said(ONE.replace("1.0", "0.001") + "budget = 1e308")
+    assert "0.002-LDP" in said(ONE.replace("1.0", "0.001") + "budget = 1e308")
 
 
 @pytest.mark.parametrize(
@@ -146,14 +173,22 @@ def test_a_promise_is_never_rounded_in_its_favour():
     [
         (GRR, "answer: grr over 1,024 values: one fake report shifts a share as much as 596 clients do"),
         (
-            'attributes = { a = 400, b = 2 }\noracle = "grr"\nepsilon = 1\npane = "10s"',
+            'attributes = { a = 400, b = 2 }\noracle = "grr"\nepsilon = 1\npane = "10s"\nbudget = 500',
             "a: grr over 400 values: one fake report shifts a share as much as 233 clients do",
         ),
         (ONE.replace("1.0", "8.5"), "an epsilon of 8.5 is above 8 and hides little"),
         (SEVERAL.replace("1.0", "7.9") + 'solution = "rsfd"', "an epsilon of 8.59"),
         (
-            ONE + 'windows = ["1m", "all"]\nperiod = "30s"',
+            ONE + "other = false",
+            "answer: other = false: a client whose answer is none of the values sends nothing, and that tells",
+        ),
+        (
+            ONE + 'windows = ["1m", "all"]\nperiod = "30s"\ncrowd = 1',
             "the period of 30s is shorter than the longest finite window",
+        ),
+        (
+            ONE + 'windows = ["10s", "1m"]',
+            "windows of 2 kinds overlap: a crowd of 50 holds for the records of one kind",
         ),
     ],
 )
@@ -164,7 +199,15 @@ def test_what_is_seldom_wanted_gives_one_warning(body, reason):
 
 
 @pytest.mark.parametrize(
-    "body", [ONE, SEVERAL, GRR.replace("1024", "300"), ONE.replace("1.0", "8"), ONE + "budget = 1"]
+    "body",
+    [
+        ONE,
+        SEVERAL,
+        GRR.replace("1024", "300"),
+        ONE.replace("1.0", "8"),
+        ONE + "budget = 3",
+        ONE + 'windows = ["10s", "1m/10s", "all"]\ncrowd = 1',
+    ],
 )
 def test_an_ordinary_query_gives_no_warning(body):
     assert list(check.warnings(read(body))) == []
@@ -175,6 +218,7 @@ def test_a_line_has_at_most_100_columns(solution):
     long = "n" * 64
     domains = f'{{ {long} = 4000000, {long[1:]} = ["x"] }}'
     body = f'attributes = {domains}\noracle = "grr"\nsolution = "{solution}"\nepsilon = 0.01\npane = "1s"\nskew = "30d"'
+    body += "\nbudget = 1e9"
     lines = list(check.lines(read(body, long), 100_000))
     assert max(map(len, lines)) <= 100
 
@@ -225,16 +269,16 @@ def test_a_missing_file_is_named(folder, capsys):
 
 
 def test_a_query_too_large_for_a_worker_is_refused_with_what_it_needs(folder, capsys):
-    write(folder, f'[queries.small]\n{ONE}\n[queries.large]\ndomain = {1 << 32}\nepsilon = 1.0\npane = "10s"')
-    assert check.main(["--partitions", "2"]) == 2
+    write(folder, f'[queries.small]\n{ONE}\n[queries.large]\ndomain = {1 << 22}\nepsilon = 1.0\npane = "10s"')
+    assert check.main(["--partitions", "2", "--max-state", "256MiB"]) == 2
     out, err = capsys.readouterr()
     assert "large  " in out
     assert err.startswith(
-        "hubbub check: hubbub.toml: queries.large: a worker with 2 partitions needs 512.0 GiB for 8 open"
+        "hubbub check: hubbub.toml: queries.large: a worker with 2 partitions needs 512.0 MiB for 8 open"
     )
-    assert "above --max-state 4.0 GiB; lengthen the pane" in err
+    assert "above --max-state 256.0 MiB; lengthen the pane" in err
     assert err.count("\n") == 1
-    assert check.main(["--partitions", "2", "--max-state", "1TiB"]) == 0
+    assert check.main(["--partitions", "2", "--max-state", "1GiB"]) == 0
 
 
 @pytest.mark.parametrize(

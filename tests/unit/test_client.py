@@ -1,22 +1,24 @@
-"""The promises of a client: one report a value, a period between answers, limits that nothing renews."""
+"""Promises of a client: one report a class and round, charges before values, one answer a period."""
 
 import math
 import multiprocessing
 import re
+import shutil
 import signal
 import subprocess
 import sys
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from oracles.errors import EntropyError, HubbubError, ParameterError, ReportError
-from oracles.mechanisms.entropy import System
+from oracles import oracle
+from oracles.errors import HubbubError, ParameterError, ReportError
 from oracles.query import parse
-from producers import BudgetSpent, Client, Ledger, NotAllowed, NotYet, StoreError, client
+from producers import BudgetSpent, Client, Ledger, NotAllowed, NotYet, StoreError
+from producers.entropy import Keyed, Purpose
+from producers.respondents import Respondents
 
 PAGES = [f"page-{i}" for i in range(8)]
 
@@ -32,200 +34,352 @@ def several(**settings):
     return parse({"queries": {"p": given}}, "test", ".")["p"]
 
 
-def hours():
-    """A clock that is an hour further each time."""
-    time = count(1_700_000_000, 3600)
-    return lambda: float(next(time))
+KEY = bytes(range(32))
+
+
+def days(step=86_400, start=1_700_000_000):
+    """A clock that is a day further each time it is read for an answer."""
+    return Days(step, start)
+
+
+class Days:
+    def __init__(self, step, start):
+        self.now, self.step = start, step
+
+    def __call__(self):
+        return float(self.now)
+
+    def next(self):
+        self.now += self.step
 
 
 def at(seconds):
     return lambda: float(seconds)
 
 
-def test_a_thousand_rounds_of_one_value_leak_one_report():
-    ledger = Ledger(":memory:")
-    person = Client(query(oracle="olh"), ledger, clock=hours())
-    assert len({person.answer("page-3").tobytes() for _ in range(1000)}) == 1
+def answers(client, clock, values):
+    """The reports of one answer a day."""
+    reports = []
+    for value in values:
+        clock.next()
+        reports.append(client.answer(value).tobytes())
+    return reports
+
+
+def spent(ledger):
     with ledger.page() as page:
-        assert page.spent() == 1
+        return page.everything()
 
 
-def test_without_memoisation_averaging_finds_the_value():
-    # Each round the true value's count gains p - q = 0.16 on any of the 8 others. By Hoeffding one of them is as
-    # common in the end, a false alarm, with probability at most 8 exp(-rounds (p - q)^2 / 2) = 6e-11.
-    rounds = 2000
-    q = query(budget=1e4)
-    assert 8 * math.exp(-rounds * q.oracle.gap**2 / 2) < 1e-6
-    ledger = Ledger(":memory:")
-    person = Client(q, ledger, memoise=False, max_epsilon=1e4, clock=hours())
-    tally = q.oracle.zeros()
-    for _ in range(rounds):
-        q.oracle.add(tally, person.answer("page-5"))
-    assert np.argmax(q.oracle.support(tally, rounds)) == 5
-    with ledger.page() as page:
-        assert page.spent() == rounds, "each answer is paid for"
-        assert page.report(q.digest, (5,)) is None
+def test_streams_of_a_key_are_those_of_the_wire_format():
+    digest = bytes.fromhex("e49ed91b111b507a")
+    assert Keyed(KEY, digest, purpose=Purpose.ROWS).raw(16).tobytes().hex() == "ac0c46650156a3d1b8c7571641ddcbf2"
+    stream = Keyed(KEY, digest, classes=(1,))
+    assert (stream.raw(3).tobytes() + stream.raw(13).tobytes()).hex() == "9520ce5ad68c86e5ab286574be19e7c8"
+    assert len(Keyed(KEY, digest).raw(1000)) == 1000, "beyond one code"
 
 
-def test_each_distinct_value_has_a_report_of_its_own_that_comes_back():
-    person = Client(query(domain=1 << 30, oracle="olh"), ":memory:", clock=hours())
-    values = [3, 70_000, 3, 12, 70_000]
-    reports = [person.answer(value).tobytes() for value in values]
+def test_reports_of_a_key_are_those_of_the_wire_format():
+    digest, o = bytes.fromhex("e49ed91b111b507a"), oracle("olh", epsilon=1.0, size=3)
+    them = Respondents(o, 1, lambda j, purpose, classes: Keyed(b"\2" * 32, digest, j, 0, purpose, 0, classes))
+    assert [them.reports(np.array([value])).tobytes().hex() for value in range(3)] == [
+        "38000000",
+        "3a000000",
+        "39000000",
+    ]
+
+
+def test_a_key_has_32_bytes():
+    with pytest.raises(ParameterError, match="32 bytes, this one has 31"):
+        Keyed(b"1" * 31, b"12345678")
+    with pytest.raises(ParameterError, match="32 bytes"):
+        Client(query(), ":memory:", key=b"short")
+
+
+def test_a_life_is_charged_once_and_never_silent():
+    clock, ledger = days(), Ledger(":memory:")
+    person = Client(query(oracle="hr", budget=2.0), ledger, clock=clock)
+    reports = answers(person, clock, [f"page-{i % 8}" for i in range(200)])
+    assert len(set(reports)) <= 2, "at most a report for each of two classes"
+    assert spent(ledger) == 2
+    assert (person.spent, person.remaining) == (2.0, 0.0)
+
+
+def test_the_same_class_is_the_same_report_whenever_it_comes_back():
+    clock = days()
+    person = Client(query(oracle="grr"), ":memory:", max_epsilon=9.0, clock=clock)
+    reports = answers(person, clock, ["page-1", "page-2", "page-1", "page-3", "page-2"])
     assert reports[0] == reports[2]
     assert reports[1] == reports[4]
-    assert len(set(reports)) == 3
 
 
-def test_a_report_is_what_perturb_gives():
-    for q, value in ((query(oracle="oue"), "page-1"), (several(), [30, "f"])):
-        report = Client(q, ":memory:").answer(value)
-        assert report.shape == (1, q.oracle.width)
-        assert q.oracle.check(report) is None
+def test_restores_from_a_backup_bring_no_fresh_report(tmp_path):
+    store, clock = tmp_path / "store", days()
+    q = query(domain=1 << 22, oracle="olh")
+    Client(q, store, clock=clock)
+    shutil.copy(store, tmp_path / "backup")
+    reports = set()
+    for _ in range(20):
+        shutil.copy(tmp_path / "backup", store)
+        clock.next()
+        reports.add(Client(q, store, clock=clock).answer(5).tobytes())
+    assert len(reports) == 1
+
+
+def test_an_emptied_store_is_an_error_and_no_new_budget(tmp_path):
+    store = tmp_path / "store"
+    Client(query(), store, max_epsilon=9.0).answer("page-1")
+    key = (tmp_path / "store.key").read_bytes()
+    store.write_bytes(b"")
+    with pytest.raises(StoreError, match="is empty where a key is"):
+        Client(query(), store, max_epsilon=9.0)
+    store.unlink()
+    with pytest.raises(StoreError, match="is gone, but its key"):
+        Client(query(), store, max_epsilon=9.0)
+    assert not store.exists()
+    assert (tmp_path / "store.key").read_bytes() == key
+
+
+def test_once_is_one_report_whatever_the_value_becomes():
+    clock, ledger = days(), Ledger(":memory:")
+    person = Client(query(domain=1 << 22, oracle="olh", answers="once"), ledger, clock=clock)
+    assert len(set(answers(person, clock, range(50)))) == 1
+    assert spent(ledger) == 1
+
+
+def test_fresh_answers_have_noise_of_their_own_and_end_whatever_they_were():
+    q = query(domain=1 << 22, oracle="olh", answers="fresh", budget=4.0)
+    for values in ([3, 3, 3, 3], [1, 2, 3, 4]):
+        clock, ledger = days(), Ledger(":memory:")
+        person = Client(q, ledger, clock=clock)
+        assert len(set(answers(person, clock, values))) == 4
+        clock.next()
+        with pytest.raises(BudgetSpent, match="budget of query 'q' is 4: 4 is spent, and answering is charged 1"):
+            person.answer(values[0])
+        assert spent(ledger) == 4
+        assert Client(q, ledger, clock=clock).remaining == 0.0, "one can still look at it"
+
+
+def test_a_budget_is_divided_as_its_decimals_say():
+    for settings in ({"epsilon": 0.1, "budget": 0.3}, {"epsilon": 0.7, "budget": 4.9}):
+        clock, q = days(), query(answers="fresh", **settings)
+        person = Client(q, ":memory:", clock=clock)
+        answers(person, clock, ["page-1"] * q.charges)
+        clock.next()
+        with pytest.raises(BudgetSpent):
+            person.answer("page-1")
+
+
+def test_rounds_begin_anew_and_never_an_earlier_one():
+    q = query(domain=1 << 22, oracle="olh", period="1h", renew="1d", budget=4.0)
+    clock, ledger = Days(3600, 20_000 * 86_400), Ledger(":memory:")
+    person = Client(q, ledger, clock=clock)
+    first = answers(person, clock, [7] * 20)
+    clock.now = 20_001 * 86_400
+    second = answers(person, clock, [7] * 20)
+    assert len({*first}) == len({*second}) == 1
+    assert first[0] != second[0]
+    assert spent(ledger) == 8
+    assert person.spent == 4.0, "of the present round"
+    clock.now -= 86_400
+    with pytest.raises(NotYet):
+        person.answer(7)
+
+
+def test_max_epsilon_sums_present_rounds_and_what_is_for_ever():
+    ledger, clock = Ledger(":memory:"), Days(3600, 20_000 * 86_400)
+    renewed = query("renewed", oracle="hr", period="1h", renew="1d", budget=2.0)
+    person = Client(renewed, ledger, max_epsilon=3.0, clock=clock)
+    for _ in range(3):
+        answers(person, clock, ["page-1"])
+        clock.now += 86_400
+    with pytest.raises(BudgetSpent, match="device, is 3: 2 is spent, and answering is charged 2"):
+        Client(query("other", oracle="hr"), ledger, max_epsilon=3.0, clock=clock)
+    Client(query("other", oracle="hr", answers="once"), ledger, max_epsilon=3.0, clock=clock).answer("page-1")
+    assert person.remaining == 2.0, "in a round that is not charged yet"
+
+
+def test_a_client_that_does_not_fit_is_refused_when_it_is_made():
+    ledger = Ledger(":memory:")
+    with pytest.raises(BudgetSpent, match="is 8: 0 is spent, and answering is charged 9"):
+        Client(query(), ledger)
+    with pytest.raises(BudgetSpent, match=r"is 0\.5: 0 is spent, and answering is charged 1"):
+        Client(query(answers="fresh"), ledger, max_epsilon=0.5)
+    assert spent(ledger) == 0
+
+
+def test_what_is_charged_counts_whatever_the_mode_was():
+    ledger, clock = Ledger(":memory:"), days()
+    for kind, charged in (("once", 1), ("life", 2), ("fresh", 3)):
+        q = query(oracle="hr", answers=kind, budget=3.0)
+        answers(Client(q, ledger, clock=clock), clock, ["page-1"])
+        assert spent(ledger) == charged
+    clock.next()
+    with pytest.raises(BudgetSpent):
+        Client(query(oracle="hr", answers="fresh", budget=3.0), ledger, clock=clock).answer("page-1")
+
+
+def test_a_charge_is_made_before_the_value_is_looked_at():
+    ledger = Ledger(":memory:")
+    with pytest.raises(ReportError):
+        Client(query(other=False), ledger, max_epsilon=9.0).answer("elsewhere")
+    assert spent(ledger) == 8
+    with pytest.raises(ReportError):
+        Client(query("f", other=False, answers="fresh"), ledger, max_epsilon=90.0, clock=at(1000)).answer("elsewhere")
+    Client(query("f", other=False, answers="fresh"), ledger, max_epsilon=90.0, clock=at(1000)).answer("page-1")
+    assert spent(ledger) == 9, "what was charged and not answered is not charged again"
+
+
+def test_a_client_answers_once_in_an_aligned_period():
+    ledger, q = Ledger(":memory:"), query(oracle="hr", period="1m")
+    Client(q, ledger, clock=at(1019)).answer("page-1")
+    for moment in (1019.9, 1000, 960, 5):
+        with pytest.raises(NotYet, match="next period of 60 seconds") as early:
+            Client(q, ledger, clock=at(moment)).answer("page-2")
+        assert 1020 <= early.value.due < 1080
+    Client(q, ledger, clock=at(1020)).answer("page-1")
+    assert spent(ledger) == 2, "being early costs nothing"
+
+
+def test_a_thousand_daily_jobs_are_all_taken_on_their_second_day():
+    q, rng = query(oracle="hr", period="1d"), np.random.default_rng(1)
+    for moment, later in zip(rng.integers(0, 86_400, 1000), rng.integers(0, 86_400, 1000), strict=True):
+        ledger = Ledger(":memory:")
+        Client(q, ledger, clock=at(moment)).answer("page-1")
+        Client(q, ledger, clock=at(86_400 + later)).answer("page-1")
+
+
+def test_the_moments_that_are_due_are_spread_over_the_period():
+    # Of 200 uniform moments none lies in a given fifth of the period with probability 0.8^200 < 1e-19.
+    q = query(oracle="hr", period="1d")
+    found = []
+    for seed in range(200):
+        person = Client(q, ":memory:", key=seed.to_bytes(32, "big"), clock=at(86_400 * 7 + 5))
+        assert person.due == person.due
+        assert 86_400 * 7 <= person.due < 86_400 * 8
+        found.append(person.due % 86_400)
+        person.answer("page-1")
+        assert 86_400 * 8 <= person.due < 86_400 * 9
+    assert set(np.floor(np.array(found) / 86_400 * 5)) == {0, 1, 2, 3, 4}
+
+
+def test_a_new_definition_does_not_shorten_the_period():
+    ledger = Ledger(":memory:")
+    Client(query(oracle="hr", period="1m"), ledger, clock=at(1000)).answer("page-1")
+    with pytest.raises(NotYet):
+        Client(query(oracle="hr", period="1m", epsilon=2.0), ledger, clock=at(1010)).answer("page-1")
+    Client(query("other", oracle="hr", period="1m"), ledger, clock=at(1010)).answer("page-1")
+
+
+def test_smp_answers_one_attribute_for_life():
+    attributes = {"sex": ["f", "m"], "age": 100, "zip": 300}
+    given = {"attributes": attributes, "solution": "smp", "oracle": "hr", "epsilon": 1.0, "pane": "10s"}
+    q = parse({"queries": {"p": given}}, "test", ".")["p"]
+    kinds = [set(), set(), set()]
+    for seed in range(40):
+        clock = days()
+        person = Client(q, ":memory:", key=seed.to_bytes(32, "big"), clock=clock)
+        reports = answers(person, clock, [(age, "f", 7) for age in range(100)])
+        assert len({report[:2] for report in reports}) == 1
+        kinds[reports[0][0]].add(len(set(reports)))
+    # Both classes of an age may be told by one bit.
+    assert kinds == [{1, 2}, {1}, {1}], "ages change, the rest stays"
+
+
+def test_spl_memoises_each_attribute_by_its_own_class():
+    attributes = {"age": 50, "sex": ["f", "m"]}
+    given = {
+        "attributes": attributes,
+        "solution": "spl",
+        "oracle": "oue",
+        "epsilon": 1.0,
+        "pane": "10s",
+        "budget": 99.0,
+    }
+    q = parse({"queries": {"p": given}}, "test", ".")["p"]
+    clock = days()
+    reports = answers(Client(q, ":memory:", max_epsilon=99.0, clock=clock), clock, [(age, "f") for age in range(50)])
+    width = q.oracle.encoders[0].width
+    assert len({report[:width] for report in reports}) == 50
+    assert len({report[width:] for report in reports}) == 1, "one changed age does not redraw the sex"
+
+
+def test_rsfd_is_one_record_for_its_round():
+    clock, ledger, q = days(), Ledger(":memory:"), several()
+    person = Client(q, ledger, clock=clock)
+    assert len(set(answers(person, clock, [(age, "f") for age in range(30)]))) == 1
+    assert spent(ledger) == q.charge.amount
 
 
 def test_answers_follow_the_oracle_s_law():
-    # Four counts, each within 5.2 standard deviations of its mean: false alarms under 1e-6.
-    q, n = query(domain=4, budget=1e4), 2000
-    person = Client(q, ":memory:", memoise=False, max_epsilon=1e4, clock=hours())
-    said = [int(person.answer(2)[0, 0]) for _ in range(n)]
+    # Four counts over 2,000 keys, each within 5.2 standard deviations of its mean: false alarms under 1e-6.
+    q, n = query(domain=4, other=False), 2000
+    said = [int(Client(q, ":memory:", key=seed.to_bytes(32, "big")).answer(2)[0, 0]) for seed in range(n)]
     for value in range(4):
         p = q.oracle.p if value == 2 else q.oracle.q
         assert abs(said.count(value) - n * p) < 5.2 * math.sqrt(n * p * (1 - p))
 
 
-def test_entropy_is_the_system_s_and_nothing_is_spent_where_it_fails(monkeypatch):
-    ledger = Ledger(":memory:")
-
-    def fail(self, count):
-        raise EntropyError("none")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(System, "raw", fail)
-        with pytest.raises(EntropyError):
-            Client(query(), ledger).answer("page-1")
-    with ledger.page() as page:
-        assert page.spent() == 0
-        assert page.last("q") is None
+def test_a_report_is_one_row_of_the_query_s_width():
+    for q, value in ((query(oracle="oue"), "page-1"), (several(), [30, "f"])):
+        report = Client(q, ":memory:", max_epsilon=9.0).answer(value)
+        assert report.shape == (1, q.oracle.width)
+        assert q.oracle.check(report) is None
 
 
-def test_answers_are_a_period_apart():
-    ledger, q = Ledger(":memory:"), query(period="1m")
-    Client(q, ledger, clock=at(1000)).answer("page-1")
-    for value in ("page-1", "page-2"):
-        with pytest.raises(NotYet, match="30 of 60 seconds") as early:
-            Client(q, ledger, clock=at(1030)).answer(value)
-        assert early.value.due == 1060
-    with pytest.raises(NotYet):
-        Client(q, ledger, clock=at(1059.999)).answer("page-1")
-    with ledger.page() as page:
-        assert page.spent() == 1, "being early costs nothing"
-    Client(q, ledger, clock=at(1060)).answer("page-1")
+def test_the_moment_of_the_answer_is_kept_for_its_pane():
+    person = Client(query(oracle="hr"), ":memory:", clock=at(1234.5))
+    assert person.answered is None
+    person.answer("page-1")
+    assert person.answered == 1234.5
 
 
-def test_a_new_definition_does_not_shorten_the_period():
-    ledger = Ledger(":memory:")
-    Client(query(period="1m"), ledger, clock=at(1000)).answer("page-1")
-    with pytest.raises(NotYet):
-        Client(query(period="1m", epsilon=2.0), ledger, clock=at(1030)).answer("page-1")
-    Client(query("other", period="1m"), ledger, clock=at(1030)).answer("page-1")
+def test_the_key_may_be_kept_elsewhere(tmp_path):
+    one = Client(query(domain=1 << 22, oracle="olh"), tmp_path / "one", key=KEY, clock=at(10)).answer(3)
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+    again = Client(query(domain=1 << 22, oracle="olh"), tmp_path / "two", key=KEY, clock=at(10)).answer(3)
+    assert one.tobytes() == again.tobytes(), "a first start with a key of before: the noise comes again"
+    with pytest.raises(ParameterError, match="give the key to the Ledger"):
+        Client(query(), Ledger(":memory:"), key=KEY)
 
 
-def test_a_clock_that_was_wrong_costs_a_period_and_not_a_year():
-    ledger, q = Ledger(":memory:"), query(period="1m")
-    Client(q, ledger, clock=at(5_000_000)).answer("page-1")
-    with pytest.raises(NotYet) as early:
-        Client(q, ledger, clock=at(1000)).answer("page-1")
-    assert early.value.due == 1060
-    with pytest.raises(NotYet):
-        Client(q, ledger, clock=at(1059)).answer("page-1")
-    Client(q, ledger, clock=at(1060)).answer("page-1")
-
-
-def test_the_budget_of_a_name_is_not_renewed_by_restarts_or_new_definitions(tmp_path):
-    store, clock = tmp_path / "store", hours()
-    old, new = query(budget=3.0), query(budget=3.0, pane="20s")
-    assert old.digest != new.digest
-    kept = Client(old, store, clock=clock).answer("page-1")
-    Client(old, store, clock=clock).answer("page-2")
-    Client(new, store, clock=clock).answer("page-1")
-    for q, value in ((old, "page-3"), (new, "page-2"), (query(budget=3.0, epsilon=0.5), "page-1")):
-        with pytest.raises(BudgetSpent, match="budget of query 'q' is 3: 3 is spent"):
-            Client(q, store, clock=clock).answer(value)
-    again = Client(old, store, clock=clock).answer("page-1")
-    assert again.tobytes() == kept.tobytes(), "what is paid for is sent on"
-
-
-def test_a_budget_allows_as_many_answers_as_the_query_says():
-    for q in (query(epsilon=0.1, budget=0.3), query(epsilon=0.7, budget=4.9), several(), several(budget=4.0)):
-        person = Client(q, ":memory:", max_epsilon=1e6, clock=hours())
-        values = iter(PAGES if q.domain else [(age, "f") for age in range(8)])
-        for _ in range(q.answers):
-            person.answer(next(values))
-        with pytest.raises(BudgetSpent):
-            person.answer(next(values))
-
-
-def test_max_epsilon_holds_over_all_queries():
-    ledger, clock = Ledger(":memory:"), hours()
-    one, other = query("one"), query("other", epsilon=0.5)
-    limits = {"max_epsilon": 2.0, "clock": clock}
-    Client(one, ledger, **limits).answer("page-1")
-    Client(other, ledger, **limits).answer("page-1")
-    with pytest.raises(BudgetSpent, match=r"max_epsilon, over all queries of this device, is 2: 1\.5 is spent"):
-        Client(one, ledger, **limits).answer("page-2")
-    Client(other, ledger, **limits).answer("page-2")
-    with pytest.raises(BudgetSpent):
-        Client(other, ledger, **limits).answer("page-3")
-
-
-def test_each_name_has_a_budget_of_its_own():
-    ledger = Ledger(":memory:")
-    for name in ("one", "other"):
-        person = Client(query(name, budget=1.0), ledger, clock=hours())
+def test_forgetting_deletes_key_store_and_spool_and_says_what_stays(tmp_path):
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    (spool / "0102030405060708.frame").write_bytes(b"waiting")
+    person = Client(query(oracle="hr"), tmp_path / "store")
+    person.answer("page-1")
+    text = person.forget(spool)
+    assert "1 frames that waited" in text
+    assert "charged 2 epsilon in all, for q" in text
+    assert [path.name for path in tmp_path.rglob("*")] == ["spool"]
+    with pytest.raises(StoreError):
         person.answer("page-1")
-        with pytest.raises(BudgetSpent):
-            person.answer("page-2")
-
-
-def test_without_memoisation_what_others_remember_is_not_sent():
-    ledger, q, clock = Ledger(":memory:"), query(domain=1 << 30, oracle="olh"), hours()
-    kept = Client(q, ledger, clock=clock).answer(5)
-    anew = Client(q, ledger, memoise=False, clock=clock).answer(5)
-    assert kept.tobytes() != anew.tobytes()  # 2^-30 and less for equal ones
-    assert Client(q, ledger, clock=clock).answer(5).tobytes() == kept.tobytes()
 
 
 def test_a_query_that_is_not_allowed_is_refused_before_anything_is_answered():
-    Client(query(), ":memory:", allow=["q", "r"])
-    Client(query(), ":memory:")
+    Client(query(oracle="hr"), ":memory:", allow=["q", "r"])
+    Client(query(oracle="hr"), ":memory:")
     with pytest.raises(NotAllowed, match="allows r, not 'q'"):
-        Client(query(), ":memory:", allow={"r"})
+        Client(query(oracle="hr"), ":memory:", allow={"r"})
     with pytest.raises(NotAllowed):
-        Client(query(), ":memory:", allow=[])
+        Client(query(oracle="hr"), ":memory:", allow=[])
     with pytest.raises(ParameterError):
-        Client(query(), ":memory:", allow="q and others")
+        Client(query(oracle="hr"), ":memory:", allow="q and others")
 
 
 @pytest.mark.parametrize("wrong", [0, -1, math.inf, math.nan])
 def test_a_limit_is_a_number_above_zero(wrong):
     with pytest.raises(ParameterError, match="max_epsilon"):
-        Client(query(), ":memory:", max_epsilon=wrong)
+        Client(query(oracle="hr"), ":memory:", max_epsilon=wrong)
 
 
-@pytest.fixture
-def positions(monkeypatch):
-    """What is perturbed, in place of a report."""
-
-    def positions(q, value):
-        asked = []
-        monkeypatch.setattr(client.Page, "report", lambda page, digest, answer: asked.append(answer) or b"known")
-        Client(q, ":memory:").answer(value)
-        return asked[0]
-
-    return positions
+def positions(q, value):
+    """Where an answer stands."""
+    return Client(q, ":memory:", max_epsilon=1e6)._positions(value)
 
 
-def test_values_are_names_indices_dicts_and_sequences(positions):
+def test_values_are_names_indices_dicts_and_sequences():
     assert positions(query(), "page-7") == (7,)
     assert positions(query(), "elsewhere") == (8,)
     assert positions(query(), "(other)") == (8,)
@@ -253,12 +407,11 @@ def test_values_are_names_indices_dicts_and_sequences(positions):
         (several(), {"sex": "m", "age": "old"}),
     ],
 )
-def test_values_that_cannot_be_counted_are_refused_and_cost_nothing(q, value):
+def test_values_that_cannot_be_counted_are_refused(q, value):
     ledger = Ledger(":memory:")
     with pytest.raises(ReportError):
-        Client(q, ledger).answer(value)
+        Client(q, ledger, max_epsilon=1e6).answer(value)
     with ledger.page() as page:
-        assert page.spent() == 0
         assert page.last(q.name) is None
 
 
@@ -273,7 +426,7 @@ def race(q, store, results):
     results.put(reports)
 
 
-def test_processes_that_race_send_the_same_report_and_pay_once(tmp_path):
+def test_processes_that_race_make_one_key_send_the_same_report_and_pay_once(tmp_path):
     q, fork = query(oracle="olh", epsilon=1.0), multiprocessing.get_context("fork")
     results = fork.SimpleQueue()
     racers = [fork.Process(target=race, args=(q, tmp_path / "store", results)) for _ in range(3)]
@@ -284,65 +437,35 @@ def test_processes_that_race_send_the_same_report_and_pay_once(tmp_path):
         racer.join()
         assert racer.exitcode == 0
     assert len(set.union(*found)) == 1
-    with Ledger(tmp_path / "store").page() as page:
-        assert page.spent() == 1
+    assert spent(Ledger(tmp_path / "store")) == 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "store.key"]
 
 
 CHILD = """
 import os, signal, sys
-from contextlib import contextmanager
-from itertools import count
 from oracles.query import parse
 from producers import Client, ledger
 
-given = {"domain": 1 << 30, "oracle": "olh", "epsilon": 1.0, "pane": "10s", "budget": 1000.0}
+given = {"domain": 1 << 22, "oracle": "olh", "epsilon": 1.0, "pane": "10s", "answers": "fresh"}
 query = parse({"queries": {"q": given}}, "test", ".")["q"]
-store, point = sys.argv[1:]
 
 def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 
-@contextmanager
-def page(self, whole=ledger.Ledger.page):
-    with whole(self) as page:
-        yield page
-    die()
-
-if point == "commit":
-    ledger.Ledger.page = page
-elif point != "never":
-    setattr(ledger.Page, point, die)
-time = count(10_000, 3600)
-person = Client(query, store, max_epsilon=1e6, clock=lambda: float(next(time)))
-for value in count():
-    print(person.answer(value).tobytes().hex(), flush=True)
+person = Client(query, sys.argv[1], clock=lambda: 10_000.0)
+setattr(ledger.Page, sys.argv[2], die)
+person.answer(1)
 """
-STORED = query(domain=1 << 30, oracle="olh")
 
 
-@pytest.mark.parametrize("point", ["charge", "remember", "answered", "commit"])
-def test_what_is_killed_in_the_middle_has_answered_whole_or_not_at_all(tmp_path, point):
+@pytest.mark.parametrize(("point", "charged"), [("charge", 0), ("give", 1), ("answered", 1)])
+def test_what_is_killed_in_the_middle_has_answered_nothing_and_pays_once(tmp_path, point, charged):
     done = subprocess.run([sys.executable, "-c", CHILD, tmp_path / "store", point], check=False, capture_output=True)
-    assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"")
+    assert done.returncode == -signal.SIGKILL
     ledger = Ledger(tmp_path / "store")
-    with ledger.page() as page:
-        report, spent, last = page.report(STORED.digest, (0,)), page.spent(), page.last("q")
-    if point != "commit":
-        assert (report, spent, last) == (None, 0, None)
-    else:
-        assert (spent, last) == (1, 10_000)
-        assert Client(STORED, ledger, clock=at(20_000)).answer(0).tobytes() == report
-
-
-def test_whatever_was_handed_out_before_a_kill_is_what_is_sent_after_it(tmp_path):
-    store, command = tmp_path / "store", [sys.executable, "-c", CHILD]
-    with subprocess.Popen([*command, store, "never"], stdout=subprocess.PIPE, text=True) as child:
-        handed = [child.stdout.readline().strip() for _ in range(20)]
-        child.kill()
-        handed += child.stdout.read().split()
-    with Ledger(store).page() as page:
-        assert page.spent() in (len(handed), len(handed) + 1)
-        assert [page.report(STORED.digest, (value,)).hex() for value in range(len(handed))] == handed
+    assert spent(ledger) == charged
+    Client(query(domain=1 << 22, oracle="olh", answers="fresh", budget=4.0), ledger, clock=at(10_000)).answer(1)
+    assert spent(ledger) == 1, "the charge of before is used"
 
 
 def test_a_store_that_cannot_be_written_hands_nothing_out(tmp_path):

@@ -7,25 +7,26 @@ from hypothesis import strategies as st
 from aggregator.counting.clock import (
     Progress,
     closed_through,
-    closes_after,
     decode,
     encode,
     is_future,
     is_late,
-    most_open,
     moved,
     newest,
     resume,
 )
+from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
 from oracles.query import parse
+from producers.gateway.timing import untimely
+from producers.simulation.truth import in_time
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=100)
 
 
 def query(pane=10, lateness=5, skew=60):
     table = {"domain": 3, "epsilon": 1.0, "pane": f"{pane}s", "lateness": f"{lateness}s", "skew": f"{skew}s"}
-    return parse({"queries": {"q": table}}, "test", ".")["q"]
+    return Versions.of(parse({"queries": {"q": table}}, "test", ".")["q"])
 
 
 queries = st.builds(query, st.integers(1, 30), st.integers(0, 40), st.integers(0, 90))
@@ -43,7 +44,7 @@ def test_the_clock_is_the_running_maximum():
 
 def test_a_report_is_late_from_the_first_millisecond_after_end_and_lateness():
     q = query(pane=10, lateness=5)
-    assert closes_after(1000, q) == 1_015_000
+    assert q.closes_after(1000) == 1_015_000
     assert not is_late(1_015_000, 1000, q)
     assert is_late(1_015_001, 1000, q)
 
@@ -72,18 +73,28 @@ def test_times_that_no_record_can_hold_are_refused_even_without_a_clock():
 @given(queries, clocks)
 def test_a_pane_is_closed_exactly_where_its_reports_are_late(q, clock):
     through = closed_through(clock, q)
-    assert through % q.pane == 0
-    assert is_late(clock, through - q.pane, q)
+    assert through % q.query.pane == 0
+    assert is_late(clock, through - q.query.pane, q)
     assert not is_late(clock, through, q)
+
+
+@FIXED
+@given(queries, st.integers(10**6, 2 * 10**12), st.integers(-20, 20))
+def test_worker_gateway_and_simulator_judge_alike(q, clock, ahead):
+    pane = clock // 1000 // q.query.pane * q.query.pane + ahead * q.query.pane
+    reason = "late" if is_late(clock, pane, q) else "future" if is_future(clock, pane, q) else None
+    refusal = untimely(q, pane, clock)
+    assert (refusal and refusal[0]) == q.untimely(pane, clock) == reason
+    assert in_time(q.query, pane, clock) == (reason is None)
 
 
 @FIXED
 @given(queries, clocks)
 def test_open_panes_are_bounded(q, clock):
-    first = clock // 1000 // q.pane * q.pane
-    far = (q.lateness + q.skew) // q.pane + 5
-    panes = range(first - far * q.pane, first + far * q.pane, q.pane)
-    assert sum(not is_late(clock, pane, q) and not is_future(clock, pane, q) for pane in panes) <= most_open(q)
+    first = clock // 1000 // q.query.pane * q.query.pane
+    far = (q.query.lateness + q.skew) // q.query.pane + 5
+    panes = range(first - far * q.query.pane, first + far * q.query.pane, q.query.pane)
+    assert sum(not is_late(clock, pane, q) and not is_future(clock, pane, q) for pane in panes) <= q.most_open
 
 
 def test_reading_goes_on_where_the_oldest_record_stands_with_its_own_clock():

@@ -5,21 +5,28 @@ them together below 1e-6.
 """
 
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from oracles import ORACLES, oracle
-from oracles.errors import HubbubError, ParameterError, ReportError
+from oracles.conformance import check
+from oracles.consistency import METHODS
+from oracles.errors import ConformanceError, HubbubError, ParameterError, ReportError
 from oracles.kernels.tails import binomial_tail
+from oracles.mechanisms.grr import Grr
+from oracles.mechanisms.hashing import _combinations
+from oracles.mechanisms.oue import Oue
 from oracles.multi import multi
+from oracles.multi.rsfd import FAKES
 
 FALSE_ALARM = 1e-9
 SIZES = (2, 3, 37, 256, 1024, 41_270)
 EPSILONS = (0.1, 1.0, 3.0, 8.0)
 MULTI = [("spl", name) for name in (*ORACLES, "adaptive")]
 MULTI += [("smp", name) for name in (*ORACLES, "adaptive")]
-MULTI += [("rsfd", name) for name in ("grr", "oue_z", "oue_r", "sue_z", "adaptive")]
+MULTI += [("rsfd", name) for name in (*FAKES, "adaptive")]
 SUBJECTS = [f"{name}-{size}-{epsilon}" for name in ORACLES for size in SIZES for epsilon in EPSILONS]
 SUBJECTS += [f"{s}:{name}-{size}-{epsilon}" for s, name in MULTI for size in SIZES for epsilon in (0.1, 8.0)]
 
@@ -66,8 +73,7 @@ class Subject:
         found = self.it.support(state, n)
         if not self.many:
             return [(found, n)]
-        ns = self.it.answering(state) if self.it.solution == "smp" else [n] * len(found)
-        return list(zip(found, ns, strict=True))
+        return list(zip(found, self.it.answering(state, n), strict=True))
 
     def estimates(self, state, n):
         found = self.it.estimate(state, n)
@@ -263,3 +269,107 @@ def test_large_domains_work():
         e = o.estimate(counted(o, o.perturb(values, rng)), 20_000)
         assert abs(e.shares[999_999] - 0.5) < 7 * e.stderr[999_999]
         assert e.shares.argmax() == 999_999
+
+
+@pytest.mark.parametrize("name", ["blh", "hr", "olh"])
+def test_a_large_domain_is_counted_alike_at_once_and_in_frames(name):
+    """At once takes several runs; a frame is too few for a histogram of all cells."""
+    o, rng = oracle(name, epsilon=2.0, size=300_000), np.random.default_rng(5)
+    reports = o.perturb(rng.integers(0, o.size, 150_000), rng)
+    whole, parts = o.zeros(), o.zeros()
+    o.add(whole, reports)
+    for start in range(0, len(reports), 1_000):
+        o.add(parts, reports[start : start + 1_000])
+    assert np.array_equal(whole, parts)
+    by_histogram = o.zeros()
+    o._add_many(by_histogram, _combinations(o._signed_rows(o._words(reports))))
+    assert np.array_equal(whole, by_histogram)
+
+
+@pytest.mark.parametrize("size", [2, 3, 37, 300])
+@pytest.mark.parametrize("name", ORACLES)
+def test_every_oracle_conforms(name, size):
+    for epsilon in (0.5, 4.0):
+        check(oracle(name, epsilon=epsilon, size=size))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_conforms(name):
+    check(METHODS[name])
+
+
+class Broken(Grr):
+    """An oracle that keeps its promises, until one is broken."""
+
+    def __init__(self, **wrong):
+        super().__init__(1.0, 20)
+        vars(self).update(wrong)
+
+
+def broken(base=Grr, **methods):
+    return type("Broken", (base,), methods)(1.0, 20)
+
+
+ORACLE_FAULTS = {
+    "p and q must be": Broken(exact=(Grr(1.0, 20).exact[1], Grr(1.0, 20).exact[0])),
+    "support 0": Broken(p=0.9),
+    "set_variance of one": broken(set_variance=lambda self, n, values, share: 2 * self.variance(n, share)),
+    "work must be": broken(work=0),
+    "reports are uint8": broken(answer=lambda self, c, rows, rng=None: Grr.answer(self, c, rows, rng).view(np.int8)),
+    "own report 0 is malformed": broken(_malformed=lambda self, reports: np.arange(len(reports)) == 0),
+    "not rows, classify and answer": broken(
+        perturb=lambda self, v, rng=None: Grr.perturb(self, v[::-1] if len(v) > 9 else v, rng)
+    ),
+    "classes": broken(classes=3),
+    "do not add up": broken(_count=lambda self, state, reports: int(state[:20].__setitem__(0, 1) or 0)),
+    "must raise a ReportError": broken(
+        check=lambda self, reports: None,
+        add=lambda self, state, reports: Grr._count(self, state, np.ascontiguousarray(reports)) if len(reports) else 0,
+    ),
+    "nobody looks": broken(Oue, honest_marks=None, __init__=Oue.__init__),
+    "look forged": broken(Oue, honest_marks=np.full(64, 1 / 64), __init__=Oue.__init__),
+    "forged report 0 is malformed": broken(forge=lambda self, targets, count, rng: np.full((count, 1), 99, np.uint8)),
+    "forged reports support targets 0": broken(
+        forge=lambda self, targets, count, rng: np.full(
+            (count, 1), min(set(range(20)) - set(targets.tolist())), np.uint8
+        )
+    ),
+    "raises AttributeError": broken(forge=lambda self, targets, count, rng: None),
+}
+
+
+@pytest.mark.parametrize("what", ORACLE_FAULTS)
+def test_an_oracle_that_breaks_a_promise_is_told_which(what):
+    with pytest.raises(ConformanceError, match=what):
+        check(ORACLE_FAULTS[what])
+
+
+METHOD_FAULTS = {
+    "good_for": {"good_for": ("all",)},
+    "options": {"options": ("beta",)},
+    "another shape": {"shares": lambda e: e.shares[:1]},
+    "not finite": {"shares": lambda e: e.shares * np.inf},
+    "negative": {"shares": lambda e: e.shares},
+    "the sum is": {"shares": lambda e: np.maximum(e.shares, 0.0)},
+    "equal values": {"shares": lambda e: np.arange(len(e.shares)) / np.arange(len(e.shares)).sum()},
+    "order": {
+        "shares": lambda e: (
+            np.where(e.shares == e.shares.max(), 0.0, 1.0) / np.count_nonzero(e.shares != e.shares.max())
+            if np.ptp(e.shares)
+            else np.full(len(e.shares), 1 / len(e.shares))
+        )
+    },
+    "the answer to the set": {"answer": lambda own, *_: (own[0] + 2.0, None)},
+    "slope says": {"slope": METHODS["base"].slope},
+}
+
+
+@pytest.mark.parametrize("what", METHOD_FAULTS)
+def test_a_method_that_breaks_a_promise_is_told_which(what):
+    with pytest.raises(ConformanceError, match=what):
+        check(replace(METHODS["norm_sub"], **METHOD_FAULTS[what]))
+
+
+def test_what_is_neither_is_refused():
+    with pytest.raises(ParameterError, match="row of METHODS"):
+        check("grr")

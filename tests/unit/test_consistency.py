@@ -16,16 +16,15 @@ from scipy import optimize, stats
 
 from oracles import ORACLES, Estimate, oracle
 from oracles.calibrate import calibrate
-from oracles.consistency import METHODS, TASKS, answer, apply
-from oracles.covariance import Covariance
-from oracles.errors import HubbubError, ParameterError, ReportError
+from oracles.consistency import METHODS, answer, apply
+from oracles.errors import HubbubError, ParameterError, QueryError, ReportError
 from oracles.kernels.simplex import project
+from oracles.method import TASKS
 from oracles.multi import multi
-from oracles.query.settings import FALLBACKS
-from oracles.query.settings import METHODS as CONFIGURABLE
+from oracles.query import parse
 
 FALSE_ALARM = 1e-6
-TABLE = {
+PROMISED = {
     "base": (False, "no", True),
     "base_pos": (True, "no", True),
     "post_pos": (True, "no", True),
@@ -40,9 +39,11 @@ TABLE = {
     "calibrate_norm_sub": (True, "yes", True),
     "zero": (True, "no", True),
 }
-"""Never negative, sums to one, keeps order."""
-CALIBRATED = ["calibrate", "calibrate_norm_sub"]
+"""Of the methods of the papers: never negative, sums to one, keeps order."""
+TABLE = {name: (row.non_negative, row.sums_to_one, row.keeps_order) for name, row in METHODS.items()}
+CALIBRATED = [name for name, row in METHODS.items() if row.fits_a_prior]
 PLAIN = [name for name in TABLE if name not in CALIBRATED]
+OURS = [name for name in PROMISED if name not in CALIBRATED]
 SUMMING = [name for name, (_, sums, _) in TABLE.items() if sums == "yes"]
 
 
@@ -111,7 +112,8 @@ def check_promises(name, estimate):
 
 
 def test_the_table_says_of_each_method_what_it_promises():
-    assert {name: (m.non_negative, m.sums_to_one, m.keeps_order) for name, m in METHODS.items()} == TABLE
+    assert {name: TABLE[name] for name in PROMISED} == PROMISED
+    assert set(CALIBRATED) >= {"calibrate", "calibrate_norm_sub"}
     assert all(name == method.name for name, method in METHODS.items())
     assert {task for method in METHODS.values() for task in method.good_for} == set(TASKS)
     assert "single" in METHODS["base_cut"].good_for
@@ -120,8 +122,15 @@ def test_the_table_says_of_each_method_what_it_promises():
 
 
 def test_a_query_can_ask_for_each_and_fall_back_on_each_that_fits_no_prior():
-    assert set(CONFIGURABLE) == set(TABLE) - {"base"}
-    assert set(FALLBACKS) == set(PLAIN) - {"base"}
+    def accepted(**settings):
+        table = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "pane": "10s", **settings}
+        try:
+            return bool(parse({"queries": {"q": table}}, "test", "."))
+        except QueryError:
+            return False
+
+    assert [name for name in TABLE if not accepted(methods=[name])] == ["base"]
+    assert [name for name in TABLE if not accepted(fallback=name)] == ["base", *CALIBRATED]
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
@@ -178,14 +187,14 @@ DISTRIBUTIONS = st.lists(st.integers(0, 40), min_size=2, max_size=12).filter(any
 @given(weights=DISTRIBUTIONS)
 def test_a_distribution_stays_as_it_is(weights):
     shares = np.array(weights) / sum(weights)
-    for name in set(PLAIN) - {"base_cut", "zero"}:
+    for name in set(OURS) - {"base_cut", "zero"}:
         assert apply(name, of(shares)) == pytest.approx(shares, abs=1e-12)
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(estimate=estimates(least=1))
 def test_a_second_time_changes_nothing(estimate):
-    for name in set(PLAIN) - {"norm_hyb"}:
+    for name in set(OURS) - {"norm_hyb"}:
         once = apply(name, estimate)
         assert apply(name, replace(estimate, shares=once)) == pytest.approx(once, rel=1e-9, abs=1e-9)
 
@@ -422,7 +431,7 @@ def test_where_no_value_is_positive_all_are_the_same_or_none_is_there(method, sh
     found = apply(method, of(shares))
     if method in SUMMING:
         assert found == pytest.approx(np.full(3, 1 / 3))
-    elif method != "base":
+    elif TABLE[method][0]:
         assert not found.any()
 
 
@@ -535,11 +544,11 @@ def test_norm_states_the_error_of_a_set(name):
     for chosen in ([0], [7], [0, 2, 4, 6], list(range(1, 8))):
         answers = [answer("norm", estimate, chosen)[0] for estimate in estimates]
         truth = own[chosen].sum() / own.sum()
-        stated = Covariance.of(estimates[0]).contrast(len(chosen), 8, truth)
+        stated = estimates[0].covariance.contrast(len(chosen), 8, truth)
         spread = (runs - 1) * np.var(answers, ddof=1) / stated
         assert stats.chi2.isf(1 - FALSE_ALARM, runs - 1) < spread < stats.chi2.isf(FALSE_ALARM, runs - 1)
         share, stderr = answer("norm", estimates[0], chosen)
-        at_share = Covariance.of(estimates[0]).contrast(len(chosen), 8, min(max(share, 0.0), 1.0))
+        at_share = estimates[0].covariance.contrast(len(chosen), 8, min(max(share, 0.0), 1.0))
         assert stderr == pytest.approx(np.sqrt(at_share))
 
 
@@ -548,7 +557,7 @@ def test_norm_states_the_error_of_a_set(name):
 def test_the_error_of_a_set_less_its_part_of_all_is_that_of_its_weights(name, population):
     truth = np.array([0.5, 0.25, 0.15, 0.1, 0.0, 0.0])
     estimate = Estimate(truth, 1_000, oracle(name, epsilon=1.0, size=6), population=population)
-    covariance = Covariance.of(estimate)
+    covariance = estimate.covariance
     for chosen in ([0], [5], [0, 2, 4], [1, 2, 3, 4, 5]):
         weights = np.isin(np.arange(6), chosen) - len(chosen) / 6
         expected = weights @ covariance.times(weights, truth)
@@ -571,6 +580,6 @@ def test_errors_move_together_as_the_covariance_says(name):
     estimates = list(simulated(o, own, runs, seeded("covariance", name)))
     errors = np.array([estimate.shares for estimate in estimates]) - own / own.sum()
     products = errors * (errors @ weights)[:, None]
-    stated = Covariance.of(estimates[0]).times(weights, own / own.sum())
+    stated = estimates[0].covariance.times(weights, own / own.sum())
     scores = (products.mean(axis=0) - stated) / (products.std(axis=0) / np.sqrt(runs))
     assert np.abs(scores).max() < stats.norm.isf(FALSE_ALARM / 12)

@@ -9,12 +9,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from aggregator.counting.admission import Gate, Reason, Refused
-from aggregator.counting.clock import is_late, most_open
+from aggregator.counting.clock import is_late
 from aggregator.counting.tally import Tally, encode_snapshot
 from aggregator.merging import windows
+from hubbub.definitions.versions import Versions
 from oracles.frame import TICK, encode
 from tests.fold import fold
-from tests.logs import BY_DIGEST, LIMIT, POOL, QUERIES, RETIRED, START, random_log
+from tests.logs import LIMIT, POOL, QUERIES, START, VERSIONS, random_log
 from tests.pretended import Daemon
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=25, phases=[Phase.generate])
@@ -26,7 +27,7 @@ def told(finals):
 
 
 def truth(log, **gate):
-    return told(fold(log, QUERIES.values(), retired=RETIRED, limit=LIMIT, **gate))
+    return told(fold(log, VERSIONS.values(), limit=LIMIT, **gate))
 
 
 @patch.object(windows, "IDLE", 3)
@@ -81,11 +82,11 @@ def test_the_logs_have_a_bit_of_everything():
     for seed in range(30):
         log = random_log(Random(seed), 2, 60)
         for partition, records in enumerate(log):
-            gate, now = Gate(partition, 2, BY_DIGEST, RETIRED, limit=LIMIT), None
+            gate, now = Gate(partition, 2, VERSIONS, limit=LIMIT), None
             for _, timestamp, data in records:
                 outcome, now = gate.admit(data, timestamp, now)
                 reasons |= {outcome.reason} if isinstance(outcome, Refused) else set()
-        for total in fold(log, QUERIES.values(), retired=RETIRED, limit=LIMIT).values():
+        for total in fold(log, VERSIONS.values(), limit=LIMIT).values():
             said.update(n=total.n, implausible=total.implausible, duplicates=total.duplicates, overflow=total.flags)
     assert reasons == set(Reason) - {Reason.DUPLICATE}
     assert min(said.values()) > 50, said
@@ -93,7 +94,8 @@ def test_the_logs_have_a_bit_of_everything():
 
 def test_a_hostile_log_keeps_no_more_panes_and_ids_than_the_query_allows():
     random, tallies, peak, now = Random(3), {}, Counter(), None
-    gate = Gate(0, 1, BY_DIGEST)
+    steady = {query.digest: Versions.of(query) for query in QUERIES.values()}
+    gate = Gate(0, 1, steady)
     for offset in range(10_000):
         query = random.choice([*QUERIES.values()])
         timestamp = START * 1000 + 10 * offset + random.randrange(2000)
@@ -105,7 +107,8 @@ def test_a_hostile_log_keeps_no_more_panes_and_ids_than_the_query_allows():
             tally = tallies.setdefault(key, Tally(query.oracle.zeros()))
             tally.add(query.oracle, frames, query.max_ids)
             assert len(tally.ids) <= query.max_ids
-        tallies = {key: tally for key, tally in tallies.items() if not is_late(now, key[1], BY_DIGEST[key[0]])}
+        tallies = {key: tally for key, tally in tallies.items() if not is_late(now, key[1], steady[key[0]])}
         peak[query.name] = max(peak[query.name], sum(digest == query.digest for digest, _ in tallies))
     for query in QUERIES.values():
-        assert most_open(query) - 1 <= peak[query.name] <= most_open(query)
+        most = steady[query.digest].most_open
+        assert most - 1 <= peak[query.name] <= most

@@ -197,20 +197,20 @@ def test_expectations_by_a_fitted_prior_match_too():
 
 @pytest.mark.parametrize(("name", "size", "n"), [("grr", 50, 20_000), ("oue", 50, 2_000), ("olh", 200, 5_000)])
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_rank_intervals_hold_all_true_ranks_as_often_as_stated(name, size, n, epsilon):
+def test_rank_intervals_hold_the_true_rank_of_a_value_as_often_as_stated(name, size, n, epsilon):
     o = oracle(name, epsilon=epsilon, size=size)
     own = rare_and_common(size, n)
     first = 1 + (own[:, None] < own).sum(axis=1)
     last = size - (own[:, None] > own).sum(axis=1)
     runs = 200
-    failed = narrow = 0
+    failed, narrow = np.zeros(size), 0
     for e in windows(o, own, runs, seeded("ranks", name, epsilon)):
         hitters = heavy_hitters(e, np.ones(size), threshold=0.5)
         assert len(hitters) == size
         low, high = hitters.ranks.T
-        failed += (low > first[hitters.positions]).any() or (high < last[hitters.positions]).any()
+        failed[hitters.positions] += (low > last[hitters.positions]) | (high < first[hitters.positions])
         narrow += (high - low < size - 1).any()
-    assert failed <= stats.binom.ppf(1 - FALSE_ALARM, runs, 0.05)
+    assert failed.max() <= stats.binom.ppf(1 - FALSE_ALARM / size, runs, 0.05)
     assert narrow > runs / 2
 
 
@@ -248,13 +248,15 @@ def test_holm_p_values_and_ranks_are_those_of_the_definition(e, threshold, error
     evidence = Evidence(e, threshold, error)
     p = e.test(evidence.proved_above) if evidence.proved_above < 1 else np.ones(e.oracle.size)
     hitters = evidence.hitters(np.full(e.oracle.size, 1e9))
-    assert hitters.positions.tolist() == list(range(e.oracle.size))
-    assert np.array_equal(hitters.p_values, p)
-    assert np.array_equal(hitters.decided, holm(p, error))
-    assert np.array_equal(np.flatnonzero(hitters.decided), evidence.decided)
-    low, high = e.interval(1 - 0.05 / e.oracle.size)
-    assert np.array_equal(hitters.ranks[:, 0], 1 + (low > high[:, None]).sum(axis=1))
-    assert np.array_equal(hitters.ranks[:, 1], e.oracle.size - (high < low[:, None]).sum(axis=1))
+    proved = np.flatnonzero(holm(p, error)).tolist()
+    significance = threshold == "significance"
+    assert hitters.positions.tolist() == (proved if significance else list(range(e.oracle.size)))
+    assert np.array_equal(hitters.p_values, p[hitters.positions])
+    assert np.array_equal(hitters.decided, holm(p, error)[hitters.positions])
+    assert evidence.decided.tolist() == proved
+    if significance and e.critical(error) is not None:
+        significant = np.flatnonzero(e.counts * e.n_independent >= e.critical(error) * e.n)
+        assert set(significant.tolist()) <= set(proved)
 
 
 @settings(max_examples=100, deadline=None)
@@ -266,7 +268,11 @@ def test_a_list_follows_its_rule_and_its_order_whatever_the_order_of_the_domain(
         )
     )
     hitters = heavy_hitters(e, shares, threshold=threshold)
-    assert sorted(hitters.positions) == np.flatnonzero(shares > hitters.threshold).tolist()
+    proved = set(Evidence(e, threshold).decided.tolist())
+    reached = set() if threshold == "significance" else set(np.flatnonzero(shares >= hitters.threshold).tolist())
+    assert set(hitters.positions.tolist()) == proved | reached
+    paper = heavy_hitters(e, shares, threshold=threshold, rule="paper")
+    assert sorted(paper.positions) == np.flatnonzero(shares > paper.threshold).tolist()
     assert hitters.shares.tolist() == shares[hitters.positions].tolist()
     keys = [(-hitter.share, hitter.position) for hitter in hitters]
     assert keys == sorted(keys)
@@ -280,6 +286,19 @@ def test_a_list_follows_its_rule_and_its_order_whatever_the_order_of_the_domain(
     assert {order[h.position]: (h.share, h.decided, h.p_value, h.ranks) for h in moved} == before
 
 
+def test_a_list_of_sparse_counts_names_no_false_value_more_often_than_stated():
+    """grr, eps 8, 300 values, 300 reports of one of them: the papers' rule lists a false one in most windows."""
+    o, rng, runs = oracle("grr", epsilon=8.0, size=300), seeded("sparse"), 200
+    own = np.zeros(300, int)
+    own[0] = 300
+    wrong = {"decided": 0, "paper": 0}
+    for e in windows(o, own, runs, rng):
+        for rule in wrong:
+            wrong[rule] += bool((heavy_hitters(e, rule=rule).positions != 0).any())
+    assert wrong["decided"] <= stats.binom.ppf(1 - FALSE_ALARM, runs, 0.05)
+    assert wrong["paper"] > runs / 2
+
+
 def grr(counts, n=None, **options):
     o = oracle("grr", epsilon=2.0, size=len(counts))
     n = sum(counts) if n is None else n
@@ -288,8 +307,11 @@ def grr(counts, n=None, **options):
 
 def test_thresholds_are_said_as_significance_a_share_or_a_count():
     e = grr([600, 200, 100, 100])
-    assert heavy_hitters(e).threshold == e.noise.significance(4, 0.05)
-    assert heavy_hitters(e, family_error=0.2).threshold == e.noise.significance(4, 0.2)
+    assert heavy_hitters(e).threshold == e.significance()
+    assert heavy_hitters(e, family_error=0.2).threshold == e.significance(0.2)
+    assert heavy_hitters(e, rule="paper").threshold == e.noise.significance(4, 0.05)
+    with pytest.raises(ParameterError, match="rule must be one of decided, paper"):
+        heavy_hitters(e, rule="mine")
     assert heavy_hitters(e, threshold=0.2).threshold == heavy_hitters(e, threshold=200).threshold == 0.2
     assert heavy_hitters(e, threshold=Threshold("count", 200)).threshold == 0.2
     assert len(heavy_hitters(e, threshold=1_000_000)) == 0

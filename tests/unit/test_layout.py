@@ -7,18 +7,12 @@ import faust
 import pytest
 
 from aggregator.topics.settings import (
-    CHANGELOG,
     CLEANUP,
     INSYNC,
-    LARGEST,
     MAX_BYTES,
     MIB,
     MONTH,
-    REPORTS,
-    SNAPSHOTS,
-    TALLIES,
     TIMESTAMP,
-    WORKER,
     Described,
     faults,
     impossible,
@@ -28,6 +22,8 @@ from aggregator.topics.settings import (
     mends,
     refusals,
 )
+from aggregator.topics.sizes import LARGEST
+from hubbub.names import CHANGELOG, REPORTS, SNAPSHOTS, TALLIES, WORKER
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "topics.md"
 PREFIX = "p."

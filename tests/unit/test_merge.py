@@ -10,12 +10,20 @@ from hypothesis import strategies as st
 from aggregator.counting.tally import IDS_OVERFLOW, Snapshot, encode_snapshot, merged
 from aggregator.merging.merge import Merger, decode_state, encode_state
 from aggregator.merging.windows import Position, Span
+from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
 from oracles.query import parse
 from oracles.query.settings import Window
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=40)
-TABLE = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "pane": "10s", "windows": ["10s", "30s/20s", "all"]}
+TABLE = {
+    "domain": 3,
+    "oracle": "grr",
+    "epsilon": 1.0,
+    "budget": 1e9,
+    "pane": "10s",
+    "windows": ["10s", "30s/20s", "all"],
+}
 QUERY = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
 TUMBLING, HOPPING, ALL = QUERY.windows
 CELLS = QUERY.oracle.state_size
@@ -27,7 +35,7 @@ def snapshot(n, flags=0):
 
 
 def merger(partitions=2, states=()):
-    return Merger(QUERY, partitions, states)
+    return Merger(Versions.of(QUERY), partitions, states)
 
 
 def shown(finals):
@@ -210,7 +218,7 @@ positions = st.builds(Position, st.integers(-(1 << 62), 1 << 62)) | st.builds(
 @FIXED
 @given(positions, st.lists(st.binary(max_size=5), max_size=3))
 def test_a_state_comes_back_as_it_went(position, alerts):
-    back, said = decode_state(encode_state(position, alerts), CELLS)
+    back, said, _ = decode_state(encode_state(position, alerts), CELLS)
     assert said == alerts
     assert (back.end, back.start, back.newest) == (position.end, position.start, position.newest)
     assert (back.total is None) == (position.total is None)
@@ -230,10 +238,10 @@ def test_changed_bytes_are_refused_or_are_another_good_state(good, at, byte, cut
     changed[at % len(good)] = byte
     for data in (bytes(changed), bytes(good[: len(good) - cut]), good + bytes(cut)):
         try:
-            position, alerts = decode_state(data, CELLS)
+            position, alerts, shown = decode_state(data, CELLS)
         except ReportError:
             continue
-        assert encode_state(position, alerts) == data
+        assert encode_state(position, alerts, shown) == data
 
 
 def test_a_state_of_another_query_is_refused():

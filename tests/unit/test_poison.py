@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from oracles import oracle
+from oracles import ORACLES, oracle
 from oracles.errors import ReportError
 from oracles.forgery import LEVEL, p_value, skewed, skewed_attributes
 from oracles.mechanisms.unary import Unary
 from oracles.multi import multi
-from oracles.pure import MARKS
+from oracles.types import MARKS
 
-MARKED = ("sue", "oue", "blh", "olh", "hr")
-UNMARKED = ("grr", "ss")
+MARKED = [name for name in ORACLES if oracle(name, epsilon=1.0, size=20).honest_marks is not None]
+UNMARKED = [name for name in ORACLES if name not in MARKED]
 
 
 def seeded(*label):
@@ -151,6 +151,10 @@ def test_an_attacker_who_draws_as_honest_clients_do_is_not_seen():
     fake = o.perturb(rng.integers(0, 200, 1_000), rng)
     fake[:, 0] |= 1
     assert not skewed(o, marks_of(o, o.perturb(rng.integers(0, 200, 9_000), rng), fake), 10_000, 10_000)
+
+
+def test_all_but_grr_and_subsets_carry_marks():
+    assert set(MARKED) >= {"sue", "oue", "blh", "olh", "hr"}
 
 
 @pytest.mark.parametrize("name", UNMARKED)

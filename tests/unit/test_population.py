@@ -10,12 +10,10 @@ from scipy import stats
 from oracles.errors import ParameterError
 from oracles.forgery import skewed
 from oracles.frame import decode
-from oracles.mechanisms import entropy
 from oracles.mechanisms.entropy import Source
 from oracles.query import parse
 from producers.batch import Batches
 from producers.client import Client
-from producers.simulation.attack import forge
 from producers.simulation.distribution import read_crowd
 from producers.simulation.framing import Framer
 from producers.simulation.population import Population
@@ -26,12 +24,19 @@ ALARM = 1e-6
 
 
 def query(oracle="grr", domain=8, epsilon=1.0, **more):
-    table = {"domain": domain, "epsilon": epsilon, "pane": "10s", "oracle": oracle, **more}
+    table = {"domain": domain, "epsilon": epsilon, "budget": 1e9, "pane": "10s", "oracle": oracle, **more}
     return parse({"queries": {"q": table}}, "test", ".")["q"]
 
 
 def several(solution="rsfd", **attributes):
-    table = {"attributes": attributes, "epsilon": 1.0, "pane": "10s", "solution": solution, "oracle": "adaptive"}
+    table = {
+        "attributes": attributes,
+        "epsilon": 1.0,
+        "budget": 1e9,
+        "pane": "10s",
+        "solution": solution,
+        "oracle": "adaptive",
+    }
     return parse({"queries": {"q": table}}, "test", ".")["q"]
 
 
@@ -149,19 +154,20 @@ QUERIES = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_simulated_reports_agree_in_distribution_with_those_of_single_clients(name):
     q = QUERIES[name]
-    reports, values = everyone(Population(q, read_crowd(["zipf:1"], q), 20_000, 5, fresh=True))
+    reports, values = everyone(Population(q, read_crowd(["zipf:1"], q), 20_000, 5))
     alone = q.oracle.perturb(values, System(6))
     assert alike(reports, alone, values) > ALARM
 
 
-def test_simulated_frames_agree_in_distribution_with_those_of_the_sdk(tmp_path, monkeypatch):
-    q = query("grr", 4, budget=1e6, period="10s")
-    stream, days = System(7), iter(range(0, 10**6, q.period))
-    monkeypatch.setattr(entropy.System, "raw", lambda self, count: stream.raw(count))
-    client = Client(q, tmp_path / "store", max_epsilon=1e6, memoise=False, clock=lambda: next(days))
-    answers, batches = [0] * 200 + [1] * 200, Batches(reports=100)
-    sealed = [frame for value in answers for frame in batches.add(q, 0, client.answer(value), 1.0)]
-    held = np.array(answers)
+def test_simulated_frames_agree_in_distribution_with_those_of_the_sdk():
+    q = query("grr", 4)
+    held, batches = np.array([0] * 200 + [1] * 200), Batches(reports=100)
+    people = [Client(q, ":memory:", key=seed.to_bytes(32, "big")) for seed in range(400)]
+    sealed = [
+        frame
+        for person, value in zip(people, held, strict=True)
+        for frame in batches.add(q, 0, person.answer(int(value)), 1.0)
+    ]
     framer = Framer(q, 12, 100, np.random.default_rng(8))
     simulated = q.oracle.perturb(held, np.random.default_rng(9))
     shipped = list(framer.put(0, simulated, held, np.ones(400, np.bool_), 0))
@@ -173,21 +179,84 @@ def test_simulated_frames_agree_in_distribution_with_those_of_the_sdk(tmp_path, 
     assert alike(both[0], both[1], held) > ALARM
 
 
-def test_a_client_sends_its_first_report_again_in_every_round():
-    population = Population(query("olh", 1024), read_crowd(["zipf:1"], query("olh", 1024)), 40_000, 3)
+LIVES = {
+    **{name: query(name, 40) for name in ("grr", "oue", "olh", "hr")},
+    "grr-few": query("grr", 4),
+    "smp": several("smp", a=40, b=3),
+    "spl": several("spl", a=3, b=2),
+    "smp-hr": parse(
+        {"queries": {"q": {"attributes": {"a": 40, "b": 3}, "oracle": "hr", "epsilon": 1.0, "pane": "10s"}}},
+        "test",
+        ".",
+    )["q"],
+}
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_clients_answer_for_life_by_what_they_hold(name):
+    q, n, turns = LIVES[name], 600, 25
+    population = Population(q, read_crowd(["zipf:1"], q), n, 3, churn=0.5)
+    said = {}
+    for turn in range(turns):
+        reports, values = everyone(population, begin=turn * n)
+        for client in range(n):
+            said.setdefault(client, {}).setdefault(values[client].tobytes(), set()).add(reports[client].tobytes())
+    assert all(len(found) == 1 for mine in said.values() for found in mine.values()), "a report a value"
+    most = max(len(set.union(*mine.values())) for mine in said.values())
+    assert most <= (6 if q.solution == "spl" else q.oracle.life.times)
+    assert max(map(len, said.values())) > 3, "values change"
+    assert population.silent == 0.0
+
+
+def test_the_stated_share_draws_a_new_value_each_period():
+    q = query("olh", 1 << 20)
+    population = Population(q, read_crowd([], q), 10_000, 3, churn=0.1)
+    held = [everyone(population, begin=turn * 10_000)[1] for turn in range(12)]
+    for before, after in pairwise(held):
+        # Binomial: 1,000 +- 30; 5.2 standard deviations are exceeded with probability 2e-7, eleven times.
+        assert abs(np.count_nonzero(before != after) - 1000) < 5.2 * 30
+    assert np.count_nonzero(held[0] == held[-1]) == 0, "each of them once in ten answers"
+
+
+def test_clients_that_answer_once_say_the_first_again_and_the_truth_is_what_they_hold():
+    q = query("olh", 1024, answers="once")
+    population = Population(q, read_crowd(["zipf:1"], q), 5_000, 3, churn=0.5)
     first, held = everyone(population)
-    again, still = everyone(population, begin=7 * 40_000)
+    again, now = everyone(population, begin=9 * 5_000)
     assert np.array_equal(first, again)
-    assert np.array_equal(held, still)
+    assert not np.array_equal(held, now)
 
 
-def test_without_memoising_every_round_has_noise_of_its_own():
-    q = query("olh", 1024)
-    population = Population(q, read_crowd(["zipf:1"], q), 5_000, 3, fresh=True)
-    rounds = [everyone(population, begin=k * 5_000) for k in range(4)]
+def test_fresh_clients_fall_silent_on_the_same_day_whatever_they_answered():
+    q = query("olh", 1024, answers="fresh", budget=4.0)
+    population = Population(q, read_crowd(["zipf:1"], q), 5_000, 3)
+    rounds = [everyone(population, begin=k * 5_000) for k in range(3)]
     for (first, held), (again, still) in pairwise(rounds):
         assert np.array_equal(held, still)
         assert np.count_nonzero((first == again).all(axis=1)) < 50
+    assert population.silent == 0.0
+    assert sum(len(group.values) for group in population.answers(15_000, 2_000, 0.0)) == 2_000
+    assert population.silent == 0.4
+    assert sum(len(group.values) for group in population.answers(17_000, 5_000, 0.0)) == 3_000
+    assert population.silent == 1.0
+
+
+def test_a_round_renews_noise_and_charges():
+    q = query("olh", 1024, answers="fresh", budget=1.0, period="10s", renew="1m")
+    population = Population(q, read_crowd(["zipf:1"], q), 1_000, 3)
+    counts = [
+        sum(len(group.values) for group in population.answers(k * 1_000, 1_000, 0.0, at=600 + 10 * k))
+        for k in range(12)
+    ]
+    assert counts == [1_000, 0, 0, 0, 0, 0] * 2
+    q = query("hr", 1024, period="10s", renew="1m")
+    population = Population(q, read_crowd(["zipf:1"], q), 1_000, 3)
+    said = [
+        np.vstack([g.reports for g in population.answers(k * 1_000, 1_000, 0.0, at=600 + 10 * k)]) for k in range(12)
+    ]
+    assert np.array_equal(said[0], said[5])
+    assert np.array_equal(said[6], said[11])
+    assert np.count_nonzero((said[5] == said[6]).all(axis=1)) < 50
 
 
 def test_how_many_are_asked_at_a_time_changes_nothing():
@@ -231,19 +300,19 @@ def supports(oracle, reports):
 @pytest.mark.parametrize("targets", [[5], [0, 7, 63, 21]])
 def test_a_report_of_maximal_gain_supports_all_targets(name, targets):
     oracle = query(name, 64).oracle
-    reports = forge(oracle, [np.array(targets)], np.zeros(2000, np.int64), np.random.default_rng(1))
+    reports = oracle.attack([np.array(targets)], np.zeros(2000, np.int64), np.random.default_rng(1))
     assert supports(oracle, reports)[targets].tolist() == [2000] * len(targets)
 
 
 def test_a_forged_grr_report_is_a_target():
     oracle = query("grr", 64).oracle
-    reports = forge(oracle, [np.array([3, 9])], np.zeros(2000, np.int64), np.random.default_rng(1))
+    reports = oracle.attack([np.array([3, 9])], np.zeros(2000, np.int64), np.random.default_rng(1))
     assert supports(oracle, reports)[[3, 9]].sum() == 2000
 
 
 def test_hashes_that_cannot_tell_any_values_apart_still_support_the_targets():
     oracle = query("olh", 8).oracle
-    reports = forge(oracle, [np.arange(8)], np.zeros(10, np.int64), np.random.default_rng(1))
+    reports = oracle.attack([np.arange(8)], np.zeros(10, np.int64), np.random.default_rng(1))
     assert supports(oracle, reports).tolist() == [10] * 8
 
 
@@ -251,7 +320,7 @@ def test_hashes_that_cannot_tell_any_values_apart_still_support_the_targets():
 def test_attackers_aim_at_one_of_several_attributes(solution):
     q = several(solution, a=40, b=50)
     values = np.random.default_rng(2).integers(0, 40, (2000, 2))
-    reports = forge(q.oracle, [np.array([], np.int64), np.array([7])], values, np.random.default_rng(1))
+    reports = q.oracle.attack([np.array([], np.int64), np.array([7])], values, np.random.default_rng(1))
     state = q.oracle.zeros()
     q.oracle.add(state, reports)
     a, b = q.oracle.support(state, 2000)
@@ -263,7 +332,7 @@ def test_attackers_aim_at_one_of_several_attributes(solution):
 def test_a_crowd_with_attackers_looks_forged_and_an_honest_one_does_not(name):
     oracle = query(name, 256).oracle
     honest = oracle.perturb(np.zeros(40_000, np.int64), np.random.default_rng(1))
-    forged = forge(oracle, [np.arange(10, 15)], np.zeros(4_000, np.int64), np.random.default_rng(2))
+    forged = oracle.attack([np.arange(10, 15)], np.zeros(4_000, np.int64), np.random.default_rng(2))
     for reports, found in ((honest, False), (np.vstack([honest, forged]), True)):
         state = oracle.zeros()
         oracle.add(state, reports)

@@ -109,14 +109,42 @@ def tight(ratio, epsilon):
 def test_no_output_tells_two_inputs_apart_by_more_than_exp_epsilon(name, size, epsilon):
     o = oracle(name, epsilon=epsilon, size=size)
     choices = [None]
-    if isinstance(o, Hashing) and o.cells**o.rows * o.buckets > 512:
+    if isinstance(o, Hashing) and o.cells**o.hashes * o.buckets > 512:
         # Rows do not depend on the value, so it is enough to compare inputs given the rows.
         rng = np.random.default_rng(7)
-        choices = [tuple(rng.integers(0, o.cells, o.rows).tolist()) for _ in range(3)]
-        choices.append(tuple(1 << j % o.bits for j in range(o.rows)))
+        choices = [tuple(rng.integers(0, o.cells, o.hashes).tolist()) for _ in range(3)]
+        choices.append(tuple(1 << j % o.bits for j in range(o.hashes)))
     ratios = [worst_ratio([distribution(o.perturb, v, rows) for v in range(size)]) for rows in choices]
     assert all(within(ratio, epsilon) for ratio in ratios)
     assert tight(max(ratios), epsilon), "privacy is kept, but accuracy was given away"
+
+
+@pytest.mark.parametrize("buckets", [2, 4])
+def test_fewer_buckets_keep_epsilon_too(buckets):
+    o = oracle("olh", epsilon=2.0, size=5, buckets=buckets)
+    rng = np.random.default_rng(7)
+    choices = [tuple(rng.integers(0, o.cells, o.hashes).tolist()) for _ in range(3)]
+    choices.append(tuple(1 << j % o.bits for j in range(o.hashes)))
+    ratios = [worst_ratio([distribution(o.perturb, v, rows) for v in range(5)]) for rows in choices]
+    assert all(within(ratio, 2.0) for ratio in ratios)
+    assert tight(max(ratios), 2.0)
+
+
+@pytest.mark.parametrize("name", ["grr", "oue", "ss"])
+def test_two_classes_held_in_turn_are_told_apart_by_exp_2_epsilon_and_no_more(name):
+    """Of the theorem: a life is independent answers, one a class; it is reached where classes change places."""
+    o = oracle(name, epsilon=1.0, size=3)
+    laws = [distribution(o.perturb, value, None) for value in range(3)]
+    outcomes = laws[0].keys() | laws[1].keys() | laws[2].keys()
+    pairs = [(0, 1), (1, 0), (0, 2), (1, 2)]
+    ratios = [
+        laws[a][x] * laws[b][y] / (laws[c][x] * laws[d][y])
+        for (a, b), (c, d) in ((one, other) for one in pairs for other in pairs)
+        for x in outcomes
+        for y in outcomes
+    ]
+    assert all(within(ratio, 2.0) for ratio in ratios)
+    assert tight(max(ratios), 2.0), "reached where the classes change places"
 
 
 @pytest.mark.parametrize("name", ORACLES)

@@ -46,7 +46,7 @@ pane       = "10s"
 sets       = { country = { eu = ["de", "at"] } }
 """
 ONE = 'domain = ["a", "b", "c"]\nepsilon = 1.0\npane = "10s"\n'
-SEVERAL = 'attributes = { sex = ["f", "m"], age = 74 }\nepsilon = 1.0\npane = "10s"\n'
+SEVERAL = 'attributes = { sex = ["f", "m"], age = 74 }\nepsilon = 1.0\npane = "10s"\nbudget = 100.0\n'
 
 
 def read(body, name="q", folder="."):
@@ -94,7 +94,8 @@ def test_what_is_not_said_has_a_default():
     assert query == read(
         ONE + 'oracle = "auto"\nlateness = "5s"\nskew = "1m"\nwindows = ["10s"]\nperiod = "10s"\nemit_every = "2s"\n'
         'methods = ["norm_sub"]\nfallback = "norm_sub"\npublish = 100\nthreshold = "significance"\nother = true\n'
-        "sets = {}\nrequire_id = false\nfamily_error = 0.05\nalerts_a_day = 1.0\nmax_ids = 1000000\nbudget = 4.0\n"
+        "sets = {}\nrequire_id = false\nfamily_error = 0.05\nalerts_a_day = 1.0\nmax_ids = 250000\nbudget = 4.0\n"
+        'answers = "life"\n'
     )
     assert read(SEVERAL) == read(SEVERAL + 'solution = "smp"\noracle = "adaptive"\n')
 
@@ -114,7 +115,16 @@ def test_what_is_not_said_has_a_default():
         ("until = 2026-01-01T00:00:01", "until", 1_767_225_601),
         ("from = 1969-12-31", "starts", -86_400),
         ('sets = { x = ["c", "a", "(other)"] }', "sets", (("x", (0, 2, 3)),)),
-        ("budget = 1", "answers", 1),
+        ('budget = 1\nanswers = "fresh"', "charges", 1),
+        ("", "charges", 1),
+        ("", "classes", 4),
+        ("", "record_charge", 4.0),
+        ('answers = "once"', "record_charge", 1.0),
+        ('answers = "once"', "answers", "once"),
+        ('renew = "1d"', "renew", 86_400),
+        ('oracle = "olh"\nbuckets = 2', "buckets", 2),
+        ('oracle = "olh"\nbuckets = 4', "buckets", None),
+        ("", "renew", None),
         ("other = false", "other", False),
     ],
 )
@@ -123,7 +133,7 @@ def test_every_key_can_be_said(body, key, value):
 
 
 def test_a_budget_is_divided_as_its_decimals_say():
-    assert read(ONE.replace("1.0", "0.1") + "budget = 0.3").answers == 3
+    assert read(ONE.replace("1.0", "0.1") + 'budget = 0.3\nanswers = "fresh"').charges == 3
 
 
 def test_other_at_the_top_is_for_every_attribute():
@@ -201,7 +211,9 @@ def test_a_digest_is_over_unescaped_text():
         ONE + "other = true",
         ONE + 'windows = ["1m/10s", "all"]\nlateness = "1h"\nskew = "0s"\nperiod = "1d"\nfrom = 2026-01-01',
         ONE + 'methods = ["base_cut"]\nfallback = "norm"\nthreshold = 0.5\npublish = "all"\nemit_every = "never"',
-        ONE + 'sets = { x = ["a"] }\nrequire_id = true\nfamily_error = 0.5\nalerts_a_day = 9\nmax_ids = 1\nbudget = 1',
+        ONE + 'sets = { x = ["a"] }\nrequire_id = true\nfamily_error = 0.5\nalerts_a_day = 9\nmax_ids = 1\nbudget = 9',
+        ONE + 'answers = "once"\nrenew = "1d"',
+        ONE + 'answers = "fresh"',
         ONE + 'oracle = "grr"',  # what "auto" resolves to
     ],
 )
@@ -224,6 +236,10 @@ def test_every_change_of_meaning_has_a_digest_of_its_own():
         read(SEVERAL + 'oracle = "olh"'),
         read(SEVERAL + 'solution = "spl"'),
         read(SEVERAL + 'solution = "rsfd"'),
+        read(ONE + 'oracle = "olh"'),
+        read(ONE + 'oracle = "olh"\nbuckets = 2'),
+        read(SEVERAL + 'oracle = "hr"'),
+        read(SEVERAL + 'oracle = "olh"\nbuckets = 2'),
         read(SEVERAL.replace("74", "75")),
         read(SEVERAL.replace("age", "years")),
         read(SEVERAL + "other = false"),
@@ -312,6 +328,9 @@ FAULTS = [
     ('sets = { x = ["z"] }', "sets.x", "a value of the domain", "'z'"),
     ('sets = { x = [["a"]] }', "sets.x", "a value of the domain", "['a']"),
     ('sets = { x = ["a", "a"] }', "sets.x", "without repeats", "'a' twice"),
+    ('domain = 7864257\noracle = "grr"\nanswers = "once"', "domain", "a tally can take 62,914,568 bytes", ""),
+    ('domain = 4194305\noracle = "olh"', "domain", "a tally can take 67,109,376 bytes, more than 60 MiB", ""),
+    ('domain = 2000000\nwindows = ["1m/10s"]', "windows", "can take 80,777,728 bytes", ""),
     ("domain = []", "domain", "one or more", "[]"),
     ("domain = 1", "domain", "from 2 to 4294967296", "1"),
     ("domain = 4294967296\nother = true", "domain", "from 2 to 4294967296", "4294967297"),
@@ -334,8 +353,14 @@ FAULTS = [
     ('domain = { file = "other.txt" }', "domain.file", "other.txt, line 2: must be", "'(other)'"),
     ('domain = { file = "twice.txt" }', "domain.file", "twice.txt, line 3: every line must differ", "as in line 1"),
     ('domain = { file = "latin.txt" }', "domain.file", "latin.txt must be UTF-8", "byte 1"),
+    ('answers = "often"', "answers", "one of life, once, fresh", "'often'"),
+    ('renew = "15s"', "renew", "a multiple of the period (10s)", "15s"),
+    ('period = "15s"', "period", "a multiple of the pane (10s)", "15s"),
+    ("buckets = 4", "buckets", "for olh only", "'auto'"),
+    ('oracle = "olh"\nbuckets = 3', "buckets", "a power of two from 2 to 256", "3"),
+    ('oracle = "olh"\nbuckets = 8', "buckets", "from 2 to 4, the best", "8"),
     ("epsilom = 1", "epsilom", "did you mean 'epsilon'?", ""),
-    ("zzz = 1", "zzz", "choose from alerts_a_day, attributes", ""),
+    ("zzz = 1", "zzz", "choose from alerts_a_day, answers, attributes", ""),
 ]
 FILES = {
     "empty.txt": b"",
@@ -377,6 +402,7 @@ def test_a_fault_names_file_key_and_valid_range(files, change, key, valid, got):
         ("attributes = 3", "attributes", "a table"),
         ('attributes = { "a b" = 3 }', "attributes.'a b'", "1 to 64 of the characters"),
         ("attributes = { age = 1 }", "attributes.age", "from 2 to"),
+        ("attributes = { a = 5000000, b = 5000000 }", "attributes", "more than 60 MiB"),
         ("attributes = { age = { file = 3 } }", "attributes.age.file", "the path of a text file"),
         ('solution = "rs"', "solution", "one of spl, smp, rsfd"),
         ('oracle = "oue_z"', "oracle", "adaptive"),
@@ -391,6 +417,79 @@ def test_a_fault_in_attributes_does_too(change, key, valid):
     message = fault(changed(SEVERAL, change))
     assert message.startswith(f"hubbub.toml: queries.q.{key}: ")
     assert valid in message
+
+
+WIDE = 'domain = 1024\nepsilon = 2.0\npane = "10s"\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            WIDE + 'oracle = "olh"',
+            'K = 8 classes at an epsilon of 2 are 16; budget = 16 would do, or oracle = "olh" with buckets = 4, or eps',
+        ),
+        (
+            WIDE + 'oracle = "grr"',
+            'with buckets = 4, or epsilon = 0.0078125, or answers = "once" or "fresh"',
+        ),
+        (
+            WIDE + 'oracle = "grr"',
+            "K = 1,024 classes at an epsilon of 2 are 2048; budget = 2048 would do, or ",
+        ),
+        (WIDE + "budget = 3", '"life" charges at least 2 epsilon = 4, above the budget of 3; budget = 4 would do, or'),
+        (WIDE + "budget = 3", "epsilon = 1.5, or answers"),
+        (SEVERAL.replace("100", "4"), "K = 74 classes at an epsilon of 1 are 74"),
+        (SEVERAL.replace("100", "4") + 'solution = "spl"', "K = 77 classes at an epsilon of 0.5 are 38.5"),
+        (SEVERAL + 'solution = "rsfd"\nanswers = "life"', 'must be "once" or "fresh" for rsfd'),
+    ],
+)
+def test_what_would_fall_silent_is_refused_with_what_would_do(body, said):
+    message = fault(body)
+    assert message.startswith("hubbub.toml: queries.q.answers: ")
+    assert said in message
+
+
+def test_the_epsilon_that_is_named_fits_and_one_a_little_larger_does_not():
+    epsilon = float(re.search(r"or epsilon = ([0-9.]+)", fault(WIDE + 'oracle = "olh"\nbudget = 8'))[1])
+    assert 1.0 < epsilon < 2.0
+    read(WIDE.replace("2.0", str(epsilon)) + 'oracle = "olh"\nbudget = 8')
+    fault(WIDE.replace("2.0", str(epsilon + 0.001)) + 'oracle = "olh"\nbudget = 8')
+
+
+def test_auto_is_the_best_of_what_fits():
+    assert (read(WIDE).oracle_names, read(WIDE).buckets) == (("olh",), 4)
+    assert (read(WIDE + "budget = 100").oracle_names, read(WIDE + "budget = 100").buckets) == (("olh",), None)
+    assert read(WIDE + "budget = 4").oracle_names == ("blh",)
+    assert read(WIDE + 'answers = "once"').buckets is None
+    assert read(WIDE).automatic
+    assert not read(WIDE + 'oracle = "hr"').automatic
+
+
+def test_what_stands_is_read_whatever_it_charges():
+    table = tomllib.loads(SEVERAL.replace("100", "4") + 'solution = "rsfd"')
+    assert parse({"queries": {"q": table}}, "the topic", ".", standing=True)["q"].answers == "life"
+    assert parse({"queries": {"q": table}}, "the file", ".")["q"].answers == "once"
+
+
+def test_fewer_buckets_are_in_the_digest_by_attribute():
+    spl = read(SEVERAL + 'solution = "spl"\noracle = "olh"\nbuckets = 2')
+    assert spl.buckets is None, "two are the best for epsilon/2"
+    assert spl.digest == read(SEVERAL + 'solution = "spl"\noracle = "olh"').digest
+    smp = read(SEVERAL + 'oracle = "olh"\nbuckets = 2')
+    assert smp.buckets == {"age": 2, "sex": 2}
+    assert '"buckets":{"age":2,"sex":2}' in smp.canonical
+
+
+def test_the_digest_with_buckets_is_that_of_the_wire_format():
+    body = 'domain = 1024\nepsilon = 2.0\noracle = "olh"\nbuckets = 2\npane = "10s"'
+    assert read(body, "screens").digest.hex() == "1de4741cdcb12f2d"
+
+
+def test_a_round_begins_at_a_multiple_of_renew():
+    query = read(ONE + 'renew = "1h"')
+    assert [query.round(at) for at in (0, 3599.9, 3600, 7199)] == [0, 0, 3600, 3600]
+    assert read(ONE).round(1e9) == 0
 
 
 @pytest.mark.parametrize("key", ["domain", "epsilon", "pane"])
@@ -468,6 +567,7 @@ KNOWN = [
     "threshold",
     "sets",
     "budget",
+    "answers",
 ]
 COUNTED = [{"domain": ["a", "b"]}, {"domain": 1 << 30}, {"attributes": {"x": 3, "y": ["a"]}, "solution": "rsfd"}]
 QUERY = st.builds(
@@ -495,3 +595,25 @@ def test_junk_gives_queries_or_a_query_error(mapping):
         return
     assert said.startswith("hubbub.toml: ")
     assert len(said.splitlines()) == 1
+
+
+COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
+
+
+@pytest.mark.parametrize(("held", "typed"), [(COMPOSED, DECOMPOSED), (DECOMPOSED, COMPOSED)])
+def test_composed_and_decomposed_accents_are_one_answer(held, typed):
+    query = read(f'domain = ["{held}", "tea"]\nepsilon = 1.0\npane = "10s"\nsets = {{ hot = ["{typed}"] }}')
+    assert query.domain.position(typed) == query.domain.position(held) == 0
+    assert query.domain.name(0) == held
+    assert query.sets == (("hot", (0,)),)
+    other = read(f'domain = ["{typed}", "tea"]\nepsilon = 1.0\npane = "10s"')
+    assert query.digest != other.digest  # each is that of its own text
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_two_values_that_are_one_in_normal_form_are_a_fault(named, tmp_path):
+    (tmp_path / "values.txt").write_text(f"{COMPOSED}\ntea\n{DECOMPOSED}\n", encoding="utf-8")
+    domain = '{ file = "values.txt" }' if named else f'["{COMPOSED}", "tea", "{DECOMPOSED}"]'
+    said = fault(f'domain = {domain}\nepsilon = 1.0\npane = "10s"', tmp_path)
+    assert "normal form C" in said
+    assert "'cafe\\u0301' twice" in said

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from benchmarks import recommend as grid
 from oracles import Estimate, oracle
 from oracles.calibrate import calibrate
-from oracles.consistency import METHODS, TASKS, apply
+from oracles.consistency import METHODS, apply
 from oracles.errors import ParameterError
+from oracles.method import TASKS
 from oracles.multi import multi
 from oracles.rehearsal import likely_truth, rehearse
 from oracles.risk import recommend, rejected, risk, stein

@@ -1,6 +1,7 @@
 """Scenarios: what changes over time, who takes part in it, and what a file may say."""
 
 import math
+import re
 import tomllib
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import producers
 from oracles.errors import QueryError
 from oracles.query import parse
 from oracles.query.settings import Place
+from producers.simulation import simulate
 from producers.simulation.distribution import read_crowd
 from producers.simulation.population import Population
 from producers.simulation.scenario import (
+    BUNDLED,
     Attack,
     Conduct,
     Course,
@@ -32,14 +35,18 @@ SPREAD = 5.0 / math.sqrt(CLIENTS)
 
 
 def query(**table):
-    table = {"domain": 8, "epsilon": 1.0, "pane": "10s", "oracle": "olh", **table}
+    table = {"domain": 8, "epsilon": 1.0, "budget": 1e9, "pane": "10s", "oracle": "olh", **table}
     return parse({"queries": {"q": table}}, "test", ".")["q"]
 
 
 Q = query()
 PAGES = query(domain=[f"page-{number}" for number in range(100)])
 PROFILE = parse(
-    {"queries": {"p": {"attributes": {"a": 3, "b": ["x", "y"]}, "epsilon": 1.0, "pane": "10s"}}}, "test", "."
+    {
+        "queries": {"p": {"attributes": {"a": 3, "b": ["x", "y"]}, "epsilon": 1.0, "budget": 1e9, "pane": "10s"}},
+    },
+    "test",
+    ".",
 )["p"]
 
 
@@ -241,3 +248,11 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path, content):
         (tmp_path / "s.toml").write_bytes(content)
     with pytest.raises(QueryError, match=r"s\.toml"):
         read_scenario(tmp_path / "s.toml", Q)
+
+
+def test_bundled_scenarios_are_listed_and_found_by_name(capsys):
+    with pytest.raises(SystemExit):
+        simulate.main(["--help"])
+    listed = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert f"one of ours: {', '.join(path.stem for path in EXAMPLES)}" in listed
+    assert [BUNDLED[path.stem] for path in EXAMPLES] == EXAMPLES

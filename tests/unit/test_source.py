@@ -8,127 +8,16 @@ import pytest
 
 from aggregator.counting.admission import Gate
 from aggregator.counting.clock import Progress, decode, encode
-from aggregator.counting.partition import Source, saved
+from aggregator.counting.partition import Source
 from aggregator.counting.tally import FLAGS, INCOMPLETE, decode_snapshot, encode_snapshot
 from aggregator.merging import windows
-from aggregator.merging.snapshots import Shelf
 from aggregator.topics.keys import PartitionKey, home
 from oracles.frame import TICK
+from oracles.frame import encode as encode_frame
+from oracles.query.settings import Window
 from tests.fold import fold
-from tests.logs import BY_DIGEST, LIMIT, QUERIES, RETIRED, START, random_log
-
-
-class Topics:
-    """What survives: per partition a changelog and a log of snapshots, both compacted."""
-
-    def __init__(self, partitions):
-        self.changelog = [{} for _ in range(partitions)]
-        self.snapshots = [[] for _ in range(partitions)]
-
-    def write(self, partition, key, value):
-        self.changelog[partition].pop(key, None)
-        if value is not None:
-            self.changelog[partition][key] = value
-
-    def publish(self, target, key, value):
-        self.snapshots[target].append((key, value))
-
-    def compacted(self, target):
-        newest = {}
-        for key, value in self.snapshots[target]:
-            newest.pop(key, None)
-            newest[key] = value
-        return [(key, value) for key, value in newest.items() if value is not None]
-
-
-class Owner:
-    """A process that owns one partition: it reads, and writes one record of its checkpoint at a time."""
-
-    def __init__(self, topics, log, partition, name, **gate):
-        self.topics, self.records, self.partition = topics, log[partition], partition
-        self.partitions = len(log)
-        gate = Gate(partition, len(log), BY_DIGEST, RETIRED, limit=LIMIT, **gate)
-        before = saved(topics.changelog[partition].items(), BY_DIGEST).get(partition)
-        self.source = Source(gate, name, before)
-        self.rejects = {}
-        self.writes = iter(())
-
-    def read(self, count):
-        """Some of what it has read before comes again."""
-        start = next((i for i, r in enumerate(self.records) if r[0] >= self.source.next_offset), len(self.records))
-        self.source.take(self.records[max(0, start - 2) : start + count])
-
-    def step(self, random):
-        """One acknowledged write; False where a checkpoint has ended."""
-        for _ in self.writes:
-            return True
-        self.writes = self.checkpoint(random)
-        return False
-
-    def checkpoint(self, random):
-        source, topics = self.source, self.topics
-        draft = source.draft(whole=random.random() < 0.7, refresh=random.random() < 0.3)
-        for phase in (draft.ids, draft.tallies):
-            for write in phase:
-                yield topics.write(self.partition, *write)
-        for key, value in draft.closed:
-            yield topics.publish(home(key.digest, self.partitions), key.encode(), value)
-        for reject in draft.rejects:
-            self.rejects[reject.offset] = reject.refused.reason
-        yield topics.write(self.partition, *source.progress(draft))
-        for target in range(self.partitions):
-            closed = {d: end for d, end in draft.progress.closed.items() if home(d, self.partitions) == target}
-            watermark = PartitionKey("watermark", self.partition, source.writer).encode()
-            yield topics.publish(target, watermark, encode(Progress(closed=closed)))
-        source.watermark_due = False
-        for writer in source.former:
-            for target in range(self.partitions):
-                yield topics.publish(target, PartitionKey("watermark", self.partition, writer).encode(), None)
-        source.former = []
-        for write in source.settled(draft):
-            yield topics.write(self.partition, *write)
-        if random.random() < 0.3:
-            for key, _, value in source.open_snapshots({}):
-                yield topics.publish(home(key.digest, self.partitions), key.encode(), value)
-
-
-def settle(owner):
-    """All that was read is written."""
-    random = Random(1)
-    while owner.step(random) or owner.source.behind or owner.source.watermark_due:
-        pass
-
-
-class Merge:
-    """Who merges the queries at home on one partition of the snapshots."""
-
-    def __init__(self, topics, target, partitions):
-        self.topics, self.target = topics, target
-        self.shelf = Shelf(target, partitions, BY_DIGEST)
-        for key, value in topics.compacted(target):
-            self.shelf.put(key, value, 0)
-        self.shelf.load()
-        self.at = len(topics.snapshots[target])
-
-    def step(self, random, finals, *, to_the_end=True):
-        new = self.topics.snapshots[self.target][self.at :]
-        self.at += len(new)
-        for key, value in new:
-            self.shelf.put(key, value, 0)
-        for place in self.shelf.places.values() if not self.shelf.overtaken else ():
-            batch = {}
-            for final in place.merger.finals():
-                span = final.span
-                finals[place.query.name, span.window, span.end].add(encode_snapshot(final.total))
-                batch[span.window] = final.position
-            if not to_the_end and random.random() < 0.3:
-                return False  # dies before its states are written
-            for window, position in batch.items():
-                self.topics.publish(self.target, *place.state(window, position))
-            for window, position in batch.items():
-                for name in place.settled(window, position):
-                    self.topics.publish(self.target, name, None)
-        return not self.shelf.overtaken
+from tests.logs import LIMIT, POOL, QUERIES, START, VERSIONS, random_log
+from tests.owners import Merge, Owner, Topics, settle
 
 
 @patch.object(windows, "IDLE", 3)
@@ -168,7 +57,7 @@ def check(seed, *, embedded=False):
             if not merges[target].step(random, finals):
                 merges[target] = Merge(topics, target, partitions)
                 merges[target].step(random, finals)
-    truth = fold(log, QUERIES.values(), retired=RETIRED, limit=LIMIT, embedded=embedded)
+    truth = fold(log, VERSIONS.values(), limit=LIMIT, embedded=embedded)
     assert finals.keys() == truth.keys()
     for key, versions in finals.items():
         assert versions == {encode_snapshot(truth[key])}, key
@@ -202,7 +91,7 @@ def test_every_refused_record_is_set_aside_once_where_nothing_fails():
     owner = Owner(Topics(1), log, 0, "first")
     owner.read(1000)
     settle(owner)
-    gate = Gate(0, 1, BY_DIGEST, RETIRED, limit=LIMIT)
+    gate = Gate(0, 1, VERSIONS, limit=LIMIT)
     assert {offset for offset, _ in gate.sift(log[0], None).refused} <= owner.rejects.keys()
     assert owner.source.rejects == []
 
@@ -244,3 +133,104 @@ def test_watermarks_and_progress_never_fall_back_for_a_reader():
         shelf.put(PartitionKey("watermark", 0).encode(), old, 0)
         assert decode(old).closed
         assert {digest: place.merger.through for digest, place in shelf.places.items()} == before
+
+
+def frozen_writer():
+    """One wakes up between its successor's recovery and first checkpoint, and closes a pane; then a third recovers."""
+    query = QUERIES["web"]
+    log = [
+        [(i, START * 1000 + i, encode_frame(query.digest, START, POOL["web"][:1])) for i in range(5)]
+        + [(5 + i, (START + 2) * 1000 + i, encode_frame(query.digest, START, POOL["web"][:1])) for i in range(10)]
+        + [(15, (START + 100) * 1000, TICK), (16, (START + 500) * 1000, TICK)]
+    ]
+    topics = Topics(1)
+    first = Owner(topics, log, 0, "first")
+    for start, end in ((0, 2), (2, 4), (4, 5)):
+        first.source.take(log[0][start:end])
+        settle(first)
+    second = Owner(topics, log, 0, "second")
+    first.source.take(log[0][5:16])
+    writes = first.checkpoint(Random(1))
+    said = {}
+    while not any(decode(value).covers(query.digest, START) for value in said.values()):  # up to what it may delete now
+        next(writes)
+        said = {name: value for name, value in topics.changelog[0].items() if name.startswith(b"progress|0|first")}
+    second.source.take(log[0][5:8])
+    settle(second)  # and deletes what it knows of the first
+    list(writes)
+    third = Owner(topics, log, 0, "third")
+    third.read(100)
+    settle(third)
+    merge = Merge(topics, home(query.digest, 1), 1)
+    finals = defaultdict(set)
+    merge.step(Random(1), finals)
+    said = finals["web", Window("tumbling", 10, 10), START + 10]
+    return {decode_snapshot(data, query.oracle.state_size).n for data in said}
+
+
+def test_a_writer_who_wakes_up_before_its_successor_has_written_loses_nothing():
+    assert frozen_writer() == {15}
+
+
+def test_two_keys_of_progress_that_take_turns_would_lose_reports(monkeypatch):
+    """Why no key is ever written twice."""
+
+    def progress(self, draft):
+        self._said += 1
+        return PartitionKey("progress", self.partition, f"{self.writer}.{self._said % 2}").encode(), encode(
+            draft.progress
+        )
+
+    before = Source.settled
+
+    def settled(self, draft):
+        gone = before(self, draft)
+        self._obsolete = []
+        return gone
+
+    monkeypatch.setattr(Source, "progress", progress)
+    monkeypatch.setattr(Source, "settled", settled)
+    assert frozen_writer() != {15}
+
+
+@pytest.mark.parametrize("cut", range(5))
+def test_what_a_cut_draft_took_is_missing_until_a_recovery(cut):
+    """So a source with a draft that is out does not stay over a rebalance; one without loses nothing by staying."""
+    query = QUERIES["web"]
+    frames = [encode_frame(query.digest, START, POOL["web"][:1], (i + 1).to_bytes(8, "little")) for i in range(3)]
+    said = [(i, START * 1000 + i, data) for i, data in enumerate([*frames, b"rubbish"])]
+    log = [[*said, (4, 2 * START * 1000, TICK)]]
+    topics = Topics(1)
+    owner = Owner(topics, log, 0, "first")
+    owner.source.take(log[0][:4])
+    assert owner.source.at_rest
+    writes = owner.checkpoint(Random(1))
+    for _ in range(cut):
+        next(writes)
+    assert owner.source.at_rest is (cut == 0)
+    again = owner if owner.source.at_rest else Owner(topics, log, 0, "first again")
+    again.read(10)
+    settle(again)
+    assert again.source.at_rest
+    [value] = [v for k, v in topics.snapshots[0] if k.startswith(f"closed|{query.digest.hex()}".encode())][-1:]
+    assert decode_snapshot(value, query.oracle.state_size).n == 3
+    assert {*owner.rejects, *again.rejects} == {3}
+
+
+def test_a_partition_that_brings_only_ticks_writes_no_progress_until_it_is_refreshed():
+    log = [[(i, (START + i) * 1000, TICK) for i in range(200)]]
+    owner = Owner(Topics(1), log, 0, "first")
+    owner.source.take(log[0][:1])
+    first = owner.source.draft(whole=True)
+    assert not first.quiet, "the first one says who writes now"
+    owner.source.progress(first)
+    owner.source.settled(first)
+    for at in range(1, 200):
+        owner.source.take(log[0][at : at + 1])
+        draft = owner.source.draft(whole=True, refresh=at % 20 == 0)
+        assert draft.quiet is (at % 20 != 0)
+        assert draft.progress.closed == dict(owner.source._through)
+        if not draft.quiet:
+            owner.source.progress(draft)
+        assert (owner.source.settled(draft) == []) is draft.quiet
+        assert not owner.source.behind

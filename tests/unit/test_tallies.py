@@ -13,7 +13,7 @@ from oracles.mechanisms.hashing import Hashing
 from oracles.mechanisms.unary import Unary
 from oracles.multi import multi
 from oracles.multi.rsfd import FAKES
-from oracles.pure import MARKS
+from oracles.types import MARKS
 
 
 @pytest.mark.parametrize("name", ORACLES)
@@ -87,8 +87,8 @@ def test_hashing_marks_count_the_rows_seen(name, size, n):
     o.add(state, reports)
     expected = np.zeros(MARKS, np.int64)
     for report in reports:
-        bits = int.from_bytes(report.tobytes(), "little") >> o.rows
-        for j in range(o.rows):
+        bits = int.from_bytes(report.tobytes(), "little") >> o.hashes
+        for j in range(o.hashes):
             expected[(bits >> j * o.bits) % o.cells % MARKS] += 1
     assert np.array_equal(state[-MARKS:], expected)
 

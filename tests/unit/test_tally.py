@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from aggregator.counting import tally as tally_of
 from aggregator.counting.tally import (
     IDS_OVERFLOW,
     INCOMPLETE,
@@ -128,6 +129,18 @@ def test_ids_beyond_the_tally_are_forgotten_so_that_their_frames_count_when_read
     assert recovered.add(GRR, frames(*parts), 100) == []
     assert encode_tally(recovered) == encode_tally(straight)
     assert recovered.take_unwritten() == [Counted(name(number + 1), number) for number in (3, 4, 5)]
+
+
+def test_many_ids_are_written_in_segments_that_every_broker_takes(monkeypatch):
+    assert len(encode_ids([Counted(bytes(8), offset << 40) for offset in range(tally_of.SEGMENT)])) < 1 << 20
+    monkeypatch.setattr(tally_of, "SEGMENT", 2)
+    tally = Tally(GRR.zeros())
+    tally.add(GRR, frames(*[(offset, name(offset + 1), [1]) for offset in range(5)]), 100)
+    segments = list(iter(tally.take_unwritten, []))
+    assert [[entry.offset for entry in segment] for segment in segments] == [[0, 1], [2, 3], [4]]
+    recovered = decode_tally(encode_tally(tally), GRR.state_size)
+    recovered.recover_ids([decode_ids(encode_ids(segment)) for segment in segments])
+    assert recovered.ids == tally.ids
 
 
 integers = st.sampled_from([0, 1, -1, 127, -128, 255, 256, -129, 65_535, 1 << 31, -(1 << 31), 1 << 40, (1 << 63) - 1])

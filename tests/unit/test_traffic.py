@@ -15,14 +15,23 @@ from producers.simulation.framing import Framer
 from producers.simulation.population import Population
 from producers.simulation.scenario import Attack, Conduct, Course, Scenario, Surge
 from producers.simulation.traffic import STEP, Traffic
-from producers.simulation.truth import Truth, in_time
+from producers.simulation.truth import TrueAnswers, in_time
 
 START = 1_700_000_000
 PARTITIONS = 12
 
 
 def query(**more):
-    table = {"domain": 8, "epsilon": 1.0, "pane": "2s", "lateness": "3s", "skew": "20s", "oracle": "grr", **more}
+    table = {
+        "domain": 8,
+        "epsilon": 1.0,
+        "budget": 1e9,
+        "pane": "2s",
+        "lateness": "3s",
+        "skew": "20s",
+        "oracle": "grr",
+        **more,
+    }
     return parse({"queries": {"q": table}}, "test", ".")["q"]
 
 
@@ -152,7 +161,7 @@ def told(truth, at):
 
 @pytest.fixture
 def truth():
-    return Truth(query(), "me")
+    return TrueAnswers(query(), "me")
 
 
 def send(truth, pane, values, at):
@@ -228,7 +237,7 @@ def test_a_pane_with_frames_under_way_is_not_forgotten(truth):
 
 
 def test_several_attributes_have_a_list_each_in_the_order_of_their_names():
-    table = {"attributes": {"b": 2, "a": 3}, "epsilon": 1.0, "pane": "2s"}
-    truth = Truth(parse({"queries": {"q": table}}, "test", ".")["q"], "me")
+    table = {"attributes": {"b": 2, "a": 3}, "epsilon": 1.0, "budget": 1e9, "pane": "2s"}
+    truth = TrueAnswers(parse({"queries": {"q": table}}, "test", ".")["q"], "me")
     send(truth, START, [[0, 1], [2, 1]], 1000 * START)
     assert told(truth, START + 2)[START]["counts"] == [[1, 0, 1], [0, 2]]

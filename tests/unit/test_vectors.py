@@ -19,6 +19,7 @@ from oracles import ORACLES, oracle
 from oracles.frame import FrameError, decode, partition_of
 from oracles.mechanisms.entropy import Source
 from oracles.multi import multi
+from producers.entropy import Keyed
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "tests" / "vectors"
@@ -33,8 +34,8 @@ def load(path):
 
 
 reference = load(Path(__file__).with_name("reference_client.py"))
-REPORTS, SUPPORT, FRAMES = (
-    json.loads((VECTORS / f"{name}.json").read_text()) for name in ("reports", "support", "frames")
+REPORTS, SUPPORT, FRAMES, KEYED = (
+    json.loads((VECTORS / f"{name}.json").read_text()) for name in ("reports", "support", "frames", "keyed")
 )
 
 
@@ -117,6 +118,33 @@ def test_reference_client_makes_the_reports_of_records(group):
         assert made.hex() == case["report"]
         assert len(made) == group["width"]
         assert stream.used == len(stream.data)
+
+
+def fields(group):
+    return (bytes.fromhex(group[key]) if key in ("key", "digest") else group[key] for key in STREAM)
+
+
+STREAM = ("key", "digest", "attribute", "mode", "purpose", "round", "classes")
+
+
+@pytest.mark.parametrize("group", KEYED["streams"])
+def test_streams_of_a_key_are_the_same_for_package_and_reference(group):
+    size = len(group["bytes"]) // 2
+    package, other = Keyed(*fields(group)), reference.Keyed(*fields(group))
+    assert bytes(package.raw(size)).hex() == other.take(size).hex() == group["bytes"]
+
+
+@every(KEYED["answers"])
+def test_a_client_that_repeats_itself_makes_the_reports_by_class(group):
+    encoder, key, digest = built(group), bytes.fromhex(group["key"]), bytes.fromhex(group["digest"])
+    rows = encoder.rows(1, Keyed(key, digest, 0, 0, 1, group["round"]))
+    assert (rows[0].tolist() if rows is not None else []) == group["rows"]
+    for case in group["cases"]:
+        wanted = (group["rows"], case["class"], bytes.fromhex(case["report"]))
+        assert reference.repeated(*asked(group), case["value"], key, digest, group["round"]) == wanted
+        found = encoder.classify(np.array([case["value"]]), rows)
+        said = encoder.answer(found, rows, Keyed(key, digest, 0, 0, 2, group["round"], tuple(found.tolist())))
+        assert (found.tolist(), said.tobytes().hex()) == ([case["class"]], case["report"])
 
 
 @every(SUPPORT["oracles"])
@@ -243,7 +271,7 @@ def test_the_vectors_hold_what_chance_hardly_brings():
 
 
 def test_the_page_shows_the_first_frame():
-    shown = re.search(r"```\n(48 42 [0-9a-f \n]+)```", PAGE)[1]
+    shown = re.search(r"```text\n(48 42 [0-9a-f \n]+)```", PAGE)[1]
     assert bytes.fromhex(shown).hex() == FRAMES["good"][0]["hex"]
     in_json = decode(re.search(r'```json\n(\{"digest".*\})\n', PAGE)[1].encode()).shaped(4)
     binary = decode(bytes.fromhex(shown))

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from aggregator.counting.tally import PARTIAL, Snapshot, encode_snapshot, merged
 from aggregator.merging.windows import IDLE, Position, Span, kind
+from hubbub.definitions.versions import Tenure
+from oracles.query import parse
 from oracles.query.settings import Window
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=40)
@@ -44,7 +46,7 @@ def brute(window, panes, through):
 
 def run(window, panes, steps, position=None):
     """The finals, with positions, where panes come as `steps` close them."""
-    rolling, found, before = kind(window, PANE, 2, position), [], -(1 << 40)
+    rolling, found, before = kind(Tenure(window), PANE, 2, position), [], -(1 << 40)
     for through in steps:
         for pane in sorted(pane for pane in panes if before < pane + PANE <= through):
             rolling.put(pane, panes[pane])
@@ -81,7 +83,7 @@ def test_a_position_and_the_panes_that_are_needed_are_enough_to_go_on(window, pa
     if finals:
         cut = at % len(finals)
         position = finals[cut].position
-        needed = kind(window, PANE, 2, position).needed_from
+        needed = kind(Tenure(window), PANE, 2, position).needed_from
         kept = {pane: one for pane, one in panes.items() if pane >= needed}
         again = run(window, kept, steps, position)
         assert shown(again) == shown(finals[cut + 1 :])
@@ -113,7 +115,7 @@ def test_a_long_silence_is_not_written_out():
 @given(panes_, steps_)
 def test_provisional_is_the_next_final_window(window, panes, steps):
     """With nothing more to come, what is provisional is what then becomes final."""
-    rolling, before = kind(window, PANE, 2), -(1 << 40)
+    rolling, before = kind(Tenure(window), PANE, 2), -(1 << 40)
     for through in steps:
         for pane in sorted(pane for pane in panes if before < pane + PANE <= through):
             rolling.put(pane, panes[pane])
@@ -131,16 +133,30 @@ def test_provisional_is_the_next_final_window(window, panes, steps):
 
 def test_before_anything_is_final_provisional_is_the_window_of_the_first_report():
     open_panes = {100: snapshot(0), 110: snapshot(2), 150: snapshot(1)}
-    assert kind(HOPPING, PANE, 2).provisional(None, open_panes)[0] == Span(HOPPING, 60, 120)
-    assert kind(ALL, PANE, 2).provisional(None, open_panes)[0] == Span(ALL, 110, 120)
-    assert kind(TUMBLING, PANE, 2).provisional(None, {}) is None
-    resumed = kind(TUMBLING, PANE, 2, Position(120))
+    assert kind(Tenure(HOPPING), PANE, 2).provisional(None, open_panes)[0] == Span(HOPPING, 60, 120)
+    assert kind(Tenure(ALL), PANE, 2).provisional(None, open_panes)[0] == Span(ALL, 110, 120)
+    assert kind(Tenure(TUMBLING), PANE, 2).provisional(None, {}) is None
+    resumed = kind(Tenure(TUMBLING), PANE, 2, Position(120))
     assert resumed.provisional(None, open_panes)[0] == Span(TUMBLING, 120, 150)
 
 
 @pytest.mark.parametrize(
-    ("length", "period", "n", "independent"),
-    [(60, 60, 100, 100), (10, 60, 100, 100), (61, 60, 101, 50), (600, 60, 99, 9), (600, 60, 9, 0), (600, 7, 1000, 11)],
+    ("start", "length", "settings", "n", "independent"),
+    [
+        (60, 60, {"period": "1m"}, 101, 101),
+        (60, 10, {"period": "1m"}, 101, 101),
+        (50, 60, {"period": "1m"}, 101, 50),  # it touches two periods
+        (50, 20, {"period": "1m"}, 101, 50),
+        (60, 61, {"period": "1m"}, 101, 50),
+        (0, 600, {"period": "1m"}, 99, 9),
+        (0, 600, {"period": "1m"}, 9, 0),
+        (0, 600, {"period": "1m", "answers": "once"}, 99, 9),
+        (0, 600, {"period": "1m", "answers": "fresh"}, 99, 99),
+        (0, 600, {"period": "1m", "renew": "3m"}, 99, 33),
+        (0, 120, {"period": "1m", "renew": "3m"}, 99, 49),
+    ],
 )
-def test_reports_of_several_periods_are_counted_as_repeats(length, period, n, independent):
-    assert Span(ALL, 40, 40 + length).independent(n, period) == independent
+def test_reports_of_several_periods_are_counted_as_repeats(start, length, settings, n, independent):
+    table = {"domain": 2, "epsilon": 1.0, "pane": "10s", **settings}
+    query = parse({"queries": {"q": table}}, "test", ".")["q"]
+    assert Span(ALL, start, start + length).independent(n, query) == independent

@@ -32,8 +32,6 @@ def good_frames():
         "a pane before 1970": encode(DIGEST, -10, TWO),
         "the first pane there is": encode(DIGEST, -(1 << 63), TWO),
         "the last pane there is": encode(DIGEST, (1 << 63) - 1, TWO),
-        "no reports": encode(DIGEST, PANE, TWO[:0]),
-        "no reports, and no width": patched(6, bytes(2), encode(DIGEST, PANE, TWO[:0])),
         "a zero digest with reports, which no query has": encode(bytes(8), PANE, TWO),
         "a tick": TICK,
         "a tick with a pane, an id and a width": patched(6, b"\x04\x00", patched(16, GOOD[16:32], TICK)),
@@ -50,7 +48,6 @@ def good_frames():
         "JSON with escapes": text(reports="?").replace("?", slashes).replace("pane", "p\\u0061ne"),
         "JSON with the first pane there is": text(pane=-(1 << 63)),
         "JSON with the last pane there is": text(pane=(1 << 63) - 1),
-        "JSON without reports": text(reports=""),
         "JSON of a tick": text(digest="0" * 16, reports="", pane=0, id=None),
         "JSON of a tick, whose pane and id are not read": text(digest="0" * 16, reports="", pane="now", id=7),
     }
@@ -88,6 +85,10 @@ def bad_frames():
         "a report that is missing": GOOD[:-4],
         "a byte too many": GOOD + b"\0",
         "a second frame": GOOD + GOOD,
+        "no reports": encode(DIGEST, PANE, TWO[:0]),
+        "no reports, but an id": encode(DIGEST, PANE, TWO[:0], NAME),
+        "no reports, and no width": patched(6, bytes(2), encode(DIGEST, PANE, TWO[:0])),
+        "JSON without reports": text(reports="").encode(),
         "reports of no width": patched(6, bytes(2), GOOD[:40]),
         "more reports than there are": patched(32, b"\xff" * 4),
         "the most reports of the greatest width": patched(6, b"\xff\xff", patched(32, b"\xff" * 4)),
@@ -101,7 +102,6 @@ def bad_frames():
     for name, data, width in [
         ("JSON with half a report", text(reports="GgAAAAw="), 4),
         ("reports of another width", GOOD, 8),
-        ("no reports, of another width", encode(DIGEST, PANE, TWO[:0]), 8),
     ]:
         cases.append({"name": name, **shown(data), "query_width": width, "reason": "malformed"})
     for name, data in [("a frame", GOOD), ("JSON", text()), ("junk", "?" * 48)]:

@@ -16,6 +16,7 @@ from frame_cases import frames
 from oracles import ORACLES, oracle
 from oracles.mechanisms.entropy import Source
 from oracles.multi import multi
+from producers.entropy import Keyed
 
 SMALL = [(1.0, 2), (1.0, 3), (1.0, 37), (0.1, 37), (4.0, 37), (1.0, 256), (16.0, 257), (1.0, 1024)]
 LARGE = {
@@ -109,7 +110,7 @@ def parameters(encoder):
         return {"T_p": str(encoder.own), "T_q": str(encoder.other), "width": encoder.width}
     if encoder.name == "ss":
         return {"T": str(encoder.inside), "m": encoder.chosen, "width": encoder.width}
-    hashing = {} if encoder.name == "grr" else {"l": encoder.rows, "k": encoder.bits}
+    hashing = {} if encoder.name == "grr" else {"l": encoder.hashes, "k": encoder.bits}
     return {"T": str(encoder.keep), **hashing, "width": encoder.width}
 
 
@@ -169,6 +170,43 @@ def support():
     return {"oracles": singles, "solutions": [tally(*each) for each in SOLUTIONS]}
 
 
+KEYS = ("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "02" * 32)
+DIGEST = "e49ed91b111b507a"
+STREAMS = [
+    (0, 0, 1, 0, ()),
+    (0, 0, 2, 0, (1,)),
+    (3, 0, 0, 86_400, ()),
+    (65_535, 1, 2, 7, (0,)),
+    (0, 0, 2, -1, (3, 0, 299)),
+]
+ANSWERS = [("grr", 1.0, 5), ("sue", 1.0, 300), ("oue", 2.0, 300), ("ss", 1.0, 9), ("blh", 1.0, 9), ("olh", 1.0, 3)]
+ANSWERS += [("hr", 2.0, 9)]
+
+
+def keyed():
+    """Streams of a device key, and what a client that repeats itself draws from them: rows, classes, reports."""
+    streams = [stream(key, *about) for key in KEYS for about in STREAMS]
+    return {"streams": streams, "answers": [answers(*each, begun) for each in ANSWERS for begun in (0, 2_592_000)]}
+
+
+def stream(key, attribute, mode, purpose, begun, classes):
+    source = Keyed(bytes.fromhex(key), bytes.fromhex(DIGEST), attribute, mode, purpose, begun, classes)
+    about = {"key": key, "digest": DIGEST, "attribute": attribute, "mode": mode, "purpose": purpose}
+    return {**about, "round": begun, "classes": classes, "bytes": bytes(source.raw(80)).hex()}
+
+
+def answers(name, epsilon, size, begun):
+    encoder, key, digest = oracle(name, epsilon=epsilon, size=size), bytes.fromhex(KEYS[1]), bytes.fromhex(DIGEST)
+    rows = encoder.rows(1, Keyed(key, digest, 0, 0, 1, begun))
+    cases = []
+    for value in range(min(size, 5)):
+        (found,) = encoder.classify(np.array([value]), rows).tolist()
+        said = encoder.answer(np.array([found]), rows, Keyed(key, digest, 0, 0, 2, begun, (found,)))
+        cases.append({"value": value, "class": found, "report": bytes(said[0]).hex()})
+    about = {"oracle": name, "epsilon": epsilon, "size": size, "key": KEYS[1], "digest": DIGEST, "round": begun}
+    return {**about, "rows": [] if rows is None else rows[0].tolist(), "cases": cases}
+
+
 def tally(solution, epsilon, sizes, names):
     encoder = multi(solution, sizes=sizes, epsilon=epsilon, oracle=names)
     tape = Tape(f"support/{solution}/{epsilon}/{sizes}/{names}")
@@ -204,7 +242,7 @@ def has_objects(value):
 
 def files():
     """The name and the text of each file."""
-    made = {"reports.json": reports(), "support.json": support(), "frames.json": frames()}
+    made = {"reports.json": reports(), "support.json": support(), "frames.json": frames(), "keyed.json": keyed()}
     return {name: lines(value) + "\n" for name, value in made.items()}
 
 

@@ -1,11 +1,16 @@
 // What has entered, left or risen: a list of all, and news of those that come while somebody looks.
 
-import { element, moment, percent } from "./format.js";
-import { CHANGES } from "./words.js";
+import { count, element, moment, percent, windowName } from "./format.js";
+import { CHANGES, TOGETHER } from "./words.js";
 
 const FRESH = 60; // seconds of log time in which a row carries a tag
 const NEWS = 3;
-const TAGS = { enter: "new", leave: "left", surge: "rising" };
+const NAMED = 5; // values of a group
+const MANY = 3; // of one kind at one time are one line
+const TAGS = { enter: "proved", leave: "no more", surge: "risen" };
+
+const subject = ({ query, attribute, window }) =>
+  `${query}${attribute === null ? "" : `, ${attribute}`}, window of ${windowName(window)}`;
 
 export class Alerts {
   #shown = [];
@@ -15,22 +20,30 @@ export class Alerts {
     this.news = news;
   }
 
-  /** The newest first; the same value and change of several kinds of windows stands once. */
+  /** The newest first, what came together in one line; of a change that several kinds of windows show, the first. */
   show(alerts) {
     const first = new Map();
-    for (const alert of alerts) {
-      const key = JSON.stringify([alert.kind, alert.value, alert.attribute, Math.floor(alert.window.end / FRESH)]);
+    for (const alert of [...alerts].reverse()) {
+      const key = JSON.stringify([alert.query, alert.kind, alert.value, alert.attribute, Math.floor(alert.window.end / FRESH)]);
       if (!first.has(key)) first.set(key, alert);
     }
-    this.#shown = [...first.values()];
-    const rows = this.#shown.map((alert) => this.#row(alert));
+    this.#shown = [...first.values()].reverse();
+    const groups = new Map();
+    for (const alert of this.#shown) {
+      const key = alert.baseline ? alert.query : JSON.stringify([alert.query, alert.attribute, alert.kind, alert.window.end]);
+      groups.set(key, [...(groups.get(key) ?? []), alert]);
+    }
+    const rows = [...groups.values()].flatMap((group) =>
+      group[0].baseline || group.length > MANY ? [this.#group(group)] : group.map((alert) => this.#row(alert)),
+    );
     this.list.replaceChildren(...(rows.length ? rows : [element("li", { class: "more" }, "Nothing has changed so far.")]));
   }
 
-  /** A change that has just come; what rises stays longest. */
+  /** A change that has just come; what rises stays longest. What was there from the start is no news. */
   tell(alert) {
+    if (alert.baseline) return;
     const close = () => note.remove();
-    const text = `${alert.value} ${CHANGES[alert.kind]}: ${percent(alert.share)}${this.#before(alert)}`;
+    const text = `${alert.value} ${CHANGES[alert.kind]} (${subject(alert)}): ${percent(alert.share)}${this.#before(alert)}`;
     const note = element("p", {}, element("span", {}, text), element("button", { type: "button", onclick: close }, "Dismiss"));
     const said = [...this.news.children];
     note.dataset.key = JSON.stringify([alert.query, alert.attribute, alert.kind, alert.value]);
@@ -43,7 +56,9 @@ export class Alerts {
 
   /** The newest change of each value of an attribute, of those within a minute of `end`. */
   recent(attribute, end) {
-    const fresh = this.#shown.filter((alert) => alert.attribute === attribute && alert.window.end > end - FRESH);
+    const fresh = this.#shown.filter(
+      (alert) => alert.attribute === attribute && alert.window.end > end - FRESH && alert.window.end <= end && !alert.baseline,
+    );
     return new Map(fresh.reverse().map((alert) => [alert.value, alert.kind]));
   }
 
@@ -51,9 +66,23 @@ export class Alerts {
     return alert.before === null ? "" : `, before ${percent(Math.max(alert.before, 0))}`;
   }
 
+  #time({ window }) {
+    return element("time", { datetime: new Date(1000 * window.end).toISOString() }, moment(window.end));
+  }
+
   #row(alert) {
-    const time = element("time", { datetime: new Date(1000 * alert.window.end).toISOString() }, moment(alert.window.end));
     const share = `${percent(alert.share)} (${percent(alert.low)} to ${percent(alert.high)})${this.#before(alert)}`;
-    return element("li", {}, time, element("span", { class: `tag ${alert.kind}` }, TAGS[alert.kind]), element("b", {}, alert.value), share);
+    const tag = element("span", { class: `tag ${alert.kind}` }, TAGS[alert.kind]);
+    return element("li", {}, this.#time(alert), tag, element("b", {}, alert.value), share, element("small", {}, subject(alert)));
+  }
+
+  #group(group) {
+    const [alert] = group;
+    const values = [...new Set(group.map((each) => each.value))];
+    const named = values.slice(0, NAMED).join(", ") + (values.length > NAMED ? ", …" : "");
+    const text = alert.baseline ? "values were frequent from the start:" : `values ${TOGETHER[alert.kind]}:`;
+    const tag = element("span", { class: `tag ${alert.kind}` }, alert.baseline ? "baseline" : TAGS[alert.kind]);
+    const of = alert.baseline ? alert.query : subject(alert);
+    return element("li", {}, this.#time(alert), tag, element("b", {}, `${count(values.length)} `), `${text} ${named}`, element("small", {}, of));
   }
 }

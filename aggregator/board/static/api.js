@@ -21,14 +21,18 @@ const headers = () => {
 export const remember = (token) => sessionStorage.setItem(TOKEN, token);
 
 /** The JSON at a path; an ApiError says why there is none. */
-export async function get(path, parameters = {}) {
+export const get = async (path, parameters = {}) => (await ask(path, parameters)).json();
+
+/** The table at a path, as CSV. */
+export const table = async (path, parameters = {}) => (await ask(path, { ...parameters, format: "csv" })).blob();
+
+async function ask(path, parameters) {
   const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined);
   const search = new URLSearchParams(given).toString();
   const url = `${API}/${path}${search ? `?${search}` : ""}`;
   const response = await fetch(url, { headers: headers(), cache: "no-cache", signal: AbortSignal.timeout(PATIENCE) });
-  const body = await response.json();
-  if (!response.ok) throw new ApiError(response.status, body.detail ?? response.statusText);
-  return body;
+  if (!response.ok) throw new ApiError(response.status, (await response.json()).detail ?? response.statusText);
+  return response;
 }
 
 /** Events for ever: `on.event(name, data)`, `on.lost(reason)` when the line breaks, until one needs a token. */

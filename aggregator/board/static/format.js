@@ -49,6 +49,19 @@ export function ticks(top) {
 /** A share on an axis, with as many decimals as it has, up to two. */
 export const axis = (share) => `${Number((100 * share).toFixed(2))}%`;
 
+const LONGEST = 44;
+
+/** A long name by its two ends: names that belong together differ at the end. */
+export const ends = (name) => (name.length <= LONGEST ? name : `${name.slice(0, 14)}…${name.slice(15 - LONGEST)}`);
+
+/** Where the names of a list begin to differ, at a separator. */
+export function shared(names) {
+  if (names.length < 2) return 0;
+  let length = 0;
+  while (names.every((name) => length < name.length && name[length] === names[0][length])) length += 1;
+  return 1 + Math.max(...[".", "-", "_"].map((mark) => names[0].lastIndexOf(mark, length - 1)));
+}
+
 /** An element with its attributes and children; text is text, whatever it says. */
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);

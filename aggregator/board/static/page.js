@@ -1,19 +1,25 @@
 // The page: what is chosen stands in the address, what is new is asked for when an event says so.
 
-import { ApiError, get, listen, remember } from "./api.js";
+import { ApiError, listen, remember, table } from "./api.js";
 import { Alerts } from "./alerts.js";
+import { Answers } from "./answers.js";
 import { History, Rates } from "./charts.js";
-import { clock, count, digits, element, moment, percent, windowName } from "./format.js";
+import { clock, count, digits, duration, element, ends, moment, percent, shared, windowName } from "./format.js";
+import { freshness, spaced } from "./freshness.js";
 import { Ranking } from "./ranking.js";
 import { tiles } from "./tiles.js";
-import { flag, flags, privacy, threshold } from "./words.js";
+import { flag, flags, forged, privacy, threshold } from "./words.js";
 
 const SHOWN = 15;
+const FEW = 8; // queries that need no search
 const ALL = 10_000;
 const WAIT = 150; // milliseconds in which events are gathered
+const AGAIN = 60; // seconds until queries are listed again: that one is retired brings no event
+const RANGES = [["", "all that is kept"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "1 d"]];
 const $ = (id) => document.getElementById(id);
 
-const state = { queries: [], chosen: new URLSearchParams(location.hash.slice(1)), all: false, ready: false, at: null };
+const state = { since: Date.now() / 1000, queries: [], chosen: new URLSearchParams(location.hash.slice(1)), all: false, ready: false, at: null, ahead: 0, listed: 0 };
+const answers = new Answers();
 const ranking = new Ranking($("rows"), $("axis"), (value) => choose({ value }));
 const history = new History($("history"));
 const rates = new Rates($("rates"));
@@ -25,6 +31,12 @@ function kind() {
   const windows = query().windows;
   return windows.find((each) => windowKey(each) === state.chosen.get("window")) ?? windows[0];
 }
+
+/** The kind of window that reports a second are shown by. */
+const finest = () => query().windows.find((each) => each.kind === "tumbling") ?? kind();
+
+/** What an event says has changed: the finals of a query's windows of a kind, or what is known of the next. */
+const subject = (name, window, final) => `${name} ${windowKey(window)} ${final}`;
 
 const windowKey = ({ kind, size, step }) => `${kind}-${size}-${step}`;
 
@@ -57,7 +69,7 @@ function failed(error) {
 }
 
 async function show() {
-  state.queries = (await get("queries")).queries;
+  state.queries = (await answers.get(["queries"], "queries")).queries;
   if (!state.queries.length) return empty("No query is counted yet.");
   const asked = { ...query() };
   const name = encodeURIComponent(asked.name);
@@ -65,25 +77,34 @@ async function show() {
   const of = { kind: form, size, step };
   const attribute = asked.attributes.find((each) => each.name === state.chosen.get("attribute")) ?? asked.attributes[0];
   const wanted = state.chosen.get("method");
-  const method = asked.methods.includes(wanted) ? wanted : (asked.methods[1] ?? asked.methods[0]);
+  const method = asked.methods.includes(wanted) ? wanted : asked.methods[0]; // unbiased: its interval stands beside it
   const filling = state.chosen.get("filling") === "1";
   const about = { ...of, method, attribute: attribute.name };
-  const estimate = await estimated(name, { ...about, top: state.all ? ALL : SHOWN }, filling);
+  const at = state.chosen.get("at"); // paused: the window that ends then
+  const sought = $("find").value.toLowerCase();
+  const top = state.all || sought ? ALL : SHOWN;
+  state.exported = [`queries/${name}/estimate`, { ...about, top: ALL, window: at }, `${asked.name}.csv`];
+  const estimate = await estimated(name, { ...about, top, window: at }, filling && !at);
   controls(asked, attribute, method, filling, of);
-  if (!estimate) return empty("No reports yet: the first window is waited for.");
+  if (!estimate) return empty(`No window of ${asked.name} is final yet: its first reports are waited for since ${clock(state.since)}. A window of ${windowName(of)} is final ${duration(asked.lateness)} after its end.`);
   const value = state.chosen.get("value") ?? estimate.values[0]?.value;
-  const finest = asked.windows.find((each) => each.kind === "tumbling") ?? of;
+  const fine = finest();
+  const range = Number(state.chosen.get("range"));
+  const span = { to: at && Number(at) + 1, ...(range ? { from: Math.max(0, estimate.window.end - range), limit: ALL } : {}) };
   const [points, windows, changed] = await Promise.all([
-    get(`queries/${name}/history`, { ...about, value }).catch((error) => ifGone(error, { points: [] })),
-    get(`queries/${name}/windows`, { kind: finest.kind, size: finest.size, step: finest.step, limit: 200 }),
-    get("alerts", { query: asked.name, attribute: attribute.name, limit: 50 }),
+    answers.get([subject(asked.name, of, true)], `queries/${name}/history`, { ...about, value, ...span }).catch((error) => ifGone(error, { points: [] })),
+    answers.get([subject(asked.name, fine, true)], `queries/${name}/windows`, { kind: fine.kind, size: fine.size, step: fine.step, limit: 200, ...span }),
+    answers.get([`alerts ${asked.name}`], "alerts", { query: asked.name, attribute: attribute.name, limit: 50 }),
   ]);
-  alerts.show(changed.alerts);
-  numbers(asked, estimate, value, windows.windows);
-  past(value, points.points, asked.simulated);
+  alerts.show(at ? changed.alerts.filter((each) => each.window.end <= at) : changed.alerts);
+  const found = sought ? estimate.values.filter((each) => each.value.toLowerCase().includes(sought)) : estimate.values;
+  state.end = estimate.window.end;
+  numbers(asked, { ...estimate, values: found }, value, windows.windows);
+  past(value, points.points, asked.simulated, of.step);
   speed(windows.windows);
+  status();
   $("privacy").replaceChildren(...privacy(asked));
-  for (const [id, visible] of [["empty", false], ["token", false], ["board", true], ["queries", state.queries.length > 1]]) {
+  for (const [id, visible] of [["empty", false], ["token", false], ["board", true]]) {
     $(id).hidden = !visible;
   }
 }
@@ -95,8 +116,11 @@ const ifGone = (error, instead) => {
 
 /** The window that is wanted; while none is final, what is known of the first. */
 async function estimated(name, about, filling) {
-  const first = await get(`queries/${name}/estimate`, { ...about, provisional: filling }).catch((error) => ifGone(error, null));
-  return first ?? (await get(`queries/${name}/estimate`, { ...about, provisional: true }).catch((error) => ifGone(error, null)));
+  const ask = (provisional) => {
+    const subjects = [true, ...(provisional ? [false] : [])].map((final) => subject(query().name, about, final));
+    return answers.get(subjects, `queries/${name}/estimate`, { ...about, provisional }).catch((error) => ifGone(error, null));
+  };
+  return (await ask(filling)) ?? (await ask(true));
 }
 
 function numbers(asked, said, value, windows) {
@@ -106,19 +130,22 @@ function numbers(asked, said, value, windows) {
   $("caption").textContent = `The most frequent values of ${asked.name}, by ${said.method}`;
   $("board").classList.toggle("plain", !said.error);
   $("tiles").replaceChildren(...tiles(said, windows));
-  $("flags").replaceChildren(...flags(said).map((each) => element("li", {}, flag(each))));
+  $("flags").replaceChildren(...flags(said).map((each) => element("li", { class: forged(each) ? "forged" : null }, flag(each))));
   ranking.show(said, value, alerts.recent(said.attribute, end));
   $("legend-bar").textContent = said.method === "unbiased" ? "unbiased estimate" : `consistent estimate (${said.method})`;
   $("legend-threshold").hidden = said.threshold === null;
   if (said.threshold !== null) $("threshold-text").textContent = threshold(asked, said.threshold);
   const more = $("more");
-  more.hidden = said.published <= SHOWN;
+  document.querySelector(".scroll").classList.toggle("long", said.values.length > SHOWN);
+  more.hidden = said.published <= SHOWN || $("find").value !== "";
   more.textContent = state.all ? `Show the first ${SHOWN}` : `Show all ${count(said.published)} published`;
-  state.end = end;
   status();
 }
 
-function past(value, points, simulated) {
+const UNKNOWN = { n: 0, share: null, low: null, high: null, truth: null, duplicate: 0, implausible: 0 };
+const empty_at = (end) => ({ ...UNKNOWN, start: end, end });
+
+function past(value, points, simulated, step) {
   const known = points.filter((point) => point.share !== null);
   const last = known.at(-1);
   const places = last ? digits((last.high - last.low) / 4) : 2;
@@ -126,15 +153,17 @@ function past(value, points, simulated) {
     ? `${value}: ${percent(last.share, places)} (${percent(last.low, places)} to ${percent(last.high, places)}) at ${clock(last.end)}` +
       (simulated && last.truth !== null ? `, in truth ${percent(last.truth, places)}` : "")
     : `${value}: not among the published values`;
-  const column = (key) => points.map((point) => point[key]);
+  const filled = spaced(points, step, now(), empty_at);
+  const column = (key) => filled.map((point) => point[key]);
   history.show([column("end"), column("low"), column("high"), column("share"), column("truth")], value);
 }
 
 function speed(windows) {
   const seconds = (each) => Math.max(each.end - each.start, 1);
   const lost = (each) => each.duplicate + each.implausible;
-  const column = (number) => windows.map((each) => number(each) / seconds(each));
-  rates.show([windows.map((each) => each.end), column((each) => each.n), column(lost)]);
+  const filled = spaced(windows, windows[0]?.step, now(), empty_at);
+  const column = (number) => filled.map((each) => (each.missing ? null : number(each) / seconds(each)));
+  rates.show([filled.map((each) => each.end), column((each) => each.n), column(lost)]);
   const last = windows.at(-1);
   const length = last ? windowName(last) : "";
   $("rates-text").textContent = last ? `${count(Math.round(last.n / seconds(last)))} a second in the last window (${length})` : "";
@@ -150,8 +179,17 @@ function speed(windows) {
 /** Fills what can be chosen, without touching what has not changed. */
 function controls(asked, attribute, method, filling, of) {
   document.title = `${asked.name} · hubbub`;
-  const tabs = state.queries.map((each) => tab(each.name, each.name === asked.name));
-  swap($("queries"), tabs, state.queries.map((each) => each.name).join() + asked.name);
+  $("choice").hidden = state.queries.length < 2;
+  $("find-query").hidden = state.queries.length <= FEW;
+  const names = state.queries.map((each) => each.name);
+  const wanted = $("find-query").value.toLowerCase();
+  const found = names.filter((each) => each === asked.name || each.toLowerCase().includes(wanted));
+  const from = shared(names);
+  swap($("queries"), found.map((each) => tab(each, each === asked.name, from)), JSON.stringify([found, from, asked.name]));
+  const paused = state.chosen.has("at");
+  $("pause").setAttribute("aria-pressed", paused);
+  $("pause").textContent = paused ? "Go on" : "Pause";
+  select($("range"), RANGES, state.chosen.get("range") ?? "");
   select($("kind"), asked.windows.map((each) => [windowKey(each), windowName(each)]), windowKey(of));
   $("attribute-box").hidden = asked.attributes.length < 2;
   select($("attribute"), asked.attributes.map((each) => [each.name ?? "", each.name ?? ""]), attribute.name ?? "");
@@ -165,13 +203,14 @@ function swap(box, children, key) {
   box.dataset.key = key;
 }
 
-function tab(name, current) {
+function tab(name, current, from) {
   const click = (event) => {
     event.preventDefault();
     state.all = false;
-    choose({ q: name, value: null, attribute: null, window: null, method: null });
+    $("find").value = "";
+    choose({ q: name, value: null, attribute: null, window: null, method: null, at: null });
   };
-  return element("a", { href: `#${new URLSearchParams({ q: name })}`, "aria-current": current ? "page" : null, onclick: click }, name);
+  return element("a", { href: `#${new URLSearchParams({ q: name })}`, "aria-current": current ? "page" : null, title: name, "aria-label": name, onclick: click }, ends(name.slice(from)));
 }
 
 function radio(method) {
@@ -192,7 +231,7 @@ function empty(text) {
 
 function askForToken() {
   for (const [id, visible] of [["empty", false], ["board", false], ["token", true]]) $(id).hidden = !visible;
-  line("stale", "A token is needed");
+  line("lost", "A token is needed");
   $("token-wrong").textContent = sessionStorage.length ? "That was not it." : "";
   $("token-text").focus();
 }
@@ -202,30 +241,64 @@ function line(kind, text) {
   if ($("status-text").textContent !== text) $("status-text").textContent = text;
 }
 
+const now = () => Date.now() / 1000 + state.ahead;
+
 /** Says how new the numbers are, once they are. */
 function status() {
-  if (state.problem) return;
-  line("live", state.end ? `Live, to ${clock(state.end)}` : "Live");
+  if (state.problem || !state.ready || !state.queries.length) return;
+  if (state.chosen.has("at")) return line("ended", `Paused at ${clock(state.end ?? 0)}`);
+  const { state: kept, text, hint } = freshness(kind(), query(), now());
+  line(kept, text);
+  if ($("late").textContent !== hint) $("late").textContent = hint;
 }
 
 function lost(reason) {
   state.problem = reason;
-  line("stale", `${reason}. ${state.at ? `Stale since ${clock(state.at)}; trying again` : "Trying again"}`);
+  line("lost", `${reason}. ${state.at ? `Stale since ${clock(state.at)}; trying again` : "Trying again"}`);
+}
+
+/** Forgets the alerts that it joins; whether they are shown. */
+function heardAlert({ query: name }) {
+  answers.forget(`alerts ${name}`);
+  return name === query()?.name;
+}
+
+/** Forgets what a record has made old; whether any of it is shown. */
+function heardRecord({ query: name, window: span, final }) {
+  const of = state.queries.find((each) => each.name === name);
+  const kept = of?.windows.find((each) => windowKey(each) === windowKey(span));
+  if (!kept) {
+    answers.forget("queries");
+    return true;
+  }
+  if (final && span.end > (kept.latest ?? 0)) kept.latest = span.end;
+  answers.forget(subject(name, span, final));
+  return name === query().name && [kind(), finest()].some((each) => windowKey(each) === windowKey(span));
 }
 
 const on = {
   event(name, said) {
     const before = state.problem;
     if (name !== "beat") {
+      const seen = name === "alert" ? heardAlert(said) : heardRecord(said);
+      if (state.chosen.has("at")) return;
       if (name === "alert") alerts.tell(said);
-      if (name === "alert" || said.query === query()?.name || !state.queries.some((each) => each.name === said.query)) refresh();
+      if (seen) refresh();
       return;
+    }
+    if (said.now - state.listed > AGAIN) {
+      answers.forget("queries");
+      state.listed = said.now;
     }
     if (said.problem) return lost(said.problem);
     if (!said.ready) return line("starting", "The board is reading the topics");
     state.problem = null;
     state.at = Date.now() / 1000;
-    if (before || !state.ready) refresh();
+    state.ahead = said.now - state.at;
+    if (before || !state.ready) {
+      answers.clear();
+      refresh();
+    }
     state.ready = true;
     status();
   },
@@ -236,7 +309,17 @@ const on = {
   refused: askForToken,
 };
 
-$("kind").addEventListener("change", (event) => choose({ window: event.target.value }));
+$("kind").addEventListener("change", (event) => choose({ window: event.target.value, at: null }));
+$("range").addEventListener("change", (event) => choose({ range: event.target.value || null }));
+$("find").addEventListener("input", refresh);
+$("find-query").addEventListener("input", refresh);
+$("pause").addEventListener("click", () => choose(state.chosen.has("at") ? { at: null } : { q: query().name, window: windowKey(kind()), at: state.end }));
+$("export").addEventListener("click", async () => {
+  const [path, parameters, name] = state.exported;
+  const link = element("a", { href: URL.createObjectURL(await table(path, parameters)), download: name });
+  link.click();
+  URL.revokeObjectURL(link.href);
+});
 $("attribute").addEventListener("change", (event) => choose({ attribute: event.target.value, value: null }));
 $("provisional").addEventListener("change", (event) => choose({ filling: event.target.checked ? "1" : null }));
 $("more").addEventListener("click", () => {
@@ -252,4 +335,5 @@ window.addEventListener("hashchange", () => {
   state.chosen = new URLSearchParams(location.hash.slice(1));
   refresh();
 });
+setInterval(status, 1000);
 listen(on);

@@ -1,6 +1,6 @@
 // The ranking: a table whose rows carry bar, whisker, threshold and, in a simulation, the truth.
 
-import { axis, digits, element, percent, ticks } from "./format.js";
+import { axis, digits, element, ends, percent, ticks } from "./format.js";
 
 const place = (node, left, width) => {
   node.style.left = `${Math.min(Math.max(left, 0), 100)}%`;
@@ -50,7 +50,7 @@ export class Ranking {
       mark: element("i", { class: "mark" }),
       sure: element("span", { class: "hidden" }),
       tag: element("span", { class: "tag" }),
-      button: element("button", { type: "button", title: value, onclick: () => this.choose(value) }, value),
+      button: element("button", { type: "button", title: value, onclick: () => this.choose(value) }, ends(value)),
       share: element("data"),
       bar: element("i", { class: "bar" }),
       whisker: element("i", { class: "whisker" }),
@@ -84,7 +84,7 @@ export class Ranking {
     part.sure.textContent = row.decided ? "Proved frequent:" : row.listed ? "Frequent:" : "";
     part.tag.hidden = !news;
     part.tag.className = `tag ${news ?? ""}`;
-    part.tag.textContent = { enter: "new", surge: "rising", leave: "leaving" }[news] ?? "";
+    part.tag.textContent = { enter: "new", surge: "risen", leave: "left" }[news] ?? "";
     part.button.setAttribute("aria-pressed", row.value === chosen);
     part.node.classList.toggle("chosen", row.value === chosen);
     part.share.value = row.share ?? "";

@@ -5,21 +5,25 @@ import asyncio
 import json
 import os
 import sys
+import time
 from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any, NamedTuple, Protocol
 
 import orjson
-from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka import TopicPartition
 
 from aggregator.process.exit import until_asked
-from aggregator.reading.tail.overview import View
-from aggregator.reading.tail.summary import Alert, Message, Sheet, Unreadable, read_alert, read_record, told
-from aggregator.topics.command import TopicsError, partition_counts
-from aggregator.topics.settings import ALERTS, ESTIMATES, LARGEST
-from hubbub.kafka import Kafka, add_options, started
-from oracles.errors import HubbubError, QueryError
+from aggregator.publishing.alert import decode as decode_alert
+from aggregator.publishing.record_reader import decode as decode_record
+from aggregator.reading.tail.notation import clock, lateness
+from aggregator.reading.tail.overview import Overview
+from aggregator.reading.tail.summary import Heading, Notice, Summary, notice_lines
+from aggregator.topics.sizes import LARGEST
+from hubbub.kafka import Kafka, consumer, partitions, started
+from hubbub.names import ALERTS, ESTIMATES
+from hubbub.options import add_kafka, parser_of, run, whole
+from oracles.errors import QueryError
 from oracles.query.settings import Place, Window, read_windows
 
 TOP, LINE = 15, 5
@@ -47,44 +51,34 @@ reached; 4 the topics are missing; 1 anything else."""
 
 
 class News(NamedTuple):
-    """What has been published since the last one; seldom more than a little, often nothing."""
+    """The messages published since the last one; seldom more than a few, often none."""
 
-    records: list[Message]
-    alerts: list[Message]
+    records: list[bytes]
+    alerts: list[bytes]
 
 
 class Output(Protocol):
     """Where news are shown."""
 
-    def show(self, view: View, sheets: list[Sheet], alerts: list[Alert]) -> None: ...
+    def show(self, overview: Overview, summaries: list[Summary], notices: list[Notice]) -> None: ...
 
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
-    try:
-        kafka = Kafka.read(options)
-        work = _pipe if options.json else _show
-        asyncio.run(until_asked(work(kafka, options)))
-    except HubbubError as error:
-        sys.stderr.write(f"hubbub tail: {error}\n")
-        return int(getattr(error, "exit_code", 1))
-    except KafkaError as error:
-        sys.stderr.write(f"hubbub tail: Kafka refused: {error!r}\n")
-        return 1
-    return 0
+    work = _pipe if options.json else _show
+    return run("tail", lambda: asyncio.run(until_asked(work(Kafka.read(options), options))))
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="hubbub tail", description=HELP, formatter_class=raw)
-    add_options(parser)
+    parser = parser_of("tail", HELP)
+    add_kafka(parser)
     parser.add_argument("query", nargs="?", metavar="QUERY", help="only this one (default: all)")
     window = 'only this kind of window, as query files write it: "10s", "1m/10s", "all"'
     parser.add_argument("--window", type=_window, metavar="W", help=window)
     values = f"values that are shown (default: {TOP}; in a line {LINE})"
-    parser.add_argument("--top", type=_whole, metavar="N", help=values)
+    parser.add_argument("--top", type=whole(0, 10**9), metavar="N", help=values)
     past = f"begin with what was last published, so many of each partition (default: {LAST})"
-    parser.add_argument("--last", type=_whole, default=LAST, metavar="N", help=past)
+    parser.add_argument("--last", type=whole(0, 10**9), default=LAST, metavar="N", help=past)
     parser.add_argument("--json", action="store_true", help="a line of JSON for each final record and each alert")
     parser.add_argument("--provisional", action="store_true", help="with --json: records that are not final too")
     return parser.parse_args(arguments)
@@ -97,60 +91,74 @@ def _window(text: str) -> Window:
         raise argparse.ArgumentTypeError(f'must be "all", a size or SIZE/STEP such as "1m/10s", got {text!r}') from None
 
 
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"must be a whole number of at most 9 digits, got {text!r}")
-    return int(text)
-
-
 async def _show(kafka: Kafka, options: argparse.Namespace) -> None:
-    view = View(options.query, options.window)
+    overview = Overview(options.query, options.window)
     with output(options.top) as screen:
         async with aclosing(follow(kafka, options.last)) as published:
             async for news in published:
-                screen.show(view, *take(view, news))
+                screen.show(overview, *take(overview, news))
 
 
 async def _pipe(kafka: Kafka, options: argparse.Namespace) -> None:
     async with aclosing(follow(kafka, options.last)) as published:
         async for records, alerts in published:
-            lines = [line(message) for message in (*records, *alerts) if _is_wanted(message, options)]
+            lines = [line(value) for value in records if _is_wanted_record(value, options)]
+            lines += [line(value) for value in alerts if _is_wanted_alert(value, options)]
             sys.stdout.write("".join(lines))
             sys.stdout.flush()
 
 
-def _is_wanted(message: Message, options: argparse.Namespace) -> bool:
+def _is_wanted_record(value: bytes, options: argparse.Namespace) -> bool:
     try:
-        subject = (read_record(message)[0] if "final" in message else read_alert(message)).subject
-    except Unreadable:
+        record = decode_record(value)[0]
+    except ValueError:
         return False
-    fits = options.query in (None, subject.query) and options.window in (None, subject.window)
-    return fits and (options.provisional or bool(message.get("final", True)))
+    return (record.final or options.provisional) and _fits(Heading.of(record), options)
 
 
-def line(message: Message) -> str:
+def _is_wanted_alert(value: bytes, options: argparse.Namespace) -> bool:
+    try:
+        return _fits(Heading.of(decode_alert(value)), options)
+    except ValueError:
+        return False
+
+
+def _fits(heading: Heading, options: argparse.Namespace) -> bool:
+    return options.query in (None, heading.query) and options.window in (None, heading.window)
+
+
+def line(value: bytes) -> str:
     """A line of JSON with nothing in it that a terminal would act on."""
-    return json.dumps(message, separators=(",", ":")).replace("\x7f", "\\u007f") + "\n"
+    return json.dumps(orjson.loads(value), separators=(",", ":")).replace("\x7f", "\\u007f") + "\n"
 
 
-def take(view: View, news: News) -> tuple[list[Sheet], list[Alert]]:
-    """Bring news into the view, and say what was new in them."""
-    sheets = [sheet for record in news.records for sheet in view.take(record)]
-    return sheets, [alert for message in news.alerts if (alert := view.hear(message))]
+def take(overview: Overview, news: News) -> tuple[list[Summary], list[Notice]]:
+    """Bring news into the overview, and say what was new in them."""
+    summaries = [summary for record in news.records for summary in overview.take(record)]
+    return summaries, [notice for alert in news.alerts if (notice := overview.hear(alert))]
 
 
 class Lines:
-    """A line for each sheet, and one for the alerts of a kind that come together."""
+    """A line for each summary, and one for the notices of a kind that come together."""
 
     def __init__(self, top: int = LINE) -> None:
         self._top = top
+        self._late: set[tuple[str, str]] = set()
         self._surge = SURGE if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else "{}"
 
-    def show(self, view: View, sheets: list[Sheet], alerts: list[Alert]) -> None:
-        del view
-        for sheet in sheets:
-            sys.stdout.write(f"{sheet.line(self._top)}\n")
-        for kind, text in told(alerts, self._top):
+    def show(self, overview: Overview, summaries: list[Summary], notices: list[Notice]) -> None:
+        for summary in summaries:
+            sys.stdout.write(f"{summary.line(self._top)}\n")
+        late = {
+            place: by
+            for place, track in overview.tracks.items()
+            if not summaries and (by := track.late(time.time())) > 0.0
+        }
+        for place in late.keys() - self._late:
+            heading = overview.tracks[place].newest.heading
+            sys.stdout.write(f"{heading}: no final since {clock(heading.end)}, late by {lateness(late[place])}\n")
+        self._late = set(late)
+        for kind, text in notice_lines(notices, self._top):
             sys.stdout.write(f"{self._surge.format(text) if kind == 'surge' else text}\n")
         sys.stdout.flush()
 
@@ -172,41 +180,19 @@ async def follow(kafka: Kafka, last: int) -> AsyncGenerator[News, None]:
 
     Empty news come where nothing does, so that who follows can look at the clock.
     """
-    tps = await _partitions(kafka, (ESTIMATES, ALERTS))
-    consumer = AIOKafkaConsumer(
-        **kafka.client(),
-        group_id=None,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        max_partition_fetch_bytes=LARGEST,
-        metadata_max_age_ms=5000,
-    )
-    async with started(consumer, kafka):
-        consumer.assign(tps)
-        begins, ends = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
+    counts = await partitions(kafka, ESTIMATES, ALERTS)
+    tps = [TopicPartition(kafka.topic(name), number) for name, count in counts.items() for number in range(count)]
+    async with started(consumer(kafka, max_partition_fetch_bytes=LARGEST), kafka) as reader:
+        reader.assign(tps)
+        begins, ends = await reader.beginning_offsets(tps), await reader.end_offsets(tps)
         for tp in tps:
-            consumer.seek(tp, max(begins[tp], ends[tp] - last))
+            reader.seek(tp, max(begins[tp], ends[tp] - last))
         while True:
-            found = await consumer.getmany(timeout_ms=POLL_MS)
+            found = await reader.getmany(timeout_ms=POLL_MS)
             yield News(*(_read(found, kafka.topic(name)) for name in (ESTIMATES, ALERTS)))
 
 
-async def _partitions(kafka: Kafka, names: tuple[str, ...]) -> list[TopicPartition]:
-    listed = await partition_counts(kafka)
-    missing = [topic for name in names if (topic := kafka.topic(name)) not in listed]
-    if missing:
-        raise TopicsError(f"there is no topic {missing[0]}; `hubbub topics` creates what is needed")
-    return [TopicPartition(kafka.topic(name), number) for name in names for number in range(listed[kafka.topic(name)])]
-
-
-def _read(found: dict[TopicPartition, list[Any]], topic: str) -> list[Message]:
-    """The messages of a topic; an empty one for what is no JSON object."""
-    return [_object(record.value) for tp, records in found.items() if tp.topic == topic for record in records]
-
-
-def _object(value: bytes | None) -> Message:
-    try:
-        found = orjson.loads(value or b"{}")
-    except orjson.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
+def _read(found: dict[TopicPartition, list[Any]], topic: str) -> list[bytes]:
+    """The messages of a topic; deleted keys have none."""
+    messages = (record.value for tp, records in found.items() if tp.topic == topic for record in records)
+    return [value for value in messages if value is not None]

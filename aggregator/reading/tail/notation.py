@@ -39,6 +39,14 @@ def _duration(seconds: int) -> str:
     return f"{seconds // unit}{letter}"
 
 
+def lateness(seconds: float) -> str:
+    """As people say it: 40 s, 3 min, 2 h."""
+    for unit, word in ((5_400, "h"), (90, "min")):
+        if seconds >= unit:
+            return f"{seconds / (3600 if word == 'h' else 60):.0f} {word}"
+    return f"{seconds:.0f} s"
+
+
 def clock(seconds: int) -> str:
     """The time of day here."""
     return time.strftime("%H:%M:%S", time.localtime(seconds))

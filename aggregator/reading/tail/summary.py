@@ -1,9 +1,13 @@
 """Records and alerts as a terminal shows them, read from what stands in the topics. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Self
 
+from aggregator.publishing.alert import Alert
+from aggregator.publishing.analysis import UNBIASED
+from aggregator.publishing.record_reader import Record
 from aggregator.reading.tail.notation import clock, digits, label, percent, plain
 from oracles.query.settings import Window
 
@@ -11,19 +15,8 @@ VALUES = 200
 """Values of a record that are kept."""
 NAME = 64
 """Characters of the name of a query or attribute."""
-_UNBIASED = "unbiased"
-_LATEST = 1 << 40
-"""No window ends after this."""
-_SAID = {"enter": "has become frequent:", "leave": "is frequent no more:", "surge": "has risen to"}
-_TOGETHER = {"enter": "have become frequent", "leave": "are frequent no more", "surge": "have risen"}
-_FAULTS = (AttributeError, KeyError, TypeError, ValueError)
-
-Message = Mapping[str, Any]
-"""A record or an alert."""
-
-
-class Unreadable(ValueError):
-    """Not a record, or not an alert."""
+_SAID = {"enter": "is now proved frequent:", "leave": "is proved frequent no more:", "surge": "has risen to"}
+_TOGETHER = {"enter": "are now proved frequent", "leave": "are proved frequent no more", "surge": "have risen"}
 
 
 @dataclass(frozen=True)
@@ -58,8 +51,8 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Subject:
-    """What a record or an alert is about."""
+class Heading:
+    """The query, attribute and window that a record or an alert is about."""
 
     query: str
     digest: str
@@ -67,16 +60,22 @@ class Subject:
     window: Window
     end: int
 
+    @classmethod
+    def of(cls, said: Record | Alert) -> Self:
+        window, _, end = said.span if isinstance(said, Record) else said.window.span
+        attribute = None if said.attribute is None else plain(said.attribute, NAME)
+        return cls(plain(said.query, NAME), said.digest, attribute, window, end)
+
     def __str__(self) -> str:
         name = self.query if self.attribute is None else f"{self.query}, {self.attribute}"
         return f"{name} {label(self.window)}"
 
 
 @dataclass(frozen=True)
-class Sheet:
+class Summary:
     """One window of a query, or of one of its attributes."""
 
-    subject: Subject
+    heading: Heading
     final: bool
     n: int
     sigma: float | None
@@ -88,6 +87,23 @@ class Sheet:
     frequent: int
     proved: int
     flags: tuple[str, ...]
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        method = next((name for name in record.shares if name != UNBIASED), None)
+        hitters = {hitter.value: hitter.decided for hitter in record.hitters(method or UNBIASED)}
+        return cls(
+            heading=Heading.of(record),
+            final=record.final,
+            n=record.n,
+            sigma=record.sigma,
+            detectable=record.detectable,
+            method=method and plain(method),
+            rows=tuple(_rows(record, method, hitters)),
+            frequent=len(hitters),
+            proved=sum(hitters.values()),
+            flags=tuple(map(plain, record.flags)),
+        )
 
     @property
     def quality(self) -> str:
@@ -102,99 +118,59 @@ class Sheet:
     def line(self, top: int) -> str:
         rows = ", ".join(f"{row.name} {row}" for row in self.rows[:top])
         kind = "" if self.final else "provisional, "
-        return f"{clock(self.subject.end)} {self.subject}: {kind}{self.n:,} reports, {self.quality}: {rows}"
+        return f"{clock(self.heading.end)} {self.heading}: {kind}{self.n:,} reports, {self.quality}: {rows}"
+
+
+def _rows(record: Record, method: str | None, hitters: dict[str, bool]) -> Iterator[Row]:
+    columns = (record.shares[UNBIASED], record.low, record.high, record.shares[method or UNBIASED])
+    numbers = (column[:VALUES].tolist() for column in columns)
+    for value, share, low, high, consistent in zip(record.values[:VALUES], *numbers, strict=True):
+        if not math.isnan(share):  # there are reports
+            by_method = None if method is None or math.isnan(consistent) else consistent
+            yield Row(value, share, low, high, by_method, value in hitters, hitters.get(value, False))
 
 
 @dataclass(frozen=True)
-class Alert:
-    """What has changed."""
+class Notice:
+    """An alert as a terminal shows it."""
 
     id: str
     kind: str
-    subject: Subject
+    heading: Heading
     row: Row
     before: float | None
+    baseline: bool
+    """Whether it was so from the start."""
+
+    @classmethod
+    def of(cls, alert: Alert) -> Self:
+        low, high = (math.nan if bound is None else bound for bound in (alert.low, alert.high))
+        row = Row(alert.value, alert.share, low, high)
+        return cls(alert.id, alert.kind, Heading.of(alert), row, alert.before, alert.baseline)
 
     def __str__(self) -> str:
         before = "" if self.before is None else f", before {percent(self.before, self.row.digits)}"
         return f"{self.row.name} {_SAID[self.kind]} {self.row}{before}"
 
 
-def told(alerts: Iterable[Alert], top: int) -> Iterator[tuple[str, str]]:
-    """A line for the alerts of one kind and window, with the kind; it names the first `top` values."""
-    groups: dict[tuple[Subject, str], list[Alert]] = {}
-    for alert in alerts:
-        groups.setdefault((alert.subject, alert.kind), []).append(alert)
-    for (subject, kind), together in groups.items():
-        found = sorted(together, key=lambda alert: -alert.row.share)
+def notice_lines(notices: Iterable[Notice], top: int) -> Iterator[tuple[str, str]]:
+    """A line for the notices of one kind and window, with the kind; it names the first `top` values."""
+    groups: dict[tuple[Heading | str, str], list[Notice]] = {}
+    for notice in notices:
+        groups.setdefault((notice.heading.query if notice.baseline else notice.heading, notice.kind), []).append(notice)
+    for (_, kind), together in groups.items():
+        found = sorted(together, key=lambda notice: -notice.row.share)
+        heading = found[0].heading
+        if found[0].baseline:
+            names = list(dict.fromkeys(notice.row.name for notice in found))
+            some = ", ".join(names[:top]) + ", ..." * (len(names) > top)
+            yield (
+                kind,
+                f"{clock(heading.end)} {heading.query}: baseline: {len(names)} values frequent from the start: {some}",
+            )
+            continue
         said = str(found[0])
         if len(found) > 1:
-            values = ", ".join(f"{alert.row.name} {alert.row}" for alert in found[:top])
+            values = ", ".join(f"{notice.row.name} {notice.row}" for notice in found[:top])
             said = f"{len(found)} values {_TOGETHER[kind]}: {values}{', ...' * (len(found) > top)}"
-        yield kind, f"{clock(subject.end)} {subject}: ALERT {kind}: {said}"
-
-
-def read_record(record: Message) -> list[Sheet]:
-    """A sheet for each attribute of a record, or for the one answer."""
-    try:
-        return [_sheet(record, part) for part in record.get("attributes") or [record]]
-    except _FAULTS as error:
-        raise Unreadable(f"not a record: {error!r}") from error
-
-
-def _sheet(record: Message, part: Message) -> Sheet:
-    method = next((name for name in part["shares"] if name != _UNBIASED), None)
-    hitters = {hitter["value"]: bool(hitter["decided"]) for hitter in part["hitters"].get(method or _UNBIASED, [])}
-    return Sheet(
-        subject=_subject(record, part.get("name")),
-        final=bool(record["final"]),
-        n=int(part["n"]),
-        sigma=_number(part["sigma"]),
-        detectable=_number(part["detectable"]),
-        method=method and plain(method),
-        rows=tuple(_rows(part, method, hitters)),
-        frequent=len(hitters),
-        proved=sum(hitters.values()),
-        flags=tuple(map(plain, part["quality"]["flags"])),
-    )
-
-
-def _rows(part: Message, method: str | None, hitters: Mapping[str, bool]) -> Iterator[Row]:
-    shares = part["shares"]
-    columns = (part["values"], shares[_UNBIASED], part["low"], part["high"], shares[method or _UNBIASED])
-    for value, share, low, high, consistent in list(zip(*columns, strict=True))[:VALUES]:
-        if share is not None:  # there are reports
-            by_method = _number(consistent) if method else None
-            numbers = float(share), float(low), float(high)
-            yield Row(str(value), *numbers, by_method, value in hitters, hitters.get(value, False))
-
-
-def read_alert(alert: Message) -> Alert:
-    try:
-        _SAID[alert["kind"]]
-        return Alert(
-            id=str(alert["id"]),
-            kind=alert["kind"],
-            subject=_subject(alert, alert["attribute"]),
-            row=Row(str(alert["value"]), float(alert["share"]), float(alert["low"]), float(alert["high"])),
-            before=_number(alert["before"]),
-        )
-    except _FAULTS as error:
-        raise Unreadable(f"not an alert: {error!r}") from error
-
-
-def _subject(message: Message, attribute: str | None) -> Subject:
-    window, end = message["window"], int(message["window"]["end"])
-    if window["kind"] not in ("tumbling", "hopping", "all") or not 0 <= end <= _LATEST:
-        raise ValueError(window)
-    return Subject(
-        query=plain(message["query"], NAME),
-        digest=str(message["digest"]),
-        attribute=None if attribute is None else plain(attribute, NAME),
-        window=Window(window["kind"], int(window["size"]), int(window["step"])),
-        end=end,
-    )
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+        yield kind, f"{clock(heading.end)} {heading}: ALERT {kind}: {said}"

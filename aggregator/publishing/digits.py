@@ -1,0 +1,39 @@
+"""Seven significant digits: what passed a library of mathematics differs between processors after the fifteenth."""
+
+import math
+
+import numpy as np
+
+from oracles.types import Floats
+
+DIGITS = 7
+_LEAST, _MOST = 1e-15, 1e15
+_POWERS = np.array([float(f"1e{power}") for power in range(23)])
+"""Exact, so that an integer over one of them is the nearest float to that decimal."""
+
+
+def rounded(number: float | None) -> float | None:
+    """A number with so many digits; None for NaN.
+
+    >>> rounded(0.123456789), rounded(None)
+    (0.1234568, None)
+    """
+    return None if number is None or not math.isfinite(number) else float(f"{number:.{DIGITS}g}")
+
+
+def all_rounded(numbers: Floats) -> Floats:
+    """The same of many at once; NaN stays what it is.
+
+    >>> all_rounded(np.array([2 / 3, -1234567.89, 0.0, math.nan]))
+    array([ 6.666667e-01, -1.234568e+06,  0.000000e+00,           nan])
+    """
+    size = np.abs(numbers)
+    usual = (size > _LEAST) & (size < _MOST)
+    short = np.array(numbers)
+    some = numbers[usual]
+    places = DIGITS - 1 - np.floor(np.log10(size[usual])).astype(np.int64)
+    power = _POWERS[np.abs(places)]
+    short[usual] = np.where(places >= 0, np.rint(some * power) / power, np.rint(some / power) * power)
+    strange = np.flatnonzero(~usual & np.isfinite(numbers) & (numbers != 0.0))
+    short[strange] = [float(f"{each:.{DIGITS}g}") for each in numbers[strange].tolist()]
+    return short

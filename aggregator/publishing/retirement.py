@@ -1,0 +1,24 @@
+"""Retired definitions of which nothing is left to do here: their domains, mergers and windows may be forgotten."""
+
+from collections.abc import Collection, Iterable
+
+from aggregator.counting.partition import Source
+from aggregator.merging.snapshots import Shelf
+from hubbub.definitions import Definitions
+from hubbub.definitions.versions import Versions
+
+
+def over(known: Definitions, sources: Collection[Source], shelves: Iterable[Shelf]) -> dict[bytes, str]:
+    """Those whose panes are closed on all these partitions, and whose windows are final where they are merged.
+
+    By digest their names. What replaced another under its name goes no sooner than that.
+    """
+    places = {digest: place for shelf in shelves for digest, place in shelf.places.items()}
+    retired = {v.query.digest: v for v in known.versions.values() if v.retired is not None}
+
+    def is_over(digest: bytes, versions: Versions) -> bool:
+        first, place = versions.newest.first, places.get(digest)
+        return all(source.is_over(digest, first) for source in sources) and (place is None or place.is_over(first))
+
+    waiting = {versions.query.name for digest, versions in retired.items() if not is_over(digest, versions)}
+    return {digest: v.query.name for digest, v in retired.items() if v.query.name not in waiting}

@@ -1,0 +1,1 @@
+"""The audit: the log folded again, alone, beside what was published."""

@@ -1,0 +1,1 @@
+"""Published estimates taken away: as files, and as tables for Python."""

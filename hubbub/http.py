@@ -1,0 +1,223 @@
+"""HTTP ports: bounded in connections and in the time of a header, with TLS that follows its files, and a calm end.
+
+A port answers many who do not know each other, so whoever is slow, rude or many must not shut it.
+Nothing here writes an address anywhere.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from hubbub.problem import Problem
+from hubbub.watched import Watched
+from oracles.errors import ParameterError
+
+log = logging.getLogger(__name__)
+
+CONNECTIONS = 1_000
+HEADER = 10.0
+"""Seconds for a request's header, for the handshake of TLS, and for a connection that says nothing."""
+DRAIN = 15.0
+"""Seconds that answers have which are due when the port closes."""
+_LINGERING = 2.0
+"""Seconds in which the rest of a body is read that was refused, so that the refusal is heard."""
+
+_QUIET = logging.getLogger("hubbub.http.quiet")
+_QUIET.disabled = True
+"""What aiohttp logs of rude clients holds their addresses, and each of them could fill a disk."""
+
+
+@dataclass(eq=False)
+class Gate:
+    """The connections of one port: so many, and of one address so many."""
+
+    most: int = CONNECTIONS
+    each: int | None = None
+    open: int = 0
+    refused: int = 0
+    _addresses: Counter[str] = field(default_factory=Counter)
+
+    def enter(self, address: str) -> bool:
+        if self.open >= self.most or (self.each is not None and self._addresses[address] >= self.each):
+            self.refused += 1
+            return False
+        self.open += 1
+        self._addresses[address] += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        self.open -= 1
+        self._addresses[address] -= 1
+        if not self._addresses[address]:
+            del self._addresses[address]
+
+
+class _Peer(asyncio.Protocol):
+    """One connection, on its way through the gate to aiohttp."""
+
+    __slots__ = ("_address", "_gate", "_inner")
+
+    def __init__(self, gate: Gate, inner: asyncio.Protocol) -> None:
+        self._gate = gate
+        self._inner = inner
+        self._address: str | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        peer = transport.get_extra_info("peername")
+        address = str(peer[0]) if peer else ""
+        if not self._gate.enter(address):
+            self._inner = asyncio.Protocol()
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()
+            return
+        self._address = address
+        self._inner.connection_made(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._address is not None:
+            self._gate.leave(self._address)
+            self._address = None
+        self._inner.connection_lost(error)
+
+    def data_received(self, data: bytes) -> None:
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+
+def tls(certificate: str, key: str) -> Watched[ssl.SSLContext]:
+    """A context that follows its files: new connections get what stands there."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+
+    def read() -> ssl.SSLContext:
+        _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)  # a pair that does not match would spoil it
+        _load(context, certificate, key)
+        return context
+
+    return Watched((certificate, key), read)
+
+
+def _load(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    try:
+        context.load_cert_chain(certificate, key, lambda: "")  # or OpenSSL would ask at the terminal
+    except OSError as error:
+        raise ParameterError(f"{certificate} and {key} cannot be used as certificate and key: {error}") from error
+
+
+@asynccontextmanager
+async def serving(
+    app: web.Application,
+    host: str,
+    port: int,
+    *,
+    gate: Gate | None = None,
+    header: float = HEADER,
+    drain: float = DRAIN,
+    context: ssl.SSLContext | None = None,
+    cancel: bool = False,
+) -> AsyncIterator[tuple[str, int]]:
+    """The address that is listened on meanwhile. In the end nothing new is taken, and what is due is answered.
+
+    `cancel`: an answer whose client has gone is not worked on any more.
+    """
+    gate = Gate() if gate is None else gate
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        logger=_QUIET,
+        keepalive_timeout=header,
+        lingering_time=_LINGERING,
+        auto_decompress=False,
+        shutdown_timeout=drain,
+        handler_cancellation=cancel,
+    )
+    await runner.setup()
+    inner = runner.server
+    if inner is None:
+        raise RuntimeError("aiohttp made no server")
+    loop = asyncio.get_running_loop()
+    secured: dict[str, Any] = {} if context is None else {"ssl": context, "ssl_handshake_timeout": header}
+    try:
+        try:
+            server = await loop.create_server(lambda: _Peer(gate, inner()), host, port, backlog=1024, **secured)
+        except OSError as error:
+            where = f"{host}:{port} cannot be listened on: {error.strerror or error}"
+            raise ParameterError(f"{where}; name another --port, or 0 for any free one") from error
+        try:
+            yield server.sockets[0].getsockname()[:2]
+        finally:
+            server.close()
+    finally:
+        await runner.cleanup()
+
+
+def reply(problem: Problem) -> web.Response:
+    return web.Response(status=problem.status, body=problem.body, headers=problem.headers)
+
+
+def guard(answered: Callable[[web.Request, int], None]) -> Middleware:
+    """The middleware that turns whatever goes wrong into a problem; `answered` is told the status of all."""
+
+    @web.middleware
+    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            response = await handler(request)
+        except Problem as problem:
+            response = reply(problem)
+        except web.HTTPException as error:
+            response = _translated(error)
+        except (ConnectionError, TimeoutError):
+            raise
+        except Exception:
+            log.exception("%s %s failed", request.method, route(request))
+            response = reply(Problem(500, "it is in the log; the request may be tried again"))
+        answered(request, response.status)
+        return response
+
+    return guarded
+
+
+def route(request: web.Request) -> str:
+    """The path as the application knows it, empty where it does not: never what a client wrote."""
+    resource = request.match_info.route.resource
+    return resource.canonical if resource else ""
+
+
+def hostname(request: web.Request) -> str:
+    """The name under which a client speaks to this port, without its number."""
+    host = request.host.lower()
+    name, _, number = host.rpartition(":")
+    return name if number.isdecimal() and (name.endswith("]") or ":" not in name) else host
+
+
+def _translated(error: web.HTTPException) -> web.StreamResponse:
+    """What aiohttp itself refuses, as a problem."""
+    if error.status < 400:
+        return error
+    details = {404: "no such path; /openapi.json tells which there are", 405: "see /openapi.json for what is allowed"}
+    response = reply(Problem(error.status, details.get(error.status, error.reason)))
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        response.headers["Allow"] = ",".join(sorted(error.allowed_methods))
+    return response
+
+
+async def unsigned(_: web.Request, response: web.StreamResponse) -> None:
+    """Before every answer: nobody needs to know what serves it."""
+    response.headers.popall("Server", None)
+    response.headers["X-Content-Type-Options"] = "nosniff"

@@ -1,0 +1,12 @@
+"""The names of the topics, once: each stands behind the prefix."""
+
+REPORTS = "reports"
+REJECTS = "rejects"
+SNAPSHOTS = "snapshots"
+QUERIES = "queries"
+ESTIMATES = "estimates"
+ALERTS = "alerts"
+TRUTH = "truth"
+WORKER, TALLIES = "worker", "tallies"
+CHANGELOG = f"{WORKER}-{TALLIES}-changelog"
+"""As Faust names it: the app's id (prefix and WORKER), the table's name, "changelog"."""

@@ -1,0 +1,94 @@
+"""Tallies that know how many reports they hold, and what the values are called."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
+from oracles.errors import ReportError
+from oracles.estimate import Estimate
+from oracles.types import Ints, Reports
+
+if TYPE_CHECKING:
+    from oracles.mechanisms.protocol import Oracle, Protocol
+    from oracles.multi.attributes import Multi
+
+
+class Counted:
+    """Reports that were counted, and how many: `add` counts more; two of one oracle add and subtract exactly."""
+
+    def __init__(self, counting: "Protocol") -> None:
+        self._counting = counting
+        self.state: Ints = counting.zeros()
+        self.n = 0
+        """Reports that are counted; the implausible ones are not."""
+        self.implausible = 0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._counting!r}, n={self.n:,}, implausible={self.implausible:,})"
+
+    def add(self, reports: Reports) -> int:
+        """Count reports; returns how many implausible ones were left out."""
+        left_out = self._counting.add(self.state, reports)
+        self.n += len(reports) - left_out
+        self.implausible += left_out
+        return left_out
+
+    def __add__(self, other: Self) -> Self:
+        return self._joined(other, 1)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._joined(other, -1)
+
+    def _joined(self, other: Self, sign: int) -> Self:
+        if type(other) is not type(self) or repr(other._counting) != repr(self._counting):
+            raise ReportError(f"{other!r} does not join {self!r}: tallies of one oracle add and subtract")
+        if sign < 0 and other.n > self.n:
+            raise ReportError(f"a tally of {other.n:,} reports cannot be taken from one of {self.n:,}")
+        made = self._empty()
+        made.state = self.state + sign * other.state
+        made.n, made.implausible = self.n + sign * other.n, self.implausible + sign * other.implausible
+        return made
+
+    def _empty(self) -> Self:
+        raise NotImplementedError
+
+
+class Tally(Counted):
+    """Reports of one value, counted.
+
+    >>> from oracles import oracle
+    >>> tally = oracle("grr", epsilon=9.0, size=3).tally(["a", "b", "c"])
+    >>> tally.add(tally.oracle.perturb([0, 0, 1]))
+    0
+    >>> tally.n, (tally + tally).n, (tally - tally).n
+    (3, 6, 0)
+    >>> tally.estimate()["a"].value
+    'a'
+    """
+
+    def __init__(self, oracle: "Oracle", labels: Sequence[str] | None = None) -> None:
+        super().__init__(oracle)
+        self.oracle, self.labels = oracle, labels
+
+    def _empty(self) -> Self:
+        return type(self)(self.oracle, self.labels)
+
+    def estimate(self, n_independent: int | None = None) -> Estimate:
+        """Unbiased shares of all values."""
+        return self.oracle.estimate(self.state, self.n, n_independent).labelled(self.labels)
+
+
+class RecordTally(Counted):
+    """Reports of several attributes, counted; labels are a list of them for each attribute, or None."""
+
+    def __init__(self, oracle: "Multi", labels: Sequence[Sequence[str] | None] | None = None) -> None:
+        super().__init__(oracle)
+        self.oracle = oracle
+        self.labels = [None] * len(oracle.sizes) if labels is None else labels
+
+    def _empty(self) -> Self:
+        return type(self)(self.oracle, self.labels)
+
+    def estimate(self, n_independent: int | None = None) -> list[Estimate]:
+        """Unbiased shares of all values of each attribute."""
+        found = self.oracle.estimate(self.state, self.n, n_independent)
+        return [estimate.labelled(labels) for estimate, labels in zip(found, self.labels, strict=True)]

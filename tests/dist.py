@@ -1,0 +1,80 @@
+"""What was built, in clean environments: `python tests/dist.py FOLDER 3.11 3.12`; a Python that cannot be had is said.
+
+Of the wheel and of the sdist, on each Python: the base with NumPy alone, then with all extras every command.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+UV = Path(sys.executable).with_name("uv")
+BASE = """
+import json, sys
+from importlib.resources import files
+import numpy as np
+import hubbub
+from producers.simulation.scenario import BUNDLED
+schema = json.loads((files("hubbub") / "schemas" / "record.json").read_text())
+assert schema["$id"] == "urn:hubbub:record:2" and "surge" in BUNDLED
+o = hubbub.oracle("olh", epsilon=1.0, size=64)
+tally = o.zeros()
+o.add(tally, o.perturb(np.arange(10_000) % 64))
+assert abs(o.estimate(tally, 10_000).shares.sum() - 1) < 1
+assert "scipy" not in sys.modules
+"""
+ALL = """
+from importlib.resources import files
+from hubbub.__main__ import COMMANDS, main
+for name in COMMANDS:
+    try:
+        main([name, "--help"])
+    except SystemExit as ended:
+        assert ended.code == 0
+static = files("aggregator.board") / "static"
+assert (static / "index.html").is_file() and (static / "vendor" / "uPlot.js").is_file()
+import hubbub
+hubbub.read, hubbub.Publisher
+"""
+
+
+def run(*command: str | Path) -> None:
+    subprocess.run(command, check=True, cwd=tempfile.gettempdir(), stdout=subprocess.DEVNULL)
+
+
+def named(wanted: str) -> str:
+    """As uv finds it: it knows pyenv's only by their paths."""
+    here = sorted(Path.home().glob(f".pyenv/versions/{wanted}.*/bin/python"))
+    return str(here[-1]) if here else wanted
+
+
+def main(folder: Path, pythons: list[str]) -> int:
+    built = sorted(path.resolve() for path in folder.iterdir() if path.suffix in (".whl", ".gz"))
+    assert [path.suffix for path in built] == [".whl", ".gz"], built
+    tested = 0
+    for wanted in pythons:
+        with tempfile.TemporaryDirectory(prefix="hubbub-dist-") as place:
+            made = subprocess.run(
+                [UV, "venv", "--quiet", "--python", named(wanted), f"{place}/venv"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if made.returncode:
+                print(f"Python {wanted}: not here: {made.stderr.strip().splitlines()[-1]}")
+                continue
+            python = Path(place, "venv", "bin", "python")
+            for path in built:
+                install = (UV, "pip", "install", "--quiet", "--reinstall-package", "hubbub", "--python", python)
+                run(UV, "venv", "--quiet", "--clear", "--python", named(wanted), f"{place}/venv")
+                run(*install, path)
+                run(python, "-c", BASE)
+                run(*install, f"hubbub[all] @ {path.as_uri()}")
+                run(python, "-W", "ignore", "-c", ALL)
+                print(f"Python {wanted}: {path.name} works")
+                tested += 1
+    return 0 if tested else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

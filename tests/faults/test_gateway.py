@@ -1,0 +1,173 @@
+"""Gateways that are killed, and a Kafka that goes away, under load: what was acknowledged is in the finals, once.
+
+Every report is another value, so a value that counts twice was counted twice.
+"""
+
+import http.client
+import itertools
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from aggregator.demo.embedded import free_port
+from oracles.frame import decode
+from tests.integration.gateways import Gateway, Site
+from tests.integration.workers import until
+
+VALUES, GROUP = 4000, 10
+QUERIES = f"""
+[queries.numbers]
+crowd = 1
+domain = {VALUES}
+answers = "once"
+oracle = "grr"
+epsilon = 5.0
+pane = "2s"
+lateness = "15s"
+windows = ["2s"]
+publish = "all"
+methods = ["norm_sub"]
+emit_every = "never"
+"""
+
+
+class Load:
+    """Clients that send groups of values, each group under a key of its own, until they are accepted or late."""
+
+    def __init__(self, site, ports, keyed=True):
+        self.site, self.ports, self.keyed = site, ports, keyed
+        self.accepted, self.unsure, self.statuses = [], [], Counter()
+        self.ending = threading.Event()
+        self.groups = iter(range(0, VALUES, GROUP))
+        self.one = threading.Lock()
+
+    def run(self, seed):
+        rng = random.Random(seed)
+        while not self.ending.is_set():
+            with self.one:
+                group = next(self.groups, None)
+            if group is None:
+                return
+            pane = int(time.time()) // 2 * 2
+            body = self.site.framed("numbers", self.site.reports("numbers", GROUP, group), pane)
+            (self.accepted if self.sent(body, f"{'key'}{group:020d}", rng) else self.unsure).append(group)
+
+    def sent(self, body, key, rng):
+        """Whether it was accepted; a try that fails is followed by one at any gateway."""
+        for _ in itertools.repeat(None):
+            status = self.tried(body, key, rng.choice(self.ports))
+            self.statuses[status] += 1
+            if status in (202, 409):
+                return status == 202
+            if not self.keyed and status == 0:
+                return False
+            time.sleep(rng.uniform(0.02, 0.2))
+        raise AssertionError
+
+    def tried(self, body, key, port):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=12)
+        headers = {"Content-Type": "application/vnd.hubbub.frames"}
+        if self.keyed:
+            headers["Idempotency-Key"] = key
+        try:
+            connection.request("POST", "/v1/reports", body, headers)
+            return connection.getresponse().status
+        except OSError:
+            return 0
+        finally:
+            connection.close()
+
+    def values(self, groups):
+        return [value for group in groups for value in range(group, group + GROUP)]
+
+
+def counted(site):
+    """How often each value stands in the finals, from their unbiased shares."""
+    oracle, total = site.queries["numbers"].oracle, np.zeros(VALUES, int)
+    for versions in site.finals().values():
+        [text] = versions
+        record = orjson.loads(text)
+        shares = np.zeros(VALUES)
+        shares[[int(value) for value in record["values"]]] = record["shares"]["unbiased"]
+        total += np.rint(record["n"] * (shares * (oracle.p - oracle.q) + oracle.q)).astype(int)
+    return total
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.long)])
+def test_gateways_that_are_killed_under_load_lose_and_repeat_nothing_that_has_a_key(kafka, tmp_path, kills):
+    rng, ports = random.Random(kills), [free_port(), free_port()]
+    with Site(kafka, tmp_path, QUERIES) as site:
+        worker = site.start().ready()
+        start = [lambda port=port: Gateway(site, "--rate", "max", "--port", str(port)) for port in ports]
+        gateways = [begin() for begin in start]
+        load = Load(site, ports)
+        try:
+            with ThreadPoolExecutor(8) as pool:
+                clients = [pool.submit(load.run, seed) for seed in range(8)]
+                for _ in range(kills):
+                    time.sleep(rng.uniform(0.1, 0.5))
+                    victim = rng.randrange(2)
+                    gateways[victim].stop(signal.SIGKILL)
+                    gateways[victim].__exit__()
+                    gateways[victim] = start[victim]()
+                load.ending.set()
+                for client in clients:
+                    client.result(60)
+        finally:
+            for gateway in gateways:
+                gateway.__exit__()
+        assert load.statuses[0] > 0, "no try was cut off"
+        assert len(load.accepted) > 50
+        site.sent_at = time.time()
+        assert site.verdict().exact
+        total = counted(site)
+        assert set(total.tolist()) <= {0, 1}
+        assert total[load.values(load.accepted)].all()
+        assert total.sum() <= GROUP * (len(load.accepted) + len(load.unsure))
+        assert worker.stop() == 0
+
+
+@pytest.mark.long
+def test_kafka_is_stopped_for_twenty_seconds_and_nothing_acknowledged_is_lost(kafka, tmp_path):
+    queries = QUERIES.replace('"15s"', '"60s"')
+    with Site(kafka, tmp_path, queries) as site, Gateway(site, "--rate", "max") as gateway:
+        gateway.ready()
+        load, keyless = Load(site, [gateway.port]), Load(site, [gateway.port], keyed=False)
+        keyless.groups = iter(range(VALUES // 2, VALUES, GROUP))
+        load.groups = iter(range(0, VALUES // 2, GROUP))
+        with ThreadPoolExecutor(8) as pool:
+            clients = [pool.submit(loads.run, seed) for seed, loads in enumerate([load, keyless] * 4)]
+            until(lambda: len(load.accepted) > 5 and len(keyless.accepted) > 5)
+            kafka.kill(0)
+            resident = memory(gateway)
+            time.sleep(20)
+            assert gateway.ask("GET", "/readyz").status == 503
+            assert memory(gateway) - resident < 64 << 20
+            kafka.heal()
+            gateway.ready()
+            before = len(load.accepted)
+            until(lambda: len(load.accepted) > before + 5)
+            load.ending.set()
+            keyless.ending.set()
+            for client in clients:
+                client.result(90)
+        assert load.statuses[503] + keyless.statuses[503] > 10
+        until(lambda: gateway.metric("hubbub_gateway_unacknowledged_bytes") == 0)
+        frames = {decode(record.value).id: decode(record.value) for record in site.read("reports")}
+        found = Counter(n for f in frames.values() for n in np.frombuffer(f.reports.tobytes(), "<u2").tolist())
+        assert all(found[value] >= 1 for value in load.values(load.accepted) + keyless.values(keyless.accepted))
+        assert all(found[value] == 1 for value in load.values(load.accepted))
+        assert gateway.stop() == 0
+
+
+def memory(gateway):
+    """Bytes of it that are resident."""
+    return 4096 * int(Path(f"/proc/{gateway.process.pid}/statm").read_text().split()[1])

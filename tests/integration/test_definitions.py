@@ -1,0 +1,217 @@
+"""Definitions change while workers run: by the topic, from a version's first pane on, to the byte of a plain fold."""
+
+import re
+import signal
+import threading
+import time
+from contextlib import contextmanager
+
+import orjson
+import pytest
+
+from aggregator.reading.audit import command as audit
+from tests.integration.workers import Place, until
+
+PAGE = """\
+[queries.page]
+crowd = 1
+domain = ["a", "b", "c"]
+oracle = "grr"
+epsilon = 2.0
+pane = "1s"
+lateness = "1s"
+skew = "2s"
+windows = ["1s", "4s/2s", "all"]
+emit_every = "1s"
+"""
+PATIENT = PAGE.replace('lateness = "1s"', 'lateness = "3s"').replace('"4s/2s", "all"', '"3s"')
+SITE = """
+[queries.site]
+crowd = 1
+domain = 50
+oracle = "olh"
+epsilon = 1.0
+budget = 100.0
+pane = "1s"
+lateness = "1s"
+skew = "2s"
+windows = ["2s", "all"]
+"""
+FINER = SITE.replace("epsilon = 1.0", "epsilon = 2.0")
+
+
+@contextmanager
+def crowd(place, texts):
+    """Reports of every query of all these files, all the time; those of a query that is not counted yet too."""
+    over = threading.Event()
+    queries = {}
+    for text in texts:
+        place.define(text)
+        queries |= {query.digest: query for query in place.queries.values()}
+    place.define(texts[0])
+
+    def run():
+        while not over.wait(0.1):
+            now = int(time.time())
+            frames = [
+                (partition, place.encode(query, values, pane))
+                for query in queries.values()
+                for partition, values, pane in ((0, [0, 0, 1], now), (1, [1, 2], now), (0, [2], now - 3))
+            ]
+            place.send(*frames)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.fixture
+def place(kafka, tmp_path):
+    with Place(kafka, tmp_path, PAGE) as place:
+        yield place
+
+
+def spoken(place, name):
+    """The versions of a name, each with the pane it begins with."""
+    found = place.definitions().versions.values()
+    return [version for one in found if one.query.name == name for version in one.versions]
+
+
+def passed(place, name, count):
+    """Wait until the newest of so many versions of a name speaks."""
+    version = until(lambda: (all_of := spoken(place, name)) and len(all_of) >= count and all_of[-1])
+    until(lambda: time.time() > version.first + 2)
+    return version
+
+
+def flagged(verdict):
+    """The windows of final records with flag `partial`: query, kind and size."""
+    said = [orjson.loads(value) for value in verdict.wanted.values()]
+    partial = [record for record in said if "partial" in record.get("quality", {}).get("flags", ())]
+    return {(r["query"], r["window"]["kind"], r["window"]["size"]) for r in partial}
+
+
+def audited(place, since, capsys):
+    """The audit finds what was published as it should be, and a record that somebody has changed."""
+    where = ["--kafka", place.kafka.servers, "--prefix", place.kafka.prefix]
+    capsys.readouterr()
+    assert audit.main(where) == 0, capsys.readouterr()
+    assert re.match(r"(\d+) of \1 are as the log demands\n", capsys.readouterr().out)
+    part = ["--from", str(since), "--to", str(since + 6)]
+    assert audit.main([*where, *part]) == 0, capsys.readouterr()
+    assert "windows since the start" in capsys.readouterr().out
+    key = next(key for key in place.finals() if key.startswith(b"page|") and key.endswith(f"|{since + 3}".encode()))
+    place.send((0, b"{}", key), topic="estimates")
+    place.send((1, b"{}", key), topic="estimates")
+    assert audit.main([*where, *part]) == 4
+    assert f"{key.decode()}: differs from what the log demands" in capsys.readouterr().err
+
+
+def test_a_running_worker_follows_its_file_and_the_topic(place, capsys):
+    with crowd(place, [PAGE, PAGE + SITE]):
+        one, two = (place.start().ready() for _ in range(2))
+        place.ticked()
+        place.define(PATIENT + SITE)
+        added = passed(place, "site", 1)
+        assert added.first > 0
+        assert len(passed(place, "page", 2).query.windows) == 2
+        place.file.write_text("[queries.page")
+        until(lambda: all(worker.total("hubbub_definitions_refused") for worker in (one, two)))
+        place.define(PAGE)  # lacks a query, and nobody has said to retire it
+        one.signal(signal.SIGHUP)
+        until(lambda: "it lacks queries that are counted here: site" in one.said)
+        assert len(spoken(place, "page")) == 2
+        place.define(PAGE + SITE)
+        passed(place, "page", 3)
+        until(lambda: not one.total("hubbub_definitions_refused"))
+    verdict = place.verdict()
+    assert verdict.exact, verdict
+    assert not flagged(verdict), "each window lies whole within one version"
+    audited(place, added.first, capsys)
+    assert {record.key.decode().partition("|")[0] for record in place.read("estimates")} == {"page", "site"}
+    assert one.running
+    assert two.running
+
+
+def test_a_record_that_nobody_can_read_is_passed_over_and_healed_by_a_tombstone(place):
+    place.say(place.queries)
+    said = {"domain": {"file": "/etc/passwd"}, "epsilon": 1.0, "pane": "1s"}
+    for value in (b"{", orjson.dumps({"query": "page", "retired": False, "definition": said})):
+        place.send((0, value, b"0011223344556677|v0"), topic="queries")
+    one = place.start().ready()
+    assert one.total("hubbub_definitions_unread") == 1
+    assert "a definition cannot be read and is passed over" in one.said
+    assert "no file may be named here" in one.said
+    place.send((0, place.frame("page", [0, 1])))
+    place.send((0, None, b"0011223344556677|v0"), topic="queries")
+    until(lambda: not one.total("hubbub_definitions_unread"))
+    verdict = place.verdict()
+    assert verdict.exact, verdict
+    assert verdict.reports == 2
+
+
+def test_a_file_that_lacks_what_is_counted_ends_with_2_and_names_it(place):
+    place.define(PAGE + SITE)
+    place.say(place.queries)
+    place.define(PAGE)
+    one = place.start()
+    assert one.wait() == 2
+    assert "it lacks queries that are counted here: site" in one.said
+    assert "--retire site" in one.said
+    assert not any(version.retired for version in spoken(place, "site"))
+    two = place.start("--retire", "site", "--retire", "page").ready()
+    assert [version.retired for version in spoken(place, "site")] == [False, True]
+    assert "page is not retired" in two.said
+
+
+def test_an_older_revision_follows_the_topic_and_says_so(place):
+    place.define("revision = 7\n" + PAGE + SITE)
+    new = place.start().ready()
+    assert not new.total("hubbub_definitions_behind")
+    place.define("revision = 6\n" + PATIENT)
+    old = place.start().ready()
+    until(lambda: old.total("hubbub_definitions_behind") == 1)
+    until(lambda: new.total("hubbub_definitions_behind") == 1)  # its own file has become the older one
+    assert "is older than the definitions" in old.said
+    assert len(spoken(place, "page")) == len(spoken(place, "site")) == 1
+
+
+@pytest.mark.long
+def test_rolling_restarts_of_three_workers_under_load(place):
+    """Adding, changing, retiring, rolling back, and an old file in mid-roll."""
+    number = 0
+
+    def roll(text, retire=()):
+        nonlocal workers, number
+        number += 1
+        place.define(f"revision = {number}\n{text}")
+        options = [option for name in retire for option in ("--retire", name)]
+        for index in range(len(workers)):
+            workers[index].stop()
+            if index == 1:  # one that was not there in time comes back with the file of before
+                place.define(f"revision = {number - 1}\n{PAGE}")
+                stale = place.start(*options).ready()
+                until(lambda stale=stale: stale.total("hubbub_definitions_behind"))
+                stale.stop()
+                place.define(f"revision = {number}\n{text}")
+            workers[index] = place.start(*options).ready()
+
+    with crowd(place, [PAGE, PAGE + SITE, PAGE + FINER]):
+        workers = [place.start().ready() for _ in range(3)]
+        place.ticked()
+        roll(PAGE + SITE)
+        passed(place, "site", 1)
+        roll(PATIENT + FINER)
+        passed(place, "page", 2)
+        roll(PATIENT, retire=["site"])
+        time.sleep(6)
+        roll(PAGE + SITE)
+        passed(place, "page", 3)
+    verdict = place.verdict()
+    assert verdict.exact, verdict
+    assert ("page", "tumbling", 1) not in flagged(verdict)
+    assert verdict.reports > 300

@@ -1,0 +1,88 @@
+"""README.md and docs/: every code block runs, in order, as it is shown, or says why not."""
+
+import re
+
+import pytest
+import trustme
+
+from aggregator.demo.command import QUERIES as DEMO
+from aggregator.demo.embedded import free_port
+from oracles.query import load
+from producers.simulation.scenario import read_scenario
+from tests.blocks import DOCUMENTS, Session, blocks
+
+LANGUAGES = {"python", "console", "toml", "json", "text"}
+SHARED = ("README.md", "clients.md", "export.md")
+"""Those whose Python names no prefix; they mean the same homepage."""
+QUERIES = '[queries.homepage]\ndomain = ["a.example", "b.example"]\nepsilon = 1.0\npane = "10s"\n'
+BROKERS = "kafka-1:9092,kafka-2:9092,kafka-3:9092", "kafka-1:9092", "localhost:9092"
+
+
+def run(document):
+    return [block for block in blocks(document) if block.language != "text" and block.reason is None]
+
+
+@pytest.fixture
+def session(tmp_path, monkeypatch, request):
+    """The folder that a document starts with: a query file, a certificate; and addresses that are free here."""
+    kafka = request.getfixturevalue("kafka") if request.param else None
+    monkeypatch.chdir(tmp_path)
+    document = request.node.callspec.params["document"]
+    (tmp_path / "hubbub.toml").write_text(DEMO.read_text() if document.name == "simulate.md" else QUERIES)
+    certificate = trustme.CA().issue_cert("127.0.0.1")
+    certificate.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
+    certificate.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+    instead = {port: str(free_port()) for port in ("8801", "8802", "8803")}
+    prefix = "hubbub." if document.name in SHARED else f"{document.name}."
+    environment = {"HUBBUB_PORT": "0", "HUBBUB_PREFIX": prefix}
+    if kafka is not None:
+        instead |= dict.fromkeys(BROKERS, kafka.bootstrap)
+        environment["HUBBUB_KAFKA"] = kafka.bootstrap
+    made = Session(tmp_path, instead, environment)
+    if kafka is not None and not any("hubbub topics" in block.text for block in run(document)):
+        made.command("hubbub topics")
+    yield made
+    made.close()
+
+
+def needs_kafka(document):
+    return any(
+        re.search(r"9092|hubbub (topics|worker|gateway --|board|simulate)", block.text) for block in run(document)
+    )
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_block_has_a_language_that_is_run_and_none_is_only_indented(document):
+    found = blocks(document)
+    assert {block.language for block in found} <= LANGUAGES
+    text = document.read_text()
+    assert len(found) == len(re.findall(r"^ *```", text, re.MULTILINE)) / 2
+    assert text.count("<!-- not run:") == sum(block.reason is not None for block in found)
+    bare = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    assert not re.search(r"^\n {4}\S", bare, re.MULTILINE)
+
+
+WITH_CODE = [document for document in DOCUMENTS if run(document)]
+
+
+@pytest.mark.parametrize(
+    ("document", "session"),
+    [pytest.param(path, needs_kafka(path), id=path.name) for path in WITH_CODE],
+    indirect=["session"],
+)
+def test_every_block_of_a_document_runs_in_order(document, session):
+    for block in run(document):
+        session.run(block)
+        if block.language == "toml":
+            read(session.folder)
+
+
+def read(folder):
+    """What a block of TOML was written to can be used."""
+    load(folder / "hubbub.toml")
+    if (folder / "scenario.toml").exists():
+        read_scenario(folder / "scenario.toml", load(DEMO)["homepage"])
+
+
+def test_documents_with_code_are_found():
+    assert {"README.md", "clients.md", "export.md", "query-file.md"} <= {path.name for path in WITH_CODE}

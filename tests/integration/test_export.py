@@ -1,0 +1,79 @@
+"""`hubbub export` and `hubbub.read`: what was published, taken away as it was."""
+
+import csv
+import json
+
+import orjson
+import polars as pl
+import pytest
+
+import hubbub
+from aggregator.reading.export.command import main, moment
+from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd, aside, defined, publish
+from tests.brokers import prepared
+
+
+@pytest.fixture(scope="module")
+def told(tansu):
+    """A prefix with what was published of two crowds, a part of it twice, and what is none of it."""
+    crowd, other = Crowd(HOMEPAGE, clients=2_000), Crowd(PROFILE, clients=2_000)
+    messages = [message for _ in range(7) for message in crowd.next()]
+    kafka = aside(lambda: prepared(tansu))
+    strange = [("estimates", b"x", b"{}"), ("estimates", b"x", None), crowd.provisional()]
+    publish(kafka, [*defined(), *messages, *messages[:5], *strange, *[m for _ in range(2) for m in other.next()]])
+    return kafka, messages
+
+
+@pytest.fixture
+def place(told):
+    return told[0]
+
+
+def test_a_table_holds_every_value_of_every_final_once(told):
+    place, messages = told
+    table = hubbub.read(place.servers, "homepage", prefix=place.prefix)
+    records = [orjson.loads(value) for topic, _, value in messages if topic == "estimates"]
+    assert table.height == sum(len(record["values"]) for record in records)
+    for record in records:
+        window = record["window"]
+        rows = table.filter((pl.col("kind") == window["kind"]) & (pl.col("end") == window["end"]))
+        assert rows["value"].to_list() == record["values"]
+        for name, numbers in {**record["shares"], **{key: record[key] for key in ("stderr", "low", "high")}}.items():
+            assert rows[name].to_list() == numbers
+        proved = {hitter["value"] for hitter in record["hitters"]["unbiased"] if hitter["decided"]}
+        assert set(rows.filter(pl.col("proved"))["value"]) == proved
+        assert set(rows["n"]) == {record["n"]}
+
+
+def test_times_kinds_and_attributes_choose(place):
+    since, until = START + 3 * PANE, START + 5 * PANE
+    table = hubbub.read(place.servers, "homepage", prefix=place.prefix, since=since, until=until, kind="tumbling")
+    assert sorted(set(table["end"])) == [START + 3 * PANE, START + 4 * PANE]
+    profile = hubbub.read(place.servers, "profile", prefix=place.prefix)
+    assert set(profile["attribute"]) == {"age", "sex"}
+    assert hubbub.read(place.servers, "nobody", prefix=place.prefix).height == 0
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_files_hold_what_the_table_holds(place, tmp_path, form):
+    file = tmp_path / f"out.{form}"
+    where = ["--kafka", place.servers, "--prefix", place.prefix, "--query", "homepage", "--output", str(file)]
+    assert main([*where, "--format", form, "--kind", "all"]) == 0
+    table = hubbub.read(place.servers, "homepage", prefix=place.prefix, kind="all")
+    if form == "parquet":
+        assert pl.read_parquet(file).equals(table)
+        return
+    with file.open(newline="") as lines:
+        rows = [json.loads(line) for line in lines] if form == "jsonl" else list(csv.DictReader(lines))
+    assert [row["value"] for row in rows] == table["value"].to_list()
+    assert [float(row["unbiased"]) for row in rows] == table["unbiased"].to_list()
+    assert set(rows[0]) == set(table.columns)
+
+
+def test_times_are_read_as_people_write_them(capsys):
+    assert [moment(text) for text in ("1700000000", "2023-11-14T22:13:20", "2023-11-14T22:13:20+00:00")] == [START] * 3
+    for wrong in (["--from", "yesterday"], ["--format", "parquet"], ["--format", "xml"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["--query", "q", *wrong])
+        assert ended.value.code == 2
+        assert "hubbub export: error:" in capsys.readouterr().err

@@ -1,0 +1,406 @@
+"""`hubbub gateway` on real brokers: every answer that it gives, and that what it has accepted stands in the log."""
+
+import asyncio
+import gzip
+import socket
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from aggregator.topics.registrar import Registrar
+from hubbub.definitions.follower import Follower
+from hubbub.kafka import Kafka, started
+from oracles.frame import encode, encode_json, partition_of
+from oracles.query import load_file
+from producers.gateway.parts import identity
+from producers.gateway.tokens import short_lived
+from tests.brokers import frozen
+from tests.integration.gateways import EITHER, JSON, KEY, NUMBERS, OTHER, TOKEN, Gateway, Site, now
+from tests.integration.workers import until
+
+QUERIES = f"""{NUMBERS}max_ids = 40
+[queries.short]
+crowd = 1
+domain = 60000
+answers = "once"
+oracle = "grr"
+epsilon = 1.0
+pane = "1s"
+lateness = "0s"
+skew = "2s"
+[queries.past]
+crowd = 1
+domain = 3
+oracle = "grr"
+epsilon = 1.0
+pane = "60s"
+until = 2020-01-01
+"""
+
+
+@pytest.fixture
+def site(broker, tmp_path):
+    with Site(broker, tmp_path, QUERIES) as site:
+        yield site
+
+
+def contents(site):
+    """How often each number stands in the log."""
+    return Counter(
+        number for _, frame in site.frames() for number in np.frombuffer(frame.reports.tobytes(), "<u2").tolist()
+    )
+
+
+def test_reports_are_in_the_log_once_they_are_accepted_in_every_form(site):
+    pane = now()
+    parts = np.split(site.reports("numbers", 2400), 12)
+    frames = [site.framed("numbers", part, pane) for part in parts]
+    digest = site.queries["numbers"].digest
+    texts = [encode_json(digest, pane, part, b"theirown") for part in parts]
+    with site.protected() as gateway:
+        key = "a key of sixteen or more"
+        bodies = [
+            (frames[0] + frames[1], {}),
+            (gzip.compress(frames[2]), {"Content_Encoding": "gzip"}),
+            (texts[3], {"kind": JSON}),
+            (b"[" + b", ".join(texts[4:6]) + b"]", {"kind": f"{JSON}; charset=utf-8"}),
+            (gzip.compress(b"[" + texts[6] + b"]"), {"kind": JSON, "Content_Encoding": "gzip"}),
+            (iter([frames[7][:50], frames[7][50:]]), {}),
+            (frames[8] + frames[9], {"key": key}),
+            (b"[" + b",".join(texts[10:]) + b"]", {"kind": JSON, "key": key + "!"}),
+        ]
+        with ThreadPoolExecutor(len(bodies)) as pool:
+            answers = list(pool.map(lambda body: gateway.post(body[0], TOKEN, **body[1]), bodies))
+        assert [answer.status for answer in answers] == [202] * len(bodies)
+        assert [answer.body for answer in answers] == [
+            {"accepted": n} for n in (400, 200, 200, 400, 200, 200, 400, 400)
+        ]
+        assert contents(site) == Counter(range(2400))
+        for record, frame in site.frames():
+            assert frame.digest == digest
+            assert frame.pane == pane
+            assert record.partition == partition_of(frame.id, site.partitions)
+            assert (record.key, record.headers) == (None, ())
+            if site.kafka.embedded:
+                assert record.timestamp == 1000 * pane  # no finer time than the pane's
+        keyed = {frame.id: frame.reports.tobytes() for _, frame in site.frames()}
+        assert keyed[identity("app", key.encode(), digest, pane, 0)] == b"".join(p.tobytes() for p in parts[8:10])
+        assert b"theirown" not in keyed
+        assert gateway.metric("hubbub_gateway_reports_total", query="numbers") == 2400
+        assert gateway.metric("hubbub_gateway_held_bytes") == 0
+
+
+@EITHER
+def test_reports_of_many_requests_are_mixed(site):
+    pane, rows = now(), site.reports("numbers", 600)
+    bodies = [site.framed("numbers", part, pane) for part in np.split(rows, 20)]
+    with site.gateway("--linger", "1000") as gateway, ThreadPoolExecutor(20) as pool:
+        assert {answer.status for answer in pool.map(gateway.post, bodies)} == {202}
+    [(_, frame), *more] = site.frames()
+    sent = np.frombuffer(frame.reports.tobytes(), "<u2")
+    assert len(sent) + sum(other.n for _, other in more) == 600
+    if not more:  # all twenty came within a second: neither request nor order can be told
+        neighbours = np.abs(np.diff(sent.astype(int))) == 1
+        assert neighbours.sum() < 30  # about 2 of 599 by chance; in order 599
+
+
+def test_what_cannot_be_taken_is_refused_with_the_status_that_says_why(site):
+    pane = now()
+    good = site.framed("numbers", site.reports("numbers", 2), pane)
+    with site.protected("--max-body", "4KiB", "--origins", "https://a.example") as gateway:
+
+        def refused(status, body=good, **how):
+            answer = gateway.post(body, **{"token": TOKEN, **how})
+            assert answer.status == status, answer.body
+            assert answer.headers["Content-Type"] == "application/problem+json"
+            assert answer.body.keys() >= {"status", "title", "detail"}
+            assert answer.body["status"] == status
+            assert "Server" not in answer.headers
+            return answer
+
+        past, short = (site.framed(name, site.reports(name, 1), at) for name, at in (("past", pane), ("short", now(1))))
+        late = site.framed("numbers", site.reports("numbers", 1), pane - 600)
+        assert refused(400, good + good[:-1]).body["index"] == 1
+        assert refused(400, good.replace(good[8:16], b"nobody!!")).body["reason"] == "unknown_query"
+        assert refused(400, key="15 bytes, no mo").body["reason"] == "malformed"
+        refused(400, key="x" * 257)
+        refused(400, b"no gzip", Content_Encoding="gzip")
+        for wrong in (None, "wrong", TOKEN + "x", "hbs1.site.9999999999.aa.bb"):
+            assert refused(401, token=wrong).headers["WWW-Authenticate"].startswith("Bearer")
+        assert refused(409, good + late).body | {"detail": ""} == {
+            "status": 409,
+            "title": "The reports do not count",
+            "detail": "",
+            "reason": "late",
+            "index": 1,
+            "counted": "none",
+        }
+        assert refused(409, late, key="k" * 16).body["counted"] == "unknown"
+        assert refused(409, past).body["reason"] == "expired"
+        future = site.framed("short", site.reports("short", 1), now(1) + 30)
+        assert refused(409, future).body["reason"] == "future"
+        assert refused(413, good * 100).body["reason"] == "too_large"
+        assert refused(413, iter([good] * 100)).body["reason"] == "too_large"
+        assert refused(413, gzip.compress(bytes(5000)), Content_Encoding="gzip").body["reason"] == "too_large"
+        refused(415, kind="text/plain")
+        refused(415, kind="")
+        refused(415, Content_Encoding="br")
+        eleven = site.framed("numbers", site.reports("numbers", 11), pane)
+        assert int(refused(429, eleven, token=OTHER).headers["Retry-After"]) >= 1
+        assert gateway.post(short, TOKEN).status in (202, 409)  # its pane ends within a second
+        for method, path, status in [
+            ("GET", "/v1/reports", 405),
+            ("POST", "/v1/queries", 405),
+            ("DELETE", "/v1/reports", 405),
+            ("OPTIONS", "/v1/reports", 405),
+            ("GET", "/", 404),
+            ("GET", "/v1/nothing", 404),
+            ("GET", "/v1/queries", 401),
+        ]:
+            answer = gateway.ask(method, path)
+            assert (answer.status, answer.headers["Content-Type"]) == (status, "application/problem+json")
+        asks = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "authorization"}
+        assert gateway.ask("OPTIONS", "/v1/reports", Origin="https://evil.example", **asks).status == 403
+        allowed = gateway.ask("OPTIONS", "/v1/reports", Origin="https://a.example", **asks)
+        assert (allowed.status, allowed.headers["Access-Control-Allow-Origin"]) == (204, "https://a.example")
+        assert int(allowed.headers["Access-Control-Max-Age"]) > 0
+        assert gateway.post(good, TOKEN, Origin="https://a.example").headers["Access-Control-Allow-Origin"]
+        assert refused(401, token=None, Origin="https://a.example").headers["Access-Control-Allow-Origin"]
+        assert "Access-Control-Allow-Origin" not in gateway.post(good, TOKEN, Origin="https://evil.example").headers
+        assert [gateway.ask("GET", path).status for path in ("/healthz", "/readyz", "/metrics", "/openapi.json")] == [
+            200
+        ] * 4
+        assert gateway.metric("hubbub_gateway_refused_total", reason="too_large") == 3
+        assert gateway.metric("hubbub_gateway_held_bytes") == 0
+    accepted = sum(n for number, n in contents(site).items() if number < 2)
+    assert accepted in (4, 5)  # twice good, and perhaps the short one: nothing of what was refused
+
+
+def test_a_request_with_a_key_counts_once_at_whichever_gateway_it_is_tried_again(site):
+    pane, rows = now(), site.reports("numbers", 2500)
+    whole = site.framed("numbers", rows, pane)
+    halves = site.framed("numbers", rows[:1200], pane) + site.framed("numbers", rows[1200:], pane)
+    with site.protected() as one, site.protected() as two:
+        for gateway, body in ((one, whole), (two, whole), (two, halves), (one, gzip.compress(whole))):
+            more = {"Content_Encoding": "gzip"} if body.startswith(b"\x1f") else {}
+            assert gateway.post(body, TOKEN, "one key, many tries", **more).status == 202
+        frames = [frame for _, frame in site.frames()]
+        assert len(frames) == 12
+        assert len({(frame.id, frame.reports.tobytes()) for frame in frames}) == 3
+        assert two.post(whole, TOKEN, "another key for this").status == 202
+        assert len({frame.id for _, frame in site.frames()}) == 6
+
+
+@EITHER
+def test_short_lived_tokens_have_a_quota_each_and_their_keys_name_in_ids(site):
+    first, second = (short_lived("site", bytes.fromhex(KEY), int(time.time()) + 60) for _ in range(2))
+    pane = now()
+    three = site.framed("numbers", site.reports("numbers", 3), pane)
+    with site.protected() as gateway:
+        assert gateway.post(three, first, "a key that is long").status == 202
+        assert gateway.post(three, first).status == 429
+        assert gateway.post(three, second, "a key that is long").status == 202
+        wanted = identity("site", b"a key that is long", site.queries["numbers"].digest, pane, 0)
+        assert {frame.id for _, frame in site.frames()} == {wanted}
+
+
+def test_one_partition_takes_only_so_many_ids_that_clients_chose(tansu, tmp_path):
+    with Site(tansu, tmp_path, QUERIES) as site, site.gateway() as gateway:
+        body = site.framed("numbers", site.reports("numbers", 1), now())
+        statuses = Counter(gateway.post(body, key=f"a key of its own {i}").status for i in range(40))
+        assert statuses == {202: 20, 429: 20}
+        assert gateway.post(body).status == 202
+
+
+def test_an_address_that_asks_too_often_waits_and_proxies_are_seen_through(tansu, tmp_path):
+    with Site(tansu, tmp_path, QUERIES) as site:
+        options = ("--rate", "0.01", "--trusted-proxies", "127.0.0.3/32")
+        with Gateway(site, *options) as gateway:
+
+            def asked(source, **headers):
+                return gateway.ask("GET", "/v1/queries", source=source, **headers)
+
+            assert asked("127.0.0.1").status == 200
+            refusal = asked("127.0.0.1", X_Forwarded_For="198.51.100.1")
+            assert refusal.status == 429
+            assert int(refusal.headers["Retry-After"]) > 10
+            assert asked("127.0.0.2").status == 200
+            assert asked("127.0.0.3", X_Forwarded_For="198.51.100.1").status == 200
+            assert asked("127.0.0.3", X_Forwarded_For="6.6.6.6, 198.51.100.1").status == 429
+            assert asked("127.0.0.3", X_Forwarded_For="198.51.100.2").status == 200
+
+
+def test_without_tokens_it_answers_under_its_own_name_alone(tansu, tmp_path):
+    with Site(tansu, tmp_path, QUERIES) as site, site.gateway() as gateway:
+        for own in ("localhost", "LocalHost:8802", "127.0.0.1", f"127.0.0.1:{gateway.port}", "[::1]", "[::1]:80"):
+            assert gateway.ask("GET", "/v1/queries", Host=own).status == 200
+        for other in ("rebound.example:80", "rebound.example", "localhost.evil.example", "::1", "[::2]"):
+            assert gateway.ask("GET", "/v1/queries", Host=other).status == 403
+
+
+@EITHER
+def test_what_is_accepted_by_then_is_answered_when_the_gateway_ends(site):
+    body = site.framed("numbers", site.reports("numbers", 10), now())
+    with site.gateway("--linger", "9000") as gateway, ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(gateway.post, body) for _ in range(4)]
+        until(lambda: gateway.metric("hubbub_gateway_held_bytes") == 4 * len(body))
+        assert gateway.stop() == 0
+        assert [answer.result().status for answer in waiting] == [202] * 4
+    assert contents(site) == Counter(dict.fromkeys(range(10), 4))
+
+
+@EITHER
+def test_while_kafka_is_away_nothing_is_taken_and_what_was_acknowledged_is_there(broker, site):
+    pane, answers = now(), []
+    with site.gateway() as gateway:
+        gateway.ready()
+
+        def client(number):
+            for i in range(4):
+                body = site.framed("numbers", site.reports("numbers", 5, 1000 * number + 5 * i), pane)
+                answers.append((1000 * number + 5 * i, gateway.post(body), time.monotonic()))
+
+        assert gateway.post(site.framed("numbers", site.reports("numbers", 1, 59_000), pane)).status == 202
+        with ThreadPoolExecutor(6) as pool, frozen(broker):
+            for number in range(6):
+                pool.submit(client, number)
+            until(lambda: gateway.ask("GET", "/readyz").status == 503)
+            refused = gateway.post(site.framed("numbers", site.reports("numbers", 1, 58_000), pane))
+            assert (refused.status, refused.body["counted"]) == (503, "none")
+            assert int(refused.headers["Retry-After"]) >= 1
+            until(lambda: len(answers) == 24, 40)
+        assert {answer.status for _, answer, _ in answers} == {503}
+        gateway.ready()
+        until(lambda: gateway.post(site.framed("numbers", site.reports("numbers", 1, 57_000), pane)).status == 202)
+        until(lambda: gateway.metric("hubbub_gateway_unacknowledged_bytes") == 0)
+        found = contents(site)
+        assert found[59_000] == 1
+        assert found[57_000] >= 1
+        assert found[58_000] == 0
+        for first, answer, _ in answers:  # said to be unknown, or not to be there
+            assert found[first] <= (answer.body["counted"] == "unknown")
+        assert gateway.stop() == 0
+    assert gateway.process.returncode == 0
+
+
+@pytest.mark.long
+def test_a_gateway_ends_while_kafka_is_away_too(tansu, tmp_path):
+    with Site(tansu, tmp_path, QUERIES) as site, site.gateway() as gateway, ThreadPoolExecutor(2) as pool:
+        body = site.framed("numbers", site.reports("numbers", 10), now())
+        gateway.ready()
+        with frozen(tansu):
+            waiting = [pool.submit(gateway.post, body) for _ in range(2)]
+            until(lambda: gateway.metric("hubbub_gateway_unacknowledged_bytes") > 0)
+            assert gateway.stop() == 0
+        assert [answer.result().status for answer in waiting] == [503, 503]
+
+
+def test_the_definitions_are_the_topics_as_soon_as_it_has_any(kafka, tmp_path):
+    """A retired definition counts until its last pane has begun, and the next one from its first on."""
+    with Site(kafka, tmp_path, QUERIES) as site:
+        follow(site)
+
+
+def follow(site):
+    register(site)
+    was = {name: query.digest for name, query in site.queries.items()}
+    with site.gateway() as gateway:
+
+        def told():
+            listed = gateway.ask("GET", "/v1/queries").body["queries"]
+            return {query["name"]: query["digest"] for query in listed}
+
+        assert told() == {name: digest.hex() for name, digest in was.items()}
+        site.define(QUERIES.replace("60000", "50000"))
+        old, new = was["short"], site.queries["short"].digest
+        assert told()["short"] == old.hex()  # the file alone changes nothing
+        register(site)
+        until(lambda: told()["short"] == new.hex())
+
+        def sent(digest):
+            answer = gateway.post(encode(digest, now(1), site.reports("short", 1)))
+            return answer.status, answer.body.get("reason")
+
+        assert sent(old) == (409, "stale_digest")
+        until(lambda: sent(new)[0] == 202)
+
+
+def register(site):
+    """What a worker does with its file."""
+
+    async def done():
+        async with Follower(site.kafka) as follower:
+            await Registrar(site.file, follower).register(load_file(site.file))
+
+    asyncio.run(done())
+
+
+def test_a_gateway_does_not_start_where_it_could_not_keep_its_word(kafka, tmp_path):
+    with Site(kafka, tmp_path, QUERIES) as site:
+
+        def ends(code, *words, place=site, options=(), **env):
+            gateway = Gateway(place, *options, **env)
+            assert gateway.process.wait(60) == code, gateway.said
+            gateway.process.stdout.close()
+            assert all(word in gateway.said for word in words), gateway.said
+
+        ends(3, "cannot be reached", HUBBUB_KAFKA="127.0.0.1:9")
+        ends(4, "hubbub topics", HUBBUB_PREFIX="nobody.")
+
+
+def test_a_topic_with_the_senders_time_ends_the_gateway(kafka, tmp_path):
+    with Site(kafka, tmp_path, QUERIES) as site:
+        site.kafka = Kafka(kafka.bootstrap, f"{site.kafka.prefix}own.")
+
+        async def create():
+            async with started(AIOKafkaAdminClient(**site.kafka.client()), site.kafka) as admin:
+                names = map(site.kafka.topic, ("reports", "queries"))
+                await admin.create_topics([NewTopic(name, 2, 1) for name in names])
+
+        asyncio.run(create())
+        with site.gateway() as gateway:
+            body = site.framed("numbers", site.reports("numbers", 1), now())
+            with ThreadPoolExecutor(2) as pool:
+                answers = pool.map(lambda key: gateway.post(body, key=key), (None, "a key of sixteen"))
+                assert [answer.status for answer in answers] == [503, 503]
+            assert gateway.process.wait(30) == 4
+            assert "LogAppendTime" in gateway.said
+            assert "Traceback" not in gateway.said
+
+
+def test_reports_that_enter_the_log_too_late_are_not_accepted(kafka, tmp_path):
+    """By a gateway whose clock is behind: only the log's time decides."""
+    behind = "import time\nnow = time.time\ntime.time = lambda: now() - 300"
+    with Site(kafka, tmp_path, QUERIES) as site, site.gateway(patch=behind) as gateway:
+        body = site.framed("numbers", site.reports("numbers", 1), now() - 300)
+        for key in (None, "a key of sixteen"):
+            answer = gateway.post(body, key=key)
+            assert (answer.status, answer.body["reason"], answer.body["counted"]) == (409, "late", "unknown")
+        assert len(site.frames()) == 2
+
+
+@EITHER
+def test_no_address_token_or_key_is_written_anywhere(site):
+    body = site.framed("numbers", site.reports("numbers", 1), now())
+    with site.protected() as gateway:
+        assert gateway.post(body, TOKEN, "a very secret key", source="127.0.0.77").status == 202
+        assert gateway.post(body, "a wrong secret", source="127.0.0.77").status == 401
+        assert gateway.post(b"rubbish", TOKEN, source="127.0.0.77").status == 400
+        for rude in (
+            b"\x16\x03\x01 no http",
+            b"GET /\x00 HTTP/1.1\r\n\r\n",
+            b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+        ):
+            with socket.create_connection(("127.0.0.1", gateway.port), source_address=("127.0.0.77", 0)) as connection:
+                connection.sendall(rude)
+                connection.recv(1000)
+        assert gateway.ask("GET", "/v1/queries", Authorization=f"Bearer {TOKEN}").status == 200
+        metrics = gateway.ask("GET", "/metrics").body.decode()
+        assert gateway.stop() == 0
+    written = gateway.said + metrics + "".join(str(record) for record, _ in site.frames())
+    for secret in ("127.0.0.77", TOKEN, "very secret", "wrong secret", "rubbish"):
+        assert secret not in written

@@ -1,0 +1,157 @@
+"""Clients that are slow, many, huge or wrong: the port stays open for the others, in bounded memory."""
+
+import gzip
+import socket
+import ssl
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.integration.gateways import NUMBERS, OTHER, TOKEN, TOKENS, Site
+from tests.integration.workers import until
+
+HASTY = "import hubbub.http as http\nhttp.serving.__wrapped__.__kwdefaults__['header'] = 1.0"
+HEAD = b"POST /v1/reports HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.hubbub.frames\r\n"
+
+
+@pytest.fixture
+def site(tansu, tmp_path):
+    with Site(tansu, tmp_path) as site:
+        yield site
+
+
+def rude(gateway, *said):
+    connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=20)
+    for text in said:
+        connection.sendall(text)
+    return connection
+
+
+def rest(connection):
+    """What it still hears, until the other side closes."""
+    found = b""
+    try:
+        while data := connection.recv(1 << 16):
+            found += data
+    except ConnectionResetError:
+        pass
+    return found
+
+
+def test_headers_that_never_end_do_not_shut_the_port(site):
+    with site.gateway("--connections", "20", patch=HASTY) as gateway, ExitStack() as stack:
+        body = site.some()
+        said = [(), (b"P",), (HEAD,), (HEAD, b"X-A: 1\r\n")]
+        slow = [stack.enter_context(rude(gateway, *said[i % 4])) for i in range(20)]
+        with rude(gateway) as one_too_many:
+            assert rest(one_too_many) == b""
+        for connection in slow:
+            assert rest(connection) == b""
+        until(lambda: gateway.post(body).status == 202)
+        assert gateway.metric("hubbub_gateway_connections_refused") >= 1
+        assert gateway.metric("hubbub_gateway_connections") == 1
+
+
+def test_a_body_that_comes_too_slowly_is_given_up(site):
+    with site.gateway(patch="import producers.gateway.api as api\napi.BODY = 1.0") as gateway:
+        with rude(gateway, HEAD, b"Content-Length: 100\r\n\r\n", b"HBB1") as connection:
+            assert rest(connection).startswith(b"HTTP/1.1 408 ")
+        assert gateway.metric("hubbub_gateway_held_bytes") == 0
+
+
+@pytest.mark.parametrize("length", [b"Content-Length: 99999999999\r\n", b"Content-Length: 4194305\r\n"])
+def test_a_body_that_is_announced_as_too_large_is_not_waited_for(site, length):
+    with site.gateway() as gateway, rude(gateway, HEAD, length, b"\r\n") as connection:
+        assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+def test_bombs_and_endless_bodies_are_given_up_in_bounded_memory(site):
+    bomb = gzip.compress(bytes(200 << 20), 9)
+    nested = gzip.compress(b"[" * (3 << 20))
+    objects = gzip.compress(b"[" + b"{}," * (1 << 20) + b"{}]")
+    with site.gateway() as gateway:
+        assert gateway.post(site.some()).status == 202
+        before = peak(gateway)
+        assert gateway.post(bomb, Content_Encoding="gzip").status == 413
+        assert gateway.post(nested, kind="application/json", Content_Encoding="gzip").status == 400
+        assert gateway.post(objects, kind="application/json", Content_Encoding="gzip").status == 413
+        with rude(gateway, HEAD, b"Transfer-Encoding: chunked\r\n\r\n") as connection:
+            try:
+                for _ in range(200):
+                    connection.sendall(b"100000\r\n" + bytes(1 << 20) + b"\r\n")
+            except OSError:
+                pass
+            assert rest(connection)[:13] in (b"HTTP/1.1 413 ", b"")
+        assert peak(gateway) - before < 40 << 20
+        assert gateway.post(site.some()).status == 202
+        assert gateway.metric("hubbub_gateway_held_bytes") == 0
+
+
+def peak(gateway):
+    """The most memory that the process has ever had, in bytes."""
+    status = Path(f"/proc/{gateway.process.pid}/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+
+def test_bodies_that_are_held_at_a_time_are_bounded(site):
+    with site.gateway(patch="import producers.gateway.api as api\napi.BODIES = 100") as gateway:
+        with rude(gateway, HEAD, b"Content-Length: 98\r\n\r\n", bytes(90)):
+            until(lambda: gateway.metric("hubbub_gateway_held_bytes") == 90)
+            answer = gateway.post(site.some())
+            assert (answer.status, answer.body["counted"]) == (503, "none")
+        until(lambda: gateway.metric("hubbub_gateway_held_bytes") == 0)
+        assert gateway.post(site.some()).status == 202
+
+
+def certificate(folder, name):
+    """A pair of files under the names that the gateway was given, from a new authority of one."""
+    pair = folder / "cert.pem", folder / "key.pem"
+    subject = ("-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost")
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+    made = [folder / f"{name}.{path.name}" for path in pair]
+    command = ("openssl", "req", "-x509", "-nodes", *curve, "-days", "2", *subject)
+    subprocess.run([*command, "-out", str(made[0]), "-keyout", str(made[1])], check=True, capture_output=True)
+    for new, path in zip(made, pair, strict=True):
+        path.write_bytes(new.read_bytes())
+    return ssl.create_default_context(cafile=str(made[0]))
+
+
+def test_certificates_are_followed_and_a_pair_that_does_not_match_changes_nothing(site):
+    first = certificate(site.folder, "first")
+    files = ("--tls-cert", str(site.folder / "cert.pem"), "--tls-key", str(site.folder / "key.pem"))
+    with site.gateway(*files) as gateway:
+
+        def trusted(context):
+            try:
+                return gateway.post(site.some(), context=context).status == 202
+            except ssl.SSLCertVerificationError:
+                return False
+
+        assert gateway.scheme == "https"
+        assert trusted(first)
+        key = (site.folder / "key.pem").read_bytes()
+        second = certificate(site.folder, "second")
+        until(lambda: trusted(second))
+        assert not trusted(first)
+        (site.folder / "key.pem").write_bytes(key)
+        until(lambda: "stays in force" in gateway.said)
+        assert trusted(second)
+
+
+def test_tokens_and_queries_are_followed(site):
+    site.tokens.write_text(TOKENS.replace("tokens.small", "tokens.big"))
+    with site.protected() as gateway:
+        assert gateway.post(site.some(), TOKEN).status == 202
+        site.tokens.write_text(TOKENS[TOKENS.index("[tokens.small]") :])
+        until(lambda: gateway.post(site.some(), TOKEN).status == 401)
+        site.tokens.write_text("nonsense")
+        until(lambda: "stays in force" in gateway.said)
+        assert gateway.post(site.some(), OTHER).status == 202
+        before = site.some()
+        site.define(NUMBERS.replace("60000", "50000"))
+        until(lambda: gateway.post(site.some(), OTHER).status == 202)
+        assert gateway.post(before, OTHER).body["reason"] == "unknown_query"
+        [query] = gateway.ask("GET", "/v1/queries", Authorization=f"Bearer {OTHER}").body["queries"]
+        assert query["domain"] == 50000

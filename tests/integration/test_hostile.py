@@ -1,0 +1,61 @@
+"""Batches that no producer of ours would write, in every topic: workers go on, and finals are what the log demands."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from hubbub.names import ALERTS, CHANGELOG, ESTIMATES, QUERIES, SNAPSHOTS, TRUTH
+from tests.hostile import append, batch, bomb, record
+from tests.integration.workers import Place, until
+
+PAGE = """\
+[queries.page]
+domain = ["a", "b", "c"]
+oracle = "grr"
+epsilon = 2.0
+budget = 1e9
+pane = "1s"
+lateness = "1s"
+skew = "3s"
+windows = ["1s", "all"]
+"""
+MIB = 1 << 20
+MEMORY = 700
+"""MiB that a worker may have taken: what it has without any of this, and a few inflated batches."""
+
+
+def memory(worker):
+    """The most that this worker has ever taken, in MiB."""
+    status = Path(f"/proc/{worker.process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) >> 10
+
+
+@pytest.mark.parametrize("size", [200 * MIB, pytest.param(700 * MIB, marks=pytest.mark.long)])
+def test_bombs_in_every_topic_end_no_worker_and_change_no_final(kafka, tmp_path, size):
+    data, torn = bomb("zstd", 2, size), batch("", record(0, b"x", b"\xff") + record(1, b"y"), 2)
+    assert len(data) < 100_000
+    with Place(kafka, tmp_path, PAGE, partitions=1) as place:
+        one = place.start().ready()
+        place.send((0, place.frame("page", [0] * 9)))
+        where = asyncio.run(append(place.kafka, "reports", 0, data, 2))
+        place.send((0, place.frame("page", [1] * 8)))
+        asyncio.run(append(place.kafka, "reports", 0, torn, 2))
+        for topic in (QUERIES, SNAPSHOTS, CHANGELOG, ESTIMATES, ALERTS, TRUTH):
+            asyncio.run(append(place.kafka, topic, 0, data, 2))
+        place.send((0, place.frame("page", [2] * 7)))
+        assert place.verdict().exact
+        until(lambda: one.total("hubbub_reports_total") == 24)
+        assert one.total("hubbub_rejected_total", query="", reason="too_large") == 2
+        assert one.total("hubbub_rejected_total", query="", reason="malformed") == 2
+        assert one.total("hubbub_batches_passed_over_total") >= 4
+        rejects = {reject.key: reject for reject in place.read("rejects")}
+        reject = rejects[f"{place.kafka.topic('reports')}|0|{where}".encode()]
+        assert (reject.value, dict(reject.headers)["reason"]) == (b"", b"too_large")
+        assert memory(one) < MEMORY
+        one.stop()
+        two = place.start().ready()  # which reads all of them again that a start reads
+        place.send((0, place.frame("page", [2] * 5)))
+        assert place.verdict().exact
+        assert memory(two) < MEMORY

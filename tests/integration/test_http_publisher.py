@@ -1,0 +1,147 @@
+"""What a publisher over HTTP promises: what it has put counts once, whatever becomes of it or of the gateway."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from aggregator.demo.embedded import free_port
+from oracles.errors import ParameterError, ReportError
+from producers import Client, DeliveryError, HttpPublisher, NotAllowed
+from tests.integration.gateways import OTHER, TOKEN, Site
+from tests.integration.workers import until
+
+
+@pytest.fixture
+def site(tansu, tmp_path):
+    with Site(tansu, tmp_path) as site:
+        yield site
+
+
+def contents(site):
+    """How often each number counts: a frame that stands in the log twice counts once."""
+    frames = {frame.id: frame for _, frame in site.frames()}
+    return Counter(n for frame in frames.values() for n in np.frombuffer(frame.reports.tobytes(), "<u2").tolist())
+
+
+def publisher(site, gateway, **more):
+    return HttpPublisher(gateway.url[0], queue=site.folder / "queue", **more)
+
+
+def test_a_client_configures_itself_answers_and_is_counted(site):
+    with site.protected() as gateway:
+        calls = iter([TOKEN, TOKEN, TOKEN, TOKEN])
+
+        async def run():
+            async with publisher(site, gateway, token=lambda: next(calls)) as there:
+                with pytest.raises(NotAllowed):
+                    await there.query("numbers", max_epsilon=0.5)
+                query = await there.query("numbers", max_epsilon=1.0)
+                client = Client(query, ":memory:", allow=["numbers"])
+                report = client.answer(42)
+                await there.put(query, report)
+                return report
+
+        report = asyncio.run(run())
+        [(_, frame)] = site.frames()
+        assert frame.reports.tobytes() == report.tobytes()
+        assert next(calls) == TOKEN  # asked for before each request, of which there were three
+        assert list((site.folder / "queue").iterdir()) == []
+
+
+SENDER = """
+import asyncio, sys
+import numpy as np
+from oracles.query import load
+from producers import HttpPublisher
+
+url, queue, file = sys.argv[1:]
+query = load(file)["numbers"]
+
+async def run():
+    async with HttpPublisher(url, queue=queue) as there:
+        for start in range(0, 3000, 100):
+            numbers = np.arange(start, start + 100, dtype="<u2")
+            await there.put(query, numbers.view(np.uint8).reshape(-1, 2))
+            print(start, flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(run())
+"""
+
+
+def test_what_was_put_is_counted_once_though_publisher_and_gateway_are_killed(site):
+    """The gateway dies before, while and after it sends; the publisher in the middle."""
+    port = str(free_port())
+    url, queue = f"http://127.0.0.1:{port}", site.folder / "queue"
+    command = [sys.executable, "-c", SENDER, url, str(queue), str(site.file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sender:
+        assert sender.stdout.readline() == "0\n"  # nobody listens yet
+        for _ in range(2):
+            with site.gateway("--port", port, "--linger", "0") as gateway:
+                until(lambda: gateway.metric("hubbub_gateway_reports_total") > 0 or not any(queue.iterdir()))
+                gateway.stop(signal.SIGKILL)
+        for _ in range(29):
+            sender.stdout.readline()
+        sender.kill()
+
+    async def rest():
+        async with HttpPublisher(url, queue=queue):
+            pass
+
+    with site.gateway("--port", port):
+        asyncio.run(rest())
+    assert list(queue.iterdir()) == []
+    assert contents(site) == Counter(range(3000))
+
+
+def test_the_queue_is_bounded_and_what_is_refused_for_good_comes_out_once(site):
+    late = int(time.time()) - 600
+
+    async def run(gateway):
+        query = site.queries["numbers"]
+        async with publisher(site, gateway, token=TOKEN, most=20_000) as there:
+            with pytest.raises(ReportError):
+                await there.put(query, np.full((2, 2), 255, np.uint8))
+            await there.put(query, site.reports("numbers", 7), at=late)
+            with pytest.raises(DeliveryError, match=r"7 reports were refused: 409 .*late") as told:
+                await there.flush()
+            assert told.value.reports == 7
+            with pytest.raises(DeliveryError, match="the queue holds") as told:
+                await there.put(query, site.reports("numbers", 9000))
+            assert told.value.reports == 9000
+            await there.put(query, site.reports("numbers", 1))
+            await there.flush()
+        with pytest.raises(DeliveryError, match="not started, or closed"):
+            await there.put(query, site.reports("numbers", 1))
+
+    with site.protected() as gateway:
+        asyncio.run(run(gateway))
+    assert contents(site) == Counter([0])
+
+
+def test_a_gateway_that_says_wait_is_tried_again_and_what_waits_is_told(site):
+    async def run(gateway):
+        query = site.queries["numbers"]
+        async with publisher(site, gateway, token=TOKEN[1:], patience=1.0) as there:
+            await there.put(query, site.reports("numbers", 3))
+            with pytest.raises(DeliveryError, match="are not accepted after 1 s: 401"):
+                await there.flush()
+            there._token = OTHER
+            there._patience = 60.0
+            await there.flush()
+
+    with site.protected() as gateway:
+        asyncio.run(run(gateway))
+    assert contents(site) == Counter(range(3))
+
+
+@pytest.mark.parametrize("url", ["http://gateway.example", "ftp://127.0.0.1", "127.0.0.1:8802", ""])
+def test_a_token_is_not_sent_in_clear(url, tmp_path):
+    with pytest.raises(ParameterError, match="https"):
+        HttpPublisher(url, queue=tmp_path)

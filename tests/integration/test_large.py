@@ -1,0 +1,83 @@
+"""Large tallies, snapshots and states: brokers take many at a time, and one too large costs its own query alone."""
+
+import asyncio
+
+import pytest
+
+from aggregator.topics.outbox import Outbox
+from hubbub.names import SNAPSHOTS
+from tests.brokers import prepared
+from tests.integration.workers import Place, until
+
+MIB = 1 << 20
+PAGE = """
+[queries.page]
+crowd = 1
+domain = 3
+oracle = "grr"
+epsilon = 1.0
+budget = 1e9
+pane = "1s"
+emit_every = "never"
+"""
+HEAVY = """
+from aggregator.counting import partition
+encode = partition.encode_tally
+partition.encode_tally = lambda tally: encode(tally) + bytes(16 << 20)
+"""
+
+
+@pytest.mark.parametrize(("count", "size"), [(8, 16 * MIB), (60, 2 * MIB)])
+def test_more_than_a_broker_takes_in_one_request_is_acknowledged(kafka, count, size):
+    """Each of them goes to another partition; a request of all would be above socket.request.max.bytes."""
+
+    async def run():
+        async with Outbox(where) as outbox, asyncio.timeout(60):
+            acks = [await outbox.send(SNAPSHOTS, b"k", bytes(size), partition=p) for p in range(count)]
+            return await asyncio.gather(*acks)
+
+    where = prepared(kafka, count)
+    assert len(asyncio.run(run())) == count
+
+
+def test_a_checkpoint_of_more_than_a_broker_takes_in_one_request_is_acknowledged(kafka, tmp_path):
+    with Place(kafka, tmp_path, PAGE, partitions=8) as place:
+        worker = place.start(patch=HEAVY).ready()
+        place.send(*[(partition, place.frame("page", [0, 1, 2])) for partition in range(8)])
+        until(lambda: worker.total("hubbub_checkpoint_bytes_total") > 8 * 16 * MIB)
+        verdict = place.verdict()
+        assert verdict.exact, verdict
+        assert verdict.reports == 24
+        assert worker.stop() == 0
+
+
+GREAT = """
+from aggregator.merging import snapshots
+encode = snapshots.encode_state
+def encoded(position, *rest):
+    return encode(position, *rest) + bytes(65 << 20 if position.total is None else 0)
+snapshots.encode_state = encoded
+"""
+
+
+def test_a_state_that_is_too_large_costs_repeated_finals_after_a_restart_and_nothing_else(tansu, tmp_path):
+    """That of the query that has "all" is written, the other's is not."""
+    with Place(tansu, tmp_path, PAGE + PAGE.replace("page", "site") + 'windows = ["all"]') as place:
+        worker = place.start(patch=GREAT).ready()
+        place.ticked()
+        place.send(*[(p, place.frame(name, [0, 1])) for p in range(2) for name in ("page", "site")])
+        assert place.verdict().exact
+        until(lambda: worker.total("hubbub_states_too_large_total", query="page"))
+        assert not worker.total("hubbub_states_too_large_total", query="site")
+        assert "a state is not written, a restart repeats finals of page" in worker.said
+        told = worker.total("hubbub_records_total", query="page", final="true")
+        worker.kill()
+        again = place.start().ready()
+        place.ticked()
+        place.send(*[(p, place.frame(name, [2])) for p in range(2) for name in ("page", "site")])
+        verdict = place.verdict()
+        assert verdict.exact, verdict
+        assert verdict.reports == 6
+        until(lambda: again.total("hubbub_records_total", query="page", final="true") > told)
+        states = {record.key.split(b"|")[1] for record in place.read("snapshots") if record.key.startswith(b"state")}
+        assert place.queries["page"].digest.hex().encode() in states, "this one is of a size that fits"

@@ -1,0 +1,78 @@
+"""Logging in at a Kafka that lets nobody in otherwise: passwords and tokens of files, certificates, access lists."""
+
+import argparse
+import asyncio
+import uuid
+from pathlib import Path
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+
+from hubbub.errors import KafkaUnreachable
+from hubbub.kafka import Kafka, started
+from hubbub.options import add_kafka
+from tests.brokers import USER
+from tests.integration.test_brokers import create, receive, send
+
+WAYS = ("scram", "mutual", "token")
+
+
+def where(environment):
+    parser = argparse.ArgumentParser()
+    add_kafka(parser)
+    options = parser.parse_args(["--kafka", environment["HUBBUB_KAFKA"]])
+    return Kafka.read(options, environment)
+
+
+async def brokers_of(kafka):
+    async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
+        return await admin.describe_cluster()
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_each_login_passes_through(secured, how):
+    kafka = where(secured.login(how))
+    topic = f"login-{uuid.uuid4().hex}"
+
+    async def run():
+        await secured.allow(USER, ("Create", "topic", topic), ("Write", "topic", topic), ("Read", "topic", topic))
+        await create(kafka, topic)
+        await send(kafka, topic, [b"hello"])
+        return [record.value for record in await receive(kafka, topic, 1)]
+
+    assert asyncio.run(run()) == [b"hello"]
+
+
+@pytest.mark.parametrize(
+    ("how", "wrong"),
+    [
+        ("scram", {"PASSWORD_FILE": b"wrong\n"}),
+        ("mutual", {"CERT_FILE": None}),
+        ("mutual", {"CA_FILE": None}),
+        ("token", {"OAUTH_TOKEN_FILE": b"e30.e30.\n"}),
+    ],
+)
+def test_a_wrong_login_is_unreachable_and_says_why(secured, how, wrong, tmp_path):
+    login = secured.login(how)
+    for name, content in wrong.items():
+        if content is None:
+            del login[f"HUBBUB_KAFKA_{name}"]
+        else:
+            (tmp_path / name).write_bytes(content)
+            login[f"HUBBUB_KAFKA_{name}"] = str(tmp_path / name)
+    with pytest.raises(KafkaUnreachable, match=r"(?i)authentication|certificate|token|closed") as refused:
+        asyncio.run(create(where(login), "never"))
+    assert "wrong" not in str(refused.value)
+
+
+def test_a_token_is_read_anew_for_each_connection(secured):
+    login = secured.login("token")
+    kafka = where(login)
+    token = Path(login["HUBBUB_KAFKA_OAUTH_TOKEN_FILE"])
+    good = token.read_text()
+    asyncio.run(brokers_of(kafka))
+    token.write_text("e30.e30.\n")
+    with pytest.raises(KafkaUnreachable):
+        asyncio.run(brokers_of(kafka))
+    token.write_text(good)
+    asyncio.run(brokers_of(kafka))

@@ -1,0 +1,176 @@
+"""The table of least rights, at a Kafka with access lists: they are enough, and each of them is needed."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from contextlib import contextmanager
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from aggregator.topics.command import ensure
+from hubbub.kafka import Kafka, started
+from hubbub.rights import ALL, RIGHTS, Right
+from tests.brokers import ROOT
+
+pytestmark = pytest.mark.long
+QUERIES = """
+[queries.a]
+crowd = 1
+domain = 16
+epsilon = 2.0
+pane = "1s"
+lateness = "1s"
+"""
+OPTIONS = {
+    "topics": ("--partitions", "2"),
+    "worker": ("--port", "0"),
+    "board": ("--port", "0"),
+    "tail": ("--json",),
+    "gateway": ("--port", "0"),
+    "simulate": ("--clients", "400", "--seconds", "120", "--values", "zipf:2", "--port", "0"),
+}
+DEADLINE = 60.0
+
+
+@pytest.fixture
+def crowd(secured, tmp_path):
+    """A prefix with its topics, and commands that run with rights of their own."""
+    return Crowd(secured, tmp_path)
+
+
+class Crowd:
+    def __init__(self, secured, folder):
+        self.secured, self.folder = secured, folder
+        self.prefix = f"r{uuid.uuid4().hex[:8]}."
+        (folder / "hubbub.toml").write_text(QUERIES)
+
+    def topics(self):
+        asyncio.run(ensure(self.secured.kafka(self.prefix), 2, 1))
+
+    def placed(self, right):
+        if right.of == ALL:
+            return (right.operation, right.kind, f"{self.prefix}*")
+        return (right.operation, right.kind, self.prefix + right.of)
+
+    @contextmanager
+    def running(self, command, rights=None):
+        """The command, as a user of its own name who has these rights alone."""
+        name = f"{command}-{uuid.uuid4().hex[:8]}"
+        asyncio.run(self.secured.allow(name, *map(self.placed, RIGHTS[command] if rights is None else rights)))
+        login = self.secured.login("mutual", name, self.prefix)
+        environment = os.environ | login | {"HUBBUB_QUERIES": str(self.folder / "hubbub.toml")}
+        log = self.folder / f"{name}.log"
+        with log.open("w") as said:
+            command = [sys.executable, "-m", "hubbub", command, *OPTIONS[command]]
+            process = subprocess.Popen(command, env=environment, stdout=said, stderr=said, cwd=ROOT)
+            process.said = log.read_text
+            try:
+                yield process
+            finally:
+                process.kill()
+                process.wait()
+
+    def rubbish(self):
+        """A frame that is refused, so that there is a reject to write."""
+
+        async def send():
+            where = Kafka(self.secured.bootstrap)
+            async with started(AIOKafkaProducer(**where.client()), where) as producer:
+                await producer.send_and_wait(f"{self.prefix}reports", b"rubbish")
+
+        asyncio.run(send())
+
+
+def until(condition, seconds=DEADLINE):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def ready(process):
+    found = process.said().partition("http://")[2].split("/")[0].split()
+    try:
+        with urllib.request.urlopen(f"http://{found[0]}/readyz", timeout=5) as answer:
+            return answer.status == 200
+    except (IndexError, OSError):
+        return False
+
+
+def ended(process):
+    return process.poll() is not None
+
+
+def test_the_rights_are_enough(crowd):
+    with crowd.running("topics") as topics:
+        assert topics.wait(DEADLINE) == 0, topics.said()
+    with (
+        crowd.running("worker") as worker,
+        crowd.running("simulate") as simulate,
+        crowd.running("board") as board,
+        crowd.running("gateway") as gateway,
+    ):
+        assert until(lambda: ready(worker)), worker.said()
+        assert until(lambda: ready(gateway)), gateway.said()
+        assert until(lambda: ready(board)), board.said()
+        crowd.rubbish()
+        with crowd.running("tail") as tail:
+            assert until(lambda: '"final":true' in tail.said().replace(" ", "")), tail.said()
+            assert until(lambda: any(json.loads(line).get("kind") == "enter" for line in tail.said().splitlines()))
+        assert not ended(worker), worker.said()
+        assert not ended(simulate), simulate.said()
+        worker.terminate()
+        assert worker.wait(DEADLINE) == 0, worker.said()
+    assert "uthorization" not in worker.said()
+
+
+CASES = [(command, right) for command in OPTIONS for right in RIGHTS[command] if command != "topics"]
+
+
+@pytest.mark.parametrize(
+    ("command", "right"), CASES, ids=lambda case: "-".join(case) if isinstance(case, Right) else case
+)
+def test_each_right_is_needed_and_named(crowd, command, right):
+    crowd.topics()
+    rights = [other for other in RIGHTS[command] if other != right]
+    with crowd.running(command, rights) as process:
+        if command == "worker":
+            with crowd.running("simulate"):
+                crowd.rubbish()
+                assert until(lambda: ended(process)), process.said()
+        else:
+            assert until(lambda: ended(process)), process.said()
+    assert process.returncode in (3, 4), process.said()
+    assert f"{right.operation} on " in process.said()
+    assert right.of in process.said() or right.of == ALL
+
+
+@pytest.mark.parametrize("right", RIGHTS["topics"], ids="-".join)
+def test_each_right_of_topics_is_needed_and_named(crowd, right):
+    crowd.topics()
+    if right.operation == "AlterConfigs":  # something has to be mended
+        asyncio.run(spoil(crowd))
+    else:  # something has to be made
+        crowd.prefix = f"n{crowd.prefix}"
+    with crowd.running("topics", [other for other in RIGHTS["topics"] if other != right]) as process:
+        assert process.wait(DEADLINE) in (3, 4), process.said()
+    assert f"{right.operation} on all topics" in process.said()
+
+
+async def spoil(crowd):
+    from aiokafka.admin import AIOKafkaAdminClient
+    from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+    where = crowd.secured.kafka(crowd.prefix)
+    async with started(AIOKafkaAdminClient(**where.client()), where) as admin:
+        topic = ConfigResource(ConfigResourceType.TOPIC, f"{crowd.prefix}reports", {"cleanup.policy": "compact"})
+        await admin.alter_configs([topic])

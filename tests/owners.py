@@ -1,0 +1,124 @@
+"""Sources and shelves as they are, on topics of nothing but dictionaries: one write at a time, so that anything may
+happen between any two.
+"""
+
+from random import Random
+
+from aggregator.counting.admission import Gate
+from aggregator.counting.changelog import saved
+from aggregator.counting.clock import Progress, encode
+from aggregator.counting.partition import Source
+from aggregator.counting.tally import encode_snapshot
+from aggregator.merging.snapshots import Shelf
+from aggregator.topics.keys import PartitionKey, home
+from tests.logs import LIMIT, VERSIONS
+
+
+class Topics:
+    """What survives: per partition a changelog and a log of snapshots, both compacted."""
+
+    def __init__(self, partitions):
+        self.changelog = [{} for _ in range(partitions)]
+        self.snapshots = [[] for _ in range(partitions)]
+
+    def write(self, partition, key, value):
+        self.changelog[partition].pop(key, None)
+        if value is not None:
+            self.changelog[partition][key] = value
+
+    def publish(self, target, key, value):
+        self.snapshots[target].append((key, value))
+
+    def compacted(self, target):
+        newest = {}
+        for key, value in self.snapshots[target]:
+            newest.pop(key, None)
+            newest[key] = value
+        return [(key, value) for key, value in newest.items() if value is not None]
+
+
+class Owner:
+    """A process that owns one partition: it reads, and writes one record of its checkpoint at a time."""
+
+    def __init__(self, topics, log, partition, name, definitions=VERSIONS, limit=LIMIT, **gate):
+        self.topics, self.records, self.partition = topics, log[partition], partition
+        self.partitions = len(log)
+        gate = Gate(partition, len(log), definitions, limit=limit, **gate)
+        before = saved(topics.changelog[partition].items(), definitions).get(partition)
+        self.source = Source(gate, name, before)
+        self.rejects = {}
+        self.writes = iter(())
+
+    def read(self, count):
+        """Some of what it has read before comes again."""
+        start = next((i for i, r in enumerate(self.records) if r[0] >= self.source.next_offset), len(self.records))
+        self.source.take(self.records[max(0, start - 2) : start + count])
+
+    def step(self, random):
+        """One acknowledged write; False where a checkpoint has ended."""
+        for _ in self.writes:
+            return True
+        self.writes = self.checkpoint(random)
+        return False
+
+    def checkpoint(self, random):
+        source, topics = self.source, self.topics
+        draft = source.draft(whole=random.random() < 0.7, refresh=random.random() < 0.3)
+        watermark = PartitionKey("watermark", self.partition, source.writer).encode()
+        for phase in draft.phases(source.progress, source.marks):
+            for write in phase.changelog:
+                yield topics.write(self.partition, *write)
+            for key, value in phase.snapshots:
+                yield topics.publish(home(key.digest, self.partitions), key.encode(), value)
+            for reject in phase.rejects:
+                self.rejects[reject.offset] = reject.reason
+            for target, closed in phase.marks.items():
+                yield topics.publish(target, watermark, encode(Progress(closed=closed)))
+        for writer in source.former:
+            for target in range(self.partitions):
+                yield topics.publish(target, PartitionKey("watermark", self.partition, writer).encode(), None)
+        source.former = []
+        for write in source.settled(draft):
+            yield topics.write(self.partition, *write)
+        if random.random() < 0.3:
+            for key, _, value in source.open_snapshots({}):
+                yield topics.publish(home(key.digest, self.partitions), key.encode(), value)
+
+
+def settle(owner):
+    """All that was read is written."""
+    random = Random(1)
+    while owner.step(random) or owner.source.behind or owner.source.watermark_due:
+        pass
+
+
+class Merge:
+    """Who merges the queries at home on one partition of the snapshots."""
+
+    def __init__(self, topics, target, partitions, definitions=VERSIONS):
+        self.topics, self.target = topics, target
+        self.shelf = Shelf(target, partitions, definitions)
+        for key, value in topics.compacted(target):
+            self.shelf.put(key, value, 0)
+        self.shelf.load()
+        self.at = len(topics.snapshots[target])
+
+    def step(self, random, finals, *, to_the_end=True):
+        new = self.topics.snapshots[self.target][self.at :]
+        self.at += len(new)
+        for key, value in new:
+            self.shelf.put(key, value, 0)
+        for place in self.shelf.places.values() if not self.shelf.overtaken else ():
+            batch = {}
+            for final in place.merger.finals():
+                span = final.span
+                finals[place.versions.query.name, span.window, span.end].add(encode_snapshot(final.total))
+                batch[span.window] = final.position
+            if not to_the_end and random.random() < 0.3:
+                return False  # dies before its states are written
+            for window, position in batch.items():
+                self.topics.publish(self.target, *place.state(window, position))
+            for window, position in batch.items():
+                for name in place.settled(window, position):
+                    self.topics.publish(self.target, name, None)
+        return not self.shelf.overtaken

@@ -1,0 +1,129 @@
+"""Apache Kafka that lets nobody in without a login: TLS with SCRAM, client certificates or tokens, and access lists."""
+
+import base64
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import trustme
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest
+
+from aggregator.demo.embedded import free_port
+from hubbub.kafka import Kafka, started
+from tests.brokers import PASSWORD, USER, Cluster, Node
+
+LISTENERS = (
+    "PLAINTEXT://127.0.0.1:{port},SCRAM://127.0.0.1:{scram},MUTUAL://127.0.0.1:{mutual},TOKEN://127.0.0.1:{token}"
+)
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+PROPERTIES = f"""
+listeners={LISTENERS},CONTROLLER://127.0.0.1:{{controller}}
+advertised.listeners={LISTENERS}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SCRAM:SASL_SSL,MUTUAL:SSL,TOKEN:SASL_SSL
+listener.name.token.sasl.enabled.mechanisms=OAUTHBEARER
+listener.name.token.oauthbearer.sasl.jaas.config={OAUTH} required unsecuredLoginStringClaim_sub="broker";
+listener.name.mutual.ssl.client.auth=required
+ssl.principal.mapping.rules=RULE:^.*CN=([^,]+).*$/$1/,DEFAULT
+ssl.keystore.type=PEM
+ssl.keystore.location=keystore.pem
+ssl.truststore.type=PEM
+ssl.truststore.location=ca.pem
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+allow.everyone.if.no.acl.found=false
+"""
+TOPIC, GROUP, CLUSTER = 2, 3, 4
+"""Kafka's numbers for what a right is about."""
+OPERATIONS = {"Read": 3, "Write": 4, "Create": 5, "Alter": 7, "Describe": 8, "DescribeConfigs": 10, "AlterConfigs": 11}
+KINDS = {"topic": TOPIC, "group": GROUP, "cluster": CLUSTER}
+LITERAL, PREFIXED = 3, 4
+ANY, ALLOW = 1, 3
+
+
+class Secured(Cluster):
+    """One broker; its plain port is the tests' own, and may do everything."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.authority = trustme.CA()
+        self.mutual, self.token = free_port(), free_port()
+        folder = self.folder
+        self.ca = folder / "ca.pem"
+        self.authority.cert_pem.write_to_path(self.ca)
+        pem(self.authority.issue_cert("127.0.0.1"), folder / "keystore.pem")
+
+    @property
+    def folder(self) -> Path:
+        return self.nodes[0].keeper.folder
+
+    def properties(self, number: int, node: Node, voters: str) -> str:
+        usual = super().properties(number, node, voters)
+        ports = {"port": node.port, "scram": node.scram, "controller": node.controller}
+        ours = PROPERTIES.format(**ports, mutual=self.mutual, token=self.token)
+        named = {line.split("=")[0] for line in ours.splitlines()}
+        return "\n".join(line for line in usual.splitlines() if line.split("=")[0] not in named) + ours
+
+    def certificate(self, name: str) -> Path:
+        """A client's certificate and key, in one file."""
+        path = self.folder / f"{name}.pem"
+        pem(self.authority.issue_cert(f"{name}.example", common_name=name), path)
+        return path
+
+    def jwt(self, name: str, seconds: float = 3600.0) -> Path:
+        """A token that this broker takes; it looks at no signature."""
+        path, now = self.folder / f"{name}.token", time.time()
+        parts = ({"alg": "none"}, {"sub": name, "iat": now - 1, "exp": now + seconds})
+        path.write_text(".".join([encoded(part) for part in parts]) + ".\n")
+        return path
+
+    def login(self, how: str, name: str = USER, prefix: str = "hubbub.") -> dict[str, str]:
+        """The environment of a client that logs in."""
+        tls = {"CA_FILE": str(self.ca), "SECURITY_PROTOCOL": "SASL_SSL"}
+        if how == "scram":
+            where: object = self.scram
+            word = self.folder / f"{name}.password"
+            word.write_text(f"{PASSWORD}\n")
+            tls |= {"SASL_MECHANISM": "SCRAM-SHA-512", "USERNAME": name, "PASSWORD_FILE": str(word)}
+        elif how == "mutual":
+            where = f"127.0.0.1:{self.mutual}"
+            tls |= {"SECURITY_PROTOCOL": "SSL", "CERT_FILE": str(self.certificate(name))}
+        else:
+            where = f"127.0.0.1:{self.token}"
+            tls |= {"SASL_MECHANISM": "OAUTHBEARER", "OAUTH_TOKEN_FILE": str(self.jwt(name))}
+        login = {f"HUBBUB_KAFKA_{key}": value for key, value in tls.items()}
+        return {"HUBBUB_KAFKA": str(where), "HUBBUB_PREFIX": prefix, **login}
+
+    async def allow(self, name: str, *rights: tuple[str, str, str]) -> None:
+        """Rights as (operation, kind, name of it); a name that ends with * is a prefix."""
+        await self._lists([CreateAclsRequest(*entry(name, *right)) for right in rights])
+
+    async def forbid(self, name: str, *rights: tuple[str, str, str]) -> None:
+        await self._lists([DeleteAclsRequest(*entry(name, *right)) for right in rights])
+
+    async def _lists(self, requests: list[Any]) -> None:
+        where = Kafka(self.bootstrap)
+        async with started(AIOKafkaAdminClient(**where.client()), where) as admin:
+            for request in requests:
+                answer = await admin._send_request(request)
+                results = getattr(answer, "creation_responses", None) or answer.filter_responses
+                assert all(result[0] == 0 for result in results), results
+
+
+def entry(name: str, operation: str, kind: str, of: str) -> tuple[Any, ...]:
+    pattern = PREFIXED if of.endswith("*") and of != "*" else LITERAL
+    of = of.rstrip("*") if pattern == PREFIXED else of
+    return (KINDS[kind], of, pattern, f"User:{name}", "*", OPERATIONS[operation], ALLOW)
+
+
+def encoded(part: dict[str, object]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+
+
+def pem(issued: trustme.LeafCert, path: Path) -> None:
+    """Key and certificates in one file; Java wants the key as PKCS#8."""
+    command = ["openssl", "pkcs8", "-topk8", "-nocrypt"]
+    key = subprocess.run(command, input=issued.private_key_pem.bytes(), capture_output=True, check=True).stdout
+    path.write_bytes(key + b"".join(blob.bytes() for blob in issued.cert_chain_pems))

@@ -1,0 +1,167 @@
+"""Alerts over months, through the code that publishes them: they do not flap, and what happens is told.
+
+False alerts are those of a population that does not cross a threshold. By chance a test fails with a
+probability below 1e-6 if there are as many as stated.
+"""
+
+import zlib
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from aggregator.publishing.changes import DAY, Final, Watch, finals_a_day, step
+from oracles import Estimate, oracle
+from oracles.query.settings import Threshold, Window
+
+SIZES = [10, 600, 3600, DAY]
+SIZE = 256
+EPSILON = 2.0
+CLIENTS = 20_000
+
+
+def seeded(*label):
+    return np.random.default_rng(zlib.crc32(repr(label).encode()))
+
+
+def zipf(size=SIZE):
+    weights = np.arange(1, size + 1) ** -1.1
+    return weights / weights.sum()
+
+
+def watch(seconds, *, panel=False):
+    window = Window("tumbling", seconds, seconds)
+    per_day = finals_a_day(window, seconds)
+    return Watch("visits", bytes(8), None, window, "{}".format, Threshold("significance"), 0.05, 1.0, per_day, panel)
+
+
+def sampled(o, days, seconds, rng, *, rhythm=0.0, drift=0.0):
+    """Windows of other clients each time, their number and half of the shares going up and down with the day."""
+    base, moves = zipf(), np.where(np.arange(SIZE) % 2 == 0, 1.0, -1.0)
+    for i in range(int(days * DAY / seconds)):
+        hour = np.sin(2 * np.pi * i * seconds / DAY)
+        shares = base * (1 + drift * moves * np.sin(2 * np.pi * i * seconds / (30 * DAY)))
+        n = int(CLIENTS * (1 + rhythm * hour))
+        own = rng.binomial(n, shares / shares.sum())
+        counts = rng.binomial(own, o.p) + rng.binomial(n - own, o.q)
+        yield Estimate(o.shares(counts, n), n, o)
+
+
+def panel(o, windows, rng, *, churn, shares=zipf, risen=None):
+    """The same clients in every window, each with one report a class for life; some draw a new value each time.
+
+    From window `risen`[0] on the value `risen`[1] has `risen`[2] more of the clients.
+    """
+    rows = o.rows(CLIENTS, rng)
+    memory = np.stack([o.answer(np.full(CLIENTS, c), rows, rng) for c in range(o.classes)])
+    law = shares()
+    values = rng.choice(SIZE, CLIENTS, p=law)
+    for i in range(windows):
+        new = rng.random(CLIENTS) < churn
+        values = np.where(new, rng.choice(SIZE, CLIENTS, p=law), values)
+        here = values
+        if risen is not None and i >= risen[0]:
+            here = values.copy()
+            here[: int(risen[2] * CLIENTS)] = risen[1]
+        state = o.zeros()
+        o.add(state, memory[o.classify(here, rows), np.arange(CLIENTS)])
+        yield o.estimate(state, CLIENTS)
+
+
+def follow(watching, estimates):
+    state, seconds = None, watching.window.size
+    for i, estimate in enumerate(estimates):
+        state, alerts = step(watching, state, Final(i * seconds, (i + 1) * seconds, estimate))
+        yield from ((i, alert) for alert in alerts)
+
+
+def counted(watching, estimates):
+    """Alerts by kind; a value that enters a first time is news, and no news after that."""
+    said, entered = Counter(), set()
+    for _, alert in follow(watching, estimates):
+        kind = alert.kind
+        if kind == "enter" and alert.value not in entered:
+            entered.add(alert.value)
+            kind = "first"
+        said[kind] += 1
+    return said
+
+
+POPULATIONS = {"static": {}, "daily rhythm": {"rhythm": 0.9}, "drift": {"drift": 0.2}}
+QUICK = {10: 0.02, 600: 2, 3600: 8, DAY: 100}
+LONG = {10: 1, 600: 30, 3600: 180, DAY: 3000}
+
+
+def flaps(population, seconds, days):
+    o, rng = oracle("oue", epsilon=EPSILON, size=SIZE), seeded(population, seconds, days)
+    said = counted(watch(seconds), sampled(o, days, seconds, rng, **POPULATIONS[population]))
+    assert 3 <= said["first"] < 40
+    most = stats.poisson.ppf(1 - 1e-6, days / 3)
+    # A share that drifts crosses the threshold truly, once a month and way.
+    crossings = 40 * days / 30 if population == "drift" else 0
+    assert said["enter"] <= most + crossings
+    assert said["leave"] <= most + crossings
+    assert said["surge"] <= most
+    return said
+
+
+@pytest.mark.parametrize("seconds", SIZES)
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_alerts_do_not_flap(population, seconds):
+    flaps(population, seconds, QUICK[seconds])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seconds", SIZES)
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_alerts_do_not_flap_for_months(population, seconds):
+    flaps(population, seconds, LONG[seconds])
+
+
+def panels(churn, seconds, windows):
+    """One a window, since an old answer stands until it changes; its noise is frozen with it."""
+    o, rng = oracle("hr", epsilon=EPSILON, size=SIZE), seeded("panel", churn, seconds, windows)
+    said = counted(watch(seconds, panel=True), panel(o, windows, rng, churn=churn))
+    days = windows * seconds / DAY
+    most = stats.poisson.ppf(1 - 1e-6, days / 3)
+    assert said["first"] >= 2
+    assert [said[kind] <= most for kind in ("enter", "leave", "surge")] == [True] * 3, said
+    return said
+
+
+@pytest.mark.parametrize("churn", [0.0, 0.1])
+def test_a_panel_does_not_flap(churn):
+    panels(churn, DAY, 60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seconds", SIZES)
+@pytest.mark.parametrize("churn", [0.0, 0.01, 0.1, 1.0])
+def test_a_panel_does_not_flap_for_months(churn, seconds):
+    panels(churn, seconds, 3000)
+
+
+def test_a_panel_tells_a_rise_of_three_standard_errors():
+    """Two windows of other people would need more than five of their difference."""
+    o, rng = oracle("hr", epsilon=EPSILON, size=SIZE), seeded("risen")
+    rise = 3.0 * float(o.noise(CLIENTS).sigma)
+    for watching, told in ((watch(3600, panel=True), [20]), (watch(3600), [])):
+        windows = panel(o, 30, rng, churn=0.05, risen=(20, 200, rise))
+        surges = [i for i, alert in follow(watching, windows) if (alert.kind, alert.value) == ("surge", "200")]
+        assert surges == told
+
+
+@pytest.mark.parametrize("seconds", SIZES)
+def test_what_gains_three_standard_errors_a_window_is_told(seconds):
+    o, rng = oracle("oue", epsilon=EPSILON, size=SIZE), seeded("ramp", seconds)
+    sigma, base = float(o.noise(CLIENTS).sigma), zipf()
+    estimates = []
+    for i in range(20):
+        shares = base.copy()
+        shares[200] += 3.0 * sigma * max(i - 4, 0)
+        own = rng.binomial(CLIENTS, shares / shares.sum())
+        counts = rng.binomial(own, o.p) + rng.binomial(CLIENTS - own, o.q)
+        estimates.append(Estimate(o.shares(counts, CLIENTS), CLIENTS, o))
+    told = [i for i, alert in follow(watch(seconds), estimates) if alert.value == "200"]
+    assert 5 <= told[0] <= 9

@@ -1,0 +1,79 @@
+"""A checkpoint sends a phase once all of the one before is acknowledged, and stops where it owns nothing any more."""
+
+import asyncio
+from random import Random
+from types import SimpleNamespace
+
+from aggregator.counting.checkpoint import Checkpoints
+from aggregator.process.metrics import Metrics
+from aggregator.topics import keys
+from tests.logs import random_log
+from tests.owners import Owner, Topics
+
+PHASES = ({"ids"}, {"tally", "closed", "reject"}, {"progress", "watermark"})
+
+
+class Broker:
+    """Acknowledges what was sent when it is asked to, and knows what was sent between two times of that."""
+
+    def __init__(self):
+        self.rounds, self.sent, self.waiting = [], [], []
+
+    def take(self, kind):
+        self.sent.append(kind)
+        self.waiting.append(asyncio.get_running_loop().create_future())
+        return self.waiting[-1]
+
+    async def write(self, source, writes):
+        return [self.take(keys.decode(key).kind) for key, _ in writes]
+
+    async def send(self, topic, key, value, *, partition, timestamp_ms=None):
+        return self.take(keys.decode(key).kind)
+
+    async def reject(self, partition, rejects):
+        return [self.take("reject") for _ in rejects]
+
+    def acknowledge(self):
+        self.rounds.append(self.sent)
+        for ack in self.waiting:
+            ack.set_result(None)
+        self.sent, self.waiting = [], []
+
+
+async def stopped(partitions=2, *, taken_away=None):
+    """The rounds of a last checkpoint; the partitions are taken away after so many of them."""
+    log = random_log(Random(0), partitions, 60)
+    sources = {at: Owner(Topics(partitions), log, at, "w").source for at in range(partitions)}
+    for at, source in sources.items():
+        source.take(log[at][:30])
+    broker, deleted = Broker(), []
+    counting = SimpleNamespace(current=True, generation=1, sources=sources, events={}, partitions=partitions)
+    counting.write, counting.follower = broker.write, None
+    counting.table = SimpleNamespace(delete=lambda partition, writes: deleted.append(partition))
+    work = asyncio.create_task(Checkpoints(counting, broker, Metrics(), None, 10**6).stop())
+    while not work.done():
+        await asyncio.sleep(0)
+        if broker.sent:
+            for _ in range(5):  # nothing more goes out before the acknowledgements
+                await asyncio.sleep(0)
+            broker.acknowledge()
+            if len(broker.rounds) == taken_away:
+                counting.generation += 1
+    await work
+    return broker.rounds, sorted(deleted), sources
+
+
+def test_each_phase_waits_for_all_acknowledgements_of_the_one_before():
+    rounds, deleted, sources = asyncio.run(stopped())
+    assert [set(sent) <= phase for sent, phase in zip(rounds, PHASES, strict=True)] == [True] * 3
+    assert set().union(*rounds) == set().union(*PHASES)
+    assert deleted == [0, 1]
+    assert not any(source.behind for source in sources.values())
+
+
+def test_nothing_follows_where_the_partitions_are_taken_away():
+    for after in (1, 2):
+        rounds, deleted, sources = asyncio.run(stopped(taken_away=after))
+        assert len(rounds) == after
+        assert deleted == []
+        assert not any(source.at_rest for source in sources.values())

@@ -1,0 +1,32 @@
+"""The examples in docstrings, of every module that has one."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+PACKAGES = ("oracles", "hubbub", "producers", "aggregator")
+
+
+def modules():
+    for package in map(importlib.import_module, PACKAGES):
+        found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        yield from (package.__name__, *(module.name for module in found))
+
+
+def examples():
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    for name in modules():
+        module = importlib.import_module(name)
+        yield from (test for test in finder.find(module) if test.examples)
+
+
+@pytest.mark.parametrize("example", list(examples()), ids=lambda test: test.name)
+def test_an_example_gives_what_it_shows(example):
+    said = []
+    assert doctest.DocTestRunner(verbose=False).run(example, out=said.append).failed == 0, "".join(said)
+
+
+def test_examples_are_found():
+    assert sum(1 for _ in examples()) >= 10

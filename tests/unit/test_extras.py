@@ -1,0 +1,114 @@
+"""What the base does with NumPy alone, and that all else says which extra brings it."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hubbub.__main__ import COMMANDS
+from oracles import oracle
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+BARE = """
+import sys
+class Bare:
+    def find_spec(self, name, path=None, target=None):
+        root = name.partition(".")[0]
+        if root not in sys.stdlib_module_names and root not in (
+            "numpy", "oracles", "hubbub", "producers", "aggregator", "{allowed}"
+        ):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Bare())
+"""
+QUERIES = '[queries.q]\ndomain = ["a", "b"]\nepsilon = 1.0\npane = "10s"\n'
+
+
+def run(code, folder, allowed="numpy"):
+    """As it goes where nothing is installed but NumPy, and what is allowed."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    program = BARE.format(allowed=allowed) + code
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_base_answers_counts_and_estimates(tmp_path):
+    (tmp_path / "hubbub.toml").write_text(QUERIES)
+    done = run(
+        """
+import numpy as np
+import hubbub
+from oracles import ORACLES
+from oracles.consistency import apply
+from oracles.frame import decode, encode, encode_json
+query = hubbub.load("hubbub.toml")["q"]
+report = hubbub.Client(query, store=":memory:").answer("a")
+assert decode(encode(query.digest, 0, report)).n == 1
+assert encode_json(query.digest, 0, report).startswith(b'{"digest":"')
+for name in ORACLES:
+    o = hubbub.oracle(name, epsilon=1.0, size=16)
+    tally = o.zeros()
+    assert not o.add(tally, o.perturb(np.arange(3_000) % 16, np.random.default_rng(1)))
+    estimate = o.estimate(tally, 3_000)
+    assert (estimate.low < estimate.high).all()
+    assert apply("norm_sub", estimate).sum() > 0.99
+""",
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "extra"),
+    [
+        ("import hubbub; hubbub.Publisher", "kafka"),
+        ("from producers import Publisher", "kafka"),
+        ("from producers import HttpPublisher", "http"),
+        ("import hubbub; hubbub.read", "read"),
+        ("from oracles import oracle; o = oracle('grr', epsilon=1.0, size=9); o.estimate(o.zeros(), 1).low", "stats"),
+        ("from oracles.frame import decode; decode(b'{}')", "kafka"),
+    ],
+)
+def test_what_the_base_cannot_do_says_which_extra(code, extra, tmp_path):
+    done = run(code, tmp_path)
+    assert re.search(rf"MissingExtra: this needs \w+, .*: pip install 'hubbub\[{extra}\]'$", done.stderr.strip())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_says_which_extra_without_a_traceback(name, tmp_path):
+    (tmp_path / "hubbub.toml").write_text(QUERIES)
+    done = run(f"from hubbub.__main__ import main; sys.exit(main([{name!r}]))", tmp_path)
+    assert done.returncode == 2
+    extra = COMMANDS[name][1]
+    assert re.fullmatch(rf"hubbub {name}: this needs \w+, .*: pip install 'hubbub\[{extra}\]'\n", done.stderr)
+    assert extra in PROJECT["optional-dependencies"]
+
+
+def test_the_base_is_numpy_alone():
+    assert [re.match("[a-z-]+", line)[0] for line in PROJECT["dependencies"]] == ["numpy"]
+
+
+@pytest.mark.parametrize("name", ["sue", "oue"])
+@pytest.mark.parametrize("size", [2, 20, 1024, 100_000])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_what_is_implausible_is_known_without_scipy_as_with_it(name, size, epsilon):
+    o = oracle(name, epsilon=epsilon, size=size)
+    alone = stats.binom.pmf(np.arange(size), size - 1, o.q)
+    law = np.concatenate([(1 - o.p) * alone, [0.0]]) + np.concatenate([[0.0], o.p * alone])
+    np.testing.assert_allclose(o.law(), law, rtol=1e-7, atol=1e-30)
+    low, high = o.plausible
+    assert law[:low].sum() <= 5e-10 < law[: low + 1].sum()
+    assert law[high + 1 :].sum() <= 5e-10 < law[high:].sum()

@@ -1,0 +1,778 @@
+"""What a gateway decides, without a port and without Kafka: all of it is told the time."""
+
+import gzip
+import hmac
+import struct
+import time
+import tomllib
+from collections import Counter
+from dataclasses import replace
+from hashlib import sha256
+from math import inf
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub import definitions
+from hubbub.definitions.corrections import Correction
+from hubbub.definitions.versions import Version, Versions
+from hubbub.problem import Problem
+from hubbub.watched import Watched
+from oracles.errors import ParameterError, QueryError
+from oracles.frame import TICK, decode, encode, encode_json, frames
+from oracles.query import File, parse
+from producers.advertised import pinned
+from producers.errors import NotAllowed
+from producers.gateway import command, piles, token
+from producers.gateway.addresses import client, networks
+from producers.gateway.definitions import Definitions, Standing
+from producers.gateway.origins import allowed, origins, preflight
+from producers.gateway.parts import identity, parts
+from producers.gateway.piles import Pile, counted, scattered, shuffled
+from producers.gateway.quotas import SHARE, Quotas
+from producers.gateway.rates import Rates
+from producers.gateway.submission import FRAMES, ITEMS, JSON, Lot, inflated, read
+from producers.gateway.timing import EXPIRED, FUTURE, LATE, STALE, UNKNOWN, untimely
+from producers.gateway.tokens import ANYBODY, Account, Caller, Tokens, short_lived
+
+PANE = 1_700_000_000
+AT = 1000 * PANE + 3000
+QUERIES = parse(
+    tomllib.loads("""
+        [queries.web]
+        domain = ["a", "b", "c"]
+        other = false
+        oracle = "grr"
+        epsilon = 1.0
+        pane = "10s"
+        max_ids = 8
+        [queries.app]
+        domain = 1024
+        answers = "once"
+        oracle = "oue"
+        epsilon = 1.0
+        pane = "10s"
+        from = 2023-11-01
+        until = 2023-12-01
+        [queries.screens]
+        domain = 1024
+        oracle = "olh"
+        epsilon = 2.0
+        buckets = 2
+        renew = "30d"
+        pane = "10s"
+        [queries.both]
+        attributes = { a = 500, b = 600 }
+        oracle = "olh"
+        epsilon = 1.5
+        buckets = 2
+        pane = "10s"
+        [queries.profile]
+        answers = "once"
+        attributes = { age = 74, sex = ["f", "m"] }
+        epsilon = 1.0
+        pane = "10s"
+    """),
+    "test",
+    ".",
+)
+WEB, APP = QUERIES["web"], QUERIES["app"]
+DEFINITIONS = Definitions.of(QUERIES)
+
+
+def lot(n, pane=PANE, query=WEB):
+    """So many reports of a pane."""
+    return bare(query, pane, wide(n) if query is APP else numbered(n))
+
+
+def bare(query, pane, rows):
+    return Lot(query, pane, rows, Versions.of(query).closes_after(pane))
+
+
+def reports(query, n, seed=1):
+    size = (n, len(query.attributes)) if query.attributes else n
+    return query.oracle.perturb(np.zeros(size, int), np.random.default_rng(seed))
+
+
+def numbered(n):
+    """Reports of `web` that are told apart by what they say."""
+    return (np.arange(n) % 3).astype(np.uint8).reshape(-1, 1)
+
+
+def wide(n):
+    """Reports of `app`, each another one."""
+    return np.random.default_rng(5).integers(0, 256, (n, APP.oracle.width)).astype(np.uint8)
+
+
+def taken(body, kind=FRAMES, at=AT, limit=1 << 20):
+    return read(body, kind, DEFINITIONS, at, limit)
+
+
+def refusal(body, kind=FRAMES, at=AT, limit=1 << 20):
+    with pytest.raises(Problem) as told:
+        taken(body, kind, at, limit)
+    return told.value
+
+
+# A submission
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(QUERIES)), st.integers(-1, 2), st.integers(1, 5)), min_size=1))
+def test_a_body_of_frames_and_a_body_of_json_say_the_same_by_query_and_pane_in_its_order(items):
+    made = [(QUERIES[name], PANE + 10 * pane, reports(QUERIES[name], n, n)) for name, pane, n in items]
+    binary = b"".join(encode(query.digest, pane, rows) for query, pane, rows in made)
+    array = b"[" + b" ,\n".join(encode_json(query.digest, pane, rows) for query, pane, rows in made) + b"]"
+    expected = {}
+    for query, pane, rows in made:
+        expected.setdefault((query.name, pane), []).append(rows)
+    for body, kind in ((binary, FRAMES), (array, JSON)):
+        found = {(lot.query.name, lot.pane): lot.reports.tobytes() for lot in taken(body, kind)}
+        assert found == {key: np.concatenate(rows).tobytes() for key, rows in expected.items()}
+        assert list(found) == list(expected)
+
+
+def test_one_json_frame_needs_no_array_and_ids_are_not_used():
+    [lot] = taken(b" " + encode_json(WEB.digest, PANE, numbered(3), b"12345678") + b"\n", JSON)
+    assert (lot.query.name, lot.pane, lot.n) == ("web", PANE, 3)
+
+
+GOOD = encode(WEB.digest, PANE, numbered(2))
+TEXT = encode_json(WEB.digest, PANE, numbered(2))
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "reason", "index"),
+    [
+        (b"", FRAMES, 400, "malformed", None),
+        (b"", JSON, 400, "malformed", None),
+        (b"[]", JSON, 400, "malformed", None),
+        (GOOD + GOOD[:-1], FRAMES, 400, "malformed", 1),
+        (GOOD + b"x", FRAMES, 400, "malformed", 1),
+        (GOOD + TICK, FRAMES, 400, "malformed", 1),
+        (encode(WEB.digest, PANE, numbered(0)), FRAMES, 400, "malformed", 0),
+        (GOOD + encode(b"nobody!!", PANE, numbered(1)), FRAMES, 400, "unknown_query", 1),
+        (encode(WEB.digest, PANE + 1, numbered(1)), FRAMES, 400, "malformed", 0),
+        (encode(WEB.digest, PANE, np.full((1, 1), 3, np.uint8)), FRAMES, 400, "malformed", 0),
+        (encode(WEB.digest, PANE, np.zeros((1, 2), np.uint8)), FRAMES, 400, "malformed", 0),
+        pytest.param(GOOD + encode(APP.digest, PANE, reports(APP, 90)), FRAMES, 413, "too_large", 1, id="a long frame"),
+        pytest.param(GOOD * (ITEMS + 1), FRAMES, 413, "too_large", ITEMS, id="too many frames"),
+        pytest.param(b"[" + b",".join([TEXT] * (ITEMS + 1)) + b"]", JSON, 413, "too_large", ITEMS, id="a long array"),
+        (b"[" + TEXT + b"," + TEXT, JSON, 400, "malformed", 0),
+        (b"[" + TEXT + TEXT + b"]", JSON, 400, "malformed", 1),
+        (b"[" + TEXT + b",]", JSON, 400, "malformed", 1),
+        (b"[," + TEXT + b"]", JSON, 400, "malformed", 0),
+        (b"[" + TEXT + b",{}]", JSON, 400, "malformed", 1),
+        (b"[[" + TEXT + b"]]", JSON, 400, "malformed", 1),
+        (b"[[" + TEXT + b",{}]]", JSON, 400, "malformed", 2),
+        (b'"text"', JSON, 400, "malformed", 0),
+        (TEXT + b"x", JSON, 400, "malformed", 0),
+        (encode(WEB.digest, PANE - 20, numbered(1)), FRAMES, 409, "late", 0),
+        (GOOD + encode(WEB.digest, PANE + 70, numbered(1)), FRAMES, 409, "future", 1),
+        (encode(APP.digest, 1_701_388_800, reports(APP, 1)), FRAMES, 409, "expired", 0),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_reason_and_the_item_at_fault(body, kind, status, reason, index):
+    problem = refusal(body, kind, limit=10_000)
+    assert (problem.status, problem.more["reason"], problem.more.get("index")) == (status, reason, index)
+    assert orjson.loads(problem.body).keys() >= {"status", "title", "detail", "reason"}
+
+
+@given(st.binary(max_size=300), st.sampled_from([FRAMES, JSON]))
+def test_no_body_does_more_than_be_refused(body, kind):
+    assert refusal(body, kind).status == 400
+    try:
+        lots = taken(GOOD + body if kind == FRAMES else b"[" + TEXT + body, kind)
+    except Problem:
+        refusal(GOOD + body if kind == FRAMES else b"[" + TEXT + body, kind)
+    else:
+        assert [lot.n for lot in lots] == [2]
+
+
+@given(st.lists(st.integers(0, 4), max_size=4), st.binary(max_size=60))
+def test_frames_are_split_as_long_as_their_headers_say_and_nothing_is_lost(sizes, rest):
+    made = [encode(WEB.digest, PANE, numbered(n)) for n in sizes]
+    body = b"".join(made) + (rest if not rest.startswith(b"HBB1") else b"")
+    found = [bytes(item) for item in frames(body)]
+    assert found[: len(made)] == made
+    assert b"".join(found) == body
+    assert len(found) <= len(made) + 1
+
+
+def reason(versions, pane, at):
+    found = untimely(versions, pane, at)
+    return found and found[0]
+
+
+def test_a_report_is_in_time_exactly_as_the_log_has_it():
+    web, app = Versions.of(WEB), Versions.of(APP)
+    last = 1000 * (PANE + 10 + WEB.lateness)
+    assert untimely(web, PANE, last) is None
+    assert reason(web, PANE, last + 1) == LATE
+    assert untimely(web, PANE, 1000 * (PANE - WEB.skew)) is None
+    assert reason(web, PANE, 1000 * (PANE - WEB.skew) - 1) == FUTURE
+    assert untimely(app, APP.starts, 1000 * APP.starts) is None
+    assert reason(app, APP.starts - 10, 1000 * APP.starts) == EXPIRED
+    assert reason(app, APP.until, 1000 * APP.until) == EXPIRED
+
+
+# Definitions
+
+
+def test_each_pane_is_judged_by_the_version_that_speaks_for_it():
+    patient = replace(WEB, lateness=60)
+    first, gone = PANE + 100, PANE + 200
+    versions = Versions((Version(PANE, WEB), Version(first, patient), Version(gone, patient, retired=True)))
+    assert reason(versions, PANE - 10, AT) == UNKNOWN
+    assert untimely(versions, first - 10, 1000 * (first + WEB.lateness)) is None
+    assert reason(versions, first - 10, 1000 * (first + WEB.lateness) + 1) == LATE
+    assert untimely(versions, first, 1000 * (first + 70)) is None
+    assert reason(versions, first, 1000 * (first + 70) + 1) == LATE
+    assert untimely(versions, gone - 10, 1000 * gone) is None
+    assert reason(versions, gone, 1000 * gone) == STALE
+    assert reason(None, PANE, AT) == UNKNOWN
+
+    found = Definitions({WEB.digest: versions})
+    for pane, status, said in ((gone, 409, STALE), (PANE - 10, 409, UNKNOWN)):
+        body = encode(WEB.digest, pane, numbered(1))
+        with pytest.raises(Problem) as told:
+            read(body, FRAMES, found, 1000 * pane, 1 << 20)
+        assert (told.value.status, told.value.more) == (status, {"reason": said, "index": 0})
+    [taken] = read(encode(WEB.digest, first, numbered(1)), FRAMES, found, 1000 * first, 1 << 20)
+    assert (taken.query, taken.closes) == (patient, 1000 * (first + 70))
+
+
+def names(found, now):
+    return [(query["name"], query["digest"]) for query in orjson.loads(found.listing(now))["queries"]]
+
+
+class Topic:
+    """A follower of a topic that says what a test appends."""
+
+    def __init__(self):
+        self.on_change, self.age, self.records = [], 0.0, []
+
+    def append(self, at, retire=(), **queries):
+        writes = definitions.changes(File(queries), definitions.read(self.records), retire, f"{len(self.records):016x}")
+        self.say(*(definitions.Record(key, value, 1000 * at) for key, value in writes.writes))
+
+    def say(self, *records):
+        self.records += records
+        for tell in self.on_change:
+            tell(definitions.read(self.records))
+
+
+def test_the_topic_speaks_and_the_file_only_as_long_as_it_says_nothing(tmp_path):
+    path = tmp_path / "hubbub.toml"
+    path.write_text('[queries.filed]\ndomain = 3\nepsilon = 1.0\npane = "10s"\n')
+    topic = Topic()
+    standing = Standing(Watched((path,), lambda: Definitions.read(path)), topic)
+    assert standing.value.names() == ["filed"]
+    topic.append(PANE, web=WEB)
+    assert names(standing.value, PANE) == [("web", WEB.digest.hex())]
+
+    larger = parse({"queries": {"web": {"domain": 4, "oracle": "grr", "epsilon": 1.0, "pane": "10s"}}}, "test", ".")[
+        "web"
+    ]
+    topic.append(PANE + 100, web=larger)
+    first = standing.value.versions[larger.digest].first
+    assert first > PANE + 100
+    assert names(standing.value, first - 1) == [("web", WEB.digest.hex())]
+    assert names(standing.value, first) == [("web", larger.digest.hex())]
+    assert set(standing.value.versions) == {WEB.digest, larger.digest}  # earlier panes of the old one still come
+
+    topic.append(PANE + 900, retire=["web"], app=APP)
+    gone = standing.value.versions[larger.digest].retired
+    assert {name for name, _ in names(standing.value, gone - 1)} >= {"web"}
+    assert {name for name, _ in names(standing.value, gone + 100)} == {"app"}
+
+    correction = Correction(0, 5, 9, None, 0).encode()
+    topic.say(definitions.Record(*correction, 1000 * PANE), definitions.Record(b"rubbish", b"{", 1000 * PANE))
+    assert {name for name, _ in names(standing.value, gone + 100)} == {"app"}
+    topic.say(*(record._replace(value=None) for record in topic.records))
+    assert standing.value.names() == ["filed"]
+
+
+def test_nothing_is_taken_where_nobody_knows_what_is_in_force(tmp_path):
+    topic = Topic()
+    standing = Standing(None, topic)
+    assert standing.missing is None
+    topic.age = 60.0
+    assert "definitions" in standing.missing
+
+
+# Compression
+
+
+@given(st.binary(max_size=5000), st.integers(0, 5000))
+def test_a_compressed_body_is_read_where_it_fits_and_only_there(body, most):
+    packed = gzip.compress(body)
+    if len(body) <= most:
+        assert inflated(packed, most) == body
+    else:
+        with pytest.raises(Problem) as told:
+            inflated(packed, most)
+        assert told.value.status == 413
+
+
+def test_a_bomb_is_given_up_before_it_goes_off():
+    import tracemalloc
+
+    bomb = gzip.compress(bytes(64 << 20), 9)
+    tracemalloc.start()
+    with pytest.raises(Problem, match="more than"):
+        inflated(bomb, 1 << 20)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+PACKED = gzip.compress(b"abc", mtime=0)  # without the time, that every process collects the same cases
+
+
+@pytest.mark.parametrize("body", [b"", b"no gzip", PACKED[:-1], PACKED + b"x"])
+def test_what_is_not_one_whole_stream_is_refused(body):
+    with pytest.raises(Problem) as told:
+        inflated(body, 1000)
+    assert told.value.status == 400
+
+
+# Parts and piles
+
+
+def test_the_id_of_a_part_is_the_hash_of_its_fields_each_behind_its_length():
+    fields = ["näme".encode(), b"key key key key!", WEB.digest, struct.pack("<q", PANE), struct.pack("<I", 7)]
+    packed = b"".join(struct.pack("<I", len(field)) + field for field in fields)
+    assert identity("näme", b"key key key key!", WEB.digest, PANE, 7) == sha256(packed).digest()[:8]
+    assert identity("ab", b"c", WEB.digest, PANE, 0) != identity("a", b"bc", WEB.digest, PANE, 0)
+
+
+def test_a_keyed_request_is_cut_into_the_same_parts_however_its_frames_were():
+    rows, other = numbered(2500), reports(APP, 2)
+    lots = [bare(WEB, PANE, rows), bare(WEB, PANE + 10, rows[:1]), bare(APP, PANE, other)]
+    made = [(decode(frame.data), lot) for lot, frame in parts("app", b"k" * 16, lots)]
+    assert [frame.n for frame, _ in made] == [1000, 1000, 500, 1, 2]
+    assert b"".join(frame.reports.tobytes() for frame, _ in made[:3]) == rows.tobytes()
+    assert [frame.id for frame, _ in made] == [
+        identity("app", b"k" * 16, lot.query.digest, lot.pane, part)
+        for (_, lot), part in zip(made, [0, 1, 2, 0, 0], strict=True)
+    ]
+    cut = [encode(WEB.digest, PANE, rows[:7]), encode(APP.digest, PANE, other), encode(WEB.digest, PANE, rows[7:])]
+    again = [frame.data for _, frame in parts("app", b"k" * 16, taken(b"".join(cut)))]
+    assert again == [frame.data for _, frame in parts("app", b"k" * 16, [lots[0], lots[2]])]
+
+
+def test_a_part_of_wide_reports_holds_fewer():
+    frames = [frame for _, frame in parts("", b"k" * 16, [lot(3000, query=APP)])]
+    assert max(len(frame.data) for frame in frames) <= 128 << 10
+    assert {frame.n for frame in frames} == {1000}  # 128 bytes each: just fits
+    assert len({frame.id for frame in frames}) == 3
+
+
+@pytest.mark.parametrize("limit", [1 << 20, 50_000])
+def test_a_pile_becomes_frames_that_hold_each_report_once_and_no_more_than_fits(limit):
+    rows = wide(2000)
+    pile = Pile(lot(1, query=APP))
+    for start in range(0, 2000, 300):
+        assert not pile.full
+        pile.add(rows[start : start + 300])
+    frames = [decode(frame.data) for frame in pile.frames(limit)]
+    assert Counter(row.tobytes() for frame in frames for row in frame.reports) == Counter(map(bytes, rows))
+    assert all(frame.pane == PANE and frame.digest == APP.digest for frame in frames)
+    assert len({frame.id for frame in frames}) == len(frames)
+    assert max(40 + frame.reports.nbytes for frame in frames) <= limit
+
+
+@given(st.data())
+def test_reports_of_a_word_are_told_apart_by_nothing_but_what_they_say(data):
+    """The order that comes out is that of any other order that goes in."""
+    words = data.draw(st.lists(st.integers(0, (1 << 32) - 1) | st.integers(0, 3), min_size=1, max_size=50))
+    key = data.draw(st.integers(0, (1 << 31) - 1).map(lambda half: 2 * half + 1))
+    one, other = (np.array(order, np.uint32) for order in (words, data.draw(st.permutations(words))))
+    found = scattered(np.array_split(one, 3), key)
+    assert found.tolist() == scattered([other], key).tolist()
+    assert sorted(found.tolist()) == sorted(words)
+    assert one.tolist() == words
+
+
+def test_short_reports_stand_by_value_and_every_order_of_the_values_is_as_likely():
+    """A chi-square test of the 24 orders of four values: wrong once in a million runs of a correct one."""
+    from scipy.stats import chi2
+
+    words, n = np.array([5, 300, 0, 5, 65_535, 5], np.uint16), 6_000
+    seen = Counter()
+    for _ in range(n):
+        found = counted([words[:2], words[2:]]).tolist()
+        order = tuple(dict.fromkeys(found))
+        assert found == [value for value in order for _ in range(words.tolist().count(value))]
+        seen[order] += 1
+    assert len(seen) == 24
+    assert sum((count - n / 24) ** 2 / (n / 24) for count in seen.values()) < chi2.isf(1e-6, 23)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5])
+def test_reports_of_every_width_are_shuffled_whole(width):
+    rows = np.random.default_rng(width).integers(0, 256, (500, width)).astype(np.uint8)
+    found = shuffled([rows[:100], rows[100:]])
+    assert Counter(map(bytes, found)) == Counter(map(bytes, rows))
+    orders = {shuffled([rows]).tobytes() for _ in range(5)}
+    assert len(orders) == 5
+    assert rows.tobytes() not in orders
+
+
+def test_a_full_pile_is_cut_into_frames_that_are_samples_of_it(monkeypatch):
+    monkeypatch.setattr(piles, "FULL", 1000)  # of 3,000 bytes at hand
+    pile = Pile(lot(1))
+    pile.add(numbered(3000))
+    assert pile.full
+    frames = [decode(frame.data) for frame in pile.frames(1000)]
+    assert [frame.n for frame in frames] == [750] * 4
+    assert all(np.bincount(frame.reports.ravel()).tolist() == [250] * 3 for frame in frames)
+
+
+def test_every_order_of_wide_reports_is_as_likely():
+    """A chi-square test of the 24 orders of four reports: wrong once in a million runs of a correct one."""
+    from scipy.stats import chi2
+
+    rows, n = wide(4), 6_000
+    names = {row.tobytes(): index for index, row in enumerate(rows)}
+    seen = Counter()
+    for _ in range(n):
+        pile = Pile(lot(1, query=APP))
+        pile.add(rows[:2])
+        pile.add(rows[2:])
+        [frame] = pile.frames(1 << 20)
+        seen[tuple(names[row.tobytes()] for row in decode(frame.data).reports)] += 1
+    assert len(seen) == 24
+    assert sum((count - n / 24) ** 2 / (n / 24) for count in seen.values()) < chi2.isf(1e-6, 23)
+
+
+# Tokens
+
+
+def file(tmp_path, text):
+    path = tmp_path / "tokens.toml"
+    path.write_text(text)
+    return Tokens.read(path)
+
+
+def digest(token):
+    return sha256(token.encode()).hexdigest()
+
+
+OLD, NEW, KEYS = "old-token", "new-token", ["11" * 32, "22" * 32]
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    return file(
+        tmp_path,
+        f"""
+        [tokens.app]
+        sha256 = ["{digest(OLD)}", "{digest(NEW)}"]
+        quota = 1000
+        [tokens."my.site"]
+        keys = {KEYS}
+        quota = 50
+        each = 2
+        """,
+    )
+
+
+def test_two_tokens_are_valid_at_a_time_and_are_one_account(tokens):
+    assert tokens.caller(f"Bearer {OLD}", 0) == tokens.caller(f"bearer  {NEW} ", 0)
+    assert tokens.caller(f"Bearer {OLD}", 0).account.quota == 1000
+
+
+@pytest.mark.parametrize(
+    "header",
+    [None, "", "Bearer", "Bearer ", f"Basic {OLD}", f"Bearer {OLD}x", "Bearer wrong", "Bearer \udce9", OLD],
+)
+def test_nobody_else_is_let_in(tokens, header):
+    with pytest.raises(Problem) as told:
+        tokens.caller(header, 0)
+    assert told.value.status == 401
+    assert told.value.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_a_short_lived_token_is_valid_until_it_expires_and_counts_for_the_name_of_its_key(tokens):
+    callers = []
+    for key in KEYS:
+        token = short_lived("my.site", bytes.fromhex(key), 100)
+        callers.append(tokens.caller(f"Bearer {token}", 99.9))
+        assert callers[-1].account.name == "my.site"
+        with pytest.raises(Problem, match="expired"):
+            tokens.caller(f"Bearer {token}", 100)
+    assert callers[0].salt != callers[1].salt
+
+
+@given(st.data())
+def test_a_short_lived_token_with_another_byte_is_none(data):
+    account = Account("my.site", keys=(bytes.fromhex(KEYS[0]),))
+    tokens = Tokens({"my.site": account, "app": Account("app", hashes=(bytes(32),))})
+    signed = f"hbs1.my.site.100.{'ab' * 16}"
+    token = f"{signed}.{hmac.new(account.keys[0], signed.encode(), sha256).hexdigest()}"
+    assert tokens.caller(f"Bearer {token}", 0).account is account
+    at = data.draw(st.integers(0, len(token) - 1))
+    other = data.draw(st.characters(codec="ascii", exclude_characters=token[at] + " \r\n\t"))
+    with pytest.raises(Problem) as told:
+        tokens.caller(f"Bearer {token[:at]}{other}{token[at + 1 :]}", 0)
+    assert told.value.status == 401
+
+
+@pytest.mark.parametrize("token", ["hbs1.", "hbs1....", "hbs1.app.99.aa.bb", "hbs1.my.site.x.y.z", "hbs1.é.1.2.3"])
+def test_odd_short_lived_tokens_are_none(tokens, token):
+    with pytest.raises(Problem) as told:
+        tokens.caller(f"Bearer {token}", 0)
+    assert told.value.status == 401
+
+
+def test_an_expiry_that_is_signed_but_no_number_is_refused(tokens):
+    signed = "hbs1.my.site.soon.aa"
+    mac = hmac.new(bytes.fromhex(KEYS[0]), signed.encode(), sha256).hexdigest()
+    with pytest.raises(Problem) as told:
+        tokens.caller(f"Bearer {signed}.{mac}", 0)
+    assert told.value.status == 401
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "tokens: must be 1 to"),
+        ("x = 1", "x: there is no such key"),
+        ("[tokens.app]", "tokens.app: needs sha256"),
+        ("[tokens.app]\nsha256 = ['zz']", "tokens.app.sha256: must be 64 hex digits"),
+        (f"[tokens.app]\nsha256 = ['{'0' * 64}', '{'1' * 64}', '{'2' * 64}']", "at most 2"),
+        (f"[tokens.app]\nsha256 = ['{'0' * 64}']\nquota = -1", "tokens.app.quota: must be"),
+        (f"[tokens.app]\nsha256 = ['{'0' * 64}']\neach = 1", "tokens.app.each: is for short-lived"),
+        ("[tokens", "must be TOML"),
+    ],
+)
+def test_a_file_of_tokens_that_cannot_be_used_says_where_and_why(tmp_path, text, said):
+    with pytest.raises(QueryError, match="tokens") as told:
+        file(tmp_path, text)
+    assert said in str(told.value)
+
+
+def test_the_command_makes_tokens_keys_and_short_lived_tokens_that_the_gateway_knows(tmp_path, capsys):
+    """The example of its help."""
+
+    def made(*arguments):
+        assert token.main([*arguments]) == 0
+        return capsys.readouterr()
+
+    plain, key = made("--name", "app"), made("--name", "my.site", "--key")
+    tokens = file(tmp_path, plain.out + key.err)
+    assert tokens.caller(f"Bearer {plain.err.strip()}", 0).account.name == "app"
+    (tmp_path / "site.key").write_text(key.out)
+    short = made("--name", "my.site", "--sign", str(tmp_path / "site.key"), "--for", "1m").out.strip()
+    assert tokens.caller(f"Bearer {short}", time.time()).account.name == "my.site"
+    with pytest.raises(Problem, match="expired"):
+        tokens.caller(f"Bearer {short}", time.time() + 61)
+    assert token.main(["--name", "app", "--sign", str(tmp_path / "tokens.toml")]) == 2
+    assert "holds no key" in capsys.readouterr().err
+    for wrong in (["--name", "a b"], ["--name", "app", "--for", "soon"], []):
+        with pytest.raises(SystemExit) as ended:
+            token.main(wrong)
+        assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "said"),
+    [
+        (["--host", "192.0.2.1"], {}, "--tokens"),
+        (["--host", "gateway.example"], {}, "--tokens"),
+        (["--tls-cert", "cert.pem"], {}, "--tls-key"),
+        ([], {"HUBBUB_GATEWAY_TOKENS": "a", "HUBBUB_GATEWAY_TOKENS_FILE": "b"}, "both set"),
+        (["--origins", "*"], {}, "origin"),
+        ([], {"HUBBUB_GATEWAY_TRUSTED_PROXIES": "everybody"}, "networks"),
+        (["--rate", "0"], {}, "--rate"),
+        ([], {"HUBBUB_GATEWAY_MAX_BODY": "big"}, "--max-body"),
+    ],
+)
+def test_options_that_cannot_be_had_end_the_command_before_it_begins(options, variables, said, monkeypatch, capsys):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as ended:
+        command.main(options)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--queries", "--tokens"])
+def test_a_file_that_cannot_be_read_ends_the_command(option, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hubbub.toml").write_text('[queries.q]\ndomain = 3\nepsilon = 1.0\npane = "10s"')
+    assert command.main([option, "/nowhere.toml"]) == 2
+    assert "/nowhere.toml" in capsys.readouterr().err
+
+
+# Quotas, rates, addresses, origins
+
+
+def test_a_quota_is_of_a_name_and_pane_and_what_is_not_acknowledged_is_given_back():
+    quotas, caller = Quotas(), Caller(Account("app", quota=10))
+    first = quotas.take(caller, [lot(6)], PANE)
+    with pytest.raises(Problem) as told:
+        quotas.take(caller, [lot(2, PANE + 10), lot(5)], PANE + 4)
+    assert (told.value.status, told.value.more["reason"]) == (429, "quota")
+    assert told.value.headers["Retry-After"] == "6"
+    quotas.take(caller, [lot(10, PANE + 10)], PANE)
+    quotas.take(caller, [lot(4)], PANE)
+    quotas.give_back(first)
+    quotas.take(caller, [lot(6)], PANE)
+    quotas.take(Caller(Account("another", quota=10)), [lot(10)], PANE)
+    quotas.take(ANYBODY, [lot(1000)], PANE)
+
+
+def test_a_short_lived_token_has_a_quota_of_its_own_within_that_of_its_key():
+    quotas, account = Quotas(), Account("site", keys=(b"",), quota=5, each=2)
+    for salt in ("one", "two"):
+        quotas.take(Caller(account, salt), [lot(2)], PANE)
+        with pytest.raises(Problem, match="of this token"):
+            quotas.take(Caller(account, salt), [lot(1)], PANE)
+    quotas.take(Caller(account, "three"), [lot(1)], PANE)
+    with pytest.raises(Problem, match="of 'site'"):
+        quotas.take(Caller(account, "four"), [lot(1)], PANE)
+
+
+def test_counts_of_closed_panes_are_forgotten():
+    quotas, caller = Quotas(), Caller(Account("app", quota=10))
+    for pane in range(PANE, PANE + 10_000, 10):
+        quotas.take(caller, [lot(10, pane)], pane)
+        quotas.take_ids(lot(1, pane), [0], pane)
+    assert len(quotas._used) == len(quotas._ids) <= 5
+
+
+def test_frames_with_ids_of_clients_are_bounded_on_each_partition():
+    quotas = Quotas()
+    most = WEB.max_ids // SHARE
+    quotas.take_ids(lot(1), [0] * most + [1] * (most - 1), PANE)
+    with pytest.raises(Problem) as told:
+        quotas.take_ids(lot(1), [1, 0], PANE)
+    assert told.value.status == 429
+    quotas.take_ids(lot(1), [1], PANE)
+    quotas.take_ids(lot(1, PANE + 10), [0], PANE)
+
+
+def test_an_address_has_so_many_requests_a_second_and_waits_for_the_next():
+    rates = Rates(4)
+    assert [rates.take("a", 0.0) for _ in range(5)] == [0, 0, 0, 0, 0.25]
+    assert rates.take("b", 0.0) == 0
+    assert rates.take("a", 0.3) == 0
+    assert rates.take("a", 0.3) > 0
+    assert [rates.take("a", 100.0) for _ in range(5)] == [0, 0, 0, 0, 0.25]
+    assert not any(Rates(inf).take("a", 0.0) for _ in range(1000))
+
+
+def test_no_more_addresses_are_remembered_than_that():
+    rates = Rates(1, most=3)
+    for address in "abcabd":
+        rates.take(address, 0.0)
+    assert list(rates._levels) == ["a", "b", "d"]
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "found"),
+    [
+        ("203.0.113.9", [], "203.0.113.9"),
+        ("203.0.113.9", ["198.51.100.1"], "203.0.113.9"),  # not from a proxy: not believed
+        ("10.0.0.1", [], "10.0.0.1"),
+        ("10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", ["6.6.6.6, 198.51.100.1"], "198.51.100.1"),  # the first is what the client wrote
+        ("10.0.0.1", ["6.6.6.6", "198.51.100.1:443, 10.9.9.9"], "198.51.100.1"),
+        ("10.0.0.1", ["10.2.2.2"], "10.2.2.2"),
+        ("10.0.0.1", ["nonsense"], "10.0.0.1"),
+        ("10.0.0.1", ["198.51.100.1, unknown"], "10.0.0.1"),
+        ("::ffff:10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", ["[2001:db8:1:2:3:4:5:6]:77"], "2001:db8:1:2::"),
+        ("2001:db8:1:2:ffff::1", [], "2001:db8:1:2::"),
+        ("fd00::1", ["2001:db8::1"], "2001:db8::"),
+        ("", [], ""),
+    ],
+)
+def test_behind_trusted_proxies_the_last_untrusted_address_counts(peer, forwarded, found):
+    assert client(peer, forwarded, networks("10.0.0.0/8, fd00::/8")) == found
+
+
+def test_options_that_are_no_networks_or_origins_are_refused():
+    assert networks("") == ()
+    for text in ("10.0.0.0/33", "proxy.example"):
+        with pytest.raises(ParameterError):
+            networks(text)
+    for text in ("*", "null", "a.example", "https://a.example/", "https://A.example", "ftp://a.example"):
+        with pytest.raises(ParameterError):
+            origins(text)
+
+
+def test_only_named_origins_may_send_and_a_preflight_is_remembered():
+    named = origins("https://a.example, http://localhost:8080,https://[::1]:4")
+    headers = preflight("https://a.example", named, "POST")
+    assert headers["Access-Control-Allow-Origin"] == "https://a.example"
+    assert int(headers["Access-Control-Max-Age"]) > 0
+    assert preflight("https://evil.example", named, "POST") is None
+    assert preflight(None, named, "POST") is None
+    assert allowed("https://evil.example", named) == {"Vary": "Origin"}
+    assert allowed("https://a.example", frozenset()) == {}
+
+
+# What is told to clients
+
+
+def test_a_client_can_make_the_digest_anew_of_what_it_is_told():
+    listed = orjson.loads(DEFINITIONS.listing(AT / 1000))["queries"]
+    assert [query["name"] for query in listed] == ["app", "both", "profile", "screens", "web"]
+    for query in listed:
+        keys = ["name", "epsilon", "pane", "oracle", "domain", "attributes"]
+        keys += [key for key in ("solution", "buckets") if query[key]]
+        meaning = {key: query[key] for key in keys if key in query} | {"format": 1}
+        if "domain" in query:
+            meaning["other"] = query["other"]
+        text = orjson.dumps(meaning, option=orjson.OPT_SORT_KEYS)
+        assert sha256(text).hexdigest()[:16] == query["digest"]
+        assert query["width"] == QUERIES[query["name"]].oracle.width
+
+
+@pytest.mark.parametrize("name", sorted(QUERIES))
+def test_a_client_has_the_same_query_from_a_gateway_as_from_the_file(name):
+    query = QUERIES[name]
+    found = pinned(DEFINITIONS.listing(AT / 1000), name, query.record_epsilon, "gateway")
+    times = ("period", "pane", "lateness", "skew", "starts", "until", "renew")
+    for key in ("name", "digest", "canonical", "answers", "budget", "charge", "charges", "classes", *times):
+        assert getattr(found, key) == getattr(query, key)
+    assert found.oracle.width == query.oracle.width
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        (lambda told: told.update(name="another"), NotAllowed, "no query 'app'"),
+        (lambda told: told.update(epsilon=2.0), QueryError, "is not that of what it says"),
+        (lambda told: told.update(domain=5), QueryError, "is not that of what it says"),
+        (lambda told: told.update(width=5), QueryError, "is not that of what it says"),
+        (lambda told: told.update(pane="10s"), QueryError, "no list of queries"),
+        (lambda told: told.update(domain="/etc/passwd"), QueryError, "domain"),
+        (lambda told: told.update(domain={"file": "/etc/passwd"}), QueryError, "names a file"),
+        (lambda told: told.update({"from": 1e300}), QueryError, "no list of queries"),
+        (lambda told: told.clear(), QueryError, "no list of queries"),
+    ],
+)
+def test_a_gateway_that_contradicts_itself_is_not_followed(change, error, said):
+    listing = orjson.loads(DEFINITIONS.listing(AT / 1000))
+    change(next(told for told in listing["queries"] if told["name"] == "app"))
+    with pytest.raises(error, match=said):
+        pinned(orjson.dumps(listing), "app", 8.0, "gateway")
+
+
+def test_an_application_answers_nothing_that_reveals_more_than_it_has_pinned():
+    assert pinned(DEFINITIONS.listing(AT / 1000), "app", 1.0, "gateway").epsilon == 1.0
+    with pytest.raises(NotAllowed, match=r"reveals epsilon 1, and this application allows 0\.99"):
+        pinned(DEFINITIONS.listing(AT / 1000), "app", 0.99, "gateway")
+
+
+@given(st.binary(max_size=200))
+def test_no_list_of_queries_does_more_than_be_refused(listing):
+    with pytest.raises((QueryError, NotAllowed)):
+        pinned(listing, "app", 8.0, "gateway")

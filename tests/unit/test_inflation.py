@@ -1,0 +1,172 @@
+"""What is read of batches that no reader may have: nothing, at a bounded price; and reading goes on behind them."""
+
+import random
+import subprocess
+import sys
+
+import cramjam
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.consumer import fetcher
+from aiokafka.consumer.fetcher import READ_UNCOMMITTED
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from hubbub import inflation
+from hubbub.inflation import MOST, Batches, Bounded, TooLarge, inflate
+from hubbub.unread import Unread
+from tests.hostile import CODECS, batch, bomb, record
+
+REPORTS, OTHER = TopicPartition("some.reports", 0), TopicPartition("some.other", 0)
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch):
+    for name in ("MemoryRecords", "PartitionRecords"):
+        monkeypatch.setattr(fetcher, name, getattr(fetcher, name))
+    monkeypatch.setattr(inflation, "_kept", {REPORTS.topic})
+    inflation.passed_over.clear()
+
+
+def read(data, tp=REPORTS, offset=0):
+    """What a fetch of these bytes gives, and where the next one begins."""
+    records = Bounded(tp, Batches(data), [], offset, None, None, True, READ_UNCOMMITTED)
+    return [(one.offset, one.value) for one in records], records.next_fetch_offset
+
+
+def good(codec, base, count):
+    """A batch of aiokafka's own making."""
+    builder = DefaultRecordBatchBuilder(2, CODECS.get(codec, 0), 0, -1, -1, -1, 1 << 20)
+    for index in range(count):
+        builder.append(index, 1_700_000_000_000, b"key", b"value %d" % index, [("name", b"x")])
+    return base.to_bytes(8, "big") + bytes(builder.build())[8:]
+
+
+@pytest.mark.parametrize("codec", ["", *CODECS])
+def test_good_batches_are_read_as_ever(codec):
+    found, following = read(good(codec, 0, 3) + good(codec, 3, 2))
+    values = [b"value %d" % index for index in (0, 1, 2, 0, 1)]
+    assert (found, following) == (list(enumerate(values)), 5)
+    records = Bounded(REPORTS, Batches(good(codec, 0, 3)), [], 1, None, None, True, READ_UNCOMMITTED)
+    one = next(records)
+    assert (one.offset, one.timestamp, one.key, one.headers) == (1, 1_700_000_000_000, b"key", (("name", b"x"),))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_a_bomb_is_one_record_without_bytes_and_the_rest_is_fetched_anew(codec):
+    found, following = read(bomb(codec, 2, 40 * MIB) + good(codec, 2, 1))
+    [(last, unread)] = found
+    assert (last, following) == (1, 2)
+    assert (unread.first, unread.records, unread.reason) == (0, 2, "too_large")
+    assert read(good(codec, 2, 1), offset=following) == ([(2, b"value 0")], 3)
+
+
+def test_what_snappy_says_of_its_size_is_believed_before_it_is_inflated():
+    huge = bytearray()
+    for shift in range(0, 35, 7):  # 4 GiB - 1, as a varint
+        huge.append(((1 << 32) - 1) >> shift & 127 | (128 if shift < 28 else 0))
+    lies = bytes(huge) + b"\x00a"
+    blocks = b"\x82SNAPPY\x00" + bytes(8)
+    block = bytes(cramjam.snappy.compress_raw(bytes(MIB)))
+    many = blocks + (len(block).to_bytes(4, "big") + block) * 65
+    for payload in (lies, blocks + len(lies).to_bytes(4, "big") + lies, many):
+        with pytest.raises(TooLarge):
+            inflate(CODECS["snappy"], payload)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_exactly_the_most_is_read(codec):
+    module = getattr(cramjam, codec)
+    assert len(inflate(CODECS[codec], bytes(module.compress(bytes(MOST))))) == MOST
+    with pytest.raises(TooLarge):
+        inflate(CODECS[codec], bytes(module.compress(bytes(MOST + 1))))
+
+
+@pytest.mark.parametrize("codec", ["", *CODECS])
+def test_what_cannot_be_read_is_malformed(codec):
+    found, following = read(batch(codec, b"rubbish that is no record", 7))
+    [(last, unread)] = found
+    assert (last, following) == (6, 7)
+    assert (unread.first, unread.records, unread.reason) == (0, 7, "malformed")
+
+
+def test_a_name_that_is_not_utf_8_costs_the_rest_of_its_batch_and_no_more():
+    """The broker takes it; aiokafka ends at each fetch."""
+    payload = record(0, b"one") + record(1, b"two", b"\xff\xfe") + record(2, b"three")
+    found, following = read(batch("", payload, 3) + good("", 3, 1))
+    assert found[0] == (0, b"one")
+    assert found[1] == (2, Unread(1, 2, "malformed", found[1][1].detail))
+    assert found[2:] == [(3, b"value 0")]
+    assert following == 4
+
+
+def test_in_any_other_topic_it_is_passed_over_counted_and_told(caplog):
+    assert read(batch("zstd", b"rubbish", 7) + good("", 7, 1), OTHER) == ([], 7)
+    assert inflation.passed_over == {OTHER.topic: 1}
+    assert "some.other, partition 0, offset 0: 7 records are passed over" in caplog.text
+
+
+def test_what_was_damaged_on_its_way_is_fetched_anew():
+    damaged = bytearray(good("zstd", 0, 3))
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptRecordException, match="Invalid CRC"):
+        read(bytes(damaged))
+    assert not inflation.passed_over
+
+
+def test_the_timestamp_is_the_batches_own():
+    data = batch("zstd", b"rubbish", 7, timestamp=12_345, log_append=True)
+    [one] = Bounded(REPORTS, Batches(data), [], 0, None, None, True, READ_UNCOMMITTED)
+    assert (one.timestamp, one.timestamp_type) == (12_345, 1)
+
+
+MEASURE = """
+import resource
+from tests.hostile import bomb
+from tests.unit.test_inflation import MIB, Batches, Bounded, READ_UNCOMMITTED, OTHER, REPORTS, batch
+import cramjam
+data = {data}
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+at = 0
+for _ in range(4):
+    for one in Bounded(OTHER, Batches(data), [], at, None, None, True, READ_UNCOMMITTED):
+        pass
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+ALLOWED = 250
+"""MiB: a batch inflated, its copy as records, and the record that is handed on."""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "bomb('zstd', 2, 700 * MIB)",
+        "bomb('lz4', 2, 200 * MIB)",
+        "bomb('gzip', 2, 200 * MIB)",
+        "bomb('zstd', 1, 63 * MIB) * 20",
+    ],
+)
+def test_no_fetch_takes_more_memory_than_a_few_batches(data):
+    found = subprocess.run(
+        [sys.executable, "-c", MEASURE.format(data=data)], capture_output=True, text=True, check=True
+    )
+    assert int(found.stdout) < ALLOWED
+
+
+@pytest.mark.parametrize("count", [2_500, pytest.param(250_000, marks=pytest.mark.long)])
+def test_whatever_stands_in_a_topic_reading_comes_to_its_end(count):
+    """Damaged batches whose checksum is right: each ends where it should, with records, an Unread, or nothing."""
+    draw = random.Random(14)
+    corpus = [good(codec, 0, 3) for codec in ("", *CODECS)]
+    corpus.append(batch("", record(0, b"v", b"name") + record(1, b"w"), 2))
+    for _ in range(count):
+        data = bytearray(draw.choice(corpus))
+        for _ in range(draw.randrange(1, 5)):
+            data[draw.randrange(61, len(data))] = draw.randrange(256)
+        codec = [*["", *CODECS]][data[22] & 7]
+        records = int.from_bytes(data[57:61], "big")
+        for tp in (REPORTS, OTHER):
+            found, following = read(batch(codec, bytes(data[61:]), records), tp)
+            assert following == records
+            assert not any(isinstance(value, Unread) for _, value in found[:-1])

@@ -1,0 +1,111 @@
+"""What people see of estimates: rows by name, text, tables, charts; tallies that know their n."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from oracles import Estimate, oracle
+from oracles.errors import ParameterError, ReportError
+from oracles.multi import multi
+from oracles.query import load
+
+NAMES = ["a", "b", "c", "d", "e", "f", "g", "h"]
+
+
+def counted(labels=NAMES, clients=40_000):
+    o = oracle("olh", epsilon=2.0, size=8)
+    tally = o.tally(labels)
+    tally.add(o.perturb(np.minimum(np.arange(clients) % 16, 7), np.random.default_rng(1)))
+    return tally
+
+
+def test_a_tally_knows_how_many_reports_it_holds():
+    one, two = counted(), counted(clients=1_000)
+    assert (one + two).n == 41_000
+    np.testing.assert_array_equal((one + two - two).state, one.state)
+    raw = one.oracle.estimate(one.state, 40_000)
+    np.testing.assert_array_equal(one.estimate().shares, raw.shares)
+    assert one.estimate(20_000).n_independent == 20_000
+    with pytest.raises(ReportError, match="cannot be taken"):
+        two - one
+    with pytest.raises(ReportError, match="does not join"):
+        one + oracle("grr", epsilon=2.0, size=8).tally(NAMES)
+
+
+def test_implausible_reports_are_subtracted_from_n():
+    o = oracle("sue", epsilon=1.0, size=1024)
+    tally = o.tally()
+    forged = np.full((3, o.width), 255, np.uint8)
+    assert tally.add(np.vstack([o.perturb(np.zeros(5, int), np.random.default_rng(1)), forged])) == 3
+    assert (tally.n, tally.implausible) == (5, 3)
+
+
+def test_names_stand_for_positions_everywhere():
+    estimate = counted().estimate()
+    assert estimate["h"] == estimate[7] == estimate.top(1)[0]
+    assert estimate["h"].value == "h"
+    assert estimate["h"].low < 9 / 16 < estimate["h"].high
+    assert estimate.of_set(["a", "h"]) == estimate.of_set([0, 7])
+    assert estimate.difference("h", "a") == estimate.difference(7, 0)
+    assert estimate.difference("a", "a")[:2] == (0.0, 0.0)
+    np.testing.assert_array_equal(estimate.ranks(["h", 0]), estimate.ranks([7, 0]))
+    with pytest.raises(ReportError, match="there is no value 'z'"):
+        estimate["z"]
+    for wrong in (NAMES[:3], ["a"] * 8):
+        with pytest.raises(ParameterError, match="labels are 8 different names"):
+            estimate.labelled(wrong)
+
+
+def test_the_largest_come_first_and_ties_in_the_domain_s_order():
+    o = oracle("grr", epsilon=1.0, size=4)
+    estimate = Estimate(np.array([0.1, 0.4, 0.1, 0.4]), 1_000, o)
+    assert [row.value for row in estimate.top(3)] == [1, 3, 0]
+    assert len(estimate.top()) == 4
+
+
+def test_its_text_says_what_it_is_of_and_the_largest_with_their_errors():
+    said = repr(counted().estimate()).splitlines()
+    assert said[0] == "Estimate of 8 values from 40,000 reports, share ± standard error:"
+    assert said[1].startswith("  h   5")
+    assert said[-1] == "  and 3 more"
+    assert repr(oracle("grr", epsilon=1.0, size=4).tally().estimate()) == "Estimate of 4 values from 0 reports"
+
+
+def test_a_table_has_a_row_a_value():
+    estimate = counted().estimate()
+    table = estimate.to_frame()
+    assert table.columns == ["value", "share", "stderr", "low", "high"]
+    assert table["value"].to_list() == NAMES
+    assert table.filter(pl.col("value") == "h").row(0) == tuple(estimate["h"])
+
+
+def test_a_chart_shows_bars_with_their_intervals(monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    from matplotlib import pyplot as plt
+
+    estimate = counted().estimate()
+    axes = estimate.plot(3)
+    top = estimate.top(3)
+    assert [label.get_text() for label in axes.get_yticklabels()] == [row.value for row in top]
+    bars, errors = axes.containers
+    np.testing.assert_allclose([bar.get_width() for bar in bars], [row.share for row in top])
+    drawn = np.array([[end[0] for end in segment] for segment in errors.lines[2][0].get_segments()])
+    np.testing.assert_allclose(drawn, [[row.low, row.high] for row in top])
+    other = plt.subplots()[1]
+    assert estimate.plot(axes=other) is other
+    plt.close("all")
+
+
+def test_a_query_s_tally_names_its_values(tmp_path):
+    file = tmp_path / "hubbub.toml"
+    file.write_text(
+        '[queries.q]\ndomain = ["a", "b"]\nepsilon = 1.0\npane = "10s"\n'
+        '[queries.p]\nattributes = { age = 5, sex = ["f", "m"] }\nepsilon = 1.0\nbudget = 1e9\npane = "10s"\n'
+    )
+    queries = load(file)
+    assert queries["q"].tally().estimate().labels == ("a", "b", "(other)")
+    tally = queries["p"].tally()
+    tally.add(queries["p"].oracle.perturb([[0, 1]] * 200, np.random.default_rng(1)))
+    age, sex = tally.estimate()
+    assert (age.labels, sex.labels, age.n + sex.n) == (None, ("f", "m", "(other)"), 200)
+    assert multi("spl", sizes=[3, 4], epsilon=1.0).tally().estimate()[1].n == 0

@@ -1,0 +1,97 @@
+"""What stands still in a worker's beat, and for how long that is allowed."""
+
+from dataclasses import replace
+
+from aggregator.process.liveness import (
+    PATIENCE,
+    PATIENCE_MERGING,
+    PATIENCE_SHARING,
+    PATIENCE_STARTING,
+    SILENT,
+    Beat,
+    Liveness,
+    Part,
+)
+
+WELL = Beat(number=1, counting=True, reports={0: 5, 1: 7}, snapshots={0: 9}, rounds=1)
+
+
+def beats(liveness, seconds, change, start=0.0):
+    """Look once a second; the first that is found, and when."""
+    for second in range(int(seconds)):
+        now = start + second
+        found = liveness.look(change(second), now)
+        if found:
+            return now, found
+    return None
+
+
+def well(second, **but):
+    moving = Beat(second + 1, True, 0, {0: second, 1: second}, frozenset(), {0: second}, second, 0.5)
+    return replace(moving, **but)
+
+
+def test_a_worker_that_moves_is_let_be():
+    assert beats(Liveness(), 1000, well) is None
+
+
+def test_each_part_that_stands_still_is_found_once_its_patience_is_over():
+    for part, patience, but in [
+        (Part.LOOP, PATIENCE, {"number": 4}),
+        (Part.MERGER, PATIENCE_MERGING, {"rounds": 4}),
+        (Part.SNAPSHOTS, PATIENCE_MERGING, {"snapshots": {0: 4}}),
+        (Part.SHARING, PATIENCE_SHARING, {"counting": False}),
+        (Part.START, PATIENCE_STARTING, {"number": 0}),
+        (Part.REPORTS, PATIENCE + 0.5, {"reports": {0: 1, 1: 4}}),
+    ]:
+        still = {**but, "reports": {0: 4, 1: 4}} if part is Part.REPORTS else but
+        at, found = beats(Liveness(), 1000, lambda second, still=still: well(second, **still))
+        assert {one.part for one in found} == {part}
+        assert patience < at <= patience + 1
+
+
+def test_a_rebalance_is_judged_by_all_that_moves_together():
+    """One partition may be ready long before another."""
+    assert beats(Liveness(), 600, lambda s: well(s, counting=False, moved=s // 50)) is None
+    at, found = beats(Liveness(), 600, lambda s: well(s, counting=False, moved=min(s, 100)))
+    assert found[0].part is Part.SHARING
+    assert at > 100 + PATIENCE_SHARING
+
+
+def test_after_a_recovery_all_begins_anew():
+    """Offsets that stood still during a long rebalance have their patience after it."""
+    liveness = Liveness()
+
+    def recovers(second):
+        shared = well(second, reports={0: 5}, counting=second < 10 or second >= 60, moved=second)
+        return shared if second < 70 else well(second)
+
+    assert beats(liveness, 200, recovers) is None
+
+
+def test_what_is_excused_begins_anew():
+    liveness = Liveness()
+    at, [still] = beats(liveness, 100, lambda s: well(s, rounds=1))
+    liveness.excuse(still, at)
+    again, _ = beats(liveness, 100, lambda s: well(s, rounds=1), start=at + 1)
+    assert again > at + PATIENCE_MERGING
+    liveness.excuse_all()
+    assert beats(liveness, PATIENCE_MERGING, lambda s: well(s, rounds=1), start=again + 1) is None
+
+
+def test_a_worker_is_not_ready_where_reading_or_merging_stands_still():
+    for but, part in [
+        ({"rounds": 3}, Part.MERGER),
+        ({"reports": {0: 3, 1: 5}, "more": frozenset([0])}, Part.REPORTS),
+        ({"reports": {0: 3}}, None),
+    ]:
+        liveness = Liveness()
+        for second in range(int(SILENT) + 3):
+            liveness.look(well(second, **but), second)
+        found = liveness.unready(SILENT + 2)
+        assert (found and found.part) == part
+    assert "partition 0 of reports at offset 3 for 17 s" in str(_still(liveness))
+
+
+def _still(liveness):
+    return next(still for still in liveness._standing(SILENT + 2) if still.part is Part.REPORTS)

@@ -1,0 +1,138 @@
+"""What processes say of themselves: series that are there from the start, ages of finals, one way to write them."""
+
+import time
+import tomllib
+from importlib.metadata import version
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as open_metrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from aggregator.counting.admission import Reason
+from aggregator.process.freshness import Freshness, Newest
+from aggregator.process.metrics import FLAGS, KINDS, REASONS, UNKNOWN, Metrics
+from aggregator.publishing import analysis
+from aggregator.publishing.freshness import PUBLISHING, shortest
+from hubbub.metrics import kernels, registry
+from oracles.query import parse
+
+QUERIES = parse(
+    tomllib.loads("""
+        [queries.page]
+        domain = 8
+        oracle = "grr"
+        epsilon = 1.0
+        budget = 8.0
+        pane = "5s"
+        windows = ["10s", "1m/20s", "all"]
+        lateness = "3s"
+        threshold = { count = 50 }
+
+        [queries.hourly]
+        domain = 8
+        oracle = "grr"
+        epsilon = 1.0
+        budget = 8.0
+        pane = "5s"
+        windows = ["1h", "1d/1h"]
+        lateness = "3s"
+        threshold = 0.25
+    """),
+    "test",
+    ".",
+)
+
+
+BOOLEANS = ("false", "true")
+
+
+def series(registry):
+    """The value of each series."""
+    families = text_string_to_metric_families(generate_latest(registry).decode())
+    return {of(one.name, **one.labels): one.value for family in families for one in family.samples}
+
+
+def of(name, **labels):
+    return name, frozenset(labels.items())
+
+
+def test_a_process_says_what_runs_and_what_it_takes():
+    found = series(registry())
+    assert found[of("hubbub_build_info", version=version("hubbub"), kernels=kernels())] == 1
+    assert found[of("process_resident_memory_bytes")] > 1e6
+    assert found[of("process_start_time_seconds")] < time.time()
+
+
+@pytest.mark.parametrize("write", [generate_latest, open_metrics])
+def test_there_are_no_dates_of_creation(write):
+    metrics = Metrics()
+    metrics.know(QUERIES.values())
+    metrics.checkpoint.observe(0.1)
+    text = write(metrics.registry).decode()
+    assert 'hubbub_reports_total{query="page"} 0.0' in text
+    assert "_created" not in text
+
+
+def test_series_with_known_labels_are_there_from_the_start():
+    metrics = Metrics()
+    metrics.know(QUERIES.values())
+    found = series(metrics.registry)
+    expected = {of("hubbub_rejected_total", query="", reason=reason) for reason in UNKNOWN}
+    for query in QUERIES:
+        plain = ("reports", "frames", "implausible", "records_too_large", "states_too_large")
+        expected |= {of(f"hubbub_{name}_total", query=query) for name in plain}
+        expected |= {of("hubbub_records_total", query=query, final=final) for final in BOOLEANS}
+        expected |= {of("hubbub_rejected_total", query=query, reason=reason) for reason in REASONS}
+        expected |= {of("hubbub_flags_total", query=query, flag=flag) for flag in FLAGS}
+        expected |= {of("hubbub_alerts_total", query=query, kind=k, baseline=b) for k in KINDS for b in BOOLEANS}
+    assert {(name, labels) for name, labels in found if "query" in dict(labels)} == expected
+    assert {found[name] for name in expected} == {0.0}
+
+
+def test_all_that_can_be_said_is_known():
+    assert {str(reason.value) for reason in Reason} == {*REASONS, *UNKNOWN}
+    assert set(analysis._FLAGS) <= set(FLAGS)
+
+
+def test_a_series_that_counts_is_not_reset_by_knowing_its_query_again():
+    metrics = Metrics()
+    metrics.reports.labels("page").inc(7)
+    metrics.know(QUERIES.values())
+    assert series(metrics.registry)[of("hubbub_reports_total", query="page")] == 7
+
+
+def test_what_finals_said_is_forgotten_when_others_may_merge():
+    metrics = Metrics()
+    for gauge in (metrics.sigma, metrics.detectable, metrics.threshold, metrics.coverage):
+        gauge.labels("page", "").set(0.5)
+    metrics.true_mse.labels("page", "", "norm_sub").set(0.5)
+    metrics.merging()
+    assert not [name for name in series(metrics.registry) if name[0].endswith(("_share", "_mse", "_ratio"))]
+
+
+def test_a_final_may_be_as_old_as_its_shortest_step_and_lateness_let_it():
+    assert shortest(QUERIES["page"]) == 5 + 3 + PUBLISHING  # `all` shows each pane
+    assert shortest(QUERIES["hourly"]) == 3600 + 3 + PUBLISHING
+
+
+def test_ages_are_those_of_the_newest_finals():
+    made = registry()
+    end = int(time.time()) - 100
+    made.register(Freshness(lambda: [Newest("page", end, 18), Newest("hourly", None, 3613)]))
+    found = series(made)
+    assert 100 <= found[of("hubbub_newest_final_age_seconds", query="page")] < 160
+    assert found[of("hubbub_newest_final_age_seconds", query="hourly")] == 0
+    assert found[of("hubbub_expected_final_age_seconds", query="page")] == 18
+
+
+def test_a_window_that_ends_ahead_of_this_clock_is_not_younger_than_new():
+    made = registry()
+    made.register(Freshness(lambda: [Newest("page", int(time.time()) + 100, 18)]))
+    assert series(made)[of("hubbub_newest_final_age_seconds", query="page")] == 0
+
+
+def test_a_threshold_is_a_share_of_the_reports():
+    page, hourly = QUERIES["page"].threshold, QUERIES["hourly"].threshold
+    assert [page.share(n) for n in (0, 25, 100, 1000)] == [None, 1.0, 0.5, 0.05]
+    assert hourly.share(10) == 0.25

@@ -1,0 +1,62 @@
+"""The options that commands share, and how commands end."""
+
+import pytest
+
+from hubbub import __main__ as command
+from hubbub.errors import KafkaUnreachable, TopicMissing
+from hubbub.options import run
+from oracles.errors import EntropyError, ParameterError, QueryError
+
+
+@pytest.mark.parametrize("name", ["worker", "board", "simulate"])
+@pytest.mark.parametrize("port", ["70000", "-1", "http"])
+def test_all_that_listen_say_the_same_of_a_port(name, port, capsys):
+    with pytest.raises(SystemExit) as ended:
+        command.main([name, "--port", port])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert f"hubbub {name}: error: argument --port: must be a number from 0 to 65535, got '{port}'" in said
+
+
+@pytest.mark.parametrize("name", ["worker", "board", "simulate"])
+def test_a_port_of_the_environment_is_read_alike(name, capsys, monkeypatch):
+    monkeypatch.setenv("HUBBUB_PORT", "70000")
+    with pytest.raises(SystemExit):
+        command.main([name])
+    assert "must be a number from 0 to 65535, got '70000'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ParameterError("no"), 2),
+        (QueryError("no"), 2),
+        (KafkaUnreachable("no"), 3),
+        (TopicMissing("one", "two"), 4),
+        (EntropyError("no"), 1),
+        (ExceptionGroup("several", [ExceptionGroup("nested", [TopicMissing("one", "two")])]), 4),
+    ],
+)
+def test_a_command_ends_with_the_code_of_its_error_and_a_line_for_each_reason(error, code, capsys):
+    def fail():
+        raise error
+
+    assert run("board", fail) == code
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 + (code == 4)
+    assert all(line.startswith("hubbub board: ") for line in lines)
+
+
+def test_what_kafka_refuses_is_said_without_a_traceback(capsys):
+    from aiokafka.errors import InvalidConfigurationError
+
+    def fail():
+        raise InvalidConfigurationError("hubbub.reports")
+
+    assert run("tail", fail) == 1
+    assert capsys.readouterr().err.startswith("hubbub tail: Kafka refused: ")
+
+
+def test_what_nobody_foresaw_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError):
+        run("plan", lambda: 1 // 0)

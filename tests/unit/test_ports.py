@@ -1,0 +1,86 @@
+"""The ports of workers and boards: whoever is slow, rude or many does not shut them, and none says what it is."""
+
+import asyncio
+import time
+
+import pytest
+from aiohttp import ClientSession
+from prometheus_client import CollectorRegistry
+
+from aggregator.board.events import Events
+from aggregator.board.metrics import Metrics
+from aggregator.board.server import application
+from aggregator.board.store import Store
+from aggregator.process import health
+from hubbub import http
+
+
+class NotFollowing:
+    missing, problem = None, None
+
+
+def board():
+    store = Store(3600, 1 << 26, time.time)
+    app = application(store, Events(), NotFollowing(), Metrics(store), None, "127.0.0.1")
+    return http.serving(app, "127.0.0.1", 0, drain=1.0, cancel=True)
+
+
+def worker():
+    return health.serving("127.0.0.1", 0, CollectorRegistry(), lambda: None)
+
+
+PORTS = {"board": board, "worker": worker}
+
+
+@pytest.mark.parametrize("port", PORTS)
+def test_half_open_connections_do_not_shut_it(port, monkeypatch):
+    """As many as may be come, say half a header or nothing, and stay; after the time of a header all are gone."""
+    monkeypatch.setitem(http.serving.__wrapped__.__kwdefaults__, "header", 0.5)
+    monkeypatch.setattr(http.Gate.__init__, "__defaults__", (40, *http.Gate.__init__.__defaults__[1:]))
+
+    async def run():
+        async with PORTS[port]() as (host, number):
+            said = (b"", b"G", b"GET /healthz HTTP/1.1\r\n", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
+            slow = [await asyncio.open_connection(host, number) for _ in range(40)]
+            for index, (_, writer) in enumerate(slow):
+                writer.write(said[index % len(said)])
+            reader, writer = await asyncio.open_connection(host, number)
+            with _closed():
+                writer.write(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+                assert await reader.read() == b""
+            writer.close()
+            for reader, writer in slow:
+                async with asyncio.timeout(30):
+                    await reader.read()
+                writer.close()
+            del slow, writer, reader
+            async with ClientSession() as session, session.get(f"http://{host}:{number}/healthz") as answer:
+                assert (answer.status, await answer.text()) == (200, "ok\n")
+
+    asyncio.run(run())
+
+
+class _closed:
+    """Whether the end comes as an end or as a reset is the system's to choose."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        return kind is not None and issubclass(kind, ConnectionError)
+
+
+@pytest.mark.parametrize("port", PORTS)
+@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/nothing"])
+def test_no_answer_says_what_serves_it(port, path):
+    async def run():
+        async with (
+            PORTS[port]() as (host, number),
+            ClientSession() as session,
+            session.get(f"http://{host}:{number}{path}") as answer,
+        ):
+            assert answer.status == (404 if path == "/nothing" else 200)
+            assert "Server" not in answer.headers
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+    asyncio.run(run())

@@ -1,0 +1,37 @@
+"""A final's bytes are the same with and without the processor's fused multiplication and wide registers."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from tests.brokers import ROOT
+
+OFF = "glibc.cpu.hwcaps=" + ",".join(f"-{name}" for name in ("AVX2", "FMA", "FMA4", "AVX512F", "AVX512VL", "AVX512DQ"))
+
+
+def start(plain, fitted, **env):
+    command = [sys.executable, "-m", "tests.processors", str(plain), str(fitted)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", **env}
+    return subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def made(process):
+    """A line for each final, and last one for libm."""
+    *finals, libm = process.communicate()[0].splitlines()
+    assert process.returncode == 0
+    return finals, libm
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="GLIBC_TUNABLES is glibc's")
+@pytest.mark.parametrize(("plain", "fitted"), [(976, 24), pytest.param(0, 1000, marks=pytest.mark.long)])
+def test_a_thousand_finals_are_alike_with_and_without_fused_multiplication(plain, fitted):
+    with start(plain, fitted) as one, start(plain, fitted, GLIBC_TUNABLES=OFF) as another:
+        (here, libm), (there, other) = made(one), made(another)
+    if libm == other:
+        pytest.skip("this processor has no fused multiplication to switch off")
+    assert len(here) == plain + fitted
+    assert len(set(here)) > 0.99 * len(here)
+    assert there == here

@@ -1,0 +1,260 @@
+"""Retired definitions are let go of: of each there stay its digest and the first pane for which it is retired."""
+
+import asyncio
+import gc
+import weakref
+from collections import defaultdict
+from random import Random
+from unittest.mock import MagicMock
+
+import pytest
+
+from aggregator.counting.admission import Gate, Reason, Refused
+from aggregator.counting.clock import Progress, encode, watermarks
+from aggregator.process.metrics import Metrics
+from aggregator.publishing.publisher import Merging
+from aggregator.publishing.retirement import over
+from aggregator.topics.keys import home
+from hubbub.definitions import Definitions, Record, changes
+from hubbub.definitions.follower import Follower
+from hubbub.kafka import Kafka
+from oracles.frame import MAX_FRAME, TICK
+from oracles.frame import encode as encode_frame
+from oracles.query import File, parse
+from tests.owners import Merge, Owner, Topics, settle
+
+START, HOUR = 1_700_000_000, 3600
+PARTITIONS = 2
+
+
+def page(number, name="page"):
+    values = [f"value {i} of {number}" for i in range(50)]
+    table = {
+        "domain": values,
+        "oracle": "grr",
+        "epsilon": 1.0,
+        "budget": 1e9,
+        "pane": "10s",
+        "windows": ["20s", "60s/20s", "all"],
+    }
+    return parse({"queries": {name: table}}, "test", ".")[name]
+
+
+class World:
+    """A worker that owns all, its follower, and the log, on dictionaries."""
+
+    def __init__(self):
+        self.follower = Follower(Kafka("nowhere:1", "p."))
+        self.follower.on_change.append(self.define)
+        self.topics, self.log = Topics(PARTITIONS), [[] for _ in range(PARTITIONS)]
+        self.finals, self.owners, self.merges, self.written = defaultdict(set), [], [], []
+
+    def start(self):
+        versions = self.follower.known.versions
+        self.owners = [
+            Owner(self.topics, self.log, p, f"w{len(self.written)}", versions, MAX_FRAME) for p in range(PARTITIONS)
+        ]
+        self.merges = [Merge(self.topics, p, PARTITIONS, versions) for p in range(PARTITIONS)]
+
+    def define(self, known):
+        for owner in self.owners:
+            owner.source.gate = Gate(owner.partition, PARTITIONS, known.versions, over=known.over)
+        for merge in self.merges:
+            merge.shelf.define(known.versions)
+
+    def say(self, queries, second, retire=()):
+        asked = changes(File(queries), self.follower.known, retire, f"{second:016x}")
+        said = [Record(*write, second * 1000) for write in asked.writes]
+        self.written += said
+        self.follower._take(said)
+
+    def report(self, query, second):
+        frame = encode_frame(query.digest, second // 10 * 10, query.oracle.perturb([1, 2]))
+        for partition in range(PARTITIONS):
+            self.append(partition, second, frame)
+
+    def append(self, partition, second, data=TICK):
+        self.log[partition].append((len(self.log[partition]), second * 1000, data))
+
+    def go_on(self, let_go=True):
+        for owner in self.owners:
+            owner.read(1000)
+            settle(owner)
+        for merge in self.merges:
+            merge.step(Random(1), self.finals)
+            for place in merge.shelf.places.values():
+                place.finished = place.merger.through
+                for name in place.remains():
+                    self.topics.publish(merge.target, name, None)
+        found = over(self.follower.known, [o.source for o in self.owners], [m.shelf for m in self.merges])
+        if let_go:
+            self.follower.let_go(found)
+        return found
+
+
+def week(hours):
+    """Every hour another definition takes the place of the one before; and it comes to the same without letting go."""
+    world, domains = World(), []
+    for hour in range(hours):
+        query = page(hour)
+        domains.append(weakref.ref(query))
+        second = START + hour * HOUR
+        world.say({"page": query}, second)
+        if not world.owners:
+            world.start()
+        for partition in range(PARTITIONS):
+            world.append(partition, second + 100)
+        world.report(query, second + 1000)
+        for partition in range(PARTITIONS):
+            world.append(partition, second + 2000)
+        world.go_on()
+        del query
+    return world, domains
+
+
+def test_a_week_of_retiring_leaves_16_bytes_of_each():
+    world, domains = week(168)
+    gc.collect()
+    known = world.follower.known
+    assert len(known.versions) <= 2
+    assert len(known.over) == 168 - len(known.versions)
+    assert len(world.follower._records) <= 2
+    assert sum(len(merge.shelf.places) for merge in world.merges) <= 2
+    assert sum(len(owner.source.tallies) for owner in world.owners) == 0
+    assert sum(domain() is not None for domain in domains) <= 3, "nobody holds the domains of the others"
+    for owner in world.owners:
+        last = owner.source.acknowledged
+        assert len(encode(last)) - len(encode(Progress())) <= 16 * 168
+    kinds = [[key.partition(b"|")[0] for key, _ in world.topics.compacted(target)] for target in range(PARTITIONS)]
+    assert sum(kind.count(b"closed") for kind in kinds) <= 2 * PARTITIONS, "only of the newest"
+    ends = {(name, window.kind) for name, window, _ in world.finals}
+    assert ends == {("page", "tumbling"), ("page", "hopping"), ("page", "all")}
+    assert len(world.finals) >= 168 * 2
+
+
+def test_what_is_let_go_of_stays_refused_as_stale_and_a_restart_finds_it_so_again():
+    world, _ = week(5)
+    gone = next(iter(world.follower.known.over))
+    frame = encode_frame(gone, START, page(0).oracle.perturb([1]))
+    outcome, _ = world.owners[0].source.gate.admit(frame, START * 1000, START * 1000)
+    assert isinstance(outcome, Refused)
+    assert (outcome.reason, outcome.query) == (Reason.STALE_DIGEST, "page"), "by the name that it had"
+    finals = {key: set(value) for key, value in world.finals.items()}
+    world.follower = Follower(Kafka("nowhere:1", "p."))
+    world.follower._take(world.written)
+    assert len(world.follower.known.versions) == 5
+    world.start()
+    world.follower.on_change.append(world.define)
+    world.go_on()
+    assert len(world.follower.known.versions) <= 2
+    assert world.finals == finals, "nothing is said again that was said, and nothing else"
+
+
+def test_nothing_is_let_go_of_while_a_partition_or_a_window_lacks_its_end():
+    world = World()
+    world.say({"page": page(1)}, START)
+    world.start()
+    world.report(page(1), START + 100)
+    world.go_on()
+    world.say({"site": page(2, "site")}, START + 200, retire=["page"])
+    world.append(0, START + 2000)
+    assert not world.go_on(), "partition 1 is behind"
+    world.append(1, START + 2000)
+    sources = [owner.source for owner in world.owners]
+    for owner in world.owners:
+        owner.read(10)
+        settle(owner)
+    assert not over(world.follower.known, sources, [merge.shelf for merge in world.merges]), "no final is out yet"
+    assert set(world.go_on()) == {page(1).digest}
+
+
+def test_what_took_the_place_of_another_waits_for_it():
+    """Without the record of the younger one nothing would say that the older one is retired."""
+    world = World()
+    world.say({"page": page(1)}, START)
+    world.say({"page": page(2)}, START + 100)
+    world.say({"site": page(3, "site")}, START + 200, retire=["page"])
+
+    class Half:
+        def is_over(self, digest, _):
+            return digest == page(2).digest
+
+    assert over(world.follower.known, [Half()], []) == {}
+    Half.is_over = lambda *_: True
+    assert set(over(world.follower.known, [Half()], [])) == {page(1).digest, page(2).digest}
+
+
+def test_a_founding_batch_that_is_let_go_of_is_not_followed_by_another():
+    world = World()
+    world.say({"page": page(1)}, START)
+    world.say({"site": page(2, "site")}, START + 100, retire=["page"])
+    before = world.follower.known.versions[page(2, "site").digest].first
+    world.follower.let_go({page(1).digest: "page"})
+    assert world.follower.known.versions[page(2, "site").digest].first == before > 0
+    world.follower.let_go({page(2, "site").digest: "site"})
+    world.say({"third": page(3, "third")}, START + 300)
+    assert world.follower.known.versions[page(3, "third").digest].first > START
+
+
+@pytest.mark.parametrize("count", [1, 5, 40])
+def test_a_closing_says_watermarks_only_where_one_has_moved(count):
+    """Not all partitions times all queries: of those that stand still nothing is said again."""
+    closed = {number.to_bytes(8, "little"): 100 for number in range(count)}
+    assert sum(map(len, watermarks(closed, {}, 8).values())) == count
+    assert watermarks(closed, closed, 8) == {}
+    moved = {**closed, (0).to_bytes(8, "little"): 110}
+    assert watermarks(moved, closed, 8) == {0: {digest: moved[digest] for digest in moved if digest[0] % 8 == 0}}
+
+
+def test_definitions_without_any_are_nothing():
+    assert over(Definitions(), [], []) == {}
+
+
+class Sent:
+    """An outbox that notes what it is given."""
+
+    def __init__(self):
+        self.records = []
+
+    async def send(self, topic, key, value, **_):
+        self.records.append((topic, key, value))
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    async def partitions(self, _):
+        return PARTITIONS
+
+
+def test_the_publisher_deletes_the_snapshots_of_what_is_over_and_lets_go_of_it():
+    world = World()
+    world.say({"page": page(1)}, START)
+    world.start()
+    world.report(page(1), START + 100)
+    world.say({"site": page(2, "site")}, START + 200, retire=["page"])
+    for partition in range(PARTITIONS):
+        world.append(partition, START + 2000)
+    for owner in world.owners:
+        owner.read(10)
+        settle(owner)
+    digest, outbox = page(1).digest, Sent()
+
+    async def run():
+        merging = Merging(Kafka("nowhere:1", "p."), PARTITIONS, world.follower, outbox, Metrics(), None, MagicMock())
+        merging.shelves = {p: Merge(world.topics, p, PARTITIONS, world.follower.known.versions).shelf for p in (0, 1)}
+        for merge, shelf in zip(world.merges, merging.shelves.values(), strict=True):
+            merge.shelf = shelf
+        shelf = merging.shelves[home(digest, PARTITIONS)]
+        assert shelf.places[digest].snapshots
+        await merging._publish(shelf, shelf.places[digest], last=True)
+        assert not shelf.places[digest].snapshots
+        found = over(world.follower.known, [o.source for o in world.owners], merging.shelves.values())
+        assert set(found) == {digest}
+        world.follower.let_go(found)
+        assert digest not in shelf.places
+
+    asyncio.run(run())
+    deleted = {key for topic, key, value in outbox.records if topic == "snapshots" and value is None}
+    closed = {key for key, _ in world.topics.compacted(home(digest, PARTITIONS)) if key.startswith(b"closed")}
+    assert closed == {key for key in deleted if key.startswith(b"closed")}
+    assert {key.split(b"|")[0] for topic, key, _ in outbox.records if topic == "estimates"} == {b"page"}

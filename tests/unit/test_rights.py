@@ -1,0 +1,74 @@
+"""The rights that commands need at Kafka: documented, and named where one is missing."""
+
+import re
+from pathlib import Path
+
+import pytest
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaTimeoutError, TopicAuthorizationFailedError
+
+from hubbub.__main__ import COMMANDS
+from hubbub.errors import TopicMissing
+from hubbub.options import run
+from hubbub.rights import RIGHTS, Right, explained
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "operating.md"
+
+
+def documented():
+    """The rights of the table, by command."""
+    rows = re.search(r"^\| command \|(.*)\|\n\|-.*\n((?:\|.*\n)+)", PAGE.read_text(), re.MULTILINE)
+    operations = [operation.strip() for operation in rows[1].split("|")]
+    found = {}
+    for row in rows[2].splitlines():
+        command, *cells = (cell.strip() for cell in row.strip("|").split("|"))
+        rights = set()
+        for operation, cell in zip(operations, cells, strict=True):
+            for kind, name in re.findall(r"(group )?`([^`]+)`", cell):
+                rights.add(Right(operation, kind.strip() or "topic", name))
+        found[command.strip("`")] = rights
+    return found
+
+
+def test_the_table_of_the_documentation_is_that_of_the_code():
+    assert documented() == {command: set(rights) for command, rights in RIGHTS.items()}
+
+
+def test_every_command_that_speaks_kafka_has_its_rights():
+    assert set(COMMANDS) - {"demo", "plan", "check"} <= set(RIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "says"),
+    [
+        ("worker", TopicAuthorizationFailedError("crowd.queries"), "Read on topic queries, Write on topic queries"),
+        ("worker", TopicAuthorizationFailedError("settings of crowd.alerts: no."), "DescribeConfigs on all topics"),
+        ("worker", GroupAuthorizationFailedError("crowd.worker"), "Read on group worker"),
+        ("tail", TopicAuthorizationFailedError({"crowd.alerts"}), "Read on topic alerts"),
+        ("topics", TopicAuthorizationFailedError("crowd.alerts"), "Create on all topics"),
+    ],
+)
+def test_an_error_of_a_right_names_it(command, error, says, capsys):
+    def work():
+        raise error
+
+    assert run(command, work) == 4
+    said = capsys.readouterr().err
+    assert said.startswith(f"hubbub {command}: Kafka's access lists refuse it: `hubbub {command}` needs")
+    assert says in said
+
+
+def test_other_errors_are_left_alone():
+    assert explained("worker", KafkaTimeoutError("slow")) is None
+    assert explained("worker", ValueError("queries")) is None
+    assert explained("plan", TopicAuthorizationFailedError("crowd.queries")) is None
+
+
+@pytest.mark.parametrize("login", ["", "SASL_SSL"])
+def test_a_topic_that_is_not_seen_may_be_there_for_others(login, monkeypatch, capsys):
+    monkeypatch.setenv("HUBBUB_KAFKA_SECURITY_PROTOCOL", login)
+
+    def work():
+        raise TopicMissing("crowd.truth")
+
+    assert run("board", work) == 4
+    assert ("needs, behind the prefix, Read on topic truth" in capsys.readouterr().err) == bool(login)

@@ -1,0 +1,99 @@
+"""Secrets of the environment, and the login at Kafka that is made of them."""
+
+import argparse
+
+import pytest
+import trustme
+
+from hubbub.errors import KafkaSettingError
+from hubbub.kafka import Kafka
+from hubbub.options import add_kafka
+from hubbub.secret import secret
+from oracles.errors import ParameterError
+
+WORD = "open sesame"
+
+
+def file(folder, content):
+    path = folder / "secret"
+    path.write_bytes(content)
+    return str(path)
+
+
+def test_a_secret_is_had_by_itself_or_from_a_file(tmp_path):
+    assert secret("WORD", {"WORD": WORD}) == WORD
+    for content in (WORD.encode(), b"open sesame\n", b"open sesame\r\n"):
+        assert secret("WORD", {"WORD_FILE": file(tmp_path, content)}) == WORD
+    assert secret("WORD", {}) is None
+    assert secret("WORD", {"WORD": "", "WORD_FILE": ""}) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"one\ntwo", b"\xff\xfe", b"a" * 70_000, b"tab\tbed"])
+def test_a_file_that_holds_no_secret_is_refused_without_showing_it(tmp_path, content):
+    with pytest.raises(ParameterError, match=r"WORD_FILE: .*secret (must hold one line|is no text)") as refused:
+        secret("WORD", {"WORD_FILE": file(tmp_path, content)})
+    assert "two" not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_named():
+    with pytest.raises(ParameterError, match="WORD_FILE: /nowhere/secret cannot be read: No such file"):
+        secret("WORD", {"WORD_FILE": "/nowhere/secret"})
+
+
+def test_both_forms_are_an_error(tmp_path):
+    with pytest.raises(ParameterError, match="WORD and WORD_FILE are both set") as refused:
+        secret("WORD", {"WORD": WORD, "WORD_FILE": file(tmp_path, WORD.encode())})
+    assert refused.value.exit_code == 2
+    assert "sesame" not in str(refused.value)
+
+
+def read(**environment):
+    parser = argparse.ArgumentParser()
+    add_kafka(parser)
+    return Kafka.read(parser.parse_args([]), {f"HUBBUB_KAFKA_{name}": value for name, value in environment.items()})
+
+
+def test_a_password_comes_from_its_file(tmp_path):
+    login = {"SECURITY_PROTOCOL": "SASL_SSL", "SASL_MECHANISM": "SCRAM-SHA-512", "USERNAME": "me"}
+    login["PASSWORD_FILE"] = file(tmp_path, WORD.encode() + b"\n")
+    assert read(**login).client()["sasl_plain_password"] == WORD
+    with pytest.raises(ParameterError, match="both set"):
+        read(**login, PASSWORD=WORD)
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"SECURITY_PROTOCOL": "SASL_SSL", "SASL_MECHANISM": "OAUTHBEARER"}, "needs HUBBUB_KAFKA_OAUTH_TOKEN_FILE"),
+        ({"SECURITY_PROTOCOL": "SASL_SSL", "SASL_MECHANISM": "OAUTHBEARER", "USERNAME": "me"}, "OAUTH_TOKEN_FILE"),
+        ({"SECURITY_PROTOCOL": "SSL", "KEY_FILE": "key.pem"}, "set HUBBUB_KAFKA_CERT_FILE too"),
+        ({"CERT_FILE": "cert.pem"}, "HUBBUB_KAFKA_CERT_FILE would not be used"),
+        ({"USERNAME": "me"}, "HUBBUB_KAFKA_USERNAME would not be used"),
+    ],
+)
+def test_a_login_that_is_not_whole_is_refused(settings, fault):
+    with pytest.raises(KafkaSettingError, match=fault):
+        read(**settings)
+
+
+def test_a_token_beside_a_password_is_refused(tmp_path):
+    token = file(tmp_path, b"token")
+    with pytest.raises(KafkaSettingError, match="USERNAME would not be used: OAUTHBEARER logs in without"):
+        read(SECURITY_PROTOCOL="SASL_SSL", SASL_MECHANISM="OAUTHBEARER", USERNAME="me", OAUTH_TOKEN_FILE=token)
+    with pytest.raises(KafkaSettingError, match="OAUTH_TOKEN_FILE would not be used: PLAIN logs in without"):
+        read(SECURITY_PROTOCOL="SASL_SSL", SASL_MECHANISM="PLAIN", USERNAME="me", PASSWORD=WORD, OAUTH_TOKEN_FILE=token)
+
+
+def test_certificates_that_cannot_be_used_are_named_and_nobody_is_asked(tmp_path):
+    issued = trustme.CA().issue_cert("client.example")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    issued.cert_chain_pems[0].write_to_path(cert)
+    issued.private_key_pem.write_to_path(key)
+    assert Kafka(protocol="SSL", cert_file=str(cert), key_file=str(key)).ssl_context()
+    other = tmp_path / "other.pem"
+    trustme.CA().issue_cert("client.example").private_key_pem.write_to_path(other)
+    for wrong in (other, tmp_path / "missing.pem", cert):
+        with pytest.raises(
+            KafkaSettingError, match=r"HUBBUB_KAFKA_CERT_FILE, HUBBUB_KAFKA_KEY_FILE: .* cannot be used"
+        ):
+            Kafka(protocol="SSL", cert_file=str(cert), key_file=str(wrong)).ssl_context()

@@ -1,0 +1,97 @@
+"""How large records can become: no record of a query is larger than what its topics are asked to take."""
+
+import asyncio
+from unittest.mock import AsyncMock
+
+import numpy as np
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+
+from aggregator.counting.tally import Tally, encode_tally
+from aggregator.topics import command
+from aggregator.topics.settings import GUARANTEES, layout
+from aggregator.topics.sizes import LARGEST, LEAST, Sizes, sizes
+from hubbub.definitions import Definitions, changes
+from oracles.query import File, parse
+
+TABLES = {
+    "small": {"domain": ["a", "b"], "oracle": "grr"},
+    "named": {"domain": [f"{i:05d}" + "ä" * 40 for i in range(20_000)], "oracle": "olh"},
+    "all": {"domain": 60_000, "oracle": "grr", "publish": "all", "windows": ["10s", "1m/10s", "all"]},
+    "wide": {"domain": 3_000_000, "oracle": "olh"},
+    "several": {"attributes": {"a": 500, "b": ["x", "y"]}, "solution": "spl", "oracle": "grr"},
+}
+COMMON = {"epsilon": 1.0, "pane": "10s", "answers": "once"}
+
+
+def query(name):
+    return parse({"queries": {name: TABLES[name] | COMMON}}, "test", ".")[name]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_nothing_that_is_kept_of_a_query_is_larger(name):
+    found, need = query(name), sizes([query(name)])
+    tally = Tally(np.full(found.oracle.state_size, 1 << 60), 1, 0, 0, 0, 5, 5, closed=False)
+    assert len(encode_tally(tally)) <= need.tallies
+    writes = changes(File({name: found}), Definitions(), (), "0" * 16).writes
+    assert sum(len(key) + len(value) for key, value in writes) <= need.definitions
+    for size in (need.tallies, need.definitions, need.estimates, need.truth):
+        assert LEAST <= size <= LARGEST
+
+
+def test_small_queries_ask_for_what_every_service_takes_and_large_ones_for_more():
+    assert sizes([query("small")]) == Sizes(LEAST, LEAST, LEAST, LEAST)
+    assert sizes([]).tallies == LEAST
+    assert sizes([query("wide"), query("small")]).tallies == sizes([query("wide")]).tallies > 32_000_000
+    settings = {topic.name: topic.settings for topic in layout("", 1, 1, LEAST, sizes([query("small")]))}
+    assert int(settings["snapshots"]["max.message.bytes"]) < 8 << 20
+
+
+def test_every_setting_that_is_insisted_on_has_a_sentence_of_what_hangs_on_it():
+    for topic in layout("", 3, 3, LEAST):
+        assert {*topic.exact, *topic.least} <= GUARANTEES.keys()
+
+
+class Service(AIOKafkaAdminClient):
+    """A broker whose operator allows no settings when a topic is made, and no message above 8 MiB."""
+
+    def __init__(self):
+        self.created, self.settings = [], {}
+
+    async def create_topics(self, new):
+        codes = {topic.name: 44 if topic.topic_configs else 0 for topic in new}
+        self.created += [name for name, code in codes.items() if not code]
+        return AsyncMock(topic_errors=[(name, code, "the policy" if code else "") for name, code in codes.items()])
+
+    async def describe_topics(self):
+        return [{"topic": name, "partitions": [{"replicas": [1]}]} for name in self.created]
+
+    async def describe_configs(self, resources):
+        entries = [
+            (0, "", 2, r.name, [(k, v, 0, 1) for k, v in self.settings.get(r.name, {}).items()]) for r in resources
+        ]
+        return [AsyncMock(resources=entries)]
+
+    async def alter_configs(self, resources):
+        [resource] = resources
+        large = int(resource.configs.get("max.message.bytes", 0)) > 8 << 20
+        if not large:
+            self.settings[resource.name] = dict(resource.configs)
+        return [AsyncMock(resources=[(44 if large else 0, "at most 8388608" if large else "", 2, resource.name)])]
+
+
+async def made(topics):
+    service = Service()
+    return service, await command.create(service, topics)
+
+
+def test_a_service_that_allows_no_settings_at_first_gets_them_one_by_one():
+    wanted = layout("", 1, 1, LEAST)
+    service, refused = asyncio.run(made(wanted))
+    assert {one.topic for one in refused} == {"snapshots", "queries", "estimates", "truth", "worker-tallies-changelog"}
+    assert {(one.name, one.why) for one in refused} == {("max.message.bytes", "at most 8388608")}
+    for topic in wanted:
+        lacking = {"max.message.bytes"} if topic.name in {one.topic for one in refused} else set()
+        assert service.settings[topic.name].keys() == topic.settings.keys() - lacking
+    service, refused = asyncio.run(made(layout("", 1, 1, LEAST, sizes([query("small")]))))
+    assert refused == []
