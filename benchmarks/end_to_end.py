@@ -38,6 +38,7 @@ QUERY = """\
 domain = {size}
 oracle = "{oracle}"
 epsilon = 1.0
+budget = 1e9
 pane = "1h"
 lateness = "1h"
 windows = ["1h"]

@@ -13,7 +13,7 @@ from timing import best, together
 from oracles import oracle
 from oracles.kernels.popcount import column_counts
 from oracles.kernels.walsh import walsh
-from oracles.pure import Oracle
+from oracles.mechanisms.protocol import Oracle
 
 RNG = np.random.default_rng(20260101)
 REPORTS = 1 << 20

@@ -18,7 +18,8 @@ import numpy as np
 
 from oracles import Estimate, oracle
 from oracles.calibrate import Calibrated, calibrate
-from oracles.consistency import METHODS, TASKS, apply
+from oracles.consistency import METHODS, apply
+from oracles.method import TASKS
 from oracles.risk import recommend
 
 SIZE, PEOPLE, TOP, SETS = 1024, 1_000_000, 20, 200

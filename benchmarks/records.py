@@ -28,7 +28,7 @@ RNG = np.random.default_rng(20260101)
 
 
 def asked(size: int, methods: list[str]) -> Query:
-    visits = {"domain": size, "oracle": "olh", "epsilon": 1.0, "pane": "10s", "methods": methods}
+    visits = {"domain": size, "oracle": "olh", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "methods": methods}
     return parse({"queries": {"visits": visits}}, "benchmark", ".")["visits"]
 
 

@@ -1,0 +1,38 @@
+"""What a frame costs to be admitted, in microseconds: good ones, and good ones with a malformed one after each.
+
+python benchmarks/admission.py
+"""
+
+import numpy as np
+from timing import together
+
+from aggregator.counting.admission import Gate
+from hubbub.definitions.versions import Versions
+from oracles.frame import encode
+from oracles.query import parse
+
+FRAMES, REPORTS = 5_000, 4
+RNG = np.random.default_rng(1)
+
+
+def runs(oracle: str, size: int) -> tuple[Gate, list[tuple[int, int, bytes]], list[tuple[int, int, bytes]]]:
+    """A gate, a run of good frames, and one in which every other frame is malformed."""
+    domain = {"domain": size, "oracle": oracle, "epsilon": 1.0, "budget": 1e9, "pane": "10s"}
+    query = parse({"queries": {"web": domain}}, "benchmark", ".")["web"]
+    good = encode(query.digest, 1000, query.oracle.perturb(RNG.integers(0, size, REPORTS), RNG))
+    bad = encode(query.digest, 1000, np.full((REPORTS, query.oracle.width), 255, np.uint8))
+    gate = Gate(0, 1, {query.digest: Versions.of(query)})
+    alternating = [(offset, 1_005_000, bad if offset % 2 else good) for offset in range(FRAMES)]
+    return gate, [(offset, time, good) for offset, time, _ in alternating], alternating
+
+
+def main() -> None:
+    for oracle, size in (("grr", 64), ("olh", 1024), ("ss", 1000)):
+        gate, good, alternating = runs(oracle, size)
+        alone, mixed = together([lambda g=gate, r=run: g.sift(r, None) for run in (good, alternating)], rounds=10)
+        said = f"good {alone / FRAMES * 1e6:.2f}, alternating {mixed / FRAMES * 1e6:.2f}"
+        print(f"{oracle} {size:5}: {said}, {mixed / alone:.1f} times")
+
+
+if __name__ == "__main__":
+    main()

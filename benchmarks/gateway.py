@@ -1,0 +1,170 @@
+"""What a request costs a gateway, beside a bare aiohttp handler that reads the same body: ratios from one run.
+
+python benchmarks/gateway.py [--seconds 6] [--keyed]     needs Java and Maven; some minutes
+
+Gateway, handler, Kafka and the client that drives them are processes of their own; gateway and handler
+take turns on one core. CPU is that of the process, a request; wall is what the client sees. The ratio is
+the handler's CPU by the gateway's: 0.5 means that a gateway takes as much again for all that it does.
+"""
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from oracles.frame import encode  # noqa: E402
+from oracles.query import load  # noqa: E402
+from tests.brokers import Cluster, prepared  # noqa: E402
+from tests.integration.workers import environment  # noqa: E402
+
+OURS, THEIRS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
+BROKER = ("-XX:TieredStopAtLevel=4", "-Xmx1g")
+"""Java as in production; tests prefer a quick start."""
+REPORTS = (1, 100, 10_000)
+CONNECTIONS = 256
+"""So many that a gateway has work while reports wait for those of others."""
+ROUNDS = 3
+QUERIES = "".join(
+    f"""
+[queries.{name}]
+domain = 1024
+oracle = "{name}"
+epsilon = 1.0
+answers = "once"
+pane = "1h"
+lateness = "1h"
+"""
+    for name in ("grr", "olh")
+)
+BARE = """
+import sys
+from aiohttp import web
+
+async def handle(request):
+    await request.read()
+    return web.Response(status=202, body=b'{"accepted":1}', headers={"Content-Type": "application/json"})
+
+app = web.Application(client_max_size=1 << 24)
+app.add_routes([web.post("/v1/reports", handle)])
+web.run_app(app, host="127.0.0.1", port=0, access_log=None, print=lambda line: print(line, flush=True))
+"""
+
+
+@contextmanager
+def running(command: list[str], env: dict[str, str], core: int) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A process on a core of its own, and the port that it names."""
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
+    try:
+        os.sched_setaffinity(process.pid, {core})
+        line = next(line for line in process.stdout if "http://" in line)
+        yield process, int(line.partition("http://")[2].partition(":")[2].partition("/")[0].split()[0])
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stdout.close()
+
+
+def cpu(process: subprocess.Popen[str]) -> float:
+    """Seconds that the process has computed, all its threads."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def drive(ports: list[int], body: bytes, seconds: float, *, keyed: bool) -> list[float]:
+    """The seconds that each request took, of clients that send the next one when the last is answered."""
+    head = (
+        b"POST /v1/reports HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/vnd.hubbub.frames\r\n"
+        b"Content-Length: %d\r\n" % len(body)
+    )
+    took: list[float] = []
+    end = time.perf_counter() + seconds
+
+    async def client(number: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", ports[number % len(ports)])
+        key = os.urandom(8).hex()
+        sent = 0
+        while (began := time.perf_counter()) < end:
+            named = f"Idempotency-Key: {key}-{sent:08d}\r\n".encode() if keyed else b""
+            writer.write(head + named + b"\r\n" + body)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            if not answer.startswith(b"HTTP/1.1 202 "):
+                raise SystemExit(f"it answered {answer.decode()}")
+            length = answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+            await reader.readexactly(int(length))
+            took.append(time.perf_counter() - began)
+            sent += 1
+        writer.close()
+
+    await asyncio.gather(*(client(number) for number in range(CONNECTIONS)))
+    return took
+
+
+def measured(processes, ports, body, seconds, *, keyed):
+    """CPU microseconds a request, requests a second, p50 and p99 in milliseconds."""
+    before, began = sum(map(cpu, processes)), time.perf_counter()
+    took = asyncio.run(drive(ports, body, seconds, keyed=keyed))
+    wall = time.perf_counter() - began
+    used = sum(map(cpu, processes)) - before
+    p50, p99 = np.percentile(took, [50, 99]) * 1e3
+    return used / len(took) * 1e6, len(took) / wall, p50, p99
+
+
+def best(found):
+    """The round with the least CPU a request."""
+    return min(found, key=lambda figures: figures[0])
+
+
+def row(label, *cells):
+    print(f"{label:20}" + "".join(f"{cell:>13}" for cell in cells), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What a request costs a gateway, beside a bare handler.")
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--keyed", action="store_true", help="with a key a request too")
+    options = parser.parse_args()
+    os.sched_setaffinity(0, {THEIRS})
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(1, flags=BROKER))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "hubbub.toml").write_text(QUERIES)
+        queries = load(folder / "hubbub.toml")
+        env = {**environment(prepared(cluster), folder / "hubbub.toml"), "OPENBLAS_NUM_THREADS": "1"}
+        gateway = [sys.executable, "-m", "hubbub", "gateway", "--rate", "max"]
+        one, port = stack.enter_context(running(gateway, env, OURS))
+        two, second = stack.enter_context(running(gateway, env, THEIRS))
+        bare, empty = stack.enter_context(running([sys.executable, "-c", BARE], env, OURS))
+        row("", "reports", "CPU us", "requests/s", "reports/s", "p50 ms", "p99 ms", "ratio")
+        for name in ("grr", "olh"):
+            for reports in REPORTS:
+                query = queries[name]
+                made = query.oracle.perturb(np.zeros(reports, int), np.random.default_rng(1))
+                body = encode(query.digest, int(time.time()) // query.pane * query.pane, made)
+                kinds = {"bare": ([bare], [empty], False), "gateway": ([one], [port], False)}
+                if options.keyed:
+                    kinds["gateway, keyed"] = ([one], [port], True)
+                kinds["two gateways"] = ([one, two], [port, second], False)
+                found = {kind: [] for kind in kinds}
+                for _ in range(ROUNDS):
+                    for kind, (processes, ports, keyed) in kinds.items():
+                        found[kind].append(measured(processes, ports, body, options.seconds / ROUNDS, keyed=keyed))
+                yardstick = best(found["bare"])[0]
+                for kind, figures in found.items():
+                    used, rate, p50, p99 = best(figures)
+                    counts = f"{reports:,}", f"{used:.0f}", f"{rate:,.0f}", f"{rate * reports:,.0f}"
+                    row(f"{name}, {kind}", *counts, f"{p50:.1f}", f"{p99:.1f}", f"{yardstick / used:.2f}")
+
+
+if __name__ == "__main__":
+    main()

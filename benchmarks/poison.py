@@ -1,0 +1,69 @@
+"""What forged reports do, and whether the marks of a tally show them: 1% of 100,000 clients, by every oracle.
+
+python benchmarks/poison.py             a line for each oracle, number of targets and attacker
+
+`all` sends reports that support all targets, as many as one report can. `quiet` gives up some of it to look honest: as
+many ones as honest clients draw, or 7 of 10 targets a report, drawn anew each time. A shift is the mean over the
+targets of estimated less true share; `bound` is what a fake can do at most (`shift_per_fake`).
+"""
+
+import numpy as np
+
+from oracles import ORACLES, oracle
+from oracles.forgery import skewed
+from oracles.mechanisms.entropy import source
+from oracles.mechanisms.protocol import Oracle
+from oracles.mechanisms.unary import Unary, forged_sets
+from oracles.types import MARKS
+
+SIZE, CLIENTS, FAKES, ROUNDS, EPSILON = 1024, 100_000, 1_000, 10, 1.0
+WEIGHTS = np.arange(1.0, SIZE + 1) ** -1.1
+TARGETS = (1, 5, 10)
+
+
+def quiet(o: Oracle, targets: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
+    """Forged reports that try to leave no marks; None where nothing is left to try."""
+    if isinstance(o, Unary):
+        ones, counts = np.unique(rng.choice(SIZE + 1, FAKES, p=o.law()), return_counts=True)
+        draw = source(rng)
+        each = zip(ones.tolist(), counts.tolist(), strict=True)
+        return np.concatenate([forged_sets(SIZE, k, targets, count, draw) for k, count in each])
+    some = round(0.7 * len(targets))
+    if o.honest_marks is None or some == len(targets):
+        return None
+    return np.concatenate([o.forge(rng.choice(targets, some, replace=False), 1, rng) for _ in range(FAKES)])
+
+
+def main() -> None:
+    rng = np.random.default_rng(20260101)
+    print(f"epsilon {EPSILON:g}, {SIZE:,} values, {FAKES:,} of {CLIENTS:,} forged, {ROUNDS} rounds; shares in points")
+    print(f"{'oracle':6} {'targets':>7} {'attacker':8} {'shift a target':>22} {'bound':>8} {'seen':>7}")
+    for name in ORACLES:
+        o = oracle(name, epsilon=EPSILON, size=SIZE)
+        crowds = []
+        for _ in range(ROUNDS):
+            counts = rng.multinomial(CLIENTS - FAKES, WEIGHTS / WEIGHTS.sum())
+            state = o.zeros()
+            o.add(state, o.perturb(np.repeat(np.arange(SIZE), counts), rng))
+            crowds.append((counts / CLIENTS, state))
+        for size in TARGETS:
+            targets = rng.choice(np.arange(100, SIZE), size, replace=False)
+            for attacker, forged in (("all", o.forge(targets, FAKES, rng)), ("quiet", quiet(o, targets, rng))):
+                if forged is None:
+                    continue
+                shifts, seen = [], 0
+                for true, honest in crowds:
+                    state = honest.copy()
+                    n = CLIENTS - o.add(state, forged)
+                    shifts.append(float((o.estimate(state, n).shares - true)[targets].mean()))
+                    seen += skewed(o, state[-MARKS:], n, n)
+                error = np.std(shifts, ddof=1) / np.sqrt(ROUNDS)
+                bound = FAKES * o.shift_per_fake(CLIENTS)
+                print(
+                    f"{name:6} {size:7} {attacker:8} {100 * np.mean(shifts):12.3f} ± {100 * error:.3f}"
+                    f" {100 * bound:8.3f} {seen:4}/{ROUNDS}"
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""What viewers cost the board: its processor time for one pane of records, with none and with a hundred who listen.
+
+python benchmarks/viewers.py            events alone, then events and what a page asks for after each
+"""
+
+import http.client
+import sys
+import threading
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.boards import HOMEPAGE, PANE, Board, Crowd, defined, publish
+from tests.brokers import Tansu, prepared
+
+VIEWERS = 100
+PANES = 20
+ASKED = ("estimate?top=15", "history?value=books.example", "windows?limit=200")
+
+
+class Viewer(threading.Thread):
+    """A page's stream, which asks for what changed after each record of the window that it shows, if `asks`."""
+
+    def __init__(self, port: int, *, asks: bool) -> None:
+        super().__init__(daemon=True)
+        self.port, self.asks = port, asks
+        self.heard = 0
+        self.stream = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self.stream.request("GET", "/api/v1/events")
+        self.lines = self.stream.getresponse()
+
+    def run(self) -> None:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            while line := self.lines.readline():
+                if not line.startswith(b"data:") or b'"tumbling"' not in line or b'"share"' in line:
+                    continue
+                self.heard += 1
+                for path in ASKED if self.asks else ():
+                    connection.request("GET", f"/api/v1/queries/homepage/{path}")
+                    connection.getresponse().read()
+
+
+def spent(board: Board) -> float:
+    """Processor seconds of the board so far."""
+    [line] = [line for line in board.get("metrics").body.splitlines() if line.startswith(b"process_cpu_seconds_total")]
+    return float(line.split()[1])
+
+
+def measure(broker: Tansu, viewers: int, *, asks: bool) -> float:
+    """Processor milliseconds of the board for a pane."""
+    kafka = prepared(broker)
+    start = int(time.time()) // PANE * PANE - 2 * PANES * PANE
+    crowd = Crowd(HOMEPAGE, start=start)
+    publish(kafka, [*defined(), *[message for _ in range(7) for message in crowd.next()]])
+    with ExitStack() as stack:
+        board = stack.enter_context(Board(kafka)).ready()
+        watching = [Viewer(board.port, asks=asks) for _ in range(viewers)]
+        for viewer in watching:
+            viewer.start()
+        time.sleep(1.0)
+        panes = [list(crowd.next()) for _ in range(PANES)]
+        before = spent(board)
+        for pane in panes:
+            publish(kafka, pane)
+            time.sleep(0.5)
+        board.until(lambda: all(viewer.heard >= PANES for viewer in watching), 60.0)
+        time.sleep(1.0)
+        return 1e3 * (spent(board) - before) / PANES
+
+
+def main() -> None:
+    with Tansu() as broker:
+        alone = measure(broker, 0, asks=False)
+        print(f"no viewer                 {alone:8.1f} ms a pane")
+        for asks in (False, True):
+            took = measure(broker, VIEWERS, asks=asks)
+            what = "listen and ask" if asks else "listen"
+            print(f"{VIEWERS} who {what:17} {took:8.1f} ms a pane, {(took - alone) / VIEWERS:.2f} ms each")
+
+
+if __name__ == "__main__":
+    main()
