@@ -1,0 +1,283 @@
+{{- define "hubbub.fullname" -}}
+{{- if contains "hubbub" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-hubbub" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "hubbub.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+app.kubernetes.io/name: hubbub
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{/* What selects the pods of one command: (dict "root" $ "component" "worker") */}}
+{{- define "hubbub.selector" -}}
+app.kubernetes.io/name: hubbub
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "hubbub.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "hubbub.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "hubbub.fullname" .) }}{{ else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
+{{- end }}
+
+{{- define "hubbub.queries" -}}
+{{ .Values.queries.existing | default (printf "%s-queries" (include "hubbub.fullname" .)) }}
+{{- end }}
+
+{{- define "hubbub.queries.data" -}}
+hubbub.toml: |
+  {{- .Values.queries.file | nindent 2 }}
+{{- range $name, $text := .Values.queries.more }}
+{{ $name }}: |
+  {{- $text | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* How a container is kept: Pod Security Standards, "restricted" */}}
+{{- define "hubbub.kept" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "hubbub.kept.pod" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* Where Kafka is, and how to log in there, as environment */}}
+{{- define "hubbub.kafka.env" -}}
+{{- $kafka := .Values.kafka -}}
+- {name: HUBBUB_KAFKA, value: {{ $kafka.servers | quote }}}
+- {name: HUBBUB_PREFIX, value: {{ $kafka.prefix | quote }}}
+- {name: HUBBUB_KAFKA_SECURITY_PROTOCOL, value: {{ $kafka.protocol | quote }}}
+{{- if hasPrefix "SASL_" $kafka.protocol }}
+- {name: HUBBUB_KAFKA_SASL_MECHANISM, value: {{ required "kafka.mechanism: say how to log in, since kafka.protocol is SASL" $kafka.mechanism | quote }}}
+{{- if eq $kafka.mechanism "OAUTHBEARER" }}
+- {name: HUBBUB_KAFKA_OAUTH_TOKEN_FILE, value: /run/secrets/kafka/token}
+{{- else }}
+- {name: HUBBUB_KAFKA_USERNAME, value: {{ required "kafka.username: say who logs in, since kafka.protocol is SASL" $kafka.username | quote }}}
+- {name: HUBBUB_KAFKA_PASSWORD_FILE, value: /run/secrets/kafka/password}
+{{- end }}
+{{- else if or $kafka.mechanism $kafka.username $kafka.passwordSecret.name $kafka.tokenSecret.name }}
+{{- fail "kafka: mechanism, username, passwordSecret and tokenSecret would not be used: set kafka.protocol to SASL_SSL or SASL_PLAINTEXT" }}
+{{- end }}
+{{- if $kafka.caSecret.name }}
+- {name: HUBBUB_KAFKA_CA_FILE, value: /run/secrets/kafka/ca.crt}
+{{- end }}
+{{- if $kafka.certSecret.name }}
+- {name: HUBBUB_KAFKA_CERT_FILE, value: /run/secrets/kafka/tls.crt}
+- {name: HUBBUB_KAFKA_KEY_FILE, value: /run/secrets/kafka/tls.key}
+{{- end }}
+{{- if and (not (hasSuffix "SSL" $kafka.protocol)) (or $kafka.caSecret.name $kafka.certSecret.name) }}
+{{- fail "kafka: caSecret and certSecret would not be used: set kafka.protocol to SSL or SASL_SSL" }}
+{{- end }}
+{{- end }}
+
+{{/* The secrets of the above, as sources of one projected volume; empty where there are none */}}
+{{- define "hubbub.kafka.sources" -}}
+{{- $kafka := .Values.kafka }}
+{{- if hasPrefix "SASL_" $kafka.protocol }}
+{{- if eq $kafka.mechanism "OAUTHBEARER" }}
+- secret: {name: {{ required "kafka.tokenSecret.name: name the secret that holds the token" $kafka.tokenSecret.name }}, items: [{key: {{ $kafka.tokenSecret.key }}, path: token}]}
+{{- else }}
+- secret: {name: {{ required "kafka.passwordSecret.name: name the secret that holds the password" $kafka.passwordSecret.name }}, items: [{key: {{ $kafka.passwordSecret.key }}, path: password}]}
+{{- end }}
+{{- end }}
+{{- with $kafka.caSecret }}
+{{- if .name }}
+- secret: {name: {{ .name }}, items: [{key: {{ .key }}, path: ca.crt}]}
+{{- end }}
+{{- end }}
+{{- with $kafka.certSecret }}
+{{- if .name }}
+- secret: {name: {{ .name }}, items: [{key: {{ .cert }}, path: tls.crt}, {key: {{ .key }}, path: tls.key}]}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The volumes of a container: (dict "root" $ "queries" true "secrets" (list (dict "name" "board" "secret" "x" "items" (list ...)))) */}}
+{{- define "hubbub.volumes" -}}
+- {name: tmp, emptyDir: {sizeLimit: 64Mi}}
+{{- if .queries }}
+- {name: queries, configMap: {name: {{ .queries }}}}
+{{- end }}
+{{- with include "hubbub.kafka.sources" .root }}
+- name: kafka
+  projected:
+    defaultMode: 0440
+    sources: {{- . | nindent 6 }}
+{{- end }}
+{{- range .secrets }}
+- name: {{ .name }}
+  secret: {secretName: {{ .secret }}, defaultMode: 0440, items: {{ toJson .items }}}
+{{- end }}
+{{- end }}
+
+{{- define "hubbub.mounts" -}}
+- {name: tmp, mountPath: /tmp}
+{{- if .queries }}
+- {name: queries, mountPath: /etc/hubbub, readOnly: true}
+{{- end }}
+{{- if include "hubbub.kafka.sources" .root }}
+- {name: kafka, mountPath: /run/secrets/kafka, readOnly: true}
+{{- end }}
+{{- range .secrets }}
+- {name: {{ .name }}, mountPath: /run/secrets/{{ .name }}, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{/*
+The pod template of a command that runs for long:
+(dict "root" $ "component" "worker" "values" .Values.worker "port" 8801 "env" "..." "queries" NAME "secrets" (list) "grace" 15 "alive" false)
+*/}}
+{{- define "hubbub.pod" -}}
+{{- $root := .root -}}
+{{- $scheme := .scheme | default "HTTP" -}}
+metadata:
+  labels:
+    {{- include "hubbub.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+  annotations:
+    {{- if and .queries (not $root.Values.queries.existing) }}
+    checksum/queries: {{ include "hubbub.queries.data" $root | sha256sum }}
+    {{- end }}
+    {{- with .values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "hubbub.serviceAccount" $root }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false # they would be read as HUBBUB_... variables
+  terminationGracePeriodSeconds: {{ .grace }}
+  securityContext: {{- include "hubbub.kept.pod" $root | nindent 4 }}
+  {{- with $root.Values.image.pullSecrets }}
+  imagePullSecrets:
+    {{- range . }}
+    - {name: {{ . }}}
+    {{- end }}
+  {{- end }}
+  topologySpreadConstraints:
+    {{- range $key := list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+    - maxSkew: 1
+      topologyKey: {{ $key }}
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels: {{- include "hubbub.selector" $ | nindent 10 }}
+      matchLabelKeys: [pod-template-hash]
+    {{- end }}
+  containers:
+    - name: {{ .component }}
+      image: {{ include "hubbub.image" $root }}
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      args: [{{ .component }}]
+      env:
+        {{- include "hubbub.kafka.env" $root | nindent 8 }}
+        {{- if .queries }}
+        - {name: HUBBUB_QUERIES, value: /etc/hubbub/hubbub.toml}
+        {{- end }}
+        - {name: HUBBUB_LOG, value: {{ $root.Values.log.form }}}
+        - {name: HUBBUB_LOG_LEVEL, value: {{ $root.Values.log.level }}}
+        {{- with .env }}
+        {{- . | nindent 8 }}
+        {{- end }}
+        {{- with .values.env }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      ports:
+        - {name: http, containerPort: {{ .port }}}
+      readinessProbe:
+        httpGet: {path: /readyz, port: http, scheme: {{ $scheme }}}
+        periodSeconds: 5
+        timeoutSeconds: 3
+      {{- if .alive }}
+      livenessProbe:
+        httpGet: {path: /healthz, port: http, scheme: {{ $scheme }}}
+        initialDelaySeconds: 30
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      {{- end }}
+      resources: {{- toYaml .values.resources | nindent 8 }}
+      securityContext: {{- include "hubbub.kept" $root | nindent 8 }}
+      volumeMounts: {{- include "hubbub.mounts" . | nindent 8 }}
+  volumes: {{- include "hubbub.volumes" . | nindent 4 }}
+  {{- with .values.nodeSelector }}
+  nodeSelector: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .values.tolerations }}
+  tolerations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .values.affinity }}
+  affinity: {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+
+{{/* A disruption budget: (dict "root" $ "component" "worker" "values" .Values.worker) */}}
+{{- define "hubbub.budget" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ include "hubbub.fullname" .root }}-{{ .component }}
+  labels: {{- include "hubbub.labels" .root | nindent 4 }}
+spec:
+  maxUnavailable: {{ .values.maxUnavailable }}
+  selector:
+    matchLabels: {{- include "hubbub.selector" . | nindent 6 }}
+{{- end }}
+
+{{/* An ingress: (dict "root" $ "component" "board" "values" .Values.board.ingress "path" "/") */}}
+{{- define "hubbub.ingress" -}}
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: {{ include "hubbub.fullname" .root }}-{{ .component }}
+  labels: {{- include "hubbub.labels" .root | nindent 4 }}
+  {{- with .values.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  {{- with .values.class }}
+  ingressClassName: {{ . }}
+  {{- end }}
+  {{- with .values.tlsSecret }}
+  tls:
+    - hosts: [{{ $.values.host | quote }}]
+      secretName: {{ . }}
+  {{- end }}
+  rules:
+    - host: {{ required (printf "%s.ingress.host: say under which name it is reached" .component) .values.host | quote }}
+      http:
+        paths:
+          - path: {{ .path }}
+            pathType: Prefix
+            backend:
+              service: {name: {{ include "hubbub.fullname" .root }}-{{ .component }}, port: {name: http}}
+{{- end }}
+
+{{/* A service: (dict "root" $ "component" "board" "port" 8803) */}}
+{{- define "hubbub.service" -}}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include "hubbub.fullname" .root }}-{{ .component }}
+  labels:
+    {{- include "hubbub.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+  {{- with (.service | default dict).annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  type: {{ (.service | default dict).type | default "ClusterIP" }}
+  selector: {{- include "hubbub.selector" . | nindent 4 }}
+  ports:
+    - {name: http, port: {{ .port }}, targetPort: http}
+{{- end }}

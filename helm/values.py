@@ -1,0 +1,89 @@
+"""The schema and the table of the chart's values, from the comments of helm/hubbub/values.yaml: `make chart`.
+
+What stands above a key describes it. A line "@ KEYWORD: ..." bounds its value in the words of JSON Schema;
+"@ free: WHAT" says that Kubernetes knows best what belongs there.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHART = Path(__file__).parent / "hubbub"
+BEGIN, END = "<!-- values -->\n", "<!-- /values -->\n"
+TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+
+
+class CommentError(Exception):
+    """A key without a description."""
+
+
+def keys(node: yaml.MappingNode, lines: list[str]) -> Iterator[tuple[str, str, dict[str, Any], yaml.Node]]:
+    """Each key of a mapping, with its description, its bounds and its value."""
+    for key, value in node.value:
+        first = key.start_mark.line
+        start = first
+        while start and lines[start - 1].lstrip().startswith("#"):
+            start -= 1
+        comments = [line.strip().removeprefix("#").strip() for line in lines[start:first]]
+        bounds = {k: v for line in comments if line.startswith("@") for k, v in yaml.safe_load(line[1:]).items()}
+        about = " ".join(line for line in comments if not line.startswith("@"))
+        if not about:
+            raise CommentError(f"values.yaml:{first + 1}: {key.value} needs a comment that says what it is")
+        yield key.value, about, bounds, value
+
+
+def plain(node: yaml.Node) -> Any:
+    return yaml.safe_load(yaml.serialize(node))
+
+
+def schema(node: yaml.MappingNode, lines: list[str]) -> dict[str, Any]:
+    """Of a mapping: no other keys, and each key of its default's type."""
+    properties = {}
+    for name, about, bounds, value in keys(node, lines):
+        rest = {keyword: bound for keyword, bound in bounds.items() if keyword != "free"}
+        closed = isinstance(value, yaml.MappingNode) and not bounds
+        inner = schema(value, lines) if closed else {"type": TYPES[type(plain(value))], **rest}
+        properties[name] = {"description": about, **inner}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def rows(node: yaml.MappingNode, lines: list[str], above: str = "") -> Iterator[str]:
+    """The table's lines, a value each."""
+    for name, about, bounds, value in keys(node, lines):
+        path = f"{above}{name}"
+        if isinstance(value, yaml.MappingNode) and not bounds:
+            yield f"| **`{path}`** | | {about} |"
+            yield from rows(value, lines, f"{path}.")
+        else:
+            default = plain(value)
+            shown = "a query over 1,000 values" if path == "queries.file" else f"`{json.dumps(default)}`"
+            yield f"| `{path}` | {shown} | {about} |"
+
+
+def generated() -> dict[Path, str]:
+    """What the files hold that are made from values.yaml."""
+    text = (CHART / "values.yaml").read_text()
+    lines, root = text.splitlines(), yaml.compose(text, Loader=yaml.SafeLoader)
+    assert isinstance(root, yaml.MappingNode)  # noqa: S101 - values.yaml is one
+    # Helm gives every chart a `global`, which its parents fill.
+    made = {"$schema": "http://json-schema.org/draft-07/schema#", **schema(root, lines)}
+    made["properties"]["global"] = {"type": "object"}
+    readme = (CHART / "README.md").read_text()
+    before, after = readme.split(BEGIN)[0], readme.split(END)[1]
+    table = "\n".join(["", "| value | default | |", "|--|--|--|", *rows(root, lines), "", ""])
+    return {
+        CHART / "values.schema.json": json.dumps(made, indent=2) + "\n",
+        CHART / "README.md": before + BEGIN + table + END + after,
+    }
+
+
+if __name__ == "__main__":
+    try:
+        for path, content in generated().items():
+            path.write_text(content)
+    except CommentError as error:
+        sys.exit(str(error))

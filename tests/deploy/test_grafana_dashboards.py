@@ -1,0 +1,76 @@
+"""The dashboards as Grafana is given them: those that the code makes, and whole."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from itertools import combinations
+
+import pytest
+
+from tests.deploy.observers import ROOT, rules
+
+GRAFANA = ROOT / "deploy" / "grafana"
+BOARDS = {file.stem: json.loads(file.read_text()) for file in sorted(GRAFANA.glob("*.json"))}
+PANELS = [
+    pytest.param(panel, id=f"{name}: {panel['title']}") for name, one in BOARDS.items() for panel in one["panels"]
+]
+ALERTS = {rule["alert"] for rule in rules("alerts.rules.yaml")}
+
+
+def test_they_are_what_the_code_makes(tmp_path):
+    for file in GRAFANA.glob("*.py"):
+        shutil.copy(file, tmp_path)
+    subprocess.run([sys.executable, "dashboards.py"], cwd=tmp_path, check=True)
+    made = {file.name: file.read_text() for file in tmp_path.glob("*.json")}
+    assert made == {file.name: file.read_text() for file in GRAFANA.glob("*.json")}
+
+
+def test_there_is_one_for_each_concern():
+    assert BOARDS.keys() == {"overview", "query", "gateway", "workers"}
+    assert {one["uid"] for one in BOARDS.values()} == {f"hubbub-{name}" for name in BOARDS}
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_one_can_choose_what_is_shown(name):
+    variables = {variable["name"]: variable for variable in BOARDS[name]["templating"]["list"]}
+    assert variables["datasource"]["query"] == "prometheus"
+    assert variables["runbooks"]["type"] == "textbox"
+    used = set(re.findall(r"\$\{?(\w+)", json.dumps(BOARDS[name]["panels"]))) - {"__rate_interval"}
+    assert used <= variables.keys()
+    assert {"query", "instance"} & used
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_alerts_are_marked_in_time(name):
+    [annotation] = BOARDS[name]["annotations"]["list"]
+    assert annotation["enable"]
+    assert annotation["expr"].startswith('ALERTS{alertstate="firing", ')
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_a_panel_says_what_it_shows(panel):
+    assert panel["description"].endswith(".")
+    assert panel["fieldConfig"]["defaults"]["unit"]
+    steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    assert [step["value"] for step in steps] == [None, *sorted(step["value"] for step in steps[1:])]
+    assert panel["datasource"]["uid"] == "${datasource}"
+    assert panel["targets"]
+    assert all(target["expr"] and target["datasource"] == panel["datasource"] for target in panel["targets"])
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_a_panel_leads_to_a_runbook_that_is_there(panel):
+    for link in panel.get("links", []):
+        assert link["url"] in {f"${{runbooks}}/{name}.md" for name in ALERTS}
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_no_panel_lies_on_another(name):
+    boxes = [panel["gridPos"] for panel in BOARDS[name]["panels"]]
+    assert all(box["x"] + box["w"] <= 24 for box in boxes)
+    for a, b in combinations(boxes, 2):
+        across = a["x"] < b["x"] + b["w"] and b["x"] < a["x"] + a["w"]
+        down = a["y"] < b["y"] + b["h"] and b["y"] < a["y"] + a["h"]
+        assert not (across and down), (a, b)

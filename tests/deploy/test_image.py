@@ -1,0 +1,225 @@
+"""deploy/Dockerfile and what it puts into the image. No engine builds it here: its parts run without one."""
+
+import http.server
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.brokers import prepared
+from tests.deploy.containers import ROOT
+
+DEPLOY = ROOT / "deploy"
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
+HEALTH, POLICY = DEPLOY / "health.py", DEPLOY / "restart-policy.sh"
+BIN = Path(sys.executable).parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_a_linter_has_nothing_against_it():
+    done = subprocess.run(
+        [BIN / "hadolint", "--failure-threshold", "style", DEPLOY / "Dockerfile"], timeout=60, check=False
+    )
+    assert done.returncode == 0
+
+
+def test_the_scripts_are_clean():
+    subprocess.run([BIN / "shellcheck", POLICY], check=True, timeout=60)
+
+
+def test_what_it_names_is_what_the_project_says():
+    assert f"ARG VERSION={PROJECT['version']}" in DOCKERFILE
+    assert f'image.licenses="{PROJECT["license"]}"' in DOCKERFILE
+    bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
+    assert len(bases) == 2
+    for base in bases:  # the Python that the tests run under, pinned
+        assert re.fullmatch(r"python:3\.11\.\d+(-slim)?-bookworm", base)
+
+
+def test_the_last_stage_runs_as_nobody_special_without_tools():
+    last = DOCKERFILE.split("\nFROM ")[-1]
+    assert re.search(r"^USER (\d+):\1$", last, re.MULTILINE)
+    assert "apt-get" not in DOCKERFILE
+    assert "uninstall --yes --root-user-action=ignore setuptools wheel pip" in last
+    assert re.search(r'^ENTRYPOINT \["hubbub"\]$', last, re.MULTILINE)
+    assert "HEALTHCHECK" in last
+
+
+def context() -> set[str]:
+    """The paths at the top that .dockerignore lets in."""
+    return {
+        path.relative_to(ROOT).as_posix()
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+        for path in ROOT.glob(line[1:])
+    }
+
+
+def test_the_context_holds_what_the_build_needs_and_nothing_private():
+    given = context()
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {
+        "pyproject.toml",
+        "hatch_build.py",
+        "README.md",
+        "LICENSE",
+        "deploy/requirements.txt",
+        *wheel["only-include"],
+    }
+    assert needed <= given
+    assert not {path for path in given if re.search(r"^(\.git|\.venv|tests|build|deploy/secrets)", path)}
+
+
+LOCKS = {
+    ROOT / "deploy" / "requirements.txt": ("worker", "gateway", "board", "simulate"),
+    ROOT / ".ci" / "requirements.txt": ("test", "lint"),
+}
+
+
+def wanted(extras):
+    """The requirements of these extras, and of the extras that they name."""
+    found = [Requirement(line) for line in PROJECT["dependencies"]]
+    for extra in extras:
+        for requirement in map(Requirement, PROJECT["optional-dependencies"][extra]):
+            found += wanted(requirement.extras) if requirement.name == "hubbub" else [requirement]
+    return found
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.parent.name)
+def test_requirements_are_pinned_with_hashes_and_name_no_host(lock):
+    text = lock.read_text()
+    assert "://" not in text
+    assert "index-url" not in text
+    pinned = re.findall(
+        r"^([a-z0-9-]+)==(\S+)[^\n]* \\\n(?: +--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", text, re.MULTILINE
+    )
+    assert len(pinned) == len(re.findall(r"^[a-z0-9-]+", text, re.MULTILINE)) > 20
+    for requirement in wanted(LOCKS[lock]):
+        versions = [version for name, version in pinned if name == requirement.name]
+        assert any(requirement.specifier.contains(version) for version in versions), f"{requirement}: run `make lock`"
+
+
+LICENSES = """Apache-2.0;Apache Software License;MIT;MIT License;BSD License;BSD-2-Clause;BSD-3-Clause;PSF-2.0
+Python Software Foundation License;Repoze Public License;Apache-2.0 AND MIT;Apache-2.0 AND BSD-2-Clause
+Apache-2.0 OR BSD-2-Clause;BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0
+MPL-2.0 AND (Apache-2.0 OR MIT)""".replace("\n", ";").split(";")
+"""What the packages of the image are under; none asks that what uses it be under its own terms."""
+
+
+def licensed(allowed):
+    names = re.findall(r"^[a-z0-9-]+(?===)", (DEPLOY / "requirements.txt").read_text(), re.MULTILINE)
+    command = [BIN / "pip-licenses", "--from=mixed", "--packages", *names, "--allow-only", ";".join(allowed)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_every_license_is_a_known_one():
+    done = licensed(LICENSES)
+    assert done.returncode == 0, done.stderr
+    assert "venusian" in licensed(set(LICENSES) - {"Repoze Public License"}).stderr
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    status = 200
+
+    def do_GET(self):
+        self.send_response(self.status if self.path == "/healthz" else 404)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def health(*urls, **environment):
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HUBBUB_")}
+    command = [sys.executable, HEALTH, *urls]
+    return subprocess.run(command, env=inherited | environment, capture_output=True, timeout=60, check=False).returncode
+
+
+def test_a_command_that_answers_is_well(server, monkeypatch):
+    assert health(HUBBUB_PORT=str(server.server_port)) == 0
+    monkeypatch.setattr(Answer, "status", 503)
+    assert health(HUBBUB_PORT=str(server.server_port)) == 1
+    assert health(HUBBUB_PORT="1") == 1
+
+
+def test_all_of_several_addresses_have_to_answer(server):
+    well = f"http://127.0.0.1:{server.server_port}/healthz"
+    assert health(well) == 0
+    assert health(well, well.replace("healthz", "gone")) == 1
+
+
+@pytest.fixture
+def policy(tmp_path):
+    """The policy with a stand-in for hubbub, which ends with the code that it is told."""
+    stand_in = tmp_path / "hubbub"
+    stand_in.write_text(
+        "#!/bin/sh\ntrap 'kill $!; sleep 0.2; exit 0' TERM\necho up\n"
+        "if [ $1 = wait ]; then sleep 60 & wait; fi\nexit $1\n"
+    )
+    stand_in.chmod(0o755)
+    return {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize(("code", "seen"), [(0, 0), (1, 1), (2, 0), (3, 3), (4, 0), (137, 137)])
+def test_what_starting_again_does_not_help_is_not_started_again(policy, code, seen):
+    done = subprocess.run([POLICY, str(code)], env=policy, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == seen
+    assert bool(done.stderr) == (code in (2, 4))
+
+
+def test_a_signal_reaches_the_command_and_its_end_is_waited_for(policy):
+    running = subprocess.Popen([POLICY, "wait"], env=policy, stdout=subprocess.PIPE)
+    assert running.stdout.readline() == b"up\n"
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(30) == 0
+    running.stdout.close()
+
+
+READ_ONLY = 'mount -o remount,bind,ro / && cd / && exec "$@"'
+
+
+def test_a_worker_writes_nothing_but_to_its_temporary_folder(tansu, tmp_path):
+    """In a file system that nobody may write to; /dev/shm stands for the tmpfs of a container's /tmp."""
+    alone = ("unshare", "--mount", "sh", "-c")
+    if subprocess.run([*alone, "mount -o remount,bind,ro /"], check=False, capture_output=True).returncode:
+        pytest.skip("this machine does not let us mount")
+    kafka = prepared(tansu)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        queries = Path(folder) / "hubbub.toml"
+        queries.write_bytes((DEPLOY / "hubbub.toml").read_bytes())
+        options = ("--kafka", kafka.servers, "--prefix", kafka.prefix, "--port", "0", "--embedded")
+        worker = (sys.executable, "-m", "hubbub", "worker", *options, "--queries", str(queries))
+        environment = {**os.environ, "TMPDIR": folder, "PYTHONPATH": str(ROOT), "HOME": "/nonexistent"}
+        refused = subprocess.run(
+            [*alone, READ_ONLY, "-", "touch", "/here"], capture_output=True, text=True, check=False
+        )
+        assert "Read-only file system" in refused.stderr
+        command = [*alone, READ_ONLY, "-", *worker]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+            address = re.search(rb"http://\S+/", running.stdout.readline())[0].decode()
+            until = time.monotonic() + 60
+            while health(f"{address}readyz") and time.monotonic() < until:
+                assert running.poll() is None
+            running.send_signal(signal.SIGTERM)
+            said = running.communicate(timeout=60)[1].decode()
+    assert running.returncode == 0, said
+    assert "Read-only" not in said

@@ -1,0 +1,80 @@
+"""The build stage of deploy/Dockerfile, run outside a container: its own commands, on what .dockerignore lets in."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from hubbub.__main__ import COMMANDS
+from tests.deploy.containers import ROOT
+
+pytestmark = pytest.mark.long
+PLACES = {"/opt/hubbub": "image", "/src": "src"}
+
+
+def lines():
+    """The instructions of the first stage, a line each."""
+    stage = (ROOT / "deploy" / "Dockerfile").read_text().replace("\\\n", " ").split("\nFROM ")[1]
+    return [line for line in stage.splitlines()[1:] if line and not line.startswith("#")]
+
+
+def context(folder):
+    """What .dockerignore lets in."""
+    rules = (ROOT / ".dockerignore").read_text().splitlines()
+    left_out = shutil.ignore_patterns("__pycache__", "vendor")
+    assert [rule for rule in rules if rule.startswith("**/")] == ["**/__pycache__", "**/static/vendor"]
+    for rule in (rule for rule in rules if rule.startswith("!")):
+        for path in ROOT.glob(rule[1:]):
+            place = folder / path.relative_to(ROOT)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            (shutil.copytree(path, place, ignore=left_out) if path.is_dir() else shutil.copy(path, place))
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """The folder that the last stage copies."""
+    folder = tmp_path_factory.mktemp("build")
+    given = folder / "context"
+    context(given)
+    for line in lines():
+        instruction, _, rest = line.partition(" ")
+        for place, here in PLACES.items():
+            rest = re.sub(rf"{place}\b", str(folder / here), rest)
+        if instruction == "RUN":
+            command = rest.replace("python -m venv", f"{sys.executable} -m venv")
+            subprocess.run(["bash", "-euc", command], cwd=folder / "src", check=True, timeout=600)
+        elif instruction == "COPY":
+            shutil.copytree(given, folder / "src", dirs_exist_ok=True)
+        else:
+            assert instruction in ("ENV", "WORKDIR")
+            (folder / "src").mkdir(exist_ok=True)
+    return folder / "image"
+
+
+def run(image, *command):
+    return subprocess.run(
+        [image / "bin" / command[0], *command[1:]], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_there(image, name):
+    done = run(image, "hubbub", name, "--help")
+    # The embedded broker is for trying out: no image brings it.
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_tools_are_left(image):
+    assert run(image, "python", "-m", "pip", "--version").returncode != 0
+    assert run(image, "python", "-c", "import setuptools").returncode != 0
+
+
+def test_the_page_has_its_charts(image):
+    assert list(image.rglob("board/static/vendor/uPlot.js"))
+
+
+def test_scripts_are_on_the_path(image):
+    assert (image / "bin" / "hubbub-health").stat().st_mode & 0o555 == 0o555
+    assert (image / "bin" / "restart-policy").stat().st_mode & 0o555 == 0o555
