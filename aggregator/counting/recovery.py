@@ -29,6 +29,12 @@ class Recovery:
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self.moved = 0
+        self._offsets: dict[bytes, tuple[int, int]] = {}
+
+    def where(self, key: bytes) -> str:
+        """Where the newest record of a key stands, for people."""
+        partition, offset = self._offsets.get(key, (-1, -1))
+        return f"{self._kafka.topic(CHANGELOG)}, partition {partition}, offset {offset}"
 
     async def read(self, partitions: Collection[int], wanted: Callable[[], bool]) -> Found | None:
         """The newest value of each key; None once it is no longer wanted, since partitions are shared out anew."""
@@ -43,6 +49,7 @@ class Recovery:
     async def _read(self, partitions: Collection[int], wanted: Callable[[], bool]) -> Found | None:
         tps = [TopicPartition(self._kafka.topic(CHANGELOG), partition) for partition in partitions]
         found: Found = {}
+        self._offsets.clear()
         if not tps:
             return found
         patience = int(1000 * PATIENCE)
@@ -55,11 +62,20 @@ class Recovery:
                 batches = await reader.getmany(timeout_ms=200)
                 for records in batches.values():
                     self.moved += len(records)
-                    _put(found, records)
+                    self._put(found, records)
                 # The embedded broker states an end that is too low: there, all is read when nothing more comes.
                 if not (batches and self._kafka.embedded) and await _is_read(reader, ends):
                     return found
         return None
+
+    def _put(self, found: Found, records: list[Any]) -> None:
+        for record in records:
+            if record.value is None:
+                found.pop(record.key, None)
+                self._offsets.pop(record.key, None)
+            else:
+                found[record.key] = record.value
+                self._offsets[record.key] = record.partition, record.offset
 
 
 async def _is_read(reader: Any, ends: dict[TopicPartition, int]) -> bool:
@@ -67,11 +83,3 @@ async def _is_read(reader: Any, ends: dict[TopicPartition, int]) -> bool:
         if end and await reader.position(tp) < end:
             return False
     return True
-
-
-def _put(found: Found, records: list[Any]) -> None:
-    for record in records:
-        if record.value is None:
-            found.pop(record.key, None)
-        else:
-            found[record.key] = record.value

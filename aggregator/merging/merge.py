@@ -10,7 +10,9 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from aggregator.counting.tally import PARTIAL, Snapshot, decode_snapshot, encode_snapshot, merged
+import numpy as np
+
+from aggregator.counting.tally import INCOMPLETE, PARTIAL, Snapshot, decode_snapshot, encode_snapshot, merged
 from aggregator.merging import crowd
 from aggregator.merging.crowd import Shown
 from aggregator.merging.windows import Final, Kind, Position, Span, kind
@@ -26,6 +28,8 @@ class _Part:
     offset: int | None
     """Of an open tally, the offset that it is complete up to; None: it is closed."""
     snapshot: Snapshot
+    unread: bool = False
+    """Whether it is closed, and nobody can read what it holds."""
 
 
 class Merger:
@@ -65,10 +69,22 @@ class Merger:
             return False
         parts = self._panes.setdefault(pane, {})
         known = parts.get(partition)
+        if known is not None and known.unread and offset is None:
+            known = None
         if known is not None and (known.offset is None or (offset is not None and offset < known.offset)):
             return False
         parts[partition] = _Part(offset, snapshot)
         return True
+
+    def spoil(self, pane: int, partition: int) -> None:
+        """A closed snapshot that cannot be read: until one comes that can, the windows of its pane are incomplete."""
+        if self._is_done(pane):
+            return
+        parts = self._panes.setdefault(pane, {})
+        known = parts.get(partition)
+        if known is None or known.offset is not None:
+            nothing = Snapshot(0, 0, 0, INCOMPLETE, np.zeros(self.cells, np.uint8))
+            parts[partition] = _Part(None, nothing, unread=True)
 
     def mark(self, partition: int, closed_through: int) -> None:
         """A source partition's watermark; it never falls."""

@@ -5,20 +5,28 @@ kept; then the mergers go on from the newest states.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from aggregator.counting import clock
-from aggregator.counting.tally import decode_snapshot, decode_tally
+from aggregator.merging import records
 from aggregator.merging.crowd import Foretelling, Shown
-from aggregator.merging.merge import Merger, decode_state, encode_state
-from aggregator.merging.windows import Position
+from aggregator.merging.merge import Merger, encode_state
+from aggregator.merging.records import Check, Held, Read, State, is_possible, lost_state
+from aggregator.merging.windows import Position, Span
 from aggregator.topics import keys
-from aggregator.topics.keys import PaneKey, PartitionKey, StateKey
+from aggregator.topics.keys import Key, PaneKey, PartitionKey, StateKey
 from hubbub.definitions.versions import FOR_EVER, Versions
+from oracles.errors import ReportError
+from oracles.query import Query
 from oracles.query.settings import Window
 
 log = logging.getLogger(__name__)
+
+_MOST_UNKNOWN = 100_000
+"""Digests without a definition that are remembered; beyond them any new definition has all read anew."""
+_UNREAD = b""
+"""Stands for a value that cannot be read; nor can it."""
+_Found = tuple[bytes, Key, bytes]
 
 
 @dataclass(eq=False)
@@ -45,6 +53,10 @@ class Place:
     @property
     def versions(self) -> Versions:
         return self.merger.versions
+
+    def speaking(self, span: Span) -> Query:
+        """The version that speaks for a window: that of its last pane."""
+        return self.versions.at(span.end - self.versions.query.pane).query
 
     @property
     def end(self) -> int | None:
@@ -97,9 +109,16 @@ class Place:
 class Shelf:
     """The queries of one partition of the snapshots topic."""
 
-    def __init__(self, partition: int, partitions: int, definitions: Mapping[bytes, Versions]) -> None:
+    def __init__(
+        self,
+        partition: int,
+        partitions: int,
+        definitions: Mapping[bytes, Versions],
+        check: Check = lambda _query, _alerts: None,
+    ) -> None:
         self._partition, self._partitions = partition, partitions
         self._definitions = self._at_home(definitions)
+        self._check = check
         self._before: dict[bytes, bytes] | None = {}
         self.places: dict[bytes, Place] = {}
         self.marked_ms: dict[bytes, int] = {}
@@ -108,92 +127,157 @@ class Shelf:
         """Whether somebody else has published finals that stand out here: all must be read anew."""
         self._unknown: set[bytes] = set()
         """Digests that records were passed over of."""
+        self.unread = 0
+        """Records that could not be read."""
 
     def define(self, definitions: Mapping[bytes, Versions]) -> None:
         """Go on by these definitions; what was passed over for the lack of one is read anew."""
         self._definitions = self._at_home(definitions)
-        if self._before is not None:
-            return
         for digest in self.places.keys() - self._definitions.keys():  # let go of
             del self.places[digest]
             self.marked_ms.pop(digest, None)
-            self._unknown.add(digest)
+            self._pass_over(digest)
         for digest, versions in self._definitions.items():
             if digest in self.places:
                 self.places[digest].merger.define(versions)
-            elif digest in self._unknown:
+            elif digest in self._unknown or len(self._unknown) >= _MOST_UNKNOWN:
                 self.overtaken = True
-            else:
+                self._unknown.discard(digest)
+            elif self.loaded:
                 self.places[digest] = Place(Merger(versions, self._partitions))
 
     def _at_home(self, definitions: Mapping[bytes, Versions]) -> dict[bytes, Versions]:
         return {d: versions for d, versions in definitions.items() if keys.home(d, self._partitions) == self._partition}
 
+    def _pass_over(self, digest: bytes) -> None:
+        if len(self._unknown) < _MOST_UNKNOWN:
+            self._unknown.add(digest)
+
     @property
     def loaded(self) -> bool:
         return self._before is None
 
-    def put(self, name: bytes, value: bytes | None, timestamp: int) -> None:
-        """One record of the topic."""
-        if self._before is None:
-            self._take(name, value, timestamp)
+    def put(self, name: bytes | None, value: bytes | None, timestamp: int) -> None:
+        """One record of the topic, whoever wrote it."""
+        key = keys.decode(name)
+        if name is None or key is None or not self._is_possible(key):
+            self._tell(name, "it is no key of a worker's")
+        elif not isinstance(key, PartitionKey) and key.digest not in self._definitions:
+            self._pass_over(key.digest)
+        elif self._before is None:
+            self._take(name, key, value, timestamp)
         elif value is None:
             self._before.pop(name, None)
-        else:
+        elif self._read(name, key, value) is not None:
             self._before[name] = value
+        else:
+            self._before.setdefault(name, _UNREAD)
 
     def load(self) -> None:
         """All that stood there is read: go on from it."""
         before, self._before = self._before or {}, None
-        states: dict[bytes, dict[Window, tuple[Position, list[bytes], list[Shown | None]]]] = {}
+        unread, self.unread = self.unread, 1  # nothing is told twice
+        found = [(name, key, value) for name, value in before.items() if (key := keys.decode(name)) is not None]
+        states: dict[bytes, dict[Window, State]] = {}
         names: dict[tuple[bytes, Window], set[bytes]] = {}
-        for name, value in before.items():
-            key = keys.decode(name)
-            if isinstance(key, StateKey) and (versions := self._definitions.get(key.digest)):
+        for name, key, value in found:
+            if isinstance(key, StateKey) and key.digest in self._definitions:
                 names.setdefault((key.digest, key.window), set()).add(name)
-                found = states.setdefault(key.digest, {})
-                if key.window not in found or found[key.window][0].end < key.end:
-                    found[key.window] = decode_state(value, versions.query.oracle.state_size)
+                newest = states.setdefault(key.digest, {})
+                known = newest.get(key.window)
+                if known is None or known.position.end < key.end:
+                    state = self._read(name, key, value)
+                    newest |= {key.window: state} if isinstance(state, State) else {}
+        self._recover_lost(found, states)
         for digest, versions in self._definitions.items():
             stood = states.get(digest, {})
-            positions = {window: position for window, (position, *_) in stood.items()}
+            positions = {window: state.position for window, state in stood.items()}
             place = Place(Merger(versions, self._partitions, positions.items()))
-            place.alerts = {window: alerts for window, (_, alerts, _) in stood.items()}
-            place.shown = {window: shown for window, (*_, shown) in stood.items()}
+            place.alerts = {window: state.alerts for window, state in stood.items()}
+            place.shown = {window: state.shown for window, state in stood.items()}
             place.written = positions
             place.states = {window: names[digest, window] for window in stood}
             self.places[digest] = place
-        for name, value in before.items():
-            self._take(name, value, 0)
+        for name, key, value in found:
+            self._take(name, key, value, 0)
+        self.unread = unread
 
-    def _take(self, name: bytes, value: bytes | None, timestamp: int) -> None:
-        key = keys.decode(name)
+    def passed_over(self) -> int:
+        """How many records could not be read since this was asked last."""
+        unread, self.unread = self.unread, 0
+        return unread
+
+    def _recover_lost(self, found: Sequence[_Found], states: dict[bytes, dict[Window, State]]) -> None:
+        """Of a kind of window whose states cannot be read, one that says so: up to where its key says that it was."""
+        marks: dict[bytes, dict[int, int]] = {}
+        for name, key, value in found:
+            if isinstance(key, PartitionKey) and isinstance(read := self._read(name, key, value), Mapping):
+                for digest, end in read.items():
+                    of = marks.setdefault(digest, {})
+                    of[key.partition] = max(end, of.get(key.partition, end))
+        readable = {(digest, window) for digest, of in states.items() for window in of}
+        for _, key, _ in found:
+            if not isinstance(key, StateKey) or (key.digest, key.window) in readable:
+                continue
+            of, known = marks.get(key.digest, {}), states.get(key.digest, {}).get(key.window)
+            if len(of) < self._partitions or key.end > min(of.values()):
+                continue  # no worker was so far
+            lost = lost_state(key, self._definitions[key.digest].query.oracle.state_size)
+            if known is None or known.position.end < lost.position.end:
+                states[key.digest][key.window] = lost
+
+    def _is_possible(self, key: Key) -> bool:
+        if isinstance(key, StateKey):
+            return True
+        versions = self._definitions.get(key.digest) if isinstance(key, PaneKey) else None
+        return is_possible(key, versions, self._partitions)
+
+    def _read(self, name: bytes, key: Key, value: bytes) -> Read | None:
+        """What a record says; None where that cannot be read."""
+        try:
+            if isinstance(key, PartitionKey):
+                return records.marks(value)
+            query = self._definitions[key.digest].query
+            if isinstance(key, StateKey):
+                return records.state(key, value, query, self._check)
+            return records.snapshot(key, value, query.oracle.state_size)
+        except ReportError as error:
+            self._tell(name, str(error))
+            return None
+
+    def _tell(self, name: bytes | None, fault: str) -> None:
+        if not self.unread:  # one line stands for all that were passed over since it was last looked at
+            log.error("a snapshot cannot be read and is passed over: %r: %s", (name or b"")[:100], fault)
+        self.unread += 1
+
+    def _take(self, name: bytes, key: Key, value: bytes | None, timestamp: int) -> None:
         if isinstance(key, PaneKey):
             self._take_snapshot(name, key, value)
-        elif isinstance(key, StateKey) and value is not None and key.digest in self.places:
+            return
+        read = None if value is None else self._read(name, key, value)
+        if isinstance(key, StateKey) and read is not None and key.digest in self.places:
             # Whoever wrote it deletes the snapshots that it covers, so that what is read here may have gaps.
             written = self.places[key.digest].written.get(key.window)
             self.overtaken |= written is None or written.end < key.end
-        elif isinstance(key, PartitionKey) and value is not None:
-            for digest, end in clock.decode(value).closed.items():
+        elif isinstance(key, PartitionKey) and isinstance(read, Mapping):
+            for digest, end in read.items():
                 if digest in self.places:
                     self.places[digest].merger.mark(key.partition, end)
                     self.marked_ms[digest] = timestamp
                 else:
-                    self._unknown.add(digest)
+                    self._pass_over(digest)
 
     def _take_snapshot(self, name: bytes, key: PaneKey, value: bytes | None) -> None:
         place = self.places.get(key.digest)
         if place is None:
-            self._unknown.add(key.digest)
+            self._pass_over(key.digest)
             return
         if value is None:
             place.snapshots.get(key.pane, set()).discard(name)
             return
         place.snapshots.setdefault(key.pane, set()).add(name)
-        cells = place.merger.cells
-        if key.kind == "closed":
-            place.merger.take(key.pane, key.partition, decode_snapshot(value, cells), None)
-        else:
-            tally = decode_tally(value, cells)
-            place.merger.take(key.pane, key.partition, tally.snapshot(), tally.next_offset)
+        read = self._read(name, key, value)
+        if isinstance(read, Held):
+            place.merger.take(key.pane, key.partition, *read)
+        elif key.kind == "closed":
+            place.merger.spoil(key.pane, key.partition)

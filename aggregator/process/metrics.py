@@ -12,6 +12,8 @@ REASONS = ("malformed", "stale_digest", "late", "future", "expired", "duplicate"
 """Why reports to a query are refused."""
 UNKNOWN = ("too_large", "malformed", "unknown_query")
 """Why those are that name no query."""
+UNREAD = ("snapshots", "truth")
+"""Topics whose records a worker passes over where they cannot be read."""
 KINDS = ("enter", "leave", "surge")
 FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", "small", "held", "corrected")
 LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -31,6 +33,12 @@ class Metrics:
             "hubbub_rejected", "Reports refused; query is empty where unknown", ["query", "reason"], registry=registry
         )
         self.lost = Counter("hubbub_lost_records", "Records deleted before they were read", registry=registry)
+        self.unread = Counter(
+            "hubbub_unread_records",
+            "Records of a topic of hubbub's own that cannot be read and were passed over",
+            ["topic"],
+            registry=registry,
+        )
         self.lag_records = Gauge(
             "hubbub_lag_records", "Records of the log not read yet", ["partition"], registry=registry
         )
@@ -125,6 +133,8 @@ class Metrics:
         self._known: set[str] = set()
         for reason in UNKNOWN:
             self.rejected.labels("", reason)
+        for topic in UNREAD:
+            self.unread.labels(topic)
 
     def know(self, queries: Iterable[Query]) -> None:
         """Counters of these queries stand at 0 from now on, so that the first event of a kind is an increase."""

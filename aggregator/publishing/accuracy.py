@@ -36,6 +36,8 @@ WAITING = 16
 class Truths:
     """The truth about each digest: of all together the newest panes."""
 
+    unread: int = 0
+    """Records that could not be read."""
     _of: dict[str, Truth] = field(default_factory=dict)
 
     def put(self, value: bytes | None, now: float = math.inf) -> None:
@@ -43,7 +45,9 @@ class Truths:
         try:
             told = decode(value or b"")
         except ValueError as error:
-            log.warning("a record of the truth cannot be read: %r", error)
+            if not self.unread:  # one line stands for all of a fetch
+                log.warning("a record of the truth cannot be read: %r", error)
+            self.unread += 1
             return
         if told.pane <= now + AHEAD:
             self._of.setdefault(told.digest, Truth()).put(told.pane, told.source, told.counts)
@@ -90,6 +94,8 @@ class Accuracy:
                 for records in (await reader.getmany(timeout_ms=500)).values():
                     for record in records:
                         self.truth.put(record.value, time.time())
+                    self.metrics.unread.labels(TRUTH).inc(self.truth.unread)
+                    self.truth.unread = 0
                 while self._waiting and self._waiting[0][0] <= time.monotonic():
                     _, query, span, findings = self._waiting.popleft()
                     self.measure(query, span, findings)

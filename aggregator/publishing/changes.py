@@ -35,6 +35,7 @@ Counts = NDArray[np.integer]
 VERSION = 2
 """Of the state; one of version 1 is read too."""
 DAY = 86_400
+_WIDTHS = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 _EVERYONE = 1 << 62
 """A population so large that any number of clients is a small sample of it."""
 
@@ -150,18 +151,48 @@ def dump(state: State) -> bytes:
 
 
 def load(data: bytes) -> State:
-    """The state that `dump` wrote."""
+    """The state that `dump` wrote; a ReportError where there is none."""
     line, _, body = data.partition(b"\n")
-    head = orjson.loads(line)
-    if head["version"] not in (1, VERSION):
-        raise ReportError(f"a state of alerts of version {head['version']} cannot be read")
-    kept, start = [], 0
-    for end, n, independent, size, width in head["kept"]:
-        kept.append(Kept(end, n, independent, np.frombuffer(body, f"<u{width}", size, start)))
-        start += size * width
-    surged = tuple((value, end) for value, end in head["surged"])
-    entered = dict.fromkeys(head["entered"]) if head["version"] == 1 else dict(head["entered"])
-    return State(head["end"], entered, surged, tuple(kept), head.get("shown", True))
+    try:
+        head = orjson.loads(line)
+        if head["version"] not in (1, VERSION):
+            raise ReportError(f"a state of alerts of version {head['version']} cannot be read")
+        kept, start = [], 0
+        for end, n, independent, size, width in head["kept"]:
+            _whole(end, n, independent, size)
+            kept.append(Kept(end, n, independent, np.frombuffer(body, _WIDTHS[width], size, start)))
+            start += size * width
+        surged = tuple((value, end) for value, end in head["surged"])
+        _whole(head["end"], start, *(number for pair in surged for number in pair))
+        entered = dict.fromkeys(head["entered"]) if head["version"] == 1 else dict(head["entered"])
+        state = State(head["end"], entered, surged, tuple(kept), bool(head.get("shown", True)))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ReportError(f"no state of alerts: {error!r}") from error
+    if start != len(body):
+        raise ReportError(f"a state of alerts with {len(body)} bytes of counts, which says {start}")
+    return state
+
+
+def check(query: Query, states: Sequence[bytes]) -> None:
+    """Raise a ReportError where these are not the states of the query's attributes."""
+    for data, domain in zip(states, query.domains, strict=bool(states)):
+        state = load(data) if data else State(0)
+        _whole(*state.entered)
+        if any(not 0 <= value < domain.size for value in (*state.entered, *(value for value, _ in state.surged))):
+            raise ReportError(f"a state of alerts about values that {query.name} does not have")
+        if any(
+            tau is not None and not (isinstance(tau, float | int) and 0 < tau <= 1) for tau in state.entered.values()
+        ):
+            raise ReportError("a state of alerts with a threshold that is no share")
+        for kept in state.kept:
+            fits = len(kept.counts) == domain.size and 1 <= kept.n_independent <= kept.n <= _EVERYONE
+            if not fits or int(kept.counts.max()) > kept.n:
+                raise ReportError(f"a state of alerts with a window that is none of {query.name}")
+
+
+def _whole(*numbers: object) -> None:
+    if any(type(number) is not int or abs(number) > _EVERYONE for number in numbers):
+        raise ReportError("the times, positions and counts in a state of alerts are whole numbers")
 
 
 def finals_a_day(window: Window, pane: int) -> float:

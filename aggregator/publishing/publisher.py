@@ -18,6 +18,7 @@ from aggregator.process.exit import Ending
 from aggregator.process.freshness import Newest
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
+from aggregator.publishing.changes import check
 from aggregator.publishing.final import publish
 from aggregator.publishing.freshness import shortest
 from aggregator.publishing.record import Built, build, provisional_keys
@@ -138,7 +139,7 @@ class Merging:
         self._changed = False
         self.metrics.merging()
         await self._define()
-        self.shelves = {at: Shelf(at, self.partitions, self._known.versions) for at in self._owned}
+        self.shelves = {p: Shelf(p, self.partitions, self._known.versions, check) for p in self._owned}
         self._said.clear()
         self._due.clear()
         self._coming.clear()
@@ -157,6 +158,7 @@ class Merging:
             shelf = self.shelves[tp.partition]
             for record in records:
                 shelf.put(record.key, record.value, record.timestamp)
+            self.metrics.unread.labels(SNAPSHOTS).inc(shelf.passed_over())
             self.read[tp.partition] = records[-1].offset + 1
         for partition, shelf in self.shelves.items():
             if shelf.loaded:
@@ -216,7 +218,7 @@ class Merging:
         if not (coming := self._coming.get(query.digest)):
             return
         span, total = coming.pop()
-        query = _of(place, span)
+        query = place.speaking(span)
         told = place.foretelling.next(query, span, total, place.shown.get(span.window, []))
         if told is not None and self._said.get((query.digest, span.window)) != (span, told[1].n):
             span, total = told
@@ -227,7 +229,7 @@ class Merging:
 
     async def _emit(self, place: Place, final: Final) -> list[Any]:
         """Publish one final and its alerts; what is returned is to be awaited."""
-        query, window = _of(place, final.span), final.span.window
+        query, window = place.speaking(final.span), final.span.window
         before = place.alerts.get(window, []), place.shown.get(window, [])
         built, said, *place_now = await self._in_thread(publish, query, final, *before)
         self._round()
@@ -293,8 +295,3 @@ class Merging:
 
     async def _in_thread(self, work: Any, *arguments: Any, **options: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*arguments, **options))
-
-
-def _of(place: Place, span: Span) -> Query:
-    """The version that speaks for a window: that of its last pane."""
-    return place.versions.at(span.end - place.versions.query.pane).query

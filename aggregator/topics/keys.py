@@ -4,12 +4,16 @@ They are text, so that they can be read with any Kafka tool. A snapshot's partit
 query, a tally's from the source partition.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from oracles.query.settings import Window
 
 Kind = Literal["tally", "ids", "progress", "closed", "open", "watermark", "state"]
+_WRITER = re.compile("[A-Za-z0-9_.:-]*")
+_LONGEST = 200
+"""Bytes: no key is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,13 @@ class StateKey:
 Key = PaneKey | PartitionKey | StateKey
 
 
-def decode(key: bytes) -> Key | None:
+def decode(key: bytes | None) -> Key | None:
     """The key in these bytes; None where hubbub wrote none such."""
+    found = _decode(key) if key is not None and len(key) <= _LONGEST else None
+    return found if found is not None and found.encode() == key else None
+
+
+def _decode(key: bytes) -> Key | None:
     try:
         kind, *rest = key.decode("ascii").split("|")
         match kind, rest:
@@ -66,7 +75,7 @@ def decode(key: bytes) -> Key | None:
                 return PaneKey(kind, bytes.fromhex(digest), int(pane), int(partition))
             case "ids", [digest, pane, partition, first, last]:
                 return PaneKey(kind, bytes.fromhex(digest), int(pane), int(partition), (int(first), int(last)))
-            case (("progress" | "watermark"), [partition, writer]):
+            case (("progress" | "watermark"), [partition, writer]) if _WRITER.fullmatch(writer):
                 return PartitionKey(kind, int(partition), writer)
             case "state", [digest, ("tumbling" | "hopping" | "all") as window, size, step, end]:
                 return StateKey(bytes.fromhex(digest), Window(window, int(size), int(step)), int(end))

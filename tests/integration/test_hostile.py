@@ -59,3 +59,26 @@ def test_bombs_in_every_topic_end_no_worker_and_change_no_final(kafka, tmp_path,
         place.send((0, place.frame("page", [2] * 5)))
         assert place.verdict().exact
         assert memory(two) < MEMORY
+
+
+def test_strange_records_in_snapshots_end_no_worker_and_in_the_changelog_one_with_4(kafka, tmp_path):
+    with Place(kafka, tmp_path, PAGE, partitions=1) as place:
+        one = place.start().ready()
+        place.send((0, place.frame("page", [0] * 9)))
+        assert place.verdict().exact
+        names = [record.key for record in place.read("snapshots")]
+        assert {name.partition(b"|")[0] for name in names} >= {b"watermark", b"state"}
+        junk = [*names, b"closed|" + bytes(16).hex().encode() + b"|0|0", b"x", b"\xff" * 300]
+        place.send(*[(0, b"junk", name) for name in junk], topic=SNAPSHOTS)
+        place.send((0, place.frame("page", [1] * 7)))
+        assert place.verdict().exact
+        until(lambda: one.total("hubbub_unread_records_total", topic="snapshots") >= len(junk) - 1)
+        one.stop()
+        two = place.start().ready()
+        place.send((0, place.frame("page", [2] * 5)))
+        assert place.verdict().exact
+        two.stop()
+        [offset] = place.send((0, b"junk", b"progress|0|w"), topic=CHANGELOG)
+        three = place.start()
+        assert three.wait() == 4
+        assert f"partition 0, offset {offset}: the record of progress|0|w cannot be read" in three.said

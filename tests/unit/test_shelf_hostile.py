@@ -1,0 +1,222 @@
+"""Whatever stands in the topics of a worker: what cannot be read is passed over, and said where it matters."""
+
+import random
+
+import numpy as np
+import orjson
+import pytest
+
+from aggregator.counting.changelog import Unreadable, saved
+from aggregator.counting.clock import Progress, encode
+from aggregator.counting.tally import INCOMPLETE, Counted, Snapshot, Tally, encode_ids, encode_snapshot, encode_tally
+from aggregator.merging.merge import encode_state
+from aggregator.merging.snapshots import Shelf
+from aggregator.merging.windows import Position
+from aggregator.publishing.changes import Kept, State, check, dump
+from aggregator.topics import keys
+from aggregator.topics.keys import PaneKey, PartitionKey, StateKey
+from hubbub.definitions.versions import Versions
+from oracles.query import parse
+
+PANE = 10
+TABLE = {
+    "domain": 3,
+    "other": False,
+    "oracle": "grr",
+    "epsilon": 1.0,
+    "budget": 1e9,
+    "pane": "10s",
+    "windows": ["10s", "30s/10s", "all"],
+}
+QUERY = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
+TUMBLING, HOPPING, ALL = QUERY.windows
+CELLS = QUERY.oracle.state_size
+KNOWN = {QUERY.digest: Versions.of(QUERY)}
+JUNK = (b"", b"x", b"\x01" * 40, bytes(1000), b'{"version":1}')
+
+
+def snapshot(n, flags=0):
+    return Snapshot(n, 0, 0, flags, np.full(CELLS, n, np.int64))
+
+
+def closed(pane, n, partition=0):
+    return PaneKey("closed", QUERY.digest, pane, partition).encode(), encode_snapshot(snapshot(n))
+
+
+def mark(end, partition=0):
+    return PartitionKey("watermark", partition, "w").encode(), encode(Progress(closed={QUERY.digest: end}))
+
+
+def state(window, end, alerts=(), shown=(), total=None):
+    position = Position(end, 0, end, total) if total else Position(end)
+    return StateKey(QUERY.digest, window, end).encode(), encode_state(position, alerts, shown)
+
+
+ALERTS = dump(State(50, {1: 0.5}, ((2, 50),), (Kept(50, 7, 7, np.array([1, 2, 3], np.uint8)),), shown=True))
+GOOD = [
+    *(closed(pane, 5) for pane in range(0, 100, PANE)),
+    (PaneKey("open", QUERY.digest, 100, 0).encode(), encode_tally(Tally(np.ones(CELLS, np.int64), 3, next_offset=9))),
+    mark(100),
+    state(TUMBLING, 50, [ALERTS]),
+    state(HOPPING, 50, [ALERTS]),
+    state(ALL, 50, [ALERTS], total=snapshot(25)),
+]
+
+
+def shelf(records, live=()):
+    """Read up to the end of `records`; then `live` ones come."""
+    made = Shelf(0, 1, KNOWN, check)
+    for name, value in records:
+        made.put(name, value, 0)
+    made.load()
+    for name, value in live:
+        made.put(name, value, 0)
+    return made
+
+
+def finals(made):
+    found = made.places[QUERY.digest].merger.finals()
+    return {(f.span.window, f.span.end): (f.total.n, bool(f.total.flags & INCOMPLETE)) for f in found}
+
+
+def test_of_each_key_the_newest_value_that_can_be_read_counts():
+    wanted = finals(shelf(GOOD))
+    assert (wanted[TUMBLING, 60], wanted[ALL, 100]) == ((5, False), (50, False))
+    for junk in JUNK:
+        assert finals(shelf([*GOOD, *((name, junk) for name, _ in GOOD)])) == wanted
+        assert finals(shelf([*((name, junk) for name, _ in GOOD), *GOOD])) == wanted
+        assert finals(shelf(GOOD, [(name, junk) for name, _ in GOOD])) == wanted
+    assert shelf([*GOOD, (GOOD[0][0], b"x"), (b"x", b"y"), (None, b"z")]).passed_over() == 3
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_closed_snapshot_that_cannot_be_read_makes_its_windows_incomplete(live):
+    spoilt, watermark = (closed(20, 0)[0], b"junk"), mark(60)
+    records = [closed(pane, 5) for pane in range(0, 60, PANE) if pane != 20]
+    made = shelf(records, [spoilt, watermark]) if live else shelf([*records, spoilt, watermark])
+    found = finals(made)
+    assert {window for window, (_, incomplete) in found.items() if incomplete} == {
+        *((HOPPING, end) for end in (30, 40, 50)),
+        *((ALL, end) for end in (30, 40, 50, 60)),
+    }
+    assert (TUMBLING, 30) not in found, "nothing is known of it"
+    assert found[ALL, 60] == (25, True)
+    again = [spoilt, closed(20, 5), watermark]
+    whole = finals(shelf(records, again) if live else shelf([*records, *again]))
+    assert whole == finals(shelf([*records, closed(20, 5), watermark]))
+
+
+@pytest.mark.parametrize("junk", JUNK)
+def test_where_no_state_can_be_read_nothing_is_published_twice_and_what_is_lost_is_said(junk):
+    panes = [closed(pane, 5) for pane in range(30, 100, PANE)]  # those before are deleted
+    lost = [(state(window, 50)[0], junk) for window in QUERY.windows]
+    found = finals(shelf([*panes, *lost, mark(100)]))
+    assert min(end for _, end in found) == 60
+    assert found[TUMBLING, 60] == (5, False)
+    assert min(end for window, end in found if window == HOPPING) == 80, "none overlaps what was shown"
+    assert found[HOPPING, 80] == (15, False)
+    assert found[ALL, 100] == (25, True)
+    ahead = [(state(window, 1000)[0], junk) for window in QUERY.windows]
+    whole = [closed(pane, 5) for pane in range(0, 100, PANE)]
+    assert finals(shelf([*whole, *ahead, mark(100)])) == finals(shelf([*whole, mark(100)])), "nobody was so far"
+
+
+def test_states_of_other_contents_than_a_worker_writes_are_none():
+    def spoilt(**changes):
+        line, _, body = ALERTS.partition(b"\n")
+        return orjson.dumps(orjson.loads(line) | changes) + b"\n" + body
+
+    bad = [
+        b"x",
+        ALERTS + b"x",
+        spoilt(entered=[[3, 0.5]]),
+        spoilt(entered=[[1, 7.0]]),
+        spoilt(entered=[["1", 0.5]]),
+        spoilt(entered=[[True, 0.5]]),
+        spoilt(surged=[[2, 1e300]]),
+        spoilt(kept=[[50, 0, 0, 3, 1]]),
+        spoilt(kept=[[50, 7, 9, 3, 1]]),
+        spoilt(kept=[[50, 7, 7, -1, 1]]),
+        spoilt(kept=[[50, 7, 7, 3, "4,f8"]]),
+        spoilt(kept={"a": 1}),
+        spoilt(end=None),
+        spoilt(version=3),
+    ]
+    for alerts in [*([one] for one in bad), [ALERTS, ALERTS]]:
+        made = shelf([state(TUMBLING, 50, [ALERTS]), state(TUMBLING, 60, alerts)])
+        assert made.places[QUERY.digest].written[TUMBLING].end == 50, alerts
+        assert made.passed_over() == 1
+    name, value = state(ALL, 50, total=snapshot(5))
+    for start, newest in ((60, 50), (0, 60), (0, 1 << 62)):
+        odd = encode_state(Position(50, start, newest, snapshot(5)))
+        assert shelf([(name, value), (name, odd)]).passed_over() == 1
+    assert shelf([(name, encode_state(Position(60, 0, 60, snapshot(5))))]).passed_over() == 1
+
+
+def test_keys_that_no_worker_writes_are_passed_over():
+    name, value = closed(20, 5)
+    digest = QUERY.digest.hex()
+    odd = [
+        name.replace(b"|20|0", b"|+20|0"),
+        name.replace(b"|20|0", b"|2_0|0"),
+        name.replace(b"|20|0", b"|21|0"),
+        name.replace(b"|20|0", b"|20|1"),
+        name.replace(b"|20|0", b"|20|-1"),
+        name.replace(b"|20|0", b"|-20|0"),
+        name.replace(b"|20|0", b"|%d|0" % (1 << 60)),
+        name.replace(b"|20|0", b"|" + b"9" * 5_000 + b"|0"),
+        name.replace(digest.encode(), digest.upper().encode()),
+        name.replace(b"closed", b"tally"),
+        b"progress|0|w",
+        b"watermark|1|w",
+        b"watermark|-1|w",
+        b"watermark|0|" + bytes(300),
+        b"state|%s|tumbling|10|10|+50" % digest.encode(),
+    ]
+    made = shelf([(name, value) for name in odd], [(name, value) for name in odd])
+    assert made.passed_over() == 2 * len(odd)
+    assert not made.places[QUERY.digest].snapshots
+    assert not finals(shelf([*((name, value) for name in odd), mark(100)]))
+    assert shelf([(b"watermark|0|w", encode(Progress(closed={QUERY.digest: 1 << 60})))]).passed_over() == 1
+
+
+def test_records_of_what_nobody_defined_take_no_memory_and_are_read_anew_once_it_is_defined(monkeypatch):
+    monkeypatch.setattr("aggregator.merging.snapshots._MOST_UNKNOWN", 10)
+    strangers = [PaneKey("closed", bytes([0, *[number] * 7]), 20, 0).encode() for number in range(200)]
+    made = Shelf(0, 1, {}, check)
+    for name in [*strangers, closed(20, 5)[0]]:
+        made.put(name, closed(20, 5)[1], 0)
+    assert not made._before
+    assert len(made._unknown) == 10
+    made.define(KNOWN)
+    assert made.overtaken, "it may be among those that were passed over"
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(100_000, marks=pytest.mark.long)])
+def test_whatever_stands_among_them_the_finals_are_those_of_what_can_be_read(count):
+    draw, wanted = random.Random(14), finals(shelf(GOOD))
+    for _ in range(count):
+        junk = []
+        for _ in range(draw.randrange(1, 8)):
+            name, value = (bytearray(part) for part in draw.choice(GOOD))
+            for part in (value, name)[: draw.randrange(1, 3)]:
+                for _ in range(draw.randrange(1, 4)):
+                    part[draw.randrange(len(part))] = draw.randrange(256)
+            junk.append((bytes(name), bytes(value[: draw.randrange(len(value) + 1)])))  # cut off: none can be read
+        for records, live in (([*junk, *GOOD], junk), ([*GOOD, *junk], ())):
+            assert finals(shelf(records, live)) == wanted
+
+
+def test_a_record_of_the_changelog_that_cannot_be_read_ends_the_worker_and_is_named():
+    tally = PaneKey("tally", QUERY.digest, 20, 0).encode(), encode_tally(Tally(np.ones(CELLS, np.int64), 3))
+    ids = PaneKey("ids", QUERY.digest, 20, 0, (1, 1)).encode(), encode_ids([Counted(b"12345678", 1)])
+    progress = PartitionKey("progress", 0, "w.0").encode(), encode(Progress(7))
+    good = [tally, ids, progress]
+    assert saved(good, KNOWN)[0].progress
+    for name, _ in good:
+        with pytest.raises(Unreadable, match=name.decode().replace("|", r"\|")) as caught:
+            saved([*good, (name, b"junk")], KNOWN)
+        assert caught.value.exit_code == 4
+        assert saved([*good, (name + b" ", b"junk")], KNOWN)[0].progress, "not a key of ours"
+    for name in (b"closed|%s|20|0" % QUERY.digest.hex().encode(), b"watermark|0|w", b"x", b"\xff"):
+        assert keys.decode(name) is None or saved([*good, (name, b"junk")], KNOWN)
