@@ -14,7 +14,7 @@ BUDGET_browser := 120
 BUDGET_deploy := 120
 SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy)))))
 
-.PHONY: help setup lint test test-all faults bench demo format chart lock sbom dist clean test-k8s $(addprefix test-,$(SUITES))
+.PHONY: help setup lint test test-all faults bench bench-accuracy demo format chart lock sbom dist clean test-k8s $(addprefix test-,$(SUITES))
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +116,10 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python benchmarks/end_to_end.py
 	$(BIN)/python benchmarks/gateway.py
 	$(BIN)/python benchmarks/viewers.py
+
+# DATA names a folder with the public data sets; without them the page says what is left out.
+bench-accuracy: .venv/.all ## measure how accurate shares are (25 minutes), and write docs/accuracy.md
+	$(BIN)/python -m benchmarks.accuracy --data "$(DATA)"
 
 demo: .venv/.all ## show it
 	$(BIN)/hubbub demo

@@ -1,0 +1,101 @@
+"""Claims of Wang et al. about methods, held against the cells of the study."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from benchmarks.accuracy.study import Claim
+
+if TYPE_CHECKING:
+    from benchmarks.accuracy.methods import Cell
+
+TEN = ("base", "base_pos", "post_pos", "base_cut", "norm", "norm_mul", "norm_sub", "norm_cut", "norm_hyb", "mle_apx")
+"""Those that the guide chooses from; calibrate and calibrate_norm_sub stand beside them."""
+NEAR = 1.05
+WHO = "Wang et al."
+
+
+_SIGNS = {
+    "base and norm are unbiased": [(m, group, 0) for m in ("base", "norm") for group in ("frequent", "rare")],
+    "base_pos raises rare values, and the sum": [("base_pos", "rare", 1), ("base_pos", "sum", 1)],
+    "norm_sub lowers frequent values and raises rare ones": [("norm_sub", "frequent", -1), ("norm_sub", "rare", 1)],
+    "norm_mul lowers frequent values and raises rare ones": [("norm_mul", "frequent", -1), ("norm_mul", "rare", 1)],
+    "base_cut lowers rare values": [("base_cut", "rare", -1)],
+}
+"""The sign of a method's mean error."""
+
+
+def claims(cells: "Mapping[tuple[str, float], Cell]") -> list[Claim]:
+    every = list(cells.values())
+    half, top = ("10%", "30%", "50%", "70%"), ("top 8", "top 16", "top 32")
+    return [
+        _best("single values: base_cut is best", every, "base_cut", ("MSE",)),
+        _best("top values: norm is best", every, "norm", top),
+        _known("top values: norm_hyb is best where k is known", every, top),
+        _best("sets: norm_hyb is best", every, "norm_hyb", half),
+        _beside("single values", every, ("MSE",)),
+        _beside("random sets", every, half),
+        _beside("top values", every, top),
+        _beside("a set of the most frequent values", every, ("the top tenth",)),
+        *_biases(cells),
+    ]
+
+
+def _best(claim: str, cells: "Sequence[Cell]", method: str, measures: Sequence[str]) -> Claim:
+    """Whether `method` is best of the ten, or within 5% of it."""
+    won, best, held = 0, Counter[str](), 0
+    for cell in cells:
+        for measure in measures:
+            errors = {m: cell[m, measure].mean for m in TEN}
+            least = min(errors, key=errors.__getitem__)
+            best[least] += 1
+            held += 1
+            won += errors[method] <= NEAR * errors[least]
+    winners = ", ".join(f"{m} {count}" for m, count in best.most_common(4))
+    verdict = "yes" if won > 0.9 * held else "no" if won < 0.5 * held else "mostly"
+    return Claim(WHO, claim, verdict, f"within 5% of the best of the ten in {won} of {held} cells; best: {winners}")
+
+
+def _known(claim: str, cells: "Sequence[Cell]", measures: Sequence[str]) -> Claim:
+    from benchmarks.accuracy.methods import KNOWN
+
+    held = [(cell, measure) for cell in cells for measure in measures]
+    won = sum(cell[KNOWN, measure].mean <= NEAR * min(cell[m, measure].mean for m in TEN) for cell, measure in held)
+    over_base = max(cell[KNOWN, m].mean / cell["base", m].mean for cell, m in held)
+    verdict = "yes" if won > 0.9 * len(held) else "no" if won < 0.5 * len(held) else "mostly"
+    told = (
+        f"within 5% of the best of the ten in {won} of {len(held)} cells; at worst {over_base:.1f} times base's error"
+    )
+    return Claim(WHO, claim, verdict, told)
+
+
+def _beside(label: str, cells: "Sequence[Cell]", measures: Sequence[str]) -> Claim:
+    """PowerNS against the best of the ten, whichever that is."""
+    ratios = [
+        cell["calibrate_norm_sub", measure].mean / min(cell[m, measure].mean for m in TEN)
+        for cell in cells
+        for measure in measures
+    ]
+    ahead = sum(ratio < 1.0 for ratio in ratios)
+    told = f"in {ahead} of {len(ratios)} cells; its error is {min(ratios):.2f} to {max(ratios):.2f} times the best's"
+    verdict = "yes" if ahead > 0.9 * len(ratios) else "no" if ahead < 0.5 * len(ratios) else "mostly"
+    return Claim("(a first look)", f"{label}: calibrate_norm_sub is ahead of all ten", verdict, told)
+
+
+def _biases(cells: "Mapping[tuple[str, float], Cell]") -> list[Claim]:
+    """Signs of mean errors at epsilon 1, by four standard errors."""
+    found = []
+    for claim, signs in _SIGNS.items():
+        wrong, told = [], []
+        for (name, epsilon), cell in cells.items():
+            if epsilon != 1.0:
+                continue
+            for method, group, sign in signs:
+                bias = cell[method, group]
+                seen = 0 if abs(bias.mean) < 4.0 * bias.stderr else 1 if bias.mean > 0 else -1
+                told.append(f"{name} {method} {group} {bias}")
+                if seen != sign:
+                    wrong.append(f"{name} {method} {group}")
+        verdict = "yes" if not wrong else f"not for {', '.join(wrong)}"
+        found.append(Claim(WHO, claim, verdict, "; ".join(told) + " (in sigma; sums as shares)"))
+    return found

@@ -1,0 +1,53 @@
+"""Plots as small PNG files."""
+
+from io import BytesIO
+from pathlib import Path
+
+from benchmarks.accuracy.study import Panel, Plot
+
+COLOURS = ["#1d3b6f", "#d1495b", "#2e8b57", "#e09f3e", "#7b5ea7", "#4aa3c7", "#8c6d46", "#777777"]
+
+
+def draw(plot: Plot, path: Path) -> None:
+    """The panels side by side."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    from matplotlib import pyplot as plt
+    from PIL import Image
+
+    figure, axes = plt.subplots(1, len(plot.panels), figsize=(4.7 * len(plot.panels), 3.9), layout="constrained")
+    for panel, ax in zip(plot.panels, axes if len(plot.panels) > 1 else [axes], strict=True):
+        _panel(panel, ax)
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=92)
+    plt.close(figure)
+    Image.open(drawn).convert("RGB").quantize(48).save(path, optimize=True)
+
+
+def _panel(panel: Panel, ax: object) -> None:
+    for i, line in enumerate(panel.lines):
+        colour = COLOURS[i % len(COLOURS)]
+        ax.errorbar(
+            line.x,
+            line.y,
+            yerr=line.errors or None,
+            fmt=line.style,
+            markersize=3.5,
+            linewidth=1.3,
+            capsize=2,
+            color=colour,
+            label=line.label,
+        )
+    if panel.level is not None:
+        ax.axhline(panel.level, color="#999999", linewidth=1, zorder=0)
+    if "x" in panel.log:
+        ax.set_xscale("log")
+    if "y" in panel.log:
+        ax.set_yscale("log")
+    ax.set_title(panel.title, fontsize=10)
+    ax.set_xlabel(panel.x, fontsize=9)
+    ax.set_ylabel(panel.y, fontsize=9)
+    ax.tick_params(labelsize=8)
+    ax.grid(alpha=0.25, linewidth=0.6)
+    ax.legend(fontsize=7.5, framealpha=0.85)

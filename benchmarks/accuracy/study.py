@@ -1,0 +1,145 @@
+"""A study's results as values: tables, plots and judged claims, kept as JSON until the page is written."""
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from oracles.types import Floats
+
+SEED = 20260101
+
+
+class Track(Protocol):
+    """Something to go through, with a progress bar."""
+
+    def __call__(
+        self, sequence: Iterable[Any], *, total: float | None = None, description: str = ""
+    ) -> Iterator[Any]: ...
+
+
+def seeded(*labels: object) -> np.random.Generator:
+    """A generator of a cell's own, so that each study and cell can be run alone."""
+    return np.random.default_rng([SEED, zlib.crc32(repr(labels).encode())])
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean over runs, and its standard error."""
+
+    mean: float
+    stderr: float
+
+    @classmethod
+    def of(cls, runs: Iterable[float]) -> Self:
+        found = np.asarray(list(runs), np.float64)
+        spread = float(found.std(ddof=1) / np.sqrt(len(found))) if len(found) > 1 else float("nan")
+        return cls(float(found.mean()), spread)
+
+    @classmethod
+    def rate(cls, hits: float, of: int) -> Self:
+        """A part of independent trials; where none or all hit, the error is that of one."""
+        part = min(max(hits / of, 1.0 / of), 1.0 - 1.0 / of)
+        return cls(hits / of, float(np.sqrt(part * (1.0 - part) / of)))
+
+    def times(self, factor: float) -> "Figure":
+        return Figure(self.mean * factor, self.stderr * factor)
+
+    def __str__(self) -> str:
+        if not np.isfinite(self.stderr) or self.stderr < 1e-12:
+            return f"{round(self.mean, 12) + 0.0:.3g}"
+        place = int(np.floor(np.log10(self.stderr)))
+        digits = min(max(0, -place + (self.stderr < 2 * 10.0**place)), 6)
+        return f"{round(self.mean, digits) + 0.0:.{digits}f} ± {self.stderr:.{digits}f}"
+
+
+@dataclass
+class Table:
+    """Columns under their names, with what stands in the first row said above."""
+
+    title: str
+    note: str
+    head: list[str]
+    rows: list[list[str]] = field(default_factory=list)
+
+
+@dataclass
+class Line:
+    """One line of a panel."""
+
+    label: str
+    x: list[float]
+    y: list[float]
+    errors: list[float] = field(default_factory=list)
+    style: str = "o-"
+
+
+@dataclass
+class Panel:
+    """One chart."""
+
+    title: str
+    x: str
+    y: str
+    lines: list[Line]
+    log: str = ""
+    """The logarithmic axes: "", "x", "y" or "xy"."""
+    level: float | None = None
+    """A value to be held against."""
+
+
+@dataclass
+class Plot:
+    """Charts side by side in one file, docs/accuracy-NAME.png."""
+
+    name: str
+    caption: str
+    panels: list[Panel]
+
+
+@dataclass
+class Claim:
+    """A statement, and whether it holds here."""
+
+    source: str
+    claim: str
+    verdict: str
+    figures: str
+
+
+@dataclass
+class Section:
+    """The results of one study."""
+
+    title: str
+    text: str
+    tables: list[Table] = field(default_factory=list)
+    plots: list[Plot] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    """The data that were absent, and what is missing for it."""
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        plots = [
+            Plot(
+                p["name"], p["caption"], [Panel(**{**q, "lines": [Line(**x) for x in q["lines"]]}) for q in p["panels"]]
+            )
+            for p in said.pop("plots")
+        ]
+        tables = [Table(**table) for table in said.pop("tables")]
+        claims = [Claim(**claim) for claim in said.pop("claims")]
+        return cls(**said, tables=tables, plots=plots, claims=claims)
+
+
+def mse(shares: Floats, truth: Floats) -> float:
+    return float(np.mean((shares - truth) ** 2))
