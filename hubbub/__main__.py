@@ -7,6 +7,7 @@ import sys
 from importlib.metadata import version
 
 from oracles.errors import MissingExtra, extra
+from oracles.kernels import compiled
 
 COMMANDS = {
     "demo": ("aggregator.demo.command", "all", "everything at once on this machine, with a simulated crowd"),
@@ -64,7 +65,7 @@ def run(arguments: list[str]) -> int:
         print(usage())
         return 0
     if command == "--version" or (command in COMMANDS and arguments[1:] == ["--version"]):
-        print(f"hubbub {version('hubbub')}")
+        print(f"hubbub {version('hubbub')}, kernels: {compiled.name()}")
         return 0
     if command not in COMMANDS:
         print(f"hubbub: there is no command {command!r}\n\n{usage()}", file=sys.stderr)

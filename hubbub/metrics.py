@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from hubbub import inflation
+from oracles.kernels import compiled
 
 
 class PassedOver(Collector):
@@ -27,13 +28,8 @@ def registry() -> CollectorRegistry:
     made = CollectorRegistry()
     ProcessCollector(registry=made)
     made.register(PassedOver())
-    labels = {"version": version("hubbub"), "kernels": kernels()}
+    labels = {"version": version("hubbub"), "kernels": compiled.name()}
     Gauge("hubbub_build_info", "Always 1; the labels tell what runs", list(labels), registry=made).labels(**labels).set(
         1
     )
     return made
-
-
-def kernels() -> str:
-    """Those that are used."""
-    return "numpy"

@@ -7,6 +7,8 @@ whatever their width: nearly all of the counting is done before a single bit is 
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.kernels import compiled
+
 Packed = NDArray[np.uint8]
 """Rows of bits, eight to a byte."""
 
@@ -23,6 +25,9 @@ def column_counts(rows: Packed) -> NDArray[np.int64]:
     array([1, 0, 2, 0, 0, 0, 0, 0])
     """
     counts = np.zeros(8 * rows.shape[1], np.int64)
+    if compiled.in_use():
+        compiled.add_bits(counts, rows)
+        return counts
     levels = _carry_save(rows)
     for weight, level in enumerate(levels):
         left = np.concatenate(level) if len(level) > 1 else level[0]
@@ -44,6 +49,8 @@ def column_counts(rows: Packed) -> NDArray[np.int64]:
 
 def row_counts(rows: Packed) -> NDArray[np.int64]:
     """The number of bits set in each row."""
+    if compiled.in_use():
+        return compiled.row_ones(rows)
     whole = rows.shape[1] // 8 * 8
     counts = np.zeros(len(rows), np.float32)
     if whole:

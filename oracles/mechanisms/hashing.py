@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.errors import ReportError
+from oracles.kernels import compiled
 from oracles.kernels.arrays import above, runs
 from oracles.kernels.parity import orthogonal
 from oracles.kernels.walsh import walsh
@@ -113,6 +114,9 @@ class Hashing(Oracle):
         return signed
 
     def _count(self, state: Ints, reports: Reports) -> int:
+        if compiled.in_use():
+            compiled.add_hashes(state[: self.cells], state[self.cells :], reports, self.hashes, self.bits)
+            return 0
         words = self._words(reports)
         parts = (_combinations(self._signed_rows(words[run])) for run in runs(len(words), 1, RUN))
         add = self._add_many if 4 * min(len(words), RUN) >= self.cells else self._add_few

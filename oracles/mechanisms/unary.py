@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from oracles.kernels import compiled
 from oracles.kernels.arrays import above, runs
 from oracles.kernels.popcount import column_counts, row_counts
 from oracles.mechanisms import chance
@@ -61,6 +62,9 @@ class Unary(Oracle):
         return padding(reports, self.size)
 
     def _count(self, state: Ints, reports: Reports) -> int:
+        if compiled.in_use():
+            counts, marks = state[: self.size], state[-MARKS:]
+            return compiled.add_plausible(counts, reports, self._bins, self.plausible, marks)
         marks, strange = self._survey(reports)
         if strange is not None:
             reports = reports[~strange]

@@ -108,7 +108,7 @@ def test_requirements_are_pinned_with_hashes_and_name_no_host(lock):
         assert any(requirement.specifier.contains(version) for version in versions), f"{requirement}: run `make lock`"
 
 
-LICENSES = """Apache-2.0;Apache Software License;MIT;MIT License;BSD License;BSD-2-Clause;BSD-3-Clause;PSF-2.0
+LICENSES = """Apache-2.0;Apache Software License;MIT;MIT-0;MIT License;BSD License;BSD-2-Clause;BSD-3-Clause;PSF-2.0
 Python Software Foundation License;Repoze Public License;Apache-2.0 AND MIT;Apache-2.0 AND BSD-2-Clause
 Apache-2.0 OR BSD-2-Clause;BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0
 MPL-2.0 AND (Apache-2.0 OR MIT)""".replace("\n", ";").split(";")

@@ -23,8 +23,8 @@ def lines():
 def context(folder):
     """What .dockerignore lets in."""
     rules = (ROOT / ".dockerignore").read_text().splitlines()
-    left_out = shutil.ignore_patterns("__pycache__", "vendor")
-    assert [rule for rule in rules if rule.startswith("**/")] == ["**/__pycache__", "**/static/vendor"]
+    left_out = shutil.ignore_patterns("__pycache__", "vendor", "_compiled*")
+    assert [rule for rule in rules if rule.startswith("**/")] == ["**/__pycache__", "**/static/vendor", "**/_compiled*"]
     for rule in (rule for rule in rules if rule.startswith("!")):
         for path in ROOT.glob(rule[1:]):
             place = folder / path.relative_to(ROOT)
@@ -69,6 +69,10 @@ def test_every_command_is_there(image, name):
 def test_no_tools_are_left(image):
     assert run(image, "python", "-m", "pip", "--version").returncode != 0
     assert run(image, "python", "-c", "import setuptools").returncode != 0
+
+
+def test_it_counts_with_compiled_kernels(image):
+    assert run(image, "hubbub", "--version").stdout.strip().endswith("kernels: c")
 
 
 def test_the_page_has_its_charts(image):

@@ -9,6 +9,7 @@ from importlib.metadata import version
 import pytest
 
 from hubbub import __main__ as command
+from oracles.kernels import compiled
 
 
 def test_help_names_every_command(capsys):
@@ -29,7 +30,7 @@ def test_each_command_teaches_with_an_example(name, capsys):
 @pytest.mark.parametrize("before", [[], *([name] for name in command.COMMANDS)])
 def test_the_version_is_the_installed_one(before, capsys):
     assert command.main([*before, "--version"]) == 0
-    assert capsys.readouterr().out == f"hubbub {version('hubbub')}\n"
+    assert capsys.readouterr().out == f"hubbub {version('hubbub')}, kernels: {compiled.name()}\n"
 
 
 def test_an_unknown_command_is_a_usage_error(capsys):

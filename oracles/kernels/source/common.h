@@ -1,0 +1,25 @@
+/* What all kernels build on. Reports are little-endian, and stand at any address. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "interface.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the kernels read integers as they stand in reports, little-endian"
+#endif
+
+#define UNALIGNED __attribute__((aligned(1), may_alias))
+typedef uint16_t UNALIGNED u16;
+typedef uint32_t UNALIGNED u32;
+typedef uint64_t UNALIGNED u64;
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* One library for every processor: the wider instructions are taken where they are. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define CLONES
+#endif

@@ -1,0 +1,173 @@
+"""The kernels in C count what NumPy counts, bit for bit; where they cannot be built, NumPy does it alone."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from oracles import oracle
+from oracles.kernels import compiled
+from oracles.kernels.popcount import column_counts, row_counts
+from oracles.mechanisms.hashing import Hashing
+from oracles.multi import multi
+
+ROOT = Path(__file__).parents[2]
+both = pytest.mark.skipif(not compiled.in_use(), reason="the kernels are not compiled here, or HUBBUB_KERNELS says so")
+
+ORACLES = {
+    **{f"{name} {size}": oracle(name, epsilon=1.0, size=size) for name in ("oue", "sue") for size in (2, 13, 64, 1000)},
+    **{f"{name} {size}": oracle(name, epsilon=1.0, size=size) for name in ("grr", "ss") for size in (3, 256, 300)},
+    "grr 70000": oracle("grr", epsilon=1.0, size=70_000),
+    **{f"{name} {size}": oracle(name, epsilon=2.0, size=size) for name in ("hr", "blh") for size in (3, 1024, 70_000)},
+    **{f"olh {epsilon} of {size}": oracle("olh", epsilon=epsilon, size=size)
+       for epsilon in (0.5, 1.0, 2.0, 2.5, 3.5, 4.0, 5.0, 7.0) for size in (5, 1024, 1_000_000)},
+    **{solution: multi(solution, sizes=[3, 9, 70], epsilon=1.0) for solution in ("spl", "smp", "rsfd")},
+}  # fmt: skip
+
+
+def drawn(o, count, rng):
+    sizes = getattr(o, "sizes", None)
+    values = [rng.integers(0, size, count) for size in sizes or (o.size,)]
+    return o.perturb(np.column_stack(values) if sizes else values[0], rng)
+
+
+def tally(o, reports):
+    state = o.zeros()
+    return o.add(state, reports), state.tolist()
+
+
+def test_local_hashing_is_tried_with_every_number_of_rows_and_every_width():
+    found = [o for o in ORACLES.values() if isinstance(o, Hashing)]
+    assert {o.hashes for o in found} == set(range(1, 9))
+    assert {o.width for o in found} >= {4, 8, 16, 24}
+
+
+@both
+@pytest.mark.parametrize("name", ORACLES)
+def test_every_oracle_counts_alike(name):
+    o, rng = ORACLES[name], np.random.default_rng(5)
+    for count in (0, 1, 15, 16, 17, 63, 300, 2_000):
+        reports = drawn(o, count, rng)
+        if o.width > 1:  # now and then a report that nobody honest sends
+            reports[rng.random(count) < 0.1] = rng.integers(0, 256, o.width, np.uint8)
+            reports[rng.random(count) < 0.1] = rng.choice([0, 255])
+        wrong = o.malformed(reports)
+        with compiled.numpy_alone():
+            expected = o.malformed(reports)
+        assert (wrong is None) == (expected is None)
+        if wrong is not None:
+            assert np.array_equal(wrong, expected)
+            reports = reports[~wrong]
+        padded = np.frombuffer(b"\0" * (count % 8) + reports.tobytes(), np.uint8)[count % 8 :]  # at any address
+        found = tally(o, padded.reshape(-1, o.width))
+        with compiled.numpy_alone():
+            assert found == tally(o, reports)
+
+
+@both
+@pytest.mark.parametrize("width", [1, 3, 8, 129, 2048])
+def test_bits_are_counted_alike(width):
+    rng = np.random.default_rng(width)
+    for count in (0, 1, 16, 31, 255, 256, 257, 5_000):
+        for rows in (rng.integers(0, 256, (count, width), np.uint8), np.full((count, width), 255, np.uint8)):
+            columns, ones = column_counts(rows), row_counts(rows)
+            with compiled.numpy_alone():
+                assert np.array_equal(columns, column_counts(rows))
+                assert np.array_equal(ones, row_counts(rows))
+
+
+def test_numpy_alone_is_for_a_while():
+    before = compiled.name()
+    with compiled.numpy_alone():
+        assert compiled.name() == "numpy"
+    assert compiled.name() == before
+
+
+def version_of(**environment):
+    done = subprocess.run(
+        [sys.executable, "-m", "hubbub", "--version"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    return done.stdout.split("kernels: ")[1].strip()
+
+
+def test_the_variable_forces_numpy():
+    assert version_of(HUBBUB_KERNELS="numpy") == "numpy"
+
+
+@both
+def test_otherwise_they_are_taken():
+    assert version_of(HUBBUB_KERNELS="") == "c"
+
+
+@both
+def test_a_library_of_another_source_is_not_taken(monkeypatch):
+    monkeypatch.setattr(compiled, "_INTERFACE", 0)
+    assert compiled._found() is None
+
+
+@pytest.fixture
+def hook(monkeypatch, tmp_path):
+    """What builds them, over a copy of the sources; the builder itself is not needed for that."""
+    interface = ModuleType("hatchling.builders.hooks.plugin.interface")
+    interface.BuildHookInterface = type("Hook", (), {"__class_getitem__": classmethod(lambda cls, _: cls)})
+    parts = interface.__name__.split(".")
+    for i in range(1, len(parts)):
+        monkeypatch.setitem(sys.modules, ".".join(parts[:i]), ModuleType(".".join(parts[:i])))
+    monkeypatch.setitem(sys.modules, interface.__name__, interface)
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    shutil.copytree(ROOT / "oracles/kernels/source", tmp_path / "oracles/kernels/source")
+    made = module.CustomBuildHook()
+    made.root, made.target_name = str(tmp_path), "wheel"
+    monkeypatch.setattr(module.CustomBuildHook, "complete", True)
+    stale = tmp_path / "oracles/kernels/_compiled.abi3.so"
+    stale.write_bytes(b"of another day")
+    made.library = stale
+    return made
+
+
+def built(hook):
+    data = {"artifacts": []}
+    hook.initialize("standard", data)
+    return data
+
+
+def test_without_a_compiler_a_build_goes_on_with_numpy(hook, monkeypatch, capsys):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert hook.dependencies() == []
+    assert built(hook) == {"artifacts": []}
+    assert not hook.library.exists()
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_compiler_that_fails_breaks_no_build(hook, monkeypatch, capfd):
+    monkeypatch.setenv("CC", "false")
+    assert built(hook) == {"artifacts": []}
+    assert not hook.library.exists()
+    [said] = [line for line in capfd.readouterr().err.splitlines() if line.startswith("hubbub:")]
+    assert "NumPy counts instead" in said
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler here")
+def test_with_a_compiler_the_wheel_is_of_this_machine_and_every_python(hook):
+    pytest.importorskip("cffi")
+    data = built(hook)
+    assert data["pure_python"] is False
+    assert data["tag"].startswith("cp311-abi3-")
+    assert [hook.library.relative_to(hook.root).as_posix()] == data["artifacts"]
+    assert hook.library.read_bytes().startswith((b"\x7fELF", b"\xcf\xfa"))
+
+
+def test_an_sdist_holds_no_library(hook):
+    hook.target_name = "sdist"
+    assert built(hook) == {"artifacts": []}
+    assert hook.dependencies() == []
