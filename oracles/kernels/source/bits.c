@@ -70,9 +70,12 @@ INLINE void decode(const uint64_t *planes, size_t words, size_t levels, int64_t 
             uint64_t lanes = 0;
             for (size_t level = start; level < end; level++)
                 lanes |= spread(bytes[8 * level * words + column / 8]) << (level - start);
-            size_t most = size - column < 8 ? size - column : 8;
-            for (size_t i = 0; i < most; i++)
-                counts[column + i] += (int64_t)(lanes >> 8 * i & 255) << start;
+            if (size - column >= 8)
+                for (size_t i = 0; i < 8; i++)
+                    counts[column + i] += (int64_t)(lanes >> 8 * i & 255) << start;
+            else
+                for (size_t i = 0; i < size - column; i++)
+                    counts[column + i] += (int64_t)(lanes >> 8 * i & 255) << start;
         }
     }
 }
