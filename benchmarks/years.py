@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from oracles.query import Query, parse
-from producers.simulation.distribution import Law
+from producers.simulation.distribution import Distribution
 from producers.simulation.population import Population
 from producers.simulation.scenario import Course, Scenario, Surge
 
@@ -50,7 +50,7 @@ def query(**table: object) -> Query:
 
 
 def population(q: Query, people: int, days: int, seed: int) -> Population:
-    law = Law((np.arange(SIZE) + 1.0) ** -1.1)
+    law = Distribution((np.arange(SIZE) + 1.0) ** -1.1)
     begins = days // 2 * DAY
     surge = Surge(Course(0.3, begins), 0, NEW)
     return Population(q, law.without(0, NEW), people, seed, Scenario((surge,)), churn=0.1)

@@ -36,7 +36,7 @@ _QUIET.disabled = True
 
 
 @dataclass(eq=False)
-class Gate:
+class ConnectionLimits:
     """The connections of one port: so many, and of one address so many."""
 
     most: int = CONNECTIONS
@@ -61,19 +61,19 @@ class Gate:
 
 
 class _Peer(asyncio.Protocol):
-    """One connection, on its way through the gate to aiohttp."""
+    """One connection, on its way through the limits to aiohttp."""
 
-    __slots__ = ("_address", "_gate", "_inner")
+    __slots__ = ("_address", "_inner", "_limits")
 
-    def __init__(self, gate: Gate, inner: asyncio.Protocol) -> None:
-        self._gate = gate
+    def __init__(self, limits: ConnectionLimits, inner: asyncio.Protocol) -> None:
+        self._limits = limits
         self._inner = inner
         self._address: str | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if peer else ""
-        if not self._gate.enter(address):
+        if not self._limits.enter(address):
             self._inner = asyncio.Protocol()
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
@@ -83,7 +83,7 @@ class _Peer(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._address is not None:
-            self._gate.leave(self._address)
+            self._limits.leave(self._address)
             self._address = None
         self._inner.connection_lost(error)
 
@@ -126,7 +126,7 @@ async def serving(
     host: str,
     port: int,
     *,
-    gate: Gate | None = None,
+    limits: ConnectionLimits | None = None,
     header: float = HEADER,
     drain: float = DRAIN,
     context: ssl.SSLContext | None = None,
@@ -136,7 +136,7 @@ async def serving(
 
     `cancel`: an answer whose client has gone is not worked on any more.
     """
-    gate = Gate() if gate is None else gate
+    limits = ConnectionLimits() if limits is None else limits
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -155,7 +155,7 @@ async def serving(
     secured: dict[str, Any] = {} if context is None else {"ssl": context, "ssl_handshake_timeout": header}
     try:
         try:
-            server = await loop.create_server(lambda: _Peer(gate, inner()), host, port, backlog=1024, **secured)
+            server = await loop.create_server(lambda: _Peer(limits, inner()), host, port, backlog=1024, **secured)
         except OSError as error:
             where = f"{host}:{port} cannot be listened on: {error.strerror or error}"
             raise ParameterError(f"{where}; name another --port, or 0 for any free one") from error

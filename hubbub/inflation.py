@@ -40,7 +40,7 @@ class TooLarge(CorruptRecordException):  # type: ignore[misc] # aiokafka is unty
     """Inflated it would be above `MOST`."""
 
 
-class Batches:
+class FetchedBatches:
     """The batches of one fetch, which ends where they come to `MOST` inflated: the rest of it is fetched anew."""
 
     def __init__(self, data: bytes) -> None:
@@ -108,7 +108,7 @@ class _Compressed:
 class Bounded(fetcher.PartitionRecords):  # type: ignore[misc]
     """Goes on behind a batch that cannot be read; an `Unread` stands for it where the topic's readers judge it."""
 
-    _records: Batches
+    _records: FetchedBatches
     next_fetch_offset: int
     _records_iterator: Any
 
@@ -202,6 +202,6 @@ def _snappy(data: bytes) -> bytes:
 def install(reports: str) -> None:
     """Bound all that this process reads from Kafka; of this topic the unread too is handed on, to be judged."""
     _kept.add(reports)
-    fetcher.MemoryRecords = Batches
+    fetcher.MemoryRecords = FetchedBatches
     if not issubclass(fetcher.PartitionRecords, Bounded):
         fetcher.PartitionRecords = Bounded

@@ -22,7 +22,7 @@ from oracles.fitting import Calibration
 from oracles.query.settings import Threshold
 from oracles.types import Flags, Floats, Ints
 
-Rule = Literal["decided", "paper"]
+ListRule = Literal["decided", "paper"]
 SIGNIFICANCE = Threshold("significance")
 _FIRST = 256
 """Tails are had in growing blocks, so that a domain without heavy hitters costs one short block."""
@@ -86,7 +86,7 @@ def heavy_hitters(
     threshold: Threshold | str | float = SIGNIFICANCE,
     family_error: float = 0.05,
     posterior: Calibration | None = None,
-    rule: Rule = "decided",
+    rule: ListRule = "decided",
 ) -> Hitters:
     """The frequent values, in the order of the method that gave `shares`.
 
@@ -114,10 +114,10 @@ class Evidence:
         threshold: Threshold | str | float = SIGNIFICANCE,
         family_error: float = 0.05,
         posterior: Calibration | None = None,
-        rule: Rule = "decided",
+        rule: ListRule = "decided",
     ) -> None:
-        if rule not in get_args(Rule):
-            raise ParameterError(f"rule must be one of {', '.join(get_args(Rule))}, got {rule!r}")
+        if rule not in get_args(ListRule):
+            raise ParameterError(f"rule must be one of {', '.join(get_args(ListRule))}, got {rule!r}")
         self.estimate = estimate
         self.family_error = family_error
         self.posterior = posterior

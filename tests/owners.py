@@ -108,17 +108,17 @@ class Merge:
         self.at += len(new)
         for key, value in new:
             self.shelf.put(key, value, 0)
-        for place in self.shelf.places.values() if not self.shelf.overtaken else ():
+        for slot in self.shelf.slots.values() if not self.shelf.overtaken else ():
             batch = {}
-            for final in place.merger.finals():
+            for final in slot.merger.finals():
                 span = final.span
-                finals[place.versions.query.name, span.window, span.end].add(encode_snapshot(final.total))
+                finals[slot.versions.query.name, span.window, span.end].add(encode_snapshot(final.total))
                 batch[span.window] = final.position
             if not to_the_end and random.random() < 0.3:
                 return False  # dies before its states are written
             for window, position in batch.items():
-                self.topics.publish(self.target, *place.state(window, position))
+                self.topics.publish(self.target, *slot.state(window, position))
             for window, position in batch.items():
-                for name in place.settled(window, position):
+                for name in slot.settled(window, position):
                     self.topics.publish(self.target, name, None)
         return not self.shelf.overtaken

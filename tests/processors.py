@@ -11,7 +11,7 @@ from hashlib import sha256
 import numpy as np
 
 from aggregator.counting.tally import Snapshot
-from aggregator.merging.windows import Final, Position, Span
+from aggregator.merging.windows import ClosedWindow, Position, Span
 from aggregator.publishing.final import publish
 from oracles.consistency import METHODS
 from oracles.query import parse
@@ -48,7 +48,7 @@ def finals(query, count):
             counts, query.oracle.perturb(lists[0] if len(lists) == 1 else np.column_stack(lists), rng)
         )
         span = Span(window, 10 * number, 10 * number + 10)
-        final = Final(span, Snapshot(n - left_out, left_out, 0, 0, counts), Position(span.end))
+        final = ClosedWindow(span, Snapshot(n - left_out, left_out, 0, 0, counts), Position(span.end))
         made = publish(query, final, states, shown)
         states, shown = made.states, made.shown
         yield repr((made.built.records, states, made.alerts)).encode()

@@ -116,7 +116,7 @@ class Store:
         self._series: dict[str, dict[str, Series]] = defaultdict(dict)
         self._gathering = Gathering()
         self._alerts: OrderedDict[str, Alert] = OrderedDict()
-        self._definitions: dict[bytes, definitions.Record] = {}
+        self._definitions: dict[bytes, definitions.TopicRecord] = {}
         self._known = definitions.Definitions()
         self._early: deque[tuple[Callable[[bytes], object], bytes]] = deque(maxlen=EARLY)
         """Records of definitions that are not read yet."""
@@ -175,7 +175,7 @@ class Store:
 
     def define(self, key: bytes, value: bytes | None, timestamp: int = 0) -> None:
         """A record of the topic of definitions; a ReportError where it cannot be read, and is passed over."""
-        record = definitions.Record(key or b"", value, timestamp)
+        record = definitions.TopicRecord(key or b"", value, timestamp)
         unread = definitions.read([record]).unread
         self._definitions.pop(record.key, None)
         self._definitions[record.key] = record._replace(value=b"") if unread else record

@@ -16,7 +16,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
 from aggregator.process.exit import leave
-from aggregator.process.liveness import GONE, SILENT, Beat, Liveness, Part, Still
+from aggregator.process.liveness import GONE, SILENT, Beat, Liveness, Stage, Still
 from aggregator.topics.offsets import Asking
 from hubbub.kafka import Kafka
 from hubbub.names import REPORTS, SNAPSHOTS
@@ -30,7 +30,7 @@ PATIENCE_ASKING = 120.0
 LOOK_AGAIN = 5.0
 """Seconds to read what has only just come."""
 HUNG, NO_BROKER = 1, 3
-_TOPICS = {Part.REPORTS: REPORTS, Part.SNAPSHOTS: SNAPSHOTS}
+_TOPICS = {Stage.REPORTS: REPORTS, Stage.SNAPSHOTS: SNAPSHOTS}
 
 
 class Watchdog:
@@ -94,7 +94,7 @@ class Watchdog:
             for still in found:
                 self._liveness.excuse(still, self._now)
 
-    async def _ask(self, found: list[Still], part: Part) -> None:
+    async def _ask(self, found: list[Still], part: Stage) -> None:
         """End the process if there are records beyond one of these, which nobody reads although there was time."""
         if not found:
             return
@@ -109,7 +109,7 @@ class Watchdog:
             log.warning("the watchdog gets no answer: %r", error)
             return
         beat = self.beat
-        now = beat.reports if part is Part.REPORTS else beat.snapshots
+        now = beat.reports if part is Stage.REPORTS else beat.snapshots
         for still, offset in there:
             if beat.counting and now.get(still.partition) == still.offset:
                 log.critical("hung: %s, and offset %s is there to be read", still, offset)

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 
 from aggregator.counting.tally import Snapshot, decode_snapshot, encode_snapshot
-from aggregator.merging.windows import Final, Span
+from aggregator.merging.windows import ClosedWindow, Span
 from oracles.errors import ReportError
 from oracles.multi.attributes import Multi
 from oracles.query import Query
@@ -51,7 +51,7 @@ def answering(query: Query, total: Snapshot) -> list[int]:
     return [total.n]
 
 
-def face(query: Query, final: Final, before: Sequence[Shown | None]) -> tuple[list[Face], list[Shown | None]]:
+def face(query: Query, final: ClosedWindow, before: Sequence[Shown | None]) -> tuple[list[Face], list[Shown | None]]:
     """What a final shows of each attribute, and the last windows shown after it; `before`, those before it."""
     faces: list[Face] = []
     after: list[Shown | None] = []
@@ -76,7 +76,7 @@ def nobody(total: Snapshot) -> Snapshot:
     return Snapshot(0, 0, 0, total.flags, total.counts * 0)
 
 
-def _is_apart(query: Query, final: Final, n: int, shown: Shown, attribute: int) -> bool:
+def _is_apart(query: Query, final: ClosedWindow, n: int, shown: Shown, attribute: int) -> bool:
     """Whether those who came since the last window shown, and those who went, are nobody or enough."""
     came, went = moved(query, final.span, n, shown, attribute)
     return all(count == 0 or count >= query.crowd for count in (came, went))

@@ -15,7 +15,7 @@ import numpy as np
 from aggregator.counting.tally import INCOMPLETE, PARTIAL, Snapshot, decode_snapshot, encode_snapshot, merged
 from aggregator.merging import crowd
 from aggregator.merging.crowd import Shown
-from aggregator.merging.windows import Final, Kind, Position, Span, kind
+from aggregator.merging.windows import ClosedWindow, Position, Span, Windowing, kind
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
 from oracles.query.settings import Window
@@ -46,7 +46,7 @@ class Merger:
         for window, position in states:
             if window not in newest or position.end > newest[window].end:
                 newest[window] = position
-        self._kinds: list[Kind] = [
+        self._kinds: list[Windowing] = [
             kind(tenure, self._pane, self.cells, newest.get(tenure.window)) for tenure in versions.tenures
         ]
 
@@ -102,7 +102,7 @@ class Merger:
         """Whether more is closed than `finals` has looked at."""
         return self.through != self._through
 
-    def finals(self) -> Iterator[Final]:
+    def finals(self) -> Iterator[ClosedWindow]:
         """The windows that have become final, each kind in the order of time."""
         through = self.through
         if through is None:

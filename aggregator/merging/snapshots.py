@@ -30,8 +30,8 @@ _Found = tuple[bytes, Key, bytes]
 
 
 @dataclass(eq=False)
-class Place:
-    """The place of one query on a shelf."""
+class Slot:
+    """The slot of one query on a shelf."""
 
     merger: Merger
     alerts: dict[Window, list[bytes]] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Shelf:
         self._definitions = self._at_home(definitions)
         self._check = check
         self._before: dict[bytes, bytes] | None = {}
-        self.places: dict[bytes, Place] = {}
+        self.slots: dict[bytes, Slot] = {}
         self.marked_ms: dict[bytes, int] = {}
         """When the newest watermark of a query was written."""
         self.overtaken = False
@@ -133,18 +133,18 @@ class Shelf:
     def define(self, definitions: Mapping[bytes, Versions]) -> None:
         """Go on by these definitions; what was passed over for the lack of one is read anew."""
         self._definitions = self._at_home(definitions)
-        for digest in self.places.keys() - self._definitions.keys():  # let go of
-            del self.places[digest]
+        for digest in self.slots.keys() - self._definitions.keys():  # let go of
+            del self.slots[digest]
             self.marked_ms.pop(digest, None)
             self._pass_over(digest)
         for digest, versions in self._definitions.items():
-            if digest in self.places:
-                self.places[digest].merger.define(versions)
+            if digest in self.slots:
+                self.slots[digest].merger.define(versions)
             elif digest in self._unknown or len(self._unknown) >= _MOST_UNKNOWN:
                 self.overtaken = True
                 self._unknown.discard(digest)
             elif self.loaded:
-                self.places[digest] = Place(Merger(versions, self._partitions))
+                self.slots[digest] = Slot(Merger(versions, self._partitions))
 
     def _at_home(self, definitions: Mapping[bytes, Versions]) -> dict[bytes, Versions]:
         return {d: versions for d, versions in definitions.items() if keys.home(d, self._partitions) == self._partition}
@@ -192,12 +192,12 @@ class Shelf:
         for digest, versions in self._definitions.items():
             stood = states.get(digest, {})
             positions = {window: state.position for window, state in stood.items()}
-            place = Place(Merger(versions, self._partitions, positions.items()))
-            place.alerts = {window: state.alerts for window, state in stood.items()}
-            place.shown = {window: state.shown for window, state in stood.items()}
-            place.written = positions
-            place.states = {window: names[digest, window] for window in stood}
-            self.places[digest] = place
+            slot = Slot(Merger(versions, self._partitions, positions.items()))
+            slot.alerts = {window: state.alerts for window, state in stood.items()}
+            slot.shown = {window: state.shown for window, state in stood.items()}
+            slot.written = positions
+            slot.states = {window: names[digest, window] for window in stood}
+            self.slots[digest] = slot
         for name, key, value in found:
             self._take(name, key, value, 0)
         self.unread = unread
@@ -255,29 +255,29 @@ class Shelf:
             self._take_snapshot(name, key, value)
             return
         read = None if value is None else self._read(name, key, value)
-        if isinstance(key, StateKey) and read is not None and key.digest in self.places:
+        if isinstance(key, StateKey) and read is not None and key.digest in self.slots:
             # Whoever wrote it deletes the snapshots that it covers, so that what is read here may have gaps.
-            written = self.places[key.digest].written.get(key.window)
+            written = self.slots[key.digest].written.get(key.window)
             self.overtaken |= written is None or written.end < key.end
         elif isinstance(key, PartitionKey) and isinstance(read, Mapping):
             for digest, end in read.items():
-                if digest in self.places:
-                    self.places[digest].merger.mark(key.partition, end)
+                if digest in self.slots:
+                    self.slots[digest].merger.mark(key.partition, end)
                     self.marked_ms[digest] = timestamp
                 else:
                     self._pass_over(digest)
 
     def _take_snapshot(self, name: bytes, key: PaneKey, value: bytes | None) -> None:
-        place = self.places.get(key.digest)
-        if place is None:
+        slot = self.slots.get(key.digest)
+        if slot is None:
             self._pass_over(key.digest)
             return
         if value is None:
-            place.snapshots.get(key.pane, set()).discard(name)
+            slot.snapshots.get(key.pane, set()).discard(name)
             return
-        place.snapshots.setdefault(key.pane, set()).add(name)
+        slot.snapshots.setdefault(key.pane, set()).add(name)
         read = self._read(name, key, value)
         if isinstance(read, Held):
-            place.merger.take(key.pane, key.partition, *read)
+            slot.merger.take(key.pane, key.partition, *read)
         elif key.kind == "closed":
-            place.merger.spoil(key.pane, key.partition)
+            slot.merger.spoil(key.pane, key.partition)

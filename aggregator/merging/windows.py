@@ -46,7 +46,7 @@ class Position:
     """Of `all`: everything up to `end`."""
 
 
-class Final(NamedTuple):
+class ClosedWindow(NamedTuple):
     span: Span
     total: Snapshot
     position: Position
@@ -86,7 +86,7 @@ class Rolling:
         if (needed is None or pane >= needed) and pane < self.until:
             self._ahead.append((pane, snapshot))
 
-    def advance(self, through: int) -> Iterator[Final]:
+    def advance(self, through: int) -> Iterator[ClosedWindow]:
         """The windows with reports that end at `through` or before, in order."""
         while self._inside or self._ahead:
             self._move()
@@ -98,7 +98,7 @@ class Rolling:
             self._last = self._end
             if self._sum.n:
                 panes = tuple(self._inside) if self.window.kind == "hopping" else ()
-                yield Final(self._span(self._end), self._sum.snapshot(), Position(self._end), panes)
+                yield ClosedWindow(self._span(self._end), self._sum.snapshot(), Position(self._end), panes)
 
     def provisional(self, through: int | None, panes: Panes) -> tuple[Span, Snapshot] | None:
         """The next window with reports to become final, with what is known of it: `panes` are those not closed yet."""
@@ -161,12 +161,12 @@ class Since:
         if (snapshot.n or started) and (needed is None or pane >= needed) and pane < self.until:
             self._ahead.append((pane, snapshot))
 
-    def advance(self, through: int) -> Iterator[Final]:
+    def advance(self, through: int) -> Iterator[ClosedWindow]:
         through = min(through, self.until)
         while (end := self._next(_first(self._ahead))) is not None and end <= through:
             at = self._enter(end)
             if at.start is not None and at.total is not None:
-                yield Final(Span(self.window, at.start, end), at.total, at)
+                yield ClosedWindow(Span(self.window, at.start, end), at.total, at)
         while self._ahead and not self._ahead[0][1].n:
             self._sum.add(self._ahead.popleft()[1])  # every window to come holds it; in a long rest they would pile up
 
@@ -199,10 +199,10 @@ class Since:
         return self._at
 
 
-Kind = Rolling | Since
+Windowing = Rolling | Since
 
 
-def kind(tenure: Tenure, pane: int, cells: int, position: Position | None = None) -> Kind:
+def kind(tenure: Tenure, pane: int, cells: int, position: Position | None = None) -> Windowing:
     """One kind of window of a query, from where it stood."""
     if tenure.window.kind == "all":
         return Since(tenure, pane, cells, position)

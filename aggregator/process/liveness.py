@@ -18,7 +18,7 @@ SILENT, GONE = 15.0, 300.0
 """Seconds without an answer of any broker until a worker is not ready, and until it ends."""
 
 
-class Part(StrEnum):
+class Stage(StrEnum):
     """A part of a worker that may stand still."""
 
     START = "the start"
@@ -55,7 +55,7 @@ class Beat:
 class Still:
     """A part that stands still."""
 
-    part: Part
+    part: Stage
     seconds: float
     partition: int = -1
     offset: int = -1
@@ -63,7 +63,7 @@ class Still:
     @property
     def asks(self) -> bool:
         """Whether it hangs only if the broker has more of this partition."""
-        return self.part in (Part.REPORTS, Part.SNAPSHOTS)
+        return self.part in (Stage.REPORTS, Stage.SNAPSHOTS)
 
     def __str__(self) -> str:
         where = f"partition {self.partition} of {self.part} at offset {self.offset}" if self.asks else self.part
@@ -75,7 +75,7 @@ class Liveness:
 
     def __init__(self, haste: float = 1.0) -> None:
         self._haste = haste
-        self._seen: dict[tuple[Part, int], tuple[int, float]] = {}
+        self._seen: dict[tuple[Stage, int], tuple[int, float]] = {}
         self._beat = Beat()
 
     def look(self, beat: Beat, now: float) -> list[Still]:
@@ -90,8 +90,8 @@ class Liveness:
     def unready(self, now: float) -> Still | None:
         """What already stands still for so long that the worker is not ready, whether or not it hangs."""
         for still in self._standing(now):
-            known = still.part in (Part.MERGER, Part.LOOP) or (
-                still.part is Part.REPORTS and still.partition in self._beat.more
+            known = still.part in (Stage.MERGER, Stage.LOOP) or (
+                still.part is Stage.REPORTS and still.partition in self._beat.more
             )
             if known and still.seconds > SILENT + self._beat.pause:
                 return still
@@ -111,30 +111,30 @@ class Liveness:
         for (part, partition), (value, since) in list(self._seen.items()):
             yield Still(part, now - since, partition, value)
 
-    def _patience(self, part: Part) -> float:
+    def _patience(self, part: Stage) -> float:
         patience = _PATIENCE.get(part, PATIENCE) * self._haste
-        return patience + self._beat.pause if part is Part.REPORTS else patience
+        return patience + self._beat.pause if part is Stage.REPORTS else patience
 
 
 _PATIENCE = {
-    Part.START: PATIENCE_STARTING,
-    Part.SHARING: PATIENCE_SHARING,
-    Part.MERGER: PATIENCE_MERGING,
-    Part.SNAPSHOTS: PATIENCE_MERGING,
+    Stage.START: PATIENCE_STARTING,
+    Stage.SHARING: PATIENCE_SHARING,
+    Stage.MERGER: PATIENCE_MERGING,
+    Stage.SNAPSHOTS: PATIENCE_MERGING,
 }
 
 
-def _parts(beat: Beat) -> Iterator[tuple[Part, int, int]]:
+def _parts(beat: Beat) -> Iterator[tuple[Stage, int, int]]:
     """What is watched now: part, partition, and what should change."""
     if not beat.number:
-        yield Part.START, -1, 0
+        yield Stage.START, -1, 0
         return
-    yield Part.LOOP, -1, beat.number
+    yield Stage.LOOP, -1, beat.number
     if not beat.counting:
-        yield Part.SHARING, -1, beat.moved
+        yield Stage.SHARING, -1, beat.moved
         return
-    yield Part.MERGER, -1, beat.rounds
+    yield Stage.MERGER, -1, beat.rounds
     for partition, offset in beat.reports.items():
-        yield Part.REPORTS, partition, offset
+        yield Stage.REPORTS, partition, offset
     for partition, offset in beat.snapshots.items():
-        yield Part.SNAPSHOTS, partition, offset
+        yield Stage.SNAPSHOTS, partition, offset

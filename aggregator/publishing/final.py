@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from aggregator.merging.crowd import Shown, face
-from aggregator.merging.windows import Final
+from aggregator.merging.windows import ClosedWindow
 from aggregator.publishing.changes import alerts
 from aggregator.publishing.record import Built, build
 from oracles.query import Query
@@ -22,7 +22,7 @@ class Published(NamedTuple):
     """Of each attribute the last window of its kind that showed values."""
 
 
-def publish(query: Query, final: Final, states: Sequence[bytes], shown: Sequence[Shown | None]) -> Published:
+def publish(query: Query, final: ClosedWindow, states: Sequence[bytes], shown: Sequence[Shown | None]) -> Published:
     """What becomes of a final, given what the final before it left."""
     faces, shown_now = face(query, final, shown)
     built = build(query, final.span, final.total, final=True, faces=faces)

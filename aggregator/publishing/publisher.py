@@ -12,8 +12,8 @@ import orjson
 from aiokafka import TopicPartition
 
 from aggregator.counting.tally import Snapshot
-from aggregator.merging.snapshots import Place, Shelf
-from aggregator.merging.windows import Final, Position, Span
+from aggregator.merging.snapshots import Shelf, Slot
+from aggregator.merging.windows import ClosedWindow, Position, Span
 from aggregator.process.exit import Ending
 from aggregator.process.freshness import Newest
 from aggregator.process.metrics import Metrics
@@ -23,7 +23,7 @@ from aggregator.publishing.final import publish
 from aggregator.publishing.freshness import shortest
 from aggregator.publishing.record import Built, build, provisional_keys
 from aggregator.topics import keys
-from aggregator.topics.outbox import Outbox, TooLarge
+from aggregator.topics.outbox import Outbox, Oversized
 from aggregator.topics.sizes import LARGEST
 from hubbub.definitions import Definitions
 from hubbub.definitions.follower import Follower
@@ -106,10 +106,10 @@ class Merging:
     def newest(self) -> Iterator[Newest]:
         """Of each query that is merged here."""
         for shelf in self.shelves.values():
-            for place in shelf.places.values():
-                if not place.versions.newest.retired:
-                    query = place.versions.query
-                    yield Newest(query.name, place.end, shortest(query))
+            for slot in shelf.slots.values():
+                if not slot.versions.newest.retired:
+                    query = slot.versions.query
+                    yield Newest(query.name, slot.end, shortest(query))
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -127,8 +127,8 @@ class Merging:
                 for partition, shelf in self.shelves.items():
                     self._changed |= shelf.overtaken
                     last = await self._has_read_all(reader, partition)
-                    for place in shelf.places.values() if not self._changed else ():
-                        await self._publish(shelf, place, last=last)
+                    for slot in shelf.slots.values() if not self._changed else ():
+                        await self._publish(shelf, slot, last=last)
         except Exception as error:  # noqa: BLE001 - a supervisor starts the worker again
             self.ending.fail(error)
         finally:
@@ -181,45 +181,45 @@ class Merging:
             return self.kafka.embedded  # which keeps everything
         return bool(await consumer.position(tp) >= highwater)
 
-    async def _publish(self, shelf: Shelf, place: Place, *, last: bool) -> None:
+    async def _publish(self, shelf: Shelf, slot: Slot, *, last: bool) -> None:
         """The finals that a query owes, where the `last` record was read, then what is known of the next ones."""
-        query = place.versions.query
-        if place.merger.owes:
+        query = slot.versions.query
+        if slot.merger.owes:
             self._owed.setdefault(query.digest, time.monotonic())
         batch: dict[Window, Position] = {}
         acks: list[Any] = []
         count = 0
-        for final in place.merger.finals() if last else ():
-            acks += await self._emit(place, final)
+        for final in slot.merger.finals() if last else ():
+            acks += await self._emit(slot, final)
             batch[final.span.window] = final.position
             count += 1
             if count % BATCH == 0:
-                await self._settle(place, batch, acks)
+                await self._settle(slot, batch, acks)
                 batch, acks = {}, []
             if self._changed:
                 return  # whoever merges this query now repeats what is not written, byte for byte
         if count:
-            await self._settle(place, batch, acks)
+            await self._settle(slot, batch, acks)
             if marked := shelf.marked_ms.get(query.digest):
                 self.metrics.close_to_record.observe(max(0.0, time.time() - marked / 1000))
         if last:
-            place.finished = place.merger.through
+            slot.finished = slot.merger.through
             self._owed.pop(query.digest, None)
-            for name in place.remains():
+            for name in slot.remains():
                 await self.outbox.send(SNAPSHOTS, name, None, partition=keys.home(query.digest, self.partitions))
-        await self._foretell(place)
+        await self._foretell(slot)
 
-    async def _foretell(self, place: Place) -> None:
+    async def _foretell(self, slot: Slot) -> None:
         """One provisional record, where one is due: no more at a time, since finals must not wait for them."""
-        query = place.versions.query
+        query = slot.versions.query
         if query.emit_every is not None and time.monotonic() >= self._due.get(query.digest, 0.0):
             self._due[query.digest] = time.monotonic() + query.emit_every
-            self._coming[query.digest] = list(place.merger.provisional())
+            self._coming[query.digest] = list(slot.merger.provisional())
         if not (coming := self._coming.get(query.digest)):
             return
         span, total = coming.pop()
-        query = place.speaking(span)
-        told = place.foretelling.next(query, span, total, place.shown.get(span.window, []))
+        query = slot.speaking(span)
+        told = slot.foretelling.next(query, span, total, slot.shown.get(span.window, []))
         if told is not None and self._said.get((query.digest, span.window)) != (span, told[1].n):
             span, total = told
             self._said[query.digest, span.window] = span, total.n
@@ -227,13 +227,13 @@ class Merging:
             await self._record(query, span, built, final=False)
             self.metrics.records.labels(query.name, "false").inc()
 
-    async def _emit(self, place: Place, final: Final) -> list[Any]:
+    async def _emit(self, slot: Slot, final: ClosedWindow) -> list[Any]:
         """Publish one final and its alerts; what is returned is to be awaited."""
-        query, window = place.speaking(final.span), final.span.window
-        before = place.alerts.get(window, []), place.shown.get(window, [])
-        built, said, *place_now = await self._in_thread(publish, query, final, *before)
+        query, window = slot.speaking(final.span), final.span.window
+        before = slot.alerts.get(window, []), slot.shown.get(window, [])
+        built, said, *slot_now = await self._in_thread(publish, query, final, *before)
         self._round()
-        place.alerts[window], place.shown[window] = place_now
+        slot.alerts[window], slot.shown[window] = slot_now
         self._observe(query, built, said)
         self.accuracy.later(query, final.span, built.findings)
         self.metrics.records.labels(query.name, "true").inc()
@@ -248,32 +248,32 @@ class Merging:
         for name, value in built.records:
             try:
                 acks.append(await self.outbox.send(ESTIMATES, name, value, partition=home, timestamp_ms=at))
-            except TooLarge as error:
+            except Oversized as error:
                 log.warning("a record is not published, let the query publish fewer values: %s", error)
                 self.metrics.too_large.labels(query.name).inc()
         # In the same partition behind the final: who reads the final first needs no provisional record any more.
         gone = provisional_keys(query, span) if final else []
         return acks + [await self.outbox.send(ESTIMATES, name, None, partition=home) for name in gone]
 
-    async def _settle(self, place: Place, batch: dict[Window, Position], acks: list[Any]) -> None:
+    async def _settle(self, slot: Slot, batch: dict[Window, Position], acks: list[Any]) -> None:
         """Finals and alerts first, then the states that they lead to, then what these make needless."""
         await asyncio.gather(*acks)
         self._round()
-        home = keys.home(place.versions.query.digest, self.partitions)
-        sent = {window: await self._state(place, window, position, home) for window, position in batch.items()}
+        home = keys.home(slot.versions.query.digest, self.partitions)
+        sent = {window: await self._state(slot, window, position, home) for window, position in batch.items()}
         await asyncio.gather(*filter(None, sent.values()))
         for window in filter(sent.get, batch):
-            for name in place.settled(window, batch[window]):
+            for name in slot.settled(window, batch[window]):
                 await self.outbox.send(SNAPSHOTS, name, None, partition=home)
 
-    async def _state(self, place: Place, window: Window, position: Position, home: int) -> Any:
+    async def _state(self, slot: Slot, window: Window, position: Position, home: int) -> Any:
         """Hand on a state; None where it is too large: after a restart the finals since the last one are repeated."""
         try:
-            return await self.outbox.send(SNAPSHOTS, *place.state(window, position), partition=home)
-        except TooLarge as error:
-            place.repeated.add(window)
-            log.warning("a state is not written, a restart repeats finals of %s: %s", place.versions.query.name, error)
-            self.metrics.states_too_large.labels(place.versions.query.name).inc()
+            return await self.outbox.send(SNAPSHOTS, *slot.state(window, position), partition=home)
+        except Oversized as error:
+            slot.repeated.add(window)
+            log.warning("a state is not written, a restart repeats finals of %s: %s", slot.versions.query.name, error)
+            self.metrics.states_too_large.labels(slot.versions.query.name).inc()
             return None
 
     def _observe(self, query: Query, built: Built, said: Iterable[tuple[bytes, bytes]]) -> None:

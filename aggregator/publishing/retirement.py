@@ -13,12 +13,12 @@ def over(known: Definitions, sources: Collection[Source], shelves: Iterable[Shel
 
     By digest their names. What replaced another under its name goes no sooner than that.
     """
-    places = {digest: place for shelf in shelves for digest, place in shelf.places.items()}
+    slots = {digest: slot for shelf in shelves for digest, slot in shelf.slots.items()}
     retired = {v.query.digest: v for v in known.versions.values() if v.retired is not None}
 
     def is_over(digest: bytes, versions: Versions) -> bool:
-        first, place = versions.newest.first, places.get(digest)
-        return all(source.is_over(digest, first) for source in sources) and (place is None or place.is_over(first))
+        first, slot = versions.newest.first, slots.get(digest)
+        return all(source.is_over(digest, first) for source in sources) and (slot is None or slot.is_over(first))
 
     waiting = {versions.query.name for digest, versions in retired.items() if not is_over(digest, versions)}
     return {digest: v.query.name for digest, v in retired.items() if v.query.name not in waiting}

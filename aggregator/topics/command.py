@@ -16,8 +16,8 @@ from aggregator.errors import TopicsError
 from aggregator.topics.correct import correct
 from aggregator.topics.settings import (
     GUARANTEES,
+    Denied,
     Described,
-    Refused,
     Topic,
     faults,
     impossible,
@@ -127,7 +127,7 @@ async def ensure(
         stuck = [fault for topic in wanted if (there := described.get(topic.name)) for fault in lasting(there, topic)]
         _refuse([*stuck, *impossible(missing, brokers)])
         changes = {topic.name: _changes(described[topic.name], topic) for topic in wanted if topic not in missing}
-        refused: list[Refused] = []
+        refused: list[Denied] = []
         if not dry:
             refused = await create(admin, missing)
             refused += await alter(admin, described, {name: change for name, change in changes.items() if change})
@@ -197,7 +197,7 @@ async def describe(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[str
     return found
 
 
-async def create(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> list[Refused]:
+async def create(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> list[Denied]:
     """Create them; the settings that were refused are left out."""
     found = await _created(admin, {topic: topic.settings for topic in topics})
     bare = [topic for topic in topics if found.get(topic.name, (0, ""))[0] in _REFUSED]
@@ -225,16 +225,16 @@ async def _created(admin: AIOKafkaAdminClient, topics: Mapping[Topic, Mapping[st
 
 async def alter(
     admin: AIOKafkaAdminClient, described: Mapping[str, Described], changes: Mapping[str, Mapping[str, str]]
-) -> list[Refused]:
+) -> list[Denied]:
     """Change these settings; one that is refused does not keep the others from being set."""
-    refused: list[Refused] = []
+    refused: list[Denied] = []
     for name, change in changes.items():
         own = {key: described[name].settings[key] for key in described[name].own}
         code, _ = await _altered(admin, name, {**own, **change})
         for key, value in change.items() if code else ():
             code, message = await _altered(admin, name, {**own, key: value})
             if code:
-                refused.append(Refused(name, key, value, message))
+                refused.append(Denied(name, key, value, message))
             else:
                 own[key] = value
     return refused

@@ -10,7 +10,7 @@ from typing import Literal
 
 from oracles.query.settings import Window
 
-Kind = Literal["tally", "ids", "progress", "closed", "open", "watermark", "state"]
+KeyKind = Literal["tally", "ids", "progress", "closed", "open", "watermark", "state"]
 _WRITER = re.compile("[A-Za-z0-9_.:-]*")
 _LONGEST = 200
 """Bytes: no key is longer."""
@@ -20,7 +20,7 @@ _LONGEST = 200
 class PaneKey:
     """Of a tally or a segment of ids (changelog), or of a snapshot, closed or open."""
 
-    kind: Kind
+    kind: KeyKind
     digest: bytes
     pane: int
     partition: int
@@ -37,7 +37,7 @@ class PaneKey:
 class PartitionKey:
     """Of a partition's progress by one writer (changelog), or of its watermark."""
 
-    kind: Kind
+    kind: KeyKind
     partition: int
     writer: str = ""
 

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 BATCH = 1 << 18
 
 
-class TooLarge(ValueError):
+class Oversized(ValueError):
     """A record that no broker would take."""
 
 
@@ -63,7 +63,7 @@ class Outbox:
     ) -> asyncio.Future[Any]:
         """Hand one record to the producer; waits where it has too much to send already."""
         if value is not None and len(value) > LARGEST:
-            raise TooLarge(f"{len(value)} bytes are more than a record of {topic} may have")
+            raise Oversized(f"{len(value)} bytes are more than a record of {topic} may have")
         taken = await self._budget.take(len(value or b""))
         try:
             sent: asyncio.Future[Any] = await self._producer.send(

@@ -95,7 +95,7 @@ class Described:
     """The settings made on the topic itself, not taken from the broker's defaults."""
 
 
-class Refused(NamedTuple):
+class Denied(NamedTuple):
     """A setting that a broker did not take."""
 
     topic: str

@@ -32,7 +32,7 @@ class DefinitionsError(HubbubError):
     exit_code = 2
 
 
-class Record(NamedTuple):
+class TopicRecord(NamedTuple):
     """One record of the topic."""
 
     key: bytes
@@ -41,7 +41,7 @@ class Record(NamedTuple):
     """Milliseconds, the log's own."""
 
 
-class Unread(NamedTuple):
+class Unreadable(NamedTuple):
     """A record that cannot be read, and why; it is passed over."""
 
     key: bytes
@@ -57,7 +57,7 @@ class Definitions:
     revision: int = 0
     """The highest of a file whose definitions stand here."""
     corrections: tuple[Correction, ...] = ()
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[Unreadable, ...] = ()
     over: Mapping[bytes, str] = field(default_factory=dict)
     """The names of definitions that are let go of, by digest."""
     founding: str | None = None
@@ -91,18 +91,18 @@ class Changes:
     """Whether the topic has a later revision of the file: nothing is appended."""
 
 
-def read(records: Iterable[Record], before: Definitions = _NOTHING) -> Definitions:
+def read(records: Iterable[TopicRecord], before: Definitions = _NOTHING) -> Definitions:
     """What the records of the topic say, in their order; a value of None takes a key's record back.
 
     `before` tells of records that are not among these any more.
     """
-    standing: dict[bytes, Record] = {}
+    standing: dict[bytes, TopicRecord] = {}
     for record in records:
         standing.pop(record.key, None)
         if record.value is not None:
             standing[record.key] = record
     found: dict[bytes, Versions] = {}
-    unread: list[Unread] = []
+    unread: list[Unreadable] = []
     times: list[Correction] = []
     revision, founding = before.revision, before.founding
     for record in standing.values():
@@ -112,7 +112,7 @@ def read(records: Iterable[Record], before: Definitions = _NOTHING) -> Definitio
                 continue
             said = _said(record)
         except (ValueError, TypeError, KeyError, RecursionError, HubbubError) as error:
-            unread.append(Unread(record.key, f"{type(error).__name__}: {error}"[:300]))
+            unread.append(Unreadable(record.key, f"{type(error).__name__}: {error}"[:300]))
             continue
         founding = said.token if founding is None else founding
         revision = max(revision, said.revision)
@@ -206,7 +206,7 @@ def _write(query: Query, token: str, about: Mapping[str, Any]) -> Write:
     return f"{query.digest.hex()}|v{token}".encode(), value.encode()
 
 
-def _said(record: Record) -> _Said:
+def _said(record: TopicRecord) -> _Said:
     """What a record says; any error where it cannot be read."""
     digest_text, _, name = record.key.decode("ascii").partition("|")
     digest = bytes.fromhex(digest_text)

@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from hubbub import definitions
-from hubbub.definitions import Definitions, Record, Write
+from hubbub.definitions import Definitions, TopicRecord, Write
 from hubbub.kafka import Kafka, consumer, started
 from hubbub.names import QUERIES
 
@@ -39,12 +39,12 @@ class Follower:
         self.on_change: list[Callable[[Definitions], None]] = []
         self._kafka = kafka
         self._tp = TopicPartition(kafka.topic(QUERIES), 0)
-        self._records: list[Record] = []
-        self._found: list[Record] = []
+        self._records: list[TopicRecord] = []
+        self._found: list[TopicRecord] = []
         """Read, and not taken in yet: a broker may fall silent over the rest."""
         self._before = Definitions()
         """What those said that are let go of."""
-        self._unread: set[definitions.Unread] = set()
+        self._unread: set[definitions.Unreadable] = set()
         self._turn = asyncio.Lock()
         self._seen = 0
         """The newest timestamp of the reports that was read anywhere, in ms."""
@@ -109,12 +109,12 @@ class Follower:
         self._before, self._records, self._found = Definitions(), [], []
         await self._consumer.seek_to_beginning(self._tp)
 
-    async def _read(self) -> list[Record]:
+    async def _read(self) -> list[TopicRecord]:
         timeout = 20 if self._kafka.embedded else 100
         batch = (await self._consumer.getmany(self._tp, timeout_ms=timeout)).get(self._tp, [])
-        return [Record(record.key or b"", record.value, record.timestamp) for record in batch]
+        return [TopicRecord(record.key or b"", record.value, record.timestamp) for record in batch]
 
-    def _take(self, found: Sequence[Record]) -> None:
+    def _take(self, found: Sequence[TopicRecord]) -> None:
         self._records += found
         self.known = definitions.read(self._records, self._before)
         for unread in set(self.known.unread) - self._unread:

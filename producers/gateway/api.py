@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from prometheus_client.aiohttp import make_aiohttp_handler
 
-from hubbub.http import Gate, guard, hostname, reply, route, unsigned
+from hubbub.http import ConnectionLimits, guard, hostname, reply, route, unsigned
 from hubbub.problem import Problem
 from hubbub.watched import Watched
 from producers.gateway.addresses import Networks, client
@@ -60,7 +60,7 @@ class Gateway:
         rates: Rates,
         appender: Appender,
         intake: Intake,
-        gate: Gate,
+        limits: ConnectionLimits,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.rules = rules
@@ -77,8 +77,8 @@ class Gateway:
             {
                 "held_bytes": lambda: self._held,
                 "unacknowledged_bytes": lambda: appender.weight,
-                "connections": lambda: gate.open,
-                "connections_refused": lambda: gate.refused,
+                "connections": lambda: limits.open,
+                "connections_refused": lambda: limits.refused,
                 "ready": lambda: self.missing is None,
             },
             definitions.value.names(),

@@ -13,7 +13,7 @@ from typing import Any
 
 from hubbub import logs
 from hubbub.definitions.follower import Follower
-from hubbub.http import CONNECTIONS, DRAIN, Gate, serving, tls
+from hubbub.http import CONNECTIONS, DRAIN, ConnectionLimits, serving, tls
 from hubbub.kafka import Kafka, partitions
 from hubbub.names import QUERIES, REPORTS
 from hubbub.options import add_address, add_kafka, add_max_frame, add_queries, parsed, parser_of, rate, run, size, whole
@@ -22,7 +22,7 @@ from producers.gateway import token
 from producers.gateway.addresses import networks
 from producers.gateway.api import Gateway, Rules
 from producers.gateway.appender import Appender
-from producers.gateway.definitions import Definitions, Standing
+from producers.gateway.definitions import ServedDefinitions, Standing
 from producers.gateway.intake import LINGER, Intake
 from producers.gateway.origins import origins
 from producers.gateway.rates import Rates
@@ -102,11 +102,12 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
     asked = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    file = Watched((options.queries,), lambda: Definitions.read(options.queries))
+    file = Watched((options.queries,), lambda: ServedDefinitions.read(options.queries))
     tokens = None if options.tokens is None else Watched((options.tokens,), lambda: Tokens.read(options.tokens))
     secured = None if options.tls_cert is None else tls(options.tls_cert, options.tls_key)
     files: list[Watched[Any]] = [watched for watched in (file, tokens, secured) if watched is not None]
-    appender, gate, follower = Appender(kafka, options.max_frame), Gate(options.connections), Follower(kafka)
+    appender, follower = Appender(kafka, options.max_frame), Follower(kafka)
+    limits = ConnectionLimits(options.connections)
     definitions = Standing(file, follower)
     intake = Intake(appender, definitions, options.max_frame, options.linger / 1000)
     rules = Rules(
@@ -120,11 +121,11 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(appender.running())
         await stack.enter_async_context(follower)
-        gateway = Gateway(rules, definitions, tokens, Rates(options.rate), appender, intake, gate)
+        gateway = Gateway(rules, definitions, tokens, Rates(options.rate), appender, intake, limits)
         for work in (follower.run(), watch(files)):
             stack.push_async_callback(_cancelled, asyncio.create_task(work))
         context = None if secured is None else secured.value
-        server = serving(gateway.application(), options.host, options.port, gate=gate, drain=DRAIN, context=context)
+        server = serving(gateway.application(), options.host, options.port, limits=limits, drain=DRAIN, context=context)
         host, port = await stack.enter_async_context(server)
         gc.freeze()  # what stands by now stands to the end, and need not be looked through again and again
         sys.stdout.write(f"hubbub gateway: {'https' if secured else 'http'}://{host}:{port}/\n")

@@ -25,7 +25,7 @@ STALE = 5.0
 
 
 @dataclass(frozen=True)
-class Definitions:
+class ServedDefinitions:
     """The definitions in force, and how they are told to clients."""
 
     versions: Mapping[bytes, Versions] = field(default_factory=dict)
@@ -34,11 +34,11 @@ class Definitions:
     """How versions are told, by digest and first pane: a domain may be long."""
 
     @classmethod
-    def of(cls, queries: Mapping[str, Query]) -> "Definitions":
+    def of(cls, queries: Mapping[str, Query]) -> "ServedDefinitions":
         return cls({query.digest: Versions.of(query) for query in queries.values()})
 
     @classmethod
-    def read(cls, path: str | PathLike[str]) -> "Definitions":
+    def read(cls, path: str | PathLike[str]) -> "ServedDefinitions":
         """Those of a query file."""
         return cls.of(load(path))
 
@@ -62,14 +62,14 @@ class Definitions:
 class Standing:
     """The definitions in force now: the topic's, and a file's until there are any."""
 
-    def __init__(self, file: Watched[Definitions], follower: Follower) -> None:
+    def __init__(self, file: Watched[ServedDefinitions], follower: Follower) -> None:
         self._file = file
         self._follower = follower
-        self._topic: Definitions | None = None
+        self._topic: ServedDefinitions | None = None
         follower.on_change.append(self._take)
 
     @property
-    def value(self) -> Definitions:
+    def value(self) -> ServedDefinitions:
         return self._file.value if self._topic is None else self._topic
 
     @property
@@ -82,7 +82,7 @@ class Standing:
         await self._follower.within(LATELY)
 
     def _take(self, known: Known) -> None:
-        self._topic = Definitions(known.versions) if known.versions else None
+        self._topic = ServedDefinitions(known.versions) if known.versions else None
 
 
 def described(query: Query) -> dict[str, Any]:

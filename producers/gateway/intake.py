@@ -16,7 +16,7 @@ LINGER = 50
 """Milliseconds that a pile waits for more requests, unless one says otherwise."""
 _AWAY = "away"
 
-Outcome = tuple[str, str] | None
+Refusal = tuple[str, str] | None
 """Why reports do not count, or may not, and the sentence that says it. None where they do."""
 
 
@@ -36,7 +36,7 @@ class Intake:
         self._limit = limit
         self._linger = linger
         self._clock = clock
-        self._piles: dict[tuple[bytes, int], tuple[Pile, list[asyncio.Future[Outcome]], asyncio.TimerHandle]] = {}
+        self._piles: dict[tuple[bytes, int], tuple[Pile, list[asyncio.Future[Refusal]], asyncio.TimerHandle]] = {}
         """With who waits for each, and when it goes at the latest."""
         self._shipping: set[asyncio.Task[None]] = set()
 
@@ -55,7 +55,7 @@ class Intake:
         for key in list(self._piles):
             self._ship(key)
 
-    def _join(self, lot: Lot) -> asyncio.Future[Outcome]:
+    def _join(self, lot: Lot) -> asyncio.Future[Refusal]:
         """What becomes of a lot on the pile of its query and pane."""
         key, loop = (lot.query.digest, lot.pane), asyncio.get_running_loop()
         if key not in self._piles:
@@ -64,7 +64,7 @@ class Intake:
             self._piles[key] = Pile(lot), [], timer
         pile, waiting, _ = self._piles[key]
         pile.add(lot.reports)
-        future: asyncio.Future[Outcome] = loop.create_future()
+        future: asyncio.Future[Refusal] = loop.create_future()
         waiting.append(future)
         if pile.full:
             self._ship(key)
@@ -77,8 +77,8 @@ class Intake:
         self._shipping.add(task)
         task.add_done_callback(self._shipping.discard)
 
-    async def _bring(self, pile: Pile, waiting: list[asyncio.Future[Outcome]]) -> None:
-        outcome: Outcome = (_AWAY, "the gateway ends")
+    async def _bring(self, pile: Pile, waiting: list[asyncio.Future[Refusal]]) -> None:
+        outcome: Refusal = (_AWAY, "the gateway ends")
         try:
             outcome = await self._append([(pile.lot, frame) for frame in pile.frames(self._limit)])
         finally:
@@ -86,7 +86,7 @@ class Intake:
                 if not future.done():
                     future.set_result(outcome)
 
-    async def _append(self, frames: list[tuple[Lot, Sealed]]) -> Outcome:
+    async def _append(self, frames: list[tuple[Lot, Sealed]]) -> Refusal:
         try:
             times = await self._appender.append(frame for _, frame in frames)
             async with asyncio.timeout(PATIENCE):
@@ -102,7 +102,7 @@ class Intake:
         return next(filter(None, refusals), None)
 
 
-def _tell(outcome: Outcome) -> None:
+def _tell(outcome: Refusal) -> None:
     if outcome is None:
         return
     reason, detail = outcome

@@ -16,7 +16,7 @@ from oracles.errors import FrameError, ReportError
 from oracles.frame import Frame, decode, frames
 from oracles.query import Query
 from oracles.types import Reports
-from producers.gateway.definitions import Definitions
+from producers.gateway.definitions import ServedDefinitions
 from producers.gateway.timing import unspoken, untimely
 
 FRAMES = "application/vnd.hubbub.frames"
@@ -71,7 +71,7 @@ def too_large(detail: str, index: int | None = None) -> Problem:
     return Problem(413, detail, reason="too_large", **({} if index is None else {"index": index}))
 
 
-def read(body: bytes, kind: str, definitions: Definitions, at: int, limit: int) -> list[Lot]:
+def read(body: bytes, kind: str, definitions: ServedDefinitions, at: int, limit: int) -> list[Lot]:
     """The lots of a body of type `kind`, at a time in milliseconds; `limit` is the longest frame."""
     items = frames(body) if kind == FRAMES else _objects(body)
     lots: dict[tuple[bytes, int], Lot | list[Lot]] = {}
@@ -112,7 +112,7 @@ def _member(item: bytes, index: int) -> bytes:
     return (item[1:] if index else item) + b"}"
 
 
-def _lot(data: Data, index: int, definitions: Definitions, at: int, limit: int) -> Lot:
+def _lot(data: Data, index: int, definitions: ServedDefinitions, at: int, limit: int) -> Lot:
     try:
         frame = decode(data, limit)
         versions = _versions(frame, definitions)
@@ -132,7 +132,7 @@ def _lot(data: Data, index: int, definitions: Definitions, at: int, limit: int) 
     return Lot(version.query, frame.pane, frame.reports, versions.closes_after(frame.pane))
 
 
-def _versions(frame: Frame, definitions: Definitions) -> Versions:
+def _versions(frame: Frame, definitions: ServedDefinitions) -> Versions:
     if frame.is_tick:
         raise FrameError("malformed", "ticks are a worker's, not a client's")
     versions = definitions.versions.get(frame.digest)

@@ -29,7 +29,7 @@ _TERM = re.compile(r"([0-9.]+(?:e-?[0-9]+)?)\*(.+)")
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class Distribution:
     """Outcomes and how common they are. An outcome is a value, or one of `records`: a value an attribute."""
 
     weights: Floats
@@ -51,7 +51,7 @@ class Law:
         outcomes = np.searchsorted(self._reach, rng.random(count), side="right")
         return outcomes if self.records is None else self.records[outcomes]
 
-    def without(self, attribute: int, value: int) -> "Law":
+    def without(self, attribute: int, value: int) -> "Distribution":
         """The law of those who do not hold this value."""
         held = np.arange(len(self.weights)) if self.records is None else self.records[:, attribute]
         return replace(self, weights=np.where(held == value, 0.0, self.weights))
@@ -61,7 +61,7 @@ class Law:
 class Independent:
     """Several attributes, each with a law of its own."""
 
-    laws: tuple[Law, ...]
+    laws: tuple[Distribution, ...]
 
     def draw(self, rng: np.random.Generator, count: int) -> Ints:
         return np.stack([law.draw(rng, count) for law in self.laws], axis=1)
@@ -72,7 +72,7 @@ class Independent:
         return Independent(tuple(laws))
 
 
-Crowd = Law | Independent
+Crowd = Distribution | Independent
 
 
 def read_crowd(specs: Sequence[str], query: Query) -> Crowd:
@@ -99,12 +99,12 @@ def read_crowd(specs: Sequence[str], query: Query) -> Crowd:
     return Independent(tuple(laws))
 
 
-def read_law(spec: str, domain: Domain) -> Law:
+def read_law(spec: str, domain: Domain) -> Distribution:
     """The law of one value."""
     terms = [_TERM.fullmatch(term.strip()) for term in spec.split("+")]
     if all(terms):
         shares = [(_number(term[1], spec), read_law(term[2], domain).weights) for term in terms if term]
-        return Law(reduce(np.add, (share * weights / weights.sum() for share, weights in shares)))
+        return Distribution(reduce(np.add, (share * weights / weights.sum() for share, weights in shares)))
     kind, _, rest = spec.partition(":")
     if kind == "file":
         return _counted(Path(rest), domain)
@@ -116,7 +116,7 @@ def read_law(spec: str, domain: Domain) -> Law:
         weights = weigh(np.arange(domain.size, dtype=np.float64), domain.size, *numbers)
     if not np.isfinite(weights).all():
         raise ParameterError(f"{spec}: its parameters lead to weights that are no finite numbers")
-    return Law(weights)
+    return Distribution(weights)
 
 
 def _number(text: str, spec: str) -> float:
@@ -160,18 +160,18 @@ _SHAPES: dict[str, tuple[int, Callable[..., Floats]]] = {
 }
 
 
-def _counted(path: Path, domain: Domain) -> Law:
+def _counted(path: Path, domain: Domain) -> Distribution:
     weights = np.zeros(domain.size)
     for positions, count in _rows(path, [VALUE], [domain]):
         weights[positions] += count
-    return Law(weights)
+    return Distribution(weights)
 
 
-def _joint(path: Path, names: Sequence[str], domains: Sequence[Domain]) -> Law:
+def _joint(path: Path, names: Sequence[str], domains: Sequence[Domain]) -> Distribution:
     rows = list(_rows(path, names, domains))
     if not rows:
         raise ParameterError(f"{path}: below its first line there must be counts")
-    return Law(np.array([count for _, count in rows]), np.array([record for record, _ in rows], np.int64))
+    return Distribution(np.array([count for _, count in rows]), np.array([record for record, _ in rows], np.int64))
 
 
 def _rows(path: Path, names: Sequence[str], domains: Sequence[Domain]) -> Iterator[tuple[list[int], float]]:

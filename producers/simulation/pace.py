@@ -15,7 +15,7 @@ FLOOD = 1 << 14
 """Answers of a step where as many are sent as possible."""
 
 
-class Clock(Protocol):
+class WallClock(Protocol):
     """Unix seconds, and whether someone has asked to end."""
 
     stop: asyncio.Event
@@ -55,7 +55,7 @@ class Virtual:
         await asyncio.sleep(0)
 
 
-async def paced(clock: Clock, start: int, end: float, rate: Callable[[float], float]) -> Turns:
+async def paced(clock: WallClock, start: int, end: float, rate: Callable[[float], float]) -> Turns:
     """Steps from `start` to `end` in order, each once its time is over; `rate` is in answers a second."""
     owed, at = 0.0, 1000 * start
     while at < 1000 * end:
@@ -69,7 +69,7 @@ async def paced(clock: Clock, start: int, end: float, rate: Callable[[float], fl
         at += STEP
 
 
-async def flooding(clock: Clock, end: float) -> Turns:
+async def flooding(clock: WallClock, end: float) -> Turns:
     """Steps at the time that it is, one after another."""
     while clock.now() < end and not clock.stop.is_set():
         yield int(1000 * clock.now()), FLOOD

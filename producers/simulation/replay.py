@@ -16,7 +16,7 @@ from oracles.errors import ParameterError
 from oracles.query import Query
 from producers.simulation.framing import Framer
 from producers.simulation.options import add_sending_options
-from producers.simulation.pace import Clock, Wall, flooding, paced
+from producers.simulation.pace import Wall, WallClock, flooding, paced
 from producers.simulation.population import Draws, generator
 from producers.simulation.shipping import Step, Stream, ending, ship
 from producers.simulation.traffic import STEP
@@ -128,7 +128,7 @@ def _spending(query: Query) -> str:
 
 
 async def _stream(
-    rows: Iterator[list[int]], framer: Framer, rng: np.random.Generator | None, clock: Clock, speed: float
+    rows: Iterator[list[int]], framer: Framer, rng: np.random.Generator | None, clock: WallClock, speed: float
 ) -> Stream:
     query, flood = framer.query, speed == math.inf
     turns = flooding(clock, math.inf) if flood else paced(clock, math.ceil(clock.now()), math.inf, lambda _: speed)

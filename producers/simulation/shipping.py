@@ -19,7 +19,7 @@ from hubbub.options import run
 from oracles.query import Query
 from producers.simulation.delivery import Delivery
 from producers.simulation.framing import Shipment
-from producers.simulation.pace import Clock
+from producers.simulation.pace import WallClock
 from producers.simulation.truth import TrueAnswers
 from producers.simulation.watch import Deliveries, described, serving, showing
 
@@ -60,7 +60,11 @@ def ending(command: str, work: Coroutine[None, None, Deliveries]) -> int:
 
 
 async def ship(
-    options: argparse.Namespace, query: Query, clock: Clock, truth: TrueAnswers | None, stream: Callable[[int], Stream]
+    options: argparse.Namespace,
+    query: Query,
+    clock: WallClock,
+    truth: TrueAnswers | None,
+    stream: Callable[[int], Stream],
 ) -> Deliveries:
     """Send what `stream` gives for a number of partitions, until its end or until one is asked to end.
 
@@ -79,7 +83,7 @@ async def ship(
 async def _ship(
     kafka: Kafka,
     query: Query,
-    clock: Clock,
+    clock: WallClock,
     truth: TrueAnswers | None,
     stream: Callable[[int], Stream],
     counts: Deliveries,
@@ -120,7 +124,7 @@ async def _partitions(producer: AIOKafkaProducer, topic: str) -> int:
 
 
 @contextmanager
-def _asked_to_end(clock: Clock) -> Iterator[None]:
+def _asked_to_end(clock: WallClock) -> Iterator[None]:
     """Ctrl-C and SIGTERM stop the clock; what has not ended soon after is cancelled, and then its cleaning up too."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 

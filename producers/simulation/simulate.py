@@ -9,7 +9,7 @@ from hubbub.options import chosen, parser_of, rate, share, whole
 from oracles.query import Query
 from producers.simulation.distribution import SPECS, read_crowd
 from producers.simulation.options import add_sending_options
-from producers.simulation.pace import Clock, Virtual, Wall, flooding, paced
+from producers.simulation.pace import Virtual, Wall, WallClock, flooding, paced
 from producers.simulation.population import Draws, Population, generator
 from producers.simulation.scenario import BUNDLED, Scenario, read_scenario
 from producers.simulation.shipping import Step, Stream, ending, ship
@@ -81,7 +81,7 @@ async def _simulate(options: argparse.Namespace) -> Deliveries:
     speed, clients = _crowd(options, query)
     crowd = read_crowd(options.values, query)
     population = Population(query, crowd, clients, seed, scenario, churn=options.churn)
-    clock: Clock = Wall() if options.start is None else Virtual(options.start)
+    clock: WallClock = Wall() if options.start is None else Virtual(options.start)
     source = generator(seed, Draws.RUN, int(clock.now())).bytes(8).hex()
     often = "as fast as possible" if speed == math.inf else f"{speed:,.6g} a second"
     sys.stdout.write(f"{clients:,} clients answer {query.name}, {often}; --seed {seed}, source {source}\n")
@@ -108,7 +108,7 @@ def _crowd(options: argparse.Namespace, query: Query) -> tuple[float, int]:
     return options.rate, clients
 
 
-async def _stream(traffic: Traffic, clock: Clock, end: float, speed: float) -> Stream:
+async def _stream(traffic: Traffic, clock: WallClock, end: float, speed: float) -> Stream:
     start, activity = traffic.start, traffic.population.scenario.activity
     flood = speed == math.inf
     turns = flooding(clock, end) if flood else paced(clock, start, end, lambda at: speed * activity(at))

@@ -22,7 +22,7 @@ from aggregator.merging.windows import Span
 from aggregator.publishing.changes import alerts
 from aggregator.publishing.record import build
 from hubbub import definitions
-from hubbub.definitions import Record
+from hubbub.definitions import TopicRecord
 from hubbub.kafka import consumer, started, through
 from oracles.frame import MAX_FRAME, TICK, encode
 from oracles.query import File, load
@@ -229,7 +229,7 @@ class Place:
 async def read_definitions(kafka):
     """What the topic of definitions says."""
     found = await _read(kafka, "queries", 1)
-    return definitions.read(Record(record.key, record.value, record.timestamp) for record in found)
+    return definitions.read(TopicRecord(record.key, record.value, record.timestamp) for record in found)
 
 
 async def _send(kafka, topic, frames):

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from hubbub.definitions import MARGIN, Record, changes, follower, read
+from hubbub.definitions import MARGIN, TopicRecord, changes, follower, read
 from hubbub.definitions.follower import Follower
 from hubbub.kafka import Kafka
 from oracles.query import File, parse
@@ -31,7 +31,7 @@ class World:
         if self.random.random() < 0.03:
             asked = changes(page(len(self.records)), read(self.records), (), f"{len(self.records):016x}")
             at = self.now - self.random.choice([0, APART])
-            self.records += [Record(*write, at) for write in asked.writes]
+            self.records += [TopicRecord(*write, at) for write in asked.writes]
 
     async def end_offsets(self, tps):
         self.goes_on()

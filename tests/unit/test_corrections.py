@@ -7,7 +7,7 @@ import pytest
 
 from aggregator.counting.clock import Basis, Progress, decode, encode
 from aggregator.counting.tally import CORRECTED, decode_snapshot
-from hubbub.definitions import Record, corrections, read
+from hubbub.definitions import TopicRecord, corrections, read
 from hubbub.definitions.corrections import UNTRUSTED, Correction, parse
 from oracles.errors import ParameterError, ReportError
 from oracles.frame import TICK
@@ -24,7 +24,7 @@ def test_a_correction_is_read_as_it_was_written():
     for clock in (None, 12_345):
         one = Correction(3, 10, 20, clock, 99)
         assert corrections.decode(*one.encode()) == one
-    assert read([Record(*one.encode(), 0)]).corrections == (one,)
+    assert read([TopicRecord(*one.encode(), 0)]).corrections == (one,)
     assert len({Correction(3, 10, 20, clock, 99).name for clock in (None, 1, 2)}) == 3
 
 
@@ -44,7 +44,7 @@ def test_another_form_is_told(text):
 
 @pytest.mark.parametrize("value", [b"{", b"[]", b"{}", b'{"clock": "x", "wrong": 1}'])
 def test_one_that_cannot_be_read_is_passed_over(value):
-    found = read([Record(b"correction|0|1|2", value, 0)])
+    found = read([TopicRecord(b"correction|0|1|2", value, 0)])
     assert (found.corrections, len(found.unread)) == ((), 1)
 
 

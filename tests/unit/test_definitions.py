@@ -9,7 +9,7 @@ import pytest
 
 from aggregator.counting.tally import PARTIAL, Snapshot, encode_snapshot
 from aggregator.merging.merge import Merger
-from hubbub.definitions import Record, changes, read
+from hubbub.definitions import TopicRecord, changes, read
 from hubbub.definitions.versions import Version, Versions
 from oracles.multi import _open as opened
 from oracles.query import File, parse
@@ -29,7 +29,7 @@ def appended(records, file, at, retire=(), token=None):
     """The topic after a worker with this file has looked at it."""
     said = changes(file, read(records), retire, token or f"{len(records):016x}")
     assert not said.lacking
-    return records + [Record(key, value, at) for key, value in said.writes]
+    return records + [TopicRecord(key, value, at) for key, value in said.writes]
 
 
 def spoken(records, name="page"):
@@ -69,7 +69,7 @@ def test_a_new_query_speaks_from_its_own_first_pane_also_where_others_were_first
 
 def test_of_two_workers_that_find_the_topic_empty_the_first_to_write_speaks_for_all_panes():
     slow = changes(file(page=PAGE | {"lateness": "9s"}, site=PAGE), read([]), (), "b" * 16).writes
-    both = FIRST + [Record(key, value, NOW + SECOND) for key, value in slow]
+    both = FIRST + [TopicRecord(key, value, NOW + SECOND) for key, value in slow]
     assert spoken(both) == [(0, 5, False), (1_000_040, 9, False)]
     assert spoken(both, "site") == [(1_000_040, 5, False)]
 
@@ -77,7 +77,7 @@ def test_of_two_workers_that_find_the_topic_empty_the_first_to_write_speaks_for_
 def test_the_same_said_twice_changes_nothing():
     new = file(page=PAGE | {"lateness": "9s"})
     twice = [changes(new, read(FIRST), (), token * 16).writes for token in "bc"]
-    records = FIRST + [Record(*write, NOW + i * 90 * SECOND) for i, writes in enumerate(twice) for write in writes]
+    records = FIRST + [TopicRecord(*write, NOW + i * 90 * SECOND) for i, writes in enumerate(twice) for write in writes]
     assert spoken(records) == [(0, 5, False), (1_000_040, 9, False)]
 
 
@@ -143,7 +143,7 @@ def spoiled(name):
         "one too large": json.dumps(said | {"definition": said["definition"] | {"domain": 1 << 23}}).encode(),
     }.get(name, record.value)
     key = {"a foreign key": b"\xff|v1", "no digest": b"page|v1"}.get(name, record.key)
-    return Record(key, value, NOW)
+    return TopicRecord(key, value, NOW)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_what_cannot_be_read_is_passed_over_and_a_tombstone_takes_it_away(name):
     found = read([*FIRST, bad])
     assert found.active == file(page=PAGE).queries
     assert [unread.key for unread in found.unread] == [bad.key]
-    assert not read([*FIRST, bad, Record(bad.key, None, NOW)]).unread
+    assert not read([*FIRST, bad, TopicRecord(bad.key, None, NOW)]).unread
 
 
 def test_a_definition_may_not_name_a_file():

@@ -28,7 +28,7 @@ from producers.advertised import pinned
 from producers.errors import NotAllowed
 from producers.gateway import command, piles, token
 from producers.gateway.addresses import client, networks
-from producers.gateway.definitions import Definitions, Standing
+from producers.gateway.definitions import ServedDefinitions, Standing
 from producers.gateway.origins import allowed, origins, preflight
 from producers.gateway.parts import identity, parts
 from producers.gateway.piles import Pile, counted, scattered, shuffled
@@ -80,7 +80,7 @@ QUERIES = parse(
     ".",
 )
 WEB, APP = QUERIES["web"], QUERIES["app"]
-DEFINITIONS = Definitions.of(QUERIES)
+DEFINITIONS = ServedDefinitions.of(QUERIES)
 
 
 def lot(n, pane=PANE, query=WEB):
@@ -234,7 +234,7 @@ def test_each_pane_is_judged_by_the_version_that_speaks_for_it():
     assert reason(versions, gone, 1000 * gone) == STALE
     assert reason(None, PANE, AT) == UNKNOWN
 
-    found = Definitions({WEB.digest: versions})
+    found = ServedDefinitions({WEB.digest: versions})
     for pane, status, said in ((gone, 409, STALE), (PANE - 10, 409, UNKNOWN)):
         body = encode(WEB.digest, pane, numbered(1))
         with pytest.raises(Problem) as told:
@@ -256,7 +256,7 @@ class Topic:
 
     def append(self, at, retire=(), **queries):
         writes = definitions.changes(File(queries), definitions.read(self.records), retire, f"{len(self.records):016x}")
-        self.say(*(definitions.Record(key, value, 1000 * at) for key, value in writes.writes))
+        self.say(*(definitions.TopicRecord(key, value, 1000 * at) for key, value in writes.writes))
 
     def say(self, *records):
         self.records += records
@@ -268,7 +268,7 @@ def test_the_topic_speaks_and_the_file_only_as_long_as_it_says_nothing(tmp_path)
     path = tmp_path / "hubbub.toml"
     path.write_text('[queries.filed]\ndomain = 3\nepsilon = 1.0\npane = "10s"\n')
     topic = Topic()
-    standing = Standing(Watched((path,), lambda: Definitions.read(path)), topic)
+    standing = Standing(Watched((path,), lambda: ServedDefinitions.read(path)), topic)
     assert standing.value.names() == ["filed"]
     topic.append(PANE, web=WEB)
     assert names(standing.value, PANE) == [("web", WEB.digest.hex())]
@@ -289,7 +289,7 @@ def test_the_topic_speaks_and_the_file_only_as_long_as_it_says_nothing(tmp_path)
     assert {name for name, _ in names(standing.value, gone + 100)} == {"app"}
 
     correction = Correction(0, 5, 9, None, 0).encode()
-    topic.say(definitions.Record(*correction, 1000 * PANE), definitions.Record(b"rubbish", b"{", 1000 * PANE))
+    topic.say(definitions.TopicRecord(*correction, 1000 * PANE), definitions.TopicRecord(b"rubbish", b"{", 1000 * PANE))
     assert {name for name, _ in names(standing.value, gone + 100)} == {"app"}
     topic.say(*(record._replace(value=None) for record in topic.records))
     assert standing.value.names() == ["filed"]

@@ -13,7 +13,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from hubbub import inflation
-from hubbub.inflation import MOST, Batches, Bounded, TooLarge, inflate
+from hubbub.inflation import MOST, Bounded, FetchedBatches, TooLarge, inflate
 from hubbub.unread import Unread
 from tests.hostile import CODECS, batch, bomb, record
 
@@ -31,7 +31,7 @@ def as_before(monkeypatch):
 
 def read(data, tp=REPORTS, offset=0):
     """What a fetch of these bytes gives, and where the next one begins."""
-    records = Bounded(tp, Batches(data), [], offset, None, None, True, READ_UNCOMMITTED)
+    records = Bounded(tp, FetchedBatches(data), [], offset, None, None, True, READ_UNCOMMITTED)
     return [(one.offset, one.value) for one in records], records.next_fetch_offset
 
 
@@ -48,7 +48,7 @@ def test_good_batches_are_read_as_ever(codec):
     found, following = read(good(codec, 0, 3) + good(codec, 3, 2))
     values = [b"value %d" % index for index in (0, 1, 2, 0, 1)]
     assert (found, following) == (list(enumerate(values)), 5)
-    records = Bounded(REPORTS, Batches(good(codec, 0, 3)), [], 1, None, None, True, READ_UNCOMMITTED)
+    records = Bounded(REPORTS, FetchedBatches(good(codec, 0, 3)), [], 1, None, None, True, READ_UNCOMMITTED)
     one = next(records)
     assert (one.offset, one.timestamp, one.key, one.headers) == (1, 1_700_000_000_000, b"key", (("name", b"x"),))
 
@@ -117,20 +117,20 @@ def test_what_was_damaged_on_its_way_is_fetched_anew():
 
 def test_the_timestamp_is_the_batches_own():
     data = batch("zstd", b"rubbish", 7, timestamp=12_345, log_append=True)
-    [one] = Bounded(REPORTS, Batches(data), [], 0, None, None, True, READ_UNCOMMITTED)
+    [one] = Bounded(REPORTS, FetchedBatches(data), [], 0, None, None, True, READ_UNCOMMITTED)
     assert (one.timestamp, one.timestamp_type) == (12_345, 1)
 
 
 MEASURE = """
 import resource
 from tests.hostile import bomb
-from tests.unit.test_inflation import MIB, Batches, Bounded, READ_UNCOMMITTED, OTHER, REPORTS, batch
+from tests.unit.test_inflation import MIB, FetchedBatches, Bounded, READ_UNCOMMITTED, OTHER, REPORTS, batch
 import cramjam
 data = {data}
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 at = 0
 for _ in range(4):
-    for one in Bounded(OTHER, Batches(data), [], at, None, None, True, READ_UNCOMMITTED):
+    for one in Bounded(OTHER, FetchedBatches(data), [], at, None, None, True, READ_UNCOMMITTED):
         pass
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """

@@ -10,7 +10,7 @@ from aggregator.process.liveness import (
     SILENT,
     Beat,
     Liveness,
-    Part,
+    Stage,
 )
 
 WELL = Beat(number=1, counting=True, reports={0: 5, 1: 7}, snapshots={0: 9}, rounds=1)
@@ -37,14 +37,14 @@ def test_a_worker_that_moves_is_let_be():
 
 def test_each_part_that_stands_still_is_found_once_its_patience_is_over():
     for part, patience, but in [
-        (Part.LOOP, PATIENCE, {"number": 4}),
-        (Part.MERGER, PATIENCE_MERGING, {"rounds": 4}),
-        (Part.SNAPSHOTS, PATIENCE_MERGING, {"snapshots": {0: 4}}),
-        (Part.SHARING, PATIENCE_SHARING, {"counting": False}),
-        (Part.START, PATIENCE_STARTING, {"number": 0}),
-        (Part.REPORTS, PATIENCE + 0.5, {"reports": {0: 1, 1: 4}}),
+        (Stage.LOOP, PATIENCE, {"number": 4}),
+        (Stage.MERGER, PATIENCE_MERGING, {"rounds": 4}),
+        (Stage.SNAPSHOTS, PATIENCE_MERGING, {"snapshots": {0: 4}}),
+        (Stage.SHARING, PATIENCE_SHARING, {"counting": False}),
+        (Stage.START, PATIENCE_STARTING, {"number": 0}),
+        (Stage.REPORTS, PATIENCE + 0.5, {"reports": {0: 1, 1: 4}}),
     ]:
-        still = {**but, "reports": {0: 4, 1: 4}} if part is Part.REPORTS else but
+        still = {**but, "reports": {0: 4, 1: 4}} if part is Stage.REPORTS else but
         at, found = beats(Liveness(), 1000, lambda second, still=still: well(second, **still))
         assert {one.part for one in found} == {part}
         assert patience < at <= patience + 1
@@ -54,7 +54,7 @@ def test_a_rebalance_is_judged_by_all_that_moves_together():
     """One partition may be ready long before another."""
     assert beats(Liveness(), 600, lambda s: well(s, counting=False, moved=s // 50)) is None
     at, found = beats(Liveness(), 600, lambda s: well(s, counting=False, moved=min(s, 100)))
-    assert found[0].part is Part.SHARING
+    assert found[0].part is Stage.SHARING
     assert at > 100 + PATIENCE_SHARING
 
 
@@ -81,8 +81,8 @@ def test_what_is_excused_begins_anew():
 
 def test_a_worker_is_not_ready_where_reading_or_merging_stands_still():
     for but, part in [
-        ({"rounds": 3}, Part.MERGER),
-        ({"reports": {0: 3, 1: 5}, "more": frozenset([0])}, Part.REPORTS),
+        ({"rounds": 3}, Stage.MERGER),
+        ({"reports": {0: 3, 1: 5}, "more": frozenset([0])}, Stage.REPORTS),
         ({"reports": {0: 3}}, None),
     ]:
         liveness = Liveness()
@@ -94,4 +94,4 @@ def test_a_worker_is_not_ready_where_reading_or_merging_stands_still():
 
 
 def _still(liveness):
-    return next(still for still in liveness._standing(SILENT + 2) if still.part is Part.REPORTS)
+    return next(still for still in liveness._standing(SILENT + 2) if still.part is Stage.REPORTS)

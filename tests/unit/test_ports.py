@@ -36,7 +36,9 @@ PORTS = {"board": board, "worker": worker}
 def test_half_open_connections_do_not_shut_it(port, monkeypatch):
     """As many as may be come, say half a header or nothing, and stay; after the time of a header all are gone."""
     monkeypatch.setitem(http.serving.__wrapped__.__kwdefaults__, "header", 0.5)
-    monkeypatch.setattr(http.Gate.__init__, "__defaults__", (40, *http.Gate.__init__.__defaults__[1:]))
+    monkeypatch.setattr(
+        http.ConnectionLimits.__init__, "__defaults__", (40, *http.ConnectionLimits.__init__.__defaults__[1:])
+    )
 
     async def run():
         async with PORTS[port]() as (host, number):

@@ -15,7 +15,7 @@ from aggregator.process.metrics import Metrics
 from aggregator.publishing.publisher import Merging
 from aggregator.publishing.retirement import over
 from aggregator.topics.keys import home
-from hubbub.definitions import Definitions, Record, changes
+from hubbub.definitions import Definitions, TopicRecord, changes
 from hubbub.definitions.follower import Follower
 from hubbub.kafka import Kafka
 from oracles.frame import MAX_FRAME, TICK
@@ -64,7 +64,7 @@ class World:
 
     def say(self, queries, second, retire=()):
         asked = changes(File(queries), self.follower.known, retire, f"{second:016x}")
-        said = [Record(*write, second * 1000) for write in asked.writes]
+        said = [TopicRecord(*write, second * 1000) for write in asked.writes]
         self.written += said
         self.follower._take(said)
 
@@ -82,9 +82,9 @@ class World:
             settle(owner)
         for merge in self.merges:
             merge.step(Random(1), self.finals)
-            for place in merge.shelf.places.values():
-                place.finished = place.merger.through
-                for name in place.remains():
+            for slot in merge.shelf.slots.values():
+                slot.finished = slot.merger.through
+                for name in slot.remains():
                     self.topics.publish(merge.target, name, None)
         found = over(self.follower.known, [o.source for o in self.owners], [m.shelf for m in self.merges])
         if let_go:
@@ -119,7 +119,7 @@ def test_a_week_of_retiring_leaves_16_bytes_of_each():
     assert len(known.versions) <= 2
     assert len(known.over) == 168 - len(known.versions)
     assert len(world.follower._records) <= 2
-    assert sum(len(merge.shelf.places) for merge in world.merges) <= 2
+    assert sum(len(merge.shelf.slots) for merge in world.merges) <= 2
     assert sum(len(owner.source.tallies) for owner in world.owners) == 0
     assert sum(domain() is not None for domain in domains) <= 3, "nobody holds the domains of the others"
     for owner in world.owners:
@@ -245,13 +245,13 @@ def test_the_publisher_deletes_the_snapshots_of_what_is_over_and_lets_go_of_it()
         for merge, shelf in zip(world.merges, merging.shelves.values(), strict=True):
             merge.shelf = shelf
         shelf = merging.shelves[home(digest, PARTITIONS)]
-        assert shelf.places[digest].snapshots
-        await merging._publish(shelf, shelf.places[digest], last=True)
-        assert not shelf.places[digest].snapshots
+        assert shelf.slots[digest].snapshots
+        await merging._publish(shelf, shelf.slots[digest], last=True)
+        assert not shelf.slots[digest].snapshots
         found = over(world.follower.known, [o.source for o in world.owners], merging.shelves.values())
         assert set(found) == {digest}
         world.follower.let_go(found)
-        assert digest not in shelf.places
+        assert digest not in shelf.slots
 
     asyncio.run(run())
     deleted = {key for topic, key, value in outbox.records if topic == "snapshots" and value is None}

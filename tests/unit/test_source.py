@@ -128,11 +128,11 @@ def test_watermarks_and_progress_never_fall_back_for_a_reader():
         settle(owner)
     for target in range(2):
         shelf = Merge(topics, target, 2).shelf
-        before = {digest: place.merger.through for digest, place in shelf.places.items()}
+        before = {digest: slot.merger.through for digest, slot in shelf.slots.items()}
         old = encode(Progress(closed=dict.fromkeys(before, START)))
         shelf.put(PartitionKey("watermark", 0).encode(), old, 0)
         assert decode(old).closed
-        assert {digest: place.merger.through for digest, place in shelf.places.items()} == before
+        assert {digest: slot.merger.through for digest, slot in shelf.slots.items()} == before
 
 
 def frozen_writer():

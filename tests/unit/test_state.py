@@ -14,7 +14,7 @@ from aggregator.counting.tally import decode_snapshot
 from aggregator.topics import keys
 from aggregator.topics.keys import PaneKey, PartitionKey, StateKey
 from hubbub import definitions
-from hubbub.definitions import Record
+from hubbub.definitions import TopicRecord
 from oracles.frame import MAX_FRAME, TICK
 from tests.fold import fold
 from tests.owners import Merge, Owner, Topics, settle
@@ -30,7 +30,9 @@ class Left:
         reports = self.read("reports")
         self.partitions = 1 + max(partition for partition, *_ in reports)
         self.log = [[(o, t, v) for p, o, t, _, v in reports if p == at] for at in range(self.partitions)]
-        self.definitions = definitions.read(Record(name, value, at) for _, _, at, name, value in self.read("queries"))
+        self.definitions = definitions.read(
+            TopicRecord(name, value, at) for _, _, at, name, value in self.read("queries")
+        )
         self.gate = {"definitions": self.definitions.versions, "limit": MAX_FRAME}
         self.topics = Topics(self.partitions)
         for partition, _, _, name, value in self.read("worker-tallies-changelog"):

@@ -13,7 +13,7 @@ from aggregator.counting.clock import Clock, is_late
 from aggregator.counting.tally import CORRECTED, Snapshot, Sum, Tally
 from aggregator.errors import Guarantee
 from aggregator.merging.merge import Merger
-from aggregator.merging.windows import Final
+from aggregator.merging.windows import ClosedWindow
 from hubbub.definitions import Definitions
 from hubbub.definitions.corrections import UNTRUSTED, corrected
 from hubbub.definitions.versions import Versions
@@ -70,7 +70,7 @@ class Fold:
         ends = [self.through(versions, partition) for versions in self._known.versions.values()]
         return all(through is not None and through >= end for through in ends)
 
-    def finals(self, versions: Versions) -> Iterator[Final]:
+    def finals(self, versions: Versions) -> Iterator[ClosedWindow]:
         """The final windows of a definition, each kind in the order of time."""
         through, merger = self.through(versions), Merger(versions, 1)
         if through is None:
