@@ -75,7 +75,7 @@ def shelf(records, live=()):
 
 
 def finals(made):
-    found = made.places[QUERY.digest].merger.finals()
+    found = made.slots[QUERY.digest].merger.finals()
     return {(f.span.window, f.span.end): (f.total.n, bool(f.total.flags & INCOMPLETE)) for f in found}
 
 
@@ -144,7 +144,7 @@ def test_states_of_other_contents_than_a_worker_writes_are_none():
     ]
     for alerts in [*([one] for one in bad), [ALERTS, ALERTS]]:
         made = shelf([state(TUMBLING, 50, [ALERTS]), state(TUMBLING, 60, alerts)])
-        assert made.places[QUERY.digest].written[TUMBLING].end == 50, alerts
+        assert made.slots[QUERY.digest].written[TUMBLING].end == 50, alerts
         assert made.passed_over() == 1
     name, value = state(ALL, 50, total=snapshot(5))
     for start, newest in ((60, 50), (0, 60), (0, 1 << 62)):
@@ -175,7 +175,7 @@ def test_keys_that_no_worker_writes_are_passed_over():
     ]
     made = shelf([(name, value) for name in odd], [(name, value) for name in odd])
     assert made.passed_over() == 2 * len(odd)
-    assert not made.places[QUERY.digest].snapshots
+    assert not made.slots[QUERY.digest].snapshots
     assert not finals(shelf([*((name, value) for name in odd), mark(100)]))
     assert shelf([(b"watermark|0|w", encode(Progress(closed={QUERY.digest: 1 << 60})))]).passed_over() == 1
 
