@@ -164,7 +164,7 @@ class Worker:
         self.metrics.predicted_tally_bytes.set_function(self._predicted_bytes)
 
     def missing(self) -> str | None:
-        """What is not ready yet."""
+        """The parts that are not ready yet."""
         if not self._assigned or not self._counting.current:
             return "recovering: partitions are being shared out"
         if not self._merging.ready:
@@ -176,7 +176,7 @@ class Worker:
         return sum(tally.counts.nbytes for source in sources for tally in source.tallies.values())
 
     def _predicted_bytes(self) -> int:
-        """What `check` says of the tallies of the partitions owned."""
+        """The memory that `check` predicts for the tallies of the partitions owned."""
         cells = sum(open_panes(query) * query.oracle.state_size for query in self._follower.known.active.values())
         return len(self._counting.sources) * cells * INTEGER
 

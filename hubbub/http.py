@@ -32,7 +32,7 @@ _LINGERING = 2.0
 
 _QUIET = logging.getLogger("hubbub.http.quiet")
 _QUIET.disabled = True
-"""What aiohttp logs of rude clients holds their addresses, and each of them could fill a disk."""
+"""For aiohttp's words on rude clients: they hold addresses, and each client could fill a disk."""
 
 
 @dataclass(eq=False)
@@ -207,7 +207,7 @@ def hostname(request: web.Request) -> str:
 
 
 def _translated(error: web.HTTPException) -> web.StreamResponse:
-    """What aiohttp itself refuses, as a problem."""
+    """A refusal of aiohttp's own, as a problem."""
     if error.status < 400:
         return error
     details = {404: "no such path; /openapi.json tells which there are", 405: "see /openapi.json for what is allowed"}

@@ -133,7 +133,7 @@ class Kafka:
         return context
 
     def token_provider(self) -> Any:
-        """What aiokafka asks for a token whenever it connects, so that a token may be renewed in its file."""
+        """aiokafka asks it for a token whenever it connects, so that a token may be renewed in its file."""
         from aiokafka.abc import AbstractTokenProvider
 
         path = self.token_file or ""
@@ -246,7 +246,7 @@ async def read_all(kafka: Kafka, name: str, largest: int) -> list[tuple[bytes, b
 
 
 async def through(reader: "AIOKafkaConsumer", ends: Mapping[Any, int], kafka: Kafka) -> AsyncIterator[list[Any]]:
-    """What a reader brings of its partitions, up to these ends at least, however busy they are."""
+    """The records that a reader brings of its partitions, up to these ends at least, however busy they are."""
     while True:
         records = [record for batch in (await reader.getmany(timeout_ms=500)).values() for record in batch]
         yield records
@@ -257,7 +257,7 @@ async def through(reader: "AIOKafkaConsumer", ends: Mapping[Any, int], kafka: Ka
 
 
 def unreachable(kafka: Kafka, error: BaseException, reasons: list[str] | None = None) -> KafkaUnreachable:
-    """What to say of `error`, or of the `reasons` where aiokafka logged some."""
+    """The sentence about `error`, or of the `reasons` where aiokafka logged some."""
     silent = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
     why = "; ".join(dict.fromkeys(reasons or [])) or str(error) or silent
     return KafkaUnreachable(f"Kafka at {kafka.servers} cannot be reached: {why}")

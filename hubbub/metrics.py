@@ -12,7 +12,7 @@ from oracles.kernels import compiled
 
 
 class PassedOver(Collector):
-    """What `hubbub.inflation` counts."""
+    """The counters of `hubbub.inflation`."""
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         yield CounterMetricFamily(

@@ -47,7 +47,7 @@ RIGHTS = {
 
 
 def explained(command: str, error: BaseException) -> AccessRefused | None:
-    """What an error says that is about a missing right; None where it is about something else."""
+    """The sentence of an error that is about a missing right; None where it is about something else."""
     errors = sys.modules.get("aiokafka.errors")
     if errors is None or command not in RIGHTS:
         return None
@@ -59,7 +59,7 @@ def explained(command: str, error: BaseException) -> AccessRefused | None:
 
 
 def hint(command: str, error: BaseException) -> str:
-    """What to add where a topic is not seen by who is logged in: it may be there."""
+    """The words to add where a topic is not seen by who is logged in: it may be there."""
     unseen = "there is no such topic" in str(error) and command in RIGHTS
     return f"or it may not be seen: {_needs(command, _about(command, str(error)))}" if unseen else ""
 

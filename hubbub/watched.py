@@ -26,7 +26,7 @@ class Watched(Generic[_Read]):
         self._read = read
         self._stamp = self._look()
         self.value = read()
-        """What stood there when it could last be read."""
+        """The content when it could last be read."""
 
     def refresh(self) -> None:
         """Read again what has changed; what cannot be read is logged, once, and changes nothing."""

@@ -22,7 +22,7 @@ BYTES = 128 << 10
 LINGER = 1.0
 """Seconds that a report waits for others, unless one says otherwise."""
 COST = 4096
-"""What a frame takes in memory beside its reports, at most."""
+"""Bytes that a frame takes in memory beside its reports, at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,13 +106,13 @@ class Client:
 
     @property
     def spent(self) -> float:
-        """What this query was charged in the present round, in epsilon."""
+        """The charge of this query in the present round, in epsilon."""
         with self._ledger.page() as page:
             return float(self._spent(page, self._round(page)))
 
     @property
     def remaining(self) -> float:
-        """What may still be charged in the present round, by the query's budget and by max_epsilon."""
+        """The rest that may be charged in the present round, by the query's budget and by max_epsilon."""
         with self._ledger.page() as page:
             return self._left(page, self._round(page))
 

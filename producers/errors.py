@@ -29,7 +29,7 @@ class BudgetSpent(HubbubError):
 
 
 class StoreError(HubbubError, OSError):
-    """What must be on disk before anything leaves the device cannot be kept there."""
+    """The store, which must be on disk before anything leaves the device, cannot be kept there."""
 
 
 class DeliveryError(HubbubError):

@@ -35,7 +35,7 @@ _LISTING = 32 << 20
 """Bytes of the longest list of queries that is read."""
 _SENDERS = 4
 _FOR_GOOD = (400, 409, 413, 415)
-"""What no other try would change."""
+"""Answers that no other try would change."""
 
 Token = str | Callable[[], str] | None
 
@@ -247,7 +247,7 @@ def _seconds(text: str | None) -> float:
 
 
 def _detail(body: bytes) -> str:
-    """What a problem says, as far as a log should have it."""
+    """The words of a problem, as far as a log should have it."""
     return body[:500].decode(errors="replace")
 
 

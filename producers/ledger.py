@@ -47,7 +47,7 @@ class Page:
         self._database = database
 
     def spent(self, name: str, digest: bytes, epsilon: float, begun: int) -> Fraction:
-        """What a definition was charged in a round, whatever its mode was; what an old store says of it, always."""
+        """The charge of a definition in a round, whatever its mode was; what an old store says of it, always."""
         rows = self._database.execute(
             "SELECT epsilon, times FROM charge WHERE (digest = ? AND round = ?) OR (digest = ? AND name = ?"
             " AND epsilon = ?)",
@@ -56,7 +56,7 @@ class Page:
         return _sum(rows)
 
     def total(self, digest: bytes, begun: int) -> Fraction:
-        """What all definitions were charged in their latest rounds, this one in `begun`, and all without renew."""
+        """The charges of all definitions in their latest rounds, this one in `begun`, and all without renew."""
         rows = self._database.execute(
             "SELECT epsilon, times FROM charge AS c WHERE round = 0 OR (digest = ? AND round = ?) OR (digest <> ? AND"
             " round = (SELECT MAX(round) FROM charge WHERE digest = c.digest))",

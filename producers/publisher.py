@@ -31,7 +31,7 @@ _REQUEST = 10_000
 """Milliseconds until a request to a broker that is silent is sent again, perhaps to another."""
 _RETRY = 0.2
 _ENVELOPE = 4096
-"""What a request has beside its frame, at most."""
+"""Bytes that a request has beside its frame, at most."""
 
 
 class Publisher:

@@ -33,7 +33,7 @@ class Respondents:
         self._chosen: Ints | None = None
 
     def reports(self, values: Ints, part: _Part = slice(None)) -> Reports:
-        """What the clients of a part say: their values, or records of shape (clients, attributes)."""
+        """The answers of the clients of a part: their values, or records of shape (clients, attributes)."""
         oracle = self.oracle
         if isinstance(oracle, Oracle):
             return self._one(oracle, 0, values, part)
@@ -71,7 +71,7 @@ class Respondents:
         return reports
 
     def _class(self, oracle: Oracle, attribute: int, number: int) -> Reports:
-        """What each client says whenever its class is this one."""
+        """The answer of each client whenever its class is this one."""
         if (attribute, number) not in self._said:
             stream = self._streams(attribute, Purpose.ANSWER, (number,))
             everyone = np.full(self.count, number, np.int64)

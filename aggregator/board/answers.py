@@ -34,7 +34,7 @@ class TableAnswer(ABC):
     @classmethod
     @abstractmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        """What is kept of the query of this name, as far as the parameters ask for it."""
+        """The series kept of the query of this name, as far as the parameters ask for it."""
 
     @property
     def rows(self) -> Sequence[Any]:

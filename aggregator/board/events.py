@@ -46,7 +46,7 @@ class Events:
         self._queues.clear()
 
     async def listen(self) -> AsyncIterator[bytes]:
-        """What is told from now on, until this listener is let go."""
+        """The messages told from now on, until this listener is let go."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._queues.add(queue)
         try:

@@ -40,7 +40,7 @@ class Follower:
 
     @property
     def missing(self) -> str | None:
-        """What is not read yet."""
+        """The topics that are not read yet, in words."""
         if self._started and not self._behind:
             return None
         return f"reading the topics: {len(self._behind)} partitions are left" if self._started else "connecting"
@@ -124,5 +124,5 @@ class Follower:
             await asyncio.sleep(events.BEAT)
 
     def state(self) -> dict[str, Any]:
-        """What a beat says."""
+        """The message of a beat."""
         return {"ready": self.missing is None, "problem": self.problem, "now": int(time.time())}

@@ -1,4 +1,4 @@
-"""What surrounds every answer: the token, and the headers that bind the browser."""
+"""The guard around every answer: the token, and the headers that bind the browser."""
 
 import hmac
 from ipaddress import ip_address
@@ -18,7 +18,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
 }
 PROTECTED = "/api/"
-"""What a token is asked for; the page itself holds no numbers."""
+"""Paths that ask for a token; the page itself holds no numbers."""
 
 
 def checked(token: str | None, host: str) -> Middleware:

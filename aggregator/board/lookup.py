@@ -72,14 +72,14 @@ def definition(query: Query, parameters: Parameters) -> Definition:
 
 
 def method(part: Record, parameters: Parameters, *, consistent: bool = False) -> str:
-    """What is asked for, else unbiased, whose errors are known; of sums the first consistent method of the query."""
+    """The method asked for, else unbiased, whose errors are known; of sums the first consistent method of the query."""
     named = parameters.choice("method", list(part.shares))
     first = next((name for name in part.shares if name != UNBIASED), UNBIASED)
     return named or (first if consistent else UNBIASED)
 
 
 def threshold(parameters: Parameters, query: Query) -> Threshold:
-    """What is asked for, else that of the query."""
+    """The threshold asked for, else that of the query."""
     text = parameters.text("threshold")
     if text is None:
         return query.threshold

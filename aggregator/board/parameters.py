@@ -8,7 +8,7 @@ from aggregator.board.reply import bad
 
 
 class Parameters:
-    """What is asked for. Names that the route does not know are refused: a misspelt one must not go unnoticed."""
+    """A request's parameters. Names that the route does not know are refused: a misspelt one must not go unnoticed."""
 
     def __init__(self, given: Sequence[tuple[str, str]], known: Sequence[str]) -> None:
         self._given: dict[str, list[str]] = {}

@@ -119,7 +119,7 @@ def _text(missing: Callable[[], str | None], well: str) -> Handler:
 
 
 def _metrics(metrics: Metrics, token: str | None, host: str) -> Handler:
-    """What the crowd says only to those who may see it, and all else to anybody."""
+    """The metrics: those about the crowd only to whoever may see it, all others to anybody."""
     whole, plain = make_aiohttp_handler(metrics.whole), make_aiohttp_handler(metrics.registry)
 
     async def handler(request: web.Request) -> web.StreamResponse:

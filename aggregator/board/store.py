@@ -212,7 +212,7 @@ class Store:
         return sorted({query.name for query in self.definitions.queries.values()})
 
     def series(self, name: str) -> Series:
-        """What is kept of a query: of the digest that is counted now or, where it is retired, was counted last."""
+        """The series kept of a query: of the digest that is counted now or, where it is retired, was counted last."""
         active = self.definitions.active.get(name)
         if active is not None:
             return self._of(name, active.digest.hex())

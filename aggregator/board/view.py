@@ -55,7 +55,7 @@ class View:
 
     @property
     def estimate(self) -> Estimate:
-        """What the record was written from; NaN for values that it does not publish."""
+        """The estimate that the record was written from; NaN for values that it does not publish."""
         return self._estimate(self._spread(self.part.shares[UNBIASED]))
 
     @property
@@ -97,7 +97,7 @@ class View:
         return found.listed_above, found.hitters(self._spread(self.part.shares[method]))
 
     def named(self, name: str) -> dict[str, Any]:
-        """What the record says of a set of the query file."""
+        """The answer of the record about a set of the query file."""
         sets: dict[str, dict[str, Any]] = self.part.rest()["sets"]
         if name not in sets:
             there = f"there are {', '.join(sets)}" if sets else "the query has none"

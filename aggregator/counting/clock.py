@@ -27,7 +27,7 @@ _BASIS = struct.Struct("<16s16sI")
 _HEAD = struct.Struct("<BqqI")
 _CLOSED = struct.Struct("<8sq")
 _NEVER = -(1 << 63)
-"""What stands in bytes for a clock of None."""
+"""Stands in bytes for a clock of None."""
 
 
 def moved(clock: Clock, timestamp: Clock) -> Clock:
@@ -88,7 +88,7 @@ class Progress:
 
 
 def newest(found: Iterable[Progress]) -> Progress:
-    """What several progress records of a partition say together, whoever wrote them and in whatever order.
+    """The sum of several progress records of a partition, whoever wrote them and in whatever order.
 
     Each was true when it was written and stays so. A zombie that writes an older one under a key
     of its own therefore takes nothing back.
@@ -117,7 +117,7 @@ def resume(progress: Progress, open_tallies: Iterable[tuple[int, Clock]]) -> tup
 def watermarks(
     closed: Mapping[bytes, int], before: Mapping[bytes, int], partitions: int
 ) -> dict[int, dict[bytes, int]]:
-    """What is closed, by the partition of the snapshots that it concerns: those where something has moved."""
+    """The closings, by the partition of the snapshots that it concerns: those where something has moved."""
     moved = {home(digest, partitions) for digest, end in closed.items() if before.get(digest) != end}
     found: dict[int, dict[bytes, int]] = {target: {} for target in moved}
     for digest, end in closed.items():

@@ -19,7 +19,7 @@ FETCH = 4 << 20
 
 
 class App(faust.App):
-    """What the transport in `quirks` asks of an app."""
+    """The attributes that the transport in `quirks` asks of an app."""
 
     embedded: bool
     resume_offsets: Callable[[], Mapping[Any, int]]

@@ -31,7 +31,7 @@ class Shown:
 
 
 class Face(NamedTuple):
-    """What a window shows of an attribute: its own values, none, or those of a window before it."""
+    """The answer that a window shows of an attribute: its own values, none, or those of a window before it."""
 
     kind: Literal["own", "small", "held"]
     span: Span
@@ -40,7 +40,7 @@ class Face(NamedTuple):
 
 
 def own(query: Query, span: Span, total: Snapshot) -> list[Face]:
-    """What a window shows that withholds nothing, of each attribute."""
+    """The faces of a window that withholds nothing, of each attribute."""
     return [Face("own", span, total)] * len(query.domains)
 
 
@@ -52,7 +52,7 @@ def answering(query: Query, total: Snapshot) -> list[int]:
 
 
 def face(query: Query, final: ClosedWindow, before: Sequence[Shown | None]) -> tuple[list[Face], list[Shown | None]]:
-    """What a final shows of each attribute, and the last windows shown after it; `before`, those before it."""
+    """The face of a final for each attribute, and the last windows shown after it; `before`, those before it."""
     faces: list[Face] = []
     after: list[Shown | None] = []
     inside = [(pane, answering(query, part)) for pane, part in final.panes]
@@ -138,7 +138,7 @@ def _shown(said: dict[str, object], totals: Sequence[Snapshot | None]) -> Shown:
 
 
 class Foretelling:
-    """What provisional records show of the windows of one query: states that enough reports came before and after.
+    """The states of one query's windows for provisional records: each with enough reports before it and after.
 
     The first window of each kind that is met may have been shown by another worker, nobody knows how
     far: nothing is said of it.
@@ -152,7 +152,7 @@ class Foretelling:
     def next(
         self, query: Query, span: Span, total: Snapshot, shown: Sequence[Shown | None]
     ) -> tuple[Span, Snapshot] | None:
-        """What may be shown of a window that holds `total` by now, if there is anything new."""
+        """The state that may be shown of a window that holds `total` by now, if there is anything new."""
         if query.crowd == 1:
             return span, total
         window = span.window

@@ -24,7 +24,7 @@ Check = Callable[[Query, list[bytes]], None]
 
 
 class State(NamedTuple):
-    """What one kind of window goes on from."""
+    """The state that one kind of window goes on from."""
 
     position: Position
     alerts: list[bytes]
@@ -32,7 +32,7 @@ class State(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What one source partition holds of a pane."""
+    """The tally of one source partition for a pane."""
 
     snapshot: Snapshot
     offset: int | None

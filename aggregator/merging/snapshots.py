@@ -233,7 +233,7 @@ class Shelf:
         return is_possible(key, versions, self._partitions)
 
     def _read(self, name: bytes, key: Key, value: bytes) -> Read | None:
-        """What a record says; None where that cannot be read."""
+        """The content of a record; None where that cannot be read."""
         try:
             if isinstance(key, PartitionKey):
                 return records.marks(value)

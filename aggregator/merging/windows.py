@@ -219,6 +219,6 @@ def _first(panes: Iterable[tuple[int, Snapshot]]) -> int | None:
 
 
 def _with(known: Sum, panes: Panes, span: Span) -> Snapshot:
-    """What is known of a window, and those of `panes` that lie in it."""
+    """All that is known of a window, and those of `panes` that lie in it."""
     inside = (snapshot for pane, snapshot in panes.items() if span.start <= pane < span.end)
     return merged([known.snapshot(), *inside], len(known.counts))

@@ -88,7 +88,7 @@ def checkpoint_rate(query: Query, partitions: int) -> float:
 
 
 def counted(query: Query) -> list[tuple[str, Domain, str, Pure]]:
-    """What has shares of its own: name, domain, oracle's name, and the oracle as estimates see it."""
+    """All that has shares of its own: name, domain, oracle's name, and the oracle as estimates see it."""
     oracle = query.oracle
     views = oracle.attributes if isinstance(oracle, Multi) else (oracle,)
     names = [attribute.name for attribute in query.attributes] or ["answer"]
@@ -119,7 +119,7 @@ def refusal(query: Query, partitions: int, limit: int) -> str | None:
 
 
 def warnings(query: Query) -> Iterator[str]:
-    """What is allowed and yet seldom wanted, with the reason."""
+    """Settings that are allowed and yet seldom wanted, with the reason."""
     better = "" if query.solution == "rsfd" else "; with olh it weighs less"
     for name, _, oracle, view in counted(query):
         if oracle == "grr" and view.size > MANY_FOR_GRR:

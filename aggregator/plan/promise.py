@@ -35,7 +35,7 @@ _EXPOSED = {
 
 
 def promises(query: Query) -> Iterator[str]:
-    """What a client is promised, in words that are exactly true."""
+    """The promise to a client, in words that are exactly true."""
     charge, epsilon = query.charge, query.record_epsilon
     yield _REPORT[query.solution].format(
         epsilon=up(query.epsilon), ratio=up(math.exp(query.epsilon)), record=up(epsilon), d=len(query.attributes)
@@ -57,7 +57,7 @@ def promises(query: Query) -> Iterator[str]:
 
 
 def sum_of_charges(queries: Collection[Query], default: float) -> str:
-    """What a client is charged that answers all queries of a file, and the limit that this takes."""
+    """The charges of a client that answers all queries of a file, and the limit that this takes."""
     total = sum(query.charge.amount * query.charges for query in queries)
     many = f"all {len(queries):,} queries" if len(queries) > 1 else "the query"
     takes = f"max_epsilon = {up(float(total))}"

@@ -49,7 +49,7 @@ class Prospect:
 
 @dataclass(frozen=True)
 class Need:
-    """What would make a share detectable with one oracle; None: nothing within the limits does."""
+    """The change that would make a share detectable with one oracle; None: nothing within the limits does."""
 
     oracle: str
     clients: int | None

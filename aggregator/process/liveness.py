@@ -88,7 +88,7 @@ class Liveness:
         return [still for still in self._standing(now) if still.seconds > self._patience(still.part)]
 
     def unready(self, now: float) -> Still | None:
-        """What already stands still for so long that the worker is not ready, whether or not it hangs."""
+        """Stages that already stand still for so long that the worker is not ready, whether or not it hangs."""
         for still in self._standing(now):
             known = still.part in (Stage.MERGER, Stage.LOOP) or (
                 still.part is Stage.REPORTS and still.partition in self._beat.more
@@ -125,7 +125,7 @@ _PATIENCE = {
 
 
 def _parts(beat: Beat) -> Iterator[tuple[Stage, int, int]]:
-    """What is watched now: part, partition, and what should change."""
+    """All that is watched now: stage, partition, and what should change."""
     if not beat.number:
         yield Stage.START, -1, 0
         return

@@ -166,7 +166,7 @@ class Metrics:
         implausible: Mapping[str, int],
         rejected: Mapping[tuple[str, str], int],
     ) -> None:
-        """What became of a run of records: by query, what was refused by query and reason."""
+        """Count the outcomes of a run of records: by query, and what was refused by query and reason."""
         for counter, counts in (self.frames, frames), (self.reports, reports), (self.implausible, implausible):
             for query, count in counts.items():
                 if count:

@@ -110,7 +110,7 @@ class State:
 def alerts(
     query: Query, span: Span, built: Built, states: Sequence[bytes]
 ) -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
-    """What a final brings: the states after it, one for each attribute, and its alerts as keys and values.
+    """The changes that a final brings: the states after it, one for each attribute, and its alerts as keys and values.
 
     `states` are those that the final before it brought; none before the first.
     """

@@ -23,7 +23,7 @@ class Published(NamedTuple):
 
 
 def publish(query: Query, final: ClosedWindow, states: Sequence[bytes], shown: Sequence[Shown | None]) -> Published:
-    """What becomes of a final, given what the final before it left."""
+    """The records and alerts of a final, given the state that the one before it left."""
     faces, shown_now = face(query, final, shown)
     built = build(query, final.span, final.total, final=True, faces=faces)
     after, said = alerts(query, final.span, built, states)

@@ -54,7 +54,7 @@ class Merging:
     ending: Ending
     accuracy: Accuracy
     _known: Definitions = field(default_factory=Definitions)
-    """What the shelves go by."""
+    """The definitions that the shelves go by."""
     _owned: set[int] = field(default_factory=set)
     _changed: bool = False
     shelves: dict[int, Shelf] = field(default_factory=dict)

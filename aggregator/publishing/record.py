@@ -121,7 +121,7 @@ def _oracle(query: Query, found: Findings) -> dict[str, Any]:
 
 
 def _withheld(query: Query, found: Findings) -> dict[str, Any]:
-    """What the record of a window of too few reports says: that there was one, and nothing of what they said."""
+    """The record of a window of too few reports: that there was one, and nothing of what they said."""
     numbers = ("n_independent", "sigma", "significance", "detectable", "shift_per_fake")
     return {
         "n": 0,

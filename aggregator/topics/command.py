@@ -213,7 +213,7 @@ async def create(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> list[De
 
 
 async def _created(admin: AIOKafkaAdminClient, topics: Mapping[Topic, Mapping[str, str]]) -> dict[str, tuple[int, str]]:
-    """What became of each: Kafka's number, 0 where all is well, and its words."""
+    """The outcome of each: Kafka's number, 0 where all is well, and its words."""
     if not topics:
         return {}
     new = [NewTopic(topic.name, topic.partitions, topic.replication, topic_configs=of) for topic, of in topics.items()]
@@ -241,7 +241,7 @@ async def alter(
 
 
 async def _altered(admin: AIOKafkaAdminClient, name: str, settings: Mapping[str, str]) -> tuple[int, str]:
-    """What Kafka says to these settings. They replace all that a topic has of its own."""
+    """Kafka's answers to these settings. They replace all that a topic has of its own."""
     resource = ConfigResource(ConfigResourceType.TOPIC, name, dict(settings))
     for response in await admin.alter_configs([resource]):
         for code, message, *_ in response.resources:

@@ -79,7 +79,7 @@ class Registrar:
 
 
 def _state(paths: Collection[Path]) -> object:
-    """What changes when one of the files does."""
+    """The signature of the files: it changes when one of them does."""
     return [_stamp(path) for path in paths]
 
 

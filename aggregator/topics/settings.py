@@ -11,7 +11,7 @@ from hubbub.names import ALERTS, CHANGELOG, ESTIMATES, QUERIES, REJECTS, REPORTS
 
 KIB, MIB = 1 << 10, 1 << 20
 ENVELOPE = 64 * KIB
-"""What a batch adds to a frame; a frame a little too large still arrives, to be refused and counted."""
+"""Bytes that a batch adds to a frame; a frame a little too large still arrives, to be refused and counted."""
 MONTH = 30 * 86_400 * 1000
 
 MAX_BYTES = "max.message.bytes"
@@ -53,7 +53,7 @@ GUARANTEES = {
     LAG: "a worker that recovers may miss what was compacted meanwhile, and lose or repeat reports",
     TOMBSTONES: "a restart reads the deletions of a day, and takes as long",
 }
-"""What does not hold where a setting is not had."""
+"""By setting, the loss where a service refuses it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Topic:
     advised: Mapping[str, str] = field(default_factory=dict)
     """Settings given where a topic has none of its own; whoever set another one meant it."""
     remedy: str = ""
-    """What to do about another number of partitions; empty where that does not matter."""
+    """Advice about another number of partitions; empty where that does not matter."""
 
     @property
     def settings(self) -> dict[str, str]:
@@ -184,7 +184,7 @@ def refusals(
 
 
 def lasting(there: Described, topic: Topic) -> list[str]:
-    """What no setting mends."""
+    """The faults that no setting mends."""
     found = []
     if topic.remedy and there.partitions != topic.partitions:
         remedy = topic.remedy.format(has=there.partitions)

@@ -13,11 +13,11 @@ from oracles.query.domain import Domain
 from oracles.query.footprint import INTEGER, state_bytes
 
 LARGEST = 64 << 20
-"""What is asked for where no query file says less, and the most that is ever written or read."""
+"""Bytes asked for where no query file says less, and the most that is ever written or read."""
 LEAST = 1 << 20
 """Kafka's own default is a little more, so nobody caps it lower."""
 ENVELOPE = 64 << 10
-"""What a batch, a key, and what stands beside integers and values add."""
+"""Bytes that a batch, a key, and all that stands beside integers and values add."""
 NUMBER = 22
 """Bytes of a number in JSON, with its comma."""
 HITTER = 170
@@ -40,7 +40,7 @@ class Sizes:
 
 
 def sizes(queries: Collection[Query]) -> Sizes:
-    """What these queries need."""
+    """The sizes that these queries need."""
     writes = changes(File({query.name: query for query in queries}), Definitions(), (), "0" * 16).writes
     return Sizes(
         tallies=_most(_tally(query) for query in queries),

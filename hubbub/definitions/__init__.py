@@ -70,7 +70,7 @@ class Definitions:
 
     @property
     def active(self) -> dict[str, Query]:
-        """What is counted, by name."""
+        """The queries that are counted, by name."""
         return {v.query.name: v.query for v in self.versions.values() if not v.newest.retired}
 
 
@@ -92,7 +92,7 @@ class Changes:
 
 
 def read(records: Iterable[TopicRecord], before: Definitions = _NOTHING) -> Definitions:
-    """What the records of the topic say, in their order; a value of None takes a key's record back.
+    """The definitions that the records of the topic say, in their order; a value of None takes a key's record back.
 
     `before` tells of records that are not among these any more.
     """
@@ -169,7 +169,7 @@ def _first_pane(timestamp: int, skew: int, pane: int) -> int:
 
 
 def changes(file: File, known: Definitions, retire: Collection[str], token: str) -> Changes:
-    """What has to be appended for the topic to say what the file says.
+    """The writes that it takes for the topic to say what the file says.
 
     `token` is of these writes alone. Queries that the file lacks are retired only where `retire` names them.
     """
@@ -207,7 +207,7 @@ def _write(query: Query, token: str, about: Mapping[str, Any]) -> Write:
 
 
 def _said(record: TopicRecord) -> _Said:
-    """What a record says; any error where it cannot be read."""
+    """The content of a record; any error where it cannot be read."""
     digest_text, _, name = record.key.decode("ascii").partition("|")
     digest = bytes.fromhex(digest_text)
     said = json.loads(record.value or b"")

@@ -43,7 +43,7 @@ class Follower:
         self._found: list[TopicRecord] = []
         """Read, and not taken in yet: a broker may fall silent over the rest."""
         self._before = Definitions()
-        """What those said that are let go of."""
+        """All that those said that are let go of."""
         self._unread: set[definitions.Unreadable] = set()
         self._turn = asyncio.Lock()
         self._seen = 0

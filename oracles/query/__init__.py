@@ -65,7 +65,7 @@ class Query:
     answers: str
     """How a client repeats itself: life, once or fresh."""
     budget: float
-    """What a client may spend on this definition in a round, in epsilon."""
+    """The epsilon that a client may spend on this definition in a round, in epsilon."""
     renew: int | None
     """After so long a client's noise and charges begin anew."""
     domain: Domain | None
@@ -99,7 +99,7 @@ class Query:
 
     @property
     def charge(self) -> Charge:
-        """What a client's first answer of a round is charged; "fresh" is charged that for every answer."""
+        """The charge of a client's first answer of a round; "fresh" is charged that for every answer."""
         if self.answers == "life" and self.oracle.life is not None:
             return self.oracle.life
         return Charge(self.record_epsilon, 1)

@@ -35,7 +35,7 @@ class Attribute:
 
 @contextmanager
 def _refusals(at: Place) -> Iterator[None]:
-    """What an oracle refuses, said with file and key."""
+    """An oracle's refusals, said with file and key."""
     try:
         yield
     except ParameterError as error:

@@ -13,7 +13,7 @@ _SLACK = 1 + Fraction(1, 10**12)
 """A budget of 0.3 is three times 0.1."""
 _ROUNDS = 50
 DEVICE_EPSILON = 8.0
-"""What a device reveals over all queries, unless the application says otherwise."""
+"""The epsilon that a device reveals over all queries, unless the application says otherwise."""
 
 Make = Callable[..., Oracle | Multi]
 """The oracle of a query, had its file another `oracle`, `buckets` or `epsilon`."""
@@ -45,7 +45,7 @@ def bearable(oracle: Oracle | Multi, budget: float, make: Make, at: Place) -> No
 
 
 def _ways(charge: Charge, epsilon: float, budget: float, make: Make) -> Iterator[str]:
-    """What would do instead."""
+    """Settings that would do instead, in words."""
     yield f"budget = {float(charge.amount):g} would do"
     fits = [buckets for buckets in (256, 128, 64, 32, 16, 8, 4, 2) if _bears(budget, make, name="olh", buckets=buckets)]
     if fits:

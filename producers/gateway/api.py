@@ -39,7 +39,7 @@ KEY = (16, 256)
 
 @dataclass(frozen=True)
 class Rules:
-    """What an operator has said."""
+    """The rules that an operator has set."""
 
     max_body: int
     max_frame: int
@@ -247,7 +247,7 @@ class Gateway:
 
 
 def _counted(key: bytes | None) -> str:
-    """What is known where nothing of this request was sent: an earlier one of the same key may count."""
+    """The word for `counted` where nothing of this request was sent: an earlier one of the same key may count."""
     return "none" if key is None else "unknown"
 
 

@@ -47,7 +47,7 @@ class ServedDefinitions:
         return sorted({v.query.name for v in self.versions.values() if not v.newest.retired})
 
     def listing(self, now: float) -> bytes:
-        """What GET /v1/queries answers: what is counted at this time; of one name the youngest last."""
+        """The body of GET /v1/queries: the definitions counted at this time; of one name the youngest last."""
         found = [v.at(int(now)) for v in self.versions.values() if int(now) >= v.first]
         found = sorted((v for v in found if not v.retired), key=lambda v: (v.query.name, v.first))
         return b'{"queries":[' + b",".join(map(self._text, found)) + b"]}"

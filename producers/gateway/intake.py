@@ -21,7 +21,7 @@ Refusal = tuple[str, str] | None
 
 
 class Intake:
-    """What `mix` and `pass_on` return from is acknowledged, and in time; a Problem says what may not be."""
+    """Once `mix` or `pass_on` returns, its reports are acknowledged, and in time; a Problem says which may not be."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Intake:
             self._ship(key)
 
     def _join(self, lot: Lot) -> asyncio.Future[Refusal]:
-        """What becomes of a lot on the pile of its query and pane."""
+        """The outcome of a lot on the pile of its query and pane."""
         key, loop = (lot.query.digest, lot.pane), asyncio.get_running_loop()
         if key not in self._piles:
             wait = min(self._linger, max(0.0, (lot.closes / 1000 - self._clock()) / 2))

@@ -1,4 +1,4 @@
-"""What Prometheus sees of a gateway: no address, no token, no key."""
+"""The metrics of a gateway: no address, no token, no key."""
 
 from collections.abc import Callable, Iterable, Mapping
 

@@ -15,7 +15,7 @@ class Rates:
         self._room = max(1.0, rate)
         self._most = most
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """What is left in a bucket, and since when."""
+        """The tokens left in a bucket, and since when."""
 
     @property
     def limited(self) -> bool:

@@ -46,7 +46,7 @@ class Lot:
 
 
 def inflated(body: bytes, most: int) -> bytes:
-    """What was compressed with gzip, if that is at most so many bytes: a bomb is given up where it passes them."""
+    """The inflated body of a gzip stream, if that is at most so many bytes: a bomb is given up where it passes them."""
     engine = zlib.decompressobj(wbits=31)
     parts: list[bytes] = []
     room = most + 1

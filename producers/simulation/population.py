@@ -129,7 +129,7 @@ class Population:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layer:
-    """What a change makes those of a block hold who may take part in it."""
+    """The values that a change gives those of a block who may take part in it."""
 
     rows: Ints
     eager: Floats
@@ -157,7 +157,7 @@ class _Block:
         return generator(self._population.seed, purpose, self.number, *key)
 
     def _draw_values(self, index: int) -> Ints:
-        """What each client holds after it drew a new value so many times."""
+        """The value of each client after it drew a new value so many times."""
         key = (index,) if index else ()
         return self._population.crowd.draw(self._rng(Draws.VALUES, *key), self.count)
 
@@ -199,7 +199,7 @@ class _Block:
         return None if drawn is None else np.searchsorted(np.cumsum(shares), drawn, side="right")
 
     def answers(self, part: slice, elapsed: float) -> Answers:
-        """What the clients of a part of the block say."""
+        """The answers of the clients of a part of the block."""
         values = self.values[part].copy()
         honest = np.ones(len(values), np.bool_)
         changed: list[tuple[Change, Ints, Reports]] = []
@@ -276,7 +276,7 @@ class _Block:
         return _Layer(rows, eager[rows], values, reports)
 
     def _values(self, change: Change, rows: Ints, rng: np.random.Generator) -> Ints:
-        """What those who take part hold, or pretend to hold."""
+        """The values that those who take part hold, or pretend to hold."""
         if isinstance(change, Fade):
             return self._population.crowd.without(change.attribute, change.value).draw(rng, self.count)[rows]
         values = self.values[rows]

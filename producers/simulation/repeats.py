@@ -60,7 +60,7 @@ class Histories:
         self._said: dict[int, Reports] = {}
 
     def reports(self, values: Ints, part: slice) -> tuple[Reports, Ints]:
-        """What the clients of a part say who hold these values; and which rows held no such value before."""
+        """The answers of the clients of a part who hold these values; and which rows held no such value before."""
         first, now = self._first[part], self._now[part]
         reports = np.empty((len(values), self._oracle.width), np.uint8)
         todo = np.arange(len(values))

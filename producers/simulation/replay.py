@@ -122,7 +122,7 @@ async def _replay(options: argparse.Namespace) -> Deliveries:
 
 
 def _spending(query: Query) -> str:
-    """What is revealed of those whose rows are sent."""
+    """The epsilon that is revealed of those whose rows are sent."""
     cost = f"each row is charged {query.record_epsilon:g} of its person's epsilon"
     return f"{cost}, and no ledger is kept: rows of the same person, and the same file again, are charged anew"
 

@@ -35,7 +35,7 @@ class Traffic:
         self._number = count()
 
     def step(self, at: int, answers: int) -> Iterator[Shipment]:
-        """What is sent in the step that begins at `at` (milliseconds), in which so many clients answer."""
+        """The frames of the step that begins at `at` (milliseconds), in which so many clients answer."""
         for group in self.population.answers(self.answered, answers, at / 1000 - self.start, at / 1000):
             for index, (conduct, framer) in enumerate(self._ways):
                 rows = slice(None) if group.conduct is None else np.flatnonzero(group.conduct == index)
@@ -51,13 +51,13 @@ class Traffic:
             yield from self._twice(heapq.heappop(self._held)[2])
 
     def rest(self) -> Iterator[Shipment]:
-        """What still waited to fill a frame. Clients that would have been late never send."""
+        """The frames that still waited to be filled. Clients that would have been late never send."""
         for conduct, framer in self._ways:
             if conduct.late is None:
                 yield from self._sent(conduct, framer.rest())
 
     def _sent(self, conduct: Conduct, shipments: Iterable[Shipment]) -> Iterator[Shipment]:
-        """What of these is sent at once; the rest is held until it is late."""
+        """Those of these frames that are sent at once; the rest is held until it is late."""
         for shipment in shipments:
             if conduct.late is None:
                 yield from self._twice(shipment)

@@ -59,7 +59,7 @@ class TrueAnswers:
         return self.record(pane)
 
     def told(self, pane: int, *, arrived: bool) -> None:
-        """What became of that record; one that is lost is due again."""
+        """Take in the fate of that record; one that is lost is due again."""
         self.lost(pane)
         if not arrived:
             self._changed.add(pane)

@@ -108,7 +108,7 @@ async def _show(counts: Deliveries, show: Callable[[str], None], interval: float
 
 
 def described(counts: Deliveries, rate: float) -> str:
-    """What is counted, as one line."""
+    """The counts, as one line."""
     failed = f" ({counts.error})" if counts.error else ""
     errors = f"{counts.errors:,} error{'s' * (counts.errors != 1)}{failed}"
     lost = f", {counts.lost:,} reports lost" if counts.lost else ""

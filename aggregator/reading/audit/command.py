@@ -177,7 +177,7 @@ def _demandable(key: bytes, fold: Fold, known: Definitions, options: argparse.Na
 
 
 def _left_out(fold: Fold, known: Definitions, options: argparse.Namespace) -> str:
-    """What was not compared, in words."""
+    """Windows that were not compared, in words."""
     said = [] if options.start is None else ["windows since the start", "alerts", "windows that begin before --from"]
     held = [] if options.start is None else [v.query.name for v in known.versions.values() if _may_hold(v.query)]
     said += [f"{', '.join(held)}: hopping windows, where a crowd may hold them"] if held else []

@@ -176,7 +176,7 @@ def output(top: int | None = None) -> AbstractContextManager[Output]:
 
 
 async def follow(kafka: Kafka, last: int) -> AsyncGenerator[News, None]:
-    """What is published, without a group: the last records of each partition first, then all that comes.
+    """The published records, read without a group: the last records of each partition first, then all that comes.
 
     Empty news come where nothing does, so that who follows can look at the clock.
     """

@@ -55,7 +55,7 @@ def drawn(overview: Overview, top: int, now: float = 0.0) -> Iterator[Renderable
 
 
 def waiting(overview: Overview) -> str:
-    """What is said as long as there is nothing to show."""
+    """The lines shown as long as there is nothing to show."""
     what = "records" if overview.query is None else f"records of {overview.query}"
     others = f"; there are records of {', '.join(sorted(overview.others))}" if overview.others else ""
     return f"waiting for {what}{others}"
