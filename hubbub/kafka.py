@@ -133,7 +133,7 @@ class Kafka:
         return context
 
     def token_provider(self) -> Any:
-        """aiokafka asks it for a token whenever it connects, so that a token may be renewed in its file."""
+        """The provider that aiokafka asks at each connection, so that a token may be renewed in its file."""
         from aiokafka.abc import AbstractTokenProvider
 
         path = self.token_file or ""

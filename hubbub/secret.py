@@ -11,7 +11,7 @@ MOST = 1 << 16
 
 
 def secret(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The secret in `name`, or in the file that `name`_FILE names; None where neither is set, an error where both are."""
+    """The secret in `name`, or in the file that `name`_FILE names; None where neither is set; both are an error."""
     said, path = environment.get(name) or None, environment.get(f"{name}_FILE") or None
     if said is not None and path is not None:
         raise ParameterError(f"{name} and {name}_FILE are both set: keep one of them")

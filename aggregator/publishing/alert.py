@@ -32,7 +32,7 @@ class Alert:
     low: Chance
     high: Chance
     threshold: Known
-    """The one that the value entered by, against which a leave is tested; of a surge of one that has not, the window's."""
+    """The one by which the value entered, which a leave is tested against; of a surge without it, the window's."""
     baseline: bool
     """In the first window that showed values: it was there before."""
     before: Known
