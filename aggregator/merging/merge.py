@@ -165,7 +165,7 @@ _LENGTH = struct.Struct("<Q")
 
 
 def encode_state(position: Position, alerts: Sequence[bytes] = (), shown: Sequence[Shown | None] = ()) -> bytes:
-    """The state that one kind of window goes on from: its position, and of each attribute its alerts and the last shown.
+    """The state that one kind of window goes on from: its position; an attribute, its alerts and the last shown.
 
     Its key should hold the position's end, and a reader takes the newest: so a zombie's older one
     takes nothing back after the panes between the two are deleted.
