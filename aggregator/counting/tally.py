@@ -240,13 +240,18 @@ def encode_tally(tally: Tally) -> bytes:
 
 def decode_tally(data: bytes, cells: int) -> Tally:
     """The tally in `data`, without its ids; a ReportError where there is none."""
-    version, closed, next_offset, clock = _head(_TALLY, data, "tally")
+    said, next_offset = decode_open(data, cells)
+    _, closed, _, clock = _head(_TALLY, data, "tally")
+    sums = (said.n, said.implausible, said.duplicates, said.flags)
+    return Tally(said.counts.astype(np.int64), *sums, next_offset, unpack_clock(clock), bool(closed))
+
+
+def decode_open(data: bytes, cells: int) -> tuple[Snapshot, int]:
+    """What the tally in `data` says, and the offset up to which; its counts stay as narrow as they travel."""
+    version, _, next_offset, _ = _head(_TALLY, data, "tally")
     if version != _VERSION or any(data[2:8]) or data[1] > 1 or next_offset < 0:
         raise ReportError(f"a tally of version {version} up to offset {next_offset} cannot be read")
-    said = decode_snapshot(data[_TALLY.size :], cells)
-    counts = said.counts.astype(np.int64)
-    sums = (said.n, said.implausible, said.duplicates, said.flags)
-    return Tally(counts, *sums, next_offset, unpack_clock(clock), bool(closed))
+    return decode_snapshot(data[_TALLY.size :], cells), next_offset
 
 
 def encode_ids(segment: Sequence[Counted]) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 
 from aggregator.counting import clock
 from aggregator.counting.clock import MOST_SECONDS
-from aggregator.counting.tally import INCOMPLETE, Snapshot, decode_snapshot, decode_tally
+from aggregator.counting.tally import INCOMPLETE, Snapshot, decode_open, decode_snapshot
 from aggregator.merging.crowd import Shown
 from aggregator.merging.merge import decode_state
 from aggregator.merging.windows import Position
@@ -46,8 +46,7 @@ def snapshot(key: PaneKey, value: bytes, cells: int) -> Held:
     """A snapshot, closed or open."""
     if key.kind == "closed":
         return Held(decode_snapshot(value, cells), None)
-    tally = decode_tally(value, cells)
-    return Held(tally.snapshot(), tally.next_offset)
+    return Held(*decode_open(value, cells))
 
 
 def marks(value: bytes) -> Mapping[bytes, int]:

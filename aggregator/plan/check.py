@@ -3,10 +3,11 @@
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
 
 from aggregator.counting.clock import open_panes
+from aggregator.plan import memory
 from aggregator.plan.promise import promises, sum_of_charges, up
 from hubbub.options import add_queries, in_bytes, parser_of, run, size, whole
 from oracles.estimate import Pure
@@ -22,6 +23,8 @@ INTEGER = 8
 """Bytes of a tally's integers in memory; what travels is often narrower."""
 ID = 100
 """Bytes that a worker needs to remember the id of a frame."""
+RETENTION, MEMORY = 24 * 3600, 256 << 20
+"""Of a board, unless it is told otherwise."""
 MANY_FOR_GRR = 300
 HIGH_EPSILON = 8.0
 WIDTH = 100
@@ -41,7 +44,8 @@ example:
 
 sigma is the standard error of a share near zero; a share as large as `detectable` is found
 significant with probability 0.9. Both hold for a window of that many reports, each from a client
-of its own. Exit code: 0 fine, perhaps with warnings; 2 a wrong file, or more than --max-state."""
+of its own. What worker and board take is meant within a factor of 1.5, and is shared by several workers.
+Exit code: 0 fine, perhaps with warnings; 2 a wrong file, or more than --max-state."""
 
 
 def main(arguments: list[str]) -> int:
@@ -50,9 +54,11 @@ def main(arguments: list[str]) -> int:
     def work() -> int:
         queries = load(options.file).values()
         texts = ["\n".join(lines(query, options.partitions)) for query in queries]
-        together = "\n".join(_labelled("together", sum_of_charges(queries, DEVICE_EPSILON)))
+        sums = (sum_of_charges(queries, DEVICE_EPSILON), *processes(queries, options.partitions))
+        together = "\n".join(_labelled("together", *sums))
         sys.stdout.write("\n\n".join([*texts, together]) + "\n")
         refused = [fault for query in queries if (fault := refusal(query, options.partitions, options.max_state))]
+        refused = refused or list(filter(None, [sum_refused(queries, options.partitions, options.max_state)]))
         sys.stderr.write("".join(f"hubbub check: {options.file}: {fault}\n" for fault in refused))
         return 2 if refused else 0
 
@@ -65,7 +71,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add_queries(parser)
     of = "partitions of the reports (default: 12)"
     parser.add_argument("--partitions", type=whole(1, 10_000), default=12, metavar="N", help=of)
-    most = "what a worker may hold for a query, such as 512MiB (default: 4GiB)"
+    most = "what a worker's tallies may take, such as 512MiB (default: 4GiB)"
     parser.add_argument("--max-state", type=size, default="4GiB", metavar="SIZE", help=most)
     options = parser.parse_args(arguments)
     options.file = options.file or options.queries
@@ -115,6 +121,35 @@ def refusal(query: Query, partitions: int, limit: int) -> str | None:
         f"queries.{query.name}: a worker with {partitions} partitions needs {in_bytes(need)} for {open_panes(query)} "
         f"open panes of {query.oracle.state_size:,} integers each, above --max-state {in_bytes(limit)}; lengthen the "
         "pane, shorten lateness or skew, count fewer values, or raise --max-state"
+    )
+
+
+def sum_refused(queries: Collection[Query], partitions: int, limit: int) -> str | None:
+    """Why a worker cannot carry all queries of a file, each of which it could."""
+    needs = {query.name: worker_bytes(query, partitions) for query in queries}
+    if sum(needs.values()) <= limit:
+        return None
+    largest = max(needs, key=lambda name: needs[name])
+    return (
+        f"queries: a worker with {partitions} partitions needs {in_bytes(sum(needs.values()))} for the open panes of "
+        f"all {len(needs):,}, above --max-state {in_bytes(limit)}; the largest is {largest} with "
+        f"{in_bytes(needs[largest])}"
+    )
+
+
+def processes(queries: Collection[Query], partitions: int) -> Iterator[str]:
+    """The memory of a worker that has all partitions, and of a board."""
+    usual, most = (memory.worker(queries, partitions, most=each) for each in (False, True))
+    ids = sum(id_bytes(query, partitions) for query in queries)
+    yield (
+        f"A worker with all {partitions} partitions takes about {in_bytes(usual.total)} of memory: tallies "
+        f"{in_bytes(usual.tallies)}, windows {in_bytes(usual.merging)}, the estimates of one of them "
+        f"{in_bytes(usual.publishing)}. Where every pane is open that may be, {in_bytes(most.total)}; with as many ids "
+        f"as max_ids allows up to {in_bytes(ids)} more."
+    )
+    yield (
+        f"A board takes about {in_bytes(memory.board(queries, RETENTION, MEMORY))} where it keeps "
+        f"{RETENTION // 3600} hours in {in_bytes(MEMORY)} (its --retention, --memory)."
     )
 
 

@@ -57,6 +57,9 @@ class Truths:
             if not self._of[digest]:
                 del self._of[digest]
 
+    def __contains__(self, digest: str) -> bool:
+        return digest in self._of
+
     def shares(self, query: Query, span: Span) -> list[Floats] | None:
         """The true shares of each attribute in a window; None where nothing is known of it."""
         truth = self._of.get(query.digest.hex())
@@ -79,8 +82,8 @@ class Accuracy:
     )
 
     def later(self, query: Query, span: Span, findings: tuple[Findings, ...]) -> None:
-        """Measure a final once the truth about it had the time to come."""
-        if span.window.kind != "all":  # the truth about the beginning may be gone
+        """Measure a final once the truth about it had the time to come; of a query that is not simulated none does."""
+        if query.digest.hex() in self.truth and span.window.kind != "all":  # of `all` the beginning may be gone
             self._waiting.append((time.monotonic() + WAIT, query, span, findings))
 
     async def run(self) -> None:

@@ -16,8 +16,8 @@ from aggregator.publishing.window import WindowRow
 from oracles.errors import ReportError
 from oracles.types import Floats
 
-_OVERHEAD = 1_000
-"""Bytes of the objects that hold a record, about."""
+_OVERHEAD, _ARRAY = 1_000, 100
+"""Bytes of the objects that hold a record, and of an array beside its numbers, about."""
 _LARGEST = 1e12
 """No share is larger, at whatever epsilon."""
 _MANY = 64
@@ -92,7 +92,8 @@ class Record:
     def size(self) -> int:
         """The memory it takes, about."""
         arrays = (*self.shares.values(), self.stderr, self.low, self.high)
-        return _OVERHEAD + sum(array.nbytes for array in arrays) + 8 * len(self.values) + len(self.other)
+        columns = sum(_ARRAY + array.nbytes for array in arrays)
+        return _OVERHEAD + columns + 8 * len(self.values) + len(self.other)
 
     def rest(self) -> dict[str, Any]:
         """Oracle, hitters, sets and quality."""
@@ -154,9 +155,14 @@ def _record(window: _Window, said: Any, attribute: str | None) -> Record:
         values=tuple(map(sys.intern, part.values)),
         shares={sys.intern(method): _floats(column, count) for method, column in shares.items()},
         flags=tuple(map(sys.intern, part.quality.flags)),
-        other=orjson.dumps({key: said[key] for key in ("oracle", "hitters", "sets", "quality")}),
+        other=_exactly(orjson.dumps({key: said[key] for key in ("oracle", "hitters", "sets", "quality")})),
         **columns,
     )
+
+
+def _exactly(text: bytes) -> bytes:
+    """The same bytes without the room that orjson leaves behind them, up to 4 KiB."""
+    return bytes(memoryview(text))
 
 
 def _check_hitters(said: Any) -> None:

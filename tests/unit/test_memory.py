@@ -1,0 +1,115 @@
+"""The memory that `hubbub check` names is what a worker and a board take, within a factor of 1.5."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from aggregator.plan import check, memory
+from oracles.query import parse
+
+FACTOR = 1.5
+DAY = 86_400
+
+
+def queries(*bodies):
+    return "".join(
+        f'[queries.q{i}]\nepsilon = 1.0\nbudget = 1e9\npane = "10s"\n{body}\n' for i, body in enumerate(bodies)
+    )
+
+
+def read(file):
+    return list(parse(tomllib.loads(file), "hubbub.toml", ".").values())
+
+
+def taken(of, file, seconds, **case):
+    """What a process of its own takes at its highest."""
+    case |= {"of": of, "file": file, "seconds": seconds}
+    command = [sys.executable, "-m", "tests.footprints", json.dumps(case)]
+    env = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+THREE = 'windows = ["10s", "1m/10s", "all"]\n'
+SEVERAL = 'attributes = { a = 4096, b = 1000, c = 2000 }\nsolution = "smp"\n' + THREE
+QUICK = {
+    "a million values": (queries('domain = 1000000\noracle = "olh"'), 25, {"partitions": 3}),
+    "as many panes as may be": (queries('domain = 500000\noracle = "olh"'), 15, {"partitions": 3, "ahead": 1}),
+}
+LONG = {
+    "64 values": (queries("domain = 64\n" + THREE), 60, {"partitions": 12}),
+    "a fitted prior": (queries('domain = 400000\nmethods = ["calibrate"]'), 40, {"partitions": 12}),
+    "long windows": (queries('domain = 65535\nwindows = ["10m/10s", "all"]'), 640, {"partitions": 2, "reports": 1000}),
+    "twenty": (queries(*["domain = 16383\n" + THREE] * 20), 80, {"partitions": 6, "reports": 1000}),
+    "sixty": (queries(*["domain = 2047\n" + THREE] * 60), 70, {"partitions": 12, "reports": 1000}),
+    "attributes": (queries(*[SEVERAL] * 10), 70, {"partitions": 6, "reports": 1000}),
+    "no crowds": (queries("domain = 200000\ncrowd = 1\n" + THREE), 80, {"partitions": 3}),
+    "bits": (queries('domain = 50000\noracle = "oue"\n' + THREE), 80, {"partitions": 6, "reports": 100}),
+    "all values": (queries('domain = 400000\npublish = "all"'), 40, {"partitions": 3}),
+    "a share": (queries("domain = 400000\nthreshold = 0.001"), 40, {"partitions": 3}),
+}
+
+
+def within(said, real):
+    assert said / FACTOR <= real <= FACTOR * said, f"said {said >> 20} MiB, taken {real >> 20} MiB"
+
+
+def workers(file, seconds, case):
+    said = memory.worker(read(file), case["partitions"], most=bool(case.get("ahead"))).total
+    within(said, taken("worker", file, seconds, **case))
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_worker_takes_what_is_said(name):
+    workers(*QUICK[name])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LONG)
+def test_a_worker_takes_what_is_said_whatever_it_counts(name):
+    workers(*LONG[name])
+
+
+ONE = 'windows = ["10s"]\n'
+BOARDS = {
+    "small": (queries("domain = 64\n" + ONE), 3000),
+    "three kinds": (queries("domain = 1024\n" + THREE), 3000),
+    "all values": (queries('domain = 100000\npublish = "all"\n' + ONE), 300),
+    "attributes": (queries("attributes = { a = 64, b = 10, c = 2 }\n" + ONE), 3000),
+    "sixty": (queries(*["domain = 200\n" + ONE] * 60), 120),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("limit", [256 << 20, 24 << 20])
+def test_a_board_takes_what_is_said(name, limit):
+    file, seconds = BOARDS[name]
+    within(memory.board(read(file), seconds, limit), taken("board", file, seconds, retention=DAY, memory=limit))
+
+
+def test_the_sums_are_over_all_queries(tmp_path, capsys):
+    file = tmp_path / "hubbub.toml"
+    file.write_text(queries(*["domain = 60000\n" + THREE] * 3))
+    assert check.main([str(file)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    said = memory.worker(read(file.read_text()), 12)
+    assert f"A worker with all 12 partitions takes about {check.in_bytes(said.total)} of memory" in text
+    assert "A board takes about" in text
+    (one,) = read(queries("domain = 60000\n" + THREE))
+    assert said.tallies == 3 * memory.worker([one], 12).tallies
+    assert said.publishing == memory.worker([one], 12).publishing, "one after another"
+
+
+def test_queries_that_fit_one_by_one_and_not_together_are_refused(tmp_path, capsys):
+    file = tmp_path / "hubbub.toml"
+    file.write_text(queries(*["domain = 60000"] * 3))
+    one = check.worker_bytes(read(file.read_text())[0], 12)
+    assert check.main([str(file), "--max-state", str(3 * one)]) == 0
+    assert check.main([str(file), "--max-state", str(3 * one - 1)]) == 2
+    assert "for the open panes of all 3, above --max-state" in capsys.readouterr().err
