@@ -7,6 +7,9 @@ many ones as honest clients draw, or 7 of 10 targets a report, drawn anew each t
 targets of estimated less true share; `bound` is what a fake can do at most (`shift_per_fake`).
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
 from oracles import ORACLES, oracle
@@ -34,35 +37,55 @@ def quiet(o: Oracle, targets: np.ndarray, rng: np.random.Generator) -> np.ndarra
     return np.concatenate([o.forge(rng.choice(targets, some, replace=False), 1, rng) for _ in range(FAKES)])
 
 
+@dataclass(frozen=True)
+class Attack:
+    """The effect of one attacker on one oracle."""
+
+    oracle: str
+    targets: int
+    attacker: str
+    shift: float
+    """The mean over targets and rounds of estimated less true share."""
+    stderr: float
+    bound: float
+    seen: int
+    """Rounds, of ROUNDS, in which the window was flagged."""
+
+
+def attacks(name: str, rng: np.random.Generator) -> Iterator[Attack]:
+    o = oracle(name, epsilon=EPSILON, size=SIZE)
+    crowds = []
+    for _ in range(ROUNDS):
+        counts = rng.multinomial(CLIENTS - FAKES, WEIGHTS / WEIGHTS.sum())
+        state = o.zeros()
+        o.add(state, o.perturb(np.repeat(np.arange(SIZE), counts), rng))
+        crowds.append((counts / CLIENTS, state))
+    for size in TARGETS:
+        targets = rng.choice(np.arange(100, SIZE), size, replace=False)
+        for attacker, forged in (("all", o.forge(targets, FAKES, rng)), ("quiet", quiet(o, targets, rng))):
+            if forged is None:
+                continue
+            shifts, seen = [], 0
+            for true, honest in crowds:
+                state = honest.copy()
+                n = CLIENTS - o.add(state, forged)
+                shifts.append(float((o.estimate(state, n).shares - true)[targets].mean()))
+                seen += skewed(o, state[-MARKS:], n, n)
+            error = float(np.std(shifts, ddof=1) / np.sqrt(ROUNDS))
+            bound = FAKES * o.shift_per_fake(CLIENTS)
+            yield Attack(name, size, attacker, float(np.mean(shifts)), error, bound, seen)
+
+
 def main() -> None:
     rng = np.random.default_rng(20260101)
     print(f"epsilon {EPSILON:g}, {SIZE:,} values, {FAKES:,} of {CLIENTS:,} forged, {ROUNDS} rounds; shares in points")
     print(f"{'oracle':6} {'targets':>7} {'attacker':8} {'shift a target':>22} {'bound':>8} {'seen':>7}")
     for name in ORACLES:
-        o = oracle(name, epsilon=EPSILON, size=SIZE)
-        crowds = []
-        for _ in range(ROUNDS):
-            counts = rng.multinomial(CLIENTS - FAKES, WEIGHTS / WEIGHTS.sum())
-            state = o.zeros()
-            o.add(state, o.perturb(np.repeat(np.arange(SIZE), counts), rng))
-            crowds.append((counts / CLIENTS, state))
-        for size in TARGETS:
-            targets = rng.choice(np.arange(100, SIZE), size, replace=False)
-            for attacker, forged in (("all", o.forge(targets, FAKES, rng)), ("quiet", quiet(o, targets, rng))):
-                if forged is None:
-                    continue
-                shifts, seen = [], 0
-                for true, honest in crowds:
-                    state = honest.copy()
-                    n = CLIENTS - o.add(state, forged)
-                    shifts.append(float((o.estimate(state, n).shares - true)[targets].mean()))
-                    seen += skewed(o, state[-MARKS:], n, n)
-                error = np.std(shifts, ddof=1) / np.sqrt(ROUNDS)
-                bound = FAKES * o.shift_per_fake(CLIENTS)
-                print(
-                    f"{name:6} {size:7} {attacker:8} {100 * np.mean(shifts):12.3f} ± {100 * error:.3f}"
-                    f" {100 * bound:8.3f} {seen:4}/{ROUNDS}"
-                )
+        for found in attacks(name, rng):
+            print(
+                f"{name:6} {found.targets:7} {found.attacker:8} {100 * found.shift:12.3f} ± {100 * found.stderr:.3f}"
+                f" {100 * found.bound:8.3f} {found.seen:4}/{ROUNDS}"
+            )
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ left out, and the page says so. With --page nothing is run, the page is written 
 
 import argparse
 import importlib
+import importlib.util
 import os
 import time
 from pathlib import Path
@@ -20,6 +21,13 @@ from benchmarks.accuracy.page import KEPT, write
 STUDIES = {
     "calibrate": "Calibrate's study, on Retail",
     "methods": "Wang et al.'s study of methods",
+    "attributes": "RS+FD and Sarve, on several attributes",
+    "intervals": "Intervals, sets, differences and ranks",
+    "hitters": "Heavy hitters and alerts",
+    "panels": "Clients that repeat their answers",
+    "choice": "The best method by task and data, and recommend",
+    "attacks": "Forged reports",
+    "live": "Live: a stream through the daemon",
 }
 """Each a module of this package with `run(track, folder)`, in the order of the page."""
 
@@ -35,6 +43,8 @@ def main() -> None:
         parser.error(f"there is no study {unknown[0]!r}; choose of {', '.join(STUDIES)}")
     console = Console()
     for name in [] if given.page else given.studies or STUDIES:
+        if not importlib.util.find_spec(f"benchmarks.accuracy.{name}"):
+            continue
         study = importlib.import_module(f"benchmarks.accuracy.{name}")
         begun = time.monotonic()
         columns = TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn()

@@ -79,7 +79,7 @@ def _beside(label: str, cells: "Sequence[Cell]", measures: Sequence[str]) -> Cla
     ahead = sum(ratio < 1.0 for ratio in ratios)
     told = f"in {ahead} of {len(ratios)} cells; its error is {min(ratios):.2f} to {max(ratios):.2f} times the best's"
     verdict = "yes" if ahead > 0.9 * len(ratios) else "no" if ahead < 0.5 * len(ratios) else "mostly"
-    return Claim("(a first look)", f"{label}: calibrate_norm_sub is ahead of all ten", verdict, told)
+    return Claim("(a rule of thumb)", f"{label}: calibrate_norm_sub is ahead of all ten", verdict, told)
 
 
 def _biases(cells: "Mapping[tuple[str, float], Cell]") -> list[Claim]:

@@ -16,9 +16,15 @@ def draw(plot: Plot, path: Path) -> None:
     from matplotlib import pyplot as plt
     from PIL import Image
 
-    figure, axes = plt.subplots(1, len(plot.panels), figsize=(4.7 * len(plot.panels), 3.9), layout="constrained")
+    shared = len({tuple(line.label for line in panel.lines) for panel in plot.panels}) == 1 < len(plot.panels)
+    figure, axes = plt.subplots(1, len(plot.panels), figsize=(4.3 * len(plot.panels), 4.0), layout="constrained")
     for panel, ax in zip(plot.panels, axes if len(plot.panels) > 1 else [axes], strict=True):
         _panel(panel, ax)
+        if not shared:
+            ax.legend(fontsize=7.5, framealpha=0.85)
+    if shared:
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4 * (len(plot.panels) - 1), fontsize=8)
     drawn = BytesIO()
     figure.savefig(drawn, dpi=92)
     plt.close(figure)
@@ -43,11 +49,16 @@ def _panel(panel: Panel, ax: object) -> None:
         ax.axhline(panel.level, color="#999999", linewidth=1, zorder=0)
     if "x" in panel.log:
         ax.set_xscale("log")
+        ticks = sorted({x for line in panel.lines for x in line.x})
+        ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
+        ax.minorticks_off()
+    if "s" in panel.log:  # with a zero
+        ax.set_xscale("symlog", linthresh=1e-3)
+        ax.set_xlim(left=-2e-4)
     if "y" in panel.log:
         ax.set_yscale("log")
     ax.set_title(panel.title, fontsize=10)
     ax.set_xlabel(panel.x, fontsize=9)
-    ax.set_ylabel(panel.y, fontsize=9)
+    ax.set_ylabel(panel.y.replace("sigma^2", "σ²"), fontsize=9)
     ax.tick_params(labelsize=8)
     ax.grid(alpha=0.25, linewidth=0.6)
-    ax.legend(fontsize=7.5, framealpha=0.85)

@@ -3,7 +3,6 @@
 import csv
 import gzip
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +16,6 @@ FILES = {
     "ms-fimu": "msfimu_marginals.csv.gz",
 }
 """Under the names that the page uses."""
-
-SIZE, PEOPLE = 1024, 1_000_000
-SHAPES: dict[str, Callable[[Floats], Floats]] = {
-    "zipf": lambda rank: rank**-1.5,
-    "beta": lambda rank: (rank / SIZE) * (1 - (rank - 0.5) / SIZE) ** 4,
-    "uniform": np.ones_like,
-    "two spikes": lambda rank: np.where(rank == 1, 0.6, np.where(rank == 2, 0.4, 0.0)),
-    "geometric": lambda rank: 0.98**rank,
-}
-"""Laws over ranks 1 to SIZE, not normalised."""
 
 
 def rounded(weights: Floats, people: int) -> Ints:
@@ -43,12 +32,6 @@ def beta(size: int, people: int, a: float, b: float) -> Ints:
     from scipy import stats
 
     return rounded(np.diff(stats.beta.cdf(np.linspace(0.0, 1.0, size + 1), a, b)), people)
-
-
-def shaped() -> dict[str, Ints]:
-    """Counts of PEOPLE over SIZE values, the largest first, for each shape."""
-    ranks = np.arange(1.0, SIZE + 1)
-    return {name: rounded(np.sort(weights(ranks))[::-1], PEOPLE) for name, weights in SHAPES.items()}
 
 
 def rows(folder: Path, name: str) -> list[dict[str, str]] | None:

@@ -87,7 +87,7 @@ class Panel:
     y: str
     lines: list[Line]
     log: str = ""
-    """The logarithmic axes: "", "x", "y" or "xy"."""
+    """The logarithmic axes: "", "x", "y" or "xy"; "s": x, with a zero."""
     level: float | None = None
     """A value to be held against."""
 
