@@ -60,6 +60,33 @@ class ConnectionLimits:
             del self._addresses[address]
 
 
+class _Protocol(web.RequestHandler):
+    """aiohttp's own; what it cannot parse is refused without a word of it, or of what serves."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        super().handle_error(request, status, exc, message)  # it raises where an answer has begun
+        problem = Problem(status, "this is no request of HTTP/1.1 that can be read")
+        response = _Unsigned(status=status, body=problem.body, headers=problem.headers)
+        response.force_close()
+        return response
+
+
+class _Unsigned(web.Response):
+    """An answer outside of any application, whose signals would see to its headers."""
+
+    async def _prepare_headers(self) -> None:
+        await super()._prepare_headers()
+        _unsign(self)
+
+
 class _Peer(asyncio.Protocol):
     """One connection, on its way through the limits to aiohttp."""
 
@@ -152,10 +179,14 @@ async def serving(
     if inner is None:
         raise RuntimeError("aiohttp made no server")
     loop = asyncio.get_running_loop()
+
+    def made() -> asyncio.Protocol:
+        return _Protocol(inner, loop=loop, **inner._kwargs)  # noqa: SLF001 - aiohttp names its own class there
+
     secured: dict[str, Any] = {} if context is None else {"ssl": context, "ssl_handshake_timeout": header}
     try:
         try:
-            server = await loop.create_server(lambda: _Peer(limits, inner()), host, port, backlog=1024, **secured)
+            server = await loop.create_server(lambda: _Peer(limits, made()), host, port, backlog=1024, **secured)
         except OSError as error:
             where = f"{host}:{port} cannot be listened on: {error.strerror or error}"
             raise ParameterError(f"{where}; name another --port, or 0 for any free one") from error
@@ -219,5 +250,9 @@ def _translated(error: web.HTTPException) -> web.StreamResponse:
 
 async def unsigned(_: web.Request, response: web.StreamResponse) -> None:
     """Before every answer: nobody needs to know what serves it."""
+    _unsign(response)
+
+
+def _unsign(response: web.StreamResponse) -> None:
     response.headers.popall("Server", None)
     response.headers["X-Content-Type-Options"] = "nosniff"

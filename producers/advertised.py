@@ -30,7 +30,7 @@ def pinned(listing: bytes, name: str, max_epsilon: float, where: str) -> Query:
             raise QueryError(f"{where}: {name}: its digest {told['digest']} is not that of what it says")
     except HubbubError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
         raise QueryError(f"{where}: this is no list of queries: {type(error).__name__}: {error}") from None
     if query.record_epsilon > max_epsilon:
         asked = f"{where}: a report of {name!r} reveals epsilon {query.record_epsilon:g}"

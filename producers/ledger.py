@@ -78,9 +78,7 @@ class Page:
 
     def charges(self, digest: bytes, mode: Mode) -> int:
         """How many times a definition was charged in a mode, in all its rounds."""
-        row: tuple[int | None] = self._row(
-            "SELECT SUM(times) FROM charge WHERE digest = ? AND mode = ?", *(digest, mode)
-        )
+        row: tuple[int | None] = self._row("SELECT SUM(times) FROM charge WHERE digest = ? AND mode = ?", digest, mode)
         return row[0] or 0
 
     def charge(self, name: str, digest: bytes, begun: int, mode: Mode, charge: Charge) -> None:
@@ -191,13 +189,11 @@ class Ledger:
                     database.execute("ROLLBACK")
                     raise
                 database.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes what it cannot read
             raise StoreError(f"{self.store} cannot be used as a store of charges: {error}") from error
 
     def _opened(self) -> AbstractContextManager[sqlite3.Connection]:
-        if self._shared is not None:
-            return nullcontext(self._shared)
-        return closing(_connected(self.store))
+        return closing(_connected(self.store)) if self._shared is None else nullcontext(self._shared)
 
     def _begin(self, vault: Vault) -> None:
         """A first store, whole before it has its name; an empty one would be taken for one that was emptied."""
@@ -297,4 +293,7 @@ def _upgrade(database: sqlite3.Connection) -> None:
 
 
 def _sum(rows: Iterator[tuple[float, int]] | sqlite3.Cursor) -> Fraction:
-    return sum((Fraction(epsilon) * times for epsilon, times in rows), Fraction())
+    try:
+        return sum((Fraction(epsilon) * times for epsilon, times in rows), Fraction())
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise sqlite3.DataError(f"a charge is no number: {error}") from error

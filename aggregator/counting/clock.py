@@ -156,8 +156,10 @@ def _basis(data: bytes) -> tuple[Basis, int]:
         raise ReportError(f"a progress record of {len(data)} bytes has no basis")
     reports, snapshots, count = _BASIS.unpack_from(data, _HEAD.size)
     start = _HEAD.size + _BASIS.size
+    if start + 8 * count > len(data):
+        raise ReportError(f"a progress record of {len(data)} bytes says {count} corrections")
     names = [data[at : at + 8] for at in range(start, start + 8 * count, 8)]
-    if start + 8 * count > len(data) or names != sorted(set(names)):
+    if names != sorted(set(names)):
         raise ReportError("the corrections of a progress record stand in order, each once")
     return Basis(reports.rstrip(b"\0"), snapshots.rstrip(b"\0"), frozenset(names)), start + 8 * count
 

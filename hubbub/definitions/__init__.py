@@ -24,6 +24,11 @@ MARGIN = 2
 
 Write = tuple[bytes, bytes]
 _TIMES = ("from", "until")
+_FAULTS = (
+    *(ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError, HubbubError),
+    OSError,  # a time that no calendar of the system has
+)
+"""What comes of a record that says no definition."""
 
 
 class DefinitionsError(HubbubError):
@@ -111,7 +116,7 @@ def read(records: Iterable[TopicRecord], before: Definitions = _NOTHING) -> Defi
                 times.append(corrections.decode(record.key, record.value or b""))
                 continue
             said = _said(record)
-        except (ValueError, TypeError, KeyError, RecursionError, HubbubError) as error:
+        except _FAULTS as error:
             unread.append(Unreadable(record.key, f"{type(error).__name__}: {error}"[:300]))
             continue
         founding = said.token if founding is None else founding

@@ -59,7 +59,7 @@ def parse(text: str) -> Correction:
 
 
 def _ms(text: str) -> int:
-    if text.isdecimal():
+    if re.fullmatch("[0-9]{1,18}", text):
         return int(text)
     try:
         found = datetime.fromisoformat(text)

@@ -174,19 +174,25 @@ def _joint(path: Path, names: Sequence[str], domains: Sequence[Domain]) -> Distr
     return Distribution(np.array([count for _, count in rows]), np.array([record for record, _ in rows], np.int64))
 
 
+def _check_columns(path: Path, found: Sequence[str], wanted: Sequence[str]) -> None:
+    if sorted(found) != sorted(wanted):
+        raise ParameterError(f"{path}: its first line must name the columns {', '.join(wanted)}")
+
+
 def _rows(path: Path, names: Sequence[str], domains: Sequence[Domain]) -> Iterator[tuple[list[int], float]]:
     """The positions of each row's values, and its count."""
     wanted = [*names, COUNT]
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             table = csv.DictReader(file)
-            if sorted(table.fieldnames or []) != sorted(wanted):
-                raise ParameterError(f"{path}: its first line must name the columns {', '.join(wanted)}")
+            _check_columns(path, table.fieldnames or [], wanted)
             for row in table:
                 try:
-                    positions = [domain.position(row[name]) for name, domain in zip(names, domains, strict=True)]
-                    yield positions, _number(row[COUNT], f"{row}")
+                    positions = [domain.position(row[name] or "") for name, domain in zip(names, domains, strict=True)]
+                    yield positions, _number(row[COUNT] or "", f"{row}")
                 except HubbubError as error:
                     raise ParameterError(f"{path}, line {table.line_num}: {error}") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except ParameterError:
+        raise
+    except (OSError, ValueError, csv.Error) as error:
         raise ParameterError(f"{path} cannot be read: {error}") from error

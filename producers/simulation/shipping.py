@@ -71,12 +71,13 @@ async def ship(
     The options say where Kafka is, and where /metrics.
     """
     kafka, counts = Kafka.read(options), Deliveries()
-    with _asked_to_end(clock), serving(options.host, options.port, query.name, counts):
-        try:
-            await _ship(kafka, query, clock, truth, stream, counts)
-        except asyncio.CancelledError:
-            if not clock.stop.is_set():
-                raise
+    with _asked_to_end(clock):
+        async with serving(options.host, options.port, query.name, counts):
+            try:
+                await _ship(kafka, query, clock, truth, stream, counts)
+            except asyncio.CancelledError:
+                if not clock.stop.is_set():
+                    raise
     return counts
 
 

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
-from prometheus_client import start_http_server
+from aiohttp import web
+from prometheus_client.aiohttp import make_aiohttp_handler
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from hubbub import http
 from hubbub.metrics import registry as registry_of_a_process
-from oracles.errors import ParameterError
 
 LINES, BAR = 5.0, 0.5
 """Seconds between two lines, and between two looks of the bar."""
@@ -65,24 +66,18 @@ class _Exporter(Collector):
         yield silent
 
 
-@contextmanager
-def serving(host: str, port: int, query: str, counts: Deliveries) -> Iterator[None]:
-    """Answers http://host:port/metrics meanwhile."""
+@asynccontextmanager
+async def serving(host: str, port: int, query: str, counts: Deliveries) -> AsyncIterator[tuple[str, int]]:
+    """Answers http://host:port/metrics meanwhile; the address that is served."""
     registry = registry_of_a_process()
     registry.register(_Exporter(query, counts))
-    try:
-        server, thread = start_http_server(port, host, registry)
-    except OSError as error:
-        where = f"{host}:{port} cannot be listened on: {error.strerror or error}"
-        raise ParameterError(f"{where}; name another --port, or 0 for any free one") from error
-    sys.stdout.write(f"metrics at http://{host}:{server.server_port}/metrics\n")
-    sys.stdout.flush()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    app = web.Application(middlewares=[http.guard(lambda _request, _status: None)])
+    app.on_response_prepare.append(http.unsigned)
+    app.add_routes([web.get("/metrics", make_aiohttp_handler(registry))])
+    async with http.serving(app, host, port, drain=1.0) as address:
+        sys.stdout.write(f"metrics at http://{host}:{address[1]}/metrics\n")
+        sys.stdout.flush()
+        yield address
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The ports of workers and boards: whoever is slow, rude or many does not shut them, and none says what it is."""
+"""The ports of workers, boards and simulations: whoever is slow, rude or many shuts none, and none says what it is."""
 
 import asyncio
 import time
@@ -13,6 +13,7 @@ from aggregator.board.server import application
 from aggregator.board.store import Store
 from aggregator.process import health
 from hubbub import http
+from producers.simulation import watch
 
 
 class NotFollowing:
@@ -29,7 +30,11 @@ def worker():
     return health.serving("127.0.0.1", 0, CollectorRegistry(), lambda: None)
 
 
-PORTS = {"board": board, "worker": worker}
+def simulation():
+    return watch.serving("127.0.0.1", 0, "some", watch.Deliveries())
+
+
+PORTS = {"board": board, "worker": worker, "simulation": simulation}
 
 
 @pytest.mark.parametrize("port", PORTS)
@@ -42,13 +47,13 @@ def test_half_open_connections_do_not_shut_it(port, monkeypatch):
 
     async def run():
         async with PORTS[port]() as (host, number):
-            said = (b"", b"G", b"GET /healthz HTTP/1.1\r\n", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
+            said = (b"", b"G", b"GET /metrics HTTP/1.1\r\n", b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
             slow = [await asyncio.open_connection(host, number) for _ in range(40)]
             for index, (_, writer) in enumerate(slow):
                 writer.write(said[index % len(said)])
             reader, writer = await asyncio.open_connection(host, number)
             with _closed():
-                writer.write(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+                writer.write(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
                 assert await reader.read() == b""
             writer.close()
             for reader, writer in slow:
@@ -56,8 +61,8 @@ def test_half_open_connections_do_not_shut_it(port, monkeypatch):
                     await reader.read()
                 writer.close()
             del slow, writer, reader
-            async with ClientSession() as session, session.get(f"http://{host}:{number}/healthz") as answer:
-                assert (answer.status, await answer.text()) == (200, "ok\n")
+            async with ClientSession() as session, session.get(f"http://{host}:{number}/metrics") as answer:
+                assert (answer.status, "hubbub_build_info" in await answer.text()) == (200, port != "worker")
 
     asyncio.run(run())
 
@@ -73,7 +78,7 @@ class _closed:
 
 
 @pytest.mark.parametrize("port", PORTS)
-@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/nothing"])
+@pytest.mark.parametrize("path", ["/metrics", "/nothing"])
 def test_no_answer_says_what_serves_it(port, path):
     async def run():
         async with (
@@ -84,5 +89,25 @@ def test_no_answer_says_what_serves_it(port, path):
             assert answer.status == (404 if path == "/nothing" else 200)
             assert "Server" not in answer.headers
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+    asyncio.run(run())
+
+
+NO_REQUESTS = (b"GET / HTTP/9\r\n\r\n", b"<script> / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nA: \0\r\n\r\n")
+
+
+@pytest.mark.parametrize("port", PORTS)
+@pytest.mark.parametrize("said", NO_REQUESTS)
+def test_nor_does_the_refusal_of_what_is_no_request(port, said):
+    async def run():
+        async with PORTS[port]() as (host, number):
+            reader, writer = await asyncio.open_connection(host, number)
+            writer.write(said)
+            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            writer.close()
+            assert head.split(b" ")[1] == b"400"
+            assert b"aiohttp" not in head
+            assert b"Content-Type: application/problem+json" in head
+            assert b"script" not in body
 
     asyncio.run(run())

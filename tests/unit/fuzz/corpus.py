@@ -1,0 +1,235 @@
+"""The corpus of each reader: what is written for it in earnest, a few of each kind."""
+
+import gzip
+import json
+import sqlite3
+import tempfile
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from aggregator.counting.clock import Basis, Progress
+from aggregator.counting.clock import encode as encode_progress
+from aggregator.counting.tally import Counted, Snapshot, Tally, encode_ids, encode_snapshot, encode_tally
+from aggregator.merging import crowd
+from aggregator.merging.crowd import Shown
+from aggregator.merging.merge import encode_state
+from aggregator.merging.windows import Position
+from aggregator.publishing.changes import Kept, State, dump
+from hubbub import definitions
+from hubbub.definitions.corrections import Correction
+from oracles.frame import TICK, encode, encode_json
+from oracles.query import File, parse
+from producers import Client
+from producers.gateway.definitions import Definitions
+from producers.simulation.scenario import BUNDLED
+from tests import boards
+from tests.boards import HOMEPAGE, PROFILE, START
+
+QUERY_FILE = """\
+revision = 7
+[queries.homepage]
+domain = ["a.example", "b.example", "c"]
+oracle = "olh"
+epsilon = 1.0
+pane = "10s"
+windows = ["10s", "1m/10s", "all"]
+lateness = "5s"
+from = 2026-01-01
+until = 2027-01-01T10:00:00Z
+emit_every = "never"
+methods = ["norm_sub", "calibrate"]
+threshold = { count = 1000 }
+sets = { social = ["a.example"] }
+budget = 40.0
+answers = "fresh"
+renew = "30d"
+[queries.page]
+domain = { file = "values.txt" }
+oracle = "grr"
+epsilon = 0.5
+pane = "1m"
+threshold = 0.01
+budget = 9.0
+[queries.profile]
+attributes = { sex = ["f", "m"], age = 12 }
+solution = "smp"
+epsilon = 1.0
+pane = "10s"
+answers = "once"
+sets = { sex = { some = ["f"] } }
+"""
+VALUES = "one\ntwo\nthree, with a comma\nvier\n"
+SCENARIO = """\
+[[surge]]
+value = "a,b"
+share = 0.3
+begins = "1m"
+rises = "10s"
+[[fade]]
+value = "wiki.example"
+falls = "1m"
+[[attack]]
+targets = ["news.example"]
+kind = "maximal_gain"
+share = 0.1
+lasts = "forever"
+[late]
+share = 0.01
+by = "30s"
+[[clock]]
+share = 0.01
+by = "-1h"
+[rhythm]
+quiet = 0.2
+[duplicate]
+share = 0.01
+"""
+TOKENS = f"""\
+[tokens.app]
+sha256 = ["{"5e" * 32}", "{"6e" * 32}"]
+quota = 1000
+[tokens.site]
+keys = ["{"7e" * 32}"]
+each = 3
+"""
+CELLS = HOMEPAGE.oracle.state_size
+
+
+def _snapshot(n, flags=0):
+    return Snapshot(n, n // 9, n // 8, flags, np.arange(CELLS) % (n + 1))
+
+
+@cache
+def published():
+    """By topic, what is published of a crowd; the definitions as (key, value)."""
+    found = {"estimates": [], "alerts": [], "truth": []}
+    made = [boards.Crowd(HOMEPAGE, clients=2_000, surge=2), boards.Crowd(PROFILE, clients=500)]
+    for messages in (one.next() for _ in range(4) for one in made):
+        for topic, _, value in messages:
+            found[topic].append(value)
+    found["estimates"].append(made[0].provisional()[2])
+    return {topic: values[:12] for topic, values in found.items()}
+
+
+@cache
+def reports():
+    """Frames of both queries, binary and JSON, with and without an id; a tick."""
+    draw, found = np.random.default_rng(14), [TICK]
+    for query, shape in ((HOMEPAGE, 4), (PROFILE, (4, 2))):
+        rows = query.oracle.perturb(np.zeros(shape, np.int64), draw)
+        for write in (encode, encode_json):
+            found += [write(query.digest, START, rows), write(query.digest, START, rows, bytes(range(8)))]
+    return found
+
+
+def submissions():
+    """Bodies of requests: frames back to back, and arrays."""
+    binary = [frame for frame in reports() if frame.startswith(b"HBB1") and frame != TICK]
+    return [b"".join(binary), b"[" + b",".join(f for f in reports() if f.startswith(b"{")) + b"]", *reports()]
+
+
+def inflatable():
+    return [gzip.compress(body, mtime=0) for body in submissions()]
+
+
+@cache
+def snapshots():
+    return [encode_snapshot(_snapshot(n)) for n in (0, 7, 300, 100_000)]
+
+
+@cache
+def tallies():
+    return [
+        encode_tally(Tally(np.arange(CELLS), n, 1, 2, 3, 99, clock)) for n, clock in ((3, None), (300, START * 1000))
+    ]
+
+
+@cache
+def segments():
+    return [encode_ids([Counted(bytes([i] * 8), 5 + step * i) for i in range(9)]) for step in (1, 100, 1 << 40)]
+
+
+@cache
+def progress():
+    closed = {HOMEPAGE.digest: START, PROFILE.digest: START + 50}
+    basis = Basis(b"r" * 16, b"s" * 16, frozenset({b"12345678", b"87654321"}))
+    return [encode_progress(Progress(9, START * 1000, closed)), encode_progress(Progress(9, None, closed, basis))]
+
+
+@cache
+def alert_states():
+    kept = Kept(START, 700, 600, np.arange(HOMEPAGE.domains[0].size).astype(np.uint16))
+    return [dump(State(START)), dump(State(START, {1: 0.5, 2: None}, ((2, START),), (kept, kept), shown=True))]
+
+
+@cache
+def shown():
+    lanes = [Shown(START, START + 60, _snapshot(70), ((START, 40), (START + 10, 30)))]
+    return [crowd.encode(lanes, None), crowd.encode([*lanes, None], None)]
+
+
+@cache
+def states():
+    alerts = [alert_states()[1]]
+    lanes = [Shown(START - 50, START + 10, _snapshot(70), ((START, 70),))]
+    at = Position(START + 10, START - 500, START, _snapshot(300))
+    return [encode_state(Position(START + 10), alerts, lanes), encode_state(at, alerts), encode_state(at)]
+
+
+@cache
+def defined():
+    """Keys and values of the topic of definitions."""
+    writes = definitions.changes(File({"a": HOMEPAGE, "b": PROFILE}), definitions.Definitions(), [], "00" * 8).writes
+    return [*writes, Correction(3, 5, 9, START, 7).encode(), Correction(3, 9, 12, None, 0).encode()]
+
+
+KEYS = (
+    f"tally|{HOMEPAGE.digest.hex()}|{START}|3",
+    f"ids|{HOMEPAGE.digest.hex()}|{START}|3|5|9",
+    "progress|3|0123456789abcdef.7",
+    f"closed|{HOMEPAGE.digest.hex()}|{START}|0",
+    f"open|{HOMEPAGE.digest.hex()}|{START}|0",
+    "watermark|0|0123456789abcdef",
+    *(
+        f"state|{HOMEPAGE.digest.hex()}|{window}|{START + 10}"
+        for window in ("tumbling|10|10", "hopping|60|10", "all|0|0")
+    ),
+)
+
+
+@cache
+def listing():
+    """What GET /v1/queries answers."""
+    return Definitions.of(_queries()).listing(1_790_000_000)
+
+
+def _queries():
+    return parse(tomllib.loads(QUERY_FILE.replace('{ file = "values.txt" }', '["x", "y"]')), "test", ".")
+
+
+@cache
+def store():
+    """A ledger on disk that has answered, and its key."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store"
+        query = parse(tomllib.loads(QUERY_FILE.replace('{ file = "values.txt" }', '["x", "y"]')), "test", ".")[
+            "homepage"
+        ]
+        client = Client(query, path)
+        client.answer("a.example")
+        with sqlite3.connect(path) as database:
+            database.execute("VACUUM")
+        return path.read_bytes(), Path(f"{path}.key").read_bytes()
+
+
+def scenarios():
+    return [SCENARIO, *(path.read_text() for path in BUNDLED.values())]
+
+
+def vectors():
+    """Frames that any client's language can test against."""
+    found = json.loads((Path(__file__).parents[2] / "vectors" / "frames.json").read_text())
+    return [bytes.fromhex(case["hex"]) for kind in found.values() for case in kind if "hex" in case]

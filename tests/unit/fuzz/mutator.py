@@ -1,0 +1,117 @@
+"""The mutator: bytes that are nearly what a reader expects, or not at all; of JSON also its parts, one by one."""
+
+import copy
+import json
+
+import orjson
+
+STRANGE = (
+    *(None, True, False, "", "x", "1", "y" * 300, "\0", "é", "(other)", "nan", "1e999"),
+    *(0, 1, -1, 0.5, -0.0, 1e300, 1 << 31, 1 << 53, (1 << 63) - 1, -(1 << 63)),
+    *([], {}, [1], [[1]], [None], ["a", "a"], {"a": 1}, {"file": "nowhere"}, [[]] * 20),
+)
+TOKENS = (
+    *(b"", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r\n", b"\n", b'"', b"'", b"\\", b"\\ud800", b'"""'),
+    *(b"{", b"}", b"[", b"]", b"[" * 2_000, b'{"a":' * 500, b",", b":", b"=", b"|", b"#", b"=1+1", b"\x1b[2J"),
+    *(b"0", b"-1", b"1e999", b"nan", b"inf", b"NaN", b"9" * 400, b"9" * 5_000, b"0x7fffffffffffffff", b"1_0", b"+1"),
+    *(b"true", b"null", b"1979-05-27T07:32:00Z", b"9999-12-31", b'"10s"', b"99999999999d", b"all", b"../../x"),
+)
+"""What parsers stumble over."""
+EDGES = (0, 1, -1, 127, 255, 1 << 15, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 53, (1 << 63) - 1, -(1 << 63))
+
+
+def spoilt(data, draw):
+    """One of a corpus, with something wrong in it, as a rule."""
+    chance = draw.random()
+    if chance < 0.02:
+        return draw.randbytes(draw.randrange(200))
+    if chance < 0.5 and data[:1] in b"{[" and (text := _rearranged(data, draw)) is not None:
+        return text
+    data = bytearray(data)
+    for _ in range(draw.choice((1, 1, 1, 2, 3, 8))):
+        _CHANGES[draw.randrange(len(_CHANGES))](data, draw)
+    return bytes(data)
+
+
+def strange(value, draw):
+    """A value of JSON with one to three of its parts gone or replaced."""
+    value = copy.deepcopy(value)
+    for _ in range(draw.randint(1, 3)):
+        ways = [way for way in _ways(value) if len(way) < 4 or draw.random() < 0.1]
+        if not ways:
+            return draw.choice(STRANGE)
+        *before, last = draw.choice(ways)
+        inner = value
+        for key in before:
+            inner = inner[key]
+        if draw.random() < 0.2:
+            del inner[last]
+        else:
+            inner[last] = copy.deepcopy(draw.choice(STRANGE))
+    return value
+
+
+def _rearranged(data, draw):
+    """None where it is no JSON. What follows its first line, as counts follow the head of a state, stays."""
+    line, newline, rest = data.partition(b"\n")
+    try:
+        value = orjson.loads(line)
+    except ValueError:
+        return None
+    return json.dumps(strange(value, draw)).encode() + newline + rest
+
+
+def _ways(value, at=()):
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*at, key)
+        yield from _ways(inner, (*at, key))
+
+
+def _byte(data, draw):
+    if data:
+        data[draw.randrange(len(data))] = draw.randrange(256)
+
+
+def _bit(data, draw):
+    if data:
+        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+
+
+def _edge(data, draw):
+    width = draw.choice((1, 2, 4, 8))
+    if len(data) >= width:
+        at = draw.randrange(len(data) - width + 1)
+        number = draw.choice(EDGES) & ((1 << 8 * width) - 1)
+        data[at : at + width] = number.to_bytes(width, draw.choice(("little", "big")))
+
+
+def _token(data, draw):
+    at = draw.randrange(len(data) + 1)
+    data[at : at + draw.choice((0, 0, 1, 4))] = draw.choice(TOKENS)
+
+
+def _cut(data, draw):
+    del data[draw.randrange(len(data) + 1) :]
+
+
+def _hole(data, draw):
+    at = draw.randrange(len(data) + 1)
+    del data[at : at + draw.randrange(1, 9)]
+
+
+def _twice(data, draw):
+    at = draw.randrange(len(data) + 1)
+    piece = data[at : at + draw.randrange(1, 100)]
+    data[at:at] = piece
+
+
+def _line(data, draw):
+    """Lines in another order."""
+    lines = data.split(b"\n")
+    one, other = draw.randrange(len(lines)), draw.randrange(len(lines))
+    lines[one], lines[other] = lines[other], lines[one]
+    data[:] = b"\n".join(lines)
+
+
+_CHANGES = (_byte, _byte, _bit, _edge, _token, _token, _cut, _hole, _twice, _line)

@@ -1,0 +1,148 @@
+"""Requests that no client of ours would send, to every port: each is answered or hung up on, and no harm is done."""
+
+import asyncio
+import random
+import time
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from aggregator.board.events import Events
+from aggregator.board.metrics import Metrics
+from aggregator.board.server import application
+from aggregator.board.store import Store
+from aggregator.process import health
+from hubbub import http
+from producers.gateway import api
+from producers.gateway.api import Gateway, Rules
+from producers.gateway.definitions import Definitions
+from producers.gateway.rates import Rates
+from producers.simulation import watch
+from tests.boards import QUERIES
+from tests.unit.fuzz import corpus
+from tests.unit.fuzz.mutator import spoilt
+
+LARGEST = 4 << 20
+"""Bytes of an answer, at the most."""
+
+
+async def nothing(*_):
+    """As if Kafka had taken it all."""
+
+
+def board():
+    store = Store(86_400, 1 << 26, time.time)
+    for key, value in corpus.defined()[:2]:
+        store.define(key, value)
+    for topic, take in (("estimates", store.take_record), ("alerts", store.take_alert), ("truth", store.take_truth)):
+        for value in corpus.published()[topic]:
+            take(value)
+    following = SimpleNamespace(missing=None, problem=None, state=dict)
+    app = application(store, Events(), following, Metrics(store), None, "127.0.0.1")
+    return http.serving(app, "127.0.0.1", 0, drain=1.0, cancel=True)
+
+
+def gateway():
+    rules = Rules(max_body=1 << 16, max_frame=1 << 16, origins=frozenset({"https://a.example"}))
+    definitions = SimpleNamespace(value=Definitions.of(QUERIES), missing=None)
+    kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
+    intake = SimpleNamespace(mix=nothing, pass_on=nothing)
+    gate = http.Gate()
+    made = Gateway(rules, definitions, None, Rates(1e9), kafka, intake, gate)
+    return http.serving(made.application(), "127.0.0.1", 0, gate=gate, drain=1.0)
+
+
+PORTS = {
+    "board": board,
+    "gateway": gateway,
+    "worker": lambda: health.serving("127.0.0.1", 0, CollectorRegistry(), lambda: None),
+    "simulation": lambda: watch.serving("127.0.0.1", 0, "some", watch.Deliveries()),
+}
+GET = "GET {} HTTP/1.1\r\nHost: 127.0.0.1:8803\r\nConnection: close\r\n{}\r\n"
+PATHS = (
+    "/api/v1/queries",
+    "/api/v1/queries/homepage/estimate?window=latest&kind=tumbling&size=10&step=10&method=norm_sub&values=a,b",
+    "/api/v1/queries/homepage/estimate?window=1700000010&format=csv",
+    "/api/v1/queries/homepage/set?name=fun",
+    "/api/v1/queries/homepage/heavy-hitters?method=unbiased",
+    "/api/v1/queries/homepage/history?value=a%2Cb&kind=hopping",
+    "/api/v1/queries/profile/windows?attribute=age",
+    "/api/v1/alerts?format=csv",
+    "/v1/queries",
+    "/openapi.json",
+    "/metrics",
+    "/healthz",
+    "/readyz",
+    "/static/page.js",
+    "/",
+)
+HEADERS = (
+    "",
+    "Authorization: Bearer abc\r\n",
+    'If-None-Match: W/"abc", *\r\n',
+    "Accept: text/csv\r\nAccept-Encoding: gzip\r\n",
+    "Origin: https://a.example\r\nAccess-Control-Request-Method: POST\r\n",
+    "X-Forwarded-For: 10.1.2.3, ::1\r\nIdempotency-Key: 0123456789abcdef\r\n",
+)
+
+
+def requests():
+    found = [GET.format(path, headers).encode() for path in PATHS for headers in HEADERS]
+    kinds = [(f"application/{kind}", "") for kind in ("vnd.hubbub.frames", "json")]
+    kinds += [(kind, "Content-Encoding: gzip\r\n") for kind, _ in kinds]
+    for kind, packed in kinds:
+        for body in (corpus.inflatable() if packed else corpus.submissions())[:3]:
+            head = f"POST /v1/reports HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: {kind}\r\n{packed}"
+            found.append(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            chunked = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+            found.append(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunked)
+    return found
+
+
+async def answer(host, number, request):
+    """What comes back until the port hangs up; nothing where it does so at once."""
+    reader, writer = await asyncio.open_connection(host, number)
+    found = b""
+    try:
+        writer.write(request)
+        while len(found) <= LARGEST and (more := await reader.read(1 << 16)):
+            found += more
+            if b"text/event-stream" in found:  # it goes on for ever
+                break
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+    return found
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(5_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("port", PORTS)
+def test_whatever_is_sent_is_answered_or_hung_up_on(port, count, monkeypatch, caplog):
+    monkeypatch.setitem(http.serving.__wrapped__.__kwdefaults__, "header", 0.3)
+    monkeypatch.setattr(api, "BODY", 0.3)
+    draw = random.Random(f"14 {port}")
+    known = requests()
+
+    async def run():
+        codes = set()
+        async with PORTS[port]() as (host, number):
+            for start in range(0, count, 50):
+                bad = [spoilt(draw.choice(known), draw) for _ in range(start, min(count, start + 50))]
+                async with asyncio.timeout(120):
+                    answers = await asyncio.gather(*(answer(host, number, one) for one in bad))
+                for request, said in zip(bad, answers, strict=True):
+                    assert not said or said.startswith(b"HTTP/"), (request, said[:200])
+                    assert len(said) <= LARGEST
+                    head = said.partition(b"\r\n\r\n")[0].lower()
+                    assert b"\r\nserver:" not in head
+                    assert not said or b"\r\nx-content-type-options: nosniff" in head or b" 100 " in head
+                    assert b"Traceback" not in said
+                    codes.add(said[9:12])
+            for one in [request for request in known if b"/metrics" in request][:1]:
+                assert (await answer(host, number, one)).startswith(b"HTTP/1.1 200 ")
+        assert b"500" not in codes, [record.exc_text for record in caplog.records]
+        assert {b"200", b"404", b"400"} <= codes
+
+    asyncio.run(run())
