@@ -13,7 +13,7 @@ from faust.types import TP
 
 from aggregator.counting import quirks
 from aggregator.counting.admission import Gate
-from aggregator.counting.changelog import Unreadable, Write, saved
+from aggregator.counting.changelog import ChangelogUnreadable, Write, saved
 from aggregator.counting.configuration import App
 from aggregator.counting.hole import Hole
 from aggregator.counting.identity import Identity, check_ends, check_settings, identify
@@ -168,8 +168,8 @@ class Counting:
         self.table.keep(kept.keys(), found)
         try:
             before = saved(found.items(), versions)
-        except Unreadable as error:
-            raise Unreadable(error.key, error.fault, self._recovery.where(error.key)) from None
+        except ChangelogUnreadable as error:
+            raise ChangelogUnreadable(error.key, error.fault, self._recovery.where(error.key)) from None
         # Never the same twice: whoever was frozen deletes the records of the writers that it knew of.
         writer = secrets.token_hex(8)
         self.sources = dict(kept)

@@ -19,7 +19,7 @@ Write = tuple[bytes, bytes | None]
 """Key and value; None deletes."""
 
 
-class Unreadable(Guarantee):
+class ChangelogUnreadable(Guarantee):
     """A record of the changelog that cannot be read, under a key of ours."""
 
     def __init__(self, key: bytes, fault: object, where: str = "the changelog") -> None:
@@ -40,7 +40,7 @@ class Saved:
 def saved(records: Iterable[tuple[bytes, bytes]], definitions: Mapping[bytes, Versions]) -> dict[int, Saved]:
     """The changelog's records, sorted by partition. Those of a query that is not known stay as they are.
 
-    An Unreadable where a key of ours holds what cannot be read: only workers write here, and without it
+    An ChangelogUnreadable where a key of ours holds what cannot be read: only workers write here, and without it
     reports would be lost or counted twice. What stands under any other key is passed over.
     """
     found: dict[int, Saved] = {}
@@ -52,7 +52,7 @@ def saved(records: Iterable[tuple[bytes, bytes]], definitions: Mapping[bytes, Ve
             elif isinstance(key, PaneKey) and (versions := definitions.get(key.digest)):
                 _put(found.setdefault(key.partition, Saved()), name, key, value, versions)
         except ReportError as error:
-            raise Unreadable(name, error) from error
+            raise ChangelogUnreadable(name, error) from error
     return found
 
 

@@ -23,7 +23,7 @@ Check = Callable[[Query, list[bytes]], None]
 """Raises a ReportError where these are not the states of the alerts of each attribute."""
 
 
-class State(NamedTuple):
+class WindowState(NamedTuple):
     """The state that one kind of window goes on from."""
 
     position: Position
@@ -39,7 +39,7 @@ class Held(NamedTuple):
     """Of an open one, the offset up to which it is complete."""
 
 
-Read = State | Held | Mapping[bytes, int]
+Read = WindowState | Held | Mapping[bytes, int]
 
 
 def snapshot(key: PaneKey, value: bytes, cells: int) -> Held:
@@ -57,7 +57,7 @@ def marks(value: bytes) -> Mapping[bytes, int]:
     return found
 
 
-def state(key: StateKey, value: bytes, query: Query, check: Check) -> State:
+def state(key: StateKey, value: bytes, query: Query, check: Check) -> WindowState:
     """The state of one kind of window."""
     position, alerts, shown = decode_state(value, query.oracle.state_size)
     start, newest = position.start, position.newest
@@ -73,18 +73,18 @@ def state(key: StateKey, value: bytes, query: Query, check: Check) -> State:
             f"a state of {len(alerts)} and {len(shown)} attributes; {query.name} has {len(query.domains)}"
         )
     check(query, alerts)
-    return State(position, alerts, shown)
+    return WindowState(position, alerts, shown)
 
 
-def lost_state(key: StateKey, cells: int) -> State:
+def lost_state(key: StateKey, cells: int) -> WindowState:
     """In place of a state that cannot be read: what windows held up to its end is lost, so they begin anew there.
 
     None that hops overlaps one that was shown: nobody knows any more how many came since, and went.
     """
     window, end = key.window, key.end
     if window.kind == "all":
-        return State(Position(end, total=Snapshot(0, 0, 0, INCOMPLETE, np.zeros(cells, np.uint8))), [], [])
-    return State(Position(end + window.size - window.step), [], [])
+        return WindowState(Position(end, total=Snapshot(0, 0, 0, INCOMPLETE, np.zeros(cells, np.uint8))), [], [])
+    return WindowState(Position(end + window.size - window.step), [], [])
 
 
 def is_possible(key: PaneKey | PartitionKey, versions: Versions | None, partitions: int) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from aggregator.merging import records
 from aggregator.merging.crowd import Foretelling, Shown
 from aggregator.merging.merge import Merger, encode_state
-from aggregator.merging.records import Check, Held, Read, State, is_possible, lost_state
+from aggregator.merging.records import Check, Held, Read, WindowState, is_possible, lost_state
 from aggregator.merging.windows import Position, Span
 from aggregator.topics import keys
 from aggregator.topics.keys import Key, PaneKey, PartitionKey, StateKey
@@ -178,7 +178,7 @@ class Shelf:
         before, self._before = self._before or {}, None
         unread, self.unread = self.unread, 1  # nothing is told twice
         found = [(name, key, value) for name, value in before.items() if (key := keys.decode(name)) is not None]
-        states: dict[bytes, dict[Window, State]] = {}
+        states: dict[bytes, dict[Window, WindowState]] = {}
         names: dict[tuple[bytes, Window], set[bytes]] = {}
         for name, key, value in found:
             if isinstance(key, StateKey) and key.digest in self._definitions:
@@ -187,7 +187,7 @@ class Shelf:
                 known = newest.get(key.window)
                 if known is None or known.position.end < key.end:
                     state = self._read(name, key, value)
-                    newest |= {key.window: state} if isinstance(state, State) else {}
+                    newest |= {key.window: state} if isinstance(state, WindowState) else {}
         self._recover_lost(found, states)
         for digest, versions in self._definitions.items():
             stood = states.get(digest, {})
@@ -207,7 +207,7 @@ class Shelf:
         unread, self.unread = self.unread, 0
         return unread
 
-    def _recover_lost(self, found: Sequence[_Found], states: dict[bytes, dict[Window, State]]) -> None:
+    def _recover_lost(self, found: Sequence[_Found], states: dict[bytes, dict[Window, WindowState]]) -> None:
         """Of a kind of window whose states cannot be read, one that says so: up to where its key says that it was."""
         marks: dict[bytes, dict[int, int]] = {}
         for name, key, value in found:

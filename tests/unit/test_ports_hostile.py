@@ -16,7 +16,7 @@ from aggregator.process import health
 from hubbub import http
 from producers.gateway import api
 from producers.gateway.api import Gateway, Rules
-from producers.gateway.definitions import Definitions
+from producers.gateway.definitions import ServedDefinitions
 from producers.gateway.rates import Rates
 from producers.simulation import watch
 from tests.boards import QUERIES
@@ -45,12 +45,12 @@ def board():
 
 def gateway():
     rules = Rules(max_body=1 << 16, max_frame=1 << 16, origins=frozenset({"https://a.example"}))
-    definitions = SimpleNamespace(value=Definitions.of(QUERIES), missing=None)
+    definitions = SimpleNamespace(value=ServedDefinitions.of(QUERIES), missing=None)
     kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
     intake = SimpleNamespace(mix=nothing, pass_on=nothing)
-    gate = http.Gate()
-    made = Gateway(rules, definitions, None, Rates(1e9), kafka, intake, gate)
-    return http.serving(made.application(), "127.0.0.1", 0, gate=gate, drain=1.0)
+    limits = http.ConnectionLimits()
+    made = Gateway(rules, definitions, None, Rates(1e9), kafka, intake, limits)
+    return http.serving(made.application(), "127.0.0.1", 0, limits=limits, drain=1.0)
 
 
 PORTS = {

@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.counting.changelog import Unreadable, saved
+from aggregator.counting.changelog import ChangelogUnreadable, saved
 from aggregator.counting.clock import Progress, encode
 from aggregator.counting.tally import INCOMPLETE, Counted, Snapshot, Tally, encode_ids, encode_snapshot, encode_tally
 from aggregator.merging.merge import encode_state
@@ -214,7 +214,7 @@ def test_a_record_of_the_changelog_that_cannot_be_read_ends_the_worker_and_is_na
     good = [tally, ids, progress]
     assert saved(good, KNOWN)[0].progress
     for name, _ in good:
-        with pytest.raises(Unreadable, match=name.decode().replace("|", r"\|")) as caught:
+        with pytest.raises(ChangelogUnreadable, match=name.decode().replace("|", r"\|")) as caught:
             saved([*good, (name, b"junk")], KNOWN)
         assert caught.value.exit_code == 4
         assert saved([*good, (name + b" ", b"junk")], KNOWN)[0].progress, "not a key of ours"

@@ -23,7 +23,7 @@ from hubbub.definitions.corrections import Correction
 from oracles.frame import TICK, encode, encode_json
 from oracles.query import File, parse
 from producers import Client
-from producers.gateway.definitions import Definitions
+from producers.gateway.definitions import ServedDefinitions
 from producers.simulation.scenario import BUNDLED
 from tests import boards
 from tests.boards import HOMEPAGE, PROFILE, START
@@ -203,7 +203,7 @@ KEYS = (
 @cache
 def listing():
     """What GET /v1/queries answers."""
-    return Definitions.of(_queries()).listing(1_790_000_000)
+    return ServedDefinitions.of(_queries()).listing(1_790_000_000)
 
 
 def _queries():

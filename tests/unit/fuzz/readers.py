@@ -14,7 +14,7 @@ from aggregator.board.route import ROUTES
 from aggregator.board.store import Store
 from aggregator.counting import clock, tally
 from aggregator.counting.admission import Gate
-from aggregator.counting.changelog import Unreadable, saved
+from aggregator.counting.changelog import ChangelogUnreadable, saved
 from aggregator.counting.partition import Source
 from aggregator.merging import crowd, merge
 from aggregator.merging.snapshots import Shelf
@@ -34,7 +34,7 @@ from producers.advertised import pinned
 from producers.entropy import Mode
 from producers.errors import NotAllowed, StoreError
 from producers.gateway import submission
-from producers.gateway.definitions import Definitions
+from producers.gateway.definitions import ServedDefinitions
 from producers.gateway.tokens import Account, Tokens, short_lived
 from producers.ledger import Ledger
 from producers.simulation import distribution, replay, scenario
@@ -110,14 +110,14 @@ def _shelf(data: bytes) -> None:
     shelf.load()
     for key in corpus.KEYS:
         shelf.put(key.encode(), data, 0)
-    for place in shelf.places.values():
-        list(place.merger.finals())
-        list(place.merger.provisional())
+    for slot in shelf.slots.values():
+        list(slot.merger.finals())
+        list(slot.merger.provisional())
 
 
 def _changelog(data: bytes) -> None:
     for key in (*corpus.KEYS[:3], data.decode("latin-1")):
-        with suppress(Unreadable):
+        with suppress(ChangelogUnreadable):
             saved([(key.encode(), data)], VERSIONS)
 
 
@@ -141,7 +141,7 @@ def _definitions(data: bytes) -> None:
     """As a value under good keys, and as a key."""
     good = corpus.defined()
     for key, value in (*((key, data) for key, _ in good), (data, good[0][1]), (data, None)):
-        known = definitions.read([definitions.Record(key, value, 1000 * START)])
+        known = definitions.read([definitions.TopicRecord(key, value, 1000 * START)])
         assert len(known.unread) <= 1
         for versions in known.versions.values():
             definitions.dump(versions.query)
@@ -192,7 +192,7 @@ def _caller(text: str) -> None:
 
 
 def _submission(kind: str) -> Callable[[bytes], object]:
-    known = Definitions.of(QUERIES)
+    known = ServedDefinitions.of(QUERIES)
     return lambda data: submission.read(data, kind, known, 1000 * START + 3000, MIB)
 
 
@@ -242,6 +242,7 @@ READERS = (
         corpus.tallies,
         _bytes(lambda data: tally.decode_tally(data, CELLS)),
         (ReportError,),
+        through=("aggregator.counting.tally:decode_open",),
     ),
     Reader("aggregator.counting.tally:decode_ids", corpus.segments, _bytes(tally.decode_ids), (ReportError,)),
     Reader(
@@ -337,7 +338,7 @@ READERS = (
             "oracles.query.domain:read_sets",
             "oracles.query.counted:read_one",
             "oracles.query.counted:read_several",
-            "producers.gateway.definitions:Definitions.read",
+            "producers.gateway.definitions:ServedDefinitions.read",
         ),
     ),
     Reader(
