@@ -20,7 +20,7 @@ of 10 targets a report, drawn anew each time. `skewed` is the flag of a window."
 
 def run(track: Track, folder: Path) -> Section:
     del folder
-    section = Section("Forged reports", TEXT)
+    section = Section(TEXT)
     found = [
         attack
         for name in track(list(ORACLES), description="attacks")

@@ -83,7 +83,7 @@ def cell(columns: list[Ints], name: str, label: str, epsilon: str) -> tuple[Figu
 
 def run(track: Track, folder: Path) -> Section:
     sets, missing = data(folder)
-    section = Section("RS+FD and Sarve, on several attributes", TEXT, skipped=missing)
+    section = Section(TEXT, skipped=missing)
     keys = [(name, label, epsilon) for name in sets for label in SOLUTIONS for epsilon in EPSILONS]
     cells: Cells = {key: cell(sets[key[0]], *key) for key in track(keys, description="attributes")}
     real = [name for name in sets if "k, " not in name]

@@ -94,7 +94,7 @@ class Cell:
 
 
 def run(track: Track, folder: Path) -> Section:
-    section = Section("Calibrate's study", TEXT)
+    section = Section(TEXT)
     counts = populations.retail(folder)
     if counts is None:
         section.skipped.append("all of this study, which needs Retail")

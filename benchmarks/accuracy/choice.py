@@ -70,7 +70,7 @@ class Cell:
 
 
 def run(track: Track, folder: Path) -> Section:
-    section = Section("The best method by task and data, and recommend", TEXT)
+    section = Section(TEXT)
     data = {name: (counts, "oue") for name, counts in shapes.generated().items()}
     data["zipf, olh"] = (data["zipf"][0], "olh")
     data["32 values, grr"] = (populations.zipf(32, 100_000, 1.1), "grr")

@@ -37,7 +37,7 @@ of a false alert of each kind a day."""
 
 
 def run(track: Track, folder: Path) -> Section:
-    section = Section("Heavy hitters and alerts", TEXT)
+    section = Section(TEXT)
     family = {label: false(label) for label in track(list(FAMILY), description="family-wise error")}
     keys = [(name, *cell) for name in ORACLES for cell in POWER]
     power = {key: found(*key) for key in track(keys, description="power")}

@@ -29,7 +29,7 @@ epsilon 2) and sparse (2,000, 1,024 values, epsilon 6: a GRR value that nobody h
 
 def run(track: Track, folder: Path) -> Section:
     del folder
-    section = Section("Intervals, sets, differences and ranks", TEXT)
+    section = Section(TEXT)
     keys = [(regime, name) for regime in REGIMES for name in ORACLES]
     single = {key: coverage(*key) for key in track(keys, description="single values")}
     parts = {label: sampled(make) for label, make in track(list(_attributes().items()), description="attributes")}

@@ -101,7 +101,7 @@ def run(track: Track, folder: Path) -> Section:
     cells = {(name, eps): Cell(name, counts, eps) for name, counts in data().items() for eps in EPSILONS}
     for cell in track([cell for cell in cells.values() for _ in range(RUNS)], description="methods"):
         cell.run()
-    section = Section("Wang et al.'s study of methods", TEXT)
+    section = Section(TEXT)
     for name in data():
         section.plots.append(plot(name, cells))
         section.tables += [full(name, cells), sets(name, cells), tops(name, cells), biases(name, cells)]

@@ -13,6 +13,7 @@ HEAD = f"""# How accurate the shares are
 
 `make bench-accuracy DATA=folder` writes this page and its plots: every figure comes from the code in this
 repository, run on data whose truth is known. `python -m benchmarks.accuracy STUDY` runs one study.
+[method.md](method.md) says what follows for a choice.
 
 **How it is measured.** Support counts are drawn from their exact law, sums of binomials, where single values, pairs
 or sums of squares are judged; attacks, panels and subset selection answer with real reports.
@@ -64,7 +65,7 @@ def _told(title: str, section: Section | None) -> Iterator[str]:
     if section is None:
         yield f"## {title}\n\nNot measured yet.\n"
         return
-    yield f"## {section.title}\n\n{section.text}\n"
+    yield f"## {title}\n\n{section.text}\n"
     for missing in section.skipped:
         yield f"*Left out: {missing}*\n"
     for plot in section.plots:

@@ -25,7 +25,7 @@ who answer for life with `hr`, epsilon 2, {SIZE} values, each day a part of them
 
 def run(track: Track, folder: Path) -> Section:
     del folder
-    section = Section("Clients that repeat their answers", TEXT)
+    section = Section(TEXT)
     queries = [(name, seed) for name in (*years.QUERIES, years.OLD) for seed in range(PANELS)]
     lived: dict[str, list[years.Panel]] = {}
     for name, seed in track(queries, description="two years"):

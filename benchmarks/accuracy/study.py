@@ -115,7 +115,6 @@ class Claim:
 class Section:
     """The results of one study."""
 
-    title: str
     text: str
     tables: list[Table] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)

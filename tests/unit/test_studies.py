@@ -1,0 +1,60 @@
+"""The accuracy studies' values, and the page made of them: what is absent is said, what is kept comes back."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.accuracy import calibrate, page, populations
+from benchmarks.accuracy.__main__ import STUDIES
+from benchmarks.accuracy.study import Claim, Figure, Line, Panel, Plot, Section, Table
+
+ROOT = Path(__file__).parents[2]
+PLOTS = sorted((ROOT / "docs").glob("accuracy-*.png"))
+LARGEST = 80_000
+"""Bytes of a plot."""
+
+
+def made():
+    plot = Plot("none", "A caption.", [Panel("one", "x", "y", [Line("a", [1.0], [2.0])])])
+    return Section("Text.", [Table("T", "", ["a"], [["1"]])], [plot], [Claim("w", "c", "yes", "1")], ["B"])
+
+
+def test_a_section_comes_back_as_it_was_kept(tmp_path):
+    made().save(tmp_path / "some.json")
+    assert Section.load(tmp_path / "some.json") == made()
+
+
+def test_a_study_without_its_data_says_what_is_left_out(tmp_path):
+    section = calibrate.run(None, tmp_path)
+    assert (section.tables, section.skipped) == ([], ["all of this study, which needs Retail"])
+    assert populations.marginals(tmp_path, "adult") is None
+
+
+def test_the_page_says_what_is_left_out_and_what_is_not_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "KEPT", tmp_path)
+    monkeypatch.setattr(page, "DOCS", tmp_path)
+    monkeypatch.setattr(page, "draw", lambda plot, path: path.touch())
+    made().save(tmp_path / "a.json")
+    page.write({"a": "A study", "b": "Another"})
+    text = (tmp_path / "accuracy.md").read_text()
+    assert "*Left out: B*" in text
+    assert "## Another\n\nNot measured yet." in text
+    assert "| w | c | yes | 1 |" in text
+    assert (tmp_path / "accuracy-none.png").exists()
+
+
+def test_figures_show_as_many_digits_as_their_errors_have():
+    shown = [str(Figure(*figure)) for figure in [(0.12345, 0.012), (0.5, 0.003), (123.4, 5.0), (1.0, float("nan"))]]
+    assert shown == ["0.123 ± 0.012", "0.500 ± 0.003", "123 ± 5", "1"]
+    assert str(Figure.rate(0, 100)) == "0.000 ± 0.010"
+
+
+def test_every_study_has_its_section():
+    text = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    assert [title for title in STUDIES.values() if f"\n## {title}\n" not in text] == []
+
+
+@pytest.mark.parametrize("plot", PLOTS, ids=lambda path: path.name)
+def test_every_plot_is_small_and_shown(plot):
+    assert plot.stat().st_size < LARGEST
+    assert f"]({plot.name})" in (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
