@@ -120,7 +120,7 @@ bench: .venv/.bench build/.kafka ## print the published figures
 
 # DATA names a folder with the public data sets; without them the page says what is left out.
 bench-accuracy: .venv/.test ## measure how accurate shares are (25 minutes), and write docs/accuracy.md
-	$(BIN)/python -m benchmarks.accuracy --data "$(DATA)"
+	$(BIN)/python -m benchmarks.accuracy $(if $(DATA),--data "$(DATA)")
 
 demo: .venv/.all ## show it
 	$(BIN)/hubbub demo

@@ -1,10 +1,11 @@
 """Forged reports: how far they move a share, whether they are seen, and what an operator can do."""
 
+import math
 from pathlib import Path
 
 from benchmarks import poison
 from benchmarks.accuracy.study import Claim, Figure, Section, Table, Track, seeded
-from oracles import ORACLES, oracle
+from oracles import ORACLES, Oracle, oracle
 from oracles.mechanisms.olh import Olh
 
 SIZES = (4, 64, 1_024, 16_384)
@@ -15,7 +16,11 @@ UNARY, HASHED = ("sue", "oue"), ("blh", "olh", "hr")
 TEXT = f"""{poison.FAKES:,} of {poison.CLIENTS:,} clients forge, epsilon {poison.EPSILON:g}, {poison.SIZE:,} values,
 real reports, {poison.ROUNDS} rounds. *All* sends what supports all targets, as many as one report can (the maximal
 gain of Cao, Jia and Gong 2021); *quiet* gives up some of it to look honest: as many ones as honest clients draw, or 7
-of 10 targets a report, drawn anew each time. `skewed` is the flag of a window."""
+of 10 targets a report, drawn anew each time. `skewed` is the flag of a window.
+
+An operator can take an oracle under which a fake weighs little, and fewer buckets; keep forgers few with tokens,
+quotas and accounts that cost something; and believe a share only where it exceeds what so many fakes could do.
+[privacy.md](privacy.md) says what the flags cannot see."""
 
 
 def run(track: Track, folder: Path) -> Section:
@@ -26,7 +31,7 @@ def run(track: Track, folder: Path) -> Section:
         for name in track(list(ORACLES), description="attacks")
         for attack in poison.attacks(name, seeded("attacks", name))
     ]
-    section.tables += [_shifts(found), _weights(), _buckets()]
+    section.tables += [_shifts(found), _weights(), _needed(), _buckets()]
     section.claims += _claims(found)
     return section
 
@@ -64,6 +69,25 @@ def _weights() -> Table:
                 )
     note = "`shift_per_fake` times n: as many honest people one fake weighs. Closed forms."
     return Table("Weight of one fake", note, ["oracle", "d", *(f"epsilon {e:g}" for e in EPSILONS)], rows)
+
+
+def _needed() -> Table:
+    rows = []
+    for name in ORACLES:
+        made = [oracle(name, epsilon=e, size=poison.SIZE) for e in EPSILONS]
+        needed = [_fakes(o) for o in made]
+        rows.append([f"`{name}`", *(f"{count:,}" if count else "nothing is" for count in needed)])
+    note = (
+        f"As many of {poison.CLIENTS:,} reports have to support an absent value of {poison.SIZE:,} for it to be found"
+        " significant in half of all windows. Closed forms."
+    )
+    return Table("Fakes that make a value", note, ["oracle", *(f"epsilon {e:g}" for e in EPSILONS)], rows)
+
+
+def _fakes(o: Oracle) -> int | None:
+    """Fakes m with m + (n - m) q at the critical count."""
+    critical = o.critical(poison.CLIENTS)
+    return None if critical is None else math.ceil((critical - poison.CLIENTS * o.q) / (1.0 - o.q))
 
 
 def _buckets() -> Table:

@@ -7,14 +7,17 @@ report holds exactly one value (grr) all values are drawn together. With ss and 
 values depend on each other a little: single values are right, sets need reports.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from oracles import Estimate
+from oracles import Estimate, Oracle
 from oracles.multi.attributes import Multi
 from oracles.pure import Pure
 from oracles.types import Ints
+
+JOINT = ("grr", "sue", "oue")
+"""Oracles whose values are all drawn together rightly."""
 
 
 def support(view: Pure, counts: Ints, rng: np.random.Generator) -> Ints:
@@ -31,6 +34,18 @@ def estimate(view: Pure, counts: Ints, rng: np.random.Generator) -> Estimate:
     """Unbiased shares as the reports of these clients give them."""
     n = int(counts.sum())
     return Estimate(view.shares(support(view, counts, rng), n), n, view)
+
+
+def windows(o: Oracle, counts: Ints, rounds: int, rng: np.random.Generator) -> Iterator[Estimate]:
+    """Estimates with the joint law of all values: of real reports where the shortcut has not got it."""
+    values = np.repeat(np.arange(o.size), counts)
+    for _ in range(rounds):
+        if o.name in JOINT:
+            yield estimate(o, counts, rng)
+            continue
+        state = o.zeros()
+        o.add(state, o.perturb(values, rng))
+        yield o.estimate(state, len(values))
 
 
 def estimates(multi: Multi, counts: Sequence[Ints], rng: np.random.Generator) -> list[Estimate]:

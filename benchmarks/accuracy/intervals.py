@@ -1,16 +1,15 @@
 """How often intervals hold the truth: of single values, sets and differences, and how often ranks do."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.accuracy import draw, populations
 from benchmarks.accuracy.study import Claim, Figure, Line, Panel, Plot, Section, Table, Track, seeded
-from oracles import ORACLES, Estimate, Oracle, oracle
+from oracles import ORACLES, Estimate, oracle
 from oracles.multi import multi
 from oracles.pure import Pure, dense
-from oracles.types import Ints
 
 DRAWS = 40_000
 ROUNDS = 2_000
@@ -24,7 +23,8 @@ LEAST = 0.944
 TEXT = f"""Coverage of the 95% intervals as they are published, cut to [0, 1]. Single values: {DRAWS:,} estimates a
 cell, at true shares from 0 to 0.9, three regimes: dense (100,000 people, 64 values, epsilon 1), few people (200, 64,
 epsilon 2) and sparse (2,000, 1,024 values, epsilon 6: a GRR value that nobody holds has 1.4 supporters, an OUE one
-5). Sets, differences and ranks: 10,000 and 100,000 people, Zipf (1.1); `ss` answers with real reports."""
+5). Sets, differences and ranks: 10,000 and 100,000 people, Zipf (1.1); `ss` and
+local hashing answer with real reports."""
 
 
 def run(track: Track, folder: Path) -> Section:
@@ -93,19 +93,6 @@ def sampled(make: Callable[[], tuple[Pure, int]]) -> list[Figure]:
     return found
 
 
-def windows(o: Oracle, counts: Ints, rounds: int, *label: object) -> Iterator[Estimate]:
-    """Estimates with the joint law of all values: of real reports where the shortcut has none."""
-    rng = seeded(*label, o.name)
-    values = np.repeat(np.arange(o.size), counts)
-    for _ in range(rounds):
-        if o.name != "ss":
-            yield draw.estimate(o, counts, rng)
-            continue
-        state = o.zeros()
-        o.add(state, o.perturb(values, rng))
-        yield o.estimate(state, len(values))
-
-
 SETS = {"the top 3": slice(0, 3), "values 10 to 29": slice(10, 30), "the rarest 40": slice(24, 64)}
 PAIRS = {"first and second": (0, 1), "5th and 6th": (4, 5), "first and last": (0, 63)}
 
@@ -114,7 +101,7 @@ def together(name: str) -> dict[str, Figure]:
     """Coverage of sets and of differences."""
     o, counts = oracle(name, epsilon=2.0, size=64), populations.zipf(64, 10_000, 1.1)
     truth, hits = counts / counts.sum(), dict.fromkeys((*SETS, *PAIRS), 0)
-    for e in windows(o, counts, ROUNDS, "together"):
+    for e in draw.windows(o, counts, ROUNDS, seeded("together", name)):
         for label, chosen in SETS.items():
             _, _, low, high = e.of_set(np.arange(64)[chosen])
             hits[label] += low <= truth[chosen].sum() <= high
@@ -132,7 +119,7 @@ def ranks(name: str) -> tuple[Figure, Figure]:
     behind = (counts[None, :] < counts[:, None]).sum(axis=1)
     rounds = WINDOWS // 5 if name == "ss" else WINDOWS
     missed, width = 0, []
-    for e in windows(o, counts, rounds, "ranks"):
+    for e in draw.windows(o, counts, rounds, seeded("ranks", name)):
         first, last = e.ranks(np.arange(256))
         missed += int(((first > 256 - behind) | (last < 1 + ahead)).sum())
         width.append(float(last[3] - first[3]))

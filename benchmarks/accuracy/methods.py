@@ -153,11 +153,17 @@ def plot(name: str, cells: Cells) -> Plot:
     over = [line(m, list(EPSILONS), [cells[name, e][m, "MSE"] for e in EPSILONS]) for m in SHOWN]
     size = [line(m, list(PARTS), [cell[m, f"{part:.0%}"] for part in PARTS]) for m in SHOWN]
     top = [line(m, [float(k) for k in TOPS], [cell[m, f"top {k}"] for k in TOPS]) for m in SHOWN]
+    half = [line(m, list(EPSILONS), [cells[name, e][m, "50%"] for e in EPSILONS]) for m in SHOWN]
+    sixteen = [line(m, list(EPSILONS), [cells[name, e][m, "top 16"] for e in EPSILONS]) for m in SHOWN]
+    absolute = [line(m, list(EPSILONS), [cells[name, e][m, "MAE"] for e in EPSILONS]) for m in SHOWN]
     return Plot(
         f"methods-{name.lower()}",
         f"{name}, olh: errors over epsilon, over the size of a set, and over the number of top values.",
         [
             Panel("all values", "epsilon", "MSE / sigma^2", over, "y"),
+            Panel("half of all values", "epsilon", "squared error / sigma^2", half, "y"),
+            Panel("top 16", "epsilon", "MSE / sigma^2", sixteen, "y"),
+            Panel("all values, absolute", "epsilon", "MAE / sigma", absolute, "y"),
             Panel("sets, epsilon 1", "part of the domain", "squared error / sigma^2", size, "y"),
             Panel("top values, epsilon 1", "k", "MSE / sigma^2", top, "xy"),
         ],

@@ -17,14 +17,16 @@ def draw(plot: Plot, path: Path) -> None:
     from PIL import Image
 
     shared = len({tuple(line.label for line in panel.lines) for panel in plot.panels}) == 1 < len(plot.panels)
-    figure, axes = plt.subplots(1, len(plot.panels), figsize=(4.3 * len(plot.panels), 4.0), layout="constrained")
-    for panel, ax in zip(plot.panels, axes if len(plot.panels) > 1 else [axes], strict=True):
+    across = min(len(plot.panels), 3)
+    down = -(-len(plot.panels) // across)
+    figure, grid = plt.subplots(down, across, figsize=(4.3 * across, 3.7 * down), layout="constrained", squeeze=False)
+    for panel, ax in zip(plot.panels, grid.flat, strict=True):
         _panel(panel, ax)
         if not shared:
             ax.legend(fontsize=7.5, framealpha=0.85)
     if shared:
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4 * (len(plot.panels) - 1), fontsize=8)
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4 * (across - 1), fontsize=8)
     drawn = BytesIO()
     figure.savefig(drawn, dpi=92)
     plt.close(figure)
