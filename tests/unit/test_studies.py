@@ -1,5 +1,6 @@
 """The accuracy studies' values, and the page made of them: what is absent is said, what is kept comes back."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,18 @@ def test_figures_show_as_many_digits_as_their_errors_have():
 def test_every_study_has_its_section():
     text = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
     assert [title for title in STUDIES.values() if f"\n## {title}\n" not in text] == []
+
+
+def anchors(text):
+    """Of all headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_figures_behind_each_advice_are_there():
+    pointed = re.findall(r"accuracy\.md#([\w-]+)", (ROOT / "docs" / "method.md").read_text(encoding="utf-8"))
+    assert len(pointed) > 10
+    assert set(pointed) <= anchors((ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("plot", PLOTS, ids=lambda path: path.name)
