@@ -212,7 +212,7 @@ def _claims(
     return [
         Claim(
             "hubbub", "`decided` names a false value in at most 5% of windows", "yes" if held else "no",
-            f"{min(f.mean for f in ours):.3f} to {max(f.mean for f in ours):.3f}",
+            f"{min(f.mean for f in ours):.3f} to {max(ours, key=lambda f: f.mean)}",
         ),
         Claim(
             "the papers", "their list at T does so too", "no" if wide else "yes",

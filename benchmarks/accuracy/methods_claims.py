@@ -30,10 +30,12 @@ def claims(cells: "Mapping[tuple[str, float], Cell]") -> list[Claim]:
     half, top = ("10%", "30%", "50%", "70%"), ("top 8", "top 16", "top 32")
     return [
         _best("single values: base_cut is best", every, "base_cut", ("MSE",)),
+        _best("single values, absolute error: base_cut is best", every, "base_cut", ("MAE",), "(a question)"),
         _best("top values: norm is best", every, "norm", top),
         _known("top values: norm_hyb is best where k is known", every, top),
         _best("sets: norm_hyb is best", every, "norm_hyb", half),
         _beside("single values", every, ("MSE",)),
+        _beside("single values, absolute error", every, ("MAE",)),
         _beside("random sets", every, half),
         _beside("top values", every, top),
         _beside("a set of the most frequent values", every, ("the top tenth",)),
@@ -41,7 +43,7 @@ def claims(cells: "Mapping[tuple[str, float], Cell]") -> list[Claim]:
     ]
 
 
-def _best(claim: str, cells: "Sequence[Cell]", method: str, measures: Sequence[str]) -> Claim:
+def _best(claim: str, cells: "Sequence[Cell]", method: str, measures: Sequence[str], who: str = WHO) -> Claim:
     """Whether `method` is best of the ten, or within 5% of it."""
     won, best, held = 0, Counter[str](), 0
     for cell in cells:
@@ -53,7 +55,7 @@ def _best(claim: str, cells: "Sequence[Cell]", method: str, measures: Sequence[s
             won += errors[method] <= NEAR * errors[least]
     winners = ", ".join(f"{m} {count}" for m, count in best.most_common(4))
     verdict = "yes" if won > 0.9 * held else "no" if won < 0.5 * held else "mostly"
-    return Claim(WHO, claim, verdict, f"within 5% of the best of the ten in {won} of {held} cells; best: {winners}")
+    return Claim(who, claim, verdict, f"within 5% of the best of the ten in {won} of {held} cells; best: {winners}")
 
 
 def _known(claim: str, cells: "Sequence[Cell]", measures: Sequence[str]) -> Claim:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks.accuracy.study import Panel, Plot
 
-COLOURS = ["#1d3b6f", "#d1495b", "#2e8b57", "#e09f3e", "#7b5ea7", "#4aa3c7", "#8c6d46", "#777777"]
+COLOURS = ["#1d3b6f", "#d1495b", "#2e8b57", "#e09f3e", "#7b5ea7", "#4aa3c7", "#8c6d46", "#000000"]
 
 
 def draw(plot: Plot, path: Path) -> None:
@@ -30,7 +30,7 @@ def draw(plot: Plot, path: Path) -> None:
     drawn = BytesIO()
     figure.savefig(drawn, dpi=92)
     plt.close(figure)
-    Image.open(drawn).convert("RGB").quantize(48).save(path, optimize=True)
+    Image.open(drawn).convert("RGB").quantize(128).save(path, optimize=True)
 
 
 def _panel(panel: Panel, ax: object) -> None:
