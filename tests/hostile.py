@@ -1,12 +1,24 @@
-"""Batches that no producer of ours would write, and how they come into a topic."""
+"""What no producer of ours would write, and how it comes into a topic: batches, records, and a stranger."""
 
+import asyncio
+import random
 import struct
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
 
 import cramjam
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
 from aiokafka.record.util import calc_crc32c
 
+from aggregator.topics.keys import PaneKey, StateKey
 from hubbub.kafka import started
+from hubbub.names import ALERTS, ESTIMATES, QUERIES, REJECTS, SNAPSHOTS, TRUTH
+from oracles.frame import MAX_FRAME, encode, partition_of
+from tests.unit.fuzz import corpus
+from tests.unit.fuzz.mutator import spoilt
 
 CODECS = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 KEY = b"anybody"
@@ -64,3 +76,111 @@ async def append(kafka, topic, partition, data, records):
         built.close()
         sent = await producer.send_batch(built, kafka.topic(topic), partition=partition)
         return (await sent).offset
+
+
+def frames(query, pane, reports, draw, partitions):
+    """Of each kind of bad frame one, and the partition that it is sent to."""
+    name, anywhere = draw.randbytes(8), draw.randrange(partitions)
+    good = encode(query.digest, pane, reports)
+    astray = (partition_of(name, partitions) + 1) % partitions
+    return {
+        "too large": (bytes(MAX_FRAME + 1), anywhere),
+        "an id astray": (encode(query.digest, pane, reports, name), astray),
+        "empty, with an id": (encode(query.digest, pane, reports[:0], name), partition_of(name, partitions)),
+        "of another query": (encode(draw.randbytes(8), pane, reports), anywhere),
+        "of no pane": (encode(query.digest, pane + 1, reports), anywhere),
+        "before all time": (encode(query.digest, -(1 << 62) // query.pane * query.pane, reports), anywhere),
+        "JSON too deep": (b'{"digest":' + b"[" * 10_000, anywhere),
+        "spoilt": (spoilt(good, draw)[:MAX_FRAME], anywhere),
+        "rubbish": (draw.randbytes(draw.randrange(90)), anywhere),
+        "nothing": (None, anywhere),
+    }
+
+
+class Stranger:
+    """Somebody who writes strange records into all topics but the changelog, and bombs into all, until `stop`.
+
+    Under keys of hubbub's own only where what must happen then is that nothing does: a closed snapshot
+    that nobody can read, say, makes its windows incomplete.
+    """
+
+    def __init__(self, kafka, queries, partitions, seed, pause=0.3):
+        self.kafka, self.queries, self.partitions, self.pause = kafka, list(queries.values()), partitions, pause
+        self.draw = random.Random(seed)
+        self.kinds = Counter()
+        self.over = False
+
+    def start(self):
+        self.thread = threading.Thread(target=lambda: asyncio.run(self._run()))
+        self.thread.start()
+
+    def stop(self):
+        self.over = True
+        self.thread.join()
+
+    async def _run(self):
+        bombs = {} if self.kafka.embedded else {codec: bomb(codec, 2, 70 << 20) for codec in ("zstd", "lz4")}
+        settings = {"acks": "all", "request_timeout_ms": 10_000, "metadata_max_age_ms": 5_000}
+        producer = AIOKafkaProducer(**self.kafka.client(), **settings, max_request_size=4 << 20)
+        await producer.start()
+        try:
+            while not self.over:
+                topic, key, value = self._record()
+                self.kinds[topic] += 1
+                where = 0 if topic == QUERIES else self.draw.randrange(self.partitions)
+                with suppress(KafkaError):  # a broker may be down
+                    self._note(await producer.send(self.kafka.topic(topic), value, key=key, partition=where))
+                    if bombs and self.draw.random() < 0.05:
+                        await self._throw(producer, self.draw.choice([*bombs.values()]))
+                await asyncio.sleep(self.pause)
+        finally:
+            with suppress(KafkaError):
+                await producer.stop()
+
+    def _note(self, sent):
+        """What a broker does not take is no matter, but is counted."""
+
+        def done(future):
+            refused = None if future.cancelled() else future.exception()
+            if refused is not None:
+                self.kinds[f"refused: {type(refused).__name__}"] += 1
+
+        sent.add_done_callback(done)
+
+    async def _throw(self, producer, data):
+        topic = self.draw.choice(("reports", SNAPSHOTS, ESTIMATES, ALERTS, TRUTH, QUERIES))
+        built = producer.create_batch()
+        built._buffer, built._relative_offset = data, 2
+        built.close()
+        where = 0 if topic == QUERIES else self.draw.randrange(self.partitions)
+        self._note(await producer.send_batch(built, self.kafka.topic(topic), partition=where))
+        self.kinds[f"bombs in {topic}"] += 1
+
+    def _record(self):
+        draw, query = self.draw, self.draw.choice(self.queries)
+        topic = draw.choice((SNAPSHOTS, SNAPSHOTS, ESTIMATES, ALERTS, TRUTH, QUERIES, REJECTS))
+        mine = f"{STRANGERS}{draw.randrange(100)}".encode()
+        if topic == SNAPSHOTS:
+            now, far = int(time.time()) // query.pane * query.pane, 1 << 40
+            keys = (
+                PaneKey("open", query.digest, now, draw.randrange(self.partitions)).encode(),
+                PaneKey("closed", query.digest, far // query.pane * query.pane, 0).encode(),
+                PaneKey("closed", draw.randbytes(8), now, 0).encode(),
+                PaneKey("closed", query.digest, now + 1, 0).encode(),
+                PaneKey("closed", query.digest, now, 99).encode(),
+                StateKey(query.digest, draw.choice(query.windows), far).encode(),
+                f"watermark|{draw.randrange(self.partitions)}|stranger".encode(),
+                mine,
+            )
+            return topic, draw.choice(keys), draw.choice((b"", b"junk", b"\x02" + b"\xff" * 55, draw.randbytes(60)))
+        if topic == QUERIES:
+            return (
+                topic,
+                mine,
+                draw.choice((b"{}", b"junk", b"[" * 5_000, b'{"query":"x","definition":{"from":1e300}}')),
+            )
+        return topic, mine, spoilt(draw.choice(corpus.published().get(topic, [b"junk"])), draw)
+
+
+STRANGERS = "strange|"
+"""Starts the keys of what a stranger writes where readers go by keys."""

@@ -33,7 +33,9 @@ from hubbub.kafka import started
 from hubbub.names import CHANGELOG, SNAPSHOTS
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load
+from tests import hostile
 from tests.brokers import Cluster, Tansu, prepared
+from tests.hostile import STRANGERS, Stranger
 from tests.integration.workers import (
     command,
     environment,
@@ -186,6 +188,7 @@ class Load:
             enable_idempotence=not self.kafka.embedded,
             request_timeout_ms=10_000,
             metadata_max_age_ms=5000,
+            max_request_size=4 << 20,
         )
         await producer.start()
         try:
@@ -194,7 +197,8 @@ class Load:
                     kind, data, partition = self._frame()
                     self.kinds[kind] += 1
                     with suppress(KafkaError):  # a broker may be down: what is in the log counts, nothing else
-                        await producer.send(self.kafka.topic("reports"), data, partition=partition)
+                        key = b"nothing" if data is None else None
+                        await producer.send(self.kafka.topic("reports"), data, key=key, partition=partition)
                 await asyncio.sleep(0.02)
         finally:
             with suppress(KafkaError):
@@ -214,7 +218,9 @@ class Load:
             reports = query.oracle.perturb(self.rng.integers(0, query.oracle.size, n), self.rng)
         what = self.random.random()
         if what < 0.02:
-            return "malformed", self.rng.bytes(self.random.randint(0, 90)), self.random.randrange(self.partitions)
+            kinds = hostile.frames(query, pane, reports, self.random, self.partitions)
+            kind = self.random.choice([*kinds])
+            return kind, *kinds[kind]
         if what < 0.1 and self.ids:
             return "sent again", *self.random.choice(self.ids)
         if query.require_id or what < 0.3:
@@ -297,10 +303,12 @@ def campaign(
         (folder / "hubbub.toml").write_text(QUERIES)
         queries = load(folder / "hubbub.toml")
         frames = Load(kafka, queries, partitions, rate, seed)
+        stranger = Stranger(kafka, queries, partitions, seed)
         stack.push(lambda kind, *_: kind and say((folder / "workers.log").read_text()[-5000:]))
         crew = stack.enter_context(Crew(kafka, folder, workers, patch))
         until(lambda: '"recovered"' in (folder / "workers.log").read_text())
         frames.start()
+        stranger.start()
         done = []
         try:
             for _ in range(faults):
@@ -311,6 +319,7 @@ def campaign(
             time.sleep(3)
         finally:
             frames.stop()
+            stranger.stop()
         time.sleep(4)
         log = asyncio.run(read_log(kafka, partitions))
         versions = asyncio.run(read_definitions(kafka)).versions.values()
@@ -318,6 +327,7 @@ def campaign(
         end = time.monotonic() + settle
         while True:
             found = asyncio.run(read_published(kafka, partitions))
+            found = {key: versions for key, versions in found.items() if not key.startswith(STRANGERS.encode())}
             if wanted.keys() <= found.keys() or time.monotonic() > end:
                 break
             time.sleep(1)
@@ -329,6 +339,8 @@ def campaign(
             for key in verdict.wrong + verdict.missing:
                 say(f"{key}: {[*found.get(key, ())]}, should be {verdict.wanted.get(key)}")
     say(f"frames: {dict(frames.kinds)}")
+    say(f"strange records: {dict(stranger.kinds)}")
+    verdict.strange = stranger.kinds
     say(f"faults: {dict(verdict.faults)}; workers ended with {dict(crew.exits)}")
     say(
         f"{verdict.finals} finals and {verdict.alerts} alerts over {verdict.reports:,} reports: "

@@ -28,6 +28,7 @@ def test_finals_stay_exact_under_faults(kind, seed, request):
     assert verdict.faults["kill"]
     assert verdict.reports > 1000
     assert verdict.alerts
+    assert {"snapshots", "estimates", "alerts", "truth", "queries"} <= verdict.strange.keys()
 
 
 def test_finals_stay_exact_while_one_of_three_brokers_is_killed_or_frozen(cluster):

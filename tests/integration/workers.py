@@ -325,6 +325,8 @@ class Verdict:
     double: int = 0
     wanted: dict = field(default_factory=dict)
     faults: Counter = field(default_factory=Counter)
+    strange: Counter = field(default_factory=Counter)
+    """What strangers wrote, by topic."""
 
     @property
     def exact(self):
