@@ -12,7 +12,7 @@ from hubbub.names import ALERTS, CHANGELOG, ESTIMATES, QUERIES, REJECTS, REPORTS
 KIB, MIB = 1 << 10, 1 << 20
 ENVELOPE = 64 * KIB
 """Bytes that a batch adds to a frame; a frame a little too large still arrives, to be refused and counted."""
-MONTH = 30 * 86_400 * 1000
+MONTH, WEEK = 30 * 86_400 * 1000, 7 * 86_400 * 1000
 
 MAX_BYTES = "max.message.bytes"
 INSYNC = "min.insync.replicas"
@@ -142,7 +142,7 @@ def layout(
     ours = {CLEANUP: "compact", TIMESTAMP: "LogAppendTime", TOMBSTONES: str(SHORT)}
     return [
         topic(REPORTS, reports, max_frame + ENVELOPE),
-        topic(REJECTS, {CLEANUP: "delete"}, None),
+        topic(REJECTS, {CLEANUP: "delete"}, None, {"retention.ms": str(WEEK)}),
         topic(SNAPSHOTS, ours, sizes.tallies, _COMPACTED),
         topic(QUERIES, {CLEANUP: "compact", TIMESTAMP: "LogAppendTime"}, sizes.definitions),
         topic(ESTIMATES, {CLEANUP: "compact,delete"}, sizes.estimates, month),

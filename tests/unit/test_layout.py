@@ -13,6 +13,7 @@ from aggregator.topics.settings import (
     MIB,
     MONTH,
     TIMESTAMP,
+    WEEK,
     Described,
     faults,
     impossible,
@@ -74,6 +75,7 @@ def test_what_is_kept_by_key_is_compacted():
         "estimates": "compact,delete",
     }
     assert wanted()["p.estimates"].advised == {"retention.ms": str(MONTH)}
+    assert wanted()["p.rejects"].advised == {"retention.ms": str(WEEK)}
 
 
 @pytest.mark.parametrize(("replication", "insync"), [(1, 1), (2, 2), (3, 2), (5, 2)])
