@@ -17,7 +17,9 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
 
+from hubbub.columns import Columns
 from hubbub.unread import Unread
+from oracles.kernels.batches import walk
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class FetchedBatches:
     def __init__(self, data: bytes) -> None:
         self._data, self._batches = memoryview(data), MemoryRecords(data)
         self._start = self._end = self._inflated = 0
+        self._walked = False
         self.current: Any = None
         self.records = 1
         """How many the header of the current one names."""
@@ -53,13 +56,44 @@ class FetchedBatches:
         """Whether the timestamps of the current one are the log's own."""
 
     def has_next(self) -> bool:
-        return self._inflated < MOST and bool(self._batches.has_next())
+        if self._inflated >= MOST:
+            return False
+        return self._is_complete(self._end) if self._walked else bool(self._batches.has_next())
+
+    def walk(self, offset: int, room: int, *, checked: bool) -> tuple[Columns, int] | None:
+        """The records from this offset on of the next batches, as long as all is as it nearly always is.
+
+        With the offset behind them; None where the next batch is for `next_batch`. So are those that have more
+        than `room` records.
+        """
+        if not self._is_complete(self._end):
+            return None
+        found = walk(self._data, self._end, offset, room, checked=checked)
+        if found.end == self._end:
+            return None
+        self._end, self._walked, self.current, self.trusted = found.end, True, None, True
+        return Columns(self._data, found.offsets, found.times, found.places, found.sizes), found.next_offset
+
+    def _is_complete(self, start: int) -> bool:
+        end = start + _OVERHEAD
+        if end > len(self._data):
+            return False
+        return end + int.from_bytes(self._data[start + 8 : end], "big", signed=True) <= len(self._data)
+
+    def _parsed(self) -> Any:
+        """The next batch by aiokafka, which knows nothing of what was walked."""
+        if not self._walked:
+            return self._batches.next_batch()
+        self.current = None
+        end = self._end + _OVERHEAD
+        size = int.from_bytes(self._data[end - 4 : end], "big", signed=True)
+        return MemoryRecords(bytes(self._data[self._end : max(end, end + size)])).next_batch()
 
     def size_in_bytes(self) -> int:
         return int(self._batches.size_in_bytes())
 
     def next_batch(self) -> Any:
-        batch = self._batches.next_batch()
+        batch = self._parsed()
         if batch is None:
             return None
         start = self._start = self._end
@@ -70,8 +104,8 @@ class FetchedBatches:
         if magic > 1 and not attributes & _CODEC:
             return batch
         if magic > 1:
-            return _Compressed(batch, bytes(self._data[start : self._end]), self._fill)
-        return _Compressed(batch, b"", self._fill) if self._data[start + _OVERHEAD + 5] & _CODEC else batch
+            return Compressed(batch, bytes(self._data[start : self._end]), self._fill)
+        return Compressed(batch, b"", self._fill) if self._data[start + _OVERHEAD + 5] & _CODEC else batch
 
     def is_intact(self) -> bool:
         """Whether the current one has the checksum that its writer gave it; aiokafka's own can say so only once."""
@@ -81,7 +115,7 @@ class FetchedBatches:
         self._inflated += size
 
 
-class _Compressed:
+class Compressed:
     """A batch that is inflated once it is looked into; of its header it says what aiokafka's says."""
 
     def __init__(self, batch: Any, data: bytes, fill: Callable[[int], None]) -> None:
@@ -91,6 +125,18 @@ class _Compressed:
         return getattr(self._batch, name)
 
     def __iter__(self) -> Iterator[Any]:
+        return iter(DefaultRecordBatch(self._plain()))
+
+    def opened(self, offset: int, room: int) -> tuple[Iterator[Any], Columns | None]:
+        """The records; as columns from this offset on, where all is as it nearly always is."""
+        plain = self._plain()
+        found = walk(memoryview(plain), 0, offset, room, checked=False)
+        if found.end < len(plain):
+            return iter(DefaultRecordBatch(plain)), None
+        return iter(()), Columns(memoryview(plain), found.offsets, found.times, found.places, found.sizes)
+
+    def _plain(self) -> bytes:
+        """The same batch, not compressed."""
         if not self._data:
             raise CorruptRecordException("compressed in the way of Kafka before 0.11")
         try:
@@ -102,7 +148,7 @@ class _Compressed:
         header = bytearray(self._data[:_HEADER])
         struct.pack_into(">i", header, 8, _HEADER - _OVERHEAD + len(inflated))
         struct.pack_into(">h", header, _ATTRIBUTES, self._batch.attributes & ~_CODEC)
-        return iter(DefaultRecordBatch(bytes(header) + inflated))
+        return bytes(header) + inflated
 
 
 class Bounded(fetcher.PartitionRecords):  # type: ignore[misc]

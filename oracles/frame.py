@@ -32,6 +32,7 @@ __all__ = [
     "header",
     "partition_of",
     "split",
+    "with_id",
 ]
 
 MAX_FRAME = 1 << 20
@@ -169,6 +170,11 @@ def split(data: bytes) -> tuple[bytes, bytes, bytes]:
     For whoever has decoded one such frame: bytes that are none give whatever stands there.
     """
     return data[:_ID] + data[_AFTER_ID:HEADER_SIZE], data[_ID:_AFTER_ID], data[HEADER_SIZE:]
+
+
+def with_id(data: bytes, name: bytes) -> bytes:
+    """A binary frame with another id in place of its own."""
+    return data[:_ID] + name + data[_AFTER_ID:]
 
 
 def frames(data: bytes) -> Iterator[bytes | memoryview]:

@@ -9,12 +9,11 @@ from itertools import islice
 from aggregator.counting import clock
 from aggregator.counting.admission import Gate
 from aggregator.counting.clock import Progress, closed_through, newest, resume
+from aggregator.counting.ids import decode_ids, encode_ids
 from aggregator.counting.tally import (
     Tally,
-    decode_ids,
     decode_snapshot,
     decode_tally,
-    encode_ids,
     encode_snapshot,
     encode_tally,
 )

@@ -12,7 +12,7 @@ from enum import Enum, StrEnum
 import numpy as np
 
 from aggregator.counting.clock import Clock, is_future, is_late, moved
-from aggregator.counting.tally import Frames
+from aggregator.counting.frames import Frames
 from hubbub.definitions.versions import Versions
 from hubbub.unread import Unread
 from oracles.errors import FrameError
@@ -93,7 +93,7 @@ class Gate:
         """What becomes of one record, and the clock after it; every record that has a time moves the clock first."""
         if not self.embedded:
             clock = moved(clock, timestamp)
-        outcome, clock = self._weigh(data, timestamp, clock)
+        outcome, clock = self.weigh(data, timestamp, clock)
         if isinstance(outcome, Accepted):
             outcome = _malformed_report(outcome) or outcome
         return outcome, clock
@@ -121,7 +121,7 @@ class Gate:
                     pile.frames.append((offset, name, reports))
                     pile.clock = clock
                     continue
-            outcome, after = self._weigh(data, timestamp, clock)
+            outcome, after = self.weigh(data, timestamp, clock)
             if after != clock:
                 known.clear()  # without a clock nothing was in the future
                 clock = after
@@ -151,7 +151,7 @@ class Gate:
         refused.sort(key=lambda pair: pair[0])
         return Sifted(clock, accepted, refused)
 
-    def _weigh(self, data: Data, timestamp: Clock, clock: Clock) -> tuple[Outcome, Clock]:
+    def weigh(self, data: Data, timestamp: Clock, clock: Clock) -> tuple[Outcome, Clock]:
         """`admit`, but for the check of reports that are otherwise welcome."""
         if isinstance(data, Unread):
             return Refused(Reason(data.reason), data.detail, None, data.records), clock
@@ -236,34 +236,37 @@ class _Pile:
 
     def sorted_out(self) -> tuple[Frames | None, list[tuple[int, Refused]]]:
         """The good frames, if there are any, and what is said of those with a malformed report."""
-        next_offset = self.frames[-1][0] + 1
         width = self.query.oracle.width
         offsets, names, pieces = map(list, zip(*self.frames, strict=True))
         reports = np.frombuffer(b"".join(pieces), np.uint8).reshape(-1, width)
         sizes = np.array([len(piece) // width for piece in pieces])
-        wrong, faults = self.query.oracle.malformed(reports), []
-        if wrong is not None:
-            ends = np.cumsum(sizes)
-            at = np.flatnonzero(wrong)
-            frames, firsts = np.unique(np.searchsorted(ends, at, side="right"), return_index=True)
-            said = at[firsts] - ends[frames] + sizes[frames]
-            for index, report in zip(frames.tolist(), said.tolist(), strict=True):
-                faults.append((offsets[index], _malformed(self.query, report, int(sizes[index]))))
-            good = np.ones(len(sizes), np.bool_)
-            good[frames] = False
-            reports, sizes = reports[np.repeat(good, sizes)], sizes[good]
-            offsets, names = ([one for one, right in zip(of, good, strict=True) if right] for of in (offsets, names))
-            if not len(sizes):
-                return None, faults
         ids = [None if name == NONE else name for name in names] if any(map(NONE.__ne__, names)) else None
-        return Frames(offsets, sizes.tolist(), ids, reports, next_offset, self.clock), faults
+        return sorted_out(self.query, Frames(offsets, sizes, ids, reports, offsets[-1] + 1, self.clock))
+
+
+def sorted_out(query: Query, frames: Frames) -> tuple[Frames | None, list[tuple[int, Refused]]]:
+    """The good ones of these frames, if there are any, and what is said of those with a malformed report."""
+    wrong = query.oracle.malformed(frames.reports)
+    if wrong is None:
+        return frames, []
+    sizes = np.asarray(frames.sizes)
+    ends = np.cumsum(sizes)
+    at = np.flatnonzero(wrong)
+    bad, firsts = np.unique(np.searchsorted(ends, at, side="right"), return_index=True)
+    said = at[firsts] - ends[bad] + sizes[bad]
+    faults = [
+        (int(frames.offsets[index]), _malformed(query, report, int(sizes[index])))
+        for index, report in zip(bad.tolist(), said.tolist(), strict=True)
+    ]
+    good = np.ones(len(sizes), np.bool_)
+    good[bad] = False
+    return (frames.some(good) if good.any() else None), faults
 
 
 def duplicate(query: Query, frames: Frames, index: int) -> Refused:
     """The refusal of one of `frames` whose id was counted before."""
-    name = frames.ids[index] if frames.ids else None
-    detail = f"id {(name or NONE).hex()} is counted already"
-    return Refused(Reason.DUPLICATE, detail, query.name, frames.sizes[index])
+    detail = f"id {(frames.name(index) or NONE).hex()} is counted already"
+    return Refused(Reason.DUPLICATE, detail, query.name, int(frames.sizes[index]))
 
 
 def _untimely(pane: int, versions: Versions, clock: Clock) -> tuple[Reason, str] | None:

@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from typing import Any
 
 from faust.types import TP
@@ -229,7 +228,7 @@ class Counting:
         """When the newest of these records was logged, in ms; on the embedded broker clients say when."""
         if self.kafka.embedded:
             return time.time_ns() // 1_000_000
-        return int(max(map(itemgetter(1), run.records)))
+        return int(run.newest)
 
     def _take(self, source: Source, run: Any, event: Any) -> None:
         """Synchronous: nothing else runs between reading the state and changing it."""

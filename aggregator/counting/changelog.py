@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from aggregator.counting import clock as progress_of
 from aggregator.counting.clock import Progress
-from aggregator.counting.tally import Counted, Tally, decode_ids, decode_tally
+from aggregator.counting.ids import Counted, decode_ids
+from aggregator.counting.tally import Tally, decode_tally
 from aggregator.errors import Guarantee
 from aggregator.topics import keys
 from aggregator.topics.keys import PaneKey, PartitionKey

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
 
-from aggregator.counting import quirks
 from aggregator.counting.clock import Basis
+from aggregator.counting.topicids import topic_ids
 from aggregator.errors import Guarantee
 from aggregator.topics.command import verify
 from aggregator.topics.offsets import Asking
@@ -48,7 +48,7 @@ async def identify(kafka: Kafka, asking: Asking, partitions: int) -> Identity:
     async with asyncio.timeout(PATIENCE):
         while not found:
             try:
-                found = await quirks.topic_ids(asking.client, names)
+                found = await topic_ids(asking.client, names)
             except KafkaError:  # a broker is silent for a moment
                 await asyncio.sleep(AGAIN)
     if missing := [name for name in names if name not in found]:

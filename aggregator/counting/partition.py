@@ -5,18 +5,22 @@ broker has acknowledged it in the order that it states, `settled` takes note.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from aggregator.counting import clock as progress_of
-from aggregator.counting.admission import Data, Gate, duplicate
+from aggregator.counting import run as runs
+from aggregator.counting.admission import Gate, duplicate
 from aggregator.counting.changelog import Pane, Saved, Write
 from aggregator.counting.clock import Clock, Progress, closed_through, is_late, newest, resume
 from aggregator.counting.draft import Draft, Taken
-from aggregator.counting.tally import CORRECTED, INCOMPLETE, Snapshot, Tally, encode_ids, encode_snapshot, encode_tally
+from aggregator.counting.ids import encode_ids
+from aggregator.counting.run import Run
+from aggregator.counting.tally import CORRECTED, INCOMPLETE, Snapshot, Tally, encode_snapshot, encode_tally
 from aggregator.topics import keys
 from aggregator.topics.keys import PaneKey, PartitionKey
 from aggregator.topics.rejects import SHOWN, Reject
+from hubbub.columns import Columns
 from hubbub.definitions.corrections import UNTRUSTED, Correction, corrected
 from hubbub.definitions.versions import Versions
 from hubbub.unread import Unread
@@ -121,21 +125,19 @@ class Source:
         self.basis = replace(self.basis, corrections=frozenset(one.name for one in mine))
         return None
 
-    def untrusted(self, run: Sequence[tuple[int, int, Data]]) -> int | None:
+    def untrusted(self, run: Run) -> int | None:
         """The first offset without a time to count by: its batch lacks the log's own, and no correction gives one."""
-        if not any(timestamp == UNTRUSTED for _, timestamp, _ in run):
+        if isinstance(run, Columns) or not any(timestamp == UNTRUSTED for _, timestamp, _ in run):
             return None
         times = corrected(run, self.corrections)
         return next((offset for offset, timestamp, _ in times if timestamp == UNTRUSTED), None)
 
-    def take(self, run: Sequence[tuple[int, int, Data]]) -> Taken:
-        """Count a run of (offset, timestamp, data), in order and without a hole that is not the log's own."""
-        if run and run[0][0] < self.next_offset:
-            run = [record for record in run if record[0] >= self.next_offset]
-        taken = Taken()
+    def take(self, run: Run) -> Taken:
+        """Count a run."""
+        run, taken = runs.since(run, self.next_offset), Taken()
         if not run:
             return taken
-        sifted = self.gate.sift(corrected(run, self.corrections), self.clock)
+        sifted = runs.sift(self.gate, run, self.corrections, self.clock)
         refused = sifted.refused
         for pane, (query, frames) in sifted.accepted.items():
             if self._last.covers(*pane):
@@ -146,16 +148,16 @@ class Source:
             self._dirty.add(pane)
             if self._was_late(pane[1], self.gate.definitions[pane[0]], frames.offsets[-1]):
                 tally.flags |= CORRECTED
-            refused += [(frames.offsets[index], duplicate(query, frames, index)) for index in again]
-            taken.frames[query.name] += len(frames.offsets) - first - len(again)
+            refused += [(int(frames.offsets[index]), duplicate(query, frames, index)) for index in again]
+            taken.frames[query.name] += len(frames) - first - len(again)
             taken.reports[query.name] += tally.n - n
             taken.implausible[query.name] += tally.implausible - implausible
-        self.next_offset = run[-1][0] + 1
+        self.next_offset = runs.next_offset(run)
         if sifted.clock != self.clock:
             self.clock = sifted.clock
             self._close()
         if refused:
-            data = {offset: value for offset, _, value in run}
+            data = runs.values(run, (offset for offset, _ in refused))
             for offset, why in refused:
                 taken.rejected[why.query or "", why.reason] += why.reports
                 value = data[offset]

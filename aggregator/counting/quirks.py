@@ -4,35 +4,29 @@ tests/integration/test_quirks.py fails where a new version changes what is relie
 """
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from aiokafka.consumer import fetcher
-from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.types import (
-    Boolean,
-    CompactArray,
-    CompactString,
-    Int16,
-    Int32,
-    Schema,
-    TaggedFields,
-)
 from faust.transport.consumer import ensure_TP
 from faust.transport.drivers import TRANSPORTS
 from faust.transport.drivers import aiokafka as driver
 from faust.transport.utils import DefaultSchedulingStrategy
 
+from hubbub.columns import Columns
 from hubbub.definitions.corrections import UNTRUSTED
-from hubbub.inflation import Bounded
+from hubbub.inflation import Bounded, Compressed
 from hubbub.inflation import install as bound
 from hubbub.kafka import Kafka
 from hubbub.unread import Unread
+from oracles.kernels.batches import can_walk
 
 SCHEME = "hubbub"
 """Of the addresses of brokers, so that Faust takes the transport below."""
 LONGEST_RUN = 5_000
 """The event loop waits while a run is counted, and refused records cost more than good ones."""
+LONGEST_WALK = 20_000
+"""The same of records that come as columns."""
 
 Record = tuple[int, int, bytes | Unread | None]
 """Offset, timestamp and value: what the fetcher hands on of a source topic instead of a ConsumerRecord."""
@@ -51,11 +45,14 @@ class Run:
         *("headers", "key", "checksum", "serialized_key_size", "serialized_value_size"),
     )
 
-    def __init__(self, tp: Any, records: list[Record]) -> None:
+    def __init__(self, tp: Any, records: "list[Record] | Columns") -> None:
         self.records = records
         self.topic, self.partition = tp.topic, tp.partition
-        self.first = _first(records[0])
-        self.offset, self.timestamp, _ = records[-1]
+        if isinstance(records, Columns):
+            self.first, self.offset, self.timestamp = records.first, records.last, records.newest
+        else:
+            self.first = _first(records[0])
+            self.offset, self.timestamp, _ = records[-1]
         self.timestamp_type = 0
         self.headers: tuple[()] = ()
         self.key = self.checksum = None
@@ -64,6 +61,12 @@ class Run:
     @property
     def value(self) -> "Run":
         return self
+
+    @property
+    def newest(self) -> int:
+        """The newest of the records' times."""
+        records = self.records
+        return records.newest if isinstance(records, Columns) else max(time for _, time, _ in records)
 
 
 class Coalesce(DefaultSchedulingStrategy):
@@ -86,14 +89,27 @@ def newest(source: str) -> int:
     return _newest.get(source, 0)
 
 
-def _runs(tp: Any, records: list[Record]) -> list[Run]:
-    _newest[tp.topic] = max([_newest.get(tp.topic, 0), *(record[1] for record in (*records[:1], *records[-1:]))])
+def _runs(tp: Any, fetched: "list[Record | Columns]") -> list[Run]:
+    parts: list[list[Record] | Columns] = []
+    for one in fetched:
+        if isinstance(one, Columns):
+            parts += _apart(one)
+        elif parts and isinstance(parts[-1], list) and parts[-1][-1][0] > 1 and len(parts[-1]) < LONGEST_RUN:
+            parts[-1].append(one)
+        else:
+            parts.append([one])
+    runs = [Run(tp, part) for part in parts]
+    first = [one[1] for one in fetched[:1] if not isinstance(one, Columns)]
+    _newest[tp.topic] = max([_newest.get(tp.topic, 0), *first, *(run.timestamp for run in runs)])
+    return runs
+
+
+def _apart(columns: Columns) -> "list[list[Record] | Columns]":
     # Faust opens no gap of offsets after a read offset of 0 (transport/consumer.py, _drain_messages), and
     # then never commits again: so offsets 0 and 1 travel alone.
-    alone = sum(record[0] <= 1 for record in records[:2])
-    parts = [records[i : i + 1] for i in range(alone)]
-    parts += [records[i : i + LONGEST_RUN] for i in range(alone, len(records), LONGEST_RUN)]
-    return [Run(tp, part) for part in parts]
+    rest = columns.since(2)
+    found: list[list[Record] | Columns] = [[record] for record in columns.before(2).records()]
+    return [*found, rest] if len(rest) else found
 
 
 class _Lean(Bounded):
@@ -102,6 +118,39 @@ class _Lean(Bounded):
     def __init__(self, tp: Any, records: Any, *arguments: Any, **more: Any) -> None:
         self._lean, self._checked = tp.topic in _sources, tp.topic in _checked
         super().__init__(tp, records, *arguments, **more)
+
+    def _unpack_records(self) -> Iterator[Any]:
+        """Whole batches as columns where they are as they nearly always are, else record by record."""
+        if not (self._lean and can_walk() and self._isolation_level == fetcher.READ_UNCOMMITTED):
+            yield from super()._unpack_records()
+            return
+        while self._records.has_next():
+            walked = self._records.walk(self.next_fetch_offset, LONGEST_WALK, checked=self._check_crcs)
+            if walked is None:
+                yield from self._unpack_batch(self._records.next_batch())
+                continue
+            columns, self.next_fetch_offset = walked
+            if len(columns):
+                yield columns
+
+    def _unpack_batch(self, batch: Any) -> Iterator[Any]:
+        """As aiokafka does it (`PartitionRecords._unpack_records`) where transactions are not looked at."""
+        if self._check_crcs and not batch.validate_crc():
+            raise fetcher.Errors.CorruptRecordException(f"Invalid CRC - {self._tp}")
+        records = batch
+        if isinstance(batch, Compressed) and not batch.is_control_batch:
+            records, columns = batch.opened(self.next_fetch_offset, LONGEST_WALK)
+            if columns is not None:
+                self.next_fetch_offset = batch.next_offset
+                if len(columns):
+                    yield columns
+                return
+        for record in () if batch.is_control_batch else records:
+            if record.offset >= self.next_fetch_offset:
+                found = self._consumer_record(self._tp, record)
+                self.next_fetch_offset = record.offset + 1
+                yield found
+        self.next_fetch_offset = batch.next_offset
 
     def _consumer_record(self, tp: Any, record: Any) -> Any:
         if self._lean:
@@ -146,98 +195,6 @@ class Producer(driver.Producer):
 class Transport(driver.Transport):
     Consumer: ClassVar[type] = Consumer
     Producer: ClassVar[type] = Producer
-
-
-class _Uuid:
-    @classmethod
-    def encode(cls, value: bytes) -> bytes:
-        return value
-
-    @classmethod
-    def decode(cls, data: Any) -> bytes:
-        return bytes(data.read(16))
-
-
-class _MetadataResponse(Response):  # type: ignore[misc]
-    API_KEY = 3
-    API_VERSION = 10
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "brokers",
-            CompactArray(
-                ("node_id", Int32),
-                ("host", CompactString("utf-8")),
-                ("port", Int32),
-                ("rack", CompactString("utf-8")),
-                ("tags", TaggedFields),
-            ),
-        ),
-        ("cluster_id", CompactString("utf-8")),
-        ("controller_id", Int32),
-        (
-            "topics",
-            CompactArray(
-                ("error_code", Int16),
-                ("name", CompactString("utf-8")),
-                ("id", _Uuid),
-                ("is_internal", Boolean),
-                (
-                    "partitions",
-                    CompactArray(
-                        ("error_code", Int16),
-                        ("partition", Int32),
-                        ("leader", Int32),
-                        ("leader_epoch", Int32),
-                        ("replicas", CompactArray(Int32)),
-                        ("isr", CompactArray(Int32)),
-                        ("offline_replicas", CompactArray(Int32)),
-                        ("tags", TaggedFields),
-                    ),
-                ),
-                ("authorized_operations", Int32),
-                ("tags", TaggedFields),
-            ),
-        ),
-        ("authorized_operations", Int32),
-        ("tags", TaggedFields),
-    )
-
-
-class _MetadataRequest(RequestStruct):  # type: ignore[misc]
-    FLEXIBLE_VERSION = True
-    API_KEY = 3
-    API_VERSION = 10
-    RESPONSE_TYPE = _MetadataResponse
-    SCHEMA = Schema(
-        (
-            "topics",
-            CompactArray(("id", _Uuid), ("name", CompactString("utf-8")), ("tags", TaggedFields)),
-        ),
-        ("allow_auto_topic_creation", Boolean),
-        ("include_cluster_authorized_operations", Boolean),
-        ("include_topic_authorized_operations", Boolean),
-        ("tags", TaggedFields),
-    )
-
-
-class TopicIds(Request[_MetadataRequest]):  # type: ignore[misc]
-    """aiokafka ends at version 5 of this request; topics have ids from 10 on."""
-
-    API_KEY = 3
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-
-    def build(self, request_struct_class: Any) -> Any:
-        topics: list[tuple[bytes, str, dict[int, bytes]]] = [(bytes(16), name, {}) for name in self._names]
-        return request_struct_class(topics, False, False, False, {})
-
-
-async def topic_ids(client: Any, names: Sequence[str]) -> dict[str, tuple[bytes, int]]:
-    """The id and the number of partitions of each topic, as a broker that this client (aiokafka's) knows says it."""
-    answer = await client.send(client.get_random_node(), TopicIds(names))
-    return {name: (number, len(parts)) for code, name, number, _, parts, *_ in answer.topics if not code}
 
 
 def install(source: str, *, checked: bool = False) -> None:

@@ -7,59 +7,26 @@ bytes are a function of the log, whoever writes them.
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aggregator.counting.clock import Clock, pack_clock, unpack_clock
+from aggregator.counting.frames import Frames
+from aggregator.counting.ids import SEGMENT, Counted, Ids
+from aggregator.counting.packing import TYPES, Counts, head, narrowest
 from oracles.errors import ReportError
 from oracles.mechanisms.protocol import Protocol
-from oracles.types import Ints, Reports
+from oracles.types import Flags, Ints
 
 PARTIAL, INCOMPLETE, IDS_OVERFLOW, CORRECTED = 1, 2, 4, 8
 FLAGS = {"partial": PARTIAL, "incomplete": INCOMPLETE, "ids_overflow": IDS_OVERFLOW, "corrected": CORRECTED}
 """What a tally can know of itself; the other flags of a record follow from its counts."""
 
-Counts = NDArray[np.integer]
-
 _VERSION = 1
 _SNAPSHOT = struct.Struct("<BBBxqqqq")
 _TALLY = struct.Struct("<B?xxxxxxqq")
-_SEGMENT = struct.Struct("<BBxxIq")
-_TYPES = tuple(np.dtype(name) for name in ("<u1", "<i1", "<u2", "<i2", "<u4", "<i4", "<i8"))
-"""From the narrowest; the first that holds all integers of a vector is the one it is written in."""
-_RANGES = tuple((int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in _TYPES)
-
-
-class Counted(NamedTuple):
-    """A frame's id and the offset at which it was counted."""
-
-    id: bytes
-    offset: int
-
-
-SEGMENT = 50_000
-"""Ids in one record, at most: below what any service takes for one."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Frames:
-    """Frames of one query and pane, one after another, their reports joined: added in one call."""
-
-    offsets: Sequence[int]
-    """Ascending."""
-    sizes: Sequence[int]
-    """How many reports each holds."""
-    ids: Sequence[bytes | None] | None
-    """None where no frame has an id."""
-    reports: Reports
-    next_offset: int
-    """Up to here there are no others of this query and pane."""
-    clock: Clock
-    """The partition's at next_offset."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +56,7 @@ class Tally:
     """At next_offset."""
     closed: bool = False
     ids: set[bytes] = field(default_factory=set)
-    unwritten: list[Counted] = field(default_factory=list)
+    unwritten: Ids = field(default_factory=Ids)
     """Ids that stand in no segment yet; they are written before the tally is."""
 
     def add(self, oracle: Protocol, frames: Frames, max_ids: int) -> list[int]:
@@ -98,18 +65,18 @@ class Tally:
         Implausible reports are left out by the oracle one by one.
         """
         first = bisect_left(frames.offsets, self.next_offset)
-        if self.closed or first == len(frames.offsets):
+        if self.closed or first == len(frames):
             return []
-        if frames.ids is None:
-            refused: list[int] = []
-            reports = frames.reports[sum(frames.sizes[:first]) :]
+        refused: list[int] = []
+        if frames.ids is None or self._takes_all(frames, first, max_ids):
+            reports = frames.reports[int(sum(frames.sizes[:first])) :]
         else:
-            kept, refused = self._take_ids(frames, first, max_ids)
-            reports = _rows(frames, kept)
+            counted, refused = self._take_ids(frames, first, max_ids)
+            reports = frames.reports[np.repeat(counted, frames.sizes)] if not counted.all() else frames.reports
         left_out = oracle.add(self.counts, reports)
         self.n += len(reports) - left_out
         self.implausible += left_out
-        self.duplicates += sum(frames.sizes[index] for index in refused)
+        self.duplicates += sum(int(frames.sizes[index]) for index in refused)
         self.passed(frames.next_offset, frames.clock)
         return refused
 
@@ -121,14 +88,14 @@ class Tally:
     def close(self) -> Snapshot:
         """The tally as it will stay: nothing is added any more, and ids are forgotten."""
         self.closed = True
-        self.ids, self.unwritten = set(), []
+        self.ids, self.unwritten = set(), Ids()
         return self.snapshot()
 
     def snapshot(self) -> Snapshot:
         """What it says now; the counts are not copied, so it is for writing at once."""
         return Snapshot(self.n, self.implausible, self.duplicates, self.flags, self.counts)
 
-    def take_unwritten(self) -> list[Counted]:
+    def take_unwritten(self) -> Ids:
         """The next segment of ids that stand in none yet; an empty one where all do."""
         taken, self.unwritten = self.unwritten[:SEGMENT], self.unwritten[SEGMENT:]
         return taken
@@ -140,35 +107,40 @@ class Tally:
         frames that are read again: kept, they would refuse those as their own duplicates.
         """
         self.ids = {entry.id for segment in segments for entry in segment if entry.offset < self.next_offset}
-        self.unwritten = []
+        self.unwritten = Ids()
 
-    def _take_ids(self, frames: Frames, first: int, max_ids: int) -> tuple[list[int], list[int]]:
-        """Which frames from `first` on are counted, and which are duplicates; the ids of the former are remembered."""
-        kept: list[int] = []
+    def _takes_all(self, frames: Frames, first: int, max_ids: int) -> bool:
+        """Remember the ids of all frames from `first` on, where they are columns, and all new; else none of them."""
+        if not isinstance(frames.ids, np.ndarray) or not isinstance(frames.offsets, np.ndarray):
+            return False
+        numbers = frames.ids[first:]
+        names: list[bytes] = numbers.astype("<u8", copy=False).view("V8").tolist()
+        new = set(names)
+        room = len(self.ids) + len(names) <= max_ids
+        if not (numbers.all() and room and len(new) == len(names) and self.ids.isdisjoint(new)):
+            return False
+        self.ids |= new
+        self.unwritten.extend(names, frames.offsets[first:].tolist())
+        return True
+
+    def _take_ids(self, frames: Frames, first: int, max_ids: int) -> tuple[Flags, list[int]]:
+        """Which frames are counted, and which from `first` on are duplicates; the ids of the former are remembered."""
+        counted = np.zeros(len(frames), np.bool_)
         refused: list[int] = []
-        for index in range(first, len(frames.offsets)):
-            name = frames.ids[index] if frames.ids else None
+        for index in range(first, len(frames)):
+            name = frames.name(index)
             if name is not None and name in self.ids:
                 refused.append(index)
                 continue
-            kept.append(index)
+            counted[index] = True
             if name is None:
                 continue
             if len(self.ids) < max_ids:
                 self.ids.add(name)
-                self.unwritten.append(Counted(name, frames.offsets[index]))
+                self.unwritten.append(name, int(frames.offsets[index]))
             else:
                 self.flags |= IDS_OVERFLOW
-        return kept, refused
-
-
-def _rows(frames: Frames, kept: list[int]) -> Reports:
-    """The reports of some of the frames; no copy where those are all of them."""
-    if len(kept) == len(frames.sizes):
-        return frames.reports
-    counted = np.zeros(len(frames.sizes), np.bool_)
-    counted[kept] = True
-    return frames.reports[np.repeat(counted, frames.sizes)]
+        return counted, refused
 
 
 @dataclass(slots=True, eq=False)
@@ -209,25 +181,25 @@ def merged(snapshots: Iterable[Snapshot], cells: int) -> Snapshot:
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """A snapshot as bytes, a function of what it says."""
-    kind = _narrowest(snapshot.counts)
+    kind = narrowest(snapshot.counts)
     head = _SNAPSHOT.pack(
         *(_VERSION, snapshot.flags, kind, len(snapshot.counts)),
         *(snapshot.n, snapshot.implausible, snapshot.duplicates),
     )
-    return head + snapshot.counts.astype(_TYPES[kind]).tobytes()
+    return head + snapshot.counts.astype(TYPES[kind]).tobytes()
 
 
 def decode_snapshot(data: bytes, cells: int) -> Snapshot:
     """The snapshot of a tally of `cells` integers; a ReportError where `data` is none. Its counts are a view."""
-    version, flags, kind, length, n, implausible, duplicates = _head(_SNAPSHOT, data, "snapshot")
-    if version != _VERSION or flags > sum(FLAGS.values()) or kind >= len(_TYPES) or data[3]:
+    version, flags, kind, length, n, implausible, duplicates = head(_SNAPSHOT, data, "snapshot")
+    if version != _VERSION or flags > sum(FLAGS.values()) or kind >= len(TYPES) or data[3]:
         raise ReportError(f"a snapshot of version {version}, flags {flags}, type {kind} cannot be read")
-    if length != cells or len(data) != _SNAPSHOT.size + cells * _TYPES[kind].itemsize:
+    if length != cells or len(data) != _SNAPSHOT.size + cells * TYPES[kind].itemsize:
         raise ReportError(f"a snapshot of {length} integers in {len(data)} bytes; the query's tallies have {cells}")
     if min(n, implausible, duplicates) < 0:
         raise ReportError(f"a snapshot of {n} reports, {implausible} implausible, {duplicates} duplicates")
-    counts = np.frombuffer(data, _TYPES[kind], cells, _SNAPSHOT.size)
-    if _narrowest(counts) != kind:
+    counts = np.frombuffer(data, TYPES[kind], cells, _SNAPSHOT.size)
+    if narrowest(counts) != kind:
         raise ReportError("the integers of a snapshot stand in the narrowest type that holds them")
     return Snapshot(n, implausible, duplicates, flags, counts)
 
@@ -241,54 +213,14 @@ def encode_tally(tally: Tally) -> bytes:
 def decode_tally(data: bytes, cells: int) -> Tally:
     """The tally in `data`, without its ids; a ReportError where there is none."""
     said, next_offset = decode_open(data, cells)
-    _, closed, _, clock = _head(_TALLY, data, "tally")
+    _, closed, _, clock = head(_TALLY, data, "tally")
     sums = (said.n, said.implausible, said.duplicates, said.flags)
     return Tally(said.counts.astype(np.int64), *sums, next_offset, unpack_clock(clock), bool(closed))
 
 
 def decode_open(data: bytes, cells: int) -> tuple[Snapshot, int]:
     """What the tally in `data` says, and the offset up to which; its counts stay as narrow as they travel."""
-    version, _, next_offset, _ = _head(_TALLY, data, "tally")
+    version, _, next_offset, _ = head(_TALLY, data, "tally")
     if version != _VERSION or any(data[2:8]) or data[1] > 1 or next_offset < 0:
         raise ReportError(f"a tally of version {version} up to offset {next_offset} cannot be read")
     return decode_snapshot(data[_TALLY.size :], cells), next_offset
-
-
-def encode_ids(segment: Sequence[Counted]) -> bytes:
-    """A segment of ids, in the order of their offsets. There is no empty one.
-
-    Its key should hold its first and last offset: then all that is written under it, by a zombie
-    too, is the same.
-    """
-    first = segment[0].offset
-    steps = np.array([entry.offset - first for entry in segment], np.int64)
-    kind = _narrowest(steps)
-    head = _SEGMENT.pack(_VERSION, kind, len(segment), first)
-    return head + b"".join(entry.id for entry in segment) + steps.astype(_TYPES[kind]).tobytes()
-
-
-def decode_ids(data: bytes) -> list[Counted]:
-    """The entries of a segment; a ReportError where `data` is none."""
-    version, kind, count, first = _head(_SEGMENT, data, "segment")
-    if version != _VERSION or kind >= len(_TYPES) or not count or first < 0 or any(data[2:4]):
-        raise ReportError(f"a segment of version {version}, type {kind}, {count} ids from offset {first} on")
-    if len(data) != _SEGMENT.size + count * (8 + _TYPES[kind].itemsize):
-        raise ReportError(f"a segment of {count} ids in {len(data)} bytes")
-    end = _SEGMENT.size + 8 * count
-    steps = np.frombuffer(data, _TYPES[kind], count, end).astype(np.int64)
-    if steps[0] or (np.diff(steps) <= 0).any() or _narrowest(steps) != kind or int(steps[-1]) >= 1 << 62:
-        raise ReportError("the offsets of a segment ascend")
-    names = [data[at : at + 8] for at in range(_SEGMENT.size, end, 8)]
-    return [Counted(name, first + step) for name, step in zip(names, steps.tolist(), strict=True)]
-
-
-def _head(form: struct.Struct, data: bytes, what: str) -> tuple[int, ...]:
-    if len(data) < form.size:
-        raise ReportError(f"{len(data)} bytes are too few for a {what}")
-    return form.unpack_from(data)
-
-
-def _narrowest(counts: Counts) -> int:
-    """The index of the narrowest type that holds all of them."""
-    low, high = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
-    return next(kind for kind, (least, most) in enumerate(_RANGES) if least <= low and high <= most)

@@ -15,7 +15,7 @@ import numpy as np
 from oracles.types import Ints, Reports
 
 VARIABLE = "HUBBUB_KERNELS"
-_INTERFACE = 1
+_INTERFACE = 2
 """Of oracles/kernels/source/interface.h; a library that was built from another one is not taken."""
 
 
@@ -66,17 +66,15 @@ def add_plausible(counts: Ints, rows: Reports, bins: Ints, plausible: tuple[int,
 def _add_bits(
     counts: Ints, size: int, rows: Reports, bins: Ints | None, plausible: tuple[int, int], marks: Ints | None
 ) -> int:
-    lib, ffi = _module.lib, _module.ffi
+    null = _module.ffi.NULL
     count, width = rows.shape
     levels = max(5, count.bit_length())
     scratch = np.zeros((levels + 17, -(-width // 8)), np.uint64)
     checked = (
-        (ffi.NULL, *plausible, ffi.NULL)
-        if bins is None or marks is None
-        else (_integers(bins), *plausible, _integers(marks))
+        (null, *plausible, null) if bins is None or marks is None else (integers(bins), *plausible, integers(marks))
     )
-    left_out: int = lib.add_bits(
-        _octets(rows), count, width, _integers(counts), size, *checked, ffi.from_buffer("uint64_t[]", scratch), levels
+    left_out: int = _module.lib.add_bits(
+        octets(rows), count, width, integers(counts), size, *checked, buffer("uint64_t[]", scratch), levels
     )
     return left_out
 
@@ -84,23 +82,37 @@ def _add_bits(
 def row_ones(rows: Reports) -> Ints:
     """The number of bits set in each row."""
     ones = np.empty(len(rows), np.int64)
-    _module.lib.row_ones(_octets(rows), *rows.shape, _integers(ones))
+    _module.lib.row_ones(octets(rows), *rows.shape, integers(ones))
     return ones
 
 
 def add_values(counts: Ints, reports: Reports) -> None:
     """counts[v] += 1 for each report of 1, 2 or 4 bytes; none is as large as the counts are many."""
-    _module.lib.add_values(_octets(reports), *reports.shape, _integers(counts))
+    _module.lib.add_values(octets(reports), *reports.shape, integers(counts))
 
 
 def add_hashes(signs: Ints, marks: Ints, reports: Reports, hashes: int, bits: int) -> None:
     """Of every non-empty set of a report's rows, its sign at their xor; of every row its mark."""
-    _module.lib.add_hashes(_octets(reports), *reports.shape, hashes, bits, _integers(signs), _integers(marks))
+    _module.lib.add_hashes(octets(reports), *reports.shape, hashes, bits, integers(signs), integers(marks))
 
 
-def _octets(rows: Reports) -> Any:
-    return _module.ffi.from_buffer("uint8_t[]", rows)
+def lib() -> Any:
+    """The library itself, for who asked `in_use`."""
+    return _module.lib
 
 
-def _integers(array: Ints) -> Any:
-    return _module.ffi.from_buffer("int64_t[]", array)
+def buffer(kind: str, array: Any) -> Any:
+    """The memory of an array, as C wants it."""
+    return _module.ffi.from_buffer(kind, array)
+
+
+def octets(data: Any) -> Any:
+    return buffer("uint8_t[]", data)
+
+
+def integers(array: Ints) -> Any:
+    return buffer("int64_t[]", array)
+
+
+def sizes(array: Ints) -> Any:
+    return buffer("size_t[]", array)

@@ -7,7 +7,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 
-from aggregator.counting import quirks
+from aggregator.counting.topicids import topic_ids
 from aggregator.topics import command
 from aggregator.topics.command import alter, describe, ensure
 from aggregator.topics.settings import TIMESTAMP, layout
@@ -85,11 +85,11 @@ def timestamps(place, kind):
 
 
 def test_brokers_give_topics_ids_by_a_request_that_aiokafka_does_not_know(place):
-    """The contract of quirks.topic_ids."""
+    """The contract of topic_ids."""
     names = [place.kafka.topic(name) for name in (REPORTS, QUERIES)]
 
     async def ids(admin):
-        return await quirks.topic_ids(admin._client, [*names, place.kafka.topic("nothing")])
+        return await topic_ids(admin._client, [*names, place.kafka.topic("nothing")])
 
     before = administer(place, ids)
     assert {name: count for name, (_, count) in before.items()} == {names[0]: 2, names[1]: 1}

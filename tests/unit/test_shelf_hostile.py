@@ -8,7 +8,8 @@ import pytest
 
 from aggregator.counting.changelog import ChangelogUnreadable, saved
 from aggregator.counting.clock import Progress, encode
-from aggregator.counting.tally import INCOMPLETE, Counted, Snapshot, Tally, encode_ids, encode_snapshot, encode_tally
+from aggregator.counting.ids import Counted, encode_ids
+from aggregator.counting.tally import INCOMPLETE, Snapshot, Tally, encode_snapshot, encode_tally
 from aggregator.merging.merge import encode_state
 from aggregator.merging.snapshots import Shelf
 from aggregator.merging.windows import Position

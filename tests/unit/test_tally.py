@@ -7,20 +7,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from aggregator.counting import ids as ids_of
 from aggregator.counting import tally as tally_of
+from aggregator.counting.frames import Frames
+from aggregator.counting.ids import Counted, decode_ids, encode_ids
 from aggregator.counting.tally import (
     IDS_OVERFLOW,
     INCOMPLETE,
     PARTIAL,
-    Counted,
-    Frames,
     Snapshot,
     Sum,
     Tally,
-    decode_ids,
     decode_snapshot,
     decode_tally,
-    encode_ids,
     encode_snapshot,
     encode_tally,
     merged,
@@ -132,7 +131,7 @@ def test_ids_beyond_the_tally_are_forgotten_so_that_their_frames_count_when_read
 
 
 def test_many_ids_are_written_in_segments_that_every_broker_takes(monkeypatch):
-    assert len(encode_ids([Counted(bytes(8), offset << 40) for offset in range(tally_of.SEGMENT)])) < 1 << 20
+    assert len(encode_ids([Counted(bytes(8), offset << 40) for offset in range(ids_of.SEGMENT)])) < 1 << 20
     monkeypatch.setattr(tally_of, "SEGMENT", 2)
     tally = Tally(GRR.zeros())
     tally.add(GRR, frames(*[(offset, name(offset + 1), [1]) for offset in range(5)]), 100)

@@ -1,0 +1,27 @@
+"""Integers as records hold them: a head of fixed fields, and vectors in the narrowest type that holds them."""
+
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.errors import ReportError
+
+Counts = NDArray[np.integer]
+
+TYPES = tuple(np.dtype(name) for name in ("<u1", "<i1", "<u2", "<i2", "<u4", "<i4", "<i8"))
+"""From the narrowest; the first that holds all integers of a vector is the one it is written in."""
+_RANGES = tuple((int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in TYPES)
+
+
+def head(form: struct.Struct, data: bytes, what: str) -> tuple[int, ...]:
+    """The fields that `data` begins with."""
+    if len(data) < form.size:
+        raise ReportError(f"{len(data)} bytes are too few for a {what}")
+    return form.unpack_from(data)
+
+
+def narrowest(counts: Counts) -> int:
+    """The index of the narrowest type that holds all of them."""
+    low, high = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
+    return next(kind for kind, (least, most) in enumerate(_RANGES) if least <= low and high <= most)

@@ -1,0 +1,44 @@
+"""Runs: consecutive records of one partition, as columns or one by one; either way they are counted alike."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from aggregator.counting import sieve
+from aggregator.counting.admission import Data, Gate, Sifted
+from aggregator.counting.clock import Clock
+from hubbub.columns import Columns
+from hubbub.definitions.corrections import Correction, corrected
+
+Run = Sequence[tuple[int, int, Data]] | Columns
+"""Of (offset, timestamp, data), in order and without a hole that is not the log's own."""
+
+FEW = 64
+"""Records below which columns cost more than they save."""
+
+
+def since(run: Run, offset: int) -> Run:
+    """The records from this offset on."""
+    if isinstance(run, Columns):
+        return run.since(offset)
+    return [record for record in run if record[0] >= offset] if run and run[0][0] < offset else run
+
+
+def next_offset(run: Run) -> int:
+    return (run.last if isinstance(run, Columns) else run[-1][0]) + 1
+
+
+def sift(gate: Gate, run: Run, corrections: Iterable[Correction], clock: Clock) -> Sifted:
+    """What becomes of the records of a run. Those whose time may not be the log's own go one by one."""
+    if not isinstance(run, Columns):
+        return gate.sift(corrected(run, corrections), clock)
+    if len(run) < FEW or gate.embedded or any(True for _ in corrections):
+        return gate.sift(corrected(run.records(), corrections), clock)
+    return sieve.sift(gate, run, clock)
+
+
+def values(run: Run, offsets: Iterable[int]) -> dict[int, Data]:
+    """What stands at some of its offsets."""
+    if not isinstance(run, Columns):
+        return {offset: value for offset, _, value in run}
+    return {offset: value for offset, _, value in run.some(np.searchsorted(run.offsets, sorted(set(offsets))))}

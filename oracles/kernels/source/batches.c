@@ -1,0 +1,200 @@
+/* The records of a fetch, without an object each: where their values stand, and which of them are alike.
+
+A batch is read here only where all is as it nearly always is: of format 2, whole, with the log's own time, not
+compressed, no part of a transaction, its records numbered without a hole and without headers. The first that
+is not ends the walk, and is for a reader that knows all that there can be. */
+
+#include "common.h"
+
+#define OVERHEAD 12 /* offset and length, which the length does not count */
+#define HEADER 61
+#define CHECKED_FROM 21
+#define LOG_APPEND_TIME 8
+
+INLINE uint64_t big_endian(const uint8_t *at, size_t bytes)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < bytes; i++)
+        number = number << 8 | at[i];
+    return number;
+}
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+__attribute__((target("sse4.2"))) static uint32_t checksum(const uint8_t *data, size_t size)
+{
+    uint64_t crc = 0xffffffff;
+    for (; size >= 8; size -= 8, data += 8)
+        crc = _mm_crc32_u64(crc, *(const u64 *)data);
+    for (; size; size--, data++)
+        crc = _mm_crc32_u8((uint32_t)crc, *data);
+    return ~(uint32_t)crc;
+}
+int can_walk(void) { return __builtin_cpu_supports("sse4.2") != 0; }
+#elif defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+static uint32_t checksum(const uint8_t *data, size_t size)
+{
+    uint32_t crc = 0xffffffff;
+    for (; size >= 8; size -= 8, data += 8)
+        crc = __crc32cd(crc, *(const u64 *)data);
+    for (; size; size--, data++)
+        crc = __crc32cb(crc, *data);
+    return ~crc;
+}
+int can_walk(void) { return 1; }
+#else
+static uint32_t checksum(const uint8_t *data, size_t size)
+{
+    (void)data;
+    return (uint32_t)size;
+}
+int can_walk(void) { return 0; } /* without an instruction for checksums nothing would be gained */
+#endif
+
+/* Reads a varint of at most 5 bytes, zigzag undone; NULL where there is none before `end`. */
+INLINE const uint8_t *varint(const uint8_t *at, const uint8_t *end, int64_t *number)
+{
+    uint64_t read = 0;
+    for (int shift = 0; shift < 35; shift += 7) {
+        if (at >= end)
+            return NULL;
+        uint8_t byte = *at++;
+        read |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) {
+            *number = (int64_t)(read >> 1) ^ -(int64_t)(read & 1);
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* The end of the record at `at`, where it is the one of this number in its batch; NULL where it is not as it should be. */
+INLINE const uint8_t *record(const uint8_t *at, const uint8_t *end, int64_t number, const uint8_t **value, int64_t *size)
+{
+    int64_t length, delta, key, headers;
+    if (!(at = varint(at, end, &length)) || length < 1 || length > end - at)
+        return NULL;
+    end = at + length;
+    if (*at++) /* attributes, of which there are none */
+        return NULL;
+    for (int bytes = 0;; bytes++) { /* a time of its own, which does not count */
+        if (at >= end || bytes == 10)
+            return NULL;
+        if (*at++ < 128)
+            break;
+    }
+    if (!(at = varint(at, end, &delta)) || delta != number)
+        return NULL;
+    if (!(at = varint(at, end, &key)) || key < -1 || key > end - at)
+        return NULL;
+    at += key > 0 ? key : 0;
+    if (!(at = varint(at, end, size)) || *size < 0 || *size > end - at)
+        return NULL;
+    *value = at;
+    if (!(at = varint(at + *size, end, &headers)) || headers || at != end)
+        return NULL;
+    return end;
+}
+
+/* Walks the batches from data[at] on while there is room for their records: of those from offset `from` on it
+notes offset, time, place and size. Returns where it has stopped; `found` says how many, `next` the offset behind. */
+size_t walk(const uint8_t *data, size_t size, size_t at, int checked, int64_t from, size_t room, int64_t *offsets,
+            int64_t *times, int64_t *places, int64_t *sizes, size_t *found, int64_t *next)
+{
+    *found = 0;
+    *next = from;
+    while (size - at >= HEADER) {
+        const uint8_t *batch = data + at;
+        int64_t base = (int64_t)big_endian(batch, 8), time = (int64_t)big_endian(batch + 35, 8);
+        uint64_t length = big_endian(batch + 8, 4), count = big_endian(batch + 57, 4);
+        if (length < HEADER - OVERHEAD || length > size - at - OVERHEAD || batch[16] != 2)
+            break;
+        if (big_endian(batch + 21, 2) != LOG_APPEND_TIME || base < 0 || base >= INT64_MAX >> 1 || time < 0)
+            break;
+        if (!count || count > room - *found || count != big_endian(batch + 23, 4) + 1)
+            break;
+        const uint8_t *end = batch + OVERHEAD + length, *place = batch + HEADER;
+        if (checked && checksum(batch + CHECKED_FROM, (size_t)(end - batch) - CHECKED_FROM) != big_endian(batch + 17, 4))
+            break;
+        size_t here = *found;
+        for (uint64_t i = 0; place && i < count; i++) {
+            const uint8_t *value;
+            int64_t bytes;
+            place = record(place, end, (int64_t)i, &value, &bytes);
+            if (!place || base + (int64_t)i < from)
+                continue;
+            offsets[here] = base + (int64_t)i;
+            times[here] = time;
+            places[here] = value - data;
+            sizes[here] = bytes;
+            here++;
+        }
+        if (place != end)
+            break;
+        *found = here;
+        at += OVERHEAD + length;
+        if (base + (int64_t)count > from)
+            *next = from = base + (int64_t)count;
+    }
+    return at;
+}
+
+#define HEAD 40 /* bytes of a frame's header, which begins with all that tells its kind, but for ... */
+#define ID 24   /* ... the eight bytes of its id */
+
+INLINE int alike(const uint8_t *one, const uint8_t *other)
+{
+    return !memcmp(one, other, ID) && !memcmp(one + ID + 8, other + ID + 8, HEAD - ID - 8);
+}
+
+/* Which values are alike in size and in the header of a frame, but for its id: kinds[i] is the number of the kind,
+-1 for what is too short or one kind too many; firsts are the first of each. `slots` holds 2^bits times -1,
+more than twice `most`. Returns how many kinds there are. */
+size_t tell_kinds(const uint8_t *data, size_t count, const int64_t *places, const int64_t *sizes, int16_t *kinds,
+                  uint64_t *ids, int64_t *firsts, size_t most, int16_t *slots, size_t bits)
+{
+    size_t found = 0;
+    int last = -1;
+    for (size_t i = 0; i < count; i++) {
+        kinds[i] = -1;
+        ids[i] = 0;
+        if (sizes[i] < HEAD)
+            continue;
+        const uint8_t *head = data + places[i];
+        ids[i] = *(const u64 *)(head + ID);
+        if (last >= 0 && sizes[i] == sizes[firsts[last]] && alike(head, data + places[firsts[last]])) {
+            kinds[i] = (int16_t)last;
+            continue;
+        }
+        const u64 *words = (const u64 *)head;
+        uint64_t hash = (words[0] ^ words[1]) * 0x9e3779b97f4a7c15u;
+        hash = (hash ^ words[2] ^ (uint64_t)sizes[i]) * 0x9e3779b97f4a7c15u;
+        hash = (hash ^ hash >> 32 ^ words[4]) * 0x9e3779b97f4a7c15u;
+        size_t slot = hash >> (64 - bits);
+        while (slots[slot] >= 0) {
+            int64_t first = firsts[slots[slot]];
+            if (sizes[i] == sizes[first] && alike(head, data + places[first]))
+                break;
+            slot = (slot + 1) & (((size_t)1 << bits) - 1);
+        }
+        if (slots[slot] < 0) {
+            if (found == most)
+                continue;
+            firsts[found] = (int64_t)i;
+            slots[slot] = (int16_t)found++;
+        }
+        kinds[i] = (int16_t)(last = slots[slot]);
+    }
+    return found;
+}
+
+/* What follows the header of each of these frames, one after another. */
+void gather(const uint8_t *data, size_t count, const int64_t *places, const int64_t *sizes, uint8_t *into)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t size = (size_t)sizes[i] - HEAD;
+        memcpy(into, data + places[i] + HEAD, size);
+        into += size;
+    }
+}

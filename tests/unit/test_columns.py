@@ -1,0 +1,187 @@
+"""Columns count what record by record does: the same tallies, ids, rejects and clock, whatever is in the log."""
+
+from contextlib import nullcontext
+from random import Random
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.util import calc_crc32c
+
+from aggregator.counting import quirks
+from aggregator.counting import run as runs_of
+from aggregator.counting.admission import Gate
+from aggregator.counting.partition import Source
+from aggregator.counting.tally import encode_tally
+from hubbub import inflation
+from hubbub.columns import Columns
+from hubbub.inflation import Batches
+from oracles.frame import encode
+from oracles.kernels import batches, compiled
+from tests.logs import LIMIT, POOL, QUERIES, START, VERSIONS, random_log
+
+pytestmark = pytest.mark.skipif(not batches.can_walk(), reason="without compiled kernels there are no columns")
+
+
+def left(source, fates):
+    """All that counting leaves behind, and what it says."""
+    draft = source.draft(whole=True)
+    tallies = {pane: (encode_tally(tally), tally.ids) for pane, tally in source.tallies.items()}
+    rejects = sorted((one.offset, one.start, one.reason, one.detail) for one in draft.rejects)
+    sums = [
+        sum((getattr(fate, name) for fate in fates), type(getattr(fates[0], name))()) for name in fates[0].__slots__
+    ]
+    closed = sorted((key.encode(), value) for key, value in draft.closed)
+    return source.next_offset, source.clock, tallies, sorted(draft.ids), sorted(draft.tallies), closed, rejects, sums
+
+
+def runs(random, records, longest):
+    while records:
+        count = random.randint(1, longest)
+        yield records[:count]
+        records = records[count:]
+
+
+def crowd(random, partition, partitions, count):
+    """Records as crowds send them: the same query and pane for long, with ids, and now and then another."""
+    now, offset, number, records = START * 1000, random.choice([0, 7]), 0, []
+    many, width, odd = (
+        random.choice([1, 1, 2, 5]),
+        random.choice([0.0, 0.02, 0.3]),
+        random.choice([0.0, 0.0, 0.02, 0.2]),
+    )
+    ids, name = random.random(), random.choice(list(QUERIES))
+    for _ in range(count):
+        if random.random() < width:
+            name = random.choice(list(QUERIES))
+        query = QUERIES[name]
+        size = many if random.random() >= odd else random.randint(0, 6)
+        rows = [random.randrange(40) for _ in range(size)]
+        number += 1 if random.random() >= odd else 0
+        pane = now // 1000 // query.pane * query.pane
+        reports = POOL[name][rows]
+        if random.random() < odd / 4:
+            reports = np.full_like(reports, 255)
+        data = encode(query.digest, pane, reports, None)
+        if random.random() < ids:
+            where = partition if random.random() >= odd else partition + 1
+            data = encode(query.digest, pane, reports, ((number + 1) * partitions + where).to_bytes(8, "little"))
+        if random.random() < odd:
+            data = data[: random.randint(0, len(data))]
+        records.append((offset, now, data))
+        offset += 1 if random.random() > odd else 3
+        now += random.choice([0, 0, 0, 1, 30]) if random.random() > odd / 4 else random.choice([-2_000, 5_000, 40_000])
+    return records
+
+
+def check(seed, monkeypatch):
+    random = Random(seed)
+    partitions = random.randint(1, 3)
+    partition = random.randrange(partitions)
+    if random.random() < 0.5:
+        records = random_log(random, partitions, random.randint(1, 200))[partition]
+        records = [record for record in records if isinstance(record[2], bytes)]
+    else:
+        records = crowd(random, partition, partitions, random.randint(1, 400))
+    monkeypatch.setattr(runs_of, "FEW", random.choice([1, 1, 8]))
+    gate = Gate(partition, partitions, VERSIONS, limit=LIMIT)
+    start, longest = random.choice([0, 0, 50]), random.choice([3, 60, 1_000])
+    found = []
+    for form in (list, Columns.of):
+        pieces = Random(seed)
+        source = Source(gate, "one")
+        source.next_offset = start
+        fates = [source.take(form(run)) for run in runs(pieces, records, longest)]
+        found.append(left(source, fates))
+    for slow, fast in zip(*found, strict=True):
+        assert slow == fast, seed
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_columns_count_what_record_by_record_does(seed, monkeypatch):
+    check(seed, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(20))
+def test_columns_count_what_record_by_record_does_on_thousands_of_logs(part, monkeypatch):
+    for seed in range(1_000 * (part + 1), 1_000 * (part + 2)):
+        check(seed, monkeypatch)
+
+
+def batch_of(random, base, count, now):
+    """A batch as brokers keep it, now and then an odd one: the other reader's is the word on what it says."""
+    odd = random.random()
+    codec = random.choice([1, 2, 3, 4]) if odd < 0.15 else 0
+    builder = DefaultRecordBatchBuilder(2, codec, int(0.15 < odd < 0.18), -1, -1, -1, 1 << 24)
+    for index in range(count):
+        value = None if random.random() < 0.002 else random.randbytes(random.choice([0, 3, 64, 64, 64, 200]))
+        key = random.choice([None, None, None, b"", b"key"]) if 0.18 < odd < 0.3 else None
+        headers = [("name", b"x")] if 0.3 < odd < 0.33 else []
+        builder.append(
+            index + (index > 2 and 0.33 < odd < 0.36), now + random.choice([0, 5, -5, 90_000]), key, value, headers
+        )
+    data = bytearray(builder.build())
+    data[:8] = base.to_bytes(8, "big")
+    data[22] |= 0 if 0.36 < odd < 0.4 else 8  # the log's own time
+    data[22] |= 0x20 if 0.4 < odd < 0.43 else 0x40 if 0.43 < odd < 0.45 else 0
+    data[35:43] = (now if odd < 0.98 else -1).to_bytes(8, "big", signed=True)
+    if 0.45 < odd < 0.5:  # its last records are compacted away, or were never there
+        data[57:61] = max(0, count - random.randint(0, 2)).to_bytes(4, "big")
+    if 0.5 < odd < 0.55:
+        data[random.randrange(61, len(data))] ^= 1 << random.randrange(8)
+    data[17:21] = calc_crc32c(bytes(data[21:])).to_bytes(4, "big")
+    if 0.55 < odd < 0.57:
+        data[random.randrange(21, len(data))] ^= 1 << random.randrange(8)
+    return bytes(data)
+
+
+def read(kernels, data, offset, room):
+    """What is fetched: records, an error where reading has to stop, and the next offset."""
+    with nullcontext() if kernels else compiled.numpy_alone(), patch.object(quirks, "LONGEST_WALK", room):
+        reader = quirks._Lean(TopicPartition("t", 0), Batches(data), [], offset, None, None, True, 0)
+        found, columns = [], 0
+        try:
+            for one in reader:
+                columns += len(one) if isinstance(one, Columns) else 0
+                found += one.records() if isinstance(one, Columns) else [one]
+        except CorruptRecordException as error:
+            found.append(str(error))
+        return found, reader.next_fetch_offset, columns
+
+
+def check_fetch(seed):
+    random = Random(seed)
+    base, now, data, offset = random.choice([0, 0, 1000]), START * 1000, b"", None
+    for _ in range(random.randint(1, 12)):
+        count = random.choice([1, 2, 5, 20, 60])
+        offset = base + random.choice([0, random.randrange(count)]) if offset is None else offset
+        data += batch_of(random, base, count, now)
+        base += count + random.choice([0, 0, 0, 4])
+        now += random.choice([0, 700])
+    data = data[: len(data) - random.choice([0, 0, 1, 70])]
+    slow, fast = read(False, data, offset, 0), read(True, data, offset, random.choice([20, 100, 20_000]))
+    assert slow[:2] == fast[:2], seed
+    return fast[2]
+
+
+@pytest.fixture
+def source(monkeypatch):
+    monkeypatch.setattr(quirks, "_sources", {"t"})
+    monkeypatch.setattr(inflation, "_kept", {"t"})
+
+
+@pytest.mark.usefixtures("source")
+def test_a_fetch_is_walked_to_the_records_that_it_holds():
+    assert sum(map(check_fetch, range(1_000))) > 20_000
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("source")
+@pytest.mark.parametrize("part", range(1, 21))
+def test_thousands_of_fetches_are_walked_to_the_records_that_they_hold(part):
+    for seed in range(10_000 * part, 10_000 * (part + 1)):
+        check_fetch(seed)
