@@ -93,8 +93,8 @@ def _runs(tp: Any, fetched: "list[Record | Columns]") -> list[Run]:
     parts: list[list[Record] | Columns] = []
     for one in fetched:
         if isinstance(one, Columns):
-            parts += _apart(one)
-        elif parts and isinstance(parts[-1], list) and parts[-1][-1][0] > 1 and len(parts[-1]) < LONGEST_RUN:
+            parts.append(one)
+        elif parts and isinstance(parts[-1], list) and len(parts[-1]) < LONGEST_RUN:
             parts[-1].append(one)
         else:
             parts.append([one])
@@ -102,14 +102,6 @@ def _runs(tp: Any, fetched: "list[Record | Columns]") -> list[Run]:
     first = [one[1] for one in fetched[:1] if not isinstance(one, Columns)]
     _newest[tp.topic] = max([_newest.get(tp.topic, 0), *first, *(run.timestamp for run in runs)])
     return runs
-
-
-def _apart(columns: Columns) -> "list[list[Record] | Columns]":
-    # Faust opens no gap of offsets after a read offset of 0 (transport/consumer.py, _drain_messages), and
-    # then never commits again: so offsets 0 and 1 travel alone.
-    rest = columns.since(2)
-    found: list[list[Record] | Columns] = [[record] for record in columns.before(2).records()]
-    return [*found, rest] if len(rest) else found
 
 
 class _Lean(Bounded):
@@ -174,6 +166,24 @@ class Consumer(driver.Consumer):
                 offsets[tp] = resume[ensure_TP(tp)]
                 await self.seek_wait({tp: offsets[tp]})
         return offsets
+
+    async def _add_gap(self, tp: Any, offset_from: int, offset_to: int) -> None:
+        """Faust lists every offset that an event skips, to see that none is missing; a run is all of its own."""
+        if tp.topic not in _sources:
+            await super()._add_gap(tp, offset_from, offset_to)
+
+    def _new_offset(self, tp: Any) -> int | None:
+        """Only the newest event of a source is acknowledged, once all before it stands in the table."""
+        if tp.topic not in _sources:
+            found: int | None = super()._new_offset(tp)
+            return found
+        acked = self._acked[tp]
+        if not acked:
+            return None
+        newest: int = max(acked)
+        self._acked_index[tp].difference_update(acked)
+        acked.clear()
+        return newest + 1
 
     async def highwaters(self, *partitions: Any) -> Mapping[Any, Any]:
         """Only Faust's recovery asks: nothing is left for it to read, record by record (`Recovery` reads in bulk)."""

@@ -21,6 +21,7 @@ from yarl import URL
 
 from aggregator.counting import quirks
 from aggregator.counting.configuration import build_app
+from hubbub.columns import Columns
 from hubbub.kafka import Kafka, started
 from hubbub.names import CHANGELOG, REPORTS, TALLIES
 from hubbub.unread import Unread
@@ -109,37 +110,45 @@ def test_the_scheduler_is_given_whole_fetches_and_a_run_of_them_is_one_message(t
     assert found[other].value == b"whole"
 
 
-def test_offsets_0_and_1_travel_alone_and_no_run_is_too_long(monkeypatch):
+def test_no_run_is_too_long(monkeypatch):
     monkeypatch.setattr(quirks, "LONGEST_RUN", 10)
     spans = [(run.first, run.offset) for run in quirks._runs(REPORT, [record_of(i) for i in range(25)])]
-    assert spans == [(0, 0), (1, 1), (2, 11), (12, 21), (22, 24)]
-    assert [run.first for run in quirks._runs(REPORT, [record_of(1), record_of(2)])] == [1, 2]
+    assert spans == [(0, 9), (10, 19), (20, 24)]
     assert [run.first for run in quirks._runs(REPORT, [record_of(4), record_of(9)])] == [4]
 
 
-def gaps(folder, offsets):
-    """What Faust notes as missing between messages with these offsets."""
+def test_columns_are_runs_of_their_own():
+    columns = Columns.of([record_of(i) for i in (7, 8, 11)])
+    fetched = [record_of(3), record_of(4), columns, record_of(12)]
+    spans = [(run.first, run.offset, len(run.records)) for run in quirks._runs(REPORT, fetched)]
+    assert spans == [(3, 4, 2), (7, 11, 3), (12, 12, 1)]
+
+
+def commits(folder, acked, topic=REPORT):
+    """What Faust commits of messages with offsets 3, 9 and 20, some of them acknowledged, and its gaps."""
 
     async def drained(app):
         app.topics.acks_enabled_for = lambda topic: True
-        app.consumer._read_offset[REPORT] = None
-        came = feed(app.consumer, [{REPORT: [record_of(offset)]} for offset in offsets])
+        consumer = app.consumer
+        consumer._read_offset[topic] = consumer._committed_offset[topic] = None
+        offsets, found = [3, 9, 20], []
+        came = feed(consumer, [{topic: [record_of(offset)]} for offset in offsets])
         fetcher = Mock()
         fetcher._stopped.is_set = lambda: len(came) == len(offsets)
-        await app.consumer._drain_messages(fetcher)
-        return sorted((gap.begin, gap.end) for gap in app.consumer._gap[REPORT])
+        await consumer._drain_messages(fetcher)
+        gaps = len(consumer._gap[topic])
+        for message in came:
+            if message.offset in acked:
+                consumer.ack(message)
+                found.append(consumer._filter_committable_offsets([topic]).get(topic))
+        return found, gaps
 
     return with_app(drained, folder)
 
 
-def test_faust_opens_no_gap_after_a_read_offset_of_0(tmp_path):
-    assert gaps(tmp_path, [0, 5]) == [], "mended: offset 0 need not travel alone"
-    assert gaps(tmp_path, [0, 1, 5]) == [(2, 6)]
-
-
-def test_a_gap_holds_the_offset_of_the_message_after_it(tmp_path):
-    """So that the ack of a run's last offset commits the whole run."""
-    assert gaps(tmp_path, [3, 9]) == [(4, 10)]
+def test_an_acknowledged_run_is_committed_at_once_and_its_offsets_are_not_listed(tmp_path):
+    assert commits(tmp_path, {9}) == ([10], 0)
+    assert commits(tmp_path, {3, 20}) == ([4, 21], 0)
 
 
 @pytest.mark.parametrize(("embedded", "idempotent"), [(True, False), (False, True)])
