@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from aiokafka import TopicPartition
 
+from hubbub.columns import Columns
 from hubbub.kafka import Kafka, consumer
 
 PATIENCE = 5.0
@@ -69,6 +70,8 @@ class Asking:
             self._consumer.assign([tp])
             self._consumer.seek(tp, offset)
             record = await asyncio.wait_for(self._consumer.getone(tp), PATIENCE)
-        # In a worker the fetcher hands on three values of each record of the reports (quirks).
+        # In a worker the fetcher hands on columns of the reports, or three values of each record (quirks).
+        if isinstance(record, Columns):
+            return record.first, int(record.times[0])
         found = record[:2] if isinstance(record, tuple) else (record.offset, record.timestamp)
         return int(found[0]), int(found[1])

@@ -4,6 +4,11 @@ import pytest
 
 from tests.faults.campaign import BROKER_FAULTS, FAULTS, campaign
 
+COLUMNS = """
+from aggregator.counting import run
+run.FEW = 1
+"""
+"""The few records of a campaign come as columns too."""
 OFFSETS = """
 from aggregator.counting.partition import Source
 take = Source.take
@@ -22,7 +27,7 @@ Tally.recover_ids = lambda *_: None
 
 @pytest.mark.parametrize(("kind", "seed"), [("tansu", 4), ("kafka", 36)])
 def test_finals_stay_exact_under_faults(kind, seed, request):
-    verdict = campaign(request.getfixturevalue(kind), 6, seed=seed, pause=(2.0, 4.0))
+    verdict = campaign(request.getfixturevalue(kind), 6, seed=seed, pause=(2.0, 4.0), patch=COLUMNS)
     assert verdict.exact
     assert verdict.faults["freeze"]
     assert verdict.faults["kill"]
@@ -32,7 +37,7 @@ def test_finals_stay_exact_under_faults(kind, seed, request):
 
 
 def test_finals_stay_exact_while_one_of_three_brokers_is_killed_or_frozen(cluster):
-    verdict = campaign(cluster, 6, seed=101, kinds=FAULTS | BROKER_FAULTS)
+    verdict = campaign(cluster, 6, seed=101, kinds=FAULTS | BROKER_FAULTS, patch=COLUMNS)
     assert verdict.exact
     assert verdict.faults["kill broker"]
     assert verdict.faults["freeze broker"]
