@@ -358,8 +358,9 @@ def measure(cluster, name):
         alone = (before + asyncio.run(raw(kafka, frames))) / 2
     print(
         f"{name:33} {total / cpu:12,.0f} reports/s of CPU ({total / wall:12,.0f} by the wall),"
-        f" {1e6 * cpu / frames:7.2f} us a message | getmany {1e6 * alone / frames:7.2f} us: {alone / cpu:5.2f} times as fast | time over getmany"
-        f" and kernel {cpu / (alone + add):5.2f} | checkpoints {written / bytes_in:.2%} of the input",
+        f" {1e6 * cpu / frames:7.2f} us a message | getmany {1e6 * alone / frames:7.2f} us:"
+        f" {alone / cpu:5.2f} times as fast | time over getmany and kernel {cpu / (alone + add):5.2f}"
+        f" | checkpoints {written / bytes_in:.2%} of the input",
         flush=True,
     )
     return total / wall
