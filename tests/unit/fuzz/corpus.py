@@ -12,7 +12,8 @@ import numpy as np
 
 from aggregator.counting.clock import Basis, Progress
 from aggregator.counting.clock import encode as encode_progress
-from aggregator.counting.tally import Counted, Snapshot, Tally, encode_ids, encode_snapshot, encode_tally
+from aggregator.counting.ids import Counted, encode_ids
+from aggregator.counting.tally import Snapshot, Tally, encode_snapshot, encode_tally
 from aggregator.merging import crowd
 from aggregator.merging.crowd import Shown
 from aggregator.merging.merge import encode_state

@@ -12,7 +12,7 @@ import orjson
 from aggregator.board.parameters import Parameters
 from aggregator.board.route import ROUTES
 from aggregator.board.store import Store
-from aggregator.counting import clock, tally
+from aggregator.counting import clock, ids, tally
 from aggregator.counting.admission import Gate
 from aggregator.counting.changelog import ChangelogUnreadable, saved
 from aggregator.counting.partition import Source
@@ -244,7 +244,7 @@ READERS = (
         (ReportError,),
         through=("aggregator.counting.tally:decode_open",),
     ),
-    Reader("aggregator.counting.tally:decode_ids", corpus.segments, _bytes(tally.decode_ids), (ReportError,)),
+    Reader("aggregator.counting.ids:decode_ids", corpus.segments, _bytes(ids.decode_ids), (ReportError,)),
     Reader(
         "aggregator.counting.changelog:saved",
         lambda: [*corpus.tallies(), *corpus.segments(), *corpus.progress()],
