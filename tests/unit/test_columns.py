@@ -18,7 +18,7 @@ from aggregator.counting.partition import Source
 from aggregator.counting.tally import encode_tally
 from hubbub import inflation
 from hubbub.columns import Columns
-from hubbub.inflation import Batches
+from hubbub.inflation import FetchedBatches
 from oracles.frame import encode
 from oracles.kernels import batches, compiled
 from tests.logs import LIMIT, POOL, QUERIES, START, VERSIONS, random_log
@@ -142,7 +142,7 @@ def batch_of(random, base, count, now):
 def read(kernels, data, offset, room):
     """What is fetched: records, an error where reading has to stop, and the next offset."""
     with nullcontext() if kernels else compiled.numpy_alone(), patch.object(quirks, "LONGEST_WALK", room):
-        reader = quirks._Lean(TopicPartition("t", 0), Batches(data), [], offset, None, None, True, 0)
+        reader = quirks._Lean(TopicPartition("t", 0), FetchedBatches(data), [], offset, None, None, True, 0)
         found, columns = [], 0
         try:
             for one in reader:
