@@ -14,7 +14,7 @@ BUDGET_browser := 120
 BUDGET_deploy := 120
 SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy)))))
 
-.PHONY: help setup lint test test-all faults bench bench-accuracy demo format chart lock sbom dist clean test-k8s $(addprefix test-,$(SUITES))
+.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo format chart lock sbom dist clean test-k8s $(addprefix test-,$(SUITES))
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ test-k8s: .venv/.test build/.helm ## install the chart at a real API server of K
 N ?= 100
 faults: .venv/.test build/.kafka ## a long campaign of faults: make faults N=1000
 	$(BIN)/python tests/faults/campaign.py $(N)
+
+soak: .venv/.test build/.kafka ## days of short panes hurried through: make soak DAYS=7
+	$(BIN)/python tests/faults/soak.py --days $(or $(DAYS),1)
 
 bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python benchmarks/kernels.py

@@ -65,6 +65,7 @@ transaction.state.log.min.isr={insync}
 share.coordinator.state.topic.replication.factor={replication}
 share.coordinator.state.topic.min.isr={insync}
 group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
 log.retention.check.interval.ms=1000
 log.cleaner.backoff.ms=500
 log.cleaner.dedupe.buffer.size=4194304
