@@ -114,7 +114,7 @@ class Merger:
                 for windows in self._kinds:
                     windows.put(pane, total)
         self._through = through
-        for windows in self._kinds:
+        for windows in tuple(self._kinds):  # which may change before the last final is taken
             for final in windows.advance(through):
                 yield final._replace(total=self._flagged(final.span, final.total))
 

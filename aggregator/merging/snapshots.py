@@ -12,7 +12,7 @@ from aggregator.merging import records
 from aggregator.merging.crowd import Foretelling, Shown
 from aggregator.merging.merge import Merger, encode_state
 from aggregator.merging.records import Check, Held, Read, WindowState, is_possible, lost_state
-from aggregator.merging.windows import Position, Span
+from aggregator.merging.windows import ClosedWindow, Position, Span
 from aggregator.topics import keys
 from aggregator.topics.keys import Key, PaneKey, PartitionKey, StateKey
 from hubbub.definitions.versions import FOR_EVER, Versions
@@ -49,6 +49,19 @@ class Slot:
     """Kinds of windows whose newest state was too large to be written: their snapshots stay, for a restart."""
     finished: int | None = None
     """All windows that end here or before are published, and acknowledged."""
+    _owed: Iterator[ClosedWindow] | None = None
+
+    def finals(self) -> Iterator[ClosedWindow]:
+        """The finals that are owed; whoever leaves off goes on there the next time."""
+        self._owed = self._owed or self.merger.finals()
+        for final in self._owed:  # noqa: UP028 - `from` would end it with whoever leaves off
+            yield final
+        self._owed = None
+
+    @property
+    def owes(self) -> bool:
+        """Whether there are finals that nobody has taken yet."""
+        return self._owed is not None or self.merger.owes
 
     @property
     def versions(self) -> Versions:

@@ -38,7 +38,11 @@ LOOK = 1.0
 """Seconds since the definitions were looked at last; a version speaks of nothing for longer than that."""
 BATCH = 64
 """Finals of a query that are published before their states are written."""
+TURN = 0.5
+"""Seconds for which finals of one query are published before others have their turn, and what has come is read."""
 POLL_MS = 100
+HASTE_MS = 10
+"""While finals are owed."""
 FETCH = 16 << 20
 
 
@@ -152,7 +156,7 @@ class Merging:
             self._ends = {tp.partition: end for tp, end in (await consumer.end_offsets(tps)).items()}
 
     async def _read(self, consumer: Any) -> None:
-        found = await consumer.getmany(timeout_ms=POLL_MS)
+        found = await consumer.getmany(timeout_ms=HASTE_MS if self._owed else POLL_MS)
         await self._define()
         for tp, records in found.items():
             shelf = self.shelves[tp.partition]
@@ -184,12 +188,27 @@ class Merging:
     async def _publish(self, shelf: Shelf, slot: Slot, *, last: bool) -> None:
         """The finals that a query owes, where the `last` record was read, then what is known of the next ones."""
         query = slot.versions.query
-        if slot.merger.owes:
+        if slot.owes:
             self._owed.setdefault(query.digest, time.monotonic())
+        if last:
+            count = await self._catch_up(slot)
+            if self._changed or slot.owes:
+                return
+            if count and (marked := shelf.marked_ms.get(query.digest)):
+                self.metrics.close_to_record.observe(max(0.0, time.time() - marked / 1000))
+            slot.finished = slot.merger.through
+            self._owed.pop(query.digest, None)
+            for name in slot.remains():
+                await self.outbox.send(SNAPSHOTS, name, None, partition=keys.home(query.digest, self.partitions))
+        if not slot.owes:
+            await self._foretell(slot)
+
+    async def _catch_up(self, slot: Slot) -> int:
+        """Publish finals that a query owes, for one turn; how many."""
         batch: dict[Window, Position] = {}
         acks: list[Any] = []
-        count = 0
-        for final in slot.merger.finals() if last else ():
+        count, until = 0, time.monotonic() + TURN
+        for final in slot.finals():
             acks += await self._emit(slot, final)
             batch[final.span.window] = final.position
             count += 1
@@ -197,17 +216,12 @@ class Merging:
                 await self._settle(slot, batch, acks)
                 batch, acks = {}, []
             if self._changed:
-                return  # whoever merges this query now repeats what is not written, byte for byte
-        if count:
+                return count  # whoever merges this query now repeats what is not written, byte for byte
+            if time.monotonic() > until:
+                break
+        if acks or batch:
             await self._settle(slot, batch, acks)
-            if marked := shelf.marked_ms.get(query.digest):
-                self.metrics.close_to_record.observe(max(0.0, time.time() - marked / 1000))
-        if last:
-            slot.finished = slot.merger.through
-            self._owed.pop(query.digest, None)
-            for name in slot.remains():
-                await self.outbox.send(SNAPSHOTS, name, None, partition=keys.home(query.digest, self.partitions))
-        await self._foretell(slot)
+        return count
 
     async def _foretell(self, slot: Slot) -> None:
         """One provisional record, where one is due: no more at a time, since finals must not wait for them."""
