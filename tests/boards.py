@@ -153,10 +153,10 @@ def aside(work):
 class Board:
     """A `hubbub board` in a process of its own."""
 
-    def __init__(self, kafka, *options, port=0, env=None):
+    def __init__(self, kafka, *options, port=0, env=None, stderr=subprocess.PIPE):
         where = ["--kafka", kafka.servers, "--prefix", kafka.prefix, "--port", str(port)]
-        command, pipe = [sys.executable, "-c", COMMAND, *where, *options], subprocess.PIPE
-        self.process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env)
+        command = [sys.executable, "-c", COMMAND, *where, *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=env)
         self.url = self.process.stdout.readline().split()[-1] if self.process.stdout else ""
         self.port = int(self.url.rstrip("/").rsplit(":", 1)[1])
 

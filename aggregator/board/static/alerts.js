@@ -1,6 +1,6 @@
 // What has entered, left or risen: a list of all, and news of those that come while somebody looks.
 
-import { count, element, moment, percent, windowName } from "./format.js";
+import { count, element, ends, moment, percent, windowName } from "./format.js";
 import { CHANGES, TOGETHER } from "./words.js";
 
 const FRESH = 60; // seconds of log time in which a row carries a tag
@@ -79,10 +79,10 @@ export class Alerts {
   #group(group) {
     const [alert] = group;
     const values = [...new Set(group.map((each) => each.value))];
-    const named = values.slice(0, NAMED).join(", ") + (values.length > NAMED ? ", …" : "");
+    const named = values.slice(0, NAMED).map(ends).join(", ") + (values.length > NAMED ? ", …" : "");
     const text = alert.baseline ? "values were frequent from the start:" : `values ${TOGETHER[alert.kind]}:`;
     const tag = element("span", { class: `tag ${alert.kind}` }, alert.baseline ? "baseline" : TAGS[alert.kind]);
     const of = alert.baseline ? alert.query : subject(alert);
-    return element("li", {}, this.#time(alert), tag, element("b", {}, `${count(values.length)} `), `${text} ${named}`, element("small", {}, of));
+    return element("li", {}, this.#time(alert), tag, element("span", {}, element("b", {}, count(values.length)), ` ${text} ${named}`), element("small", {}, of));
   }
 }

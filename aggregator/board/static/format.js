@@ -39,10 +39,10 @@ export function moment(seconds) {
   return day + clock(seconds);
 }
 
-/** Ticks in steps of 1, 2 or 5 up to `top`, four to eight of them. */
-export function ticks(top) {
-  const power = 10 ** Math.floor(Math.log10(top / 4));
-  const step = [5, 2, 1].find((factor) => factor * power * 4 <= top) * power;
+/** Ticks in steps of 1, 2 or 5 up to `top`, `most` and the one at 0, or fewer. */
+export function ticks(top, most) {
+  const power = 10 ** Math.floor(Math.log10(top / most));
+  const step = [1, 2, 5, 10].find((factor) => factor * power * most >= top) * power;
   return Array.from({ length: Math.floor(top / step + 1e-9) + 1 }, (_, at) => at * step);
 }
 
@@ -54,12 +54,20 @@ const LONGEST = 44;
 /** A long name by its two ends: names that belong together differ at the end. */
 export const ends = (name) => (name.length <= LONGEST ? name : `${name.slice(0, 14)}…${name.slice(15 - LONGEST)}`);
 
+const MARKS = [".", "-", "_", "/", ":", "?", "&", "="];
+
+/** How many letters of two names are the same, from the first on. */
+export function same(one, other) {
+  let length = 0;
+  while (length < one.length && one[length] === other[length]) length += 1;
+  return length;
+}
+
 /** Where the names of a list begin to differ, at a separator. */
 export function shared(names) {
   if (names.length < 2) return 0;
-  let length = 0;
-  while (names.every((name) => length < name.length && name[length] === names[0][length])) length += 1;
-  return 1 + Math.max(...[".", "-", "_"].map((mark) => names[0].lastIndexOf(mark, length - 1)));
+  const length = Math.min(...names.map((name) => same(names[0], name)));
+  return 1 + Math.max(...MARKS.map((mark) => (length ? names[0].lastIndexOf(mark, length - 1) : -1)));
 }
 
 /** An element with its attributes and children; text is text, whatever it says. */

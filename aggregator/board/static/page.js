@@ -185,7 +185,7 @@ function controls(asked, attribute, method, filling, of) {
   const wanted = $("find-query").value.toLowerCase();
   const found = names.filter((each) => each === asked.name || each.toLowerCase().includes(wanted));
   const from = shared(names);
-  swap($("queries"), found.map((each) => tab(each, each === asked.name, from)), JSON.stringify([found, from, asked.name]));
+  swap($("queries"), found.map((each) => tab(each, each === asked.name, from)), JSON.stringify([found, from, asked.name]), reveal);
   const paused = state.chosen.has("at");
   $("pause").setAttribute("aria-pressed", paused);
   $("pause").textContent = paused ? "Go on" : "Pause";
@@ -198,9 +198,17 @@ function controls(asked, attribute, method, filling, of) {
   $("provisional").checked = filling;
 }
 
-function swap(box, children, key) {
-  if (box.dataset.key !== key) box.replaceChildren(...children);
+function swap(box, children, key, then = () => {}) {
+  if (box.dataset.key === key) return;
   box.dataset.key = key;
+  box.replaceChildren(...children);
+  then(box);
+}
+
+/** Scrolls a list, and nothing else, to what is chosen of it. */
+function reveal(box) {
+  const chosen = box.querySelector("[aria-current]");
+  if (chosen) box.scrollTop = chosen.offsetTop - box.offsetTop - box.clientHeight / 2;
 }
 
 function tab(name, current, from) {
@@ -252,8 +260,11 @@ function status() {
   if ($("late").textContent !== hint) $("late").textContent = hint;
 }
 
-function lost(reason) {
+const SILENT = "What stands here is what was known before; whether reports go on being counted cannot be seen from here. Look at the brokers, then at this board's /readyz.";
+
+function lost(reason, hint = "") {
   state.problem = reason;
+  $("late").textContent = hint;
   line("lost", `${reason}. ${state.at ? `Stale since ${clock(state.at)}; trying again` : "Trying again"}`);
 }
 
@@ -290,7 +301,7 @@ const on = {
       answers.forget("queries");
       state.listed = said.now;
     }
-    if (said.problem) return lost(said.problem);
+    if (said.problem) return lost(said.problem, SILENT);
     if (!said.ready) return line("starting", "The board is reading the topics");
     state.problem = null;
     state.at = Date.now() / 1000;

@@ -1,6 +1,10 @@
 // The ranking: a table whose rows carry bar, whisker, threshold and, in a simulation, the truth.
 
-import { axis, digits, element, ends, percent, ticks } from "./format.js";
+import { axis, digits, element, percent, shared, ticks } from "./format.js";
+
+const SHORT = 24; // letters of a name that is shown whole
+const TAIL = 12; // letters at the end of a name that stay where the rest has no room
+const APART = 46; // pixels from one tick to the next
 
 const place = (node, left, width) => {
   node.style.left = `${Math.min(Math.max(left, 0), 100)}%`;
@@ -9,11 +13,14 @@ const place = (node, left, width) => {
 
 export class Ranking {
   #rows = new Map();
+  #end = 1;
+  #cut = 0;
 
   constructor(body, axis, choose) {
     this.body = body;
     this.axis = axis;
     this.choose = choose;
+    new ResizeObserver(() => this.#scale()).observe(axis);
   }
 
   /** Shows an answer of the API; rows of values that stay are moved, not made anew. */
@@ -21,7 +28,9 @@ export class Ranking {
     const reach = said.values.flatMap((row) => [row.high ?? 0, row.share ?? 0, row.truth ?? 0]);
     const most = said.detectable === null ? 0 : said.threshold ?? 0; // a threshold off the chart shows nothing
     const end = Math.min(1, 1.03 * Math.max(...reach, most, 1e-4));
-    this.axis.replaceChildren(...ticks(end).map((tick) => this.#tick(tick, end)));
+    this.#end = end;
+    this.#scale();
+    this.#cut = this.#begins(said.values.map((row) => row.value));
     const places = digits(said.sigma);
     const rows = said.values.map((row, at) => {
       const made = this.#rows.get(row.value) ?? this.#make(row.value);
@@ -37,6 +46,27 @@ export class Ranking {
     }
   }
 
+  #scale() {
+    const most = Math.min(7, Math.max(2, Math.floor(this.axis.clientWidth / APART)));
+    this.axis.replaceChildren(...ticks(this.#end, most).map((tick) => this.#tick(tick, this.#end)));
+  }
+
+  /** Where the names begin to differ, which of the long ones is left out; that they once had to does not change. */
+  #begins(values) {
+    const long = values.filter((value) => value.length > SHORT);
+    const from = shared(long);
+    const other = long[0] !== undefined && (this.prefix === undefined || !long[0].startsWith(this.prefix) || from < this.prefix.length);
+    if (other) this.prefix = long[0].slice(0, from);
+    return this.prefix?.length ?? 0;
+  }
+
+  /** A name in two parts: the first gives way where there is no room. */
+  #name(value) {
+    const said = value.length > SHORT && this.#cut ? `…${value.slice(this.#cut)}` : value;
+    const at = Math.max(0, said.length - TAIL);
+    return [element("span", { class: "begins" }, said.slice(0, at)), element("span", { class: "ends" }, said.slice(at))];
+  }
+
   #tick(tick, end) {
     const mark = element("span", {}, axis(tick));
     place(mark, (100 * tick) / end);
@@ -50,7 +80,7 @@ export class Ranking {
       mark: element("i", { class: "mark" }),
       sure: element("span", { class: "hidden" }),
       tag: element("span", { class: "tag" }),
-      button: element("button", { type: "button", title: value, onclick: () => this.choose(value) }, ends(value)),
+      button: element("button", { type: "button", title: value, "aria-label": value, onclick: () => this.choose(value) }),
       share: element("data"),
       bar: element("i", { class: "bar" }),
       whisker: element("i", { class: "whisker" }),
@@ -79,6 +109,8 @@ export class Ranking {
 
   #fill(part, row, rank, { end, places, threshold, chosen, news }) {
     const at = (share) => (100 * share) / end;
+    if (part.cut !== this.#cut) part.button.replaceChildren(...this.#name(part.value));
+    part.cut = this.#cut;
     part.rank.textContent = rank;
     part.mark.className = `mark ${row.decided ? "decided" : row.listed ? "listed" : "none"}`;
     part.sure.textContent = row.decided ? "Proved frequent:" : row.listed ? "Frequent:" : "";

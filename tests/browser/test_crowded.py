@@ -1,0 +1,179 @@
+"""The live page where there is much of everything, or nothing comes any more: in a real browser."""
+
+import re
+import subprocess
+import time
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from oracles.query import parse
+from tests.boards import PANE, Board, Crowd, aside, defined, publish
+from tests.brokers import Tansu, missing, prepared
+from tests.browser.chrome import DESK, PHONE, TABLET
+from tests.browser.test_page import SHIFTS, rows
+
+LONG = pytest.mark.long
+PLACE = "https://www.example.org/organisation/department-of-many-things"
+VALUES = [f"{PLACE}/{'abcdefgh'[i % 8] * 3}/{i // 8:03}/index.html?session={i:04}" for i in range(1023)]
+NAMES = [f"organisation.department.product.release-{number:02}.screen" for number in range(24)]
+BIG, SMALL = NAMES[-1], NAMES[:-1]
+QUERIES = parse(
+    {
+        "queries": {
+            **{name: {"domain": 30, "epsilon": 2.0, "pane": f"{PANE}s"} for name in SMALL},
+            BIG: {"domain": VALUES, "epsilon": 4.0, "budget": 1e9, "pane": f"{PANE}s", "publish": "all"},
+        }
+    },
+    "test",
+    ".",
+)
+
+
+def now():
+    return int(time.time()) // PANE * PANE
+
+
+@contextmanager
+def running(broker):
+    """A board of 24 queries: one has 1,024 values, one is a little late, one very; and the crowd of the first."""
+    kafka = aside(lambda: prepared(broker))
+    crowd = Crowd(QUERIES[BIG], clients=40_000, start=now() - 4 * PANE)
+    told = [message for _ in range(4) for message in crowd.next()]
+    late = Crowd(QUERIES[SMALL[0]], clients=500, start=now() - 6 * PANE).next()
+    gone = Crowd(QUERIES[SMALL[1]], clients=500, start=now() - 40 * PANE).next()
+    publish(kafka, [*defined(QUERIES), *told, *late, *gone])
+    # Nobody reads what a board without a broker says of it ten times a second: a full pipe would stop it.
+    with Board(kafka, stderr=subprocess.DEVNULL) as board:
+        yield kafka, board.ready(), crowd
+
+
+@pytest.fixture(scope="module")
+def crowded(broker):
+    with running(broker) as found:
+        yield found
+
+
+def opened(watch, board, name, **settings):
+    watched = watch(**settings)
+    watched.page.goto(f"{board.url}#q={name}")
+    expect(watched.page.locator("#rows tr").first).to_be_visible()
+    return watched
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        *((PHONE, "light"), (DESK, "dark")),
+        *(pytest.param(PHONE, "dark", marks=LONG), pytest.param(DESK, "light", marks=LONG)),
+        *(pytest.param(TABLET, scheme, marks=LONG) for scheme in ("light", "dark")),
+    ],
+)
+def test_a_thousand_long_names_fit_and_keep_nobody_out(watch, crowded, size, scheme):
+    _, board, _ = crowded
+    page = opened(watch, board, BIG, viewport=size, color_scheme=scheme).page
+    page.get_by_role("button", name="Show all").click()
+    expect(page.locator("#rows tr")).to_have_count(1024)
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    shown = page.locator("#rows .ends").evaluate_all(
+        """nodes => nodes.map(node => {
+          const end = node.getBoundingClientRect();
+          const box = node.closest("th").getBoundingClientRect();
+          return end.left >= box.left && end.right <= box.right + 1 ? node.textContent : "cut";
+        })"""
+    )
+    assert len(set(shown)) == 1024, "what differs is seen of every value"
+    assert page.locator("#queries [aria-current]").evaluate(
+        """node => {
+          const own = node.getBoundingClientRect(), list = node.parentElement.getBoundingClientRect();
+          return own.top >= list.top - 1 && own.bottom <= list.bottom + 1;
+        }"""
+    ), "the chosen query is in view"
+    ticks = page.locator("#axis span").evaluate_all(
+        "nodes => nodes.map(node => node.getBoundingClientRect()).map(({ left, right }) => [left, right])"
+    )
+    assert all(before[1] < after[0] for before, after in pairwise(ticks)), "no tick over another"
+    page.get_by_label("Find a value").fill("/012/")  # axe takes its time over a thousand rows
+    expect(page.locator("#rows tr")).to_have_count(8)
+    found = Axe().run(page).response["violations"]
+    serious = [each for each in found if each["impact"] in ("serious", "critical")]
+    assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+
+
+def test_a_long_name_is_found_and_chosen_by_keyboard_and_read_out_whole(watch, crowded):
+    _, board, _ = crowded
+    page = opened(watch, board, BIG).page
+    page.get_by_label("Find a value").focus()
+    page.keyboard.type("/aaa/012/")
+    expect(page.locator("#rows tr")).to_have_count(1)
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.closest('#rows') !== null"):
+            break
+    page.keyboard.press("Enter")
+    expect(page.locator("#history-text")).to_contain_text(f"{PLACE}/aaa/012/")
+    expect(page.get_by_role("button", name=VALUES[96], exact=True)).to_have_attribute("aria-pressed", "true")
+
+
+@pytest.mark.parametrize(
+    ("size", "seconds"), [(PHONE, 4), *(pytest.param(size, 60, marks=LONG) for size in (PHONE, TABLET, DESK))]
+)
+def test_a_thousand_values_move_nothing_else(watch, broker, size, seconds):
+    with running(broker) as (kafka, board, crowd):
+        page = opened(watch, board, BIG, viewport=size).page
+        page.wait_for_timeout(1_000)
+        before = rows(page)
+        page.evaluate(SHIFTS)
+        for _ in range(seconds // 2):
+            crowd.clients += 997
+            publish(kafka, crowd.next())
+            page.wait_for_timeout(2_000)
+        assert rows(page) != before
+        assert page.evaluate("window.shifts") < 0.02
+
+
+def test_where_no_window_comes_the_page_turns_amber_then_red_and_says_what_to_look_at(watch, crowded):
+    """What a killed worker leaves: a board and a broker that are well, and data that grows old."""
+    _, board, _ = crowded
+    for name, state in ((SMALL[0], "late|stale"), (SMALL[1], "stale")):
+        watched = opened(watch, board, name)
+        expect(watched.page.locator("#status")).to_have_attribute("data-state", re.compile(f"^({state})$"))
+        expect(watched.page.locator("#status")).to_contain_text("Late by")
+        expect(watched.page.locator("#late")).to_contain_text("look at their /readyz")
+        assert watched.errors == []
+
+
+def test_a_page_that_was_live_turns_amber_by_itself(watch, broker):
+    kafka = aside(lambda: prepared(broker))
+    crowd = Crowd(QUERIES[SMALL[0]], clients=500, start=int(time.time()) - 32)
+    with Board(kafka) as board:
+        publish(kafka, [*defined(QUERIES), *crowd.next()])
+        page = opened(watch, board.ready(), SMALL[0]).page
+        states = page.evaluate_handle(
+            """() => {
+              const status = document.getElementById("status"), seen = [status.dataset.state];
+              new MutationObserver(() => seen.push(status.dataset.state)).observe(status, { attributes: true });
+              return seen;
+            }"""
+        )
+        expect(page.locator("#status")).to_have_attribute("data-state", "late", timeout=15_000)
+        assert "lost" not in states.json_value(), "the line was there all the time"
+
+
+def test_a_dead_broker_is_said_and_no_worker_is_blamed(watch):
+    try:
+        broker = Tansu().start()
+    except Exception as error:  # noqa: BLE001 - as the fixture of all others
+        missing(error)
+    with broker, running(broker) as (_, board, _):
+        watched = opened(watch, board, BIG)
+        page, before = watched.page, rows(watched.page)
+        broker.__exit__(None, None, None)
+        expect(page.locator("#status")).to_have_attribute("data-state", "lost", timeout=20_000)
+        expect(page.locator("#status")).to_have_text(re.compile(r"Kafka at .* does not answer\. Stale since .*"))
+        expect(page.locator("#late")).to_contain_text("Look at the brokers")
+        assert "workers" not in watched.text("#late")
+        assert rows(page) == before, "what was known still stands"
