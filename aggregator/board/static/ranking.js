@@ -63,7 +63,7 @@ export class Ranking {
   /** A name in two parts: the first gives way where there is no room. */
   #name(value) {
     const said = value.length > SHORT && this.#cut ? `…${value.slice(this.#cut)}` : value;
-    const at = Math.max(0, said.length - TAIL);
+    const at = value.length > SHORT ? Math.max(0, said.length - TAIL) : said.length;
     return [element("span", { class: "begins" }, said.slice(0, at)), element("span", { class: "ends" }, said.slice(at))];
   }
 
