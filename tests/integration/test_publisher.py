@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.consumer import fetcher
 
 from aggregator.demo.embedded import free_port
 from hubbub.errors import KafkaUnreachable
+from hubbub.inflation import FetchedBatches
 from hubbub.kafka import Kafka, started
 from oracles.errors import ParameterError, ReportError
 from oracles.frame import decode, partition_of
@@ -135,18 +137,27 @@ def test_a_lonely_report_leaves_after_its_linger(broker):
     asyncio.run(run())
 
 
-def test_the_producer_is_idempotent_where_the_broker_can_and_the_log_says_once_where_not(broker, caplog):
+def test_no_batch_names_who_wrote_it(kafka, monkeypatch):
+    """Kafka's producer id, or a time of sending, would link what one device sent in a session."""
+    found = []
+
+    class Seen(FetchedBatches):
+        def next_batch(self):
+            batch = super().next_batch()
+            found.append((batch.producer_id, batch.first_timestamp))
+            return batch
+
     async def run():
-        where = fresh(broker)
+        where = fresh(kafka)
         await create(where)
-        async with Publisher(where, reports=1) as publisher:
-            assert (publisher._producer._txn_manager is None) == broker.embedded
+        async with Publisher(where, reports=1, clock=lambda: PANE + 3.21) as publisher:
             await publisher.put(Q, numbers(30))
+        monkeypatch.setattr(fetcher, "MemoryRecords", Seen)
+        await received(where, 30)
 
     asyncio.run(run())
-    said = [record.message for record in caplog.records if record.name == "producers.publisher"]
-    assert len(said) == broker.embedded
-    assert all("no idempotent producer" in message for message in said)
+    assert found
+    assert set(found) == {(-1, 1000 * PANE)}
 
 
 def test_a_silent_broker_is_waited_for_in_bounded_memory(broker, monkeypatch):
