@@ -428,14 +428,14 @@ def race(q, store, results):
 
 def test_processes_that_race_make_one_key_send_the_same_report_and_pay_once(tmp_path):
     q, fork = query(oracle="olh", epsilon=1.0), multiprocessing.get_context("fork")
-    results = fork.SimpleQueue()
+    results = fork.SimpleQueue()  # which holds all three answers at once
     racers = [fork.Process(target=race, args=(q, tmp_path / "store", results)) for _ in range(3)]
     for racer in racers:
         racer.start()
-    found = [results.get() for _ in racers]
     for racer in racers:
         racer.join()
-        assert racer.exitcode == 0
+    assert [racer.exitcode for racer in racers] == [0, 0, 0]
+    found = [results.get() for _ in racers]
     assert len(set.union(*found)) == 1
     assert spent(Ledger(tmp_path / "store")) == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "store.key"]
