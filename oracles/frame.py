@@ -47,7 +47,6 @@ _MAGIC, _VERSION = b"HBB1", 1
 _EMPTY = "it has no reports and is no tick"
 NONE = bytes(8)
 """A digest or id of zero: none."""
-
 TICK = _HEADER.pack(_MAGIC, _VERSION, 0, 0, NONE, 0, NONE, 0, 0)
 """The frame without query and reports: all that it does is to move the log's clock."""
 
@@ -72,8 +71,7 @@ class Header(NamedTuple):
 class Frame:
     """A frame as it was read; its reports are a view of the bytes that it was read from.
 
-    JSON does not say how wide a report is: there `n` is None and the reports are flat, until
-    `shaped`.
+    JSON does not say how wide a report is: there `n` is None and the reports are flat, until `shaped`.
     """
 
     digest: bytes
@@ -121,7 +119,7 @@ def encode_json(digest: bytes, pane: int, reports: Reports, id: bytes | None = N
     fields: dict[str, str | int] = {"digest": digest.hex(), "pane": int(pane)}
     if id is not None:
         fields["id"] = id.hex()
-    fields["reports"] = _base64(reports.tobytes())
+    fields["reports"] = binascii.b2a_base64(reports.tobytes(), newline=False).decode("ascii")
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -269,13 +267,9 @@ def _reports(text: object) -> Reports:
         raw = binascii.a2b_base64(text)
     except ValueError as error:
         raise _malformed(f"reports, {len(text)} characters, are not base64: {error}") from None
-    if _base64(raw) != text:
+    if binascii.b2a_base64(raw, newline=False) != text.encode():
         raise _malformed(f"reports, {len(text)} characters, are not base64 in its standard form with padding")
     return np.frombuffer(raw, np.uint8)
-
-
-def _base64(raw: bytes) -> str:
-    return binascii.b2a_base64(raw, newline=False).decode("ascii")
 
 
 def _check(digest: bytes, pane: int, reports: Reports, name: bytes | None) -> None:

@@ -43,7 +43,7 @@ class Reason(StrEnum):
 
 
 _FOR_EVER = (Reason.LATE, Reason.EXPIRED)
-"""What is refused for its time once is refused for it always."""
+"""Refused for one of these once, a frame of that pane is refused for it always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Gate:
     """By digest the names of definitions that are retired, and of which nothing is open any more."""
 
     def admit(self, data: Data, timestamp: Clock, clock: Clock) -> tuple[Outcome, Clock]:
-        """What becomes of one record, and the clock after it; every record that has a time moves the clock first."""
+        """The outcome of one record, and the clock after it; every record that has a time moves the clock first."""
         if not self.embedded:
             clock = moved(clock, timestamp)
         outcome, clock = self.weigh(data, timestamp, clock)
@@ -191,7 +191,7 @@ class Gate:
         return _malformed_report(accepted) or Refused(*untimely, name, size)
 
     def _misplaced(self, frame: Frame, query: Query) -> str | None:
-        """What is wrong with a frame's pane or id."""
+        """The fault in a frame's pane or id."""
         if frame.pane % query.pane:
             return f"pane {frame.pane} is no multiple of {query.pane}"
         if frame.id is None:
@@ -208,7 +208,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sifted:
-    """What became of a run of records."""
+    """The outcome of a run of records."""
 
     clock: Clock
     accepted: dict[Key, tuple[Query, Frames]]
@@ -222,13 +222,13 @@ class _Pile:
 
     query: Query
     refused: Refused | None = None
-    """What is said of all whose reports are well-formed."""
+    """The refusal of all whose reports are well-formed."""
     frames: list[_Piece] = field(default_factory=list)
     clock: Clock = None
     """After the last of them."""
 
     def refusals(self) -> list[tuple[int, Refused]]:
-        """What is said of frames that come too late."""
+        """The refusals of frames that come too late."""
         if self.refused is None or not self.frames:
             return []
         late, (frames, faults) = self.refused, self.sorted_out()

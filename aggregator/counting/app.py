@@ -47,7 +47,7 @@ class Counting:
     follower: Follower
     max_frame: int
     sizes: Sizes
-    """What the topics must take."""
+    """Bytes of the largest records that the topics must take."""
     asking: Asking
     metrics: Metrics
     ending: Ending

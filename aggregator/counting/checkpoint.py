@@ -151,7 +151,7 @@ class Checkpoints:
                 await self.outbox.send(SNAPSHOTS, name, None, partition=home(key.digest, self.counting.partitions))
 
     async def _show_open(self) -> None:
-        """What open tallies say now, for provisional records; losing one is harmless, so it is not waited for."""
+        """Write snapshots of open tallies, for provisional records; losing one is harmless, so it is not waited for."""
         written = 0
         for source in list(self.counting.sources.values()) if self.counting.current else []:
             shown = self._shown.setdefault(source.partition, {})

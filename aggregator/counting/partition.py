@@ -27,7 +27,7 @@ from hubbub.unread import Unread
 from oracles.query import Query
 
 _FLAGGED_BYTES = 64 << 20
-"""What empty tallies may take that only say that records were lost."""
+"""Bytes of empty tallies that only say that records were lost, at most."""
 
 
 class Source:
@@ -68,7 +68,7 @@ class Source:
         self._counted = max([self._last.next_offset, *(mark for mark, _ in marks)])
         """Where it was recovered, all below was counted."""
         self.basis = self._last.basis
-        """What this is counted by."""
+        """The log, the topics and the corrections that this is counted by."""
         self.corrections: tuple[Correction, ...] = ()
         self._dirty: set[Pane] = set()
         self._drafted = False
@@ -84,7 +84,7 @@ class Source:
 
     @property
     def acknowledged(self) -> Progress:
-        """What the changelog says of this partition, or comes to by ticks that followed."""
+        """The progress that the changelog has of this partition, or that it comes to by ticks that followed."""
         return self._last
 
     @property
@@ -178,7 +178,7 @@ class Source:
         self._lost_since = self.clock if self._lost_since is None else self._lost_since
 
     def draft(self, *, whole: bool, refresh: bool = False) -> Draft:
-        """What to write down now: closed panes; where `whole`, all that was counted too.
+        """The writes that are due now: closed panes; where `whole`, all that was counted too.
 
         With `refresh` also tallies that nothing was added to, since a restart reads from the oldest.
         """
@@ -242,7 +242,7 @@ class Source:
         return [(name, None) for name in gone]
 
     def open_snapshots(self, since: Mapping[Pane, int]) -> list[tuple[PaneKey, int, bytes]]:
-        """What open tallies say now, where they have grown beyond the n of `since`: key, n and value.
+        """Snapshots of open tallies, where they have grown beyond the n of `since`: key, n and value.
 
         For provisional records; a query without any has none to show.
         """

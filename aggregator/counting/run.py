@@ -29,7 +29,7 @@ def next_offset(run: Run) -> int:
 
 
 def sift(gate: Gate, run: Run, corrections: Iterable[Correction], clock: Clock) -> Sifted:
-    """What becomes of the records of a run. Those whose time may not be the log's own go one by one."""
+    """The outcomes of the records of a run. Those whose time may not be the log's own go one by one."""
     if not isinstance(run, Columns):
         return gate.sift(corrected(run, corrections), clock)
     if len(run) < FEW or gate.embedded or any(True for _ in corrections):
@@ -38,7 +38,7 @@ def sift(gate: Gate, run: Run, corrections: Iterable[Correction], clock: Clock) 
 
 
 def values(run: Run, offsets: Iterable[int]) -> dict[int, Data]:
-    """What stands at some of its offsets."""
+    """The values at some of its offsets."""
     if not isinstance(run, Columns):
         return {offset: value for offset, _, value in run}
     return {offset: value for offset, _, value in run.some(np.searchsorted(run.offsets, sorted(set(offsets))))}

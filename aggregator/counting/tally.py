@@ -22,7 +22,7 @@ from oracles.types import Flags, Ints
 
 PARTIAL, INCOMPLETE, IDS_OVERFLOW, CORRECTED = 1, 2, 4, 8
 FLAGS = {"partial": PARTIAL, "incomplete": INCOMPLETE, "ids_overflow": IDS_OVERFLOW, "corrected": CORRECTED}
-"""What a tally can know of itself; the other flags of a record follow from its counts."""
+"""Flags that a tally can know of itself; the other flags of a record follow from its counts."""
 
 _VERSION = 1
 _SNAPSHOT = struct.Struct("<BBBxqqqq")
@@ -92,7 +92,7 @@ class Tally:
         return self.snapshot()
 
     def snapshot(self) -> Snapshot:
-        """What it says now; the counts are not copied, so it is for writing at once."""
+        """Its snapshot; the counts are not copied, so it is for writing at once."""
         return Snapshot(self.n, self.implausible, self.duplicates, self.flags, self.counts)
 
     def take_unwritten(self) -> Ids:
@@ -172,7 +172,7 @@ class Sum:
 
 
 def merged(snapshots: Iterable[Snapshot], cells: int) -> Snapshot:
-    """What tallies of `cells` integers add up to."""
+    """The sum of snapshots of `cells` integers."""
     total = Sum(np.zeros(cells, np.int64))
     for snapshot in snapshots:
         total.add(snapshot)
@@ -219,7 +219,7 @@ def decode_tally(data: bytes, cells: int) -> Tally:
 
 
 def decode_open(data: bytes, cells: int) -> tuple[Snapshot, int]:
-    """What the tally in `data` says, and the offset up to which; its counts stay as narrow as they travel."""
+    """The snapshot of the tally in `data`, and the offset up to which; its counts stay as narrow as they travel."""
     version, _, next_offset, _ = head(_TALLY, data, "tally")
     if version != _VERSION or any(data[2:8]) or data[1] > 1 or next_offset < 0:
         raise ReportError(f"a tally of version {version} up to offset {next_offset} cannot be read")

@@ -25,7 +25,7 @@ FINDING, SEVERAL, FITTED, THRESHOLD, EVERY = 16, 20, 14, 16, 30
 """Vectors of all values that the findings of a window come to: those of every query, of windows of which the last
 one is kept, for a fitted prior, for a threshold that is a share or count, and for a record of all values."""
 SLACK = 1.2
-"""What is allotted, of what is asked for: freed pieces do not always fit what comes next."""
+"""Bytes allotted for each that is asked for: freed pieces do not always fit what comes next."""
 NAME = 57
 """Bytes of a value's name beside its letters."""
 RECORD, COLUMN, HITTER = 1_500, 100, 110
@@ -41,9 +41,9 @@ class Worker:
     """The memory of a worker."""
 
     tallies: int
-    """What is counted, with its last checkpoint."""
+    """Tallies, with their last checkpoint."""
     merging: int
-    """What was counted elsewhere, and the windows that it becomes."""
+    """Snapshots from elsewhere, and the windows that they become."""
     publishing: int
     """The findings of one window: they are made one after another."""
     names: int

@@ -3,12 +3,11 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
 from aiokafka import TopicPartition
 
 from aggregator.counting.tally import Snapshot
@@ -21,6 +20,7 @@ from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.changes import check
 from aggregator.publishing.final import publish
 from aggregator.publishing.freshness import shortest
+from aggregator.publishing.observed import observe
 from aggregator.publishing.record import Built, build, provisional_keys
 from aggregator.topics import keys
 from aggregator.topics.outbox import Outbox, Oversized
@@ -248,7 +248,7 @@ class Merging:
         built, said, *slot_now = await self._in_thread(publish, query, final, *before)
         self._round()
         slot.alerts[window], slot.shown[window] = slot_now
-        self._observe(query, built, said)
+        observe(self.metrics, query, built, said)
         self.accuracy.later(query, final.span, built.findings)
         self.metrics.records.labels(query.name, "true").inc()
         sent = await self._record(query, final.span, built, final=True)
@@ -289,23 +289,6 @@ class Merging:
             log.warning("a state is not written, a restart repeats finals of %s: %s", slot.versions.query.name, error)
             self.metrics.states_too_large.labels(slot.versions.query.name).inc()
             return None
-
-    def _observe(self, query: Query, built: Built, said: Iterable[tuple[bytes, bytes]]) -> None:
-        """The metrics of a final, and of the alerts that it brings."""
-        for found in built.findings:
-            if found.withheld:
-                continue
-            labels = query.name, found.subject.name or ""
-            self.metrics.sigma.labels(*labels).set(found.estimate.sigma)
-            self.metrics.detectable.labels(*labels).set(found.detectable if found.detectable is not None else 1.0)
-            if (threshold := query.threshold.share(found.estimate.n)) is not None:
-                self.metrics.threshold.labels(*labels).set(threshold)
-        for flag in {flag for found in built.findings for flag in found.flags}:
-            self.metrics.flags.labels(query.name, flag).inc()
-        for _, value in said:
-            alert = orjson.loads(value)
-            baseline = "true" if alert.get("baseline") else "false"
-            self.metrics.alerts.labels(query.name, alert["kind"], baseline).inc()
 
     async def _in_thread(self, work: Any, *arguments: Any, **options: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*arguments, **options))

@@ -13,22 +13,20 @@ from typing import Any, NamedTuple
 
 from hubbub.definitions import corrections
 from hubbub.definitions.corrections import Correction
+from hubbub.definitions.table import TIMES, dump
 from hubbub.definitions.versions import Version, Versions
 from oracles.errors import HubbubError
 from oracles.query import File, Query, parse
-from oracles.query.domain import Domain, Sets
-from oracles.query.settings import Threshold, Window
 
 MARGIN = 2
 """Seconds between a version's own time and the first record of the reports that it can concern, beside the skew."""
 
 Write = tuple[bytes, bytes]
-_TIMES = ("from", "until")
 _FAULTS = (
     *(ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError, HubbubError),
     OSError,  # a time that no calendar of the system has
 )
-"""What comes of a record that says no definition."""
+"""Errors of a record that says no definition."""
 
 
 class DefinitionsError(HubbubError):
@@ -229,7 +227,7 @@ def _said(record: TopicRecord) -> _Said:
 
 
 def _parsed(name: str, definition: dict[str, Any]) -> Query:
-    times = {key: datetime.fromtimestamp(definition[key], UTC) for key in _TIMES if key in definition}
+    times = {key: datetime.fromtimestamp(definition[key], UTC) for key in TIMES if key in definition}
     table = definition | times
     return parse({"queries": {name: table}}, "the topic of definitions", None, standing=True)[name]
 
@@ -239,64 +237,3 @@ def _query(name: str, definition: dict[str, Any], digest: bytes) -> Query:
     if query.digest != digest:
         raise ValueError(f"the definition of {name} has the digest {query.digest.hex()}, its key {digest.hex()}")
     return query
-
-
-def dump(query: Query) -> dict[str, Any]:
-    """The query's table as its file would have it, all defaults and domain files resolved."""
-    table: dict[str, Any] = {
-        "epsilon": query.epsilon,
-        "pane": f"{query.pane}s",
-        "lateness": f"{query.lateness}s",
-        "skew": f"{query.skew}s",
-        "windows": [_window(window) for window in query.windows],
-        "period": f"{query.period}s",
-        "emit_every": "never" if query.emit_every is None else f"{query.emit_every}s",
-        "methods": list(query.methods),
-        "fallback": query.fallback,
-        "publish": "all" if query.publish is None else query.publish,
-        "crowd": query.crowd,
-        "threshold": _threshold(query.threshold),
-        "require_id": query.require_id,
-        "family_error": query.family_error,
-        "alerts_a_day": query.alerts_a_day,
-        "max_ids": query.max_ids,
-        "answers": query.answers,
-        "budget": query.budget,
-        **({} if query.renew is None else {"renew": f"{query.renew}s"}),
-        **({"buckets": max(filter(None, query.fewer))} if any(query.fewer) else {}),
-        **{key: at for key, at in zip(_TIMES, (query.starts, query.until), strict=True) if at is not None},
-    }
-    if query.other is not None:  # else each attribute has its default
-        table["other"] = query.other
-    if query.domain is not None:
-        return table | {
-            "domain": _domain(query.domain),
-            "oracle": query.oracle_names[0],
-            "sets": _sets(query.sets, query.domain),
-        }
-    names = query.oracle_names
-    return table | {
-        "attributes": {attribute.name: _domain(attribute.domain) for attribute in query.attributes},
-        "solution": query.solution,
-        "oracle": names[0] if len(set(names)) == 1 else list(names),
-        "sets": {a.name: _sets(a.sets, a.domain) for a in query.attributes if a.sets},
-    }
-
-
-def _window(window: Window) -> str:
-    if window.kind == "all":
-        return "all"
-    return f"{window.size}s" if window.size == window.step else f"{window.size}s/{window.step}s"
-
-
-def _threshold(threshold: Threshold) -> Any:
-    kinds = {"significance": "significance", "share": threshold.value, "count": {"count": int(threshold.value)}}
-    return kinds[threshold.kind]
-
-
-def _domain(domain: Domain) -> Any:
-    return domain.named if domain.values is None else list(domain.values)
-
-
-def _sets(sets: Sets, domain: Domain) -> dict[str, list[str]]:
-    return {name: [domain.name(position) for position in positions] for name, positions in sets}

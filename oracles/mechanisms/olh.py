@@ -37,5 +37,5 @@ class Olh(Hashing):
 
 
 def _spread(e: Decimal, buckets: int) -> Decimal:
-    """What the variance is in proportion to."""
+    """The part of the variance that depends on the buckets."""
     return (e + buckets - 1) ** 2 / (buckets - 1)

@@ -27,7 +27,7 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def life(self) -> "Charge | None":
-        """What a client is charged that answers for life; None where it cannot."""
+        """The charge of a client that answers for life; None where it cannot."""
 
     @abstractmethod
     def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
@@ -125,7 +125,7 @@ class Oracle(Pure, Protocol):
 
     @property
     def life(self) -> Charge:
-        """What all answers of a client that keeps its rows, and one report a class, reveal at the most."""
+        """The most that all answers of a client reveal that keeps its rows, and one report a class."""
         return Charge(self.epsilon, self.classes)
 
     def rows(self, count: int, rng: "np.random.Generator | Source | None" = None) -> Rows:

@@ -25,6 +25,7 @@ from aggregator.reading.tail.overview import Overview
 from aggregator.topics import keys
 from hubbub import definitions, inflation, kafka, options, secret, truth
 from hubbub.definitions import corrections
+from hubbub.definitions.table import dump
 from hubbub.definitions.versions import Versions
 from hubbub.errors import KafkaSettingError
 from hubbub.problem import Problem
@@ -144,7 +145,7 @@ def _definitions(data: bytes) -> None:
         known = definitions.read([definitions.TopicRecord(key, value, 1000 * START)])
         assert len(known.unread) <= 1
         for versions in known.versions.values():
-            definitions.dump(versions.query)
+            dump(versions.query)
 
 
 def _ledger(path: Path) -> None:

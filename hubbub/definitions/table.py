@@ -1,0 +1,70 @@
+"""A query as the table that a file would have of it, all defaults and domain files resolved."""
+
+from typing import Any
+
+from oracles.query import Query
+from oracles.query.domain import Domain, Sets
+from oracles.query.settings import Threshold, Window
+
+TIMES = ("from", "until")
+"""The keys that hold moments."""
+
+
+def dump(query: Query) -> dict[str, Any]:
+    table: dict[str, Any] = {
+        "epsilon": query.epsilon,
+        "pane": f"{query.pane}s",
+        "lateness": f"{query.lateness}s",
+        "skew": f"{query.skew}s",
+        "windows": [_window(window) for window in query.windows],
+        "period": f"{query.period}s",
+        "emit_every": "never" if query.emit_every is None else f"{query.emit_every}s",
+        "methods": list(query.methods),
+        "fallback": query.fallback,
+        "publish": "all" if query.publish is None else query.publish,
+        "crowd": query.crowd,
+        "threshold": _threshold(query.threshold),
+        "require_id": query.require_id,
+        "family_error": query.family_error,
+        "alerts_a_day": query.alerts_a_day,
+        "max_ids": query.max_ids,
+        "answers": query.answers,
+        "budget": query.budget,
+        **({} if query.renew is None else {"renew": f"{query.renew}s"}),
+        **({"buckets": max(filter(None, query.fewer))} if any(query.fewer) else {}),
+        **{key: at for key, at in zip(TIMES, (query.starts, query.until), strict=True) if at is not None},
+    }
+    if query.other is not None:  # else each attribute has its default
+        table["other"] = query.other
+    if query.domain is not None:
+        return table | {
+            "domain": _domain(query.domain),
+            "oracle": query.oracle_names[0],
+            "sets": _sets(query.sets, query.domain),
+        }
+    names = query.oracle_names
+    return table | {
+        "attributes": {attribute.name: _domain(attribute.domain) for attribute in query.attributes},
+        "solution": query.solution,
+        "oracle": names[0] if len(set(names)) == 1 else list(names),
+        "sets": {a.name: _sets(a.sets, a.domain) for a in query.attributes if a.sets},
+    }
+
+
+def _window(window: Window) -> str:
+    if window.kind == "all":
+        return "all"
+    return f"{window.size}s" if window.size == window.step else f"{window.size}s/{window.step}s"
+
+
+def _threshold(threshold: Threshold) -> Any:
+    kinds = {"significance": "significance", "share": threshold.value, "count": {"count": int(threshold.value)}}
+    return kinds[threshold.kind]
+
+
+def _domain(domain: Domain) -> Any:
+    return domain.named if domain.values is None else list(domain.values)
+
+
+def _sets(sets: Sets, domain: Domain) -> dict[str, list[str]]:
+    return {name: [domain.name(position) for position in positions] for name, positions in sets}
