@@ -43,6 +43,8 @@ def test_each_login_passes_through(secured, how):
     assert asyncio.run(run()) == [b"hello"]
 
 
+# aiokafka does not wait for the sockets that it closes:
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("how", "wrong"),
     [
