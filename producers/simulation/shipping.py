@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from aiokafka import AIOKafkaProducer
 
+from hubbub import logs
 from hubbub.errors import TopicMissing
 from hubbub.kafka import Kafka, started
 from hubbub.names import REPORTS, TRUTH
@@ -56,6 +57,7 @@ def ending(command: str, work: Coroutine[None, None, Deliveries]) -> int:
         took = time.monotonic() - begun
         sys.stdout.write(f"{took:.0f} s in all: {described(counts, counts.reports / took)}\n")
 
+    logs.terse()
     return run(command, counted)
 
 

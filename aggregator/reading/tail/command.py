@@ -20,6 +20,7 @@ from aggregator.reading.tail.notation import clock, lateness
 from aggregator.reading.tail.overview import Overview
 from aggregator.reading.tail.summary import Heading, Notice, Summary, notice_lines
 from aggregator.topics.sizes import LARGEST
+from hubbub import logs
 from hubbub.kafka import Kafka, consumer, partitions, started
 from hubbub.names import ALERTS, ESTIMATES
 from hubbub.options import add_kafka, parser_of, run, whole
@@ -66,6 +67,7 @@ class Output(Protocol):
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
     work = _pipe if options.json else _show
+    logs.terse()
     return run("tail", lambda: asyncio.run(until_asked(work(Kafka.read(options), options))))
 
 
