@@ -20,7 +20,7 @@ from aggregator.counting.app import Counting
 from aggregator.counting.checkpoint import Checkpoints
 from aggregator.counting.clock import open_panes
 from aggregator.counting.configuration import build_app
-from aggregator.counting.identity import guard
+from aggregator.counting.identity import watch_identity
 from aggregator.counting.idle import Idle
 from aggregator.counting.watchdog import Watchdog
 from aggregator.process.exit import Ending, leave
@@ -248,7 +248,7 @@ class Worker:
 
     async def _guard(self) -> None:
         if not self._kafka.embedded:
-            await guard(self._kafka, self._asking, self._partitions)
+            await watch_identity(self._kafka, self._asking, self._partitions)
         await asyncio.Event().wait()
 
     async def _tick(self) -> None:

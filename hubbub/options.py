@@ -169,11 +169,11 @@ def run(command: str, work: Callable[[], int | None]) -> int:
     try:
         return work() or 0
     except Exception as error:
-        reason = _first(error)
+        reason = _first_error(error)
         reason = explained(command, reason) or reason
         if isinstance(reason, HubbubError):
             code, said = reason.exit_code, f"{reason}\n{hint(command, reason) if os.environ.get(SECURITY) else ''}"
-        elif isinstance(reason, _refusals()):
+        elif isinstance(reason, _kafka_errors()):
             code, said = 1, f"Kafka refused: {reason}"
         else:
             raise
@@ -181,14 +181,14 @@ def run(command: str, work: Callable[[], int | None]) -> int:
     return code
 
 
-def _first(error: BaseException) -> BaseException:
+def _first_error(error: BaseException) -> BaseException:
     """The first of a group's errors."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def _refusals() -> tuple[type[Exception], ...]:
+def _kafka_errors() -> tuple[type[Exception], ...]:
     """Kafka's own errors; none where its client was never imported."""
     errors = sys.modules.get("aiokafka.errors")
     return (errors.KafkaError,) if errors else ()

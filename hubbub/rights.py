@@ -52,26 +52,26 @@ def explained(command: str, error: BaseException) -> AccessRefused | None:
     if errors is None or command not in RIGHTS:
         return None
     if isinstance(error, errors.GroupAuthorizationFailedError):
-        return _refused(command, [right for right in RIGHTS[command] if right.kind == "group"])
+        return _refusal(command, [right for right in RIGHTS[command] if right.kind == "group"])
     if isinstance(error, (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError)):
-        return _refused(command, _about(command, str(error)))
+        return _refusal(command, _rights_named(command, str(error)))
     return None
 
 
 def hint(command: str, error: BaseException) -> str:
     """The words to add where a topic is not seen by who is logged in: it may be there."""
     unseen = "there is no such topic" in str(error) and command in RIGHTS
-    return f"or it may not be seen: {_needs(command, _about(command, str(error)))}" if unseen else ""
+    return f"or it may not be seen: {_needs(command, _rights_named(command, str(error)))}" if unseen else ""
 
 
-def _about(command: str, text: str) -> list[Right]:
+def _rights_named(command: str, text: str) -> list[Right]:
     """The rights on the topics that a text names; all of the command's where it names none."""
     words = [word.strip(".") for word in re.findall(r"[A-Za-z0-9._-]+", text)]
     found = [right for right in RIGHTS[command] if right.of == ALL or any(word.endswith(right.of) for word in words)]
     return found or list(RIGHTS[command])
 
 
-def _refused(command: str, rights: Sequence[Right]) -> AccessRefused:
+def _refusal(command: str, rights: Sequence[Right]) -> AccessRefused:
     return AccessRefused(f"Kafka's access lists refuse it: {_needs(command, rights)}")
 
 

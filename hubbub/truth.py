@@ -51,7 +51,7 @@ def decode(value: bytes) -> TrueCounts:
     if not isinstance(counts, list) or not counts:
         raise ReportError("a record of the truth has counts")
     columns = counts if isinstance(counts[0], list) else [counts]
-    return TrueCounts(query, digest, pane, source, tuple(map(_column, columns)))
+    return TrueCounts(query, digest, pane, source, tuple(map(_counts, columns)))
 
 
 def _text(text: Any) -> str:
@@ -60,7 +60,7 @@ def _text(text: Any) -> str:
     return text
 
 
-def _column(counts: Any) -> Ints:
+def _counts(counts: Any) -> Ints:
     if not isinstance(counts, list) or set(map(type, counts)) != {int} or not 0 <= min(counts) <= max(counts) < _MOST:
         raise ReportError("true counts are whole numbers, none below zero")
     return np.array(counts, np.int64)

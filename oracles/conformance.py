@@ -76,12 +76,16 @@ def _check_statement(o: Oracle) -> None:
         _hold(every >= -1e-12, f"set_variance of all values is negative: {every}")
 
 
-def _values(o: Oracle, rng: np.random.Generator) -> Ints:
+def _random_values(o: Oracle, rng: np.random.Generator) -> Ints:
     return rng.integers(0, o.size, _REPORTS)
 
 
 def _check_reports(o: Oracle, rng: np.random.Generator) -> None:
-    for reports, n in ((o.perturb(_values(o, rng), rng), _REPORTS), (o.perturb([0]), 1), (o.perturb([], rng), 0)):
+    for reports, n in (
+        (o.perturb(_random_values(o, rng), rng), _REPORTS),
+        (o.perturb([0]), 1),
+        (o.perturb([], rng), 0),
+    ):
         _hold(reports.dtype == np.uint8, f"reports are uint8, these are {reports.dtype}")
         _hold(reports.shape == (n, o.width), f"reports of {n} have shape {(n, o.width)}, these {reports.shape}")
         _hold(o.check(reports) is None, f"its own report {o.check(reports)} is malformed by its own check")
@@ -90,7 +94,7 @@ def _check_reports(o: Oracle, rng: np.random.Generator) -> None:
 
 
 def _check_classes(o: Oracle, rng: np.random.Generator) -> None:
-    values = _values(o, rng)
+    values = _random_values(o, rng)
     whole = o.perturb(values, np.random.default_rng(1))
     draw = np.random.default_rng(1)
     rows = o.rows(len(values), draw)
@@ -105,19 +109,19 @@ def _check_classes(o: Oracle, rng: np.random.Generator) -> None:
     )
 
 
-def _tally(o: Oracle, reports: Reports) -> Ints:
+def _tally_of(o: Oracle, reports: Reports) -> Ints:
     state = o.zeros()
     o.add(state, reports)
     return state
 
 
 def _check_tallies(o: Oracle, rng: np.random.Generator) -> None:
-    reports = o.perturb(_values(o, rng), rng)
-    whole = _tally(o, reports)
+    reports = o.perturb(_random_values(o, rng), rng)
+    whole = _tally_of(o, reports)
     _hold(whole.dtype == np.int64 and whole.shape == (o.state_size,), "a tally is an int64 vector of state_size")
     for batch in (1, 7, _REPORTS // 2):
         shuffled = reports[rng.permutation(len(reports))]
-        parts = [_tally(o, shuffled[start : start + batch]) for start in range(0, len(reports), batch)]
+        parts = [_tally_of(o, shuffled[start : start + batch]) for start in range(0, len(reports), batch)]
         _hold(
             np.array_equal(np.sum(parts, axis=0), whole), f"parts of {batch} reports do not add up to the whole tally"
         )
@@ -129,13 +133,13 @@ def _check_tallies(o: Oracle, rng: np.random.Generator) -> None:
 
 def _check_refusals(o: Oracle, rng: np.random.Generator) -> None:
     for wrong in ([-1], [o.size], [0.5], ["a"], [[0]]):
-        _refused(partial(o.perturb, wrong, rng), f"perturb({wrong})")
-    reports = o.perturb(_values(o, rng)[:9], rng)
-    state = _tally(o, reports)
+        _must_refuse(partial(o.perturb, wrong, rng), f"perturb({wrong})")
+    reports = o.perturb(_random_values(o, rng)[:9], rng)
+    state = _tally_of(o, reports)
     before = state.copy()
     bad: Any
     for what, bad in (("integers", reports.astype(np.int64)), ("narrower ones", reports[:, :-1]), ("one", reports[0])):
-        _refused(partial(o.add, state, bad), f"add of {what}")
+        _must_refuse(partial(o.add, state, bad), f"add of {what}")
     broken = reports.copy()
     broken[[5, 7]] = 0xFF
     first = o.check(broken)
@@ -144,11 +148,11 @@ def _check_refusals(o: Oracle, rng: np.random.Generator) -> None:
     alone = [o.check(broken[i : i + 1]) is not None for i in range(len(broken))]
     _hold(alone == (mask.tolist() if mask is not None else [False] * 9), "malformed is not what check says one by one")
     if first is not None:
-        _refused(partial(o.add, state, broken), "add of a malformed report")
+        _must_refuse(partial(o.add, state, broken), "add of a malformed report")
     _hold(np.array_equal(state, before), "what is refused changes the tally")
 
 
-def _refused(act: Callable[[], object], what: str) -> None:
+def _must_refuse(act: Callable[[], object], what: str) -> None:
     try:
         act()
     except ReportError:
@@ -160,7 +164,7 @@ def _check_support(o: Oracle, rng: np.random.Generator) -> None:
     """Support of the true value is Bin(n, p), of every other Bin(n, q)."""
     for value in {0, o.size - 1}:
         n = 5 * _REPORTS
-        support = o.support(_tally(o, o.perturb(np.full(n, value), rng)), n)
+        support = o.support(_tally_of(o, o.perturb(np.full(n, value), rng)), n)
         _hold(support.shape == (o.size,), f"support has shape {support.shape}, there are {o.size} values")
         own = np.arange(o.size) == value
         for below in (False, True):
@@ -175,7 +179,7 @@ def _check_support(o: Oracle, rng: np.random.Generator) -> None:
 
 def _check_marks(o: Oracle, rng: np.random.Generator) -> None:
     n = 5 * _REPORTS
-    marks, law = _tally(o, o.perturb(rng.integers(0, o.size, n), rng))[-MARKS:], o.honest_marks
+    marks, law = _tally_of(o, o.perturb(rng.integers(0, o.size, n), rng))[-MARKS:], o.honest_marks
     if law is None:
         _hold(not marks.any(), "its tallies hold marks, but honest_marks says none: nobody looks at them")
         return

@@ -123,7 +123,7 @@ class Evidence:
         self.posterior = posterior
         self.listed_above, self.proved_above = bounds(estimate, threshold, family_error)
         self._paper = rule == "paper"
-        self._by_share = _threshold(threshold).kind != "significance"
+        self._by_share = _read_threshold(threshold).kind != "significance"
         if self._paper and not self._by_share:
             self.listed_above = estimate.noise.significance(len(estimate.shares), family_error)
 
@@ -191,7 +191,7 @@ def bounds(estimate: Estimate, threshold: Threshold | str | float, family_error:
     """The share that a listed value reaches (1: none can), and the one that a decided value is proved to exceed."""
     if not 0.0 < family_error < 1.0:
         raise ParameterError(f"family_error must be above 0 and below 1, got {family_error!r}")
-    asked = _threshold(threshold)
+    asked = _read_threshold(threshold)
     if asked.kind == "significance":
         significance = estimate.significance(family_error)
         return 1.0 if significance is None else significance, 0.0
@@ -199,7 +199,7 @@ def bounds(estimate: Estimate, threshold: Threshold | str | float, family_error:
     return share, share
 
 
-def _threshold(threshold: Threshold | str | float) -> Threshold:
+def _read_threshold(threshold: Threshold | str | float) -> Threshold:
     if isinstance(threshold, Threshold):
         return threshold
     if threshold == "significance":

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from oracles.multi.attributes import Multi
 
 
-class Counted:
+class Accumulator:
     """Reports that were counted, and how many: `add` counts more; two of one oracle add and subtract exactly."""
 
     def __init__(self, counting: "Protocol") -> None:
@@ -52,7 +52,7 @@ class Counted:
         raise NotImplementedError
 
 
-class Tally(Counted):
+class ValueTally(Accumulator):
     """Reports of one value, counted.
 
     >>> from oracles import oracle
@@ -77,7 +77,7 @@ class Tally(Counted):
         return self.oracle.estimate(self.state, self.n, n_independent).labelled(self.labels)
 
 
-class RecordTally(Counted):
+class RecordTally(Accumulator):
     """Reports of several attributes, counted; labels are a list of them for each attribute, or None."""
 
     def __init__(self, oracle: "Multi", labels: Sequence[Sequence[str] | None] | None = None) -> None:

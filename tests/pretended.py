@@ -8,7 +8,7 @@ from itertools import islice
 
 from aggregator.counting import clock
 from aggregator.counting.admission import Gate
-from aggregator.counting.clock import Progress, closed_through, newest, resume
+from aggregator.counting.clock import Progress, closed_through, joint, resume
 from aggregator.counting.ids import decode_ids, encode_ids
 from aggregator.counting.tally import (
     Tally,
@@ -58,7 +58,7 @@ class Worker:
     def __init__(self, broker, gate, records, name):
         self.broker, self.gate, self.records, self.name = broker, gate, records, name
         mine = [(key, value) for key, value in broker.changelog.items() if key[1] == gate.partition]
-        self.settled = newest(clock.decode(value) for (kind, *_), value in mine if kind == "progress")
+        self.settled = joint(clock.decode(value) for (kind, *_), value in mine if kind == "progress")
         self.tallies, self.segments, self.changed, self.writes = {}, {}, set(), None
         for (kind, _, *pane), value in mine:
             if kind == "tally" and not self.settled.covers(*pane):

@@ -110,7 +110,7 @@ class WindowEstimate(OfWindow):
             view.positions(wanted)
         rest = view.part.rest()
         return cls(
-            **_about(view, method),
+            **_heading(view, method),
             methods=list(view.part.shares),
             oracle=rest["oracle"],
             sigma=view.part.sigma,
@@ -159,7 +159,7 @@ class SetShares(OfWindow):
             stderr=stderr,
             truth=None if true is None or not members else float(true[list(members)].sum()),
         )
-        return cls(**_about(view, method), sets=[row])
+        return cls(**_heading(view, method), sets=[row])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,7 +192,7 @@ class HeavyHitters(OfWindow):
             share, again = view.hitters(method, threshold, family_error)
             found = hitter_rows(view.definition.domain, method, again)
         return cls(
-            **_about(view, method),
+            **_heading(view, method),
             threshold=ThresholdShare(kind=threshold.kind, value=threshold.value, share=share),
             family_error=family_error,
             hitters=found[: parameters.whole("top", 1, lookup.MOST, TOP_ROWS)],
@@ -275,7 +275,7 @@ class Alerts(TableAnswer):
         return cls(alerts=list(islice(found, limit)))
 
 
-def _about(view: View, method: str) -> dict[str, Any]:
+def _heading(view: View, method: str) -> dict[str, Any]:
     """Which record is spoken of."""
     record = view.record
     return {

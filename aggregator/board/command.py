@@ -8,8 +8,8 @@ import time
 from contextlib import AsyncExitStack
 
 from aggregator.board.events import Events
-from aggregator.board.follower import Follower
-from aggregator.board.metrics import Metrics
+from aggregator.board.follower import BoardFollower
+from aggregator.board.metrics import BoardMetrics
 from aggregator.board.server import application
 from aggregator.board.store import Store
 from aggregator.process.exit import until_asked
@@ -59,8 +59,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
     """Until SIGINT or SIGTERM."""
     store, events = Store(options.retention, options.memory, time.time), Events()
-    metrics = Metrics(store)
-    follower = Follower(kafka, store, events, metrics)
+    metrics = BoardMetrics(store)
+    follower = BoardFollower(kafka, store, events, metrics)
     app = application(store, events, follower, metrics, secret("HUBBUB_TOKEN"), options.host)
     async with AsyncExitStack() as stack:
         port_open = serving(app, options.host, options.port, drain=1.0, cancel=True)

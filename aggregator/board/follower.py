@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError
 
 from aggregator.board import events
 from aggregator.board.events import Events
-from aggregator.board.metrics import Metrics
+from aggregator.board.metrics import BoardMetrics
 from aggregator.board.store import Store
 from aggregator.topics.settings import MIB
 from hubbub.kafka import Kafka, consumer, partitions, started
@@ -27,10 +27,10 @@ PROBE, PATIENCE = 5.0, 4.0
 """Seconds between two questions whether Kafka is still there, and for the answer to one."""
 
 
-class Follower:
+class BoardFollower:
     """Moves what the topics say into the store, and tells listeners of what is new."""
 
-    def __init__(self, kafka: Kafka, store: Store, told: Events, metrics: Metrics) -> None:
+    def __init__(self, kafka: Kafka, store: Store, told: Events, metrics: BoardMetrics) -> None:
         self._kafka, self._store, self._events, self._metrics = kafka, store, told, metrics
         self._behind: dict[TopicPartition, int] = {}
         """Where each partition ended when we began, until that is read."""

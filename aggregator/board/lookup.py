@@ -45,7 +45,7 @@ def view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]
     """One attribute of one record."""
     series, kept = windows(store, parameters, name)
     subject = definition(store.definition(series), parameters)
-    record = _record(kept, parameters)
+    record = _entry(kept, parameters)
     return series, View(record, record.parts[subject.attribute], subject)
 
 
@@ -89,7 +89,7 @@ def threshold(parameters: Parameters, query: Query) -> Threshold:
     return Threshold("share" if value < 1.0 else "count", value)
 
 
-def _record(kept: Windows, parameters: Parameters) -> Entry:
+def _entry(kept: Windows, parameters: Parameters) -> Entry:
     provisional = kept.provisional if parameters.flag("provisional") else None
     if parameters.text("window") in (None, LATEST):
         record = provisional or kept.latest

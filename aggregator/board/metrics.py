@@ -19,7 +19,7 @@ TOP, HITTERS = 10, 20
 """How many values have series."""
 
 
-class Metrics:
+class BoardMetrics:
     """Each board's own."""
 
     def __init__(self, store: Store) -> None:
@@ -28,7 +28,7 @@ class Metrics:
         """All of it, and what the crowd says: for those who may see that."""
         self.whole.register(registry)
         self.whole.register(Shares(store))
-        registry.register(Freshness(lambda: newest(store)))
+        registry.register(Freshness(lambda: newest_finals(store)))
         self.read = Counter("hubbub_board_read", "Messages read", ["topic"], registry=registry)
         self.unreadable = Counter(
             "hubbub_board_unreadable", "Messages that could not be understood", ["topic"], registry=registry
@@ -46,7 +46,7 @@ class Metrics:
         self._memory.set(size)
 
 
-def newest(store: Store) -> Iterator[Newest]:
+def newest_finals(store: Store) -> Iterator[Newest]:
     """Of each query that is counted now."""
     for name, query in store.definitions.active.items():
         yield Newest(name, store.series(name).latest_end, shortest(query))

@@ -40,7 +40,7 @@ class Route:
         return (*(parameter.name for parameter in self.parameters), "format")
 
 
-def _whole(least: int, most: int) -> dict[str, Any]:
+def _whole_number(least: int, most: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": least, "maximum": most}
 
 
@@ -49,8 +49,8 @@ _LIST = {"type": "array", "items": _TEXT}
 _FLAG = {"type": "boolean", "default": False}
 _KIND = (
     Parameter("kind", "Kind of window; the query's first that fits", {"type": "string", "enum": [*lookup.KINDS]}),
-    Parameter("size", "Its size in seconds, 0 for all", _whole(0, lookup.LATE)),
-    Parameter("step", "Its step in seconds, 0 for all", _whole(0, lookup.LATE)),
+    Parameter("size", "Its size in seconds, 0 for all", _whole_number(0, lookup.LATE)),
+    Parameter("step", "Its step in seconds, 0 for all", _whole_number(0, lookup.LATE)),
 )
 _PROVISIONAL = Parameter("provisional", "What is known of the next window too", _FLAG)
 _ATTRIBUTE = Parameter("attribute", "Where a client gives several answers; the first", _TEXT)
@@ -70,11 +70,11 @@ _VALUES = (
         {"type": "array", "items": _TEXT},
     ),
 )
-_TOP = Parameter("top", "Rows at the most", {**_whole(1, lookup.MOST), "default": answers.TOP_ROWS})
-_LIMIT = Parameter("limit", "Newest rows at the most", {**_whole(1, lookup.MOST), "default": lookup.ROWS})
+_TOP = Parameter("top", "Rows at the most", {**_whole_number(1, lookup.MOST), "default": answers.TOP_ROWS})
+_LIMIT = Parameter("limit", "Newest rows at the most", {**_whole_number(1, lookup.MOST), "default": lookup.ROWS})
 _TIMES = (
-    Parameter("from", "Windows that end then or later, in Unix seconds", _whole(0, lookup.LATE)),
-    Parameter("to", "Windows that end earlier", _whole(0, lookup.LATE)),
+    Parameter("from", "Windows that end then or later, in Unix seconds", _whole_number(0, lookup.LATE)),
+    Parameter("to", "Windows that end earlier", _whole_number(0, lookup.LATE)),
 )
 _OF = PREFIX + "/queries/{query}"
 

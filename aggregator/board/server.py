@@ -9,9 +9,9 @@ from aiohttp.typedefs import Handler
 from prometheus_client.aiohttp import make_aiohttp_handler
 
 from aggregator.board.events import Events, encode
-from aggregator.board.follower import Follower
+from aggregator.board.follower import BoardFollower
 from aggregator.board.guard import add_headers, checked, permitted
-from aggregator.board.metrics import Metrics
+from aggregator.board.metrics import BoardMetrics
 from aggregator.board.openapi import describe
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
@@ -27,7 +27,7 @@ FORMATS = ("json", "csv")
 
 
 def application(
-    store: Store, events: Events, follower: Follower, metrics: Metrics, token: str | None, host: str
+    store: Store, events: Events, follower: BoardFollower, metrics: BoardMetrics, token: str | None, host: str
 ) -> web.Application:
     """Everything that is served."""
 
@@ -41,17 +41,17 @@ def application(
         [
             web.get(f"{PREFIX}/events", _listening(events, follower, metrics)),
             web.get("/openapi.json", _fixed(Reply.json(describe(version("hubbub"), protected=token is not None)))),
-            web.get("/healthz", _text(lambda: None, "ok")),
-            web.get("/readyz", _text(lambda: follower.missing or follower.problem, "ready")),
+            web.get("/healthz", _text_handler(lambda: None, "ok")),
+            web.get("/readyz", _text_handler(lambda: follower.missing or follower.problem, "ready")),
             web.get("/metrics", _metrics(metrics, token, host)),
-            web.get("/", _file(STATIC / "index.html")),
-            *(web.get(f"/static/{path.relative_to(STATIC)}", _file(path)) for path in STATIC.rglob("*.*")),
+            web.get("/", _static(STATIC / "index.html")),
+            *(web.get(f"/static/{path.relative_to(STATIC)}", _static(path)) for path in STATIC.rglob("*.*")),
         ]
     )
     return app
 
 
-def _answering(route: Route, store: Store, follower: Follower) -> Handler:
+def _answering(route: Route, store: Store, follower: BoardFollower) -> Handler:
     async def handler(request: web.Request) -> web.Response:
         if follower.missing:
             raise Problem(503, follower.missing, retry_after=1)
@@ -92,7 +92,7 @@ def _fixed(reply: Reply) -> Handler:
     return handler
 
 
-def _listening(events: Events, follower: Follower, metrics: Metrics) -> Handler:
+def _listening(events: Events, follower: BoardFollower, metrics: BoardMetrics) -> Handler:
     async def handler(request: web.Request) -> web.StreamResponse:
         if events.full:
             raise Problem(503, f"{len(events)} listen already, which is as many as may", retry_after=1)
@@ -110,7 +110,7 @@ def _listening(events: Events, follower: Follower, metrics: Metrics) -> Handler:
     return handler
 
 
-def _text(missing: Callable[[], str | None], well: str) -> Handler:
+def _text_handler(missing: Callable[[], str | None], well: str) -> Handler:
     async def handler(_: web.Request) -> web.Response:
         said = missing()
         return web.Response(text=f"{said or well}\n", status=503 if said else 200)
@@ -118,7 +118,7 @@ def _text(missing: Callable[[], str | None], well: str) -> Handler:
     return handler
 
 
-def _metrics(metrics: Metrics, token: str | None, host: str) -> Handler:
+def _metrics(metrics: BoardMetrics, token: str | None, host: str) -> Handler:
     """The metrics: those about the crowd only to whoever may see it, all others to anybody."""
     whole, plain = make_aiohttp_handler(metrics.whole), make_aiohttp_handler(metrics.registry)
 
@@ -128,7 +128,7 @@ def _metrics(metrics: Metrics, token: str | None, host: str) -> Handler:
     return handler
 
 
-def _file(path: Path) -> Handler:
+def _static(path: Path) -> Handler:
     async def handler(_: web.Request) -> web.StreamResponse:
         return web.FileResponse(path, headers={"Cache-Control": "no-cache"})
 

@@ -104,9 +104,9 @@ class Gate:
         Most records differ from one before them only in id and reports. Those are told by their
         header alone, and the reports of a pane are checked all at once.
         """
-        piles: dict[Key, _Pile] = {}
-        untimely: list[_Pile] = []
-        known: dict[bytes, tuple[int, int, bool, _Pile]] = {}
+        piles: dict[Key, _PaneFrames] = {}
+        untimely: list[_PaneFrames] = []
+        known: dict[bytes, tuple[int, int, bool, _PaneFrames]] = {}
         refused: list[tuple[int, Refused]] = []
         for offset, timestamp, data in run:
             if not self.embedded and timestamp is not None and (clock is None or timestamp > clock):
@@ -130,11 +130,11 @@ class Gate:
                 head = header(raw) if outcome.reason in _FOR_EVER else None
                 if head is not None:
                     query = self.definitions[head.digest].at(head.pane).query
-                    untimely.append(_Pile(query, outcome))
+                    untimely.append(_PaneFrames(query, outcome))
                     known[kind] = len(raw), _NEVER_ENDS, not query.require_id, untimely[-1]
             elif isinstance(outcome, Accepted):
                 query = outcome.query
-                pile = piles.setdefault((query.digest, outcome.pane), _Pile(query))
+                pile = piles.setdefault((query.digest, outcome.pane), _PaneFrames(query))
                 pile.frames.append((offset, outcome.id or NONE, outcome.reports.tobytes()))
                 pile.clock = clock
                 if header(raw) is not None:
@@ -217,7 +217,7 @@ class Sifted:
 
 
 @dataclass(slots=True, eq=False)
-class _Pile:
+class _PaneFrames:
     """Frames of one pane, as they come."""
 
     query: Query

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from aggregator.counting import clock as progress_of
 from aggregator.counting.clock import Progress
-from aggregator.counting.ids import Counted, decode_ids
+from aggregator.counting.ids import CountedId, decode_ids
 from aggregator.counting.tally import Tally, decode_tally
 from aggregator.errors import Guarantee
 from aggregator.topics import keys
@@ -35,7 +35,7 @@ class Saved:
 
     progress: dict[bytes, Progress] = field(default_factory=dict)
     tallies: dict[Pane, Tally] = field(default_factory=dict)
-    segments: dict[Pane, dict[bytes, list[Counted]]] = field(default_factory=dict)
+    segments: dict[Pane, dict[bytes, list[CountedId]]] = field(default_factory=dict)
 
 
 def saved(records: Iterable[tuple[bytes, bytes]], definitions: Mapping[bytes, Versions]) -> dict[int, Saved]:

@@ -87,7 +87,7 @@ class Progress:
         return end is not None and pane < end
 
 
-def newest(found: Iterable[Progress]) -> Progress:
+def joint(found: Iterable[Progress]) -> Progress:
     """The sum of several progress records of a partition, whoever wrote them and in whatever order.
 
     Each was true when it was written and stays so. A zombie that writes an older one under a key

@@ -62,7 +62,7 @@ async def identify(kafka: Kafka, asking: Asking, partitions: int) -> Identity:
     return Identity(reports.rstrip(b"\0"), snapshots.rstrip(b"\0"))
 
 
-async def guard(kafka: Kafka, asking: Asking, partitions: int) -> None:
+async def watch_identity(kafka: Kafka, asking: Asking, partitions: int) -> None:
     """Until a topic is another one, which raises a Guarantee."""
     first: Identity | None = None
     while True:

@@ -12,7 +12,7 @@ from aggregator.counting import clock as progress_of
 from aggregator.counting import run as runs
 from aggregator.counting.admission import Gate, duplicate
 from aggregator.counting.changelog import Pane, Saved, Write
-from aggregator.counting.clock import Clock, Progress, closed_through, is_late, newest, resume
+from aggregator.counting.clock import Clock, Progress, closed_through, is_late, joint, resume
 from aggregator.counting.draft import Draft, Taken
 from aggregator.counting.ids import encode_ids
 from aggregator.counting.run import Run
@@ -41,7 +41,7 @@ class Source:
         """Of this source alone: of no other process, and no earlier time of this one."""
         self._said = 0
         """How many progress records it has written."""
-        self._last = newest(before.progress.values())
+        self._last = joint(before.progress.values())
         self._through = dict(self._last.closed)
         self._segments: dict[Pane, list[bytes]] = {}
         self._written: dict[Pane, int] = {}
@@ -157,7 +157,7 @@ class Source:
             self.clock = sifted.clock
             self._close()
         if refused:
-            data = runs.values(run, (offset for offset, _ in refused))
+            data = runs.values_at(run, (offset for offset, _ in refused))
             for offset, why in refused:
                 taken.rejected[why.query or "", why.reason] += why.reports
                 value = data[offset]

@@ -51,7 +51,7 @@ class Run:
         if isinstance(records, Columns):
             self.first, self.offset, self.timestamp = records.first, records.last, records.newest
         else:
-            self.first = _first(records[0])
+            self.first = _first_offset(records[0])
             self.offset, self.timestamp, _ = records[-1]
         self.timestamp_type = 0
         self.headers: tuple[()] = ()
@@ -78,7 +78,7 @@ class Coalesce(DefaultSchedulingStrategy):
         return found
 
 
-def _first(record: Record) -> int:
+def _first_offset(record: Record) -> int:
     """The offset that reading must have come to: a batch that is not read is one record, with its last offset."""
     offset, _, value = record
     return value.first if isinstance(value, Unread) else offset

@@ -37,7 +37,7 @@ def sift(gate: Gate, run: Run, corrections: Iterable[Correction], clock: Clock) 
     return sieve.sift(gate, run, clock)
 
 
-def values(run: Run, offsets: Iterable[int]) -> dict[int, Data]:
+def values_at(run: Run, offsets: Iterable[int]) -> dict[int, Data]:
     """The values at some of its offsets."""
     if not isinstance(run, Columns):
         return {offset: value for offset, _, value in run}

@@ -66,7 +66,7 @@ def sift(gate: Gate, columns: Columns, clock: Clock) -> Sifted:
             found[query.digest, pane] = query, kept
     if not good.all():
         odd = np.flatnonzero(~good)
-        slow = gate.sift([(at, now, value) for (at, _, value), now in _with(columns, clocks, odd)], clock)
+        slow = gate.sift([(at, now, value) for (at, _, value), now in _with_clocks(columns, clocks, odd)], clock)
         refused += slow.refused
         for key, (query, frames) in slow.accepted.items():
             found[key] = query, found[key][1].merged(frames) if key in found else frames
@@ -74,7 +74,7 @@ def sift(gate: Gate, columns: Columns, clock: Clock) -> Sifted:
     return Sifted(int(clocks[-1]), dict(sorted(found.items(), key=lambda item: int(item[1][1].offsets[0]))), refused)
 
 
-def _with(columns: Columns, clocks: Ints, which: Ints) -> "zip[tuple[tuple[int, int, bytes], int]]":
+def _with_clocks(columns: Columns, clocks: Ints, which: Ints) -> "zip[tuple[tuple[int, int, bytes], int]]":
     """Some of the records, each with the clock as it stood at it."""
     return zip(columns.some(which).records(), clocks[which].tolist(), strict=True)
 

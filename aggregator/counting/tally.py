@@ -14,7 +14,7 @@ import numpy as np
 
 from aggregator.counting.clock import Clock, pack_clock, unpack_clock
 from aggregator.counting.frames import Frames
-from aggregator.counting.ids import SEGMENT, Counted, Ids
+from aggregator.counting.ids import SEGMENT, CountedId, Ids
 from aggregator.counting.packing import TYPES, Counts, head, narrowest
 from oracles.errors import ReportError
 from oracles.mechanisms.protocol import Protocol
@@ -100,7 +100,7 @@ class Tally:
         taken, self.unwritten = self.unwritten[:SEGMENT], self.unwritten[SEGMENT:]
         return taken
 
-    def recover_ids(self, segments: Iterable[Iterable[Counted]]) -> None:
+    def recover_ids(self, segments: Iterable[Iterable[CountedId]]) -> None:
         """Know again which frames are counted.
 
         A segment is written before its tally. Entries that the tally does not cover belong to

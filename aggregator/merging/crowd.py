@@ -78,11 +78,11 @@ def nobody(total: Snapshot) -> Snapshot:
 
 def _is_apart(query: Query, final: ClosedWindow, n: int, shown: Shown, attribute: int) -> bool:
     """Whether those who came since the last window shown, and those who went, are nobody or enough."""
-    came, went = moved(query, final.span, n, shown, attribute)
+    came, went = turnover(query, final.span, n, shown, attribute)
     return all(count == 0 or count >= query.crowd for count in (came, went))
 
 
-def moved(query: Query, span: Span, n: int, shown: Shown, attribute: int) -> tuple[int, int]:
+def turnover(query: Query, span: Span, n: int, shown: Shown, attribute: int) -> tuple[int, int]:
     """How many of a window's `n` reports are not in the last one shown, and how many of its are not in this one."""
     before = answering(query, shown.total)[attribute]
     both = before
@@ -122,12 +122,12 @@ def decode(data: bytes, known: Snapshot | None, cells: int) -> list[Shown | None
             at += length
         if at != len(body):
             raise ReportError(f"{len(body)} bytes of tallies where {at} are said")
-        return [None if one is None else _shown(one, [*totals, known]) for one in head["shown"]]
+        return [None if one is None else _read_shown(one, [*totals, known]) for one in head["shown"]]
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise ReportError(f"no windows that were shown: {error!r}") from error
 
 
-def _shown(said: dict[str, object], totals: Sequence[Snapshot | None]) -> Shown:
+def _read_shown(said: dict[str, object], totals: Sequence[Snapshot | None]) -> Shown:
     start, end, place, panes = said["start"], said["end"], said["total"], said["panes"]
     if not (isinstance(start, int) and isinstance(end, int) and isinstance(place, int) and isinstance(panes, list)):
         raise TypeError("a window that was shown has a start, an end, panes and a tally")
@@ -174,7 +174,7 @@ class Foretelling:
         counts = answering(query, total)
         for attribute, (n, one) in enumerate(zip(counts, shown or [None] * len(counts), strict=True)):
             if one is not None:
-                came, went = moved(query, span, n, one, attribute)
+                came, went = turnover(query, span, n, one, attribute)
                 if came < query.crowd or 0 < went < query.crowd:
                     return False
         return True

@@ -105,7 +105,7 @@ class Rolling:
         panes = _within(panes, self._first, self.until)
         end = self._end
         if not self._sum.n:
-            first = _first(sorted(panes.items()))
+            first = _first_pane(sorted(panes.items()))
             if first is None:
                 return None
             end = self._end_after(first if through is None else max(first, through))
@@ -113,8 +113,8 @@ class Rolling:
             return None
         span = self._span(end)
         if end == self._end:
-            return span, _with(self._sum, panes, span)
-        return span, _with(Sum(np.zeros_like(self._sum.counts)), {**dict(self._inside), **panes}, span)
+            return span, _with_known(self._sum, panes, span)
+        return span, _with_known(Sum(np.zeros_like(self._sum.counts)), {**dict(self._inside), **panes}, span)
 
     def _move(self) -> None:
         """Make `_sum` that of the next window that holds a pane."""
@@ -163,7 +163,7 @@ class Since:
 
     def advance(self, through: int) -> Iterator[ClosedWindow]:
         through = min(through, self.until)
-        while (end := self._next(_first(self._ahead))) is not None and end <= through:
+        while (end := self._next(_first_pane(self._ahead))) is not None and end <= through:
             at = self._enter(end)
             if at.start is not None and at.total is not None:
                 yield ClosedWindow(Span(self.window, at.start, end), at.total, at)
@@ -173,12 +173,12 @@ class Since:
     def provisional(self, through: int | None, panes: Panes) -> tuple[Span, Snapshot] | None:
         del through
         panes = _within(panes, self.since, self.until)
-        end = self._next(_first(sorted(panes.items())))
+        end = self._next(_first_pane(sorted(panes.items())))
         if end is None or end > self.until:
             return None
         start = end - self._pane if self._at is None or self._at.start is None else self._at.start
         span = Span(self.window, start, end)
-        return span, _with(self._sum, panes, span)
+        return span, _with_known(self._sum, panes, span)
 
     def _next(self, pane: int | None) -> int | None:
         """The end of the next window, if `pane` is the next one with reports."""
@@ -213,12 +213,12 @@ def _within(panes: Panes, since: int, until: int) -> Panes:
     return {pane: snapshot for pane, snapshot in panes.items() if since <= pane < until}
 
 
-def _first(panes: Iterable[tuple[int, Snapshot]]) -> int | None:
+def _first_pane(panes: Iterable[tuple[int, Snapshot]]) -> int | None:
     """The first pane with reports."""
     return next((pane for pane, snapshot in panes if snapshot.n), None)
 
 
-def _with(known: Sum, panes: Panes, span: Span) -> Snapshot:
+def _with_known(known: Sum, panes: Panes, span: Span) -> Snapshot:
     """All that is known of a window, and those of `panes` that lie in it."""
     inside = (snapshot for pane, snapshot in panes.items() if span.start <= pane < span.end)
     return merged([known.snapshot(), *inside], len(known.counts))

@@ -197,7 +197,7 @@ def lines(query: Query, partitions: int) -> Iterator[str]:
     yield from _labelled("checkpoints", f"at most {in_bytes(checkpoint_rate(query, partitions))}/s: {interval}")
     for rows, text in (_oracles(query), (0, 2, 3)), (_errors(query), (0,)):
         yield ""
-        yield from _columns(rows, text)
+        yield from _aligned(rows, text)
     found = [line for warning in warnings(query) for line in _labelled("warning", warning)]
     yield from ["", *found] if found else []
 
@@ -234,7 +234,7 @@ def _labelled(label: str, *texts: str) -> Iterator[str]:
         label = ""
 
 
-def _columns(rows: Iterator[Sequence[str]], text: Sequence[int]) -> Iterator[str]:
+def _aligned(rows: Iterator[Sequence[str]], text: Sequence[int]) -> Iterator[str]:
     """Rows as aligned columns, numbers to the right."""
     grid = list(rows)
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]

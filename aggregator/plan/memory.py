@@ -37,7 +37,7 @@ ALERTS = 10 << 20
 
 
 @dataclass(frozen=True)
-class Worker:
+class WorkerMemory:
     """The memory of a worker."""
 
     tallies: int
@@ -59,13 +59,13 @@ def usual_panes(query: Query) -> int:
     return min(open_panes(query), -(-query.lateness // query.pane) + 1)
 
 
-def worker(queries: Collection[Query], partitions: int, *, most: bool = False) -> Worker:
+def worker(queries: Collection[Query], partitions: int, *, most: bool = False) -> WorkerMemory:
     """Of one that has all partitions: in ordinary traffic, or at `most`, with every pane open that may be."""
 
     def panes(query: Query) -> int:
         return partitions * (open_panes(query) if most else usual_panes(query))
 
-    return Worker(
+    return WorkerMemory(
         tallies=sum(panes(query) * query.oracle.state_size * (INTEGER + TRAVELS) for query in queries),
         merging=sum(panes(query) * query.oracle.state_size * TRAVELS + _windows(query) for query in queries),
         publishing=max(map(_findings, queries), default=0),
@@ -79,7 +79,7 @@ def _windows(query: Query) -> int:
     several = [window for window in kinds if window.kind != "tumbling"]
     panes = max((window.size // query.pane for window in kinds if window.kind != "all"), default=1)
     sums = 2 * len(kinds) + len(several) + (2 * len(kinds) if query.crowd > 1 else 0)
-    alerts = sum(kept(window) for window in kinds) * _values(query) * COUNT
+    alerts = sum(kept(window) for window in kinds) * _value_count(query) * COUNT
     return (panes + usual_panes(query) + sums) * query.oracle.state_size * INTEGER + alerts
 
 
@@ -87,7 +87,7 @@ def _findings(query: Query) -> int:
     fitted = any(find(name).fits_a_prior for name in query.methods)
     vectors = FINDING + FITTED * fitted + SEVERAL * any(window.kind != "tumbling" for window in query.windows)
     vectors += THRESHOLD * (query.threshold.kind != "significance") + EVERY * (query.publish is None)
-    return vectors * INTEGER * _values(query)
+    return vectors * INTEGER * _value_count(query)
 
 
 def board(queries: Collection[Query], retention: int, memory: int) -> int:
@@ -98,17 +98,19 @@ def board(queries: Collection[Query], retention: int, memory: int) -> int:
 
 def _records(query: Query, window: Window, retention: int) -> int:
     """The finals of one kind of window."""
-    return max(1, retention // (window.step or query.pane)) * sum(_record(query, domain) for domain in query.domains)
+    return max(1, retention // (window.step or query.pane)) * sum(
+        _record_bytes(query, domain) for domain in query.domains
+    )
 
 
-def _record(query: Query, domain: Domain) -> int:
+def _record_bytes(query: Query, domain: Domain) -> int:
     values = min(domain.size, query.publish or domain.size)
     methods = 1 + len(query.methods)
     columns = (3 + methods) * (COLUMN + INTEGER * values) + INTEGER * values
     return RECORD + columns + methods * HITTER * min(values, HITTERS)
 
 
-def _values(query: Query) -> int:
+def _value_count(query: Query) -> int:
     return sum(domain.size for domain in query.domains)
 
 

@@ -121,13 +121,13 @@ def alerts(
             after.append(before)
             continue
         final = Final(span.start, span.end, found.estimate, found.likely)
-        state, new = step(watch(query, found.subject, span.window), load(before) if before else None, final)
+        state, new = step(watch_of(query, found.subject, span.window), load(before) if before else None, final)
         after.append(dump(state))
         said += new
     return after, [(alert.key, encode(alert)) for alert in said]
 
 
-def watch(query: Query, subject: Subject, window: Window) -> Watch:
+def watch_of(query: Query, subject: Subject, window: Window) -> Watch:
     """Its false alerts are shared out over all that is watched: each kind of window and each attribute."""
     finals = len(query.domains) * sum(finals_a_day(window, query.pane) for window in query.windows)
     return Watch(
@@ -159,11 +159,11 @@ def load(data: bytes) -> State:
             raise ReportError(f"a state of alerts of version {head['version']} cannot be read")
         kept, start = [], 0
         for end, n, independent, size, width in head["kept"]:
-            _whole(end, n, independent, size)
+            _check_whole(end, n, independent, size)
             kept.append(Kept(end, n, independent, np.frombuffer(body, _WIDTHS[width], size, start)))
             start += size * width
         surged = tuple((value, end) for value, end in head["surged"])
-        _whole(head["end"], start, *(number for pair in surged for number in pair))
+        _check_whole(head["end"], start, *(number for pair in surged for number in pair))
         entered = dict.fromkeys(head["entered"]) if head["version"] == 1 else dict(head["entered"])
         state = State(head["end"], entered, surged, tuple(kept), bool(head.get("shown", True)))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -173,11 +173,11 @@ def load(data: bytes) -> State:
     return state
 
 
-def check(query: Query, states: Sequence[bytes]) -> None:
+def check_states(query: Query, states: Sequence[bytes]) -> None:
     """Raise a ReportError where these are not the states of the query's attributes."""
     for data, domain in zip(states, query.domains, strict=bool(states)):
         state = load(data) if data else State(0)
-        _whole(*state.entered)
+        _check_whole(*state.entered)
         if any(not 0 <= value < domain.size for value in (*state.entered, *(value for value, _ in state.surged))):
             raise ReportError(f"a state of alerts about values that {query.name} does not have")
         if any(
@@ -190,7 +190,7 @@ def check(query: Query, states: Sequence[bytes]) -> None:
                 raise ReportError(f"a state of alerts with a window that is none of {query.name}")
 
 
-def _whole(*numbers: object) -> None:
+def _check_whole(*numbers: object) -> None:
     if any(type(number) is not int or abs(number) > _EVERYONE for number in numbers):
         raise ReportError("the times, positions and counts in a state of alerts are whole numbers")
 

@@ -17,7 +17,7 @@ from aggregator.process.exit import Ending
 from aggregator.process.freshness import Newest
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
-from aggregator.publishing.changes import check
+from aggregator.publishing.changes import check_states
 from aggregator.publishing.final import publish
 from aggregator.publishing.freshness import shortest
 from aggregator.publishing.observed import observe
@@ -143,7 +143,7 @@ class Merging:
         self._changed = False
         self.metrics.merging()
         await self._define()
-        self.shelves = {p: Shelf(p, self.partitions, self._known.versions, check) for p in self._owned}
+        self.shelves = {p: Shelf(p, self.partitions, self._known.versions, check_states) for p in self._owned}
         self._said.clear()
         self._due.clear()
         self._coming.clear()

@@ -61,7 +61,7 @@ def _read(kind: Any, data: Any, where: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         value = _read(arguments[0], data, where)
-        return value if value is None else _bounded(value, arguments[1], where)
+        return value if value is None else _in_limits(value, arguments[1], where)
     if origin in _UNIONS:
         return None if data is None else _read(next(each for each in arguments if each is not NoneType), data, where)
     if isinstance(kind, type) and is_dataclass(kind):
@@ -82,7 +82,7 @@ def _read(kind: Any, data: Any, where: str) -> Any:
     return data
 
 
-def _bounded(value: Any, limits: Schema, where: str) -> Any:
+def _in_limits(value: Any, limits: Schema, where: str) -> Any:
     size: float = len(value) if isinstance(value, str | list) else value
     low, high = (next((limits[key] for key in keys if key in limits), end) for keys, end in _LIMITS)
     _check(low <= size <= high, where, f"from {low} to {high}")

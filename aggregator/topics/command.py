@@ -25,7 +25,7 @@ from aggregator.topics.settings import (
     lasting,
     layout,
     mends,
-    parts,
+    partitions_text,
     refusals,
 )
 from aggregator.topics.sizes import Sizes, sizes
@@ -166,10 +166,10 @@ def _lines(
         if there is None:
             copies = f"{topic.replication} replica{'s' * (topic.replication != 1)}"
             settings = [f"{name}={value}" for name, value in topic.settings.items()]
-            made = ", ".join([parts(topic.partitions), copies, *settings])
+            made = ", ".join([partitions_text(topic.partitions), copies, *settings])
             yield f"{'would create' if dry else 'created'} {topic.name}: {made}"
         elif not changes[topic.name]:
-            yield f"right {topic.name}: {parts(there.partitions)}"
+            yield f"right {topic.name}: {partitions_text(there.partitions)}"
         else:
             for name, value in changes[topic.name].items():
                 has = there.settings.get(name, "unknown")

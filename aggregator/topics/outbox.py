@@ -82,7 +82,7 @@ class Outbox:
     async def tick(self, partition: int) -> None:
         """An empty frame, so that the partition's clock moves; a lost one is followed by another."""
         sent = await self.send(REPORTS, None, TICK, partition=partition, timestamp_ms=time.time_ns() // 1_000_000)
-        sent.add_done_callback(_said)
+        sent.add_done_callback(_warn_unsent)
 
     async def reject(self, partition: int, rejects: list[Reject]) -> list[asyncio.Future[Any]]:
         """Set records of the reports aside, in batches made by hand: there may be a flood of them."""
@@ -102,7 +102,7 @@ class Outbox:
         return acks
 
 
-def _said(sent: asyncio.Future[Any]) -> None:
+def _warn_unsent(sent: asyncio.Future[Any]) -> None:
     """Of something that may be lost: say so and go on."""
     if not sent.cancelled() and sent.exception() is not None:
         log.warning("not sent: %r", sent.exception())

@@ -188,7 +188,7 @@ def lasting(there: Described, topic: Topic) -> list[str]:
     found = []
     if topic.remedy and there.partitions != topic.partitions:
         remedy = topic.remedy.format(has=there.partitions)
-        found.append(f"{topic.name}: has {parts(there.partitions)}, not {topic.partitions}; {remedy}")
+        found.append(f"{topic.name}: has {partitions_text(there.partitions)}, not {topic.partitions}; {remedy}")
     if there.replication < topic.replication:
         found.append(
             f"{topic.name}: has {there.replication} of {topic.replication} replicas; add some with "
@@ -226,7 +226,7 @@ def impossible(wanted: Sequence[Topic], brokers: int) -> Iterator[str]:
         yield f"{have} cannot hold {most} replicas; start more brokers, or say --replication {brokers}"
 
 
-def parts(count: int) -> str:
+def partitions_text(count: int) -> str:
     return f"{count} partition{'s' * (count != 1)}"
 
 

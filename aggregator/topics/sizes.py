@@ -43,9 +43,9 @@ def sizes(queries: Collection[Query]) -> Sizes:
     """The sizes that these queries need."""
     writes = changes(File({query.name: query for query in queries}), Definitions(), (), "0" * 16).writes
     return Sizes(
-        tallies=_most(_tally(query) for query in queries),
+        tallies=_most(_tally_bytes(query) for query in queries),
         definitions=_most([sum(len(key) + len(value) + 1000 for key, value in writes)]),
-        estimates=_most(_estimate(query) for query in queries),
+        estimates=_most(_estimate_bytes(query) for query in queries),
         truth=_most(NUMBER * sum(domain.size for domain in query.domains) for query in queries),
     )
 
@@ -54,31 +54,31 @@ def _most(found: Iterable[int]) -> int:
     return min(LARGEST, max(LEAST, ENVELOPE + max(found, default=0)))
 
 
-def _tally(query: Query) -> int:
+def _tally_bytes(query: Query) -> int:
     """A tally, or the state of a window and of the alerts that it brings."""
     cells, values = query.oracle.state_size, sum(domain.size for domain in query.domains)
     sampled = len(query.attributes) if query.solution == "smp" else 1
     shown = sampled if query.crowd > 1 else 0
     states = [state_bytes(window, cells, values, shown) for window in query.windows]
-    alerts = sum(min(domain.size, PROVED) * (_name(domain) + 4 * NUMBER) for domain in query.domains)
+    alerts = sum(min(domain.size, PROVED) * (_name_bytes(domain) + 4 * NUMBER) for domain in query.domains)
     return max(INTEGER * cells, alerts + max(states))
 
 
-def _estimate(query: Query) -> int:
+def _estimate_bytes(query: Query) -> int:
     """A record of one attribute with all the values that it can name."""
-    return max(_record(query, domain) for domain in query.domains)
+    return max(_record_bytes(query, domain) for domain in query.domains)
 
 
-def _record(query: Query, domain: Domain) -> int:
+def _record_bytes(query: Query, domain: Domain) -> int:
     values = domain.size if query.publish is None else min(domain.size, query.publish + PROVED)
     methods = 1 + len(query.methods)
-    numbers = NUMBER * (3 + methods) + _name(domain)  # stderr, low and high, and a share of each method
-    hitters = methods * min(domain.size, PROVED) * (HITTER + _name(domain))
+    numbers = NUMBER * (3 + methods) + _name_bytes(domain)  # stderr, low and high, and a share of each method
+    hitters = methods * min(domain.size, PROVED) * (HITTER + _name_bytes(domain))
     sets = query.sets or tuple(pair for attribute in query.attributes for pair in attribute.sets)
     return values * numbers + hitters + sum(SET + NUMBER * methods + len(name) for name, _ in sets)
 
 
-def _name(domain: Domain) -> int:
+def _name_bytes(domain: Domain) -> int:
     """Bytes of the longest value's name in JSON, where each may become six."""
     longest = max(map(len, domain.values), default=0) if domain.values else len(str(domain.size))
     return 6 * longest + 3 if domain.values else longest + 3

@@ -113,7 +113,7 @@ def read(records: Iterable[TopicRecord], before: Definitions = _NOTHING) -> Defi
             if record.key.startswith(corrections.KIND):
                 times.append(corrections.decode(record.key, record.value or b""))
                 continue
-            said = _said(record)
+            said = _read_content(record)
         except _FAULTS as error:
             unread.append(Unreadable(record.key, f"{type(error).__name__}: {error}"[:300]))
             continue
@@ -209,7 +209,7 @@ def _write(query: Query, token: str, about: Mapping[str, Any]) -> Write:
     return f"{query.digest.hex()}|v{token}".encode(), value.encode()
 
 
-def _said(record: TopicRecord) -> _Said:
+def _read_content(record: TopicRecord) -> _Said:
     """The content of a record; any error where it cannot be read."""
     digest_text, _, name = record.key.decode("ascii").partition("|")
     digest = bytes.fromhex(digest_text)

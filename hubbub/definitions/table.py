@@ -16,14 +16,14 @@ def dump(query: Query) -> dict[str, Any]:
         "pane": f"{query.pane}s",
         "lateness": f"{query.lateness}s",
         "skew": f"{query.skew}s",
-        "windows": [_window(window) for window in query.windows],
+        "windows": [_window_text(window) for window in query.windows],
         "period": f"{query.period}s",
         "emit_every": "never" if query.emit_every is None else f"{query.emit_every}s",
         "methods": list(query.methods),
         "fallback": query.fallback,
         "publish": "all" if query.publish is None else query.publish,
         "crowd": query.crowd,
-        "threshold": _threshold(query.threshold),
+        "threshold": _threshold_text(query.threshold),
         "require_id": query.require_id,
         "family_error": query.family_error,
         "alerts_a_day": query.alerts_a_day,
@@ -51,13 +51,13 @@ def dump(query: Query) -> dict[str, Any]:
     }
 
 
-def _window(window: Window) -> str:
+def _window_text(window: Window) -> str:
     if window.kind == "all":
         return "all"
     return f"{window.size}s" if window.size == window.step else f"{window.size}s/{window.step}s"
 
 
-def _threshold(threshold: Threshold) -> Any:
+def _threshold_text(threshold: Threshold) -> Any:
     kinds = {"significance": "significance", "share": threshold.value, "count": {"count": int(threshold.value)}}
     return kinds[threshold.kind]
 

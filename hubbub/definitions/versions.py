@@ -155,9 +155,9 @@ class Versions:
     def _recounted(self) -> tuple[int, ...]:
         """The first panes at which something changed that decides what is counted."""
         pairs = zip(self.versions, self.versions[1:], strict=False)
-        return tuple(version.first for before, version in pairs if _counted(before) != _counted(version))
+        return tuple(version.first for before, version in pairs if _rules(before) != _rules(version))
 
 
-def _counted(version: Version) -> tuple[object, ...]:
+def _rules(version: Version) -> tuple[object, ...]:
     query = version.query
     return query.lateness, query.skew, query.starts, query.until, query.require_id, query.max_ids, version.retired

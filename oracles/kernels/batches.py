@@ -44,9 +44,9 @@ def walk(data: memoryview, start: int, first: int, room: int, *, checked: bool) 
     """The records from offset `first` on of the batches at `start`, at most `room`; `checked` by their checksums."""
     columns = np.empty((4, room), np.int64)
     numbers = np.zeros(2, np.int64)
-    pointers = [compiled.integers(column) for column in columns]
-    found, following = compiled.sizes(numbers[:1]), compiled.integers(numbers[1:])
-    octets: Any = compiled.octets(data)
+    pointers = [compiled.integer_buffer(column) for column in columns]
+    found, following = compiled.size_buffer(numbers[:1]), compiled.integer_buffer(numbers[1:])
+    octets: Any = compiled.octet_buffer(data)
     end = compiled.lib().walk(octets, len(data), start, checked, first, room, *pointers, found, following)
     offsets, times, places, sizes = columns[:, : int(numbers[0])]
     return Walk(offsets, times, places, sizes, end, int(numbers[1]))
@@ -59,8 +59,8 @@ def tell_kinds(data: memoryview, places: Ints, sizes: Ints) -> Kinds:
     firsts, slots = np.empty(MOST_KINDS, np.int64), np.full(1 << _SLOT_BITS, -1, np.int16)
     buffer = compiled.buffer
     found = compiled.lib().tell_kinds(
-        *(compiled.octets(data), count, compiled.integers(places), compiled.integers(sizes)),
-        *(buffer("int16_t[]", kinds), buffer("uint64_t[]", ids), compiled.integers(firsts), MOST_KINDS),
+        *(compiled.octet_buffer(data), count, compiled.integer_buffer(places), compiled.integer_buffer(sizes)),
+        *(buffer("int16_t[]", kinds), buffer("uint64_t[]", ids), compiled.integer_buffer(firsts), MOST_KINDS),
         *(buffer("int16_t[]", slots), _SLOT_BITS),
     )
     return Kinds(kinds, ids, firsts[:found])
@@ -70,8 +70,8 @@ def gather(data: memoryview, places: Ints, sizes: Ints, width: int, header: int)
     """The reports of the frames that stand at these places, joined."""
     octets = np.empty(int(sizes.sum()) - header * len(sizes), np.uint8)
     compiled.lib().gather(
-        compiled.octets(data),
+        compiled.octet_buffer(data),
         len(places),
-        *(compiled.integers(places), compiled.integers(sizes), compiled.octets(octets)),
+        *(compiled.integer_buffer(places), compiled.integer_buffer(sizes), compiled.octet_buffer(octets)),
     )
     return octets.reshape(-1, width)

@@ -71,10 +71,12 @@ def _add_bits(
     levels = max(5, count.bit_length())
     scratch = np.zeros((levels + 17, -(-width // 8)), np.uint64)
     checked = (
-        (null, *plausible, null) if bins is None or marks is None else (integers(bins), *plausible, integers(marks))
+        (null, *plausible, null)
+        if bins is None or marks is None
+        else (integer_buffer(bins), *plausible, integer_buffer(marks))
     )
     left_out: int = _module.lib.add_bits(
-        octets(rows), count, width, integers(counts), size, *checked, buffer("uint64_t[]", scratch), levels
+        octet_buffer(rows), count, width, integer_buffer(counts), size, *checked, buffer("uint64_t[]", scratch), levels
     )
     return left_out
 
@@ -82,18 +84,20 @@ def _add_bits(
 def row_ones(rows: Reports) -> Ints:
     """The number of bits set in each row."""
     ones = np.empty(len(rows), np.int64)
-    _module.lib.row_ones(octets(rows), *rows.shape, integers(ones))
+    _module.lib.row_ones(octet_buffer(rows), *rows.shape, integer_buffer(ones))
     return ones
 
 
 def add_values(counts: Ints, reports: Reports) -> None:
     """counts[v] += 1 for each report of 1, 2 or 4 bytes; none is as large as the counts are many."""
-    _module.lib.add_values(octets(reports), *reports.shape, integers(counts))
+    _module.lib.add_values(octet_buffer(reports), *reports.shape, integer_buffer(counts))
 
 
 def add_hashes(signs: Ints, marks: Ints, reports: Reports, hashes: int, bits: int) -> None:
     """Of every non-empty set of a report's rows, its sign at their xor; of every row its mark."""
-    _module.lib.add_hashes(octets(reports), *reports.shape, hashes, bits, integers(signs), integers(marks))
+    _module.lib.add_hashes(
+        octet_buffer(reports), *reports.shape, hashes, bits, integer_buffer(signs), integer_buffer(marks)
+    )
 
 
 def lib() -> Any:
@@ -106,13 +110,13 @@ def buffer(kind: str, array: Any) -> Any:
     return _module.ffi.from_buffer(kind, array)
 
 
-def octets(data: Any) -> Any:
+def octet_buffer(data: Any) -> Any:
     return buffer("uint8_t[]", data)
 
 
-def integers(array: Ints) -> Any:
+def integer_buffer(array: Ints) -> Any:
     return buffer("int64_t[]", array)
 
 
-def sizes(array: Ints) -> Any:
+def size_buffer(array: Ints) -> Any:
     return buffer("size_t[]", array)

@@ -54,13 +54,13 @@ def row_counts(rows: Packed) -> NDArray[np.int64]:
     whole = rows.shape[1] // 8 * 8
     counts = np.zeros(len(rows), np.float32)
     if whole:
-        counts += _sums(np.bitwise_count(rows[:, :whole].view(np.uint64)))
+        counts += _row_sums(np.bitwise_count(rows[:, :whole].view(np.uint64)))
     if whole < rows.shape[1]:
-        counts += _sums(np.bitwise_count(rows[:, whole:]))
+        counts += _row_sums(np.bitwise_count(rows[:, whole:]))
     return counts.astype(np.int64)
 
 
-def _sums(counts: Packed) -> NDArray[np.float32]:
+def _row_sums(counts: Packed) -> NDArray[np.float32]:
     # A product with ones adds short rows without a call for each; floats hold integers to 2**24.
     return counts.astype(np.float32) @ np.ones(counts.shape[1], np.float32)
 

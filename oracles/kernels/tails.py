@@ -48,14 +48,14 @@ def two_binomials_tail(
         return binomial_tail(x, n, np.where(own == 0, q, p))
     if n < FEW:
         sure = np.clip(x, 0, n + 1)
-        return _table(n, p, q)[own, sure]
+        return _joint_tails(n, p, q)[own, sure]
     far = np.where(alone, 1, own)
     tail = _saddlepoint(x, far, p, n - far, q)
     return np.where(alone, binomial_tail(x, n, np.where(own == 0, q, p)), tail) if alone.any() else tail
 
 
 @lru_cache(maxsize=32)
-def _table(n: int, p: float, q: float) -> Floats:
+def _joint_tails(n: int, p: float, q: float) -> Floats:
     """P(Bin(k, p) + Bin(n - k, q) >= c) for all k of 0..n and c of 0..n + 1, term by term."""
     tails = np.zeros((n + 1, n + 2))
     for k in range(n + 1):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from oracles.errors import ParameterError, ReportError
 from oracles.estimate import Estimate, Pure
 from oracles.mechanisms.entropy import Source, source
-from oracles.tally import Tally
+from oracles.tally import ValueTally
 from oracles.types import MAX_WIDTH, Flags, Floats, Ints, Reports, Rows, positions, whole_number
 
 
@@ -172,9 +172,9 @@ class Oracle(Pure, Protocol):
         del reports
         return None
 
-    def tally(self, labels: Sequence[str] | None = None) -> Tally:
+    def tally(self, labels: Sequence[str] | None = None) -> ValueTally:
         """An empty tally that knows its n; `labels` are the names of the values."""
-        return Tally(self, labels)
+        return ValueTally(self, labels)
 
     def estimate(self, state: Ints, n: int, n_independent: int | None = None) -> Estimate:
         """Unbiased shares of all values from a tally of `n` reports."""

@@ -50,7 +50,7 @@ def _ways(charge: Charge, epsilon: float, budget: float, make: Make) -> Iterator
     fits = [buckets for buckets in (256, 128, 64, 32, 16, 8, 4, 2) if _bears(budget, make, name="olh", buckets=buckets)]
     if fits:
         yield f'oracle = "olh" with buckets = {fits[0]}'
-    less = _largest(lambda smaller: _bears(budget, make, epsilon=smaller), epsilon)
+    less = _largest_epsilon(lambda smaller: _bears(budget, make, epsilon=smaller), epsilon)
     if less is not None:
         yield f"epsilon = {less:g}"
     yield 'answers = "once" or "fresh"'
@@ -64,7 +64,7 @@ def _bears(budget: float, make: Make, **other: Any) -> bool:
     return charge is not None and affords(budget, charge.amount)
 
 
-def _largest(holds: Callable[[float], bool], most: float) -> float | None:
+def _largest_epsilon(holds: Callable[[float], bool], most: float) -> float | None:
     """The largest epsilon of five digits for which `holds`, which it does for every smaller one; None for none."""
     low, high = 0.0, most
     for _ in range(_ROUNDS):

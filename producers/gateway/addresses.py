@@ -24,10 +24,10 @@ def client(peer: str, forwarded: Sequence[str], trusted: Networks) -> str:
     """
     if not trusted and ":" not in peer:
         return peer  # as nearly all are, and parsing takes long
-    address = _parsed(peer)
+    address = _address(peer)
     hops = [hop for line in forwarded for hop in line.split(",")]
     while address is not None and hops and any(address in network for network in trusted):
-        hop = _parsed(hops.pop())
+        hop = _address(hops.pop())
         if hop is None:
             break
         address = hop
@@ -36,7 +36,7 @@ def client(peer: str, forwarded: Sequence[str], trusted: Networks) -> str:
     return peer if address is None else str(address)
 
 
-def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+def _address(text: str) -> IPv4Address | IPv6Address | None:
     """An address, which may have a port; None where it is none."""
     text = text.strip().strip('"')
     if text.startswith("["):

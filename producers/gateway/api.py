@@ -18,7 +18,7 @@ from producers.gateway.addresses import Networks, client
 from producers.gateway.appender import Appender
 from producers.gateway.definitions import Standing
 from producers.gateway.intake import Intake, away
-from producers.gateway.metrics import Metrics
+from producers.gateway.metrics import GatewayMetrics
 from producers.gateway.openapi import describe
 from producers.gateway.origins import allowed, preflight
 from producers.gateway.parts import parts
@@ -73,7 +73,7 @@ class Gateway:
         self._intake = intake
         self._clock = clock
         self._held = 0
-        self.metrics = Metrics(
+        self.metrics = GatewayMetrics(
             {
                 "held_bytes": lambda: self._held,
                 "unacknowledged_bytes": lambda: appender.weight,
@@ -160,7 +160,7 @@ class Gateway:
     async def _take(self, request: web.Request) -> web.Response:
         now = self._clock()
         caller = self._admit(request, now)
-        key = _key(request)
+        key = _idempotency_key(request)
         kind = _kind(request)
         missing = self.missing
         if missing is not None:
@@ -251,7 +251,7 @@ def _counted(key: bytes | None) -> str:
     return "none" if key is None else "unknown"
 
 
-def _key(request: web.Request) -> bytes | None:
+def _idempotency_key(request: web.Request) -> bytes | None:
     given = request.headers.getall("Idempotency-Key", ())
     if not given:
         return None

@@ -55,7 +55,7 @@ class ServedDefinitions:
     def _text(self, version: Version) -> bytes:
         key = version.query.digest, version.first
         if key not in self._texts:
-            self._texts[key] = orjson.dumps(described(version.query))
+            self._texts[key] = orjson.dumps(public_definition(version.query))
         return self._texts[key]
 
 
@@ -85,7 +85,7 @@ class Standing:
         self._topic = ServedDefinitions(known.versions) if known.versions else None
 
 
-def described(query: Query) -> dict[str, Any]:
+def public_definition(query: Query) -> dict[str, Any]:
     """All that a client needs to answer a query: what the digest is made of, and how often and when to answer."""
     meaning = json.loads(query.canonical)
     del meaning["format"]

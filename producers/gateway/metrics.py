@@ -11,7 +11,7 @@ ROUTES = ("/v1/reports", "/v1/queries", "")
 REASONS = ("malformed", "unknown_query", "too_large", "late", "future", "expired", "quota", "rate", "ids")
 
 
-class Metrics:
+class GatewayMetrics:
     """Each gateway's own."""
 
     def __init__(self, names: Mapping[str, Callable[[], float]], queries: Iterable[str]) -> None:

@@ -105,7 +105,7 @@ def describe(version: str, *, protected: bool) -> Schema:
         "openapi": "3.1.0",
         "info": {"title": "hubbub gateway", "version": version, "license": {"name": "Apache-2.0"}},
         "paths": {
-            "/v1/reports": {"post": _reports(protected=protected)},
+            "/v1/reports": {"post": _reports_path(protected=protected)},
             "/v1/queries": {"get": _queries(protected=protected)},
             "/healthz": {"get": _plain("healthz", "Whether the process lives")},
             "/readyz": {"get": _plain("readyz", "Whether reports are taken", 503)},
@@ -125,7 +125,7 @@ def describe(version: str, *, protected: bool) -> Schema:
     return described
 
 
-def _reports(*, protected: bool) -> Schema:
+def _reports_path(*, protected: bool) -> Schema:
     frame = {"$ref": "#/components/schemas/frame"}
     key = {
         "name": "Idempotency-Key",

@@ -64,11 +64,11 @@ def shuffled(pieces: Sequence[Reports]) -> Reports:
         # Not rng.permutation(reports): it moves row by row, which takes three times as long.
         return np.concatenate(pieces).take(np.random.default_rng().permutation(n), axis=0)
     words = [np.ascontiguousarray(piece).view(f"<u{width}").ravel() for piece in pieces]
-    mixed = scattered(words, int.from_bytes(os.urandom(4), "little") | 1) if width == WIDE else counted(words)
+    mixed = scattered(words, int.from_bytes(os.urandom(4), "little") | 1) if width == WIDE else repeated(words)
     return mixed.view(np.uint8).reshape(n, width)
 
 
-def counted(pieces: Sequence[Words]) -> Words:
+def repeated(pieces: Sequence[Words]) -> Words:
     """The words that there are in random order, each as often as it is there. Faster than any sorting."""
     size = 1 + max(int(piece.max()) for piece in pieces)
     counts = np.bincount(pieces[0], minlength=size)

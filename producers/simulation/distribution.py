@@ -107,7 +107,7 @@ def read_law(spec: str, domain: Domain) -> Distribution:
         return Distribution(reduce(np.add, (share * weights / weights.sum() for share, weights in shares)))
     kind, _, rest = spec.partition(":")
     if kind == "file":
-        return _counted(Path(rest), domain)
+        return _by_counts(Path(rest), domain)
     numbers = [_number(text, spec) for text in rest.split(",")] if rest else []
     parameters, weigh = _SHAPES.get(kind, (-1, _uniform))
     if len(numbers) != parameters:
@@ -160,7 +160,7 @@ _SHAPES: dict[str, tuple[int, Callable[..., Floats]]] = {
 }
 
 
-def _counted(path: Path, domain: Domain) -> Distribution:
+def _by_counts(path: Path, domain: Domain) -> Distribution:
     weights = np.zeros(domain.size)
     for positions, count in _rows(path, [VALUE], [domain]):
         weights[positions] += count

@@ -190,20 +190,20 @@ def _place(given: dict[str, Any], at: Place, query: Query) -> tuple[int, Domain]
     return index, query.domains[index]
 
 
-def _member(domain: Domain) -> Rule:
+def _domain_value(domain: Domain) -> Rule:
     return Rule("a value of the domain", lambda value: domain.find(value) is not None, domain.find)
 
 
 def _surge(given: dict[str, Any], at: Place, query: Query) -> Surge:
     given = table(given, at, ("attribute", "value", "share", "begins", "rises", "lasts"))
     attribute, domain = _place(given, at, query)
-    return Surge(_course(given, at), attribute, _of(given, "value", _member(domain), at))
+    return Surge(_course(given, at), attribute, _of(given, "value", _domain_value(domain), at))
 
 
 def _fade(given: dict[str, Any], at: Place, query: Query) -> Fade:
     given = table(given, at, ("attribute", "value", "share", "begins", "falls", "lasts"))
     attribute, domain = _place(given, at, query)
-    return Fade(_course(given, at, "falls", 1.0), attribute, _of(given, "value", _member(domain), at))
+    return Fade(_course(given, at, "falls", 1.0), attribute, _of(given, "value", _domain_value(domain), at))
 
 
 def _attack(given: dict[str, Any], at: Place, query: Query) -> Attack:
@@ -211,7 +211,7 @@ def _attack(given: dict[str, Any], at: Place, query: Query) -> Attack:
     attribute, domain = _place(given, at, query)
     if "targets" not in given:
         raise (at / "targets").error("is missing; it must be a list of values of the domain")
-    aims = several(given["targets"], at / "targets", _member(domain))
+    aims = several(given["targets"], at / "targets", _domain_value(domain))
     targets = tuple(aims if index == attribute else () for index in range(len(query.domains)))
     return Attack(_course(given, at), _of(given, "kind", choice("maximal_gain", "random_value"), at), targets)
 

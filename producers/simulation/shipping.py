@@ -22,7 +22,7 @@ from producers.simulation.delivery import Delivery
 from producers.simulation.framing import Shipment
 from producers.simulation.pace import WallClock
 from producers.simulation.truth import TrueAnswers
-from producers.simulation.watch import Deliveries, described, serving, showing
+from producers.simulation.watch import Deliveries, progress, serving, showing
 
 GRACE = 5.0
 """Seconds to bring to its end what is under way, once one is asked to end."""
@@ -55,7 +55,7 @@ def ending(command: str, work: Coroutine[None, None, Deliveries]) -> int:
         begun = time.monotonic()
         counts = asyncio.run(work)
         took = time.monotonic() - begun
-        sys.stdout.write(f"{took:.0f} s in all: {described(counts, counts.reports / took)}\n")
+        sys.stdout.write(f"{took:.0f} s in all: {progress(counts, counts.reports / took)}\n")
 
     logs.terse()
     return run(command, counted)

@@ -83,7 +83,7 @@ async def serving(host: str, port: int, query: str, counts: Deliveries) -> Async
 @asynccontextmanager
 async def showing(counts: Deliveries) -> AsyncIterator[None]:
     """Shows how it goes: a bar in a terminal, else a line every few seconds."""
-    with _bar(counts) if sys.stdout.isatty() else _lines() as (show, interval):
+    with _bar(counts) if sys.stdout.isatty() else _plain_lines() as (show, interval):
         task = asyncio.create_task(_show(counts, show, interval))
         try:
             yield
@@ -98,11 +98,11 @@ async def _show(counts: Deliveries, show: Callable[[str], None], interval: float
     while True:
         await asyncio.sleep(interval)
         now = time.monotonic()
-        show(f"{now - start:.0f} s: {described(counts, (counts.reports - sent) / (now - before))}")
+        show(f"{now - start:.0f} s: {progress(counts, (counts.reports - sent) / (now - before))}")
         before, sent = now, counts.reports
 
 
-def described(counts: Deliveries, rate: float) -> str:
+def progress(counts: Deliveries, rate: float) -> str:
     """The counts, as one line."""
     failed = f" ({counts.error})" if counts.error else ""
     errors = f"{counts.errors:,} error{'s' * (counts.errors != 1)}{failed}"
@@ -111,7 +111,7 @@ def described(counts: Deliveries, rate: float) -> str:
 
 
 @contextmanager
-def _lines() -> Iterator[tuple[Callable[[str], None], float]]:
+def _plain_lines() -> Iterator[tuple[Callable[[str], None], float]]:
     def show(text: str) -> None:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
@@ -124,7 +124,7 @@ def _bar(counts: Deliveries) -> Iterator[tuple[Callable[[str], None], float]]:
     try:
         from rich.progress import BarColumn, Progress, TextColumn
     except ImportError:  # it comes with the extra `simulate`
-        with _lines() as lines:
+        with _plain_lines() as lines:
             yield lines
         return
     with Progress(BarColumn(), TextColumn("{task.description}", markup=False)) as progress:

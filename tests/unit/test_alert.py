@@ -21,9 +21,8 @@ from aggregator.counting.tally import Snapshot
 from aggregator.merging.windows import Span
 from aggregator.publishing.alert import encode
 from aggregator.publishing.analysis import subjects
-from aggregator.publishing.changes import DAY, Final, State, Watch, alerts, dump, finals_a_day, load
+from aggregator.publishing.changes import DAY, Final, State, Watch, alerts, dump, finals_a_day, load, watch_of
 from aggregator.publishing.changes import step as stepped
-from aggregator.publishing.changes import watch as watch_of
 from aggregator.publishing.digits import rounded
 from aggregator.publishing.record import build
 from oracles import Estimate, oracle

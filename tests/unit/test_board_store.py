@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.board import lookup
 from aggregator.board.answers import WindowEstimate
-from aggregator.board.metrics import Metrics
+from aggregator.board.metrics import BoardMetrics
 from aggregator.board.openapi import SCHEMAS, describe
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
@@ -488,7 +488,7 @@ def test_thresholds_keep_their_kind():
 
 def test_metrics_say_what_the_newest_final_of_the_shortest_window_says(crowd):
     kept = store(crowd.messages)
-    families = text_string_to_metric_families(generate_latest(Metrics(kept).whole).decode())
+    families = text_string_to_metric_families(generate_latest(BoardMetrics(kept).whole).decode())
     found = {
         family.name: {each.labels["value"]: each.value for each in family.samples}
         for family in families
@@ -508,7 +508,7 @@ def test_metrics_say_what_the_newest_final_of_the_shortest_window_says(crowd):
 
 def test_metrics_say_how_old_the_newest_finals_are(crowd):
     kept = store(crowd.messages)
-    families = text_string_to_metric_families(generate_latest(Metrics(kept).registry).decode())
+    families = text_string_to_metric_families(generate_latest(BoardMetrics(kept).registry).decode())
     found = {
         family.name: {s.labels["query"]: s.value for s in family.samples if "query" in s.labels} for family in families
     }

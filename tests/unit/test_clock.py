@@ -11,8 +11,8 @@ from aggregator.counting.clock import (
     encode,
     is_future,
     is_late,
+    joint,
     moved,
-    newest,
     resume,
 )
 from hubbub.definitions.versions import Versions
@@ -108,8 +108,8 @@ def test_progress_records_only_add_to_one_another():
     a, b = b"a" * 8, b"b" * 8
     records = [Progress(50, 5_000, {a: 100}), Progress(40, 4_000, {a: 90, b: 70})]
     for order in (records, records[::-1]):
-        assert newest(order) == Progress(50, 5_000, {a: 100, b: 70})
-    assert newest([]) == Progress()
+        assert joint(order) == Progress(50, 5_000, {a: 100, b: 70})
+    assert joint([]) == Progress()
 
 
 def test_a_covered_pane_is_one_that_is_closed_whole():

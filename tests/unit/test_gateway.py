@@ -31,7 +31,7 @@ from producers.gateway.addresses import client, networks
 from producers.gateway.definitions import ServedDefinitions, Standing
 from producers.gateway.origins import allowed, origins, preflight
 from producers.gateway.parts import identity, parts
-from producers.gateway.piles import Pile, counted, scattered, shuffled
+from producers.gateway.piles import Pile, repeated, scattered, shuffled
 from producers.gateway.quotas import SHARE, Quotas
 from producers.gateway.rates import Rates
 from producers.gateway.submission import FRAMES, ITEMS, JSON, Lot, inflated, read
@@ -404,7 +404,7 @@ def test_short_reports_stand_by_value_and_every_order_of_the_values_is_as_likely
     words, n = np.array([5, 300, 0, 5, 65_535, 5], np.uint16), 6_000
     seen = Counter()
     for _ in range(n):
-        found = counted([words[:2], words[2:]]).tolist()
+        found = repeated([words[:2], words[2:]]).tolist()
         order = tuple(dict.fromkeys(found))
         assert found == [value for value in order for _ in range(words.tolist().count(value))]
         seen[order] += 1

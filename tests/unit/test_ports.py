@@ -8,7 +8,7 @@ from aiohttp import ClientSession
 from prometheus_client import CollectorRegistry
 
 from aggregator.board.events import Events
-from aggregator.board.metrics import Metrics
+from aggregator.board.metrics import BoardMetrics
 from aggregator.board.server import application
 from aggregator.board.store import Store
 from aggregator.process import health
@@ -22,7 +22,7 @@ class NotFollowing:
 
 def board():
     store = Store(3600, 1 << 26, time.time)
-    app = application(store, Events(), NotFollowing(), Metrics(store), None, "127.0.0.1")
+    app = application(store, Events(), NotFollowing(), BoardMetrics(store), None, "127.0.0.1")
     return http.serving(app, "127.0.0.1", 0, drain=1.0, cancel=True)
 
 

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from aggregator.board.events import Events
-from aggregator.board.metrics import Metrics
+from aggregator.board.metrics import BoardMetrics
 from aggregator.board.server import application
 from aggregator.board.store import Store
 from aggregator.process import health
@@ -39,7 +39,7 @@ def board():
         for value in corpus.published()[topic]:
             take(value)
     following = SimpleNamespace(missing=None, problem=None, state=dict)
-    app = application(store, Events(), following, Metrics(store), None, "127.0.0.1")
+    app = application(store, Events(), following, BoardMetrics(store), None, "127.0.0.1")
     return http.serving(app, "127.0.0.1", 0, drain=1.0, cancel=True)
 
 

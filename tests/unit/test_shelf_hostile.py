@@ -8,12 +8,12 @@ import pytest
 
 from aggregator.counting.changelog import ChangelogUnreadable, saved
 from aggregator.counting.clock import Progress, encode
-from aggregator.counting.ids import Counted, encode_ids
+from aggregator.counting.ids import CountedId, encode_ids
 from aggregator.counting.tally import INCOMPLETE, Snapshot, Tally, encode_snapshot, encode_tally
 from aggregator.merging.merge import encode_state
 from aggregator.merging.snapshots import Shelf
 from aggregator.merging.windows import Position
-from aggregator.publishing.changes import Kept, State, check, dump
+from aggregator.publishing.changes import Kept, State, check_states, dump
 from aggregator.topics import keys
 from aggregator.topics.keys import PaneKey, PartitionKey, StateKey
 from hubbub.definitions.versions import Versions
@@ -66,7 +66,7 @@ GOOD = [
 
 def shelf(records, live=()):
     """Read up to the end of `records`; then `live` ones come."""
-    made = Shelf(0, 1, KNOWN, check)
+    made = Shelf(0, 1, KNOWN, check_states)
     for name, value in records:
         made.put(name, value, 0)
     made.load()
@@ -184,7 +184,7 @@ def test_keys_that_no_worker_writes_are_passed_over():
 def test_records_of_what_nobody_defined_take_no_memory_and_are_read_anew_once_it_is_defined(monkeypatch):
     monkeypatch.setattr("aggregator.merging.snapshots._MOST_UNKNOWN", 10)
     strangers = [PaneKey("closed", bytes([0, *[number] * 7]), 20, 0).encode() for number in range(200)]
-    made = Shelf(0, 1, {}, check)
+    made = Shelf(0, 1, {}, check_states)
     for name in [*strangers, closed(20, 5)[0]]:
         made.put(name, closed(20, 5)[1], 0)
     assert not made._before
@@ -210,7 +210,7 @@ def test_whatever_stands_among_them_the_finals_are_those_of_what_can_be_read(cou
 
 def test_a_record_of_the_changelog_that_cannot_be_read_ends_the_worker_and_is_named():
     tally = PaneKey("tally", QUERY.digest, 20, 0).encode(), encode_tally(Tally(np.ones(CELLS, np.int64), 3))
-    ids = PaneKey("ids", QUERY.digest, 20, 0, (1, 1)).encode(), encode_ids([Counted(b"12345678", 1)])
+    ids = PaneKey("ids", QUERY.digest, 20, 0, (1, 1)).encode(), encode_ids([CountedId(b"12345678", 1)])
     progress = PartitionKey("progress", 0, "w.0").encode(), encode(Progress(7))
     good = [tally, ids, progress]
     assert saved(good, KNOWN)[0].progress

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aggregator.counting import ids as ids_of
 from aggregator.counting import tally as tally_of
 from aggregator.counting.frames import Frames
-from aggregator.counting.ids import Counted, decode_ids, encode_ids
+from aggregator.counting.ids import CountedId, decode_ids, encode_ids
 from aggregator.counting.tally import (
     IDS_OVERFLOW,
     INCOMPLETE,
@@ -127,11 +127,11 @@ def test_ids_beyond_the_tally_are_forgotten_so_that_their_frames_count_when_read
     assert recovered.ids == {name(1), name(2), name(3)}
     assert recovered.add(GRR, frames(*parts), 100) == []
     assert encode_tally(recovered) == encode_tally(straight)
-    assert recovered.take_unwritten() == [Counted(name(number + 1), number) for number in (3, 4, 5)]
+    assert recovered.take_unwritten() == [CountedId(name(number + 1), number) for number in (3, 4, 5)]
 
 
 def test_many_ids_are_written_in_segments_that_every_broker_takes(monkeypatch):
-    assert len(encode_ids([Counted(bytes(8), offset << 40) for offset in range(ids_of.SEGMENT)])) < 1 << 20
+    assert len(encode_ids([CountedId(bytes(8), offset << 40) for offset in range(ids_of.SEGMENT)])) < 1 << 20
     monkeypatch.setattr(tally_of, "SEGMENT", 2)
     tally = Tally(GRR.zeros())
     tally.add(GRR, frames(*[(offset, name(offset + 1), [1]) for offset in range(5)]), 100)
@@ -190,12 +190,12 @@ def test_a_segment_comes_back_as_it_went(steps):
     offset, segment = -1, []
     for ident, step in steps:
         offset += step
-        segment.append(Counted(ident, offset))
+        segment.append(CountedId(ident, offset))
     assert decode_ids(encode_ids(segment)) == segment
 
 
 TALLY = encode_tally(Tally(np.array([1, 300, -4], np.int64), 7, 1, 2, 5, 99, 12_345, closed=False))
-SEGMENT = encode_ids([Counted(name(4), 10), Counted(name(9), 11), Counted(name(2), 400)])
+SEGMENT = encode_ids([CountedId(name(4), 10), CountedId(name(9), 11), CountedId(name(2), 400)])
 FORMS = {
     "tally": (TALLY, lambda data: encode_tally(decode_tally(data, 3))),
     "snapshot": (TALLY[24:], lambda data: encode_snapshot(decode_snapshot(data, 3))),

@@ -32,7 +32,7 @@ async def finals(
         total = sum(ends[tp] - begins[tp] for tp in tps)
         async for records in through(reader, ends, kafka):
             for record in records:
-                found |= {_key(each): each for each in _read(record) if wanted(each)}
+                found |= {_window_key(each): each for each in _read(record) if wanted(each)}
             if progress is not None:
                 progress(sum([await reader.position(tp) - begins[tp] for tp in tps]), total)
         return sorted(found.values(), key=_order)
@@ -52,6 +52,6 @@ def _order(record: Record) -> tuple[int, int, str]:
     return record.span.end, record.span.window.size, record.attribute or ""
 
 
-def _key(record: Record) -> _Key:
+def _window_key(record: Record) -> _Key:
     window, _, end = record.span
     return record.digest, record.attribute, window.kind, window.size, window.step, end

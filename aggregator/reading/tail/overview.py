@@ -118,6 +118,6 @@ class Overview:
         return track.take(summary)
 
 
-def newest(notices: Iterable[Notice], count: int) -> list[Notice]:
+def last_notices(notices: Iterable[Notice], count: int) -> list[Notice]:
     """The last notices by the time that they speak of, the newest first."""
     return sorted(notices, key=lambda notice: notice.heading.end, reverse=True)[:count]

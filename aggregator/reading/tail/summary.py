@@ -20,7 +20,7 @@ _TOGETHER = {"enter": "are now proved frequent", "leave": "are proved frequent n
 
 
 @dataclass(frozen=True)
-class Row:
+class SummaryRow:
     """One value of a window."""
 
     value: str
@@ -82,7 +82,7 @@ class Summary:
     detectable: float | None
     method: str | None
     """Whose shares are the consistent ones."""
-    rows: tuple[Row, ...]
+    rows: tuple[SummaryRow, ...]
     """The most frequent values, in the record's order."""
     frequent: int
     proved: int
@@ -121,13 +121,13 @@ class Summary:
         return f"{clock(self.heading.end)} {self.heading}: {kind}{self.n:,} reports, {self.quality}: {rows}"
 
 
-def _rows(record: Record, method: str | None, hitters: dict[str, bool]) -> Iterator[Row]:
+def _rows(record: Record, method: str | None, hitters: dict[str, bool]) -> Iterator[SummaryRow]:
     columns = (record.shares[UNBIASED], record.low, record.high, record.shares[method or UNBIASED])
     numbers = (column[:VALUES].tolist() for column in columns)
     for value, share, low, high, consistent in zip(record.values[:VALUES], *numbers, strict=True):
         if not math.isnan(share):  # there are reports
             by_method = None if method is None or math.isnan(consistent) else consistent
-            yield Row(value, share, low, high, by_method, value in hitters, hitters.get(value, False))
+            yield SummaryRow(value, share, low, high, by_method, value in hitters, hitters.get(value, False))
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Notice:
     id: str
     kind: str
     heading: Heading
-    row: Row
+    row: SummaryRow
     before: float | None
     baseline: bool
     """Whether it was so from the start."""
@@ -145,7 +145,7 @@ class Notice:
     @classmethod
     def of(cls, alert: Alert) -> Self:
         low, high = (math.nan if bound is None else bound for bound in (alert.low, alert.high))
-        row = Row(alert.value, alert.share, low, high)
+        row = SummaryRow(alert.value, alert.share, low, high)
         return cls(alert.id, alert.kind, Heading.of(alert), row, alert.before, alert.baseline)
 
     def __str__(self) -> str:

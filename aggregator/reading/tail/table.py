@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from aggregator.reading.tail.notation import clock, lateness, percent, sparkline
-from aggregator.reading.tail.overview import Overview, Track, newest
-from aggregator.reading.tail.summary import Notice, Row, Summary
+from aggregator.reading.tail.overview import Overview, Track, last_notices
+from aggregator.reading.tail.summary import Notice, Summary, SummaryRow
 
 LATEST = 6
 BAR = 20
@@ -51,7 +51,7 @@ def drawn(overview: Overview, top: int, now: float = 0.0) -> Iterator[Renderable
             said = f"late by {lateness(late)}: are reports sent, and workers running (/readyz, hubbub_lag_seconds)?"
             yield Text(said, style="bold red")
     if overview.notices:
-        yield _notices(newest(overview.notices, LATEST))
+        yield _notices(last_notices(overview.notices, LATEST))
 
 
 def waiting(overview: Overview) -> str:
@@ -80,11 +80,13 @@ def _summary(track: Track, top: int) -> Table:
         mark = "●" if row.proved else "○" if row.frequent else ""
         consistent = "" if row.consistent is None else percent(row.consistent, row.digits)
         numbers = (percent(row.share, row.digits), row.interval, consistent)
-        table.add_row(*map(Text, (mark, row.name, *numbers, _bar(row, widest), sparkline(track.history(row.value)))))
+        table.add_row(
+            *map(Text, (mark, row.name, *numbers, _share_bar(row, widest), sparkline(track.history(row.value))))
+        )
     return table
 
 
-def _bar(row: Row, widest: float) -> str:
+def _share_bar(row: SummaryRow, widest: float) -> str:
     """The share as blocks, and a line up to the end of its interval."""
     scale = BAR / widest if widest > 0.0 else 0.0
     filled = round(max(row.share, 0.0) * scale)

@@ -12,7 +12,7 @@ import numpy as np
 
 from aggregator.counting.clock import Basis, Progress
 from aggregator.counting.clock import encode as encode_progress
-from aggregator.counting.ids import Counted, encode_ids
+from aggregator.counting.ids import CountedId, encode_ids
 from aggregator.counting.tally import Snapshot, Tally, encode_snapshot, encode_tally
 from aggregator.merging import crowd
 from aggregator.merging.crowd import Shown
@@ -150,7 +150,7 @@ def tallies():
 
 @cache
 def segments():
-    return [encode_ids([Counted(bytes([i] * 8), 5 + step * i) for i in range(9)]) for step in (1, 100, 1 << 40)]
+    return [encode_ids([CountedId(bytes([i] * 8), 5 + step * i) for i in range(9)]) for step in (1, 100, 1 << 40)]
 
 
 @cache

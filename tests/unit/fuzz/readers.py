@@ -104,7 +104,7 @@ def _source(data: bytes) -> None:
 
 def _shelf(data: bytes) -> None:
     """Under each of its keys."""
-    shelf = Shelf(keys.home(HOMEPAGE.digest, 2), 2, VERSIONS, changes.check)
+    shelf = Shelf(keys.home(HOMEPAGE.digest, 2), 2, VERSIONS, changes.check_states)
     for key in corpus.KEYS:
         shelf.put(key.encode(), data, 0)
     shelf.put(data, b"x", 0)
