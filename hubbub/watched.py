@@ -43,10 +43,11 @@ class Watched(Generic[_Read]):
             log.info("%s changed and is read again", names)
 
     def _look(self) -> _Stamp:
-        return tuple(_stamp(path) for path in self._paths)
+        return tuple(stamp(path) for path in self._paths)
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """The signature of a file, which changes when it does; None where there is none."""
     try:
         status = path.stat()
     except OSError:

@@ -61,7 +61,7 @@ class HttpPublisher:
         clock: Callable[[], float] = time.time,
     ) -> None:
         parts = urlsplit(url)
-        if parts.scheme != "https" and not (parts.scheme == "http" and _local(parts.hostname or "")):
+        if parts.scheme != "https" and not (parts.scheme == "http" and is_local(parts.hostname or "")):
             raise ParameterError(f"a gateway's address is https://HOST[:PORT] (http:// on this machine), got {url!r}")
         self._url = url.rstrip("/")
         self._spool = Spool(queue)
@@ -251,7 +251,8 @@ def _detail(body: bytes) -> str:
     return body[:500].decode(errors="replace")
 
 
-def _local(host: str) -> bool:
+def is_local(host: str) -> bool:
+    """Whether what this host is sent stays on this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hubbub.definitions import DefinitionsError, changes
 from hubbub.definitions.follower import Follower
+from hubbub.watched import stamp
 from oracles.errors import HubbubError
 from oracles.query import File, load_file
 
@@ -80,12 +81,4 @@ class Registrar:
 
 def _state(paths: Collection[Path]) -> object:
     """The signature of the files: it changes when one of them does."""
-    return [_stamp(path) for path in paths]
-
-
-def _stamp(path: Path) -> object:
-    try:
-        found = path.stat()
-    except OSError as error:
-        return error.errno
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return [stamp(path) for path in paths]

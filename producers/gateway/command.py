@@ -8,7 +8,6 @@ import signal
 import sys
 from contextlib import AsyncExitStack
 from functools import partial
-from ipaddress import ip_address
 from typing import Any
 
 from hubbub import logs
@@ -27,6 +26,7 @@ from producers.gateway.intake import LINGER, Intake
 from producers.gateway.origins import origins
 from producers.gateway.rates import Rates
 from producers.gateway.tokens import Tokens
+from producers.http import is_local
 
 HELP = """\
 Take reports over HTTP from devices that do not speak Kafka, check them, and answer once they are in
@@ -75,7 +75,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if (options.tls_cert is None) != (options.tls_key is None):
         parser.error("--tls-cert and --tls-key go together")
-    if options.tokens is None and not _local(options.host):
+    if options.tokens is None and not is_local(options.host):
         parser.error(f"--tokens is missing, and without it strangers could send to {options.host}")
     return options
 
@@ -88,13 +88,6 @@ def _add(parser: argparse.ArgumentParser, name: str, meaning: str, default: str 
         parser.error(f"{' and '.join(given)} are both set: keep one")
     said = f"{meaning} ({variable}{f'; default: {default}' if default else ''})"
     parser.add_argument(f"--{name}", default=next(iter(given.values()), default), help=said, **more)
-
-
-def _local(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
