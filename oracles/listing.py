@@ -1,20 +1,40 @@
 """Estimates as people look at them: rows of values by name, text, a table, a chart."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from oracles.errors import ParameterError, ReportError, extra
-from oracles.types import Ints, whole_number
+from oracles.types import Floats, Ints, whole_number
 
 if TYPE_CHECKING:
     from polars import DataFrame
 
-    from oracles.estimate import Estimate
-
 _SHOWN = 5
+
+
+class Listed(Protocol):
+    """An estimate, as far as it is looked at."""
+
+    @property
+    def shares(self) -> Floats: ...
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def labels(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def stderr(self) -> Floats: ...
+
+    @property
+    def low(self) -> Floats: ...
+
+    @property
+    def high(self) -> Floats: ...
 
 
 class Row(NamedTuple):
@@ -58,18 +78,18 @@ def positions(labels: tuple[str, ...] | None, values: "Sequence[int | str] | Arr
     return chosen.astype(np.int64)
 
 
-def highest(estimate: "Estimate", k: int) -> Ints:
+def highest(estimate: Listed, k: int) -> Ints:
     """The positions of the k largest shares, the largest first, ties by position."""
     found: Ints = np.argsort(-estimate.shares, kind="stable")[: whole_number("k", k)]
     return found
 
 
-def rows(estimate: "Estimate", positions: Ints) -> list[Row]:
+def rows(estimate: Listed, positions: Ints) -> list[Row]:
     columns = (estimate.shares, estimate.stderr, estimate.low, estimate.high)
     return [Row(_name(estimate, at), *(float(column[at]) for column in columns)) for at in positions.tolist()]
 
 
-def text(estimate: "Estimate") -> str:
+def text(estimate: Listed) -> str:
     """The largest shares, with their standard errors: these need no exact tails."""
     size, stderr = len(estimate.shares), estimate.stderr
     head = f"Estimate of {size:,} values from {estimate.n:,} reports"
@@ -82,7 +102,7 @@ def text(estimate: "Estimate") -> str:
     return "\n".join([f"{head}, share ± standard error:", *lines, *more])
 
 
-def frame(estimate: "Estimate") -> "DataFrame":
+def frame(estimate: Listed) -> "DataFrame":
     """A table of polars, a row a value in the domain's order."""
     with extra("read"):
         import polars as pl
@@ -91,7 +111,7 @@ def frame(estimate: "Estimate") -> "DataFrame":
     return pl.DataFrame({"value": [_name(estimate, at) for at in range(size)], **columns})
 
 
-def plot(estimate: "Estimate", k: int, axes: Any = None) -> Any:
+def plot(estimate: Listed, k: int, axes: Any = None) -> Any:
     """Bars of the k largest shares with their 95% intervals, on these axes of matplotlib or new ones."""
     with extra("plot"):
         from matplotlib import pyplot as plt
@@ -108,5 +128,5 @@ def plot(estimate: "Estimate", k: int, axes: Any = None) -> Any:
     return axes
 
 
-def _name(estimate: "Estimate", position: int) -> str | int:
+def _name(estimate: Listed, position: int) -> str | int:
     return position if estimate.labels is None else estimate.labels[position]

@@ -1,33 +1,56 @@
 """Tallies that know how many reports they hold, and what the values are called."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Generic, Protocol, Self, TypeVar
 
 from oracles.errors import ReportError
 from oracles.estimate import Estimate
 from oracles.types import Ints, Reports
 
-if TYPE_CHECKING:
-    from oracles.mechanisms.protocol import Oracle, Protocol
-    from oracles.multi.attributes import Multi
+
+class Counter(Protocol):
+    """An oracle, as far as it counts."""
+
+    def zeros(self) -> Ints: ...
+
+    def add(self, state: Ints, reports: Reports) -> int: ...
 
 
-class Accumulator:
+class Estimator(Counter, Protocol):
+    """An oracle of one value."""
+
+    def estimate(self, state: Ints, n: int, n_independent: int | None = None) -> Estimate: ...
+
+
+class RecordEstimator(Counter, Protocol):
+    """An oracle of several attributes."""
+
+    sizes: tuple[int, ...]
+
+    def estimate(self, state: Ints, n: int, n_independent: int | None = None) -> list[Estimate]: ...
+
+
+_Counter = TypeVar("_Counter", bound=Counter)
+_One = TypeVar("_One", bound=Estimator)
+_Several = TypeVar("_Several", bound=RecordEstimator)
+
+
+class Accumulator(Generic[_Counter]):
     """Reports that were counted, and how many: `add` counts more; two of one oracle add and subtract exactly."""
 
-    def __init__(self, counting: "Protocol") -> None:
-        self._counting = counting
-        self.state: Ints = counting.zeros()
+    def __init__(self, oracle: _Counter) -> None:
+        self.oracle = oracle
+        self.state: Ints = oracle.zeros()
         self.n = 0
         """Reports that are counted; the implausible ones are not."""
         self.implausible = 0
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._counting!r}, n={self.n:,}, implausible={self.implausible:,})"
+        return f"{type(self).__name__}({self.oracle!r}, n={self.n:,}, implausible={self.implausible:,})"
 
     def add(self, reports: Reports) -> int:
         """Count reports; returns how many implausible ones were left out."""
-        left_out = self._counting.add(self.state, reports)
+        left_out = self.oracle.add(self.state, reports)
         self.n += len(reports) - left_out
         self.implausible += left_out
         return left_out
@@ -39,7 +62,7 @@ class Accumulator:
         return self._joined(other, -1)
 
     def _joined(self, other: Self, sign: int) -> Self:
-        if type(other) is not type(self) or repr(other._counting) != repr(self._counting):
+        if type(other) is not type(self) or repr(other.oracle) != repr(self.oracle):
             raise ReportError(f"{other!r} does not join {self!r}: tallies of one oracle add and subtract")
         if sign < 0 and other.n > self.n:
             raise ReportError(f"a tally of {other.n:,} reports cannot be taken from one of {self.n:,}")
@@ -52,7 +75,7 @@ class Accumulator:
         raise NotImplementedError
 
 
-class ValueTally(Accumulator):
+class ValueTally(Accumulator[_One]):
     """Reports of one value, counted.
 
     >>> from oracles import oracle
@@ -65,9 +88,9 @@ class ValueTally(Accumulator):
     'a'
     """
 
-    def __init__(self, oracle: "Oracle", labels: Sequence[str] | None = None) -> None:
+    def __init__(self, oracle: _One, labels: Sequence[str] | None = None) -> None:
         super().__init__(oracle)
-        self.oracle, self.labels = oracle, labels
+        self.labels = labels
 
     def _empty(self) -> Self:
         return type(self)(self.oracle, self.labels)
@@ -77,12 +100,11 @@ class ValueTally(Accumulator):
         return self.oracle.estimate(self.state, self.n, n_independent).labelled(self.labels)
 
 
-class RecordTally(Accumulator):
+class RecordTally(Accumulator[_Several]):
     """Reports of several attributes, counted; labels are a list of them for each attribute, or None."""
 
-    def __init__(self, oracle: "Multi", labels: Sequence[Sequence[str] | None] | None = None) -> None:
+    def __init__(self, oracle: _Several, labels: Sequence[Sequence[str] | None] | None = None) -> None:
         super().__init__(oracle)
-        self.oracle = oracle
         self.labels = [None] * len(oracle.sizes) if labels is None else labels
 
     def _empty(self) -> Self:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -172,7 +172,7 @@ class Oracle(Pure, Protocol):
         del reports
         return None
 
-    def tally(self, labels: Sequence[str] | None = None) -> ValueTally:
+    def tally(self, labels: Sequence[str] | None = None) -> ValueTally[Self]:
         """An empty tally that knows its n; `labels` are the names of the values."""
         return ValueTally(self, labels)
 

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from itertools import accumulate, pairwise
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,7 +57,7 @@ class Multi(Protocol):
     def _width(self) -> int:
         return sum(encoder.width for encoder in self.encoders)
 
-    def tally(self, labels: Sequence[Sequence[str] | None] | None = None) -> RecordTally:
+    def tally(self, labels: Sequence[Sequence[str] | None] | None = None) -> RecordTally[Self]:
         """An empty tally that knows its n; `labels` are the names of each attribute's values."""
         return RecordTally(self, labels)
 

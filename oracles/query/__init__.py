@@ -92,7 +92,7 @@ class Query:
         kinds = {domain.other for domain in self.domains}
         return kinds.pop() if len(kinds) == 1 else None
 
-    def tally(self) -> ValueTally | RecordTally:
+    def tally(self) -> ValueTally[Oracle] | RecordTally[Multi]:
         """An empty tally, whose estimates know the values by their names."""
         names = [domain.names for domain in self.domains]
         return self.oracle.tally(names[0]) if isinstance(self.oracle, Oracle) else self.oracle.tally(names)
