@@ -7,7 +7,7 @@ differential privacy via incorporating prior knowledge".
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
-from oracles.consistency import find
+from oracles.consistency import NORM_SUB, find
 from oracles.estimate import Estimate
 from oracles.fitting import FAMILIES, FITS, Calibration, fit_prior
 from oracles.risk import rejected
@@ -19,7 +19,7 @@ __all__ = ["FAMILIES", "FITS", "Calibrated", "calibrate"]
 class Calibrated(Calibration):
     """A calibration, and the method that takes its place where it is rejected."""
 
-    fallback: str = field(default="norm_sub", repr=False)
+    fallback: str = field(default=NORM_SUB, repr=False)
 
     @cached_property
     def rejected(self) -> bool:
@@ -32,7 +32,7 @@ def calibrate(
     family: str = "power_law",
     fit: str = "ml",
     *,
-    fallback: str = "norm_sub",
+    fallback: str = NORM_SUB,
 ) -> Calibrated:
     """Posterior shares under a prior of this family, or with "auto" of the one of highest likelihood.
 

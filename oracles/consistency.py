@@ -25,6 +25,10 @@ from oracles.method import (
 )
 from oracles.types import Floats, whole_number
 
+BASE, NORM_SUB, CALIBRATE = "base", "norm_sub", "calibrate"
+"""Methods that others rely on: the shares as they are, the nearest distribution, the posterior mean."""
+UNBIASED = "unbiased"
+"""Another name of base, by which records and answers show it."""
 _ROUNDING = 1e-12
 """Sums that differ from 1 by less are 1: a distribution must not lose a value to the last bit."""
 
@@ -124,17 +128,17 @@ def calibrate_norm_sub(estimate: Estimate, calibrated: HasShares | None = None) 
 
 _TABLE = (
     # name, shares, never negative, sums to one, keeps order, good for, slope (none: they jump)
-    Method("base", base, False, "no", True, ("top",), still, answer=unbiased),
+    Method(BASE, base, False, "no", True, ("top",), still, answer=unbiased),
     Method("base_pos", base_pos, True, "no", True, ("top",), cut),
     Method("post_pos", base_pos, True, "no", True, ("top",), cut, answer=clipped),
     Method("base_cut", base_cut, True, "no", True, ("single",), options=("alpha",)),
     Method("norm", norm, False, "yes", True, ("top",), shifted, answer=centred),
     Method("norm_mul", norm_mul, True, "yes", True, (), scaled),
-    Method("norm_sub", norm_sub, True, "yes", True, ("sets",), projected),
+    Method(NORM_SUB, norm_sub, True, "yes", True, ("sets",), projected),
     Method("norm_cut", norm_cut, True, "at most", True, ()),
     Method("norm_hyb", norm_hyb, True, "yes", False, ("top", "sets"), options=("alpha", "top")),
     Method("mle_apx", mle_apx, True, "yes", True, ("sets",), leaning),
-    Method("calibrate", calibrate, True, "no", True, ("single",), shrunk, ("calibrated",)),
+    Method(CALIBRATE, calibrate, True, "no", True, ("single",), shrunk, ("calibrated",)),
     Method("calibrate_norm_sub", calibrate_norm_sub, True, "yes", True, ("single", "sets"), projected, ("calibrated",)),
     Method("zero", zero, True, "no", True, ("single",), options=("alpha",)),
 )
@@ -143,10 +147,10 @@ METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method
 
 
 def find(name: str | Method) -> Method:
-    """The method of this name; "unbiased" is another one for base. A row that is none of METHODS is itself."""
+    """The method of this name, which may be UNBIASED. A row that is none of METHODS is itself."""
     if isinstance(name, Method):
         return name
-    method = METHODS.get("base" if name == "unbiased" else name)
+    method = METHODS.get(BASE if name == UNBIASED else name)
     if method is None:
         raise ParameterError(f"there is no method {name!r}; choose one of {', '.join(METHODS)}")
     return method

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oracles.consistency import METHODS, apply, blank, find
+from oracles.consistency import BASE, CALIBRATE, METHODS, NORM_SUB, apply, blank, find
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
 from oracles.fitting import Calibration, fit_prior
@@ -71,9 +71,9 @@ def stein(method: str, estimate: Estimate, calibrated: Calibration | None = None
     return distance + 2.0 * own * (v - estimate.covariance.times(back, np.clip(x, 0.0, 1.0)))
 
 
-def rejected(calibrated: Calibration, estimate: Estimate, fallback: str = "norm_sub") -> bool:
+def rejected(calibrated: Calibration, estimate: Estimate, fallback: str = NORM_SUB) -> bool:
     """Whether `fallback` is better here than calibrate under its fitted prior, by more than luck explains."""
-    ours = stein("calibrate", estimate, calibrated)
+    ours = stein(CALIBRATE, estimate, calibrated)
     theirs = risk(fallback, estimate) if find(fallback).jumps else stein(fallback, estimate, calibrated)
     excess = ours - theirs
     return bool(excess.mean() > excess.std() / np.sqrt(len(excess)))
@@ -104,7 +104,7 @@ def recommend(
     risks = {name: float(np.mean(found)) for name, found in losses.items()}
     if task == "sets":
         part = (len(truth) // 2) / len(truth)
-        risks |= {name: _clipped(risks["base"], part) for name, row in METHODS.items() if row.answer is clipped}
+        risks |= {name: _clipped(risks[BASE], part) for name, row in METHODS.items() if row.answer is clipped}
     return [Rank(name, risks[name]) for name in sorted(risks, key=risks.__getitem__)]
 
 

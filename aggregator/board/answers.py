@@ -13,11 +13,12 @@ from aggregator.board.rows import CountRow, ErrorRow, PointRow, QueryRow, SetRow
 from aggregator.board.store import Store
 from aggregator.board.view import View
 from aggregator.publishing.alert import Alert, AlertKind
-from aggregator.publishing.analysis import UNBIASED, subjects
+from aggregator.publishing.analysis import subjects
 from aggregator.publishing.parts import HitterRow, RefusedRow
 from aggregator.publishing.record import hitter_rows
 from aggregator.publishing.schema import Attribute, Count, Digest, Known
 from aggregator.publishing.window import WindowRow
+from oracles.consistency import UNBIASED
 
 TOP_ROWS = 100
 """Rows, where it is not said how many."""

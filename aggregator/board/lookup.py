@@ -5,9 +5,10 @@ from aggregator.board.parameters import Parameters
 from aggregator.board.reply import missing
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import Definition, View
-from aggregator.publishing.analysis import UNBIASED, subjects
+from aggregator.publishing.analysis import subjects
 from aggregator.publishing.record_reader import Record
 from hubbub.problem import Problem
+from oracles.consistency import UNBIASED
 from oracles.query import Query
 from oracles.query.settings import Threshold
 

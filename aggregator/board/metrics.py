@@ -10,10 +10,10 @@ from prometheus_client.registry import Collector
 from aggregator.board.entry import Entry
 from aggregator.board.store import Store
 from aggregator.process.freshness import Freshness, Newest
-from aggregator.publishing.analysis import UNBIASED
 from aggregator.publishing.freshness import shortest
 from hubbub.metrics import registry as registry_of_a_process
 from hubbub.names import ALERTS, ESTIMATES, QUERIES, TRUTH
+from oracles.consistency import UNBIASED
 
 TOP, HITTERS = 10, 20
 """How many values have series."""

@@ -9,11 +9,12 @@ import numpy as np
 from aggregator.board.entry import Entry
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import View
-from aggregator.publishing.analysis import UNBIASED, subjects
+from aggregator.publishing.analysis import subjects
 from aggregator.publishing.freshness import expected, shortest
 from aggregator.publishing.parts import Ranks
 from aggregator.publishing.schema import Attribute, Chance, Count, Digest, Known, Time
 from aggregator.publishing.window import Kind, WindowRow
+from oracles.consistency import UNBIASED
 from oracles.query import Query
 from oracles.query.settings import ANSWERS, Window
 from oracles.types import Floats

@@ -12,9 +12,9 @@ import numpy as np
 
 from aggregator.board.entry import Entry
 from aggregator.board.reply import bad, missing
-from aggregator.publishing.analysis import UNBIASED, subjects
+from aggregator.publishing.analysis import subjects
 from aggregator.publishing.record_reader import Record
-from oracles.consistency import answer
+from oracles.consistency import UNBIASED, answer
 from oracles.estimate import Estimate
 from oracles.heavy import Evidence, Hitters, bounds
 from oracles.multi.attributes import Multi

@@ -14,7 +14,7 @@ from aggregator.counting.tally import FLAGS, Snapshot
 from aggregator.merging.crowd import Face
 from aggregator.merging.windows import Span
 from oracles.calibrate import Calibrated, calibrate
-from oracles.consistency import apply, find
+from oracles.consistency import UNBIASED, apply, find
 from oracles.estimate import Estimate
 from oracles.forgery import skewed, skewed_attributes
 from oracles.heavy import Evidence, Hitters
@@ -24,8 +24,6 @@ from oracles.query.domain import Domain, Sets
 from oracles.risk import risk
 from oracles.types import MARKS, Floats
 
-UNBIASED = "unbiased"
-"""The name in records of the shares as they are estimated."""
 _FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", "small", "held", "corrected")
 """In the order in which a record tells them."""
 

@@ -15,11 +15,11 @@ import orjson
 from aggregator.counting.tally import Snapshot
 from aggregator.merging.crowd import Face, own
 from aggregator.merging.windows import Span
-from aggregator.publishing.analysis import UNBIASED, ByMethod, Findings, find_shown, subjects
+from aggregator.publishing.analysis import ByMethod, Findings, find_shown, subjects
 from aggregator.publishing.digits import DIGITS, all_rounded, rounded
 from aggregator.publishing.parts import HitterRow, RefusedRow
 from aggregator.publishing.window import WindowRow
-from oracles.consistency import answer
+from oracles.consistency import UNBIASED, answer
 from oracles.heavy import Hitters
 from oracles.query import Query
 from oracles.query.domain import Domain

@@ -13,6 +13,7 @@ from aggregator.publishing.parts import HitterRow, RefusedRow
 from aggregator.publishing.record import VERSION
 from aggregator.publishing.schema import Attribute, Count, Digest, Known, Name, read
 from aggregator.publishing.window import WindowRow
+from oracles.consistency import UNBIASED
 from oracles.errors import ReportError
 from oracles.types import Floats
 
@@ -133,7 +134,7 @@ def _record(window: _Window, said: Any, attribute: str | None) -> Record:
     part = read(_Numbers, said)
     count = len(part.values)
     shares, hitters, sets = (_by_name(said.get(key), key) for key in ("shares", "hitters", "sets"))
-    if "unbiased" not in shares or len(set(part.values)) != count:
+    if UNBIASED not in shares or len(set(part.values)) != count:
         raise ReportError("a record has unbiased shares, and each of its values once")
     for each in hitters.values():
         _check_hitters(each)

@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from oracles.consistency import NORM_SUB
 from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.multi.attributes import Multi
 from oracles.query.counted import Ask, Attribute, read_one, read_several
@@ -276,7 +277,7 @@ def _query(name: str, value: object, at: Place, folder: Path | None, *, standing
         windows=windows,
         period=period,
         answers=answers,
-        methods=read_methods(given.get("methods", ["norm_sub"]), at / "methods"),
+        methods=read_methods(given.get("methods", [NORM_SUB]), at / "methods"),
         threshold=read_threshold(given.get("threshold", "significance"), at / "threshold"),
     )
 

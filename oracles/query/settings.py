@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from oracles.consistency import METHODS
+from oracles.consistency import BASE, METHODS, NORM_SUB
 from oracles.errors import QueryError
 from oracles.types import MAX_EPSILON
 
@@ -186,9 +186,9 @@ ANSWERS = ("life", "once", "fresh")
 _BUCKETS = tuple(1 << rows for rows in range(1, 9))
 
 REQUIRED = object()
-_METHOD = choice(*(name for name in METHODS if name != "base"))
+_METHOD = choice(*(name for name in METHODS if name != BASE))
 """A query can ask for all of them; the unbiased shares are always there."""
-_FALLBACK = choice(*(name for name, row in METHODS.items() if name != "base" and not row.fits_a_prior))
+_FALLBACK = choice(*(name for name, row in METHODS.items() if name != BASE and not row.fits_a_prior))
 """Where a prior is rejected, all that fit none can take its place."""
 _POSITIVE = whole("a whole number of at least 1", 1)
 KEYS: dict[str, tuple[Rule, Any]] = {
@@ -199,7 +199,7 @@ KEYS: dict[str, tuple[Rule, Any]] = {
     "from": (INSTANT, None),
     "until": (INSTANT, None),
     "emit_every": (instead(duration(1), "never", None), 2),
-    "fallback": (_FALLBACK, "norm_sub"),
+    "fallback": (_FALLBACK, NORM_SUB),
     "crowd": (_POSITIVE, 50),
     "publish": (instead(_POSITIVE, "all", None), 100),
     "other": (FLAG, None),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import hubbub
+from oracles.consistency import METHODS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/**/*.md")]
@@ -14,6 +15,10 @@ ROOMS = ("aggregator", "oracles", "producers", "hubbub", "benchmarks", "deploy",
 WORD = re.compile(rf"(?<![\w/.-])(?:{'|'.join(ROOMS)})/[\w./-]*\w")
 PLACEHOLDER = re.compile(r"\b(NAME|VERSION)\b|^deploy/secrets\b")
 """Of who reads: the file of an oracle to be written, a version to come, the operator's own secrets."""
+
+PRODUCT = {
+    path: ast.parse(path.read_text(encoding="utf-8")) for room in ROOMS[:4] for path in ROOT.glob(f"{room}/**/*.py")
+}
 
 
 def named(page):
@@ -35,3 +40,22 @@ def test_what_hubbub_offers_has_its_types():
     typed = {alias.asname: node.module for node in stub.body for alias in node.names}
     assert typed == {name: home for name, (home, _) in hubbub._HOMES.items()}
     assert sorted(typed) == hubbub.__all__
+
+
+def test_a_method_s_name_stands_in_its_row_alone():
+    def typed(module):
+        listed = {
+            text
+            for node in module.body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+            for text in ast.walk(node.value)
+        }
+        return {
+            node.value
+            for node in ast.walk(module)
+            if isinstance(node, ast.Constant) and node not in listed and node.value in METHODS
+        }
+
+    assert {path.name: found for path, module in PRODUCT.items() if (found := typed(module))} == {
+        "consistency.py": {*METHODS}
+    }

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from aggregator.publishing.analysis import UNBIASED
 from aggregator.publishing.record_reader import Record
+from oracles.consistency import UNBIASED
 
 ABOUT = ("query", "attribute", "kind", "size", "step", "start", "end", "n", "n_independent", "flags")
 """Columns that are the same in all rows of a record."""

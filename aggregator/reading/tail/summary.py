@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from aggregator.publishing.alert import Alert
-from aggregator.publishing.analysis import UNBIASED
 from aggregator.publishing.record_reader import Record
 from aggregator.reading.tail.notation import clock, digits, label, percent, plain
+from oracles.consistency import UNBIASED
 from oracles.query.settings import Window
 
 VALUES = 200
