@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.counting.admission import Accepted, Gate
-from aggregator.counting.clock import is_late
+from aggregator.counting.admission import Accepted, Gate, Refused
+from aggregator.counting.clock import is_future, is_late
 from aggregator.counting.tally import CORRECTED, IDS_OVERFLOW, PARTIAL, Snapshot
 from aggregator.merging import windows
 from aggregator.merging.crowd import Face
@@ -75,17 +75,20 @@ def finals(log, definitions, *, corrections=(), **gate):
     for partition, records in enumerate(log):
         here, clock = Gate(partition, len(log), by_digest, **gate), None
         mine = [one for one in corrections if one.partition == partition]
-        for offset, timestamp, data in records:
+        for offset, own, data in records:
+            timestamp, before = own, clock
             for one in mine:
-                timestamp = one.clock if one.first <= offset < one.end else timestamp  # noqa: PLW2901
+                timestamp = one.clock if one.first <= offset < one.end else timestamp
             outcome, clock = here.admit(data, timestamp, clock)
             if isinstance(outcome, Accepted):
-                parts, of = cells[outcome.query.digest, outcome.pane], by_digest[outcome.query.digest]
+                parts = cells[outcome.query.digest, outcome.pane]
                 if partition not in parts:
                     parts[partition] = Cell(outcome.query.oracle.zeros())
                 parts[partition].count(outcome)
-                if any(offset >= one.first and is_late(one.wrong, outcome.pane, of) for one in mine):
-                    parts[partition].flags |= CORRECTED
+            for one in (one for one in mine if one.wrong and offset >= one.first):
+                for digest, pane in set(disputed(one, offset, own, outcome, before, by_digest)):
+                    empty = Cell(by_digest[digest].query.oracle.zeros())
+                    cells[digest, pane].setdefault(partition, empty).flags |= CORRECTED
         clocks.append(clock)
     for digest, versions in by_digest.items():
         query = versions.query
@@ -97,6 +100,23 @@ def finals(log, definitions, *, corrections=(), **gate):
                     inside = {pane: panes[pane] for pane in panes if start <= pane < end}
                     whole = flagged(total(inside.values()), versions, start, end)
                     yield Whole(versions, window, start, end, whole, inside)
+
+
+def disputed(correction, offset, own, outcome, before, definitions):
+    """The panes whose counts a correction changes at a record: by the log's time the wrong one would be the clock."""
+    wrong, clock, inside = correction.wrong, correction.clock, offset < correction.end
+    if isinstance(outcome, Accepted):
+        pane, of = outcome.pane, definitions[outcome.query.digest]
+        if is_late(wrong, pane, of) or (clock and is_future(wrong, pane, of) and not is_future(clock, pane, of)):
+            yield outcome.query.digest, pane
+    if isinstance(outcome, Refused) and outcome.reason == "future":
+        digest, pane = outcome.pane
+        if None in (definitions[digest].untimely(pane, clock) for clock in (own, wrong)):
+            yield digest, pane
+    stood = max(wrong, before or 0)
+    for digest, of in definitions.items() if inside and clock and clock > stood else ():
+        for pane in range(of.closed_through(stood), of.closed_through(clock), of.query.pane):
+            yield digest, pane
 
 
 def shown(folded):

@@ -54,6 +54,8 @@ class Refused:
     """None where it is not known."""
     reports: int
     """How many it counts for: the header's n where that fits the length, else 1; never 0."""
+    pane: Key | None = field(default=None, compare=False)
+    """Of a frame that is well-formed, and comes at the wrong time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,7 +190,7 @@ class Gate:
         untimely = _untimely(frame.pane, versions, clock)
         if untimely is None:
             return accepted
-        return _malformed_report(accepted) or Refused(*untimely, name, size)
+        return _malformed_report(accepted) or Refused(*untimely, name, size, (frame.digest, frame.pane))
 
     def _misplaced(self, frame: Frame, query: Query) -> str | None:
         """The fault in a frame's pane or id."""

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from aggregator.counting import clock as progress_of
+from aggregator.counting import dispute
 from aggregator.counting import run as runs
 from aggregator.counting.admission import Gate, duplicate
 from aggregator.counting.changelog import Pane, Saved, Write
-from aggregator.counting.clock import Clock, Progress, closed_through, is_late, joint, resume
+from aggregator.counting.clock import Clock, Progress, closed_through, joint, resume
 from aggregator.counting.draft import Draft, Taken
 from aggregator.counting.ids import encode_ids
 from aggregator.counting.run import Run
@@ -22,12 +23,8 @@ from aggregator.topics.keys import PaneKey, PartitionKey
 from aggregator.topics.rejects import SHOWN, Reject
 from hubbub.columns import Columns
 from hubbub.definitions.corrections import UNTRUSTED, Correction, corrected
-from hubbub.definitions.versions import Versions
 from hubbub.unread import Unread
 from oracles.query import Query
-
-_FLAGGED_BYTES = 64 << 20
-"""Bytes of empty tallies that only say that records were lost, at most."""
 
 
 class Source:
@@ -134,9 +131,14 @@ class Source:
 
     def take(self, run: Run) -> Taken:
         """Count a run."""
-        run, taken = runs.since(run, self.next_offset), Taken()
-        if not run:
-            return taken
+        taken = Taken()
+        for piece in runs.pieces(runs.since(run, self.next_offset), self.corrections):
+            self._take(piece, taken)
+        return taken
+
+    def _take(self, run: Run, taken: Taken) -> None:
+        for pane in dispute.closed_early(self.corrections, runs.first(run), self.clock, self.gate.definitions):
+            self._flag(pane, CORRECTED)
         sifted = runs.sift(self.gate, run, self.corrections, self.clock)
         refused = sifted.refused
         for pane, (query, frames) in sifted.accepted.items():
@@ -146,12 +148,15 @@ class Source:
             n, implausible, first = tally.n, tally.implausible, bisect_left(frames.offsets, tally.next_offset)
             again = tally.add(query.oracle, frames, query.max_ids)
             self._dirty.add(pane)
-            if self._was_late(pane[1], self.gate.definitions[pane[0]], frames.offsets[-1]):
+            versions = self.gate.definitions[pane[0]]
+            if dispute.is_counted_anew(self.corrections, int(frames.offsets[-1]), pane[1], versions):
                 tally.flags |= CORRECTED
             refused += [(int(frames.offsets[index]), duplicate(query, frames, index)) for index in again]
             taken.frames[query.name] += len(frames) - first - len(again)
             taken.reports[query.name] += tally.n - n
             taken.implausible[query.name] += tally.implausible - implausible
+        for pane in dispute.let_in_early(self.corrections, run, refused, self.gate.definitions):
+            self._flag(pane, CORRECTED)
         self.next_offset = runs.next_offset(run)
         if sifted.clock != self.clock:
             self.clock = sifted.clock
@@ -163,11 +168,6 @@ class Source:
                 value = data[offset]
                 where, start = (value.first, b"") if isinstance(value, Unread) else (offset, value or b"")
                 self.rejects.append(Reject(where, start[:SHOWN], why.reason, why.detail))
-        return taken
-
-    def _was_late(self, pane: int, versions: Versions, offset: int) -> bool:
-        """Whether a report at this offset would have been late by the wrong clock."""
-        return any(offset >= one.first and is_late(one.wrong, pane, versions) for one in self.corrections)
 
     def lost(self, first: int) -> None:
         """The log was deleted up to `first` before it was read: every pane that it may have held is incomplete."""
@@ -260,13 +260,18 @@ class Source:
             tally = self.tallies[pane] = Tally(query.oracle.zeros())
         return tally
 
+    def _flag(self, pane: Pane, flag: int) -> None:
+        if not self._last.covers(*pane):
+            self._tally(pane, self.gate.definitions[pane[0]].query).flags |= flag
+            self._dirty.add(pane)
+
     def _tally_key(self, pane: Pane) -> bytes:
         return PaneKey("tally", *pane, self.partition).encode()
 
     def _close(self) -> None:
         """Close what the clock has passed."""
         if self._lost_since is not None:
-            self._flag(self._lost_since)
+            self._spoil(self._lost_since)
             self._lost_since = None
         for digest, versions in self.gate.definitions.items():
             through = closed_through(self.clock, versions)
@@ -281,18 +286,12 @@ class Source:
         end = self._through.get(digest)
         return end is not None and start < end
 
-    def _flag(self, before: int) -> None:
+    def _spoil(self, before: int) -> None:
         """Flag the panes that were open between the two clocks, those without a report too."""
         for digest, versions in self.gate.definitions.items():
-            query = versions.query
-            most = max(versions.most_open, _FLAGGED_BYTES // (8 * query.oracle.state_size))
-            last = ((self.clock or before) // 1000 + versions.skew) // query.pane * query.pane
-            first = closed_through(before, versions)
-            first = last if first is None else max(first, last - most * query.pane)
-            for start in range(first, last + 1, query.pane):
-                if not self._last.covers(digest, start):
-                    self._tally((digest, start), query).flags |= INCOMPLETE
-                    self._dirty.add((digest, start))
+            ahead = (self.clock or before) // 1000 + versions.skew
+            for pane in dispute.between(versions, versions.closed_through(before), ahead + 1):
+                self._flag((digest, pane), INCOMPLETE)
 
 
 def _writer_of(progress: bytes) -> str:

@@ -1,6 +1,8 @@
 """Runs: consecutive records of one partition, as columns or one by one; either way they are counted alike."""
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -10,7 +12,8 @@ from aggregator.counting.clock import Clock
 from hubbub.columns import Columns
 from hubbub.definitions.corrections import Correction, corrected
 
-Run = Sequence[tuple[int, int, Data]] | Columns
+Records = Sequence[tuple[int, int, Data]]
+Run = Records | Columns
 """Of (offset, timestamp, data), in order and without a hole that is not the log's own."""
 
 FEW = 64
@@ -24,8 +27,27 @@ def since(run: Run, offset: int) -> Run:
     return [record for record in run if record[0] >= offset] if run and run[0][0] < offset else run
 
 
+def first(run: Run) -> int:
+    return int(run.first) if isinstance(run, Columns) else run[0][0]
+
+
 def next_offset(run: Run) -> int:
     return (run.last if isinstance(run, Columns) else run[-1][0]) + 1
+
+
+def pieces(run: Run, corrections: Sequence[Correction]) -> Iterable[Run]:
+    """The run, cut where a correction begins."""
+    if not corrections or not run:
+        return [run] if run else []
+    return cut(run.records() if isinstance(run, Columns) else run, corrections)
+
+
+def cut(records: Records, corrections: Iterable[Correction]) -> Iterator[Records]:
+    """The records, cut where a correction begins: what that changes is judged by the clock right before it."""
+    edges = sorted({bisect_left(records, one.first, key=lambda record: record[0]) for one in corrections})
+    for start, end in pairwise([0, *(edge for edge in edges if 0 < edge < len(records)), len(records)]):
+        if start < end:
+            yield records[start:end]
 
 
 def sift(gate: Gate, run: Run, corrections: Iterable[Correction], clock: Clock) -> Sifted:

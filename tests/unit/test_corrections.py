@@ -2,18 +2,22 @@
 
 from collections import defaultdict
 from random import Random
+from unittest.mock import patch
 
 import pytest
 
 from aggregator.counting.clock import Basis, Progress, decode, encode
-from aggregator.counting.tally import CORRECTED, decode_snapshot
-from hubbub.definitions import TopicRecord, corrections, read
+from aggregator.counting.tally import CORRECTED, decode_snapshot, encode_snapshot
+from aggregator.merging import windows
+from aggregator.reading.audit.fold import Fold
+from hubbub.definitions import Definitions, TopicRecord, corrections, read
 from hubbub.definitions.corrections import UNTRUSTED, Correction, parse
+from hubbub.definitions.versions import Versions
 from oracles.errors import ParameterError, ReportError
 from oracles.frame import TICK
 from oracles.frame import encode as frame
-from tests.fold import fold
-from tests.logs import LIMIT, POOL, QUERIES, START, VERSIONS
+from tests.fold import finals, fold
+from tests.logs import LIMIT, POOL, QUERIES, START, VERSIONS, random_log
 from tests.owners import Merge, Owner, Topics, settle
 
 SECOND = 1000
@@ -58,7 +62,7 @@ def test_progress_says_what_was_counted_and_that_of_before_says_nothing():
             decode(encode(one)[:length])
 
 
-def log():
+def logged():
     """A partition whose leader was far ahead for one record: good frames, then the jump, then good frames."""
     query, records = QUERIES["web"], []
     for second in range(120):
@@ -75,17 +79,17 @@ def log():
 JUMP = Correction(0, 61, 62, None, (START + 60 + AHEAD) * SECOND)
 
 
-def counted(found=(), topics=None):
+def counted(found=(), log=None, definitions=VERSIONS):
     """The finals of a worker that knows of these corrections from the start, by kind and end."""
-    topics = topics or Topics(1)
-    owner = Owner(topics, log(), 0, "one")
+    topics = Topics(1)
+    owner = Owner(topics, log or logged(), 0, "one", definitions)
     assert owner.source.correct(found) is None
     owner.read(1000)
     settle(owner)
-    finals = defaultdict(set)
-    Merge(topics, 0, 1).step(Random(1), finals)
+    found = defaultdict(set)
+    Merge(topics, 0, 1, definitions).step(Random(1), found)
     cells = QUERIES["web"].oracle.state_size
-    return {key: [decode_snapshot(value, cells) for value in values] for key, values in finals.items()}
+    return {key: [decode_snapshot(value, cells) for value in values] for key, values in found.items()}
 
 
 def test_a_clock_far_ahead_makes_good_reports_late_and_a_correction_brings_them_back_flagged():
@@ -96,13 +100,92 @@ def test_a_clock_far_ahead_makes_good_reports_late_and_a_correction_brings_them_
     assert sum(kept.values()) < sum(snapshot.n for snapshot in whole.values())
     changed = {end for end, snapshot in whole.items() if snapshot.n != kept.get(end)}
     assert changed == {end for end, snapshot in whole.items() if snapshot.flags & CORRECTED}
-    truth = fold(log(), VERSIONS.values(), corrections=[JUMP], limit=LIMIT)
+    truth = fold(logged(), VERSIONS.values(), corrections=[JUMP], limit=LIMIT)
     assert {key: (s.n, s.flags) for key, s in truth.items()} == {key: (s.n, s.flags) for key, (s,) in after.items()}
+
+
+def test_a_report_that_a_clock_far_ahead_let_in_early_is_refused_and_its_pane_flagged():
+    (records,), query = logged(), QUERIES["web"]
+    steady = {query.digest: Versions.of(query)}
+    early, alone = START + 680, START + 660
+    for at, pane in ((70, early), (71, alone)):
+        data = frame(query.digest, pane, POOL["web"][:1])
+        records.insert(at, (at, records[at - 1][1], data))
+    later = (START + 690) * SECOND
+    records.insert(-1, (0, later, frame(query.digest, early, POOL["web"][1:2])))
+    records = [(offset, timestamp, data) for offset, (_, timestamp, data) in enumerate(records)]
+    short, hops = query.windows[0], query.windows[1]
+    before, after = (counted(found, [records], steady) for found in ((), [JUMP]))
+    told = [{(w, end): s[0] for (_, w, end), s in found.items()} for found in (before, after)]
+    assert [found[short, early + 10].n for found in told] == [2, 1]
+    assert told[1][short, early + 10].flags & CORRECTED
+    assert [(short, alone + 10) in found for found in told] == [True, False]
+    assert all(told[1][hops, end].flags & CORRECTED for end in (START + 700, START + 720))
+    truth = fold([records], steady.values(), corrections=[JUMP], limit=LIMIT)
+    assert {key: (s.n, s.flags) for key, s in truth.items()} == {key: (s.n, s.flags) for key, (s,) in after.items()}
+
+
+def wrong(random, records):
+    """The records with a stretch that was logged at a wrong time, and a correction of it."""
+    first = random.randrange(5, len(records) - 10)
+    end = first + random.randrange(1, 8)
+    by = random.choice([-200_000, 15_000, 60_000, 300_000])
+    moved = [(offset, at + by * (first <= i < end), data) for i, (offset, at, data) in enumerate(records)]
+    newest = max(at for _, at, _ in moved[first:end])
+    clock = random.choice([None, records[first][1], newest + 30_000])
+    return moved, Correction(0, records[first][0], records[end][0], clock, newest)
+
+
+@patch.object(windows, "IDLE", 3)
+@pytest.mark.parametrize("seed", range(40))
+def test_every_final_that_a_correction_changes_is_flagged(seed):
+    random = Random(seed)
+    records, correction = wrong(random, *random_log(random, 1, 60))
+    before, after = (
+        {(one.versions.query.name, one.window, one.start, one.end): one.whole for one in found}
+        for found in (
+            finals([records], VERSIONS.values(), limit=LIMIT),
+            finals([records], VERSIONS.values(), corrections=[correction], limit=LIMIT),
+        )
+    )
+    same = {key for key in before.keys() & after if encode_snapshot(before[key]) == encode_snapshot(after[key])}
+    assert all(after[key].flags & CORRECTED for key in (before.keys() & after) - same)
+
+
+@patch.object(windows, "IDLE", 3)
+@pytest.mark.parametrize("seed", range(40))
+def test_worker_and_audit_flag_what_a_fold_does_wherever_they_stop(seed):
+    random = Random(seed)
+    records, correction = wrong(random, *random_log(random, 1, 60))
+    folded = fold([records], VERSIONS.values(), corrections=[correction], limit=LIMIT)
+    truth = {key: encode_snapshot(total) for key, total in folded.items()}
+    topics, found, last = Topics(1), defaultdict(set), 9
+    for writer in range(last + 1):
+        owner = Owner(topics, [records], 0, f"w{writer}")
+        assert owner.source.correct([correction]) is None
+        settle(owner)
+        for _ in range(random.randrange(4)):
+            owner.read(random.randrange(1, 9))
+            for _ in range(random.randrange(6)):
+                owner.step(random)
+        if writer == last:
+            owner.read(1000)
+            settle(owner)
+    Merge(topics, 0, 1).step(Random(1), found)
+    assert {key: {value} for key, value in truth.items()} == found
+
+    audit = Fold(Definitions(VERSIONS, corrections=(correction,)), 1, embedded=False, limit=LIMIT)
+    while records:
+        count = random.randrange(1, 20)
+        audit.read(0, records[:count])
+        records = records[count:]
+    totals = ((versions, final) for versions in VERSIONS.values() for final in audit.finals(versions))
+    assert truth == {(of.query.name, one.span.window, one.span.end): encode_snapshot(one.total) for of, one in totals}
 
 
 def test_one_about_what_is_counted_is_given_back_and_followed_above_it():
     topics = Topics(1)
-    owner = Owner(topics, log(), 0, "one")
+    owner = Owner(topics, logged(), 0, "one")
     owner.read(50)
     settle(owner)
     assert owner.source.correct([Correction(0, 49, 60, None, 0)]) is not None
@@ -112,13 +195,13 @@ def test_one_about_what_is_counted_is_given_back_and_followed_above_it():
     settle(owner)
     owner.read(1000)
     settle(owner)
-    again = Owner(topics, log(), 0, "two")
+    again = Owner(topics, logged(), 0, "two")
     assert again.source.correct([JUMP]) is None
     assert again.source.correct([JUMP, Correction(0, 5, 6, None, 0)]) is not None
 
 
 def test_a_time_that_is_not_the_logs_own_is_found_where_no_correction_covers_it():
-    source = Owner(Topics(1), log(), 0, "one").source
+    source = Owner(Topics(1), logged(), 0, "one").source
     run = [(0, 1000, b""), (1, UNTRUSTED, b""), (2, UNTRUSTED, b"")]
     assert source.untrusted(run) == 1
     source.correct([Correction(0, 1, 2, None, 0)])

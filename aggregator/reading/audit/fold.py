@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from aggregator.counting import dispute
 from aggregator.counting.admission import Data, Gate
 from aggregator.counting.changelog import Pane
 from aggregator.counting.clock import Clock, is_late
+from aggregator.counting.run import cut
 from aggregator.counting.tally import CORRECTED, Snapshot, Sum, Tally
 from aggregator.errors import Guarantee
 from aggregator.merging.merge import Merger
@@ -35,22 +37,30 @@ class Fold:
 
     def read(self, partition: int, run: Sequence[Record]) -> None:
         """Records of one partition, after those before."""
-        times = corrected(run, self._corrections[partition])
+        for piece in cut(run, self._corrections[partition]):
+            self._read(partition, piece)
+
+    def _read(self, partition: int, run: Sequence[Record]) -> None:
+        known, corrections, clock = self._known.versions, self._corrections[partition], self._clocks[partition]
+        times = corrected(run, corrections)
         for offset, timestamp, _ in times:
             if timestamp == UNTRUSTED:
                 where = f"partition {partition}, offset {offset}"
                 raise Guarantee(f"{where}: its time is not the log's own, and no correction says what to take")
-        sifted = self._gates[partition].sift(times, self._clocks[partition])
+        sifted = self._gates[partition].sift(times, clock)
+        disputed = [
+            *dispute.closed_early(corrections, run[0][0], clock, known),
+            *dispute.let_in_early(corrections, run, sifted.refused, known),
+        ]
         tallies = self._open[partition]
         for pane, (query, frames) in sifted.accepted.items():
-            tally = tallies.setdefault(pane, Tally(query.oracle.zeros()))
-            tally.add(query.oracle, frames, query.max_ids)
-            versions = self._known.versions[pane[0]]
-            for one in self._corrections[partition]:
-                if frames.offsets[-1] >= one.first and is_late(one.wrong, pane[1], versions):
-                    tally.flags |= CORRECTED
+            tallies.setdefault(pane, Tally(query.oracle.zeros())).add(query.oracle, frames, query.max_ids)
+            if dispute.is_counted_anew(corrections, int(frames.offsets[-1]), pane[1], known[pane[0]]):
+                disputed.append(pane)
+        for pane in disputed:
+            tallies.setdefault(pane, Tally(known[pane[0]].query.oracle.zeros())).flags |= CORRECTED
         self._clocks[partition] = sifted.clock
-        for pane in [pane for pane in tallies if is_late(sifted.clock, pane[1], self._known.versions[pane[0]])]:
+        for pane in [pane for pane in tallies if is_late(sifted.clock, pane[1], known[pane[0]])]:
             self._add(pane, tallies.pop(pane).close())
 
     def _add(self, pane: Pane, snapshot: Snapshot) -> None:
