@@ -156,7 +156,7 @@ class Crew:
             del self.workers[count:]
         for worker in gone:
             worker.terminate()
-            self.exits[worker.wait(20)] += 1
+            self.exits[worker.wait(60)] += 1
 
     def any(self, rng):
         with self.lock:
@@ -243,6 +243,7 @@ FAULTS = {
     "restart": 2,
     "scale": 2,
 }
+SILENCE = {"silent start": 1}
 BROKER_FAULTS = {"kill broker": 1, "freeze broker": 1}
 
 
@@ -265,6 +266,13 @@ def commit(kind, crew, cluster, rng):
                 worker.send_signal(signal.SIGCONT)
             case "scale":
                 crew.scale(rng.randint(1, 4))
+            case "silent start":  # no broker answers those that come back
+                for broker in range(len(cluster.nodes)):
+                    cluster.freeze(broker)
+                crew.any(rng).kill()
+                time.sleep(rng.uniform(2, 5))
+                for broker in range(len(cluster.nodes)):
+                    cluster.resume(broker)
             case "kill broker":
                 broker = rng.randrange(len(cluster.nodes))
                 cluster.kill(broker)
@@ -369,7 +377,7 @@ def main():
     parser.add_argument("--rate", type=int, default=150)
     options = parser.parse_args()
     brokers = {"tansu": Tansu, "kafka": Cluster, "three": lambda: Cluster(3)}[options.broker]
-    kinds = FAULTS | (BROKER_FAULTS if options.broker == "three" else {})
+    kinds = FAULTS | {"tansu": {}, "kafka": SILENCE, "three": SILENCE | BROKER_FAULTS}[options.broker]
     print(f"seed {options.seed}", flush=True)
     with brokers() as cluster:
         verdict = campaign(
