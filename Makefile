@@ -122,7 +122,7 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python benchmarks/viewers.py
 
 # DATA names a folder with the public data sets; without them the page says what is left out.
-bench-accuracy: .venv/.test build/.kafka ## measure how accurate shares are (15 minutes), and write docs/accuracy.md
+bench-accuracy: .venv/.test build/.kafka ## measure how accurate shares are (half an hour), and write docs/accuracy.md
 	$(BIN)/python -m benchmarks.accuracy $(if $(DATA),--data "$(DATA)")
 
 demo: .venv/.all ## show it
