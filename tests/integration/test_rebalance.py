@@ -1,0 +1,77 @@
+"""A checkpoint is cut by a rebalance that gives the partition back: what its draft had taken is recovered, not kept."""
+
+import time
+from collections import Counter
+
+import pytest
+
+from tests.integration.test_worker import PATIENT
+from tests.integration.workers import Place, until
+
+STALL = """
+import asyncio, os
+from aggregator.counting.checkpoint import Checkpoints
+from aggregator.counting.draft import Draft
+
+PHASE, FOLDER = int(os.environ["CUT_PHASE"]), os.environ["CUT_FOLDER"]
+phases, send, cutting = Draft.phases, Checkpoints._send, None
+
+def numbered(draft, *rest):
+    global cutting
+    for number, phase in enumerate(phases(draft, *rest)):
+        full = draft.ids and draft.tallies and draft.rejects
+        if number == PHASE and full and os.path.exists(f"{FOLDER}/armed"):
+            cutting = draft
+        yield phase
+
+async def rebalanced(app, generation):
+    while app.consumer_generation_id == generation:
+        await asyncio.sleep(0.01)
+
+async def stalled(checkpoints, *rest, **more):
+    global cutting
+    acks = await send(checkpoints, *rest, **more)
+    if cutting is not None:
+        cutting = None
+        os.replace(f"{FOLDER}/armed", f"{FOLDER}/cut")
+        acks.append(asyncio.ensure_future(rebalanced(checkpoints.counting.app, checkpoints.counting.generation)))
+    return acks
+
+Draft.phases, Checkpoints._send = numbered, stalled
+"""
+"""What one phase wrote is acknowledged only once the group has another generation."""
+
+
+def frames(place, pane, first, count=10):
+    """Of each partition so many frames of one report, with ids from `first` on."""
+    return [
+        (partition, place.frame("page", [number % 3], pane, place.partitions * number + partition))
+        for partition in range(place.partitions)
+        for number in range(first, first + count)
+    ]
+
+
+@pytest.mark.parametrize("phase", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
+def test_a_checkpoint_that_a_rebalance_cuts_loses_nothing_and_repeats_nothing(kafka, tmp_path, phase):
+    with Place(kafka, tmp_path, PATIENT) as place:
+        one = place.start(patch=STALL, CUT_PHASE=str(phase), CUT_FOLDER=str(tmp_path)).ready()
+        pane = int(time.time())
+        place.send(*frames(place, pane, 1))
+        until(lambda: one.total("hubbub_frames_total") == 20)
+        (tmp_path / "armed").touch()
+        place.send(*[(partition, f"rubbish {partition}".encode()) for partition in range(2)], *frames(place, pane, 11))
+        until((tmp_path / "cut").exists)
+        two = place.start().ready()
+        again = until(lambda: one.events("recovered")[1:])[0]
+        assert again["offsets"], "it has a partition again"
+        assert again["kept"] == [], "what the draft had taken would be missing"
+        place.send(*frames(place, pane, 5, 20))
+        assert two.stop() == 0
+        until(lambda: sorted(one.events("recovered")[-1]["offsets"]) == ["0", "1"])
+        assert set(one.events("recovered")[-1]["kept"]) == {int(partition) for partition in again["offsets"]}
+        place.send(*frames(place, pane, 24))
+        verdict = place.verdict(pane)
+        assert verdict.exact, verdict
+        assert verdict.reports >= 20  # 66, where the machine is not so slow that some are late
+        refused = Counter(dict(record.headers)["reason"] for record in place.read("rejects"))
+        assert refused[b"malformed"] >= 2
