@@ -4,25 +4,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated, Any, ClassVar, Self, get_args
+from typing import Annotated, Any, ClassVar, Self
 
 from aggregator.board import lookup, rows
-from aggregator.board.parameters import Parameters
+from aggregator.board.parameters import MOST, Parameters
 from aggregator.board.reply import bad, missing
 from aggregator.board.rows import CountRow, ErrorRow, PointRow, QueryRow, SetRow, ThresholdRow, ValueRow
 from aggregator.board.store import Store
 from aggregator.board.view import View
-from aggregator.publishing.alert import Alert, AlertKind
+from aggregator.publishing.alert import Alert
 from aggregator.publishing.analysis import subjects
 from aggregator.publishing.parts import HitterRow, RefusedRow
 from aggregator.publishing.record import hitter_rows
 from aggregator.publishing.schema import Attribute, Count, Digest, Known
 from aggregator.publishing.window import WindowRow
 from oracles.consistency import UNBIASED
-
-TOP_ROWS = 100
-"""Rows, where it is not said how many."""
-ALERT_KINDS = get_args(AlertKind)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +99,7 @@ class WindowEstimate(OfWindow):
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, view = lookup.view(store, parameters, name)
         method = lookup.method(view.part, parameters)
-        wanted = parameters.values(lookup.MOST)
+        wanted = parameters.values()
         every = rows.values(view, method, rows.true_shares(series, view))
         here = {row.value: row for row in every}
         chosen = [here[value] for value in wanted if value in here] if wanted else every
@@ -121,7 +117,7 @@ class WindowEstimate(OfWindow):
             size=view.definition.domain.size,
             published=len(every),
             missing=[value for value in wanted or [] if value not in here],
-            values=chosen[: parameters.whole("top", 1, lookup.MOST, lookup.MOST if wanted else TOP_ROWS)],
+            values=chosen[: parameters.whole("top", MOST if wanted else None)],
             sets=rest["sets"],
             refused=view.record.refused,
             quality=rest["quality"],
@@ -140,7 +136,7 @@ class SetShares(OfWindow):
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, view = lookup.view(store, parameters, name)
         method = lookup.method(view.part, parameters, consistent=True)
-        values, of = parameters.values(lookup.MOST), parameters.text("name")
+        values, of = parameters.values(), parameters.text("name")
         if (values is None) == (of is None):
             raise bad("name a set of the query file as `name`, or members of one as `values`", parameter="values")
         if of is not None:
@@ -185,7 +181,7 @@ class HeavyHitters(OfWindow):
         method = lookup.method(view.part, parameters)
         query = view.definition.query
         threshold = lookup.threshold(parameters, query)
-        family_error = parameters.above("family_error", 0.0, 0.5, query.family_error)
+        family_error = parameters.above("family_error", query.family_error)
         share: float | None
         if (threshold, family_error) == (query.threshold, query.family_error):
             share, found = view.threshold, view.part.hitters(method)
@@ -196,7 +192,7 @@ class HeavyHitters(OfWindow):
             **_heading(view, method),
             threshold=ThresholdShare(kind=threshold.kind, value=threshold.value, share=share),
             family_error=family_error,
-            hitters=found[: parameters.whole("top", 1, lookup.MOST, TOP_ROWS)],
+            hitters=found[: parameters.whole("top")],
         )
 
 
@@ -268,11 +264,11 @@ class Alerts(TableAnswer):
         query, attribute = parameters.text("query"), parameters.text("attribute")
         if query is not None and query not in store.names:
             raise lookup.unknown(store, query)
-        kind = parameters.choice("kind", ALERT_KINDS)
+        kind = parameters.choice("kind")
         wanted = {"query": query, "attribute": attribute, "kind": kind}
         filters = {key: want for key, want in wanted.items() if want is not None}
         found = (alert for alert in store.alerts() if all(getattr(alert, key) == want for key, want in filters.items()))
-        limit = parameters.whole("limit", 1, lookup.MOST, lookup.ROWS)
+        limit = parameters.whole("limit")
         return cls(alerts=list(islice(found, limit)))
 
 

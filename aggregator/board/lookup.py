@@ -1,7 +1,7 @@
 """Which query, kind of window, record, attribute and method a request is about; a Problem where there is none."""
 
 from aggregator.board.entry import Entry
-from aggregator.board.parameters import Parameters
+from aggregator.board.parameters import LATEST, Parameters
 from aggregator.board.reply import missing
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import Definition, View
@@ -11,15 +11,6 @@ from hubbub.problem import Problem
 from oracles.consistency import UNBIASED
 from oracles.query import Query
 from oracles.query.settings import Threshold
-
-MOST = 10_000
-"""The most rows of an answer."""
-ROWS = 500
-"""Windows or alerts, where it is not said how many."""
-KINDS = ("tumbling", "hopping", "all")
-LATEST = "latest"
-LATE = 1 << 40
-"""Later than all windows, and longer."""
 
 
 def unknown(store: Store, name: str) -> Problem:
@@ -32,8 +23,8 @@ def windows(store: Store, parameters: Parameters, name: str) -> tuple[Series, Wi
     if name not in store.names:
         raise unknown(store, name)
     series = store.series(name)
-    kind = parameters.choice("kind", KINDS)
-    size, step = parameters.number("size", 0, LATE), parameters.number("step", 0, LATE)
+    kind = parameters.choice("kind")
+    size, step = parameters.number("size"), parameters.number("step")
     kinds = list(dict.fromkeys([*store.definition(series).windows, *series.kinds]))
     for window in kinds:
         if kind in (None, window.kind) and size in (None, window.size) and step in (None, window.step):
@@ -52,11 +43,11 @@ def view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]
 
 def between(kept: Windows, parameters: Parameters) -> list[Entry]:
     """The newest of the finals that are asked for and, where that is wanted, what is known of the next one."""
-    start, end = parameters.whole("from", 0, LATE, 0), parameters.whole("to", 0, LATE, LATE)
+    start, end = parameters.whole("from"), parameters.whole("to")
     found = list(kept.between(start, end))
     if parameters.flag("provisional") and kept.provisional and start <= kept.provisional.span.end < end:
         found.append(kept.provisional)
-    return found[-parameters.whole("limit", 1, MOST, ROWS) :]
+    return found[-parameters.whole("limit") :]
 
 
 def definition(query: Query, parameters: Parameters) -> Definition:
@@ -86,7 +77,7 @@ def threshold(parameters: Parameters, query: Query) -> Threshold:
         return query.threshold
     if text == "significance":
         return Threshold("significance")
-    value = parameters.above("threshold", 0.0, 1e15, 0.0)
+    value = parameters.above("threshold", 0.0)
     return Threshold("share" if value < 1.0 else "count", value)
 
 
@@ -97,7 +88,7 @@ def _entry(kept: Windows, parameters: Parameters) -> Entry:
         if record is None:
             raise missing("no window is final yet; provisional=true gives what is known of the next one")
         return record
-    end = parameters.whole("window", 0, LATE, 0)
+    end = parameters.whole("window", 0)
     if provisional is not None and provisional.span.end == end:
         return provisional
     if end not in kept.finals:

@@ -1,21 +1,31 @@
-"""The routes of the API: path, parameters and answer. The server and its description read this table."""
+"""The routes of the API: path, parameters and answer. Server and description read this one table."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from aggregator.board import answers, lookup
+from aggregator.board import answers
 from aggregator.board.answers import TableAnswer
+from aggregator.board.parameters import (
+    ALERT_KIND,
+    ATTRIBUTE,
+    FAMILY_ERROR,
+    FORMAT,
+    KIND,
+    LIMIT,
+    METHOD,
+    PROVISIONAL,
+    QUERY,
+    RECORD,
+    SET,
+    THRESHOLD,
+    TIMES,
+    TOP,
+    VALUE,
+    VALUES,
+    Parameter,
+)
+from aggregator.publishing.schema import Schema, schema
 
 PREFIX = "/api/v1"
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a question."""
-
-    name: str
-    meaning: str
-    schema: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -36,46 +46,10 @@ class Route:
         return "{query}" in self.path
 
     @property
-    def known(self) -> tuple[str, ...]:
-        return (*(parameter.name for parameter in self.parameters), "format")
+    def known(self) -> tuple[Parameter, ...]:
+        return (*self.parameters, FORMAT)
 
 
-def _whole_number(least: int, most: int) -> dict[str, Any]:
-    return {"type": "integer", "minimum": least, "maximum": most}
-
-
-_TEXT = {"type": "string"}
-_LIST = {"type": "array", "items": _TEXT}
-_FLAG = {"type": "boolean", "default": False}
-_KIND = (
-    Parameter("kind", "Kind of window; the query's first that fits", {"type": "string", "enum": [*lookup.KINDS]}),
-    Parameter("size", "Its size in seconds, 0 for all", _whole_number(0, lookup.LATE)),
-    Parameter("step", "Its step in seconds, 0 for all", _whole_number(0, lookup.LATE)),
-)
-_PROVISIONAL = Parameter("provisional", "What is known of the next window too", _FLAG)
-_ATTRIBUTE = Parameter("attribute", "Where a client gives several answers; the first", _TEXT)
-_METHOD = Parameter("method", "unbiased, which is the default but for sets, or one of the query's", _TEXT)
-_RECORD = (
-    Parameter("window", "The end of a window in Unix seconds, or latest", {**_TEXT, "default": lookup.LATEST}),
-    *_KIND,
-    _PROVISIONAL,
-    _ATTRIBUTE,
-    _METHOD,
-)
-_VALUES = (
-    Parameter("values", "Values, with commas between them", _TEXT),
-    Parameter(
-        "value",
-        "One value, as often as need be: for those with a comma in their names",
-        {"type": "array", "items": _TEXT},
-    ),
-)
-_TOP = Parameter("top", "Rows at the most", {**_whole_number(1, lookup.MOST), "default": answers.TOP_ROWS})
-_LIMIT = Parameter("limit", "Newest rows at the most", {**_whole_number(1, lookup.MOST), "default": lookup.ROWS})
-_TIMES = (
-    Parameter("from", "Windows that end then or later, in Unix seconds", _whole_number(0, lookup.LATE)),
-    Parameter("to", "Windows that end earlier", _whole_number(0, lookup.LATE)),
-)
 _OF = PREFIX + "/queries/{query}"
 
 ROUTES = (
@@ -84,50 +58,94 @@ ROUTES = (
         f"{_OF}/estimate",
         "The shares of the values in a window, with their errors",
         answers.WindowEstimate,
-        (*_RECORD, *_VALUES, _TOP),
+        (*RECORD, *VALUES, TOP),
     ),
-    Route(
-        f"{_OF}/set",
-        "The share of a set of values in a window",
-        answers.SetShares,
-        (*_RECORD, *_VALUES, Parameter("name", "A set of the query file, in place of values", _TEXT)),
-    ),
+    Route(f"{_OF}/set", "The share of a set of values in a window", answers.SetShares, (*RECORD, *VALUES, SET)),
     Route(
         f"{_OF}/heavy-hitters",
         "The values that exceed a threshold in a window",
         answers.HeavyHitters,
-        (
-            *_RECORD,
-            _TOP,
-            Parameter("threshold", "significance, a share below 1, or a count; that of the query", _TEXT),
-            Parameter(
-                "family_error",
-                "The chance of a single wrong `decided`; that of the query",
-                {"type": "number", "exclusiveMinimum": 0, "maximum": 0.5},
-            ),
-        ),
+        (*RECORD, TOP, THRESHOLD, FAMILY_ERROR),
     ),
     Route(
         f"{_OF}/history",
         "One value over the windows",
         answers.History,
-        (Parameter("value", "The value", _TEXT), *_KIND, *_TIMES, _LIMIT, _PROVISIONAL, _ATTRIBUTE, _METHOD),
+        (VALUE, *KIND, *TIMES, LIMIT, PROVISIONAL, ATTRIBUTE, METHOD),
     ),
     Route(
         f"{_OF}/windows",
         "The windows that are known, and how many reports they hold",
         answers.WindowCounts,
-        (*_KIND, *_TIMES, _LIMIT, _PROVISIONAL),
+        (*KIND, *TIMES, LIMIT, PROVISIONAL),
     ),
     Route(
         PREFIX + "/alerts",
         "What has become frequent, ceased to be, or risen; the newest first",
         answers.Alerts,
-        (
-            Parameter("query", "Of this query", _TEXT),
-            _ATTRIBUTE,
-            Parameter("kind", "Of this kind", {"type": "string", "enum": [*answers.ALERT_KINDS]}),
-            _LIMIT,
-        ),
+        (QUERY, ATTRIBUTE, ALERT_KIND, LIMIT),
     ),
 )
+
+_TEXT = {"type": "string"}
+_PROBLEM = {
+    "type": "object",
+    "properties": {"status": {"type": "integer"}, "title": _TEXT, "detail": _TEXT},
+    "required": ["status", "title", "detail"],
+}
+SCHEMAS: dict[str, Schema] = {**{route.name: schema(route.answer) for route in ROUTES}, "problem": _PROBLEM}
+
+
+def describe(version: str, *, protected: bool) -> Schema:
+    """The whole description."""
+    paths = {route.path: {"get": _operation(route)} for route in ROUTES}
+    events = {"description": "record, alert and beat", "content": {"text/event-stream": {"schema": _TEXT}}}
+    paths[f"{PREFIX}/events"] = {
+        "get": {
+            "operationId": "events",
+            "summary": "What is new, as it comes",
+            "responses": {"200": events, **_problems(503)},
+        }
+    }
+    described: Schema = {
+        "openapi": "3.1.0",
+        "info": {"title": "hubbub board", "version": version, "license": {"name": "Apache-2.0"}},
+        "paths": paths,
+        "components": {"schemas": SCHEMAS},
+    }
+    if protected:
+        described["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        described["security"] = [{"token": []}]
+    return described
+
+
+def _operation(route: Route) -> Schema:
+    of = [{"name": "query", "in": "path", "required": True, "schema": _TEXT}] if route.of_query else []
+    content = {
+        "application/json": {"schema": {"$ref": f"#/components/schemas/{route.name}"}},
+        "text/csv": {"schema": _TEXT},
+    }
+    return {
+        "operationId": route.name,
+        "summary": route.meaning,
+        "parameters": [*of, *map(_parameter, route.known)],
+        "responses": {
+            "200": {"description": route.meaning, "content": content},
+            "304": {"description": "As it was: If-None-Match had its ETag"},
+            **_problems(400, 404, 503),
+        },
+    }
+
+
+def _parameter(parameter: Parameter) -> Schema:
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "description": parameter.meaning,
+        "schema": parameter.schema,
+    }
+
+
+def _problems(*statuses: int) -> Schema:
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/problem"}}}
+    return {str(status): {"description": "Why it cannot be answered", "content": content} for status in statuses}

@@ -12,10 +12,9 @@ from aggregator.board.events import Events, encode
 from aggregator.board.follower import BoardFollower
 from aggregator.board.guard import add_headers, checked, permitted
 from aggregator.board.metrics import BoardMetrics
-from aggregator.board.openapi import describe
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
-from aggregator.board.route import PREFIX, ROUTES, Route
+from aggregator.board.route import PREFIX, ROUTES, Route, describe
 from aggregator.board.store import Store
 from hubbub.http import guard
 from hubbub.http import route as path_of
@@ -23,7 +22,6 @@ from hubbub.problem import Problem
 from oracles.errors import ParameterError
 
 STATIC = Path(__file__).parent / "static"
-FORMATS = ("json", "csv")
 
 
 def application(
@@ -68,7 +66,7 @@ def _answering(route: Route, store: Store, follower: BoardFollower) -> Handler:
 
 def _form(request: web.Request, parameters: Parameters) -> str:
     """JSON, or CSV where it is asked for by ?format= or preferred by Accept."""
-    named = parameters.choice("format", FORMATS)
+    named = parameters.choice("format")
     if named:
         return named
     accepted = request.headers.get("Accept", "")

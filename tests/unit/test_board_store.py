@@ -18,10 +18,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from aggregator.board import lookup
 from aggregator.board.answers import WindowEstimate
 from aggregator.board.metrics import BoardMetrics
-from aggregator.board.openapi import SCHEMAS, describe
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
-from aggregator.board.route import ROUTES
+from aggregator.board.route import ROUTES, SCHEMAS, describe
 from aggregator.board.store import MOST_ALERTS, Store
 from aggregator.publishing.freshness import PUBLISHING
 from hubbub import definitions
@@ -458,7 +457,7 @@ def test_the_page_about_the_api_names_all_that_it_has():
     for route in ROUTES:
         assert f"`GET {route.path}`" in page
         for parameter in route.known:
-            assert f"`{parameter}`" in page
+            assert f"`{parameter.name}`" in page
     for member in named(list(SCHEMAS.values())):
         assert f"`{member}`" in page, member
 
@@ -469,7 +468,7 @@ def test_the_description_names_every_question_and_parameter():
     for route in ROUTES:
         operation = described["paths"][route.path]["get"]
         named = [parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "query"]
-        assert tuple(named) == route.known
+        assert named == [parameter.name for parameter in route.known]
     assert described["security"] == [{"token": []}]
     for schema in SCHEMAS.values():
         Draft202012Validator.check_schema(schema)
@@ -481,9 +480,22 @@ def test_a_board_needs_no_faust():
 
 
 def test_thresholds_keep_their_kind():
-    asked = [Parameters([("threshold", text)], ["threshold"]) for text in ("significance", "0.5", "20")]
+    asked = [
+        Parameters([("threshold", text)], BY_NAME["heavy-hitters"].known) for text in ("significance", "0.5", "20")
+    ]
     kinds = [lookup.threshold(each, HOMEPAGE) for each in asked]
     assert kinds == [Threshold("significance"), Threshold("share", 0.5), Threshold("count", 20.0)]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_a_number_beyond_what_is_described_is_refused(crowd, route):
+    kept, names = store(crowd.messages), ["homepage"] if route.of_query else [""]
+    for parameter in route.known:
+        most = parameter.schema.get("maximum")
+        for text in [] if most is None else [str(most + 1), "-1"]:
+            asked = [(parameter.name, text)] + [("value", "a.example")] * (route.name == "set")
+            with pytest.raises(Problem, match=f"{parameter.name} must be"):
+                route.answer.of(kept, Parameters(asked, route.known), *names)
 
 
 def test_metrics_say_what_the_newest_final_of_the_shortest_window_says(crowd):
