@@ -13,7 +13,7 @@ from oracles.consistency import NORM_SUB
 from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.multi.attributes import Multi
 from oracles.query.counted import Ask, Attribute, read_one, read_several
-from oracles.query.domain import Domain, Sets, read_text
+from oracles.query.domain import Domain, Sets
 from oracles.query.footprint import bounded
 from oracles.query.lifetime import bearable, times
 from oracles.query.settings import (
@@ -31,6 +31,7 @@ from oracles.query.settings import (
     table,
     whole,
 )
+from oracles.query.text import read_toml
 from oracles.tally import RecordTally, ValueTally
 
 
@@ -202,13 +203,7 @@ def load(path: str | PathLike[str]) -> dict[str, Query]:
 def load_file(path: str | PathLike[str]) -> File:
     """A query file, with what it says beside its queries."""
     at = Place(fspath(path))
-    import tomllib
-
-    text = read_text(Path(path), at, "")
-    try:
-        mapping = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise at.error(f"must be TOML: {error}") from error
+    mapping = read_toml(Path(path), at)
     folder = Path(path).parent
     queries = parse(mapping, at.file, folder)
     revision = _REVISION(mapping.get("revision", 0), at / "revision")

@@ -9,6 +9,7 @@ from typing import Any
 
 from oracles.errors import ReportError
 from oracles.query.settings import Place, Rule, repeated, several, shown, table
+from oracles.query.text import read_text
 from oracles.types import MAX_SIZE
 
 OTHER = "(other)"
@@ -132,18 +133,6 @@ def _file(name: Any, at: Place, folder: Path) -> tuple[str, ...]:
             f"{name}, line {again + 1}: every line must differ, got {shown(lines[again])} as in line {first}"
         )
     return tuple(lines)
-
-
-def read_text(path: Path, at: Place, what: str) -> str:
-    """A UTF-8 file, with or without a byte order mark; an error calls it `what`."""
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise at.error(f"{what}must be UTF-8 text, but its byte {error.start} is not") from error
-    except OSError as error:
-        raise at.error(f"{what}cannot be read: {error.strerror or error}") from error
-    except ValueError as error:  # a path that no system takes
-        raise at.error(f"{what}cannot be read: {error}") from error
 
 
 def read_sets(value: object, at: Place, domain: Domain) -> Sets:

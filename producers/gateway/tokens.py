@@ -7,7 +7,6 @@ SALT 16 random bytes and MAC the HMAC-SHA-256 of all before it, both in hex.
 import hmac
 import re
 import secrets
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.problem import Problem
-from oracles.query.domain import read_text
 from oracles.query.settings import Place, Rule, several, table, whole
+from oracles.query.text import read_toml
 
 _HEX = re.compile("[0-9a-f]{64}")
 _NUMBER = re.compile("[0-9]{1,15}")
@@ -68,12 +67,7 @@ class Tokens:
     def read(cls, path: str | PathLike[str]) -> "Tokens":
         """A TOML file: `[tokens.NAME]` with sha256, keys, quota and each."""
         at = Place(str(path))
-        text = read_text(Path(path), at, "")
-        try:
-            given = tomllib.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise at.error(f"must be TOML: {error}") from None
-        found = table(table(given, at, ("tokens",)).get("tokens", {}), at / "tokens")
+        found = table(table(read_toml(Path(path), at), at, ("tokens",)).get("tokens", {}), at / "tokens")
         if not 1 <= len(found) <= TOKENS:
             raise (at / "tokens").error(f"must be 1 to {TOKENS} tables [tokens.NAME], got {len(found)}")
         return cls({name: _account(name, value, at / "tokens" / name) for name, value in found.items()})

@@ -4,7 +4,6 @@ Nothing here draws anything: which clients take part, the population decides.
 """
 
 import math
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from oracles.query import Query
-from oracles.query.domain import Domain, read_text
+from oracles.query.domain import Domain
 from oracles.query.settings import (
     MAX_SECONDS,
     Place,
@@ -26,6 +25,7 @@ from oracles.query.settings import (
     shown,
     table,
 )
+from oracles.query.text import read_toml
 
 DAY = 86_400
 BUNDLED = {path.stem: path for path in sorted(Path(__file__).with_name("scenarios").glob("*.toml"))}
@@ -137,12 +137,7 @@ _OFFSET = Rule(
 def read_scenario(path: str | PathLike[str], query: Query) -> Scenario:
     """The scenario in a TOML file, for a query; QueryError says what cannot be used, where and why."""
     at = Place(fspath(path))
-    text = read_text(Path(path), at, "")
-    try:
-        mapping = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise at.error(f"must be TOML: {error}") from error
-    return parse_scenario(mapping, at, query)
+    return parse_scenario(read_toml(Path(path), at), at, query)
 
 
 def parse_scenario(mapping: dict[str, Any], at: Place, query: Query) -> Scenario:

@@ -332,6 +332,7 @@ READERS = (
         steps=200_000,
         through=(
             "oracles.query:load_file",
+            "oracles.query.text:read_toml",
             "oracles.query.settings:read_windows",
             "oracles.query.settings:read_methods",
             "oracles.query.settings:read_threshold",
@@ -343,7 +344,7 @@ READERS = (
         ),
     ),
     Reader(
-        "oracles.query.domain:read_text",
+        "oracles.query.text:read_text",
         lambda: [corpus.VALUES],
         _file(
             lambda path: query.parse(
