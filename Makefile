@@ -114,6 +114,7 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python benchmarks/calibrate.py
 	$(BIN)/python benchmarks/poison.py
 	$(BIN)/python benchmarks/records.py
+	$(BIN)/python benchmarks/windows.py
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/end_to_end.py

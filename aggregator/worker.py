@@ -267,7 +267,7 @@ class Worker:
                 self._measure()
             if counting.current and self._merging.ready:
                 self._follower.let_go(
-                    over(self._follower.known, counting.sources.values(), self._merging.shelves.values())
+                    over(self._follower.known, counting.sources.values(), self._merging.reader.shelves.values())
                 )
             self._watchdog.beat = Beat(
                 number=number,
@@ -275,7 +275,7 @@ class Worker:
                 moved=counting.moved(),
                 reports=counting.positions(),
                 more=frozenset(counting.behind()),
-                snapshots=dict(self._merging.read),
+                snapshots=dict(self._merging.reader.offsets),
                 rounds=self._merging.rounds,
                 pause=self._checkpoints.interval,
             )

@@ -21,6 +21,7 @@ from aggregator.merging.snapshots import Shelf
 from aggregator.plan.memory import BOARD
 from aggregator.publishing.final import publish
 from aggregator.publishing.record import build
+from aggregator.publishing.spill import Spill
 from aggregator.topics.keys import home
 from hubbub import definitions
 from hubbub.definitions.versions import Versions
@@ -53,7 +54,8 @@ class Worker:
         self.queries, self.reports, self.ahead = queries, reports, ahead
         self.by_digest = {query.digest: Versions.of(query) for query in queries}
         self.sources = [Source(Gate(at, partitions, self.by_digest), "w") for at in range(partitions)]
-        self.shelves = [Shelf(at, partitions, self.by_digest) for at in range(partitions)]
+        spill = Spill()
+        self.shelves = [Shelf(at, partitions, self.by_digest, store=spill) for at in range(partitions)]
         for shelf in self.shelves:
             shelf.load()
         self.partitions, self.table, self.offset, self.shown = partitions, {}, 0, [{} for _ in self.sources]

@@ -95,9 +95,9 @@ def settle(owner):
 class Merge:
     """Who merges the queries at home on one partition of the snapshots."""
 
-    def __init__(self, topics, target, partitions, definitions=VERSIONS):
+    def __init__(self, topics, target, partitions, definitions=VERSIONS, store=None):
         self.topics, self.target = topics, target
-        self.shelf = Shelf(target, partitions, definitions)
+        self.shelf = Shelf(target, partitions, definitions, store=store)
         for key, value in topics.compacted(target):
             self.shelf.put(key, value, 0)
         self.shelf.load()
@@ -106,7 +106,10 @@ class Merge:
     def step(self, random, finals, *, to_the_end=True):
         new = self.topics.snapshots[self.target][self.at :]
         self.at += len(new)
-        for key, value in new:
+        last = {key: at for at, (key, _) in enumerate(new)}
+        for at, (key, value) in enumerate(new):
+            if at < last[key] and random.random() < 0.5:
+                continue  # compaction was here first
             self.shelf.put(key, value, 0)
         for slot in self.shelf.slots.values() if not self.shelf.overtaken else ():
             batch = {}

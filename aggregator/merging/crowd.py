@@ -5,18 +5,19 @@ where those who came and those who went are nobody or enough; else the last one 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 import orjson
 
 from aggregator.counting.tally import Snapshot, decode_snapshot, encode_snapshot
-from aggregator.merging.windows import ClosedWindow, Span
+from aggregator.merging.windows import NO_PANES, ClosedWindow, Span
 from oracles.errors import ReportError
 from oracles.multi.attributes import Multi
 from oracles.query import Query
 from oracles.query.settings import Window
+from oracles.types import Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +27,8 @@ class Shown:
     start: int
     end: int
     total: Snapshot
-    panes: tuple[tuple[int, int], ...] = ()
-    """Of a hopping one: the start of each pane and how many reports of it speak of the attribute."""
+    panes: Ints = field(default_factory=lambda: NO_PANES)
+    """Of a hopping one a row for each pane: its start, and how many reports of it speak of the attribute."""
 
 
 class Face(NamedTuple):
@@ -55,20 +56,26 @@ def face(query: Query, final: ClosedWindow, before: Sequence[Shown | None]) -> t
     """The face of a final for each attribute, and the last windows shown after it; `before`, those before it."""
     faces: list[Face] = []
     after: list[Shown | None] = []
-    inside = [(pane, answering(query, part)) for pane, part in final.panes]
     counts = answering(query, final.total)
     for attribute, (n, shown) in enumerate(zip(counts, before or [None] * len(counts), strict=True)):
         if n < query.crowd:
             faces.append(Face("small", final.span, nobody(final.total)))
             after.append(shown)
         elif shown is None or _is_apart(query, final, n, shown, attribute):
-            panes = tuple((pane, parts[attribute]) for pane, parts in inside if parts[attribute])
             faces.append(Face("own", final.span, final.total))
-            after.append(Shown(final.span.start, final.span.end, final.total, panes))
+            after.append(Shown(final.span.start, final.span.end, final.total, _speaking(final, attribute)))
         else:
             faces.append(Face("held", Span(final.span.window, shown.start, shown.end), shown.total))
             after.append(shown)
     return faces, after if final.span.window.kind != "tumbling" else []
+
+
+def _speaking(final: ClosedWindow, attribute: int) -> Ints:
+    """Its panes in which anybody speaks of an attribute."""
+    if not len(final.panes):
+        return NO_PANES
+    rows = final.panes[:, [0, 1 + attribute]]
+    return np.ascontiguousarray(rows[rows[:, 1] > 0])
 
 
 def nobody(total: Snapshot) -> Snapshot:
@@ -87,7 +94,8 @@ def turnover(query: Query, span: Span, n: int, shown: Shown, attribute: int) -> 
     before = answering(query, shown.total)[attribute]
     both = before
     if span.window.kind == "hopping":
-        both = sum(count for pane, count in shown.panes if span.start <= pane < span.end)
+        starts, counts = shown.panes.T
+        both = int(counts[(starts >= span.start) & (starts < span.end)].sum())
     elif span.start >= shown.end:  # `all` was taken out and put back: it begins anew
         both = 0
     return n - both, before - both
@@ -108,7 +116,8 @@ def encode(shown: Sequence[Shown | None], known: Snapshot | None) -> bytes:
             totals += [one.total] if place == len(totals) else []
         lanes.append({"start": one.start, "end": one.end, "panes": one.panes, "total": place})
     bodies = [encode_snapshot(total) for total in totals]
-    return b"".join([orjson.dumps({"shown": lanes, "lengths": list(map(len, bodies))}), b"\n", *bodies])
+    head = orjson.dumps({"shown": lanes, "lengths": list(map(len, bodies))}, option=orjson.OPT_SERIALIZE_NUMPY)
+    return b"".join([head, b"\n", *bodies])
 
 
 def decode(data: bytes, known: Snapshot | None, cells: int) -> list[Shown | None]:
@@ -123,7 +132,7 @@ def decode(data: bytes, known: Snapshot | None, cells: int) -> list[Shown | None
         if at != len(body):
             raise ReportError(f"{len(body)} bytes of tallies where {at} are said")
         return [None if one is None else _read_shown(one, [*totals, known]) for one in head["shown"]]
-    except (ValueError, TypeError, KeyError, IndexError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
         raise ReportError(f"no windows that were shown: {error!r}") from error
 
 
@@ -134,7 +143,7 @@ def _read_shown(said: dict[str, object], totals: Sequence[Snapshot | None]) -> S
     total = totals[place]
     if total is None or any(type(number) is not int for pane in panes for number in pane):
         raise TypeError("a window that was shown has a tally, and whole numbers in its panes")
-    return Shown(start, end, total, tuple((pane, count) for pane, count in panes))
+    return Shown(start, end, total, np.array([(pane, count) for pane, count in panes], np.int64).reshape(-1, 2))
 
 
 class Foretelling:

@@ -14,9 +14,10 @@ import numpy as np
 
 from aggregator.counting.tally import INCOMPLETE, PARTIAL, Snapshot, decode_snapshot, encode_snapshot, merged
 from aggregator.merging import crowd
-from aggregator.merging.crowd import Shown
+from aggregator.merging.crowd import Shown, answering
+from aggregator.merging.line import Store
 from aggregator.merging.windows import ClosedWindow, Position, Span, Windowing, kind
-from hubbub.definitions.versions import Versions
+from hubbub.definitions.versions import Tenure, Versions
 from oracles.errors import ReportError
 from oracles.query.settings import Window
 
@@ -35,20 +36,28 @@ class _Part:
 class Merger:
     """One query over all source partitions, from the states of its windows on."""
 
-    def __init__(self, versions: Versions, partitions: int, states: Iterable[tuple[Window, Position]] = ()) -> None:
+    def __init__(
+        self,
+        versions: Versions,
+        partitions: int,
+        states: Iterable[tuple[Window, Position]] = (),
+        store: Store | None = None,
+    ) -> None:
         self.versions = versions
         self.cells = versions.query.oracle.state_size
         self._pane = versions.query.pane
+        self._store = store
         self._watermarks: list[int | None] = [None] * partitions
         self._panes: dict[int, dict[int, _Part]] = {}
         self._through: int | None = None
+        """Up to which panes are in their windows."""
+        self._seen: int | None = None
+        """Up to which `finals` has looked."""
         newest: dict[Window, Position] = {}
         for window, position in states:
             if window not in newest or position.end > newest[window].end:
                 newest[window] = position
-        self._kinds: list[Windowing] = [
-            kind(tenure, self._pane, self.cells, newest.get(tenure.window)) for tenure in versions.tenures
-        ]
+        self._kinds = [self._kind(tenure, newest.get(tenure.window)) for tenure in versions.tenures]
 
     def define(self, versions: Versions) -> None:
         """Go on by these versions: what is new in them speaks for panes that are not closed yet."""
@@ -56,9 +65,15 @@ class Merger:
         before = {(windows.window, windows.since): windows for windows in self._kinds}
         self._kinds = []
         for tenure in versions.tenures:
-            windows = before.get((tenure.window, tenure.since)) or kind(tenure, self._pane, self.cells)
+            windows = before.get((tenure.window, tenure.since)) or self._kind(tenure)
             windows.until = tenure.until
             self._kinds.append(windows)
+
+    def _kind(self, tenure: Tenure, position: Position | None = None) -> Windowing:
+        return kind(tenure, self._pane, self.cells, position, self._store, self._answering)
+
+    def _answering(self, snapshot: Snapshot) -> Sequence[int]:
+        return answering(self.versions.query, snapshot)
 
     def take(self, pane: int, partition: int, snapshot: Snapshot, offset: int | None) -> bool:
         """A snapshot, closed where `offset` is None; False where it says nothing new.
@@ -100,20 +115,32 @@ class Merger:
     @property
     def owes(self) -> bool:
         """Whether more is closed than `finals` has looked at."""
-        return self.through != self._through
+        return self.through != self._seen
 
-    def finals(self) -> Iterator[ClosedWindow]:
-        """The windows that have become final, each kind in the order of time."""
-        through = self.through
-        if through is None:
+    def collect(self, through: int) -> None:
+        """Have the panes that end here or before, and are closed on all partitions, in their windows."""
+        closed_through = self.through
+        if closed_through is None:
             return
+        through = min(through, closed_through)
         for pane in sorted(pane for pane in self._panes if pane + self._pane <= through):
             closed = [part.snapshot for part in self._panes.pop(pane).values() if part.offset is None]
             if closed:
-                total = merged(closed, self.cells)
+                total = closed[0] if len(closed) == 1 else merged(closed, self.cells)
                 for windows in self._kinds:
                     windows.put(pane, total)
-        self._through = through
+        self._through = through if self._through is None else max(through, self._through)
+
+    def finals(self) -> Iterator[ClosedWindow]:
+        """The windows that have become final by now, each kind in the order of time."""
+        through = self.through
+        if through is None:
+            return iter(())
+        self.collect(through)
+        self._seen = through
+        return self._advance(through)
+
+    def _advance(self, through: int) -> Iterator[ClosedWindow]:
         for windows in tuple(self._kinds):  # which may change before the last final is taken
             for final in windows.advance(through):
                 yield final._replace(total=self._flagged(final.span, final.total))

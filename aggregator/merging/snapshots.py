@@ -6,117 +6,26 @@ kept; then the mergers go on from the newest states.
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from aggregator.merging import records
-from aggregator.merging.crowd import Foretelling, Shown
-from aggregator.merging.merge import Merger, encode_state
+from aggregator.merging.crowd import Foretelling
+from aggregator.merging.line import Memory, Store
+from aggregator.merging.merge import Merger
+from aggregator.merging.newest import Newest
 from aggregator.merging.records import Check, Held, Read, WindowState, is_possible, lost_state
-from aggregator.merging.windows import ClosedWindow, Position, Span
+from aggregator.merging.slot import Slot
+from aggregator.merging.windows import Position
 from aggregator.topics import keys
 from aggregator.topics.keys import Key, PaneKey, PartitionKey, StateKey
-from hubbub.definitions.versions import FOR_EVER, Versions
+from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
-from oracles.query import Query
 from oracles.query.settings import Window
 
 log = logging.getLogger(__name__)
 
 _MOST_UNKNOWN = 100_000
 """Digests without a definition that are remembered; beyond them any new definition has all read anew."""
-_UNREAD = b""
-"""Stands for a value that cannot be read; nor can it."""
 _Found = tuple[bytes, Key, bytes]
-
-
-@dataclass(eq=False)
-class Slot:
-    """The slot of one query on a shelf."""
-
-    merger: Merger
-    alerts: dict[Window, list[bytes]] = field(default_factory=dict)
-    """The states of the alerts of each kind of window."""
-    shown: dict[Window, list[Shown | None]] = field(default_factory=dict)
-    """Of each kind of window and attribute, the last one that showed values."""
-    foretelling: Foretelling = field(default_factory=Foretelling)
-    written: dict[Window, Position] = field(default_factory=dict)
-    """The positions that are acknowledged."""
-    snapshots: dict[int, set[bytes]] = field(default_factory=dict)
-    """The keys of snapshots, by pane."""
-    states: dict[Window, set[bytes]] = field(default_factory=dict)
-    """The keys of states."""
-    repeated: set[Window] = field(default_factory=set)
-    """Kinds of windows whose newest state was too large to be written: their snapshots stay, for a restart."""
-    finished: int | None = None
-    """All windows that end here or before are published, and acknowledged."""
-    _owed: Iterator[ClosedWindow] | None = None
-
-    def finals(self) -> Iterator[ClosedWindow]:
-        """The finals that are owed; whoever leaves off goes on there the next time."""
-        self._owed = self._owed or self.merger.finals()
-        for final in self._owed:  # noqa: UP028 - `from` would end it with whoever leaves off
-            yield final
-        self._owed = None
-
-    @property
-    def owes(self) -> bool:
-        """Whether there are finals that nobody has taken yet."""
-        return self._owed is not None or self.merger.owes
-
-    @property
-    def versions(self) -> Versions:
-        return self.merger.versions
-
-    def speaking(self, span: Span) -> Query:
-        """The version that speaks for a window: that of its last pane."""
-        return self.versions.at(span.end - self.versions.query.pane).query
-
-    @property
-    def end(self) -> int | None:
-        """That of the newest final that is acknowledged."""
-        return max((position.end for position in self.written.values()), default=None)
-
-    def is_over(self, retired: int) -> bool:
-        """Whether nothing before it is retired is owed to anybody, and no state is missing."""
-        return self.finished is not None and self.finished >= retired and not self.repeated
-
-    def remains(self) -> list[bytes]:
-        """The keys of all its snapshots, once it is retired and over: no window to come holds them."""
-        retired = self.versions.retired
-        if retired is None or not self.is_over(retired):
-            return []
-        names = sorted(name for names in self.snapshots.values() for name in names)
-        self.snapshots.clear()
-        return names
-
-    def state(self, window: Window, position: Position) -> tuple[bytes, bytes]:
-        """The record to go on from."""
-        name = StateKey(self.versions.query.digest, window, position.end).encode()
-        return name, encode_state(position, self.alerts.get(window, []), self.shown.get(window, []))
-
-    def settled(self, window: Window, position: Position) -> Iterator[bytes]:
-        """The state is acknowledged: the keys that nobody needs any more."""
-        self.written[window] = position
-        self.repeated.discard(window)
-        kept = StateKey(self.versions.query.digest, window, position.end).encode()
-        yield from sorted(self.states.get(window, set()) - {kept})
-        self.states[window] = {kept}
-        needed = self._needed_from()
-        for pane in sorted(pane for pane in self.snapshots if needed is not None and pane < needed):
-            yield from sorted(self.snapshots.pop(pane))
-
-    def _needed_from(self) -> int | None:
-        """No window to come needs a snapshot of a pane before; None while some kind has no state."""
-        starts = []
-        for window, since, until in self.versions.tenures:
-            if self.finished is not None and until <= self.finished and window not in self.repeated:
-                continue
-            written = self.written.get(window)
-            if written is None and since == -FOR_EVER:
-                return None
-            first = -FOR_EVER if written is None else written.end + window.step - window.size
-            starts.append(max(since, first))
-        return min(starts)
 
 
 class Shelf:
@@ -128,11 +37,15 @@ class Shelf:
         partitions: int,
         definitions: Mapping[bytes, Versions],
         check: Check = lambda _query, _alerts: None,
+        store: Store | None = None,
     ) -> None:
         self._partition, self._partitions = partition, partitions
         self._definitions = self._at_home(definitions)
         self._check = check
-        self._before: dict[bytes, bytes] | None = {}
+        self._store = store or Memory()
+        self._before: Newest | None = Newest(self._store.fresh())
+        self.loaded = False
+        """Whether all that stood there is read, and the mergers go on from it."""
         self.slots: dict[bytes, Slot] = {}
         self.marked_ms: dict[bytes, int] = {}
         """When the newest watermark of a query was written."""
@@ -157,7 +70,15 @@ class Shelf:
                 self.overtaken = True
                 self._unknown.discard(digest)
             elif self.loaded:
-                self.slots[digest] = Slot(Merger(versions, self._partitions))
+                self.slots[digest] = Slot(self._merger(versions))
+
+    def go_on(self) -> None:
+        """Partitions were shared out anew, and this one stays: others may have shown provisional records meanwhile."""
+        for slot in self.slots.values():
+            slot.foretelling = Foretelling()
+
+    def _merger(self, versions: Versions, states: Mapping[Window, Position] | None = None) -> Merger:
+        return Merger(versions, self._partitions, (states or {}).items(), self._store)
 
     def _at_home(self, definitions: Mapping[bytes, Versions]) -> dict[bytes, Versions]:
         return {d: versions for d, versions in definitions.items() if keys.home(d, self._partitions) == self._partition}
@@ -165,10 +86,6 @@ class Shelf:
     def _pass_over(self, digest: bytes) -> None:
         if len(self._unknown) < _MOST_UNKNOWN:
             self._unknown.add(digest)
-
-    @property
-    def loaded(self) -> bool:
-        return self._before is None
 
     def put(self, name: bytes | None, value: bytes | None, timestamp: int) -> None:
         """One record of the topic, whoever wrote it."""
@@ -180,17 +97,22 @@ class Shelf:
         elif self._before is None:
             self._take(name, key, value, timestamp)
         elif value is None:
-            self._before.pop(name, None)
+            self._before.pop(name, key)
         elif self._read(name, key, value) is not None:
-            self._before[name] = value
+            self._before.put(name, key, value)
         else:
-            self._before.setdefault(name, _UNREAD)
+            self._before.spoil(name, key)
 
     def load(self) -> None:
-        """All that stood there is read: go on from it."""
-        before, self._before = self._before or {}, None
+        """All that stands there is read: go on from it."""
+        for _ in self.loading():
+            pass
+
+    def loading(self) -> Iterator[None]:
+        """The same in slices. No record may come meanwhile, since panes that are closed enter their windows at once."""
+        before, self._before = self._before or Newest(self._store.fresh()), None
         unread, self.unread = self.unread, 1  # nothing is told twice
-        found = [(name, key, value) for name, value in before.items() if (key := keys.decode(name)) is not None]
+        found = before.others()
         states: dict[bytes, dict[Window, WindowState]] = {}
         names: dict[tuple[bytes, Window], set[bytes]] = {}
         for name, key, value in found:
@@ -205,7 +127,7 @@ class Shelf:
         for digest, versions in self._definitions.items():
             stood = states.get(digest, {})
             positions = {window: state.position for window, state in stood.items()}
-            slot = Slot(Merger(versions, self._partitions, positions.items()))
+            slot = Slot(self._merger(versions, positions))
             slot.alerts = {window: state.alerts for window, state in stood.items()}
             slot.shown = {window: state.shown for window, state in stood.items()}
             slot.written = positions
@@ -213,7 +135,13 @@ class Shelf:
             self.slots[digest] = slot
         for name, key, value in found:
             self._take(name, key, value, 0)
-        self.unread = unread
+        for digest, pane, parts in before.take_panes():
+            for key, value in parts:
+                self._take_snapshot(key.encode(), key, value)
+            if digest in self.slots:
+                self.slots[digest].merger.collect(pane)
+            yield
+        self.unread, self.loaded = unread, True
 
     def passed_over(self) -> int:
         """How many records could not be read since this was asked last."""
@@ -286,9 +214,9 @@ class Shelf:
             self._pass_over(key.digest)
             return
         if value is None:
-            slot.snapshots.get(key.pane, set()).discard(name)
+            slot.snapshots.discard(key)
             return
-        slot.snapshots.setdefault(key.pane, set()).add(name)
+        slot.snapshots.add(key)
         read = self._read(name, key, value)
         if isinstance(read, Held):
             slot.merger.take(key.pane, key.partition, *read)

@@ -147,6 +147,11 @@ def processes(queries: Collection[Query], partitions: int) -> Iterator[str]:
         f"{in_bytes(usual.publishing)}. Where every pane is open that may be, {in_bytes(most.total)}; with as many ids "
         f"as max_ids allows up to {in_bytes(ids)} more."
     )
+    if most.disk:
+        yield (
+            f"The panes of its long windows stand on disk: about {in_bytes(most.disk)} in the folder for temporary "
+            "files (TMPDIR)."
+        )
     yield (
         f"A board takes about {in_bytes(memory.board(queries, RETENTION, MEMORY))} where it keeps "
         f"{RETENTION // 3600} hours in {in_bytes(MEMORY)} (its --retention, --memory)."

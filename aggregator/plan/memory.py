@@ -9,14 +9,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from aggregator.counting.clock import open_panes
+from aggregator.merging.windows import TRAVELS, stands_apart
 from oracles.consistency import find
 from oracles.query import Query
 from oracles.query.domain import Domain
 from oracles.query.footprint import INTEGER, kept
 from oracles.query.settings import Window
 
-TRAVELS = 2
-"""Bytes of a tally's integer as it travels, and stands in the table of the changelog: 1 to 4."""
+PANE, PART, COUNTED = 250, 130, 8
+"""Bytes of a pane of a hopping window beside its tally, of each partition's part while it is read, and of how many
+answered for an attribute."""
 WORKER, BOARD = 125 << 20, 85 << 20
 """The process itself, with all that it has loaded."""
 COUNT = 4
@@ -47,6 +49,8 @@ class WorkerMemory:
     publishing: int
     """The findings of one window: they are made one after another."""
     names: int
+    disk: int
+    """Panes of long windows, in a temporary file."""
     process: int = WORKER
 
     @property
@@ -67,20 +71,35 @@ def worker(queries: Collection[Query], partitions: int, *, most: bool = False) -
 
     return WorkerMemory(
         tallies=sum(panes(query) * query.oracle.state_size * (INTEGER + TRAVELS) for query in queries),
-        merging=sum(panes(query) * query.oracle.state_size * TRAVELS + _windows(query) for query in queries),
+        merging=sum(
+            panes(query) * query.oracle.state_size * TRAVELS + _windows(query, partitions) for query in queries
+        ),
         publishing=max(map(_findings, queries), default=0),
         names=4 * _names(queries),
+        disk=sum(_apart(query, window, partitions) for query in queries for window in set(query.windows)),
     )
 
 
-def _windows(query: Query) -> int:
+def _apart(query: Query, window: Window, partitions: int) -> int:
+    """The panes of a long window, and the parts of them while they are read."""
+    cells = query.oracle.state_size
+    long = window.kind == "hopping" and stands_apart(window, query.pane, cells)
+    return long * (1 + partitions) * (window.size // query.pane) * cells * TRAVELS
+
+
+def _windows(query: Query, partitions: int) -> int:
     """The panes and sums that a query's windows are made of, and what later ones are compared with."""
     kinds = set(query.windows)
     several = [window for window in kinds if window.kind != "tumbling"]
-    panes = max((window.size // query.pane for window in kinds if window.kind != "all"), default=1)
+    cells, numbers = query.oracle.state_size, PANE + COUNTED * len(query.domains)
+    hopping = [window for window in kinds if window.kind == "hopping"]
+    short = [window for window in hopping if not stands_apart(window, query.pane, cells)]
+    panes = sum(window.size // query.pane * numbers for window in hopping)
+    panes += sum(window.size // query.pane * cells * TRAVELS for window in short)
+    panes += max((window.size // query.pane for window in hopping), default=0) * partitions * PART
     sums = 2 * len(kinds) + len(several) + (2 * len(kinds) if query.crowd > 1 else 0)
     alerts = sum(kept(window) for window in kinds) * _value_count(query) * COUNT
-    return (panes + usual_panes(query) + sums) * query.oracle.state_size * INTEGER + alerts
+    return panes + (1 + usual_panes(query) + sums) * cells * INTEGER + alerts
 
 
 def _findings(query: Query) -> int:

@@ -8,26 +8,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiokafka import TopicPartition
-
 from aggregator.counting.tally import Snapshot
-from aggregator.merging.snapshots import Shelf, Slot
+from aggregator.merging.slot import Slot
+from aggregator.merging.snapshots import Shelf
 from aggregator.merging.windows import ClosedWindow, Position, Span
 from aggregator.process.exit import Ending
 from aggregator.process.freshness import Newest
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
-from aggregator.publishing.changes import check_states
 from aggregator.publishing.final import publish
 from aggregator.publishing.freshness import shortest
 from aggregator.publishing.observed import observe
+from aggregator.publishing.reader import Reader
 from aggregator.publishing.record import Built, build, provisional_keys
 from aggregator.topics import keys
 from aggregator.topics.outbox import Outbox, Oversized
-from aggregator.topics.sizes import LARGEST
 from hubbub.definitions import Definitions
 from hubbub.definitions.follower import Follower
-from hubbub.kafka import Kafka, consumer
+from hubbub.kafka import Kafka
 from hubbub.names import ALERTS, ESTIMATES, SNAPSHOTS
 from oracles.query import Query
 from oracles.query.settings import Window
@@ -43,7 +41,6 @@ TURN = 0.5
 POLL_MS = 100
 HASTE_MS = 10
 """While finals are owed."""
-FETCH = 16 << 20
 
 
 @dataclass
@@ -61,16 +58,13 @@ class Merging:
     """The definitions that the shelves go by."""
     _owned: set[int] = field(default_factory=set)
     _changed: bool = False
-    shelves: dict[int, Shelf] = field(default_factory=dict)
-    _ends: dict[int, int] = field(default_factory=dict)
+    reader: Reader = field(init=False)
     _said: dict[tuple[bytes, Window], tuple[Span, int]] = field(default_factory=dict)
     """The newest provisional record of each kind of window, and its n."""
     _due: dict[bytes, float] = field(default_factory=dict)
     """When a query's next provisional records are due."""
     _coming: dict[bytes, list[tuple[Span, Snapshot]]] = field(default_factory=dict)
     """Those that are due now."""
-    read: dict[int, int] = field(default_factory=dict)
-    """By partition of the snapshots, the offset up to which it is read."""
     rounds: int = 0
     """Rises whenever all was looked at, or something was written."""
     _came_round: float = field(default_factory=time.monotonic)
@@ -78,6 +72,7 @@ class Merging:
     """Since when a query's finals are due."""
 
     def __post_init__(self) -> None:
+        self.reader = Reader(self.kafka, self.partitions, self.metrics, self._round)
         # NumPy's work on a record must not hold up the event loop; one thread keeps the order.
         self._thread = ThreadPoolExecutor(1, "records")
 
@@ -87,16 +82,16 @@ class Merging:
         if self._known is not self.follower.known:
             self._known = self.follower.known
             self._coming = {d: coming for d, coming in self._coming.items() if d in self._known.versions}
-            for shelf in self.shelves.values():
+            for shelf in self.reader.shelves.values():
                 shelf.define(self._known.versions)
 
     def assigned(self, owned: set[int]) -> None:
-        """After each recovery: everything is read anew, since others may have merged meanwhile."""
+        """After each recovery."""
         self._owned, self._changed = owned, True
 
     @property
     def ready(self) -> bool:
-        return not self._changed and all(shelf.loaded for shelf in self.shelves.values())
+        return not self._changed and self.reader.loaded
 
     @property
     def lag(self) -> float:
@@ -109,7 +104,7 @@ class Merging:
 
     def newest(self) -> Iterator[Newest]:
         """Of each query that is merged here."""
-        for shelf in self.shelves.values():
+        for shelf in self.reader.shelves.values():
             for slot in shelf.slots.values():
                 if not slot.versions.newest.retired:
                     query = slot.versions.query
@@ -117,21 +112,21 @@ class Merging:
 
     async def run(self) -> None:
         """Until cancelled."""
-        reader = consumer(self.kafka, max_partition_fetch_bytes=FETCH, fetch_max_bytes=LARGEST)
+        reader = self.reader
         try:
             await reader.start()
             while True:
                 self._round()
                 if self._changed:
-                    await self._restart(reader)
-                if not self.shelves:
+                    await self._share()
+                if not reader.shelves:
                     await asyncio.sleep(POLL_MS / 1000)
                     continue
-                await self._read(reader)
-                for partition, shelf in self.shelves.items():
+                await reader.take(HASTE_MS if self._owed else POLL_MS, self._define)
+                for partition, shelf in reader.shelves.items():
                     self._changed |= shelf.overtaken
-                    last = await self._has_read_all(reader, partition)
-                    for slot in shelf.slots.values() if not self._changed else ():
+                    last = await reader.has_read_all(partition)
+                    for slot in shelf.slots.values() if shelf.loaded and not self._changed else ():
                         await self._publish(shelf, slot, last=last)
         except Exception as error:  # noqa: BLE001 - a supervisor starts the worker again
             self.ending.fail(error)
@@ -139,51 +134,16 @@ class Merging:
             self._thread.shutdown(wait=False, cancel_futures=True)
             await reader.stop()
 
-    async def _restart(self, consumer: Any) -> None:
+    async def _share(self) -> None:
+        """Go on with the partitions that are owned now."""
         self._changed = False
         self.metrics.merging()
         await self._define()
-        self.shelves = {p: Shelf(p, self.partitions, self._known.versions, check_states) for p in self._owned}
         self._said.clear()
         self._due.clear()
         self._coming.clear()
         self._owed.clear()
-        self.read = dict.fromkeys(self._owned, 0)
-        tps = [TopicPartition(self.kafka.topic(SNAPSHOTS), partition) for partition in self._owned]
-        consumer.assign(tps)
-        if tps:
-            await consumer.seek_to_beginning(*tps)
-            self._ends = {tp.partition: end for tp, end in (await consumer.end_offsets(tps)).items()}
-
-    async def _read(self, consumer: Any) -> None:
-        found = await consumer.getmany(timeout_ms=HASTE_MS if self._owed else POLL_MS)
-        await self._define()
-        for tp, records in found.items():
-            shelf = self.shelves[tp.partition]
-            for record in records:
-                shelf.put(record.key, record.value, record.timestamp)
-            self.metrics.unread.labels(SNAPSHOTS).inc(shelf.passed_over())
-            self.read[tp.partition] = records[-1].offset + 1
-        for partition, shelf in self.shelves.items():
-            if shelf.loaded:
-                continue
-            tp = TopicPartition(self.kafka.topic(SNAPSHOTS), partition)
-            # The embedded broker states an end that is too low: there, all is read when nothing more comes.
-            more = self.kafka.embedded and tp in found
-            if not more and await consumer.position(tp) >= self._ends[partition]:
-                shelf.load()
-
-    async def _has_read_all(self, consumer: Any, partition: int) -> bool:
-        """Whether nothing more was in the log at the last fetch.
-
-        After a long pause there may be: a watermark, further on the state of another merger, and
-        behind that the deletion of the snapshots in between, which are gone by now.
-        """
-        tp = TopicPartition(self.kafka.topic(SNAPSHOTS), partition)
-        highwater = consumer.highwater(tp)
-        if self.kafka.embedded or highwater is None:
-            return self.kafka.embedded  # which keeps everything
-        return bool(await consumer.position(tp) >= highwater)
+        await self.reader.share(self._owned, self._known.versions)
 
     async def _publish(self, shelf: Shelf, slot: Slot, *, last: bool) -> None:
         """The finals that a query owes, where the `last` record was read, then what is known of the next ones."""
@@ -215,9 +175,7 @@ class Merging:
             if count % BATCH == 0:
                 await self._settle(slot, batch, acks)
                 batch, acks = {}, []
-            if self._changed:
-                return count  # whoever merges this query now repeats what is not written, byte for byte
-            if time.monotonic() > until:
+            if self._changed or time.monotonic() > until:
                 break
         if acks or batch:
             await self._settle(slot, batch, acks)

@@ -302,13 +302,13 @@ def test_a_provisional_record_is_enough_apart_from_the_last_window_shown():
 def test_what_was_shown_reads_back_and_what_is_none_of_it_is_refused():
     query, rng = several(), np.random.default_rng(6)
     one, other = (crowd_of(query, n, rng) for n in (60, 70))
-    shown = [Shown(0, 30, one, ((0, 20), (10, 40))), Shown(10, 40, other)]
+    shown = [Shown(0, 30, one, np.array([[0, 20], [10, 40]])), Shown(10, 40, other)]
     cells = query.oracle.state_size
     for known in (None, other):
         data = encode(shown, known)
         again = decode(data, known, cells)
-        assert [(s.start, s.end, s.panes, s.total.n, s.total.counts.tolist()) for s in again] == [
-            (s.start, s.end, s.panes, s.total.n, s.total.counts.tolist()) for s in shown
+        assert [(s.start, s.end, s.panes.tolist(), s.total.n, s.total.counts.tolist()) for s in again] == [
+            (s.start, s.end, s.panes.tolist(), s.total.n, s.total.counts.tolist()) for s in shown
         ]
     assert len(encode(shown, other)) < len(encode(shown, None))
     assert decode(encode([None], None), None, cells) == [None]

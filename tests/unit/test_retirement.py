@@ -241,14 +241,15 @@ def test_the_publisher_deletes_the_snapshots_of_what_is_over_and_lets_go_of_it()
 
     async def run():
         merging = Merging(Kafka("nowhere:1", "p."), PARTITIONS, world.follower, outbox, Metrics(), None, MagicMock())
-        merging.shelves = {p: Merge(world.topics, p, PARTITIONS, world.follower.known.versions).shelf for p in (0, 1)}
-        for merge, shelf in zip(world.merges, merging.shelves.values(), strict=True):
+        shelves = {p: Merge(world.topics, p, PARTITIONS, world.follower.known.versions).shelf for p in (0, 1)}
+        merging.reader.shelves = shelves
+        for merge, shelf in zip(world.merges, shelves.values(), strict=True):
             merge.shelf = shelf
-        shelf = merging.shelves[home(digest, PARTITIONS)]
+        shelf = shelves[home(digest, PARTITIONS)]
         assert shelf.slots[digest].snapshots
         await merging._publish(shelf, shelf.slots[digest], last=True)
         assert not shelf.slots[digest].snapshots
-        found = over(world.follower.known, [o.source for o in world.owners], merging.shelves.values())
+        found = over(world.follower.known, [o.source for o in world.owners], shelves.values())
         assert set(found) == {digest}
         world.follower.let_go(found)
         assert digest not in shelf.slots

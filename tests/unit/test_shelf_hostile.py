@@ -187,7 +187,7 @@ def test_records_of_what_nobody_defined_take_no_memory_and_are_read_anew_once_it
     made = Shelf(0, 1, {}, check_states)
     for name in [*strangers, closed(20, 5)[0]]:
         made.put(name, closed(20, 5)[1], 0)
-    assert not made._before
+    assert not len(made._before)
     assert len(made._unknown) == 10
     made.define(KNOWN)
     assert made.overtaken, "it may be among those that were passed over"

@@ -11,6 +11,7 @@ from aggregator.counting.clock import Progress, decode, encode
 from aggregator.counting.partition import Source
 from aggregator.counting.tally import FLAGS, INCOMPLETE, decode_snapshot, encode_snapshot
 from aggregator.merging import windows
+from aggregator.publishing.spill import Spill
 from aggregator.topics.keys import PartitionKey, home
 from oracles.frame import TICK
 from oracles.frame import encode as encode_frame
@@ -22,16 +23,16 @@ from tests.owners import Merge, Owner, Topics, settle
 
 @patch.object(windows, "IDLE", 3)
 def check(seed, *, embedded=False):
-    random = Random(seed)
+    random, store = Random(seed), Spill()
     partitions = random.randint(1, 3)
     log = random_log(random, partitions, random.randint(0, 70), embedded=embedded)
     topics, finals = Topics(partitions), defaultdict(set)
     owners = [Owner(topics, log, p, "first", embedded=embedded) for p in range(partitions)]
-    merges = [Merge(topics, target, partitions) for target in range(partitions)]
-    sleeping = []
+    merges = [Merge(topics, target, partitions, store=store) for target in range(partitions)]
+    sleeping, away = [], [None] * partitions
     for number in range(random.choice([30, 150, 400])):
         at = random.randrange(partitions)
-        match random.choice(["read", "read", "write", "write", "write", "crash", "wake", "merge"]):
+        match random.choice(["read", "read", "write", "write", "write", "crash", "wake", "merge", "share"]):
             case "read":
                 owners[at].read(random.randint(1, 9))
             case "write":
@@ -48,14 +49,16 @@ def check(seed, *, embedded=False):
                         late.step(random)
             case "merge":
                 if not merges[at].step(random, finals, to_the_end=False):
-                    merges[at] = Merge(topics, at, partitions)
+                    merges[at] = Merge(topics, at, partitions, store=store)
+            case "share":  # another one merges for a while, and this one then goes on with what it knows
+                merges[at], away[at] = away[at] or Merge(topics, at, partitions, store=store), merges[at]
     for owner in owners:
         owner.read(1000)
         settle(owner)
     for _ in range(2):
         for target in range(partitions):
             if not merges[target].step(random, finals):
-                merges[target] = Merge(topics, target, partitions)
+                merges[target] = Merge(topics, target, partitions, store=store)
                 merges[target].step(random, finals)
     truth = fold(log, VERSIONS.values(), limit=LIMIT, embedded=embedded)
     assert finals.keys() == truth.keys()
@@ -64,13 +67,15 @@ def check(seed, *, embedded=False):
 
 
 @pytest.mark.parametrize("seed", range(120))
-def test_whoever_writes_and_dies_the_finals_are_those_of_a_plain_fold(seed):
+def test_whoever_writes_and_dies_the_finals_are_those_of_a_plain_fold(seed, monkeypatch):
+    monkeypatch.setattr(windows, "IN_MEMORY", windows.IN_MEMORY if seed % 2 else 0)
     check(seed, embedded=seed % 4 == 3)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1_000, 6_000))
-def test_whoever_writes_and_dies_on_thousands_of_logs(seed):
+def test_whoever_writes_and_dies_on_thousands_of_logs(seed, monkeypatch):
+    monkeypatch.setattr(windows, "IN_MEMORY", windows.IN_MEMORY if seed % 2 else 0)
     check(seed, embedded=seed % 4 == 3)
 
 

@@ -66,7 +66,7 @@ def published(turn, monkeypatch, between=()):
     async def run():
         where = Kafka("nowhere:1", "p.")
         merging = Merging(where, 1, Follower(where), outbox, Metrics(), None, MagicMock())
-        merging.shelves = {0: shelf}
+        merging.reader.shelves = {0: shelf}
         while any(slot.owes for slot in shelf.slots.values()) or coming:
             for slot in shelf.slots.values():
                 await merging._publish(shelf, slot, last=True)

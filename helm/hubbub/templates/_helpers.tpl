@@ -106,7 +106,7 @@ seccompProfile: {type: RuntimeDefault}
 
 {{/* The volumes of a container: (dict "root" $ "queries" true "secrets" (list (dict "name" "board" "secret" "x" "items" (list ...)))) */}}
 {{- define "hubbub.volumes" -}}
-- {name: tmp, emptyDir: {sizeLimit: 64Mi}}
+- {name: tmp, emptyDir: {sizeLimit: 2Gi}}
 {{- if .queries }}
 - {name: queries, configMap: {name: {{ .queries }}}}
 {{- end }}

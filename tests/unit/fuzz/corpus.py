@@ -168,14 +168,14 @@ def alert_states():
 
 @cache
 def shown():
-    lanes = [Shown(START, START + 60, _snapshot(70), ((START, 40), (START + 10, 30)))]
+    lanes = [Shown(START, START + 60, _snapshot(70), np.array([[START, 40], [START + 10, 30]]))]
     return [crowd.encode(lanes, None), crowd.encode([*lanes, None], None)]
 
 
 @cache
 def states():
     alerts = [alert_states()[1]]
-    lanes = [Shown(START - 50, START + 10, _snapshot(70), ((START, 70),))]
+    lanes = [Shown(START - 50, START + 10, _snapshot(70), np.array([[START, 70]]))]
     at = Position(START + 10, START - 500, START, _snapshot(300))
     return [encode_state(Position(START + 10), alerts, lanes), encode_state(at, alerts), encode_state(at)]
 

@@ -1,0 +1,137 @@
+"""The slot of one query on a shelf: its merger, what stands of it in the topic, and what its next finals go on from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from aggregator.merging.crowd import Foretelling, Shown
+from aggregator.merging.merge import Merger, encode_state
+from aggregator.merging.windows import ClosedWindow, Position, Span
+from aggregator.topics.keys import PaneKey, StateKey
+from hubbub.definitions.versions import FOR_EVER, Versions
+from oracles.query import Query
+from oracles.query.settings import Window
+
+
+class Present:
+    """The snapshots of a query that stand in the topic: by pane a bit for each source partition, closed and open."""
+
+    def __init__(self) -> None:
+        self._panes: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        """How many panes have any."""
+        return len(self._panes)
+
+    def add(self, key: PaneKey) -> None:
+        self._panes[key.pane] = self._panes.get(key.pane, 0) | 1 << bit(key)
+
+    def discard(self, key: PaneKey) -> None:
+        rest = self._panes.get(key.pane, 0) & ~(1 << bit(key))
+        if rest:
+            self._panes[key.pane] = rest
+        else:
+            self._panes.pop(key.pane, None)
+
+    def take(self, digest: bytes, before: int | None = None) -> Iterator[bytes]:
+        """The keys of all, or of panes that start before; they are gone."""
+        for pane in sorted(pane for pane in self._panes if before is None or pane < before):
+            bits = self._panes.pop(pane)
+            keys = (key_of(digest, pane, each) for each in range(bits.bit_length()) if bits >> each & 1)
+            yield from sorted(key.encode() for key in keys)
+
+
+def bit(key: PaneKey) -> int:
+    """The number of a pane's snapshot, among all of the pane."""
+    return 2 * key.partition + (key.kind == "open")
+
+
+def key_of(digest: bytes, pane: int, number: int) -> PaneKey:
+    """The key of the snapshot that has this number."""
+    return PaneKey("open" if number % 2 else "closed", digest, pane, number // 2)
+
+
+@dataclass(eq=False)
+class Slot:
+    """The slot of one query on a shelf."""
+
+    merger: Merger
+    alerts: dict[Window, list[bytes]] = field(default_factory=dict)
+    """The states of the alerts of each kind of window."""
+    shown: dict[Window, list[Shown | None]] = field(default_factory=dict)
+    """Of each kind of window and attribute, the last one that showed values."""
+    foretelling: Foretelling = field(default_factory=Foretelling)
+    written: dict[Window, Position] = field(default_factory=dict)
+    """The positions that are acknowledged."""
+    snapshots: Present = field(default_factory=Present)
+    states: dict[Window, set[bytes]] = field(default_factory=dict)
+    """The keys of states."""
+    repeated: set[Window] = field(default_factory=set)
+    """Kinds of windows whose newest state was too large to be written: their snapshots stay, for a restart."""
+    finished: int | None = None
+    """All windows that end here or before are published, and acknowledged."""
+    _owed: Iterator[ClosedWindow] | None = None
+
+    def finals(self) -> Iterator[ClosedWindow]:
+        """The finals that are owed; whoever leaves off goes on there the next time."""
+        self._owed = self._owed or self.merger.finals()
+        for final in self._owed:  # noqa: UP028 - `from` would end it with whoever leaves off
+            yield final
+        self._owed = None
+
+    @property
+    def owes(self) -> bool:
+        """Whether there are finals that nobody has taken yet."""
+        return self._owed is not None or self.merger.owes
+
+    @property
+    def versions(self) -> Versions:
+        return self.merger.versions
+
+    def speaking(self, span: Span) -> Query:
+        """The version that speaks for a window: that of its last pane."""
+        return self.versions.at(span.end - self.versions.query.pane).query
+
+    @property
+    def end(self) -> int | None:
+        """That of the newest final that is acknowledged."""
+        return max((position.end for position in self.written.values()), default=None)
+
+    def is_over(self, retired: int) -> bool:
+        """Whether nothing before it is retired is owed to anybody, and no state is missing."""
+        return self.finished is not None and self.finished >= retired and not self.repeated
+
+    def remains(self) -> list[bytes]:
+        """The keys of all its snapshots, once it is retired and over: no window to come holds them."""
+        retired = self.versions.retired
+        if retired is None or not self.is_over(retired):
+            return []
+        return list(self.snapshots.take(self.versions.query.digest))
+
+    def state(self, window: Window, position: Position) -> tuple[bytes, bytes]:
+        """The record to go on from."""
+        name = StateKey(self.versions.query.digest, window, position.end).encode()
+        return name, encode_state(position, self.alerts.get(window, []), self.shown.get(window, []))
+
+    def settled(self, window: Window, position: Position) -> Iterator[bytes]:
+        """The state is acknowledged: the keys that nobody needs any more."""
+        self.written[window] = position
+        self.repeated.discard(window)
+        kept = StateKey(self.versions.query.digest, window, position.end).encode()
+        yield from sorted(self.states.get(window, set()) - {kept})
+        self.states[window] = {kept}
+        needed = self._needed_from()
+        if needed is not None:
+            yield from self.snapshots.take(self.versions.query.digest, needed)
+
+    def _needed_from(self) -> int | None:
+        """No window to come needs a snapshot of a pane before; None while some kind has no state."""
+        starts = []
+        for window, since, until in self.versions.tenures:
+            if self.finished is not None and until <= self.finished and window not in self.repeated:
+                continue
+            written = self.written.get(window)
+            if written is None and since == -FOR_EVER:
+                return None
+            first = -FOR_EVER if written is None else written.end + window.step - window.size
+            starts.append(max(since, first))
+        return min(starts)

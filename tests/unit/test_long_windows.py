@@ -1,0 +1,145 @@
+"""Long windows: their panes stand on disk, what stays is not read again, and loading them holds up nothing."""
+
+import asyncio
+import tempfile
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+
+from aggregator.counting.clock import Progress, encode
+from aggregator.counting.tally import Snapshot, encode_snapshot
+from aggregator.merging.crowd import face
+from aggregator.merging.merge import Merger
+from aggregator.merging.snapshots import Shelf
+from aggregator.process.metrics import Metrics
+from aggregator.publishing.reader import Reader
+from aggregator.publishing.spill import Spill
+from aggregator.topics.keys import PaneKey, PartitionKey
+from hubbub.definitions.versions import Versions
+from hubbub.kafka import Kafka
+from oracles.query import parse
+
+PANE = 10
+
+
+def asked(size, windows):
+    table = {"domain": size, "oracle": "olh", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "windows": windows}
+    return parse({"queries": {"q": table}}, "test", ".")["q"]
+
+
+DAY = asked(1024, ["1d/10s"])
+SHORT = asked(8, ["1m/10s"])
+
+
+def test_a_day_of_panes_of_a_thousand_values_takes_two_megabytes():
+    rng, panes = np.random.default_rng(1), 86_400 // PANE
+    parts = [Snapshot(1000, 0, 0, 0, rng.poisson(500, DAY.oracle.state_size).astype(np.uint16)) for _ in range(8)]
+    tracemalloc.start()
+    try:
+        spill = Spill()
+        merger, shown = Merger(Versions.of(DAY), 1, store=spill), []
+        for number in range(panes + 5):
+            merger.take(PANE * number, 0, parts[number % 8], None)
+            merger.mark(0, PANE * (number + 1))
+            if number < panes - 2:
+                merger.collect(PANE * (number + 1))
+                continue
+            for final in merger.finals():
+                _, shown = face(DAY, final, shown)
+                if number == panes + 4 and final.span.end == PANE * (number + 1):
+                    inside = [parts[each % 8] for each in range(number + 1 - panes, number + 1)]
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2_000_000
+    assert final.total.n == 1000 * panes
+    assert np.array_equal(final.total.counts, sum(part.counts.astype(np.int64) for part in inside))
+    assert spill.size > panes * DAY.oracle.state_size
+
+
+def test_pieces_come_back_as_they_went_and_their_room_is_used_again():
+    spill, rng = Spill(), np.random.default_rng(2)
+    pieces = [rng.bytes(int(size)) for size in rng.choice([0, 1, 100, 5000], 200)]
+    places = [spill.put(piece) for piece in pieces]
+    assert [spill.get(place) for place in places] == pieces
+    size = spill.size
+    for number in rng.permutation(200):
+        spill.drop(places[number])
+        places[number] = spill.put(pieces[number][::-1])
+    assert [spill.get(place) for place in places] == [piece[::-1] for piece in pieces]
+    assert spill.size == size
+
+
+def test_where_the_disk_is_full_pieces_stay_in_memory_and_that_is_said_once(monkeypatch, caplog):
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Path("/dev/full").open("r+b", buffering=0))  # noqa: SIM115
+    spill = Spill()
+    places = [spill.put(piece) for piece in (b"one", b"two")]
+    assert [spill.get(place) for place in places] == [b"one", b"two"]
+    assert caplog.text.count("give TMPDIR a folder with more room") == 1
+    spill.drop(places[0])
+    monkeypatch.undo()
+    spill._file.close()
+    spill._file = None
+    assert spill.get(spill.put(b"now")) == b"now"
+
+
+def records(panes):
+    value = encode_snapshot(Snapshot(9, 0, 0, 0, np.ones(SHORT.oracle.state_size, np.uint8)))
+    yield from ((PaneKey("closed", SHORT.digest, PANE * pane, 0).encode(), value) for pane in range(panes))
+    yield PartitionKey("watermark", 0).encode(), encode(Progress(closed={SHORT.digest: PANE * panes}))
+
+
+def test_a_shelf_is_loaded_in_slices():
+    shelf = Shelf(0, 1, {SHORT.digest: Versions.of(SHORT)})
+    for name, value in records(30):
+        shelf.put(name, value, 0)
+    slices = [shelf.loaded for _ in shelf.loading()]
+    assert slices == [False] * 30
+    assert shelf.loaded
+    assert len(list(shelf.slots[SHORT.digest].finals())) == 30
+
+
+class Asked:
+    """A consumer that only notes what it is asked for."""
+
+    def __init__(self):
+        self.begun, self.sought, self.has = [], {}, []
+
+    def assign(self, tps):
+        self.has = [tp.partition for tp in tps]
+
+    def seek(self, tp, offset):
+        self.sought[tp.partition] = offset
+
+    async def seek_to_beginning(self, *tps):
+        self.begun += [tp.partition for tp in tps]
+
+    async def end_offsets(self, tps):
+        return dict.fromkeys(tps, 0)
+
+
+def test_what_stays_is_not_read_again_unless_another_has_merged_it():
+    reader = Reader(Kafka("nowhere:1", "p."), 4, Metrics())
+    reader._consumer = asked = Asked()
+
+    async def share(owned):
+        asked.begun, asked.sought = [], {}
+        await reader.share(owned, {})
+        assert sorted(asked.has) == sorted(reader.shelves) == sorted(owned)
+
+    async def run():
+        await share([0, 1, 2])
+        assert asked.begun == [0, 1, 2]
+        first = dict(reader.shelves)
+        reader.offsets = {0: 5, 1: 6, 2: 7}
+        first[1].overtaken = True
+        await share([1, 2, 3])
+        assert reader.shelves[2] is first[2]
+        assert reader.shelves[1] is not first[1]
+        assert (asked.sought, sorted(asked.begun)) == ({2: 7}, [1, 3])
+        assert reader.offsets == {1: 0, 2: 7, 3: 0}
+        await share([0, 2])
+        assert reader.shelves[0] is not first[0], "it may have gone on meanwhile"
+
+    asyncio.run(run())
