@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from oracles import listing
+from oracles import intervals, listing
 from oracles.covariance import Covariance, Noise, quantile
 from oracles.errors import ParameterError
 from oracles.kernels.ranks import ranks
-from oracles.pure import DENSE, Pure, dense
+from oracles.pure import DENSE, Pure
 from oracles.types import Flags, Floats, Ints
 
 if TYPE_CHECKING:
@@ -123,20 +123,7 @@ class Estimate:
 
         Cut to [0, 1] as it is published unless `cut` is false.
         """
-        score = self.noise.interval(self.shares, level)
-        n, oracle = self.n_independent, self.oracle
-        if not n or dense(n, oracle.p, oracle.q):
-            return _cut(score) if cut else score
-        from oracles.kernels.exact import interval, rates
-
-        counts, place, _ = self._distinct
-        down, up = self._scaled(counts), self._scaled(counts, up=True)
-        tail = (1.0 - level) / 2.0
-        if self.population is not None:
-            low, high = ((rate - oracle.q) / oracle.gap for rate in rates(down, up, n, tail))
-        else:
-            low, high = (k / n for k in interval(down, up, n, oracle.p, oracle.q, tail, n))
-        return _cut((low[place], high[place]))
+        return intervals.of_values(self, level, cut=cut)
 
     def critical(self, family_error: float = 0.05) -> int | None:
         """The count from which a value is significant, of n_independent reports; None where nothing can be.
@@ -176,13 +163,13 @@ class Estimate:
         n, oracle = self.n_independent, self.oracle
         if not n:
             return np.ones(len(self.shares))
-        counts = self._scaled(self.counts, up=below)
+        counts = self.scaled(self.counts, up=below)
         if self.population is not None:
             return binomial_tail(counts, n, oracle.q + threshold * oracle.gap, below=below)
         own = int(np.ceil(n * threshold - 1e-9)) if below else int(np.floor(n * threshold + 1e-9))
         return two_binomials_tail(counts, own, oracle.p, n - own, oracle.q, below=below)
 
-    def _scaled(self, counts: Ints, *, up: bool = False) -> Ints:
+    def scaled(self, counts: Ints, *, up: bool = False) -> Ints:
         """Support counts as n_independent reports would have them, rounded away from significance."""
         if self.n_independent == self.n:
             return counts
@@ -197,37 +184,27 @@ class Estimate:
         share = float(self.shares[chosen].sum())
         if not self.n_independent:
             return share, float("nan")
-        return share, float(np.sqrt(self._set_noise(len(chosen)).variance(share)))
+        return share, float(np.sqrt(self.set_noise(len(chosen)).variance(share)))
 
     def of_set(self, values: Sequence[int | str] | ArrayLike) -> tuple[float, float, float, float]:
         """The share of a set of values, its standard error and its 95% interval; a large set by what is not in it."""
-        from oracles.kernels.exact import interval
-
         chosen = self._positions(values)
-        n, size = self.n_independent, self.oracle.size
-        if not n:
+        size = self.oracle.size
+        if not self.n_independent:
             return float("nan"), float("nan"), float("nan"), float("nan")
         if 2 * len(chosen) > size:
             rest = np.setdiff1d(np.arange(size), chosen)
             others, error, least, most = self.of_set(rest) if len(rest) else (0.0, 0.0, 0.0, 0.0)
             return 1.0 - others, error, 1.0 - most, 1.0 - least
-        share, noise = float(self.shares[chosen].sum()), self._set_noise(len(chosen))
-        low, high = _cut(noise.interval(np.array([share])))
-        law = self.oracle.set_law(len(chosen))
-        if law is not None and self.population is None and not dense(law[0] * n, law[1], law[2]):
-            count = np.array([self.counts[chosen].sum()])
-            ends = interval(self._scaled(count), self._scaled(count, up=True), n, law[1], law[2], 0.025, law[0] * n)
-            low, high = _cut((ends[0] / n, ends[1] / n))
-        return share, float(np.sqrt(noise.variance(share))), float(low[0]), float(high[0])
+        share = float(self.shares[chosen].sum())
+        low, high = intervals.of_set(self, chosen, np.array([self.counts[chosen].sum()]))
+        return share, float(np.sqrt(self.set_noise(len(chosen)).variance(share))), float(low[0]), float(high[0])
 
     def difference(self, u: int | str, v: int | str) -> tuple[float, float, float, float]:
         """How much more u has than v: the difference of their shares, its standard error and its 95% interval."""
         first, last = self._positions([u] if u == v else [u, v])[[0, -1]]
-        share = float(self.shares[first] - self.shares[last])
-        stderr = float(self._apart(self.shares[first], self.shares[last])) if first != last else 0.0
-        z = quantile(0.025)
-        low, high = np.clip([share - z * stderr, share + z * stderr], -1.0, 1.0).tolist()
-        return share, stderr, low, high
+        share, stderr, low, high = intervals.of_difference(self, first[None], last[None])
+        return float(share[0]), float(stderr[0]), float(low[0]), float(high[0])
 
     def ranks(self, values: Sequence[int | str] | ArrayLike) -> tuple[Ints, Ints]:
         """The first and the last rank that the true share of each value may have; 1 is the most frequent. 95% each."""
@@ -236,16 +213,16 @@ class Estimate:
         chosen, size, n = self._positions(values), len(self.shares), self.n_independent
         if not n:
             return np.ones(len(chosen), np.int64), np.full(len(chosen), size, np.int64)
-        counts, place, many = self._distinct
+        counts, place, many = self.distinct
         level = _RANK_ERROR / (2 * (size - 1))
         if n * self.oracle.q >= DENSE:
             shares, z = self.oracle.shares(counts, self.n), quantile(level)
 
             def proved(u: Ints, v: Ints) -> Flags:
-                found: Flags = shares[u] - shares[v] >= z * self._apart(shares[u], shares[v])
+                found: Flags = shares[u] - shares[v] >= z * intervals.apart(self, shares[u], shares[v])
                 return found
         else:  # of those who support one of two equal values alone, half support each: for every oracle at most
-            less, more = self._scaled(counts), self._scaled(counts, up=True)
+            less, more = self.scaled(counts), self.scaled(counts, up=True)
 
             def proved(u: Ints, v: Ints) -> Flags:
                 return binomial_tail(less[u], less[u] + more[v], 0.5) <= level
@@ -253,29 +230,18 @@ class Estimate:
         return ranks(many, place[chosen], proved)
 
     @cached_property
-    def _distinct(self) -> tuple[Ints, Ints, Ints]:
+    def distinct(self) -> tuple[Ints, Ints, Ints]:
         """The distinct support counts, where each value stands among them, and how many have each."""
         counts, place, many = np.unique(self.counts, return_inverse=True, return_counts=True)
         return counts, place, many
 
-    def _apart(self, f: Floats, g: Floats) -> Floats:
-        """The standard error of the difference of two shares."""
-        f, g = np.clip(f, 0.0, 1.0), np.clip(g, 0.0, 1.0)
-        variance = self.noise.variance(f) + self.noise.variance(g) - 2.0 * self.covariance.pair(f, g)
-        found: Floats = np.sqrt(np.maximum(variance, 0.0))
-        return found
-
-    def _set_noise(self, values: int) -> Noise:
+    def set_noise(self, values: int) -> Noise:
         """The error law of the sum of so many values."""
         alone, all_of_it = (self.oracle.set_variance(self.n_independent, values, share) for share in (0.0, 1.0))
         return Noise(alone, all_of_it - alone, self._sampling)
 
     def _positions(self, values: Sequence[int | str] | ArrayLike) -> Ints:
         return listing.positions(self.labels, values, len(self.shares))
-
-
-def _cut(interval: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    return np.clip(interval[0], 0.0, 1.0), np.clip(interval[1], 0.0, 1.0)
 
 
 def change(before: Estimate, after: Estimate, *, panel: bool = True) -> tuple[Floats, Floats]:

@@ -9,7 +9,7 @@ from oracles.errors import ParameterError
 from oracles.types import Floats, Ints
 
 DENSE = 100.0
-"""Expected counts from which normal tails hold."""
+"""The variance of a count from which normal tails hold: below, its steps alone are worth half a percent."""
 
 
 class Pure:
@@ -37,9 +37,17 @@ class Pure:
         return (values * self._a + self._b * share) / n
 
     def set_law(self, values: int) -> tuple[int, float, float] | None:
-        """How a set of `values` is supported: trials a report, and p and q of one; None where they are no binomials."""
-        del values
-        return None
+        """How a set of `values` is supported: trials a report, and p and q of one; None where its tails may be wider.
+
+        Exact for independent values and for those that exclude each other; where one leaves others less room,
+        wider than it is.
+        """
+        return values, self.p, self.q
+
+    def clumped(self, chosen: Ints, n: int) -> bool:
+        """Whether values of a set are supported together so often that the sum of `n` reports is far from normal."""
+        del chosen, n
+        return False
 
     def noise(self, n: int) -> Noise:
         """The error law of `n` independent reports; NaN for none."""
@@ -91,5 +99,5 @@ class Pure:
 
 
 def dense(n: int, p: float, q: float) -> bool:
-    """Whether counts are large enough for the score interval."""
-    return n * q >= DENSE and n * (1.0 - p) >= DENSE
+    """Whether the score interval holds: counts vary by ten or more, whatever the share is."""
+    return min(n * q * (1.0 - q), n * p * (1.0 - p)) >= DENSE

@@ -60,8 +60,8 @@ def interval(counts: Ints, above: Ints, n: int, p: float, q: float, level: float
     Low is the least k with P(Bin(k, p) + Bin(trials - k, q) >= count) > level, high the largest one
     with P(... <= above) > level; a count that was scaled lies between `counts` and `above`.
     """
-    low = _least(lambda k: two_binomials_tail(counts, k, p, trials - k, q) > level, len(counts), n)
-    fewer = _least(lambda k: two_binomials_tail(above, k, p, trials - k, q, below=True) <= level, len(counts), n)
+    low = least(lambda k: two_binomials_tail(counts, k, p, trials - k, q) > level, len(counts), n)
+    fewer = least(lambda k: two_binomials_tail(above, k, p, trials - k, q, below=True) <= level, len(counts), n)
     return np.minimum(low, n), np.maximum(fewer - 1, 0)
 
 
@@ -75,7 +75,7 @@ def rates(counts: Ints, above: Ints, n: int, level: float) -> tuple[Floats, Floa
     return low, high
 
 
-def _least(holds: Callable[[Ints], Flags], size: int, n: int) -> Ints:
+def least(holds: Callable[[Ints], Flags], size: int, n: int) -> Ints:
     """For each of `size` places the least k of 0..n for which it holds; n + 1 where it never does."""
     low, high = np.full(size, -1, np.int64), np.full(size, n + 1, np.int64)
     while (high - low > 1).any():

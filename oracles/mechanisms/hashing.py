@@ -21,6 +21,7 @@ from oracles.kernels.walsh import walsh
 from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Oracle
+from oracles.pure import DENSE
 from oracles.types import MARKS, Flags, Floats, Ints, Reports, Rows
 
 Words = NDArray[np.integer]
@@ -164,6 +165,28 @@ class Hashing(Oracle):
         chosen = [rng.integers(0, 2, (count, len(basis))) * basis for _ in range(self.hashes)]
         rows = np.stack([np.bitwise_xor.reduce(some, axis=1) for some in chosen]).T
         return self.pack(self.classify(np.broadcast_to(targets[:1], count), rows), rows)
+
+    def set_law(self, values: int) -> tuple[int, float, float] | None:
+        """Two values are supported independently; of more, another value's code can be the xor of three."""
+        return super().set_law(values) if values <= 2 else None
+
+    def clumped(self, chosen: Ints, n: int) -> bool:
+        """By the fours of values whose codes have an xor of 0: under linear maps they fall together.
+
+        The more of them, the fewer reports tell of the set at all: of 256 values in a row, each 256th with two
+        buckets has all or none. The sum's excess kurtosis is fours / (values**2 (buckets - 1) n).
+        """
+        size, enough = len(chosen), DENSE / (n * (self.buckets - 1))
+        if size <= 2 or size * enough <= 1.0:
+            return False
+        codes = chosen + self.offset
+        if size * size <= self.cells:
+            pairs = np.unique(codes[:, None] ^ codes, return_counts=True)[1]
+            fours = int((pairs**2).sum())
+        else:
+            heights, times = np.unique(np.abs(walsh(np.bincount(codes, minlength=self.cells))), return_counts=True)
+            fours = sum(h**4 * t for h, t in zip(heights.tolist(), times.tolist(), strict=True)) // self.cells
+        return (fours - 3 * size**2 + 2 * size) * enough > size**2
 
     def support(self, state: Ints, n: int) -> Ints:
         signs = state[: self.cells].copy()

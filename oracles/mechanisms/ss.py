@@ -71,6 +71,11 @@ class Ss(Oracle):
     def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
         return forged_sets(self.size, self.chosen, targets, count, source(rng))
 
+    def set_law(self, values: int) -> tuple[int, float, float] | None:
+        """A subset of one value is a value; of more, each that is in it leaves less room for the others."""
+        one = self.chosen == 1
+        return (1, self.p + (values - 1) * self.q, values * self.q) if one else super().set_law(values)
+
     def set_variance(self, n: int, values: int, share: float) -> float:
         """Exactly m ones in every report make the errors of values dependent."""
         d, m, p, q = self.size, self.chosen, self.p, self.q

@@ -105,10 +105,6 @@ class Unary(Oracle):
         ones = max(1, round(self.p + (self.size - 1) * self.q))
         return forged_sets(self.size, ones, targets, count, source(rng))
 
-    def set_law(self, values: int) -> tuple[int, float, float] | None:
-        """Bits are independent: a set's are so many trials a report, one of them perhaps of the own value."""
-        return None if self.empty else (values, self.p, self.q)
-
     def law(self) -> Floats:
         """The honest law of the number of ones in a report: probabilities of 0..d."""
         own = _binomial(self.size - 1, self.q)

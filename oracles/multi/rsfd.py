@@ -61,7 +61,8 @@ class Hidden(Pure):
         return False
 
     def set_law(self, values: int) -> tuple[int, float, float] | None:
-        return (1, self.p + (values - 1) * self.q, values * self.q) if self.name == "grr" else None
+        one = self.name == "grr"
+        return (1, self.p + (values - 1) * self.q, values * self.q) if one else super().set_law(values)
 
     def set_variance(self, n: int, values: int, share: float) -> float:
         """For oue_r an upper bound: the bits of a one-hot fake are negatively correlated."""

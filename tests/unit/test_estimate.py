@@ -16,6 +16,7 @@ from oracles.errors import ParameterError, ReportError
 from oracles.estimate import Noise, quantile
 from oracles.kernels.tails import binomial_tail, two_binomials_tail
 from oracles.multi import multi
+from oracles.pure import dense
 
 PAIRS = 50_000
 
@@ -50,7 +51,7 @@ def coverage(views_of, size, n, runs, rng, perturb, zeros, add):
 
 def bound(n, view):
     """How far from 95% a cell may be: half a percent, or two where counts are too few to say."""
-    return 0.005 if n * min(view.q, 1 - view.p) >= 100 else 0.02
+    return 0.005 if dense(n, view.p, view.q) else 0.02
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])

@@ -131,8 +131,8 @@ def test_a_large_set_is_known_by_what_is_not_in_it():
 @pytest.mark.parametrize("name", ["oue", "grr", "ss"])
 def test_differences_cover(name):
     """2,000 windows of real reports: 95% are covered, by seven standard errors at most to either side."""
-    o, rng, n, runs = oracle(name, epsilon=2.0, size=4), seeded("difference", name), 500, 2000
-    values = np.repeat([0, 1, 2, 3], [200, 150, 100, 50])
+    o, rng, n, runs = oracle(name, epsilon=2.0, size=4), seeded("difference", name), 1500, 2000
+    values = np.repeat([0, 1, 2, 3], [600, 450, 300, 150])
     reports = o.perturb(np.tile(values, runs), rng)
     inside = 0
     for run in range(runs):

@@ -1,0 +1,158 @@
+"""Intervals of shares: of one value, of a set, of a difference.
+
+Where counts are dense the score interval, whose exact coverage is 94.4% or more; elsewhere all shares
+that an exact test does not refute, or a bound where a set's law is known by its variance alone: 95% or
+more. Shown by enumeration in tests/unit/test_exact.py and test_coverage.py.
+"""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from oracles.covariance import Covariance, Noise, quantile
+from oracles.pure import DENSE, Pure, dense
+from oracles.types import Floats, Ints
+
+LEVEL = 0.95
+
+Ends = tuple[Floats, Floats]
+
+
+class Law(NamedTuple):
+    """Of a set: trials a report, and p and q of one; see Pure.set_law."""
+
+    trials: int
+    p: float
+    q: float
+
+
+class Counted(Protocol):
+    """An estimate, as far as its counts show how sure it is."""
+
+    @property
+    def shares(self) -> Floats: ...
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def n_independent(self) -> int: ...
+
+    @property
+    def population(self) -> int | None: ...
+
+    @property
+    def oracle(self) -> Pure: ...
+
+    @property
+    def noise(self) -> Noise: ...
+
+    @property
+    def covariance(self) -> Covariance: ...
+
+    @property
+    def counts(self) -> Ints: ...
+
+    def scaled(self, counts: Ints, *, up: bool = False) -> Ints: ...
+
+    def set_noise(self, values: int) -> Noise: ...
+
+
+def of_values(estimate: Counted, level: float, *, cut: bool) -> Ends:
+    """Of each value by itself; cut to [0, 1] if `cut`."""
+    n, oracle = estimate.n_independent, estimate.oracle
+    if not n or dense(n, oracle.p, oracle.q):
+        score = estimate.noise.interval(estimate.shares, level)
+        return _cut(score) if cut else score
+    counts, place = np.unique(estimate.counts, return_inverse=True)
+    low, high = _of_sparse(estimate, counts, level)
+    return low[place], high[place]
+
+
+def _of_sparse(estimate: Counted, counts: Ints, level: float) -> Ends:
+    """Of values with these counts."""
+    oracle = estimate.oracle
+    return _cut(_inverted(estimate, counts, Law(1, oracle.p, oracle.q), (1.0 - level) / 2.0))
+
+
+def of_set(estimate: Counted, chosen: Ints, counts: Ints) -> Ends:
+    """Of the share of a set, for each of these summed counts of it."""
+    n, oracle, values = estimate.n_independent, estimate.oracle, len(chosen)
+    tail = (1.0 - LEVEL) / 2.0
+    if varied(oracle, values, n) and not oracle.clumped(chosen, n):
+        shares = (counts / estimate.n - values * oracle.q) / oracle.gap
+        return _cut(estimate.set_noise(values).interval(shares, LEVEL))
+    law = oracle.set_law(values)
+    if law is not None and (law[0] == 1 or estimate.population is None):
+        return _cut(_inverted(estimate, counts, Law(*law), tail))
+    return _cut(_bounded(estimate, counts, values, tail))
+
+
+def varied(oracle: Pure, values: int, n: int) -> bool:
+    """Whether the summed count of a set varies by ten or more, whatever its share is."""
+    return min(oracle.set_variance(n, values, share) for share in (0.0, 1.0)) * (n * oracle.gap) ** 2 >= DENSE
+
+
+def of_difference(estimate: Counted, first: Ints, last: Ints) -> tuple[Floats, Floats, Floats, Floats]:
+    """Of how much more each first value has than its last one: the difference, its standard error, both ends.
+
+    Where counts are sparse, what the intervals of both values leave, each of them at half the error, so that
+    it holds whatever the two have to do with one another.
+    """
+    n, oracle, same = estimate.n_independent, estimate.oracle, first == last
+    f, g = estimate.shares[first], estimate.shares[last]
+    share, stderr = f - g, np.where(same, 0.0, apart(estimate, f, g))
+    reach = quantile((1.0 - LEVEL) / 2.0) * stderr
+    low, high = share - reach, share + reach
+    if n and not dense(n, oracle.p, oracle.q):
+        counts = estimate.counts
+        least, most = _of_sparse(estimate, counts[first], (1.0 + LEVEL) / 2.0)
+        fewest, highest = _of_sparse(estimate, counts[last], (1.0 + LEVEL) / 2.0)
+        low, high = np.where(same, low, least - highest), np.where(same, high, most - fewest)
+    return share, stderr, np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
+
+
+def apart(estimate: Counted, f: Floats, g: Floats) -> Floats:
+    """The standard error of the difference of two shares."""
+    f, g = np.clip(f, 0.0, 1.0), np.clip(g, 0.0, 1.0)
+    variance = estimate.noise.variance(f) + estimate.noise.variance(g) - 2.0 * estimate.covariance.pair(f, g)
+    found: Floats = np.sqrt(np.maximum(variance, 0.0))
+    return found
+
+
+def _inverted(estimate: Counted, counts: Ints, law: Law, tail: float) -> Ends:
+    """The shares that the exact test does not refute, `tail` to either side."""
+    from oracles.kernels.exact import interval, rates
+
+    n = estimate.n_independent
+    down, up = estimate.scaled(counts), estimate.scaled(counts, up=True)
+    if estimate.population is not None:
+        low, high = ((rate - law.q) / (law.p - law.q) for rate in rates(down, up, n, tail))
+        return low, high
+    least, most = interval(down, up, n, law.p, law.q, tail, law.trials * n)
+    return least / n, most / n
+
+
+def _bounded(estimate: Counted, counts: Ints, values: int, tail: float) -> Ends:
+    """The shares that Bennett's bound does not refute: one report can bring all values of a set, or none."""
+    from oracles.kernels.bounds import bennett
+    from oracles.kernels.exact import least
+
+    n, oracle = estimate.n_independent, estimate.oracle
+    holders, noise, every = estimate.population or n, estimate.set_noise(values), n * oracle.gap
+    rest, own = values * oracle.q, oracle.p + (values - 1) * oracle.q
+
+    def bound(count: Ints, held: Ints, *, below: bool) -> Floats:
+        share = held / holders
+        ahead = count - n * rest - every * share
+        variance = every**2 * noise.variance(share)
+        return bennett(-ahead if below else ahead, variance, own if below else values - rest)
+
+    down, up = estimate.scaled(counts), estimate.scaled(counts, up=True)
+    low = least(lambda held: bound(down, held, below=False) > tail, len(counts), holders)
+    past = least(lambda held: bound(up, held, below=True) <= tail, len(counts), holders)
+    return np.minimum(low, holders) / holders, np.maximum(past - 1, 0) / holders
+
+
+def _cut(interval: Ends) -> Ends:
+    return np.clip(interval[0], 0.0, 1.0), np.clip(interval[1], 0.0, 1.0)
