@@ -1,6 +1,7 @@
 """The Faust app: it reads the partitions of the reports that this worker owns, and keeps their tallies in its table."""
 
 import asyncio
+import functools
 import logging
 import secrets
 import time
@@ -17,7 +18,7 @@ from aggregator.counting.configuration import App
 from aggregator.counting.hole import Hole
 from aggregator.counting.identity import Identity, check_ends, check_settings, identify
 from aggregator.counting.partition import Source
-from aggregator.counting.recovery import Found, Recovery
+from aggregator.counting.recovery import Found, Recovery, answered
 from aggregator.counting.table import Table
 from aggregator.errors import Guarantee
 from aggregator.process.exit import Ending
@@ -143,15 +144,16 @@ class Counting:
         Where partitions are shared out anew meanwhile, Faust begins another recovery and leaves this one alone.
         """
         generation = self.app.consumer_generation_id
-        identity = await identify(self.kafka, self.asking, self.partitions)
+        wanted = functools.partial(self._is_present, generation)
+        identity = await answered(lambda: identify(self.kafka, self.asking, self.partitions), wanted)
         owned = {tp.partition for tp in self.app.assignor.assigned_actives() if tp.topic == self.topic}
         kept = {p: source for p, source in self.sources.items() if p in owned and self._stays(source, generation)}
-        found = await self._recovery.read(owned - kept.keys(), lambda: self._is_present(generation))
-        if found is None or not self._is_present(generation):
+        found = await self._recovery.read(owned - kept.keys(), wanted)
+        if identity is None or found is None or not wanted():
             return
         self._rebuild(owned, kept, found, identity)
         if not self.kafka.embedded:
-            await check_ends(self.asking, self.topic, self._resume_offsets)
+            await answered(lambda: check_ends(self.asking, self.topic, self._resume_offsets), wanted)
 
     def _is_present(self, generation: int) -> bool:
         return bool(generation == self.app.consumer_generation_id) and not self.stopping

@@ -80,7 +80,7 @@ async def check_settings(kafka: Kafka, max_frame: int, sizes: Sizes) -> None:
     """Somebody may have changed a topic since the start; TopicsError."""
     try:
         await verify(kafka, max_frame, sizes)
-    except (KafkaError, KafkaUnreachable) as error:
+    except (KafkaError, KafkaUnreachable, TimeoutError, OSError) as error:
         log.warning("the topics' settings cannot be asked for: %r", error)
 
 

@@ -5,14 +5,16 @@ Faust reads a changelog one record at a time, 5,000 in a CPU second; a plain con
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, TypeVar
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
+from hubbub.errors import KafkaUnreachable
 from hubbub.kafka import Kafka, consumer, started
 from hubbub.names import CHANGELOG
+from hubbub.rights import explained
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +23,20 @@ PATIENCE = 10.0
 AGAIN = 1.0
 """Seconds until a broker that was away is asked again."""
 Found = dict[bytes, bytes]
+_Answer = TypeVar("_Answer")
+
+
+async def answered(ask: Callable[[], Awaitable[_Answer]], wanted: Callable[[], bool]) -> _Answer | None:
+    """What brokers answer, however long they are silent; None once it is no longer wanted."""
+    while wanted():
+        try:
+            return await ask()
+        except (KafkaError, KafkaUnreachable, TimeoutError, OSError) as error:
+            if explained("worker", error):
+                raise
+            log.warning("no broker answers the recovery, which asks again: %r", error)
+            await asyncio.sleep(AGAIN)
+    return None
 
 
 class Recovery:
@@ -38,13 +54,7 @@ class Recovery:
 
     async def read(self, partitions: Collection[int], wanted: Callable[[], bool]) -> Found | None:
         """The newest value of each key; None once it is no longer wanted, since partitions are shared out anew."""
-        while wanted():
-            try:
-                return await self._read(partitions, wanted)
-            except KafkaError as error:
-                log.warning("the recovery begins anew: %r", error)
-                await asyncio.sleep(AGAIN)
-        return None
+        return await answered(lambda: self._read(partitions, wanted), wanted)
 
     async def _read(self, partitions: Collection[int], wanted: Callable[[], bool]) -> Found | None:
         tps = [TopicPartition(self._kafka.topic(CHANGELOG), partition) for partition in partitions]

@@ -55,6 +55,19 @@ async def never(*_): await asyncio.Event().wait()
 worker.Checkpoints.run = never
 """
 NO_TICKS = "worker.Worker._tick = lambda _: asyncio.Event().wait()"
+SILENT = """
+from aggregator.counting import recovery
+def silent(question):
+    times = iter(range(2))
+    async def ask(*given):
+        if next(times, None) is not None:
+            raise TimeoutError
+        return await question(*given)
+    return ask
+app.identify = silent(app.identify)
+offsets.Asking.ends = silent(offsets.Asking.ends)
+recovery.Recovery._read = silent(recovery.Recovery._read)
+"""
 TELLS = """
 import logging
 ask = watchdog.Watchdog._ask
@@ -132,6 +145,15 @@ def test_a_worker_that_starts_while_the_broker_is_silent_waits(kafka, tmp_path):
         time.sleep(4.0)
         kafka.resume(0)
         one.ready()
+        assert one.stop() == 0
+        assert "critical" not in one.said
+
+
+def test_a_worker_whose_recovery_gets_no_answer_asks_again(kafka, tmp_path):
+    """A broker was frozen meanwhile: six workers of a campaign ended with 1."""
+    with Place(kafka, tmp_path, QUERIES) as place:
+        one = place.start(patch=HASTE.format(haste=1.0) + SILENT).ready()
+        assert "asks again" in one.said
         assert one.stop() == 0
         assert "critical" not in one.said
 
