@@ -11,6 +11,7 @@ from hubbub.names import QUERIES, REPORTS
 from oracles.errors import ParameterError
 
 PATIENCE = 10.0
+"""Seconds without a record until the reading is given up."""
 
 
 async def correct(kafka: Kafka, wanted: Correction) -> str:
@@ -34,9 +35,11 @@ async def _read(kafka: Kafka, wanted: Correction) -> Correction:
         if wanted.end > ends[tp]:
             raise ParameterError(f"--correct: {tp.topic}, partition {tp.partition} ends at offset {ends[tp]}")
         reader.seek(tp, wanted.first)
-        async with asyncio.timeout(PATIENCE):
+        clock = asyncio.get_running_loop().time
+        async with asyncio.timeout(PATIENCE) as patience:
             while await reader.position(tp) < wanted.end:
                 for record in (await reader.getmany(tp, timeout_ms=200)).get(tp, []):
                     if record.offset < wanted.end and record.timestamp_type:
                         newest = max(newest, record.timestamp)
+                    patience.reschedule(clock() + PATIENCE)
     return Correction(wanted.partition, wanted.first, wanted.end, wanted.clock, newest)

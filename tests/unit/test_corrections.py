@@ -1,7 +1,10 @@
 """Corrections of the log's time: what they say, whom they concern, and what a recount makes of them."""
 
+import asyncio
 from collections import defaultdict
+from contextlib import nullcontext
 from random import Random
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
@@ -10,9 +13,11 @@ from aggregator.counting.clock import Basis, Progress, decode, encode
 from aggregator.counting.tally import CORRECTED, decode_snapshot, encode_snapshot
 from aggregator.merging import windows
 from aggregator.reading.audit.fold import Fold
+from aggregator.topics import correct
 from hubbub.definitions import Definitions, TopicRecord, corrections, read
 from hubbub.definitions.corrections import UNTRUSTED, Correction, parse
 from hubbub.definitions.versions import Versions
+from hubbub.kafka import Kafka
 from oracles.errors import ParameterError, ReportError
 from oracles.frame import TICK
 from oracles.frame import encode as frame
@@ -207,3 +212,48 @@ def test_a_time_that_is_not_the_logs_own_is_found_where_no_correction_covers_it(
     source.correct([Correction(0, 1, 2, None, 0)])
     assert source.untrusted(run) == 2
     assert source.untrusted(run[:2]) is None
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """Its time passes only where a test says so."""
+
+    now = 0.0
+
+    def time(self):
+        return self.now
+
+
+class Reader:
+    """A reader of a slow log: a batch takes more than half of the time that a broker may be silent."""
+
+    def __init__(self, records):
+        self.records, self.at = records, 0
+
+    def assign(self, tps):
+        pass
+
+    def seek(self, tp, offset):
+        self.at = offset
+
+    async def end_offsets(self, tps):
+        return dict.fromkeys(tps, len(self.records))
+
+    async def position(self, tp):
+        return self.at
+
+    async def getmany(self, tp, timeout_ms):
+        asyncio.get_running_loop().now += 0.6 * correct.PATIENCE
+        for _ in range(3):
+            await asyncio.sleep(0)
+        found = self.records[self.at : self.at + 10]
+        self.at += len(found)
+        return {tp: found}
+
+
+def test_a_long_stretch_takes_longer_to_read_than_a_broker_may_be_silent(monkeypatch):
+    records = [SimpleNamespace(offset=i, timestamp=1000 + i, timestamp_type=1) for i in range(100)]
+    monkeypatch.setattr(correct, "consumer", lambda kafka: Reader(records))
+    monkeypatch.setattr(correct, "started", lambda reader, kafka: nullcontext(reader))
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        said = runner.run(correct._read(Kafka("a:1"), Correction(0, 3, 99, None, 0)))
+    assert said == Correction(0, 3, 99, None, 1098)

@@ -1,0 +1,61 @@
+"""A running worker's file: no fault of it, nor of a broker, ends the worker; what could not be said is said later."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from aiokafka.errors import KafkaTimeoutError
+
+from aggregator.topics import registrar
+from aggregator.topics.registrar import Registrar
+from hubbub.definitions import Definitions
+from hubbub.errors import KafkaUnreachable
+from oracles.query import load_file
+
+ONE = """
+[queries.one]
+domain = 4
+epsilon = 1.0
+budget = 1e9
+pane = "1s"
+"""
+
+
+class Follower:
+    """Whoever appends is refused by each of these errors first."""
+
+    def __init__(self, *errors):
+        self.known, self.errors, self.appended = Definitions(), list(errors), []
+
+    async def append(self, writes):
+        if self.errors:
+            raise self.errors.pop(0)
+        self.appended.append(writes)
+
+
+@pytest.mark.parametrize(
+    "error", [KafkaUnreachable("a:1", "refused"), KafkaTimeoutError("slow"), TimeoutError(), OSError("reset")], ids=repr
+)
+def test_a_file_that_changes_while_no_broker_answers_is_appended_once_one_does(error, tmp_path, monkeypatch):
+    monkeypatch.setattr(registrar, "PAUSE", 0.01)
+    file = tmp_path / "hubbub.toml"
+    file.write_text(ONE)
+
+    async def run():
+        follower = Follower()
+        mine = Registrar(file, follower)
+        await mine.register(load_file(file))
+        follower.appended, follower.errors = [], [error, error]
+        file.write_text(ONE + 'lateness = "7s"\n')
+        running = asyncio.create_task(mine.run())
+        async with asyncio.timeout(60):
+            while not follower.appended:
+                await asyncio.sleep(0.01)
+                assert not running.done(), running.exception()
+        refused = mine.refused
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        return refused
+
+    assert not asyncio.run(run())
