@@ -2,15 +2,18 @@
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from oracles.errors import ReportError
 
 Schema = dict[str, Any]
 _Value = TypeVar("_Value")
+_Reader = Callable[[Any, str], Any]
+"""From JSON and where it stands."""
 
 LATE = 1 << 40
 """Later than all windows, and longer."""
@@ -53,41 +56,87 @@ def schema(kind: Any) -> Schema:
 
 def read(kind: type[_Value], data: Any) -> _Value:
     """A value class from JSON, held to its schema; keys that it does not know are passed over."""
-    value: _Value = _read(kind, data, kind.__name__)
+    value: _Value = _class_reader(cast(Any, kind))(data, kind.__name__)
     return value
 
 
-def _read(kind: Any, data: Any, where: str) -> Any:
+def _reader(kind: Any) -> _Reader:
+    """The function that reads a type. Made once for a class, since a record may have thousands of values."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        value = _read(arguments[0], data, where)
-        return value if value is None else _in_limits(value, arguments[1], where)
+        return _bounded_reader(_reader(arguments[0]), arguments[1])
     if origin in _UNIONS:
-        return None if data is None else _read(next(each for each in arguments if each is not NoneType), data, where)
+        known = _reader(next(each for each in arguments if each is not NoneType))
+        return lambda data, where: None if data is None else known(data, where)
     if isinstance(kind, type) and is_dataclass(kind):
-        _check(isinstance(data, dict), where, "an object")
-        missing = _members(kind).keys() - data.keys()
-        _check(not missing, where, f"an object with {', '.join(sorted(missing))}")
-        return kind(**{name: _read(hint, data[name], f"{where}.{name}") for name, hint in _members(kind).items()})
+        return _class_reader(kind)
     if origin is Literal:
-        _check(isinstance(data, type(arguments[0])) and data in arguments, where, f"one of {arguments}")
-    elif origin is list:
+        return _word_reader(arguments)
+    if origin is list:
+        return _list_reader(arguments[0])
+    return _number if kind is float else _type_reader(origin or kind)
+
+
+@cache
+def _class_reader(kind: Any) -> _Reader:
+    readers = {name: _reader(hint) for name, hint in _members(kind).items()}
+
+    def read_members(data: Any, where: str) -> Any:
+        _check(isinstance(data, dict), where, "an object")
+        missing = readers.keys() - data.keys()
+        _check(not missing, where, f"an object with {', '.join(sorted(missing))}")
+        return kind(**{name: reader(data[name], f"{where}.{name}") for name, reader in readers.items()})
+
+    return read_members
+
+
+def _list_reader(kind: Any) -> _Reader:
+    reader = _reader(kind)
+
+    def read_list(data: Any, where: str) -> list[Any]:
         _check(isinstance(data, list), where, "a list")
-        return [_read(arguments[0], each, where) for each in data]
-    elif kind is float:
-        _check(type(data) in (int, float) and math.isfinite(data), where, "a number")
-        return float(data)
-    else:
-        _check(type(data) is (origin or kind), where, f"of type {kind}")
-    return data
+        if kind is str:
+            _check(set(map(type, data)) <= {str}, where, "a list of texts")
+            return list(data)
+        return [reader(each, where) for each in data]
+
+    return read_list
 
 
-def _in_limits(value: Any, limits: Schema, where: str) -> Any:
-    size: float = len(value) if isinstance(value, str | list) else value
+def _word_reader(words: tuple[Any, ...]) -> _Reader:
+    def read_word(data: Any, where: str) -> Any:
+        _check(isinstance(data, type(words[0])) and data in words, where, f"one of {words}")
+        return data
+
+    return read_word
+
+
+def _type_reader(kind: Any) -> _Reader:
+    def read_type(data: Any, where: str) -> Any:
+        _check(type(data) is kind, where, f"of type {kind}")
+        return data
+
+    return read_type
+
+
+def _number(data: Any, where: str) -> float:
+    _check(type(data) in (int, float) and math.isfinite(data), where, "a number")
+    return float(data)
+
+
+def _bounded_reader(reader: _Reader, limits: Schema) -> _Reader:
     low, high = (next((limits[key] for key in keys if key in limits), end) for keys, end in _LIMITS)
-    _check(low <= size <= high, where, f"from {low} to {high}")
-    _check("pattern" not in limits or re.search(limits["pattern"], value) is not None, where, "of its pattern")
-    return value
+    pattern = re.compile(limits.get("pattern", ""))
+
+    def read_bounded(data: Any, where: str) -> Any:
+        value = reader(data, where)
+        if value is not None:
+            size = len(value) if isinstance(value, str | list) else value
+            _check(low <= size <= high, where, f"from {low} to {high}")
+            _check(not isinstance(value, str) or pattern.search(value) is not None, where, "of its pattern")
+        return value
+
+    return read_bounded
 
 
 def _check(holds: bool, where: str, what: str) -> None:
