@@ -21,8 +21,10 @@ log = logging.getLogger(__name__)
 
 TOPICS = (QUERIES, ESTIMATES, ALERTS, TRUTH)
 POLL_MS = 200
-BATCH = 200
-"""Records between two looks at who else wants to be served."""
+BATCH = 16
+"""Records between two looks at who else wants to be served: those of all values are hundreds of kilobytes."""
+FETCH = 8 * MIB
+"""Bytes asked for of a partition, and of a broker for all of them, which gives one batch at least."""
 PROBE, PATIENCE = 5.0, 4.0
 """Seconds between two questions whether Kafka is still there, and for the answer to one."""
 
@@ -49,7 +51,7 @@ class BoardFollower:
         """Until it is cancelled; KafkaUnreachable or TopicMissing where it cannot begin."""
         counts = await partitions(self._kafka, *TOPICS)
         tps = [TopicPartition(self._kafka.topic(name), number) for name in TOPICS for number in range(counts[name])]
-        settings = {"max_partition_fetch_bytes": 8 * MIB, "fetch_max_wait_ms": POLL_MS}
+        settings = {"max_partition_fetch_bytes": FETCH, "fetch_max_bytes": FETCH, "fetch_max_wait_ms": POLL_MS}
         async with started(consumer(self._kafka, **settings), self._kafka) as reader:
             reader.assign(tps)
             await reader.seek_to_beginning(*tps)
