@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import TopicAuthorizationFailedError
 
 from aggregator.topics.budget import Budget
 from aggregator.topics.rejects import Reject
@@ -31,6 +32,7 @@ class Outbox:
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self._budget = Budget()
+        self._refused: BaseException | None = None
 
     async def __aenter__(self) -> Self:
         self._producer = AIOKafkaProducer(
@@ -80,9 +82,11 @@ class Outbox:
         return len(await self._producer.partitions_for(self._kafka.topic(topic)))
 
     async def tick(self, partition: int) -> None:
-        """An empty frame, so that the partition's clock moves; a lost one is followed by another."""
+        """An empty frame, so that the clock moves; after a lost one comes another, after a refused one an error."""
+        if self._refused is not None:
+            raise self._refused
         sent = await self.send(REPORTS, None, TICK, partition=partition, timestamp_ms=time.time_ns() // 1_000_000)
-        sent.add_done_callback(_warn_unsent)
+        sent.add_done_callback(self._ticked)
 
     async def reject(self, partition: int, rejects: list[Reject]) -> list[asyncio.Future[Any]]:
         """Set records of the reports aside, in batches made by hand: there may be a flood of them."""
@@ -101,8 +105,9 @@ class Outbox:
             acks.append(await self._producer.send_batch(batch, topic, partition=targets[partition % len(targets)]))
         return acks
 
-
-def _warn_unsent(sent: asyncio.Future[Any]) -> None:
-    """Of something that may be lost: say so and go on."""
-    if not sent.cancelled() and sent.exception() is not None:
-        log.warning("not sent: %r", sent.exception())
+    def _ticked(self, sent: asyncio.Future[Any]) -> None:
+        error = None if sent.cancelled() else sent.exception()
+        if error is not None:
+            log.warning("not sent: %r", error)
+        if isinstance(error, TopicAuthorizationFailedError):
+            self._refused = error

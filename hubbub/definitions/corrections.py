@@ -14,6 +14,8 @@ from hubbub.unread import Unread
 from oracles.errors import ParameterError
 
 KIND = b"correction|"
+LATEST = 1 << 53
+"""No clock (ms) goes beyond."""
 UNTRUSTED = -1
 """Stands for the time of a record whose batch does not have the log's own."""
 
@@ -45,6 +47,7 @@ class Correction:
         return f"partition {self.partition}, offsets {self.first} to {self.end - 1}"
 
 
+_KEY = re.compile(rb"correction\|([0-9]{1,6})\|([0-9]{1,18})\|([0-9]{1,18})")
 _ASKED = re.compile(r"([0-9]{1,6}):([0-9]{1,18}):([0-9]{1,18})=(\S+)")
 
 
@@ -55,7 +58,10 @@ def parse(text: str) -> Correction:
         said = "must be PARTITION:FROM:TO=none or =TIME, offsets from FROM to before TO"
         raise ParameterError(f"{said}, got {text!r}")
     partition, first, end = (int(match[i]) for i in (1, 2, 3))
-    return Correction(partition, first, end, None if match[4] == "none" else _ms(match[4]), 0)
+    clock = None if match[4] == "none" else _ms(match[4])
+    if clock is not None and not _is_time(clock):
+        raise ParameterError(f"{match[4]} is no time that a log may have")
+    return Correction(partition, first, end, clock, 0)
 
 
 def _ms(text: str) -> int:
@@ -70,12 +76,18 @@ def _ms(text: str) -> int:
 
 def decode(key: bytes, value: bytes) -> Correction:
     """The correction that a record says; a ValueError, KeyError or TypeError where it says none."""
-    partition, first, end = (int(part) for part in key.removeprefix(KIND).decode("ascii").split("|"))
-    said = json.loads(value)
+    where, said = _KEY.fullmatch(key), json.loads(value)
     clock, wrong = said["clock"], said["wrong"]
-    if not 0 <= first < end or partition < 0 or type(wrong) is not int or not (clock is None or type(clock) is int):
+    if where is None or not _is_time(wrong) or not (clock is None or _is_time(clock)):
+        raise ValueError(f"{key!r} corrects nothing")
+    partition, first, end = (int(number) for number in where.groups())
+    if first >= end:
         raise ValueError(f"{key!r} corrects nothing")
     return Correction(partition, first, end, clock, wrong)
+
+
+def _is_time(said: object) -> bool:
+    return type(said) is int and 0 <= said <= LATEST
 
 
 def corrected(

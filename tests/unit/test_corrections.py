@@ -45,15 +45,27 @@ def test_it_is_asked_for_by_partition_offsets_and_time(text, clock):
     assert parse(f"3:10:20={text}") == Correction(3, 10, 20, clock, 0)
 
 
-@pytest.mark.parametrize("text", ["", "3:10:20", "3:20:10=none", "3:10:20=noon", "-1:0:1=none"])
+@pytest.mark.parametrize(
+    "text", ["", "3:10:20", "3:20:10=none", "3:10:20=noon", "-1:0:1=none", "3:1:2=1950-01-01", f"3:1:2={1 << 54}"]
+)
 def test_another_form_is_told(text):
     with pytest.raises(ParameterError):
         parse(text)
 
 
-@pytest.mark.parametrize("value", [b"{", b"[]", b"{}", b'{"clock": "x", "wrong": 1}'])
-def test_one_that_cannot_be_read_is_passed_over(value):
-    found = read([TopicRecord(b"correction|0|1|2", value, 0)])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *((b"correction|0|1|2", value) for value in (b"{", b"[]", b"{}", b'{"clock": "x", "wrong": 1}')),
+        (b"correction|0|1|2", b'{"clock": 9223372036854775808, "wrong": 1}'),  # no clock of the changelog holds it
+        (b"correction|0|1|2", b'{"clock": -9223372036854775808, "wrong": 1}'),
+        (b"correction|0|1|2", b'{"clock": null, "wrong": -1}'),
+        (b"correction|0|1|9223372036854775808000", b'{"clock": null, "wrong": 1}'),
+        (b"correction| 0|1|2", b'{"clock": null, "wrong": 1}'),
+    ],
+)
+def test_one_that_cannot_be_read_is_passed_over(key, value):
+    found = read([TopicRecord(key, value, 0)])
     assert (found.corrections, len(found.unread)) == ((), 1)
 
 

@@ -1,13 +1,17 @@
 """The rights that commands need at Kafka: documented, and named where one is missing."""
 
+import asyncio
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaTimeoutError, TopicAuthorizationFailedError
 
+from aggregator.topics.outbox import Outbox
 from hubbub.__main__ import COMMANDS
 from hubbub.errors import TopicMissing
+from hubbub.kafka import Kafka
 from hubbub.options import run
 from hubbub.rights import RIGHTS, Right, explained
 
@@ -72,3 +76,26 @@ def test_a_topic_that_is_not_seen_may_be_there_for_others(login, monkeypatch, ca
 
     assert run("board", work) == 4
     assert ("needs, behind the prefix, Read on topic truth" in capsys.readouterr().err) == bool(login)
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"), [(TopicAuthorizationFailedError("crowd.reports"), True), (KafkaTimeoutError("slow"), False)]
+)
+def test_a_tick_that_may_not_be_written_is_the_last(error, ends, monkeypatch):
+    """Idle partitions would stand for ever, and nobody would know why; one that is lost is followed by another."""
+
+    async def send(self, *_, **__):
+        sent = asyncio.get_running_loop().create_future()
+        sent.set_exception(error)
+        return sent
+
+    monkeypatch.setattr(Outbox, "send", send)
+
+    async def run():
+        outbox = Outbox(Kafka("nowhere:1", "p."))
+        await outbox.tick(0)
+        await asyncio.sleep(0)
+        await outbox.tick(0)
+
+    with pytest.raises(TopicAuthorizationFailedError) if ends else nullcontext():
+        asyncio.run(run())

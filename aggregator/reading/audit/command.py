@@ -16,7 +16,7 @@ from hubbub.definitions import Definitions
 from hubbub.definitions.corrections import UNTRUSTED
 from hubbub.definitions.follower import Follower
 from hubbub.kafka import Kafka, consumer, partitions, started
-from hubbub.names import ALERTS, ESTIMATES, REPORTS
+from hubbub.names import ALERTS, ESTIMATES, QUERIES, REPORTS
 from hubbub.options import add_kafka, add_max_frame, parser_of, run
 from oracles.query import Query
 
@@ -61,7 +61,7 @@ def _moment(text: str) -> int:
 
 
 async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:
-    counts = await partitions(kafka, REPORTS, ESTIMATES, ALERTS)
+    counts = await partitions(kafka, REPORTS, QUERIES, ESTIMATES, ALERTS)
     async with Follower(kafka) as follower:
         known = follower.known
     fold = Fold(known, counts[REPORTS], embedded=kafka.embedded, limit=options.max_frame)
