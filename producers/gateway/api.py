@@ -14,6 +14,7 @@ from prometheus_client.aiohttp import make_aiohttp_handler
 from hubbub.http import ConnectionLimits, guard, hostname, reply, route, unsigned
 from hubbub.problem import Problem
 from hubbub.watched import Watched
+from producers.batch import Sealed
 from producers.gateway.addresses import Networks, client
 from producers.gateway.appender import Appender
 from producers.gateway.definitions import Standing
@@ -184,7 +185,7 @@ class Gateway:
             if key is None:
                 await self._intake.mix(lots)
             else:
-                await self._pass_on(caller, key, lots, now)
+                await self._pass_on(list(parts(caller.account.name, key, lots)), now)
         except BaseException:
             self._quotas.give_back(taken)
             raise
@@ -194,10 +195,8 @@ class Gateway:
         accepted = sum(lot.n for lot in lots)
         return web.Response(status=202, body=b'{"accepted":%d}' % accepted, headers={"Content-Type": JSON})
 
-    async def _pass_on(self, caller: Caller, key: bytes, lots: list[Lot], now: float) -> None:
-        made = list(parts(caller.account.name, key, lots))
-        for lot in lots:
-            self._quotas.take_ids(lot, [self._appender.partition(frame) for of, frame in made if of is lot], now)
+    async def _pass_on(self, made: list[tuple[Lot, Sealed]], now: float) -> None:
+        self._quotas.take_ids([(lot, self._appender.partition(frame)) for lot, frame in made], now)
         await self._intake.pass_on(made)
 
     async def _body(self, request: web.Request) -> bytes:

@@ -66,15 +66,24 @@ class Quotas:
             if self._used[key] <= 0:
                 del self._used[key]
 
-    def take_ids(self, lot: Lot, partitions: Iterable[int], now: float) -> None:
-        """Count frames with ids that clients chose; a Problem where too many would end the memory for all."""
-        most = max(1, lot.query.max_ids // SHARE)
-        new = Counter((lot.query.digest, lot.pane, partition) for partition in partitions)
-        if any(self._ids[key] + n > most for key, n in new.items()):
-            detail = f"this gateway has passed on as many requests with keys for the pane {lot.pane} as it may"
-            raise Problem(429, f"{detail}: send several reports a request", retry_after=_next(lot, now), reason="ids")
+    def take_ids(self, frames: Iterable[tuple[Lot, int]], now: float) -> None:
+        """Count frames with ids that clients chose, of a lot and for a partition each.
+
+        A Problem, and nothing counted, where too many would end the memory for all.
+        """
+        lots: dict[tuple[bytes, int], Lot] = {}
+        new: Counter[tuple[bytes, int, int]] = Counter()
+        for lot, partition in frames:
+            lots[lot.query.digest, lot.pane] = lot
+            new[lot.query.digest, lot.pane, partition] += 1
+        for key, n in new.items():
+            lot = lots[key[:2]]
+            if self._ids[key] + n > max(1, lot.query.max_ids // SHARE):
+                detail = f"this gateway has passed on as many requests with keys for the pane {lot.pane} as it may"
+                wait = _next(lot, now)
+                raise Problem(429, f"{detail}: send several reports a request", retry_after=wait, reason="ids")
         self._ids.update(new)
-        self._closes[lot.query.digest, lot.pane] = lot.closes / 1000
+        self._closes.update({key: lot.closes / 1000 for key, lot in lots.items()})
 
     def _forget(self, now: float) -> None:
         if now < self._sweep:

@@ -642,19 +642,31 @@ def test_counts_of_closed_panes_are_forgotten():
     quotas, caller = Quotas(), Caller(Account("app", quota=10))
     for pane in range(PANE, PANE + 10_000, 10):
         quotas.take(caller, [lot(10, pane)], pane)
-        quotas.take_ids(lot(1, pane), [0], pane)
+        quotas.take_ids([(lot(1, pane), 0)], pane)
     assert len(quotas._used) == len(quotas._ids) <= 5
+
+
+def keyed(at, *partitions):
+    return [(at, partition) for partition in partitions]
 
 
 def test_frames_with_ids_of_clients_are_bounded_on_each_partition():
     quotas = Quotas()
     most = WEB.max_ids // SHARE
-    quotas.take_ids(lot(1), [0] * most + [1] * (most - 1), PANE)
+    quotas.take_ids(keyed(lot(1), *[0] * most, *[1] * (most - 1)), PANE)
     with pytest.raises(Problem) as told:
-        quotas.take_ids(lot(1), [1, 0], PANE)
+        quotas.take_ids(keyed(lot(1), 1, 0), PANE)
     assert told.value.status == 429
-    quotas.take_ids(lot(1), [1], PANE)
-    quotas.take_ids(lot(1, PANE + 10), [0], PANE)
+    quotas.take_ids(keyed(lot(1), 1), PANE)
+    quotas.take_ids(keyed(lot(1, PANE + 10), 0), PANE)
+
+
+def test_a_request_that_has_too_many_ids_for_one_pane_takes_none_of_another():
+    quotas, most = Quotas(), WEB.max_ids // SHARE
+    quotas.take_ids(keyed(lot(1, PANE + 10), *[0] * most), PANE)
+    with pytest.raises(Problem):
+        quotas.take_ids(keyed(lot(1), 0) + keyed(lot(1, PANE + 10), 0), PANE)
+    quotas.take_ids(keyed(lot(1), *[0] * most), PANE)
 
 
 def test_an_address_has_so_many_requests_a_second_and_waits_for_the_next():
