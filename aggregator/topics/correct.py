@@ -6,7 +6,7 @@ import time
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from hubbub.definitions.corrections import Correction
-from hubbub.kafka import Kafka, consumer, started
+from hubbub.kafka import Kafka, consumer, partitions, started
 from hubbub.names import QUERIES, REPORTS
 from oracles.errors import ParameterError
 
@@ -28,7 +28,11 @@ async def correct(kafka: Kafka, wanted: Correction) -> str:
 
 async def _read(kafka: Kafka, wanted: Correction) -> Correction:
     tp = TopicPartition(kafka.topic(REPORTS), wanted.partition)
-    newest = 0
+    newest, count = 0, (await partitions(kafka, REPORTS))[REPORTS]
+    if wanted.partition >= count:
+        raise ParameterError(
+            f"--correct: {tp.topic} has no partition {tp.partition}: they are numbered 0 to {count - 1}"
+        )
     async with started(consumer(kafka), kafka) as reader:
         reader.assign([tp])
         ends = await reader.end_offsets([tp])

@@ -262,10 +262,21 @@ class Reader:
         return {tp: found}
 
 
+async def twelve(kafka, *names):
+    return dict.fromkeys(names, 12)
+
+
 def test_a_long_stretch_takes_longer_to_read_than_a_broker_may_be_silent(monkeypatch):
     records = [SimpleNamespace(offset=i, timestamp=1000 + i, timestamp_type=1) for i in range(100)]
+    monkeypatch.setattr(correct, "partitions", twelve)
     monkeypatch.setattr(correct, "consumer", lambda kafka: Reader(records))
     monkeypatch.setattr(correct, "started", lambda reader, kafka: nullcontext(reader))
     with asyncio.Runner(loop_factory=Loop) as runner:
         said = runner.run(correct._read(Kafka("a:1"), Correction(0, 3, 99, None, 0)))
     assert said == Correction(0, 3, 99, None, 1098)
+
+
+def test_a_partition_that_is_not_there_is_told_at_once(monkeypatch):
+    monkeypatch.setattr(correct, "partitions", twelve)
+    with pytest.raises(ParameterError, match="no partition 12: they are numbered 0 to 11"):
+        asyncio.run(correct._read(Kafka("a:1"), Correction(12, 0, 5, None, 0)))
