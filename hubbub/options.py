@@ -173,7 +173,9 @@ def run(command: str, work: Callable[[], int | None]) -> int:
         reason = explained(command, reason) or reason
         if isinstance(reason, HubbubError):
             code, said = reason.exit_code, f"{reason}\n{hint(command, reason) if os.environ.get(SECURITY) else ''}"
-        elif isinstance(reason, _kafka_errors()):
+        elif isinstance(reason, (TimeoutError, *_kafka_errors(*_SILENT))):
+            code, said = 3, f"Kafka does not answer: {reason!r}"
+        elif isinstance(reason, _kafka_errors("KafkaError")):
             code, said = 1, f"Kafka refused: {reason}"
         else:
             raise
@@ -188,7 +190,10 @@ def _first_error(error: BaseException) -> BaseException:
     return error
 
 
-def _kafka_errors() -> tuple[type[Exception], ...]:
-    """Kafka's own errors; none where its client was never imported."""
+_SILENT = ("KafkaTimeoutError", "KafkaConnectionError", "RequestTimedOutError", "NodeNotReadyError")
+
+
+def _kafka_errors(*names: str) -> tuple[type[Exception], ...]:
+    """Errors of Kafka's client; none where it was never imported."""
     errors = sys.modules.get("aiokafka.errors")
-    return (errors.KafkaError,) if errors else ()
+    return tuple(getattr(errors, name) for name in names) if errors else ()

@@ -1,6 +1,7 @@
 """The options that commands share, and how commands end."""
 
 import pytest
+from aiokafka.errors import InvalidConfigurationError, KafkaConnectionError, KafkaTimeoutError
 
 from hubbub import __main__ as command
 from hubbub.errors import KafkaUnreachable, TopicMissing
@@ -48,13 +49,22 @@ def test_a_command_ends_with_the_code_of_its_error_and_a_line_for_each_reason(er
 
 
 def test_what_kafka_refuses_is_said_without_a_traceback(capsys):
-    from aiokafka.errors import InvalidConfigurationError
-
     def fail():
         raise InvalidConfigurationError("hubbub.reports")
 
     assert run("tail", fail) == 1
     assert capsys.readouterr().err.startswith("hubbub tail: Kafka refused: ")
+
+
+@pytest.mark.parametrize(
+    "error", [TimeoutError(), KafkaTimeoutError("40000 ms"), KafkaConnectionError("reset")], ids=repr
+)
+def test_a_broker_that_falls_silent_over_a_command_is_one_that_cannot_be_reached(error, capsys):
+    def fail():
+        raise error
+
+    assert run("audit", fail) == 3
+    assert capsys.readouterr().err.startswith("hubbub audit: Kafka does not answer: ")
 
 
 def test_what_nobody_foresaw_keeps_its_traceback():
