@@ -20,7 +20,7 @@ from oracles import Estimate, oracle
 from oracles.calibrate import Calibrated, calibrate
 from oracles.consistency import METHODS, apply
 from oracles.method import TASKS
-from oracles.risk import recommend
+from oracles.risk import Rank, recommend
 
 SIZE, PEOPLE, TOP, SETS = 1024, 1_000_000, 20, 200
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -58,7 +58,8 @@ class Cell:
     epsilon: float
     task: str
     losses: dict[str, float]
-    recommended: list[str]
+    recommended: list[str | None]
+    """None where it was said that it is not known."""
     rejected: int
     """Runs in which calibrate rejected its prior."""
 
@@ -73,7 +74,7 @@ class Cell:
 
     def __str__(self) -> str:
         picks = ", ".join(
-            f"{count} {method} (+{self.regrets[method]:.0%})"
+            f"{count} {method} (+{self.regrets[method]:.0%})" if method else f"{count} not known"
             for method, count in Counter(self.recommended).most_common()
         )
         told = f"best {self.best:19} prior rejected {self.rejected:3}  recommended {picks}"
@@ -96,11 +97,16 @@ def cells(data: Mapping[str, np.ndarray], epsilons: Iterable[float], runs: int, 
                 calibrated = calibrate(estimate)
                 rejected += calibrated.rejected
                 for task in TASKS:
-                    picks[task].append(recommend(estimate, task, top=TOP, calibrated=calibrated)[0].method)
+                    picks[task].append(first(recommend(estimate, task, top=TOP, calibrated=calibrated)))
                     for method in METHODS:
                         losses[task][method] += loss(method, estimate, counts / n, task, halves, calibrated) / runs
             for task in TASKS:
                 yield Cell(shape, epsilon, task, dict(losses[task]), picks[task], rejected)
+
+
+def first(ranks: list[Rank]) -> str | None:
+    """The recommended method; None where none is."""
+    return None if np.isnan(ranks[0].risk) else ranks[0].method
 
 
 def loss(
@@ -119,23 +125,33 @@ def loss(
 
 @dataclass
 class Score:
-    """Of a way to choose: how often its choice is as good as the best, and its mean regret."""
+    """Of a way to choose: how often its choice is as good as the best, its mean and its largest regret."""
 
     near: float
     regret: float
+    most: float
+    answered: float = 1.0
+    """The part of windows in which it chooses."""
 
     @classmethod
-    def of(cls, regrets: Iterable[float]) -> "Score":
+    def of(cls, regrets: Iterable[float], windows: int | None = None) -> "Score":
         found = np.array(list(regrets))
-        return cls(float(np.mean(found <= NEAR)), float(found.mean()))
+        part = 1.0 if windows is None else len(found) / windows
+        return cls(float(np.mean(found <= NEAR)), float(found.mean()), float(found.max()), part)
 
     def __str__(self) -> str:
-        return f"within {NEAR:.0%} of the best {self.near:6.1%}, mean regret {self.regret:10.3f}"
+        near = (
+            f"within {NEAR:.0%} of the best {self.near:6.1%}, regret mean {self.regret:10.3f}, most {self.most:10.3f}"
+        )
+        return f"{near}, chooses in {self.answered:6.1%}"
 
 
 def scores(found: list[Cell]) -> tuple[Score, dict[str, Score]]:
     """Of the recommended methods, and of always taking the same one, the best of these first."""
-    ours = Score.of(cell.regrets[pick] for cell in found for pick in cell.recommended)
+    ours = Score.of(
+        (cell.regrets[pick] for cell in found for pick in cell.recommended if pick),
+        sum(len(cell.recommended) for cell in found),
+    )
     same = {method: Score.of(cell.regrets[method] for cell in found) for method in METHODS}
     return ours, dict(sorted(same.items(), key=lambda item: (-item[1].near, item[1].regret)))
 

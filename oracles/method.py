@@ -49,6 +49,11 @@ class Method:
         return self.slope is None
 
     @property
+    def keeps_the_top(self) -> bool:
+        """Whether frequent values stay as they are, or move with all others."""
+        return self.slope in (still, cut, shifted)
+
+    @property
     def fits_a_prior(self) -> bool:
         return "calibrated" in self.options
 

@@ -16,9 +16,12 @@ from oracles.method import TASKS, Task, clipped
 from oracles.rehearsal import likely_truth, rehearse
 from oracles.types import Floats, whole_number
 
+_CLEAR = 2.0
+"""Standard errors above which a value of the likely truth stands out."""
+
 
 class Rank(NamedTuple):
-    """A method, and the mean squared error expected of it."""
+    """A method, and the mean squared error expected of it; NaN where that is not known."""
 
     method: str
     risk: float
@@ -92,8 +95,9 @@ def recommend(
         raise ParameterError(f"there is no task {task!r}; choose one of {', '.join(TASKS)}")
     if not whole_number("top", top):
         raise ParameterError("top must be at least 1")
+    unknown = [Rank(name, float("nan")) for name in METHODS]
     if not estimate.n_independent:
-        return [Rank(name, float("nan")) for name in METHODS]
+        return unknown
     truth, told = likely_truth(estimate), _curve(estimate, calibrated or fit_prior(estimate))
     kept = top if task == "top" else None
     losses: dict[str, list[float]] = {name: [] for name in METHODS}
@@ -105,7 +109,24 @@ def recommend(
     if task == "sets":
         part = (len(truth) // 2) / len(truth)
         risks |= {name: _clipped(risks[BASE], part) for name, row in METHODS.items() if row.answer is clipped}
-    return [Rank(name, risks[name]) for name in sorted(risks, key=risks.__getitem__)]
+    ranked = sorted(risks, key=risks.__getitem__)
+    if task == "top" and not find(ranked[0]).keeps_the_top and _undecided(estimate, truth, top):
+        return unknown
+    return [Rank(name, risks[name]) for name in ranked]
+
+
+def _undecided(estimate: Estimate, truth: Floats, top: int) -> bool:
+    """Whether some of the most frequent values stand out and others of them, which may be large, do not.
+
+    Where hardly one in a thousand of many values stands two or three standard errors high, no spread of the
+    shares can tell them from luck; to take them for nothing costs more than to leave the noise on them.
+    """
+    clear = int(np.count_nonzero(truth[:top] > _CLEAR * estimate.sigma))
+    if not 0 < clear < min(top, len(truth)):
+        return False
+    known = float(estimate.set_noise(clear).variance(float(truth[:clear].sum())))
+    most_left = 1.0 - float(truth[:clear].sum()) + 2.0 * math.sqrt(known)
+    return most_left > (top - clear) * estimate.sigma / 2.0
 
 
 @dataclass(frozen=True)

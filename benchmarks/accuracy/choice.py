@@ -33,7 +33,7 @@ class Cell:
     def __init__(self, data: str, counts: Ints, name: str, epsilon: float) -> None:
         self.data, self.epsilon, self.name, self.counts = data, epsilon, name, counts
         self.losses: dict[str, dict[str, list[float]]] = {task: {m: [] for m in METHODS} for task in TASKS}
-        self.picks: dict[str, list[str]] = {task: [] for task in TASKS}
+        self.picks: dict[str, list[str | None]] = {task: [] for task in TASKS}
         self.rejected = 0
 
     def run(self) -> None:
@@ -46,12 +46,16 @@ class Cell:
             calibrated = calibrate(e)
             self.rejected += calibrated.rejected
             for task in TASKS:
-                self.picks[task].append(recommend(e, task, top=shapes.TOP, calibrated=calibrated)[0].method)
+                self.picks[task].append(shapes.first(recommend(e, task, top=shapes.TOP, calibrated=calibrated)))
                 for method, losses in self.losses[task].items():
                     losses.append(shapes.loss(method, e, truth, task, halves, calibrated))
 
     def loss(self, task: str, method: str) -> float:
         return float(np.mean(self.losses[task][method]))
+
+    def regrets(self, task: str) -> list[float]:
+        """Of the windows in which a method was recommended."""
+        return [self.regret(task, pick) for pick in self.picks[task] if pick]
 
     def best(self, task: str) -> str:
         return min(METHODS, key=lambda method: self.loss(task, method))
@@ -124,20 +128,26 @@ def _missed(cells: list[Cell]) -> Table:
 def _recommended(cells: list[Cell]) -> Table:
     rows = []
     for task in TASKS:
-        regrets = [cell.regret(task, pick) for cell in cells for pick in cell.picks[task]]
+        regrets = [regret for cell in cells for regret in cell.regrets(task)]
         same = {m: [cell.regret(task, m) for cell in cells] for m in METHODS}
         constant = max(same, key=lambda m: (np.mean(np.array(same[m]) <= shapes.NEAR), -np.mean(same[m])))
-        worst = max(cells, key=lambda cell: np.mean([cell.regret(task, pick) for pick in cell.picks[task]]))
-        picked = ", ".join(f"{m} {k}" for m, k in Counter(worst.picks[task]).most_common(3))
+        worst = max(cells, key=lambda cell: np.mean(cell.regrets(task) or [0.0]))
+        picked = ", ".join(f"{m or 'none'} {k}" for m, k in Counter(worst.picks[task]).most_common(3))
         rows.append([
             task,
+            f"{len(regrets) / (len(cells) * RUNS):.1%}",
             str(Figure.rate(int(np.sum(np.array(regrets) <= shapes.NEAR)), len(regrets)).times(100)) + "%",
             str(Figure.of(regrets)),
             f"`{constant}`: {np.mean(np.array(same[constant]) <= shapes.NEAR):.0%}, {np.mean(same[constant]):.2f}",
             f"{worst.data}, epsilon {worst.epsilon:g}: takes {picked}, best is {worst.best(task)}",
         ])  # fmt: skip
-    head = ["task", "near", "mean regret", "the best constant choice: near, mean regret", "worst cell"]
-    return Table("`recommend` against the truth", f"{len(cells) * RUNS} windows a task.", head, rows)
+    head = ["task", "chooses in", "near", "mean regret", "the best constant choice: near, mean regret", "worst cell"]
+    return Table(
+        "`recommend` against the truth",
+        f"{len(cells) * RUNS} windows a task; errors of those it chooses in.",
+        head,
+        rows,
+    )
 
 
 def _rejected(cells: list[Cell]) -> Table:
@@ -194,12 +204,13 @@ def _claims(cells: list[Cell]) -> list[Claim]:
         told = f"best in {sum(won)}, near in {sum(near)} of {len(cells)} cells" + f"; not near: {not_near}" * bool(far)
         found.append(Claim("(a rule of thumb)", f"calibrate_norm_sub is the one to take for {task}", verdict, told))
     found.append(_why(cells))
-    regrets = {task: [cell.regret(task, pick) for cell in cells for pick in cell.picks[task]] for task in TASKS}
+    regrets = {task: [regret for cell in cells for regret in cell.regrets(task)] for task in TASKS}
     near = {task: float(np.mean(np.array(r) <= shapes.NEAR)) for task, r in regrets.items()}
     found.append(
         Claim(
             "hubbub", "`recommend` takes a method within 10% of the best", "mostly",
-            ", ".join(f"{task} {part:.1%}" for task, part in near.items()),
+            ", ".join(f"{task} {part:.1%}" for task, part in near.items())
+            + f"; for top it says in {1 - len(regrets['top']) / (len(cells) * RUNS):.1%} that it is not known",
         )
     )  # fmt: skip
     clear = [(c, c.ratio("single", "calibrate", "norm_sub")) for c in cells]
