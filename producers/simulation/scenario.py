@@ -10,6 +10,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal
 
+from oracles.errors import ParameterError
 from oracles.query import Query
 from oracles.query.domain import Domain
 from oracles.query.settings import (
@@ -138,6 +139,13 @@ def read_scenario(path: str | PathLike[str], query: Query) -> Scenario:
     """The scenario in a TOML file, for a query; QueryError says what cannot be used, where and why."""
     at = Place(fspath(path))
     return parse_scenario(read_toml(Path(path), at), at, query)
+
+
+def chosen_scenario(given: str, query: Query) -> Scenario:
+    """One of ours by its name, or that of a file."""
+    if given not in BUNDLED and not Path(given).suffix and not Path(given).exists():
+        raise ParameterError(f"there is no scenario {given!r}, of ours {', '.join(BUNDLED)}, nor a file of that name")
+    return read_scenario(BUNDLED.get(given, given), query)
 
 
 def parse_scenario(mapping: dict[str, Any], at: Place, query: Query) -> Scenario:

@@ -11,7 +11,7 @@ from producers.simulation.distribution import SPECS, read_crowd
 from producers.simulation.options import add_sending_options
 from producers.simulation.pace import Virtual, Wall, WallClock, flooding, paced
 from producers.simulation.population import Draws, Population, generator
-from producers.simulation.scenario import BUNDLED, Scenario, read_scenario
+from producers.simulation.scenario import BUNDLED, Scenario, chosen_scenario
 from producers.simulation.shipping import Step, Stream, ending, ship
 from producers.simulation.traffic import STEP, Traffic
 from producers.simulation.truth import TrueAnswers
@@ -77,7 +77,7 @@ async def _simulate(options: argparse.Namespace) -> Deliveries:
     query = chosen(options)
     seed = secrets.randbelow(10**18) if options.seed is None else options.seed
     given = options.scenario
-    scenario = read_scenario(BUNDLED.get(given, given), query) if given else Scenario()
+    scenario = chosen_scenario(given, query) if given else Scenario()
     speed, clients = _crowd(options, query)
     crowd = read_crowd(options.values, query)
     population = Population(query, crowd, clients, seed, scenario, churn=options.churn)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import producers
-from oracles.errors import QueryError
+from oracles.errors import ParameterError, QueryError
 from oracles.query import parse
 from oracles.query.settings import Place
 from producers.simulation import simulate
@@ -24,6 +24,7 @@ from producers.simulation.scenario import (
     Rhythm,
     Scenario,
     Surge,
+    chosen_scenario,
     parse_scenario,
     read_scenario,
 )
@@ -256,3 +257,9 @@ def test_bundled_scenarios_are_listed_and_found_by_name(capsys):
     listed = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert f"one of ours: {', '.join(path.stem for path in EXAMPLES)}" in listed
     assert [BUNDLED[path.stem] for path in EXAMPLES] == EXAMPLES
+
+
+def test_a_name_that_is_none_of_ours_is_answered_with_ours():
+    with pytest.raises(ParameterError, match=r"no scenario 'surges', of ours .*surge, .*"):
+        chosen_scenario("surges", Q)
+    assert chosen_scenario(EXAMPLES[0].stem, Q) == read_scenario(EXAMPLES[0], Q)
