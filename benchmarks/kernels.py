@@ -96,7 +96,7 @@ def histograms() -> None:
     indices = RNG.integers(0, 1024, REPORTS)
     targets = {"olh": {"c": 0.5, "numpy": 0.15}, "grr": {"c": 2, "numpy": 0.75}, "hr": {"c": 0.75, "numpy": 0.75}}
     for name, target in targets.items():
-        for size in (1024, 1_000_000):
+        for size in (1024, 10_000, 100_000, 1_000_000):
             o, reports = filled(name, 1.0, size, REPORTS)
             state = o.zeros()
             times, count = both(

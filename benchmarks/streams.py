@@ -1,0 +1,230 @@
+"""One topic of reports, counted by hubbub and as one would count it with other stream processors: CPU time a message.
+
+python benchmarks/streams.py [case ...]     needs the extra `bench`, Java and Maven; some minutes
+
+Every peer does no more than it must: it takes the reports out of the frames, some thousand at a time, and adds them
+with hubbub's own kernel. The broker has one core and what is measured the other, a process each, from the first
+tenth to the last. A peer that is slow reads the beginning of the topic alone.
+"""
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.end_to_end import (  # noqa: E402
+    BROKER,
+    OURS,
+    PARTITIONS,
+    QUERY,
+    RNG,
+    THEIRS,
+    counted,
+    fill,
+    pin,
+)
+from oracles import oracle  # noqa: E402
+from oracles.frame import HEADER_SIZE  # noqa: E402
+from oracles.query import load as load_queries  # noqa: E402
+from tests.brokers import Cluster, prepared  # noqa: E402
+
+SIZE = 1024
+CASES = {
+    # name: reports a frame, frames
+    "one report a message, with id": (1, 1_000_000),
+    "frames of 1,000, with ids": (1000, 50_000),
+}
+AT_ONCE = 1 << 16
+"""Bytes of frames that are added together."""
+
+
+class Tally:
+    """The reports of all frames, and when it began and ended."""
+
+    def __init__(self, frames):
+        self.frames, self.first = frames, frames // 10
+        self.oracle = oracle("olh", epsilon=1.0, size=SIZE)
+        self.state, self.seen = self.oracle.zeros(), 0
+        self.waiting, self.size, self.began = [], 0, None
+
+    def put(self, value):
+        self.waiting.append(value[HEADER_SIZE:])
+        self.size += len(value)
+        self.seen += 1
+        if self.size >= AT_ONCE or self.seen >= self.frames:
+            self.add()
+
+    def add(self):
+        reports = np.frombuffer(b"".join(self.waiting), np.uint8).reshape(-1, self.oracle.width)
+        self.oracle.add(self.state, reports)
+        self.waiting, self.size = [], 0
+        if self.began is None and self.seen >= self.first:
+            self.began = self.seen, time.process_time(), time.perf_counter()
+        if self.seen >= self.frames:
+            seen, cpu, wall = self.began
+            counts = self.seen - seen
+            sys.stdout.write(f"{(time.process_time() - cpu) / counts} {(time.perf_counter() - wall) / counts}\n")
+            sys.stdout.flush()
+            os._exit(0)  # frameworks end when they like
+
+
+def by_aiokafka(broker, topic, tally):
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    async def work():
+        consumer = AIOKafkaConsumer(bootstrap_servers=broker, group_id=None, max_partition_fetch_bytes=4 << 20)
+        await consumer.start()
+        consumer.assign([TopicPartition(topic, p) for p in range(PARTITIONS)])
+        await consumer.seek_to_beginning()
+        while True:
+            for records in (await consumer.getmany(timeout_ms=1000)).values():
+                for record in records:
+                    tally.put(record.value)
+
+    asyncio.run(work())
+
+
+def by_confluent(broker, topic, tally):
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": broker, "group.id": "plain", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
+    while True:
+        for message in consumer.consume(10_000, timeout=1.0):
+            tally.put(message.value())
+
+
+def by_faust(broker, topic, tally):
+    import faust
+
+    app = faust.App("plain", broker=f"kafka://{broker}", web_enabled=False, topic_disable_leader=True)
+    source = app.topic(topic, value_type=bytes, value_serializer="raw")
+
+    @app.agent(source)
+    async def count(values):
+        async for value in values:
+            tally.put(value)
+
+    faust.Worker(app, loglevel="error").execute_from_commandline()
+
+
+def by_quixstreams(broker, topic, tally):
+    from quixstreams import Application
+
+    app = Application(broker_address=broker, consumer_group="plain", auto_offset_reset="earliest", loglevel="ERROR")
+    frames = app.dataframe(app.topic(topic, value_deserializer="bytes"))
+    frames.update(tally.put)
+    app.run()
+
+
+def by_bytewax(broker, topic, tally):
+    import bytewax.operators as op
+    from bytewax.connectors.kafka import KafkaSource
+    from bytewax.dataflow import Dataflow
+    from bytewax.outputs import DynamicSink, StatelessSinkPartition
+    from bytewax.testing import run_main
+
+    class Nothing(StatelessSinkPartition):
+        def write_batch(self, items):
+            pass
+
+    class Nowhere(DynamicSink):
+        def build(self, step_id, worker_index, worker_count):
+            del step_id, worker_index, worker_count
+            return Nothing()
+
+    def put(messages):
+        for message in messages:
+            tally.put(message.value)
+        return []
+
+    flow = Dataflow("plain")
+    messages = op.input("in", flow, KafkaSource([broker], [topic], tail=True, batch_size=10_000))
+    op.output("out", op.flat_map_batch("count", messages, put), Nowhere())
+    run_main(flow)
+
+
+PEERS = {
+    # name: the package it needs, what counts, the most frames that it reads
+    "aiokafka + NumPy": ("aiokafka", by_aiokafka, 10**9),
+    "confluent-kafka + NumPy": ("confluent-kafka", by_confluent, 10**9),
+    "bytewax": ("bytewax", by_bytewax, 10**9),
+    "quixstreams": ("quixstreams", by_quixstreams, 100_000),
+    "a plain Faust agent": ("faust-streaming", by_faust, 100_000),
+}
+ALONE = """\
+Of these hubbub alone finds frames that came twice, judges each by its query and pane, keeps its tallies through a crash
+without losing or repeating a report, and closes panes by the log's clock.
+"""
+
+
+def measure(cluster, name):
+    per_frame, frames = CASES[name]
+    kafka = prepared(cluster, PARTITIONS)
+    with tempfile.TemporaryDirectory() as folder:
+        queries = Path(folder, "hubbub.toml")
+        queries.write_text(QUERY.format(oracle="olh", size=SIZE))
+        query = load_queries(queries)["measured"]
+        reports = query.oracle.perturb(RNG.integers(0, SIZE, min(frames * per_frame, 200_000)), RNG)
+        asyncio.run(fill(kafka, query, reports, per_frame, frames, ids=True))
+        wall, cpu, _ = counted(kafka, queries, frames * per_frame)
+    said(name, "hubbub", cpu / frames, wall / frames, per_frame)
+    for peer, (package, _, most) in PEERS.items():
+        try:
+            version(package)
+        except PackageNotFoundError:
+            print(f"{name:30} {peer:24} left out: {package} is not installed", flush=True)
+            continue
+        done = subprocess.run(  # noqa: S603 - this very file
+            [sys.executable, __file__, "--peer", peer, kafka.servers, kafka.topic("reports"), str(min(frames, most))],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=300,
+            preexec_fn=lambda: pin(OURS),
+        )
+        took = done.stdout.split()
+        if done.returncode or len(took) != 2:
+            print(f"{name:30} {peer:24} left out: it ended with {done.returncode}", flush=True)
+            continue
+        said(name, peer, float(took[0]), float(took[1]), per_frame)
+
+
+def said(name, who, cpu, wall, per_frame):
+    print(
+        f"{name:30} {who:24} {1e6 * cpu:8.2f} us of CPU a message, {1e6 * wall:8.2f} by the wall,"
+        f" {per_frame / cpu:12,.0f} reports/s of CPU",
+        flush=True,
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="case", help=f"of: {'; '.join(CASES)}")
+    parser.add_argument("--peer", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.peer:
+        peer, broker, topic, frames = options.peer
+        sys.argv[1:] = []
+        PEERS[peer][1](broker, topic, Tally(int(frames)))
+    pin(THEIRS)
+    with Cluster(1, flags=BROKER) as cluster:
+        pin(OURS)
+        for name in CASES:
+            if not options.cases or any(case in name for case in options.cases):
+                measure(cluster, name)
+    print(ALONE)
+
+
+if __name__ == "__main__":
+    main()
