@@ -117,8 +117,10 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python benchmarks/windows.py
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/simulate.py
+	$(BIN)/python benchmarks/steps.py
 	$(BIN)/python benchmarks/end_to_end.py
 	$(BIN)/python benchmarks/streams.py
+	$(BIN)/python benchmarks/curves.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/gateway.py
 	$(BIN)/python benchmarks/viewers.py

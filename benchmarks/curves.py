@@ -1,0 +1,49 @@
+"""Latency against throughput: from the record that closes a pane to its final, at rising rates, as a picture for docs.
+
+python benchmarks/curves.py     needs the extra `plot`, Java and Maven; some ten minutes; writes docs/latency.png
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.accuracy.plots import draw  # noqa: E402
+from benchmarks.accuracy.study import Line, Panel, Plot  # noqa: E402
+from benchmarks.end_to_end import BROKER, OURS, THEIRS, latency, pin, tuned  # noqa: E402
+from tests.brokers import Cluster  # noqa: E402
+
+RATES = {
+    "grr, frames of 1,000": (1e6, 4e6, 12e6, 30e6),
+    "oue, frames of 1,000 with ids": (0.05e6, 0.2e6, 0.6e6, 1.5e6),
+}
+
+
+def panel(name, points):
+    points = sorted(points)
+    rates = [float(f"{rate / 1e6:.2g}") for rate, _, _ in points]
+    lines = [
+        Line("median", rates, [p50 for _, p50, _ in points]),
+        Line("99 of 100", rates, [p99 for _, _, p99 in points], style="s--"),
+    ]
+    return Panel(name, "million reports a second", "ms from a pane's closing to its final", lines, log="x")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=60, metavar="N", help="of each rate; the first quarter burns in")
+    seconds = parser.parse_args().seconds
+    tuned()
+    pin(THEIRS)
+    panels = []
+    with Cluster(1, flags=BROKER) as cluster:
+        pin(OURS)
+        for name, rates in RATES.items():
+            panels.append(panel(name, [latency(cluster, name, rate, seconds, seconds // 4) for rate in rates]))
+    draw(Plot("latency", "", panels), ROOT / "docs" / "latency.png")
+
+
+if __name__ == "__main__":
+    main()
