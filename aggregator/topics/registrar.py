@@ -12,11 +12,10 @@ from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from hubbub.definitions import DefinitionsError, changes
 from hubbub.definitions.follower import Follower
-from hubbub.errors import KafkaUnreachable
 from hubbub.watched import stamp
 from oracles.errors import HubbubError
 from oracles.query import File, load_file
@@ -25,7 +24,6 @@ log = logging.getLogger(__name__)
 
 PAUSE = 2.0
 """Seconds between two looks at the file."""
-_AWAY = KafkaError, KafkaUnreachable, TimeoutError, OSError
 
 
 class Registrar:
@@ -78,13 +76,19 @@ class Registrar:
                 file = await asyncio.to_thread(load_file, self._path)
                 await self.register(file)
                 self.refused = False
-            except _AWAY as error:
-                log.warning("the definitions of %s cannot be appended yet: %r", self._path, error)
-                await asyncio.sleep(PAUSE)
-                self._changed.set()
-            except HubbubError as error:
+            except (HubbubError, KafkaError, OSError) as error:
+                if _passes(error):
+                    log.warning("the definitions of %s cannot be appended yet: %r", self._path, error)
+                    await asyncio.sleep(PAUSE)
+                    self._changed.set()
+                    continue
                 self.refused, self._seen = True, _state(self._paths)
                 log.error("the definitions stay as they are: %s", error)  # noqa: TRY400 - what is wrong is a file
+
+
+def _passes(error: Exception) -> bool:
+    """Whether it is a broker that is away or slow, and no fault of the file or of its rights."""
+    return isinstance(error, (OSError, KafkaTimeoutError)) or getattr(error, "retriable", False)
 
 
 def _state(paths: Collection[Path]) -> object:

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 import pytest
-from aiokafka.errors import KafkaTimeoutError
+from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, TopicAuthorizationFailedError
 
 from aggregator.topics import registrar
 from aggregator.topics.registrar import Registrar
@@ -37,25 +37,33 @@ class Follower:
     "error", [KafkaUnreachable("a:1", "refused"), KafkaTimeoutError("slow"), TimeoutError(), OSError("reset")], ids=repr
 )
 def test_a_file_that_changes_while_no_broker_answers_is_appended_once_one_does(error, tmp_path, monkeypatch):
+    mine, _ = asyncio.run(changed(tmp_path / "hubbub.toml", monkeypatch, error, lambda of: of.appended))
+    assert not mine.refused
+
+
+@pytest.mark.parametrize("error", [TopicAuthorizationFailedError("queries"), MessageSizeTooLargeError()], ids=repr)
+def test_what_no_broker_will_ever_take_is_told_and_ends_nothing(error, tmp_path, monkeypatch):
+    mine, follower = asyncio.run(changed(tmp_path / "hubbub.toml", monkeypatch, error, lambda of: len(of.errors) < 2))
+    assert mine.refused
+    assert not follower.appended
+
+
+async def changed(file, monkeypatch, error, enough):
+    """The registrar of a file that changes, and its follower, once `enough` has come of it."""
     monkeypatch.setattr(registrar, "PAUSE", 0.01)
-    file = tmp_path / "hubbub.toml"
     file.write_text(ONE)
-
-    async def run():
-        follower = Follower()
-        mine = Registrar(file, follower)
-        await mine.register(load_file(file))
-        follower.appended, follower.errors = [], [error, error]
-        file.write_text(ONE + 'lateness = "7s"\n')
-        running = asyncio.create_task(mine.run())
-        async with asyncio.timeout(60):
-            while not follower.appended:
-                await asyncio.sleep(0.01)
-                assert not running.done(), running.exception()
-        refused = mine.refused
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
-        return refused
-
-    assert not asyncio.run(run())
+    follower = Follower()
+    mine = Registrar(file, follower)
+    await mine.register(load_file(file))
+    follower.appended, follower.errors = [], [error, error]
+    file.write_text(ONE + 'lateness = "7s"\n')
+    running = asyncio.create_task(mine.run())
+    async with asyncio.timeout(60):
+        while not enough(follower):
+            await asyncio.sleep(0.01)
+            assert not running.done(), running.exception()
+    await asyncio.sleep(0)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    return mine, follower
