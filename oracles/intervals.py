@@ -18,7 +18,7 @@ LEVEL = 0.95
 Ends = tuple[Floats, Floats]
 
 
-class Law(NamedTuple):
+class SetLaw(NamedTuple):
     """Of a set: trials a report, and p and q of one; see Pure.set_law."""
 
     trials: int
@@ -72,7 +72,7 @@ def of_values(estimate: Counted, level: float, *, cut: bool) -> Ends:
 def _of_sparse(estimate: Counted, counts: Ints, level: float) -> Ends:
     """Of values with these counts."""
     oracle = estimate.oracle
-    return _cut(_inverted(estimate, counts, Law(1, oracle.p, oracle.q), (1.0 - level) / 2.0))
+    return _cut(_inverted(estimate, counts, SetLaw(1, oracle.p, oracle.q), (1.0 - level) / 2.0))
 
 
 def of_set(estimate: Counted, chosen: Ints, counts: Ints) -> Ends:
@@ -84,7 +84,7 @@ def of_set(estimate: Counted, chosen: Ints, counts: Ints) -> Ends:
         return _cut(estimate.set_noise(values).interval(shares, LEVEL))
     law = oracle.set_law(values)
     if law is not None and (law[0] == 1 or estimate.population is None):
-        return _cut(_inverted(estimate, counts, Law(*law), tail))
+        return _cut(_inverted(estimate, counts, SetLaw(*law), tail))
     return _cut(_bounded(estimate, counts, values, tail))
 
 
@@ -120,7 +120,7 @@ def apart(estimate: Counted, f: Floats, g: Floats) -> Floats:
     return found
 
 
-def _inverted(estimate: Counted, counts: Ints, law: Law, tail: float) -> Ends:
+def _inverted(estimate: Counted, counts: Ints, law: SetLaw, tail: float) -> Ends:
     """The shares that the exact test does not refute, `tail` to either side."""
     from oracles.kernels.exact import interval, rates
 

@@ -16,7 +16,7 @@ class Counter(Protocol):
     def add(self, state: Ints, reports: Reports) -> int: ...
 
 
-class Estimator(Counter, Protocol):
+class ValueEstimator(Counter, Protocol):
     """An oracle of one value."""
 
     def estimate(self, state: Ints, n: int, n_independent: int | None = None) -> Estimate: ...
@@ -31,7 +31,7 @@ class RecordEstimator(Counter, Protocol):
 
 
 _Counter = TypeVar("_Counter", bound=Counter)
-_One = TypeVar("_One", bound=Estimator)
+_One = TypeVar("_One", bound=ValueEstimator)
 _Several = TypeVar("_Several", bound=RecordEstimator)
 
 

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from aggregator.board.entry import Entry
 from aggregator.board.store import Store
-from aggregator.process.freshness import Freshness, Newest
+from aggregator.process.freshness import Freshness, NewestFinal
 from aggregator.publishing.freshness import shortest
 from hubbub.metrics import registry as registry_of_a_process
 from hubbub.names import ALERTS, ESTIMATES, QUERIES, TRUTH
@@ -46,10 +46,10 @@ class BoardMetrics:
         self._memory.set(size)
 
 
-def newest_finals(store: Store) -> Iterator[Newest]:
+def newest_finals(store: Store) -> Iterator[NewestFinal]:
     """Of each query that is counted now."""
     for name, query in store.definitions.active.items():
-        yield Newest(name, store.series(name).latest_end, shortest(query))
+        yield NewestFinal(name, store.series(name).latest_end, shortest(query))
 
 
 class Shares(Collector):

@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 
-class Newest(NamedTuple):
+class NewestFinal(NamedTuple):
     """The newest final of a query, and the age that it may reach."""
 
     query: str
@@ -21,7 +21,7 @@ class Newest(NamedTuple):
 class Freshness(Collector):
     """Asks for the newest finals whenever somebody asks for the metrics."""
 
-    def __init__(self, newest: Callable[[], Iterable[Newest]]) -> None:
+    def __init__(self, newest: Callable[[], Iterable[NewestFinal]]) -> None:
         self._newest = newest
 
     def collect(self) -> Iterator[Metric]:

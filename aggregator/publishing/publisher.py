@@ -13,7 +13,7 @@ from aggregator.merging.slot import Slot
 from aggregator.merging.snapshots import Shelf
 from aggregator.merging.windows import ClosedWindow, Position, Span
 from aggregator.process.exit import Ending
-from aggregator.process.freshness import Newest
+from aggregator.process.freshness import NewestFinal
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.final import publish
@@ -102,13 +102,13 @@ class Merging:
         self.rounds += 1
         self._came_round = time.monotonic()
 
-    def newest(self) -> Iterator[Newest]:
+    def newest(self) -> Iterator[NewestFinal]:
         """Of each query that is merged here."""
         for shelf in self.reader.shelves.values():
             for slot in shelf.slots.values():
                 if not slot.versions.newest.retired:
                     query = slot.versions.query
-                    yield Newest(query.name, slot.end, shortest(query))
+                    yield NewestFinal(query.name, slot.end, shortest(query))
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as open_met
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.counting.admission import Reason
-from aggregator.process.freshness import Freshness, Newest
+from aggregator.process.freshness import Freshness, NewestFinal
 from aggregator.process.metrics import FLAGS, KINDS, REASONS, UNKNOWN, Metrics
 from aggregator.publishing import analysis
 from aggregator.publishing.freshness import PUBLISHING, shortest
@@ -120,7 +120,7 @@ def test_a_final_may_be_as_old_as_its_shortest_step_and_lateness_let_it():
 def test_ages_are_those_of_the_newest_finals():
     made = registry()
     end = int(time.time()) - 100
-    made.register(Freshness(lambda: [Newest("page", end, 18), Newest("hourly", None, 3613)]))
+    made.register(Freshness(lambda: [NewestFinal("page", end, 18), NewestFinal("hourly", None, 3613)]))
     found = series(made)
     assert 100 <= found[of("hubbub_newest_final_age_seconds", query="page")] < 160
     assert found[of("hubbub_newest_final_age_seconds", query="hourly")] == 0
@@ -129,7 +129,7 @@ def test_ages_are_those_of_the_newest_finals():
 
 def test_a_window_that_ends_ahead_of_this_clock_is_not_younger_than_new():
     made = registry()
-    made.register(Freshness(lambda: [Newest("page", int(time.time()) + 100, 18)]))
+    made.register(Freshness(lambda: [NewestFinal("page", int(time.time()) + 100, 18)]))
     assert series(made)[of("hubbub_newest_final_age_seconds", query="page")] == 0
 
 
