@@ -63,9 +63,11 @@ class BoardFollower:
                 tasks.create_task(self._beat())
 
     async def _read(self, consumer: Any) -> None:
+        definitions = [tp for tp in self._behind if tp.topic == self._kafka.topic(QUERIES)]
         while True:
-            found = await consumer.getmany(timeout_ms=POLL_MS, max_records=BATCH)
             # Definitions first: what is told afterwards may speak of them.
+            first = [tp for tp in definitions if tp in self._behind]
+            found = await consumer.getmany(*first, timeout_ms=POLL_MS, max_records=BATCH)
             for tp in sorted(found, key=lambda tp: TOPICS.index(tp.topic.removeprefix(self._kafka.prefix))):
                 self._take(tp.topic.removeprefix(self._kafka.prefix), found[tp])
             await self._catch_up(consumer)
