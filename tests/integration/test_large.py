@@ -52,11 +52,11 @@ def test_a_checkpoint_of_more_than_a_broker_takes_in_one_request_is_acknowledged
 
 
 GREAT = """
-from aggregator.merging import snapshots
-encode = snapshots.encode_state
+from aggregator.merging import slot
+encode = slot.encode_state
 def encoded(position, *rest):
     return encode(position, *rest) + bytes(65 << 20 if position.total is None else 0)
-snapshots.encode_state = encoded
+slot.encode_state = encoded
 """
 
 
