@@ -166,7 +166,9 @@ def tenures(versions):
     """When each kind of window is published: from the first pane of a version that has it until one that has not."""
     versions = versions.versions
     for window in {window for version in versions for window in version.query.windows}:
-        has = [window in version.query.windows for version in versions]
+        has = [
+            window in version.query.windows and not (version.retired and window.kind == "all") for version in versions
+        ]
         for i, version in enumerate(versions):
             if has[i] and not (i and has[i - 1]):
                 gone = [later.first for later, there in zip(versions[i:], has[i:], strict=True) if not there]

@@ -89,9 +89,9 @@ class Source:
         """Whether no draft is out: one that is cut took ids, tallies and rejects, which only a recovery brings back."""
         return not self._drafted
 
-    def is_over(self, digest: bytes, retired: int) -> bool:
-        """Whether all panes before it is retired are closed, and the changelog says so."""
-        return self._last.closed.get(digest, retired - 1) >= retired
+    def is_over(self, digest: bytes, end: int) -> bool:
+        """Whether all panes up to there are closed, and the changelog says so."""
+        return self._last.closed.get(digest, end - 1) >= end
 
     @property
     def closing(self) -> bool:

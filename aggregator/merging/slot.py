@@ -96,14 +96,14 @@ class Slot:
         """That of the newest final that is acknowledged."""
         return max((position.end for position in self.written.values()), default=None)
 
-    def is_over(self, retired: int) -> bool:
-        """Whether nothing before it is retired is owed to anybody, and no state is missing."""
-        return self.finished is not None and self.finished >= retired and not self.repeated
+    def is_over(self, end: int) -> bool:
+        """Whether all windows up to that end are published and acknowledged, and no state is missing."""
+        return self.finished is not None and self.finished >= end and not self.repeated
 
     def remains(self) -> list[bytes]:
         """The keys of all its snapshots, once it is retired and over: no window to come holds them."""
-        retired = self.versions.retired
-        if retired is None or not self.is_over(retired):
+        end = self.versions.owed_until
+        if end is None or not self.is_over(end):
             return []
         return list(self.snapshots.take(self.versions.query.digest))
 
@@ -134,4 +134,4 @@ class Slot:
                 return None
             first = -FOR_EVER if written is None else written.end + window.step - window.size
             starts.append(max(since, first))
-        return min(starts)
+        return min(starts, default=None)

@@ -17,8 +17,8 @@ def over(known: Definitions, sources: Collection[Source], shelves: Iterable[Shel
     retired = {v.query.digest: v for v in known.versions.values() if v.retired is not None}
 
     def is_over(digest: bytes, versions: Versions) -> bool:
-        first, slot = versions.newest.first, slots.get(digest)
-        return all(source.is_over(digest, first) for source in sources) and (slot is None or slot.is_over(first))
+        end, slot = versions.owed_until or versions.newest.first, slots.get(digest)
+        return all(source.is_over(digest, end) for source in sources) and (slot is None or slot.is_over(end))
 
     waiting = {versions.query.name for digest, versions in retired.items() if not is_over(digest, versions)}
     return {digest: v.query.name for digest, v in retired.items() if v.query.name not in waiting}

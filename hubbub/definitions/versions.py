@@ -72,6 +72,15 @@ class Versions:
         """The first pane for which the definition is retired, where it is."""
         return self.newest.first if self.newest.retired else None
 
+    @property
+    def owed_until(self) -> int | None:
+        """The end of the last window that can hold a report of a definition that is retired."""
+        if self.retired is None:
+            return None
+        last = self.retired - self.query.pane
+        ends = (last // window.step * window.step + window.size for window, *_ in self.tenures if window.step)
+        return max([self.retired, *ends])
+
     def at(self, pane: int) -> Version:
         """The version that speaks for a pane; for panes before all of them the first one."""
         return self.versions[self._index(pane)]
@@ -132,9 +141,11 @@ class Versions:
     def _tenures(self) -> Iterator[Tenure]:
         since: dict[Window, int] = {}
         for version in self.versions:
-            for window in [window for window in since if window not in version.query.windows]:
+            # What is retired publishes `all` no more; windows of a size still hold what was reported before.
+            windows = [window for window in version.query.windows if window.step or not version.retired]
+            for window in [window for window in since if window not in windows]:
                 yield Tenure(window, since.pop(window), version.first)
-            for window in version.query.windows:
+            for window in windows:
                 since.setdefault(window, version.first or -FOR_EVER)
         yield from (Tenure(window, first, FOR_EVER) for window, first in since.items())
 

@@ -168,6 +168,29 @@ def test_nothing_is_let_go_of_while_a_partition_or_a_window_lacks_its_end():
     assert set(world.go_on()) == {page(1).digest}
 
 
+def test_windows_that_hold_the_last_reports_are_published_though_they_end_later():
+    """They were let go of with the last pane: what a window of an hour held of the time before was never seen."""
+    world = World()
+    world.say({"page": page(1)}, START)
+    world.start()
+    world.say({"site": page(2, "site")}, START + 100, retire=["page"])
+    retired = world.follower.known.versions[page(1).digest].retired
+    for second in range(START, retired, 10):
+        world.report(page(1), second)
+    for second in range(retired, retired + 200, 10):  # what was read is told pane by pane
+        for partition in range(PARTITIONS):
+            world.append(partition, second)
+        world.go_on()
+    assert page(1).digest in world.follower.known.over
+    ends = defaultdict(list)
+    for _, window, end in world.finals:
+        ends[window.kind].append(end)
+    last = retired - 10
+    assert max(ends["tumbling"]) == last // 20 * 20 + 20
+    assert max(ends["hopping"]) == last // 20 * 20 + 60
+    assert max(ends["all"]) == retired, "the same total for ever is not said again"
+
+
 def test_what_took_the_place_of_another_waits_for_it():
     """Without the record of the younger one nothing would say that the older one is retired."""
     world = World()
