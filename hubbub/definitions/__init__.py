@@ -97,16 +97,16 @@ class Changes:
 def read(records: Iterable[TopicRecord], before: Definitions = _NOTHING) -> Definitions:
     """The definitions that the records of the topic say, in their order; a value of None takes a key's record back.
 
-    `before` tells of records that are not among these any more.
+    `before` is what records said that came before these, and are not among them any more.
     """
     standing: dict[bytes, TopicRecord] = {}
     for record in records:
         standing.pop(record.key, None)
         if record.value is not None:
             standing[record.key] = record
-    found: dict[bytes, Versions] = {}
+    found: dict[bytes, Versions] = dict(before.versions)
     unread: list[Unreadable] = []
-    times: list[Correction] = []
+    times: list[Correction] = list(before.corrections)
     revision, founding = before.revision, before.founding
     for record in standing.values():
         try:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -43,7 +44,7 @@ class Follower:
         self._found: list[TopicRecord] = []
         """Read, and not taken in yet: a broker may fall silent over the rest."""
         self._before = Definitions()
-        """All that those said that are let go of."""
+        """All that records said that are not at hand any more."""
         self._unread: set[definitions.Unreadable] = set()
         self._turn = asyncio.Lock()
         self._seen = 0
@@ -78,7 +79,7 @@ class Follower:
                     waiting = self._kafka.embedded or await self._consumer.position(self._tp) < end
                     batch = await self._read() if waiting else []
                     self._found += batch
-                    if any(_digest_of(record.key) in self._before.over for record in batch):
+                    if any(map(self._speaks_of_the_past, batch)):
                         await self._recall()
                     elif not batch and await self._consumer.position(self._tp) >= end:
                         break
@@ -93,10 +94,17 @@ class Follower:
         if not over or self._turn.locked():  # while the topic is read, more may come of these; there is time
             return
         known, over = self.known, {**self._before.over, **over}
-        self._before = Definitions(revision=known.revision, over=over, founding=known.founding)
+        # What follows from all records together stays: one that goes may be what retired one that came back.
+        kept = {digest: versions for digest, versions in known.versions.items() if digest not in over}
+        self._before = replace(known, versions=kept, unread=(), over=over)
         unread = {one.key for one in known.unread}
-        self._records = [r for r in self._records if r.key in unread or _digest_of(r.key) not in over]
+        self._records = [record for record in self._records if record.key in unread]
         self._take([])
+
+    def _speaks_of_the_past(self, record: TopicRecord) -> bool:
+        """Whether it comes back to what was let go of, or takes back a record that may be no more at hand."""
+        over = self._before.over
+        return bool(over) and (record.value is None or _digest_of(record.key) in over)
 
     async def recall(self) -> None:
         """Read all anew, those that were let go of too: other partitions may need them still."""

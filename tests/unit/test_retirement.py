@@ -207,6 +207,24 @@ def test_what_took_the_place_of_another_waits_for_it():
     assert set(over(world.follower.known, [Half()], [])) == {page(1).digest, page(2).digest}
 
 
+def test_what_came_back_stays_as_it_was_when_what_had_replaced_it_is_let_go_of():
+    """Its versions follow from records of the other one too: without those it had never been retired."""
+    world = World()
+    world.say({"page": page(1)}, START)
+    world.say({"page": page(2)}, START + 100)
+    world.say({"page": page(1)}, START + 200)
+    world.say({"page": page(3), "site": page(4, "site")}, START + 300)
+    before = dict(world.follower.known.versions)
+    assert [version.retired for version in before[page(1).digest].versions] == [False, True, False, True]
+    world.follower.let_go({page(2).digest: "page"})
+    assert world.follower.known.versions == {d: v for d, v in before.items() if d != page(2).digest}
+    world.follower.let_go({page(1).digest: "page"})
+    world.say({"page": page(3), "site": page(5, "site")}, START + 400)
+    versions = world.follower.known.versions
+    assert versions[page(3).digest] == before[page(3).digest]
+    assert versions[page(4, "site").digest].retired == versions[page(5, "site").digest].first > START + 400
+
+
 def test_a_founding_batch_that_is_let_go_of_is_not_followed_by_another():
     world = World()
     world.say({"page": page(1)}, START)
