@@ -17,7 +17,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
 from aggregator.counting.admission import Gate
-from aggregator.counting.partition import Source
+from aggregator.counting.partition import SourcePartition
 from aggregator.counting.quirks import LONGEST_WALK
 from aggregator.counting.sieve import sift
 from aggregator.counting.tally import Tally
@@ -101,7 +101,7 @@ def steps(oracle, per_frame, count, ids):
     ids_alone = best(lambda tally: tally.add(Nothing(), accepted, 1 << 30), given=lambda: [Tally(state)])
 
     def source():
-        taking = Source(gate, "one")
+        taking = SourcePartition(gate, "one")
         taking.take(columns)
         return [taking]
 
@@ -137,7 +137,7 @@ def one_by_one(oracle, per_frame, count, ids):
 
     def took(values):
         run = [(at, START * 1000, value) for at, value in enumerate(values)]
-        return best(lambda source: source.take(run), given=lambda: [Source(gate, "one")], rounds=7)
+        return best(lambda source: source.take(run), given=lambda: [SourcePartition(gate, "one")], rounds=7)
 
     return took(frames), took(told)
 
@@ -145,7 +145,7 @@ def one_by_one(oracle, per_frame, count, ids):
 def memory(count=250_000):
     """Bytes that an id takes until a checkpoint has written it, and then."""
     query, _, frames = made("olh", 1, count, ids=True)
-    source = Source(Gate(0, 1, {query.digest: Versions.of(query)}), "one")
+    source = SourcePartition(Gate(0, 1, {query.digest: Versions.of(query)}), "one")
     tracemalloc.start()
     for start in range(0, count, 10_000):
         source.take(Columns.of([(at, START * 1000, frames[at]) for at in range(start, start + 10_000)]))

@@ -16,7 +16,7 @@ import numpy as np
 import aggregator.worker  # noqa: F401 - what a worker has loaded before it counts
 from aggregator.board.store import Store
 from aggregator.counting.admission import Gate
-from aggregator.counting.partition import Source
+from aggregator.counting.partition import SourcePartition
 from aggregator.merging.snapshots import Shelf
 from aggregator.plan.memory import BOARD
 from aggregator.publishing.final import publish
@@ -53,7 +53,7 @@ class Worker:
     def __init__(self, queries, partitions, reports, ahead):
         self.queries, self.reports, self.ahead = queries, reports, ahead
         self.by_digest = {query.digest: Versions.of(query) for query in queries}
-        self.sources = [Source(Gate(at, partitions, self.by_digest), "w") for at in range(partitions)]
+        self.sources = [SourcePartition(Gate(at, partitions, self.by_digest), "w") for at in range(partitions)]
         spill = Spill()
         self.shelves = [Shelf(at, partitions, self.by_digest, store=spill) for at in range(partitions)]
         for shelf in self.shelves:

@@ -7,7 +7,7 @@ from random import Random
 from aggregator.counting.admission import Gate
 from aggregator.counting.changelog import saved
 from aggregator.counting.clock import Progress, encode
-from aggregator.counting.partition import Source
+from aggregator.counting.partition import SourcePartition
 from aggregator.counting.tally import encode_snapshot
 from aggregator.merging.snapshots import Shelf
 from aggregator.topics.keys import PartitionKey, home
@@ -45,7 +45,7 @@ class Owner:
         self.partitions = len(log)
         gate = Gate(partition, len(log), definitions, limit=limit, **gate)
         before = saved(topics.changelog[partition].items(), definitions).get(partition)
-        self.source = Source(gate, name, before)
+        self.source = SourcePartition(gate, name, before)
         self.rejects = {}
         self.writes = iter(())
 

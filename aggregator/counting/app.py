@@ -17,7 +17,7 @@ from aggregator.counting.changelog import ChangelogUnreadable, Write, saved
 from aggregator.counting.configuration import App
 from aggregator.counting.hole import Hole
 from aggregator.counting.identity import Identity, check_ends, check_settings, identify
-from aggregator.counting.partition import Source
+from aggregator.counting.partition import SourcePartition
 from aggregator.counting.recovery import Found, Recovery, answered
 from aggregator.counting.table import Table
 from aggregator.errors import Guarantee
@@ -56,7 +56,7 @@ class Counting:
     """Told the owned partitions after each recovery."""
     on_closing: Callable[[], None]
     """Told that a pane has closed."""
-    sources: dict[int, Source] = field(default_factory=dict)
+    sources: dict[int, SourcePartition] = field(default_factory=dict)
     events: dict[int, Any] = field(default_factory=dict)
     """The newest Faust event of each partition that is not acknowledged yet."""
     arrived: dict[int, float] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Counting:
         """Whether the sources are those of the group's present generation, and may be written."""
         return self.generation == self.app.consumer_generation_id and not self.app.rebalancing
 
-    async def write(self, source: Source, writes: Sequence[Write]) -> list[Any]:
+    async def write(self, source: SourcePartition, writes: Sequence[Write]) -> list[Any]:
         """Append these to the changelog, unless the partition is taken away while they wait; their acknowledgements."""
         partition = source.partition
         return await self.table.write(partition, writes, lambda: self.sources.get(partition) is source)
@@ -123,7 +123,7 @@ class Counting:
             except Guarantee as error:
                 self.ending.fail(error)
 
-    def _correct(self, source: Source) -> None:
+    def _correct(self, source: SourcePartition) -> None:
         """Follow the corrections of the log's time, if they come in time."""
         late = source.correct(self.follower.known.corrections)
         if late is not None:
@@ -158,11 +158,11 @@ class Counting:
     def _is_present(self, generation: int) -> bool:
         return bool(generation == self.app.consumer_generation_id) and not self.stopping
 
-    def _stays(self, source: Source, generation: int) -> bool:
+    def _stays(self, source: SourcePartition, generation: int) -> bool:
         """Whether nobody else can have counted its partition since, and nothing of it is on its way."""
         return self.generation == generation - 1 and source.at_rest and not self.kafka.embedded
 
-    def _rebuild(self, owned: set[int], kept: Mapping[int, Source], found: Found, identity: Identity) -> None:
+    def _rebuild(self, owned: set[int], kept: Mapping[int, SourcePartition], found: Found, identity: Identity) -> None:
         for state in (self.events, self._holes, self._sought):
             state.clear()
         versions = self.follower.known.versions
@@ -177,7 +177,7 @@ class Counting:
         self.arrived = {partition: self.arrived[partition] for partition in kept}
         for partition in sorted(owned - kept.keys()):
             gate = Gate(partition, self.partitions, versions, self.kafka.embedded, self.max_frame)
-            self.sources[partition] = Source(gate, writer, before.get(partition))
+            self.sources[partition] = SourcePartition(gate, writer, before.get(partition))
             self.arrived[partition] = 0.0
         for source in self.sources.values():
             identity.check(source.basis, self.kafka)
@@ -215,7 +215,7 @@ class Counting:
             finally:
                 run.records = ()  # the event stays until it is acknowledged, its bytes need not
 
-    async def _bind(self, source: Source) -> None:
+    async def _bind(self, source: SourcePartition) -> None:
         """Wait until the changelog says which corrections this is counted by."""
         while source.corrections and not source.bound and self.sources.get(source.partition) is source:
             if self.stopping:
@@ -232,7 +232,7 @@ class Counting:
             return time.time_ns() // 1_000_000
         return int(run.newest)
 
-    def _take(self, source: Source, run: Any, event: Any) -> None:
+    def _take(self, source: SourcePartition, run: Any, event: Any) -> None:
         """Synchronous: nothing else runs between reading the state and changing it."""
         partition = source.partition
         untrusted = source.untrusted(run.records)
@@ -249,7 +249,7 @@ class Counting:
         if source.closing:
             self.on_closing()
 
-    async def _is_real(self, source: Source, first: int) -> bool:
+    async def _is_real(self, source: SourcePartition, first: int) -> bool:
         """Whether the log itself has no records between what was counted and `first`.
 
         If it has, the run is of a fetch that a rebalance has made stale: reading goes back. This is
@@ -277,7 +277,7 @@ class Counting:
             self._seeking = asyncio.ensure_future(self.app.consumer.seek_wait(where))
         return False
 
-    def _lost(self, source: Source, beginning: int) -> None:
+    def _lost(self, source: SourcePartition, beginning: int) -> None:
         if source.is_new:
             return  # nobody had begun to read it
         records = beginning - source.next_offset

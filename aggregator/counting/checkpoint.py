@@ -11,7 +11,7 @@ from aggregator.counting.app import Counting
 from aggregator.counting.changelog import Pane
 from aggregator.counting.clock import Progress, encode
 from aggregator.counting.draft import Draft, Marks, Phase
-from aggregator.counting.partition import Source
+from aggregator.counting.partition import SourcePartition
 from aggregator.process.exit import Ending
 from aggregator.process.metrics import Metrics
 from aggregator.topics.keys import PaneKey, PartitionKey, home
@@ -114,7 +114,7 @@ class Checkpoints:
             self.metrics.checkpoint.observe(took)
             self.metrics.checkpoint_bytes.inc(written)
 
-    async def _send(self, source: Source, phase: Phase) -> list[Any]:
+    async def _send(self, source: SourcePartition, phase: Phase) -> list[Any]:
         sent = await self.counting.write(source, phase.changelog)
         for key, value in phase.snapshots:
             target = home(key.digest, self.counting.partitions)
@@ -133,7 +133,7 @@ class Checkpoints:
             for to, closed in marks.items()
         ]
 
-    async def _forget(self, source: Source, draft: Draft) -> None:
+    async def _forget(self, source: SourcePartition, draft: Draft) -> None:
         """Open snapshots of panes that are closed now, and the watermarks of former writers."""
         partition = source.partition
         if source.former:

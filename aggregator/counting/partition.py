@@ -27,7 +27,7 @@ from hubbub.unread import Unread
 from oracles.query import Query
 
 
-class Source:
+class SourcePartition:
     """The tallies of one partition, complete up to `next_offset`."""
 
     def __init__(self, gate: Gate, writer: str, before: Saved | None = None) -> None:

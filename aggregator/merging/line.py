@@ -16,13 +16,13 @@ Place = Any
 """Where a store has a piece: a number of its own, or the piece itself."""
 
 
-class Store(Protocol):
+class PaneStore(Protocol):
     """Pieces of bytes, each kept until it is dropped."""
 
     def put(self, data: bytes) -> Place: ...
     def get(self, place: Place) -> bytes: ...
     def drop(self, place: Place) -> None: ...
-    def fresh(self) -> "Store":
+    def fresh(self) -> "PaneStore":
         """Another of its kind, for what is kept for a while only."""
 
 
@@ -50,7 +50,7 @@ def everyone(snapshot: Snapshot) -> Sequence[int]:
 class Line:
     """A queue of panes: of each its start and how many answered stand at hand, its tally in a store."""
 
-    def __init__(self, cells: int, store: Store | None = None, answering: Answering = everyone) -> None:
+    def __init__(self, cells: int, store: PaneStore | None = None, answering: Answering = everyone) -> None:
         self._cells, self._store, self._answering = cells, store or Memory(), answering
         self._places: deque[Place] = deque()
         self._heads = array("q")

@@ -15,7 +15,7 @@ import numpy as np
 from aggregator.counting.tally import INCOMPLETE, PARTIAL, Snapshot, decode_snapshot, encode_snapshot, merged
 from aggregator.merging import crowd
 from aggregator.merging.crowd import Shown, answering
-from aggregator.merging.line import Store
+from aggregator.merging.line import PaneStore
 from aggregator.merging.windows import ClosedWindow, Position, Span, Windowing, kind
 from hubbub.definitions.versions import Tenure, Versions
 from oracles.errors import ReportError
@@ -41,7 +41,7 @@ class Merger:
         versions: Versions,
         partitions: int,
         states: Iterable[tuple[Window, Position]] = (),
-        store: Store | None = None,
+        store: PaneStore | None = None,
     ) -> None:
         self.versions = versions
         self.cells = versions.query.oracle.state_size

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from aggregator.merging.line import Place, Store
+from aggregator.merging.line import PaneStore, Place
 from aggregator.merging.slot import bit, key_of
 from aggregator.topics.keys import Key, PaneKey
 
@@ -13,7 +13,7 @@ UNREAD = b""
 class Newest:
     """States and watermarks as they came; the snapshots of panes in a store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: PaneStore) -> None:
         self._store = store
         self._panes: dict[bytes, dict[int, dict[int, Place]]] = {}
         """By digest, pane, and number within the pane."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from aggregator.merging import records
 from aggregator.merging.crowd import Foretelling
-from aggregator.merging.line import Memory, Store
+from aggregator.merging.line import Memory, PaneStore
 from aggregator.merging.merge import Merger
 from aggregator.merging.newest import Newest
 from aggregator.merging.records import Check, Held, Read, WindowState, is_possible, lost_state
@@ -37,7 +37,7 @@ class Shelf:
         partitions: int,
         definitions: Mapping[bytes, Versions],
         check: Check = lambda _query, _alerts: None,
-        store: Store | None = None,
+        store: PaneStore | None = None,
     ) -> None:
         self._partition, self._partitions = partition, partitions
         self._definitions = self._at_home(definitions)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.counting.tally import Snapshot, Sum, merged
-from aggregator.merging.line import Answering, Line, Store, everyone
+from aggregator.merging.line import Answering, Line, PaneStore, everyone
 from hubbub.definitions.versions import FOR_EVER, Tenure
 from oracles.query import Query
 from oracles.query.settings import Window
@@ -70,7 +70,7 @@ class Rolling:
         tenure: Tenure,
         cells: int,
         position: Position | None = None,
-        store: Store | None = None,
+        store: PaneStore | None = None,
         answering: Answering = everyone,
     ) -> None:
         self.window, self.since, self.until = tenure
@@ -197,7 +197,7 @@ class Since:
     """The windows since the first pane with reports: one at the end of each pane."""
 
     def __init__(
-        self, tenure: Tenure, pane: int, cells: int, position: Position | None = None, store: Store | None = None
+        self, tenure: Tenure, pane: int, cells: int, position: Position | None = None, store: PaneStore | None = None
     ) -> None:
         self.window, self.since, self.until = tenure
         self._pane = pane
@@ -276,7 +276,7 @@ def kind(
     pane: int,
     cells: int,
     position: Position | None = None,
-    store: Store | None = None,
+    store: PaneStore | None = None,
     answering: Answering = everyone,
 ) -> Windowing:
     """One kind of window of a query, from where it stood."""

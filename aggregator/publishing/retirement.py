@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Iterable
 
-from aggregator.counting.partition import Source
+from aggregator.counting.partition import SourcePartition
 from aggregator.merging.snapshots import Shelf
 from hubbub.definitions import Definitions
 from hubbub.definitions.versions import Versions
 
 
-def over(known: Definitions, sources: Collection[Source], shelves: Iterable[Shelf]) -> dict[bytes, str]:
+def over(known: Definitions, sources: Collection[SourcePartition], shelves: Iterable[Shelf]) -> dict[bytes, str]:
     """Those whose panes are closed on all these partitions, and whose windows are final where they are merged.
 
     By digest their names. What replaced another under its name goes no sooner than that.

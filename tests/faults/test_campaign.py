@@ -10,14 +10,14 @@ run.FEW = 1
 """
 """The few records of a campaign come as columns too."""
 OFFSETS = """
-from aggregator.counting.partition import Source
-take = Source.take
+from aggregator.counting.partition import SourcePartition
+take = SourcePartition.take
 def taken(self, run):
     self.next_offset = min([self.next_offset, *(record[0] for record in run)])
     for tally in self.tallies.values():
         tally.next_offset = 0
     return take(self, run)
-Source.take = taken
+SourcePartition.take = taken
 """
 IDS = """
 from aggregator.counting.tally import Tally

@@ -14,7 +14,7 @@ from aiokafka.record.util import calc_crc32c
 from aggregator.counting import quirks
 from aggregator.counting import run as runs_of
 from aggregator.counting.admission import Gate
-from aggregator.counting.partition import Source
+from aggregator.counting.partition import SourcePartition
 from aggregator.counting.tally import encode_tally
 from hubbub import inflation
 from hubbub.columns import Columns
@@ -92,7 +92,7 @@ def check(seed, monkeypatch):
     found = []
     for form in (list, Columns.of):
         pieces = Random(seed)
-        source = Source(gate, "one")
+        source = SourcePartition(gate, "one")
         source.next_offset = start
         fates = [source.take(form(run)) for run in runs(pieces, records, longest)]
         found.append(left(source, fates))

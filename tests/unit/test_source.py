@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.counting.admission import Gate
 from aggregator.counting.clock import Progress, decode, encode
-from aggregator.counting.partition import Source
+from aggregator.counting.partition import SourcePartition
 from aggregator.counting.tally import FLAGS, INCOMPLETE, decode_snapshot, encode_snapshot
 from aggregator.merging import windows
 from aggregator.publishing.spill import Spill
@@ -186,15 +186,15 @@ def test_two_keys_of_progress_that_take_turns_would_lose_reports(monkeypatch):
             draft.progress
         )
 
-    before = Source.settled
+    before = SourcePartition.settled
 
     def settled(self, draft):
         gone = before(self, draft)
         self._obsolete = []
         return gone
 
-    monkeypatch.setattr(Source, "progress", progress)
-    monkeypatch.setattr(Source, "settled", settled)
+    monkeypatch.setattr(SourcePartition, "progress", progress)
+    monkeypatch.setattr(SourcePartition, "settled", settled)
     assert frozen_writer() != {15}
 
 

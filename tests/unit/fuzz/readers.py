@@ -15,7 +15,7 @@ from aggregator.board.store import Store
 from aggregator.counting import clock, ids, tally
 from aggregator.counting.admission import Gate
 from aggregator.counting.changelog import ChangelogUnreadable, saved
-from aggregator.counting.partition import Source
+from aggregator.counting.partition import SourcePartition
 from aggregator.merging import crowd, merge
 from aggregator.merging.snapshots import Shelf
 from aggregator.publishing import alert, changes, record_reader
@@ -91,7 +91,7 @@ def _bytes(read: Callable[[bytes], object]) -> Callable[[bytes, Path], object]:
 
 def _source(data: bytes) -> None:
     """As a worker counts a frame, and writes down what comes of it."""
-    source = Source(Gate(0, 1, VERSIONS), "w")
+    source = SourcePartition(Gate(0, 1, VERSIONS), "w")
     at = 1000 * START
     source.take(
         [(0, at, frame.TICK), (1, at + 1, data), (2, at + 2, corpus.reports()[1]), (3, at + 60_000, frame.TICK)]
@@ -229,7 +229,7 @@ READERS = (
     Reader("oracles.frame:decode", lambda: [*corpus.reports(), *corpus.vectors()], _bytes(frame.decode), (FrameError,)),
     Reader("oracles.frame:header", corpus.vectors, _bytes(frame.header)),
     Reader("oracles.frame:frames", corpus.submissions, _bytes(lambda data: [bytes(f) for f in frame.frames(data)])),
-    Reader("aggregator.counting.partition:Source.take", corpus.reports, _bytes(_source), memory=8 * MIB),
+    Reader("aggregator.counting.partition:SourcePartition.take", corpus.reports, _bytes(_source), memory=8 * MIB),
     Reader("hubbub.inflation:inflate", corpus.submissions, _bytes(_inflated), memory=130 * MIB),
     Reader("aggregator.counting.clock:decode", corpus.progress, _bytes(clock.decode), (ReportError,)),
     Reader(
@@ -451,7 +451,7 @@ NO_READERS = {
     "hubbub.kafka:read_all": "moves what Kafka has; what it holds, `hubbub.definitions:read` reads",
     "hubbub.kafka:Kafka.read": "options and environment, which parse_servers, parse_prefix and secret read",
     "aggregator.counting.recovery:Recovery.read": "moves the changelog, which `saved` reads",
-    "aggregator.reading.audit.fold:Fold.read": "counts frames by the Gate that `Source.take` has",
+    "aggregator.reading.audit.fold:Fold.read": "counts frames by the Gate that `SourcePartition.take` has",
     "producers.gateway.definitions:Standing.read_lately": "waits",
 }
 """Functions that are called as readers are, and are none, each with its reason."""
