@@ -120,11 +120,8 @@ class Rolling:
             self._last = self._end
             if self._sum.n:
                 position = Position(self._end)
-                if self._hops:
-                    panes = self._line.answered(self._inside)
-                    yield ClosedWindow(self._span(self._end), self._sum.snapshot(), position, panes)
-                else:
-                    yield ClosedWindow(self._span(self._end), self._sum.snapshot(), position)
+                panes = self._line.answered(self._inside) if self._hops else NO_PANES
+                yield ClosedWindow(self._span(self._end), self._sum.snapshot(), position, panes)
 
     def provisional(self, through: int | None, panes: Panes) -> tuple[Span, Snapshot] | None:
         """The next window with reports to become final, with what is known of it: `panes` are those not closed yet."""
