@@ -4,20 +4,15 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.accuracy import draw, populations
+from benchmarks.accuracy import populations
+from benchmarks.accuracy.methods_cell import KNOWN, PARTS, SETS, TOPS, Cell
 from benchmarks.accuracy.methods_claims import claims
-from benchmarks.accuracy.study import Figure, Line, Panel, Plot, Section, Table, Track, seeded
-from oracles import Estimate, oracle
-from oracles.calibrate import calibrate
-from oracles.consistency import METHODS, apply
-from oracles.types import Floats, Ints
+from benchmarks.accuracy.study import Figure, Line, Panel, Plot, Section, Table, Track
+from oracles.consistency import METHODS
+from oracles.types import Ints
 
 RUNS = 40
 EPSILONS = tuple(round(0.2 * i, 1) for i in range(1, 11))
-TOPS = (2, 4, 8, 16, 32)
-PARTS = (0.01, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9)
-SETS = 50
-KNOWN = "norm_hyb, known k"
 SHOWN = ("base", "base_cut", "norm", "norm_mul", "norm_sub", "norm_hyb", "mle_apx", "calibrate_norm_sub")
 
 TEXT = f"""Wang et al. 2020, with their two kinds of data: Zipf (exponent 1.5, 1,024 values, a million people) and
@@ -31,66 +26,6 @@ def data() -> dict[str, Ints]:
         "Zipf": populations.zipf(1024, 1_000_000, 1.5),
         "Beta": populations.beta(400, 100_000, 50.0, 2.0),
     }
-
-
-class Cell:
-    """A data set at an epsilon: for each method and measure, one number a run."""
-
-    def __init__(self, name: str, counts: Ints, epsilon: float) -> None:
-        self.name, self.epsilon, self.truth = name, epsilon, counts / counts.sum()
-        self.counts = counts
-        self.oracle = oracle("olh", epsilon=epsilon, size=len(counts))
-        self.sigma = float(self.oracle.noise(int(counts.sum())).sigma)
-        self.rng = seeded("methods", name, epsilon)
-        self.down = np.argsort(-self.truth, kind="stable")
-        self.sets = self._sets()
-        self.found: dict[tuple[str, str], list[float]] = {}
-
-    def _sets(self) -> dict[str, np.ndarray]:
-        size = len(self.truth)
-        rng = seeded("sets", self.name)
-        order = np.argsort(rng.random((SETS, size)), axis=1)
-        sets = {f"{part:.0%}": (order < max(round(part * size), 1)).astype(float) for part in PARTS}
-        rank = np.empty(size, np.int64)
-        rank[self.down] = np.arange(size)
-        named = {
-            "every other value": np.arange(size) % 2 == 0,
-            "the top tenth": rank < size // 10,
-            "the rarer half": rank >= size // 2,
-        }
-        return sets | {name: chosen[None, :].astype(float) for name, chosen in named.items()}
-
-    def run(self) -> None:
-        e = draw.estimate(self.oracle, self.counts, self.rng)
-        calibrated = calibrate(e)
-        for method in METHODS:
-            self._judge(method, e, apply(method, e, calibrated=calibrated))
-        for k in TOPS:
-            self._top(KNOWN, apply("norm_hyb", e, top=k), k)
-
-    def _judge(self, method: str, e: Estimate, shares: Floats) -> None:
-        error = shares - self.truth
-        self._keep(method, "MSE", float(np.mean(error**2)) / self.sigma**2)
-        self._keep(method, "MAE", float(np.mean(np.abs(error))) / self.sigma)
-        frequent = self.truth > 3.0 * self.sigma
-        for group, chosen in (("frequent", frequent), ("rare", ~frequent)):
-            self._keep(method, group, float(error[chosen].mean()) / self.sigma if chosen.any() else 0.0)
-        self._keep(method, "sum", float(error.sum()))
-        for k in TOPS:
-            self._top(method, shares, k)
-        for name, members in self.sets.items():
-            answers = np.maximum(members @ e.shares, 0.0) if method == "post_pos" else members @ shares
-            self._keep(method, name, float(np.mean((answers - members @ self.truth) ** 2)) / self.sigma**2)
-
-    def _top(self, method: str, shares: Floats, k: int) -> None:
-        chosen = self.down[:k]
-        self._keep(method, f"top {k}", float(np.mean((shares - self.truth)[chosen] ** 2)) / self.sigma**2)
-
-    def _keep(self, method: str, measure: str, number: float) -> None:
-        self.found.setdefault((method, measure), []).append(number)
-
-    def __getitem__(self, key: tuple[str, str]) -> Figure:
-        return Figure.of(self.found[key])
 
 
 Cells = dict[tuple[str, float], Cell]

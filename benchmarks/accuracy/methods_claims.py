@@ -2,12 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from benchmarks.accuracy.methods_cell import KNOWN, Cell
 from benchmarks.accuracy.study import Claim
-
-if TYPE_CHECKING:
-    from benchmarks.accuracy.methods import Cell
 
 TEN = ("base", "base_pos", "post_pos", "base_cut", "norm", "norm_mul", "norm_sub", "norm_cut", "norm_hyb", "mle_apx")
 """Those that the guide chooses from; calibrate and calibrate_norm_sub stand beside them."""
@@ -25,7 +22,7 @@ _SIGNS = {
 """The sign of a method's mean error."""
 
 
-def claims(cells: "Mapping[tuple[str, float], Cell]") -> list[Claim]:
+def claims(cells: Mapping[tuple[str, float], Cell]) -> list[Claim]:
     every = list(cells.values())
     half, top = ("10%", "30%", "50%", "70%"), ("top 8", "top 16", "top 32")
     return [
@@ -43,7 +40,7 @@ def claims(cells: "Mapping[tuple[str, float], Cell]") -> list[Claim]:
     ]
 
 
-def _best(claim: str, cells: "Sequence[Cell]", method: str, measures: Sequence[str], who: str = WHO) -> Claim:
+def _best(claim: str, cells: Sequence[Cell], method: str, measures: Sequence[str], who: str = WHO) -> Claim:
     """Whether `method` is best of the ten, or within 5% of it."""
     won, best, held = 0, Counter[str](), 0
     for cell in cells:
@@ -58,9 +55,7 @@ def _best(claim: str, cells: "Sequence[Cell]", method: str, measures: Sequence[s
     return Claim(who, claim, verdict, f"within 5% of the best of the ten in {won} of {held} cells; best: {winners}")
 
 
-def _known(claim: str, cells: "Sequence[Cell]", measures: Sequence[str]) -> Claim:
-    from benchmarks.accuracy.methods import KNOWN
-
+def _known(claim: str, cells: Sequence[Cell], measures: Sequence[str]) -> Claim:
     held = [(cell, measure) for cell in cells for measure in measures]
     won = sum(cell[KNOWN, measure].mean <= NEAR * min(cell[m, measure].mean for m in TEN) for cell, measure in held)
     over_base = max(cell[KNOWN, m].mean / cell["base", m].mean for cell, m in held)
@@ -71,7 +66,7 @@ def _known(claim: str, cells: "Sequence[Cell]", measures: Sequence[str]) -> Clai
     return Claim(WHO, claim, verdict, told)
 
 
-def _beside(label: str, cells: "Sequence[Cell]", measures: Sequence[str]) -> Claim:
+def _beside(label: str, cells: Sequence[Cell], measures: Sequence[str]) -> Claim:
     """PowerNS against the best of the ten, whichever that is."""
     ratios = [
         cell["calibrate_norm_sub", measure].mean / min(cell[m, measure].mean for m in TEN)
@@ -84,7 +79,7 @@ def _beside(label: str, cells: "Sequence[Cell]", measures: Sequence[str]) -> Cla
     return Claim("(a rule of thumb)", f"{label}: calibrate_norm_sub is ahead of all ten", verdict, told)
 
 
-def _biases(cells: "Mapping[tuple[str, float], Cell]") -> list[Claim]:
+def _biases(cells: Mapping[tuple[str, float], Cell]) -> list[Claim]:
     """Signs of mean errors at epsilon 1, by four standard errors."""
     found = []
     for claim, signs in _SIGNS.items():
