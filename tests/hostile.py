@@ -97,7 +97,21 @@ def frames(query, pane, reports, draw, partitions):
     }
 
 
-class Stranger:
+class Writer:
+    """Who writes beside all else, in a loop of its own, until `stop`."""
+
+    over = False
+
+    def start(self):
+        self.thread = threading.Thread(target=lambda: asyncio.run(self._run()))
+        self.thread.start()
+
+    def stop(self):
+        self.over = True
+        self.thread.join()
+
+
+class Stranger(Writer):
     """Somebody who writes strange records into all topics but the changelog, and bombs into all, until `stop`.
 
     Under keys of hubbub's own only where what must happen then is that nothing does: a closed snapshot
@@ -108,15 +122,6 @@ class Stranger:
         self.kafka, self.queries, self.partitions, self.pause = kafka, list(queries.values()), partitions, pause
         self.draw = random.Random(seed)
         self.kinds = Counter()
-        self.over = False
-
-    def start(self):
-        self.thread = threading.Thread(target=lambda: asyncio.run(self._run()))
-        self.thread.start()
-
-    def stop(self):
-        self.over = True
-        self.thread.join()
 
     async def _run(self):
         bombs = {} if self.kafka.embedded else {codec: bomb(codec, 2, 70 << 20) for codec in ("zstd", "lz4")}

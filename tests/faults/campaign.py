@@ -35,7 +35,7 @@ from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load
 from tests import hostile
 from tests.brokers import Cluster, Tansu, prepared
-from tests.hostile import STRANGERS, Stranger
+from tests.hostile import STRANGERS, Stranger, Writer
 from tests.integration.workers import (
     command,
     environment,
@@ -163,23 +163,14 @@ class Crew:
             return rng.choice(self.workers)
 
 
-class Load:
+class Load(Writer):
     """Frames of all kinds, as fast as `rate` says, until `stop`."""
 
     def __init__(self, kafka, queries, partitions, rate, seed):
         self.kafka, self.queries, self.partitions, self.rate = kafka, list(queries.values()), partitions, rate
         self.rng, self.random = np.random.default_rng(seed), random.Random(seed)
-        self.over = False
         self.kinds = Counter()
         self.ids = []
-
-    def start(self):
-        self.thread = threading.Thread(target=lambda: asyncio.run(self._run()))
-        self.thread.start()
-
-    def stop(self):
-        self.over = True
-        self.thread.join()
 
     async def _run(self):
         producer = AIOKafkaProducer(
