@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable
 from aggregator.counting.partition import SourcePartition
 from aggregator.merging.snapshots import Shelf
 from hubbub.definitions import Definitions
-from hubbub.definitions.versions import Versions
 
 
 def over(known: Definitions, sources: Collection[SourcePartition], shelves: Iterable[Shelf]) -> dict[bytes, str]:
@@ -14,11 +13,12 @@ def over(known: Definitions, sources: Collection[SourcePartition], shelves: Iter
     By digest their names. What replaced another under its name goes no sooner than that.
     """
     slots = {digest: slot for shelf in shelves for digest, slot in shelf.slots.items()}
-    retired = {v.query.digest: v for v in known.versions.values() if v.retired is not None}
+    names = {digest: versions.query.name for digest, versions in known.versions.items()}
+    ends = {digest: end for digest, v in known.versions.items() if (end := v.owed_until) is not None}
 
-    def is_over(digest: bytes, versions: Versions) -> bool:
-        end, slot = versions.owed_until or versions.newest.first, slots.get(digest)
+    def is_over(digest: bytes, end: int) -> bool:
+        slot = slots.get(digest)
         return all(source.is_over(digest, end) for source in sources) and (slot is None or slot.is_over(end))
 
-    waiting = {versions.query.name for digest, versions in retired.items() if not is_over(digest, versions)}
-    return {digest: v.query.name for digest, v in retired.items() if v.query.name not in waiting}
+    waiting = {names[digest] for digest, end in ends.items() if not is_over(digest, end)}
+    return {digest: names[digest] for digest in ends if names[digest] not in waiting}
