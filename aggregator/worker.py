@@ -22,6 +22,7 @@ from aggregator.counting.clock import open_panes
 from aggregator.counting.configuration import build_app
 from aggregator.counting.identity import watch_identity
 from aggregator.counting.idle import Idle
+from aggregator.counting.pace import Pace
 from aggregator.counting.watchdog import Watchdog
 from aggregator.process.exit import Ending, leave
 from aggregator.process.freshness import Freshness
@@ -149,14 +150,14 @@ class Worker:
             max_frame=options.max_frame,
             sizes=options.sizes,
             asking=asking,
+            outbox=outbox,
             metrics=self.metrics,
             ending=self._ending,
             on_assigned=self._on_assigned,
             on_closing=lambda: self._checkpoints.closing(),  # noqa: PLW0108 - it is made below
         )
-        self._checkpoints = Checkpoints(
-            self._counting, outbox, self.metrics, self._ending, options.checkpoint_bytes_per_s
-        )
+        pace = Pace(options.checkpoint_bytes_per_s)
+        self._checkpoints = Checkpoints(self._counting, outbox, self.metrics, self._ending, pace)
         self.metrics.know(follower.known.active.values())
         follower.on_change.append(self._define)
         self.metrics.registry.register(Freshness(self._merging.newest))

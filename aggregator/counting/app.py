@@ -13,7 +13,7 @@ from faust.types import TP
 
 from aggregator.counting import quirks
 from aggregator.counting.admission import Gate
-from aggregator.counting.changelog import ChangelogUnreadable, Write, saved
+from aggregator.counting.changelog import ChangelogUnreadable, saved
 from aggregator.counting.configuration import App
 from aggregator.counting.hole import Hole
 from aggregator.counting.identity import Identity, check_ends, check_settings, identify
@@ -23,7 +23,9 @@ from aggregator.counting.table import Table
 from aggregator.errors import Guarantee
 from aggregator.process.exit import Ending
 from aggregator.process.metrics import Metrics
+from aggregator.topics.keys import Write
 from aggregator.topics.offsets import Asking
+from aggregator.topics.outbox import Ack, Outbox
 from aggregator.topics.settings import ANEW, TIMESTAMP
 from aggregator.topics.sizes import Sizes
 from hubbub.definitions import Definitions
@@ -50,6 +52,7 @@ class Counting:
     sizes: Sizes
     """Bytes of the largest records that the topics must take."""
     asking: Asking
+    outbox: Outbox
     metrics: Metrics
     ending: Ending
     on_assigned: Callable[[set[int]], None]
@@ -71,7 +74,7 @@ class Counting:
         app = self.app
         self.topic = self.kafka.topic(REPORTS)
         reports = app.topic(self.topic, key_serializer="raw", value_serializer="raw", partitions=self.partitions)
-        self.table = Table(app, self.kafka, self.partitions, self._recovered)
+        self.table = Table(app, self.kafka, self.partitions, self.outbox, self._recovered)
         self._recovery = Recovery(self.kafka)
         self._shared_at = time.monotonic()
         app.on_partitions_assigned.connect(self._shared)
@@ -84,7 +87,7 @@ class Counting:
         """Whether the sources are those of the group's present generation, and may be written."""
         return self.generation == self.app.consumer_generation_id and not self.app.rebalancing
 
-    async def write(self, source: SourcePartition, writes: Sequence[Write]) -> list[Any]:
+    async def write(self, source: SourcePartition, writes: Sequence[Write]) -> list[Ack]:
         """Append these to the changelog, unless the partition is taken away while they wait; their acknowledgements."""
         partition = source.partition
         return await self.table.write(partition, writes, lambda: self.sources.get(partition) is source)

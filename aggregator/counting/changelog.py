@@ -16,8 +16,6 @@ from oracles.errors import ReportError
 
 Pane = tuple[bytes, int]
 """Digest and pane."""
-Write = tuple[bytes, bytes | None]
-"""Key and value; None deletes."""
 
 
 class ChangelogUnreadable(Guarantee):

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from aggregator.counting.changelog import Write
 from aggregator.counting.clock import Progress
-from aggregator.topics.keys import PaneKey
+from aggregator.topics.keys import PaneKey, Write
 from aggregator.topics.rejects import Reject
 
 
@@ -33,12 +32,6 @@ class Phase:
     snapshots: list[tuple[PaneKey, bytes]] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     marks: Marks = field(default_factory=dict)
-
-    @property
-    def size(self) -> int:
-        """Bytes of changelog and snapshots."""
-        writes = [*self.changelog, *((key.encode(), value) for key, value in self.snapshots)]
-        return sum(len(key) + len(value or b"") for key, value in writes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from aggregator.counting import clock as progress_of
 from aggregator.counting import dispute
 from aggregator.counting import run as runs
 from aggregator.counting.admission import Gate, duplicate
-from aggregator.counting.changelog import Pane, Saved, Write
+from aggregator.counting.changelog import Pane, Saved
 from aggregator.counting.clock import Clock, Progress, closed_through, joint, resume
 from aggregator.counting.draft import Draft, Taken
 from aggregator.counting.ids import encode_ids
 from aggregator.counting.run import Run
 from aggregator.counting.tally import CORRECTED, INCOMPLETE, Snapshot, Tally, encode_snapshot, encode_tally
 from aggregator.topics import keys
-from aggregator.topics.keys import PaneKey, PartitionKey
+from aggregator.topics.keys import PaneKey, PartitionKey, Write
 from aggregator.topics.rejects import SHOWN, Reject
 from hubbub.columns import Columns
 from hubbub.definitions.corrections import UNTRUSTED, Correction, corrected

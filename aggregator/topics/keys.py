@@ -59,6 +59,8 @@ class StateKey:
 
 
 Key = PaneKey | PartitionKey | StateKey
+Write = tuple[bytes, bytes | None]
+"""Key and value; None deletes."""
 
 
 def decode(key: bytes | None) -> Key | None:

@@ -5,10 +5,11 @@ from random import Random
 from types import SimpleNamespace
 
 from aggregator.counting.checkpoint import Checkpoints
+from aggregator.counting.pace import Pace
 from aggregator.process.metrics import Metrics
 from aggregator.topics import keys
-from tests.logs import random_log
-from tests.owners import Owner, Topics
+from tests.logs import VERSIONS, random_log
+from tests.owners import Owner, Topics, settle
 
 PHASES = ({"ids"}, {"tally", "closed", "reject"}, {"progress", "watermark"})
 
@@ -17,18 +18,17 @@ class Broker:
     """Acknowledges what was sent when it is asked to, and knows what was sent between two times of that."""
 
     def __init__(self):
-        self.rounds, self.sent, self.waiting = [], [], []
+        self.rounds, self.sent, self.waiting, self.deleted = [], [], [], []
 
     def take(self, kind):
         self.sent.append(kind)
         self.waiting.append(asyncio.get_running_loop().create_future())
         return self.waiting[-1]
 
-    async def write(self, source, writes):
-        return [self.take(keys.decode(key).kind) for key, _ in writes]
-
-    async def send(self, topic, key, value, *, partition, timestamp_ms=None):
-        return self.take(keys.decode(key).kind)
+    async def write(self, topic, partition, writes):
+        gone = {keys.decode(key).kind for key, value in writes if value is None}
+        self.deleted += [(len(self.rounds), kind) for kind in gone]
+        return [self.take(keys.decode(key).kind) for key, value in writes if value is not None]
 
     async def reject(self, partition, rejects):
         return [self.take("reject") for _ in rejects]
@@ -42,15 +42,19 @@ class Broker:
 
 async def stopped(partitions=2, *, taken_away=None):
     """The rounds of a last checkpoint; the partitions are taken away after so many of them."""
-    log = random_log(Random(0), partitions, 60)
-    sources = {at: Owner(Topics(partitions), log, at, "w").source for at in range(partitions)}
+    log, topics = random_log(Random(0), partitions, 60), Topics(partitions)
+    for at in range(partitions):
+        before = Owner(topics, log, at, "before")
+        before.read(10)
+        settle(before)
+    sources = {at: Owner(topics, log, at, "w").source for at in range(partitions)}
     for at, source in sources.items():
         source.take(log[at][:30])
-    broker, deleted = Broker(), []
+    broker = Broker()
     counting = SimpleNamespace(current=True, generation=1, sources=sources, events={}, partitions=partitions)
-    counting.write, counting.follower = broker.write, None
-    counting.table = SimpleNamespace(delete=lambda partition, writes: deleted.append(partition))
-    work = asyncio.create_task(Checkpoints(counting, broker, Metrics(), None, 10**6).stop())
+    counting.write = lambda source, writes: broker.write("", source.partition, writes)
+    counting.follower = SimpleNamespace(known=SimpleNamespace(versions=VERSIONS, over={}))
+    work = asyncio.create_task(Checkpoints(counting, broker, Metrics(), None, Pace(10**6)).stop())
     while not work.done():
         await asyncio.sleep(0)
         if broker.sent:
@@ -60,14 +64,15 @@ async def stopped(partitions=2, *, taken_away=None):
             if len(broker.rounds) == taken_away:
                 counting.generation += 1
     await work
-    return broker.rounds, sorted(deleted), sources
+    return broker.rounds, broker.deleted, sources
 
 
 def test_each_phase_waits_for_all_acknowledgements_of_the_one_before():
     rounds, deleted, sources = asyncio.run(stopped())
     assert [set(sent) <= phase for sent, phase in zip(rounds, PHASES, strict=True)] == [True] * 3
     assert set().union(*rounds) == set().union(*PHASES)
-    assert deleted == [0, 1]
+    assert {kind for _, kind in deleted} >= {"progress", "watermark"}
+    assert {after for after, _ in deleted} == {3}, "what they supersede stands until all is acknowledged"
     assert not any(source.behind for source in sources.values())
 
 
