@@ -8,8 +8,11 @@ import numpy as np
 
 from aggregator.counting.packing import TYPES, head, narrowest
 from oracles.errors import ReportError
+from oracles.types import Ints
 
-_VERSION = 1
+_SINCE_FIRST, _VERSION = 1, 2
+_BITS = len(TYPES)
+"""In place of a type: a bit for each offset behind the first, up to the last."""
 _SEGMENT = struct.Struct("<BBxxIq")
 
 
@@ -25,7 +28,7 @@ SEGMENT = 50_000
 
 
 class Ids(Sequence[CountedId]):
-    """Counted ids in the order of their offsets, kept as two lists: an object each would cost more than the rest."""
+    """CountedId ids in the order of their offsets, kept as two lists: an object each would cost more than the rest."""
 
     def __init__(self, names: list[bytes] | None = None, offsets: list[int] | None = None) -> None:
         self.names, self.offsets = names or [], offsets or []
@@ -67,26 +70,61 @@ def encode_ids(segment: Sequence[CountedId]) -> bytes:
     """A segment of ids, in the order of their offsets. There is no empty one.
 
     Its key should hold its first and last offset: then all that is written under it, by a zombie
-    too, is the same.
+    too, says the same.
     """
     ids = segment if isinstance(segment, Ids) else Ids.of(segment)
-    first = ids.offsets[0]
-    steps = np.array(ids.offsets, np.int64) - first
-    kind = narrowest(steps)
-    begin = _SEGMENT.pack(_VERSION, kind, len(ids), first)
-    return begin + b"".join(ids.names) + steps.astype(TYPES[kind]).tobytes()
+    offsets = np.array(ids.offsets, np.int64)
+    kind, steps = _packed(np.diff(offsets))
+    return _SEGMENT.pack(_VERSION, kind, len(ids), ids.offsets[0]) + b"".join(ids.names) + steps
 
 
 def decode_ids(data: bytes) -> list[CountedId]:
     """The entries of a segment; a ReportError where `data` is none."""
     version, kind, count, first = head(_SEGMENT, data, "segment")
-    if version != _VERSION or kind >= len(TYPES) or not count or first < 0 or any(data[2:4]):
+    if version not in (_SINCE_FIRST, _VERSION) or not count or first < 0 or any(data[2:4]):
         raise ReportError(f"a segment of version {version}, type {kind}, {count} ids from offset {first} on")
-    if len(data) != _SEGMENT.size + count * (8 + TYPES[kind].itemsize):
-        raise ReportError(f"a segment of {count} ids in {len(data)} bytes")
     end = _SEGMENT.size + 8 * count
-    steps = np.frombuffer(data, TYPES[kind], count, end).astype(np.int64)
+    if len(data) < end:
+        raise ReportError(f"a segment of {count} ids in {len(data)} bytes")
+    steps = (_steps if version == _VERSION else _since_first)(data[end:], kind, count)
+    offsets = [first, *(first + reach for reach in np.cumsum(steps).tolist())]
+    names = [data[at : at + 8] for at in range(_SEGMENT.size, end, 8)]
+    return list(map(CountedId, names, offsets))
+
+
+def _packed(steps: Ints) -> tuple[int, bytes]:
+    """Steps from one offset to the next: as a bit for each offset, or each in the narrowest type that holds all."""
+    kind, reach = narrowest(steps), int(steps.sum())
+    if (reach + 7) // 8 > len(steps) * TYPES[kind].itemsize:
+        return kind, steps.astype(TYPES[kind]).tobytes()
+    taken = np.zeros(reach, np.bool_)
+    taken[np.cumsum(steps) - 1] = True
+    return _BITS, np.packbits(taken, bitorder="little").tobytes()
+
+
+def _steps(data: bytes, kind: int, count: int) -> Ints:
+    """The steps of `count` offsets, as the writer has packed them and in no other way."""
+    if kind == _BITS and len(data) <= count * 8:  # else a type for each step would be shorter
+        taken = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+        steps = np.diff(np.flatnonzero(taken), prepend=-1)
+    else:
+        steps = _typed(data, kind, count - 1)
+    if len(steps) != count - 1 or (steps <= 0).any() or float(steps.sum(dtype=np.float64)) >= 1 << 62:
+        raise ReportError("the offsets of a segment ascend")
+    if _packed(steps) != (kind, data):
+        raise ReportError("the offsets of a segment stand in the fewest bytes")
+    return steps
+
+
+def _since_first(data: bytes, kind: int, count: int) -> Ints:
+    """The same of a segment as versions up to 0.1 have written it, which holds steps from its first offset."""
+    steps = _typed(data, kind, count)
     if steps[0] or (np.diff(steps) <= 0).any() or narrowest(steps) != kind or int(steps[-1]) >= 1 << 62:
         raise ReportError("the offsets of a segment ascend")
-    names = [data[at : at + 8] for at in range(_SEGMENT.size, end, 8)]
-    return [CountedId(name, first + step) for name, step in zip(names, steps.tolist(), strict=True)]
+    return np.diff(steps)
+
+
+def _typed(data: bytes, kind: int, count: int) -> Ints:
+    if kind >= len(TYPES) or len(data) != count * TYPES[kind].itemsize:
+        raise ReportError(f"{count} offsets of type {kind} in {len(data)} bytes")
+    return np.frombuffer(data, TYPES[kind]).astype(np.int64)

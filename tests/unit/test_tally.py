@@ -184,8 +184,11 @@ def test_a_tally_comes_back_as_it_went(next_offset, clock, closed, snapshot):
     assert said(back) == said(tally)
 
 
+steps = st.sampled_from([1, 1, 1, 2, 9, 300]) | st.integers(1, 1 << 33)
+
+
 @FIXED
-@given(st.lists(st.tuples(st.binary(min_size=8, max_size=8), st.integers(1, 1 << 33)), min_size=1, max_size=9))
+@given(st.lists(st.tuples(st.binary(min_size=8, max_size=8), steps), min_size=1, max_size=40))
 def test_a_segment_comes_back_as_it_went(steps):
     offset, segment = -1, []
     for ident, step in steps:
@@ -196,11 +199,25 @@ def test_a_segment_comes_back_as_it_went(steps):
 
 TALLY = encode_tally(Tally(np.array([1, 300, -4], np.int64), 7, 1, 2, 5, 99, 12_345, closed=False))
 SEGMENT = encode_ids([CountedId(name(4), 10), CountedId(name(9), 11), CountedId(name(2), 400)])
+DENSE = encode_ids([CountedId(name(4), 10), CountedId(name(9), 11), CountedId(name(2), 15)])
 FORMS = {
     "tally": (TALLY, lambda data: encode_tally(decode_tally(data, 3))),
     "snapshot": (TALLY[24:], lambda data: encode_snapshot(decode_snapshot(data, 3))),
     "segment": (SEGMENT, lambda data: encode_ids(decode_ids(data))),
+    "dense segment": (DENSE, lambda data: encode_ids(decode_ids(data))),
 }
+
+
+def test_a_segment_of_the_old_form_is_read_and_the_new_one_is_shorter():
+    old = bytes.fromhex("01020000 03000000 0a00000000000000") + name(4) + name(9) + name(2)
+    old += np.array([0, 1, 390], "<u2").tobytes()
+    assert decode_ids(old) == decode_ids(SEGMENT) == [CountedId(name(4), 10), CountedId(name(9), 11), CountedId(name(2), 400)]
+    for damaged in (old[:-1], old + b"\0", old[:-2] + b"\1\0", old[:-2] + b"\5\0"):
+        with pytest.raises(ReportError):
+            decode_ids(damaged)
+    for step, each in ((1, 1 / 8), (4, 1 / 2), (60, 1), (1000, 2), (1 << 20, 4)):
+        segment = [CountedId(bytes(8), 7 + step * number) for number in range(10_000)]
+        assert len(encode_ids(segment)) <= 16 + (8 + each) * len(segment) + 1
 
 
 @pytest.mark.parametrize("form", FORMS)
