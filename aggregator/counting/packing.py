@@ -23,5 +23,10 @@ def head(form: struct.Struct, data: bytes, what: str) -> tuple[int, ...]:
 
 def narrowest(counts: Counts) -> int:
     """The index of the narrowest type that holds all of them."""
-    low, high = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
+    low, high = (int(np.minimum.reduce(counts)), int(np.maximum.reduce(counts))) if len(counts) else (0, 0)
     return next(kind for kind, (least, most) in enumerate(_RANGES) if least <= low and high <= most)
+
+
+def is_narrowest(counts: Counts, kind: int) -> bool:
+    """Whether these, which have the type `kind`, do not fit in a narrower one."""
+    return kind == 0 or narrowest(counts) == kind

@@ -15,7 +15,7 @@ import numpy as np
 from aggregator.counting.clock import Clock, pack_clock, unpack_clock
 from aggregator.counting.frames import Frames
 from aggregator.counting.ids import SEGMENT, CountedId, Ids
-from aggregator.counting.packing import TYPES, Counts, head, narrowest
+from aggregator.counting.packing import TYPES, Counts, head, is_narrowest, narrowest
 from oracles.errors import ReportError
 from oracles.mechanisms.protocol import Protocol
 from oracles.types import Flags, Ints
@@ -199,7 +199,7 @@ def decode_snapshot(data: bytes, cells: int) -> Snapshot:
     if min(n, implausible, duplicates) < 0:
         raise ReportError(f"a snapshot of {n} reports, {implausible} implausible, {duplicates} duplicates")
     counts = np.frombuffer(data, TYPES[kind], cells, _SNAPSHOT.size)
-    if narrowest(counts) != kind:
+    if not is_narrowest(counts, kind):
         raise ReportError("the integers of a snapshot stand in the narrowest type that holds them")
     return Snapshot(n, implausible, duplicates, flags, counts)
 

@@ -29,8 +29,8 @@ class PaneKey:
     """Of a segment: its first and last offset."""
 
     def encode(self) -> bytes:
-        parts = [self.kind, self.digest.hex(), self.pane, self.partition, *(self.span or ())]
-        return "|".join(map(str, parts)).encode()
+        pane = f"{self.kind}|{self.digest.hex()}|{self.pane}|{self.partition}"
+        return (f"{pane}|{self.span[0]}|{self.span[1]}" if self.span else pane).encode()
 
 
 @dataclass(frozen=True, slots=True)

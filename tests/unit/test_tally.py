@@ -211,7 +211,11 @@ FORMS = {
 def test_a_segment_of_the_old_form_is_read_and_the_new_one_is_shorter():
     old = bytes.fromhex("01020000 03000000 0a00000000000000") + name(4) + name(9) + name(2)
     old += np.array([0, 1, 390], "<u2").tobytes()
-    assert decode_ids(old) == decode_ids(SEGMENT) == [CountedId(name(4), 10), CountedId(name(9), 11), CountedId(name(2), 400)]
+    assert (
+        decode_ids(old)
+        == decode_ids(SEGMENT)
+        == [CountedId(name(4), 10), CountedId(name(9), 11), CountedId(name(2), 400)]
+    )
     for damaged in (old[:-1], old + b"\0", old[:-2] + b"\1\0", old[:-2] + b"\5\0"):
         with pytest.raises(ReportError):
             decode_ids(damaged)

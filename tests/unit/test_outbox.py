@@ -1,0 +1,117 @@
+"""What goes to a partition goes in order, in batches made by hand, and waits for a broker as long as it is wanted."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from aiokafka.errors import KafkaTimeoutError
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatch
+
+from aggregator.topics.budget import SMALL, Budget
+from aggregator.topics.outbox import Outbox, Oversized
+from aggregator.topics.rejects import Reject
+from aggregator.topics.sizes import LARGEST
+from hubbub.kafka import Kafka
+from hubbub.names import REJECTS, SNAPSHOTS
+
+BATCH = 1 << 10
+
+
+class Producer:
+    """Takes batches, and lets the first attempts time out as aiokafka does while a broker is away."""
+
+    def __init__(self, away=0):
+        self.away, self.sent, self.acks = away, [], []
+
+    def create_batch(self):
+        return BatchBuilder(BATCH, 0)
+
+    async def partitions_for(self, topic):
+        return {0, 1, 2}
+
+    async def send_batch(self, batch, topic, *, partition):
+        assert batch.closed(), "nobody else's records are added"
+        await asyncio.sleep(0)
+        if self.away:
+            self.away -= 1
+            raise KafkaTimeoutError
+        records = [(record.key, record.value, record.headers) for record in DefaultRecordBatch(bytes(batch._build()))]
+        self.sent.append((topic, partition, records))
+        self.acks.append(asyncio.get_running_loop().create_future())
+        return self.acks[-1]
+
+    @property
+    def writes(self):
+        return [(key, value) for _, _, records in self.sent for key, value, _ in records]
+
+
+def boxed(use, producer):
+    """What the coroutine function `use` finds with an outbox of this producer."""
+
+    async def run():
+        outbox = Outbox(Kafka(prefix="p."))
+        outbox._producer = producer
+        return await asyncio.wait_for(use(outbox), 5)
+
+    return asyncio.run(run())
+
+
+def test_records_and_deletions_of_any_size_come_in_order_in_few_batches():
+    sizes = [10, 300, 5000, 0, 700, 700, 20]
+    writes = [(b"%d" % i, bytes([i]) * size) for i, size in enumerate(sizes)] + [(b"gone", None)]
+    producer = Producer()
+    acks = boxed(lambda outbox: outbox.write(SNAPSHOTS, 1, writes), producer)
+    assert producer.writes == writes
+    assert {(topic, partition) for topic, partition, _ in producer.sent} == {("p.snapshots", 1)}
+    assert [len(records) for _, _, records in producer.sent] == [2, 1, 2, 3]
+    assert len(acks) == 4
+
+
+def test_the_offset_of_the_last_record_of_each_acknowledged_batch_is_told():
+    told = []
+
+    async def use(outbox):
+        writes = [(b"k", bytes(400))] * 5
+        acks = await outbox.write(SNAPSHOTS, 0, writes, written=told.append)
+        acks[0].set_result(SimpleNamespace(offset=7))
+        acks[1].set_exception(OSError())
+        acks[2].set_result(SimpleNamespace(offset=-1))  # a retry of what the broker had already
+        await asyncio.sleep(0)
+        acks[1].exception()
+
+    boxed(use, Producer())
+    assert told == [8]
+
+
+def test_it_waits_while_a_broker_is_away_and_leaves_out_what_is_not_wanted_any_more():
+    writes, away = [(b"%d" % i, bytes(600)) for i in range(4)], Producer(away=3)
+    boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes), away)
+    assert away.writes == writes
+    producer, wanted = Producer(), iter([True, True, False])
+    acks = boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes, wanted=lambda: next(wanted)), producer)
+    assert producer.writes == writes[:2]
+    assert len(acks) == 2
+    gone, wanted = Producer(away=9), iter([True, True, False])
+    boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes, wanted=lambda: next(wanted)), gone)
+    assert gone.writes == []
+
+
+def test_what_is_not_sent_takes_up_nothing_of_the_budget():
+    async def use(outbox):
+        budget = outbox._budget = Budget(2 * SMALL)
+        for _ in range(5):
+            assert not await outbox.write(SNAPSHOTS, 0, [(b"k", bytes(SMALL))], wanted=lambda: False)
+        with pytest.raises(Oversized):
+            await outbox.write(SNAPSHOTS, 0, [(b"k", bytes(LARGEST + 1))])
+        return await budget.take(2 * SMALL)
+
+    assert boxed(use, Producer()) == 2 * SMALL
+
+
+def test_rejects_keep_their_headers():
+    producer, reject = Producer(), Reject(5, b"start", "late", "by 3 s")
+    boxed(lambda outbox: outbox.reject(4, [reject]), producer)
+    [(topic, partition, [(key, value, headers)])] = producer.sent
+    assert (topic, partition, key, value) == (f"p.{REJECTS}", 1, b"p.reports|4|5", b"start")
+    assert ("reason", b"late") in headers
