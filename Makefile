@@ -121,6 +121,7 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python benchmarks/end_to_end.py
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/curves.py
+	$(BIN)/python benchmarks/state.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/gateway.py
 	$(BIN)/python benchmarks/viewers.py

@@ -40,21 +40,40 @@ class Broker:
         self.sent, self.waiting = [], []
 
 
-async def stopped(partitions=2, *, taken_away=None):
-    """The rounds of a last checkpoint; the partitions are taken away after so many of them."""
+class Prompt(Broker):
+    """Acknowledges at once."""
+
+    def take(self, kind):
+        ack = super().take(kind)
+        ack.set_result(None)
+        return ack
+
+
+def recovered(partitions=2):
+    """Sources that somebody owned before, and the log that they are of."""
     log, topics = random_log(Random(0), partitions, 60), Topics(partitions)
     for at in range(partitions):
         before = Owner(topics, log, at, "before")
         before.read(10)
         settle(before)
-    sources = {at: Owner(topics, log, at, "w").source for at in range(partitions)}
+    return {at: Owner(topics, log, at, "w").source for at in range(partitions)}, log
+
+
+def checkpoints_of(sources, broker, pace):
+    counting = SimpleNamespace(current=True, generation=1, sources=sources, events={}, partitions=len(sources))
+    counting.write = lambda source, writes: broker.write("", source.partition, writes)
+    counting.follower = SimpleNamespace(known=SimpleNamespace(versions=VERSIONS, over={}))
+    return Checkpoints(counting, broker, Metrics(), None, pace)
+
+
+async def stopped(*, taken_away=None):
+    """The rounds of a last checkpoint; the partitions are taken away after so many of them."""
+    sources, log = recovered()
     for at, source in sources.items():
         source.take(log[at][:30])
     broker = Broker()
-    counting = SimpleNamespace(current=True, generation=1, sources=sources, events={}, partitions=partitions)
-    counting.write = lambda source, writes: broker.write("", source.partition, writes)
-    counting.follower = SimpleNamespace(known=SimpleNamespace(versions=VERSIONS, over={}))
-    work = asyncio.create_task(Checkpoints(counting, broker, Metrics(), None, Pace(10**6)).stop())
+    checkpoints = checkpoints_of(sources, broker, Pace(10**6))
+    work = asyncio.create_task(checkpoints.stop())
     while not work.done():
         await asyncio.sleep(0)
         if broker.sent:
@@ -62,7 +81,7 @@ async def stopped(partitions=2, *, taken_away=None):
                 await asyncio.sleep(0)
             broker.acknowledge()
             if len(broker.rounds) == taken_away:
-                counting.generation += 1
+                checkpoints.counting.generation += 1
     await work
     return broker.rounds, broker.deleted, sources
 
@@ -82,3 +101,26 @@ def test_nothing_follows_where_the_partitions_are_taken_away():
         assert len(rounds) == after
         assert deleted == []
         assert not any(source.at_rest for source in sources.values())
+
+
+def test_where_many_records_were_written_the_next_ones_wait_and_open_snapshots_with_them():
+    async def run():
+        sources, log = recovered()
+        broker = Prompt()
+        checkpoints = checkpoints_of(sources, broker, Pace(10**9, records_per_s=1e-3))
+        rounds = []
+        for end in (30, 60):
+            for at, source in sources.items():
+                source.take(log[at][:end])
+            await checkpoints._round()
+            rounds.append(set(broker.sent))
+            broker.sent.clear()
+        assert not sources[0].closing, "closed panes do not wait"
+        assert sources[0].behind
+        return rounds, checkpoints.interval
+
+    (first, second), interval = asyncio.run(run())
+    assert first >= {"tally", "open", "progress"}
+    assert "closed" in second
+    assert not second & {"tally", "open", "ids"}
+    assert interval > 1000
