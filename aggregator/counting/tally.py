@@ -23,6 +23,7 @@ from oracles.types import Flags, Ints
 PARTIAL, INCOMPLETE, IDS_OVERFLOW, CORRECTED = 1, 2, 4, 8
 FLAGS = {"partial": PARTIAL, "incomplete": INCOMPLETE, "ids_overflow": IDS_OVERFLOW, "corrected": CORRECTED}
 """Flags that a tally can know of itself; the other flags of a record follow from its counts."""
+_ALL = sum(FLAGS.values())
 
 _VERSION = 1
 _SNAPSHOT = struct.Struct("<BBBxqqqq")
@@ -192,7 +193,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 def decode_snapshot(data: bytes, cells: int) -> Snapshot:
     """The snapshot of a tally of `cells` integers; a ReportError where `data` is none. Its counts are a view."""
     version, flags, kind, length, n, implausible, duplicates = head(_SNAPSHOT, data, "snapshot")
-    if version != _VERSION or flags > sum(FLAGS.values()) or kind >= len(TYPES) or data[3]:
+    if version != _VERSION or flags > _ALL or kind >= len(TYPES) or data[3]:
         raise ReportError(f"a snapshot of version {version}, flags {flags}, type {kind} cannot be read")
     if length != cells or len(data) != _SNAPSHOT.size + cells * TYPES[kind].itemsize:
         raise ReportError(f"a snapshot of {length} integers in {len(data)} bytes; the query's tallies have {cells}")
@@ -221,6 +222,6 @@ def decode_tally(data: bytes, cells: int) -> Tally:
 def decode_open(data: bytes, cells: int) -> tuple[Snapshot, int]:
     """The snapshot of the tally in `data`, and the offset up to which; its counts stay as narrow as they travel."""
     version, _, next_offset, _ = head(_TALLY, data, "tally")
-    if version != _VERSION or any(data[2:8]) or data[1] > 1 or next_offset < 0:
+    if version != _VERSION or data[2:8] != bytes(6) or data[1] > 1 or next_offset < 0:
         raise ReportError(f"a tally of version {version} up to offset {next_offset} cannot be read")
     return decode_snapshot(data[_TALLY.size :], cells), next_offset
