@@ -4,6 +4,7 @@ HubbubError
 ├── TopicsError        4   topics on which the guarantees cannot be kept
 ├── Guarantee          4   a guarantee cannot be kept while running (also a RuntimeError)
 ├── EmbeddedError      1   the embedded broker is not installed, or does not start (also a RuntimeError)
+├── EstimatorEnded     1   the process that makes records ended again and again (also a RuntimeError)
 └── ChildEnded         its   a command that a demo started ended for good (also a RuntimeError)
 """
 
@@ -24,6 +25,16 @@ class Guarantee(HubbubError, RuntimeError):
 
 class EmbeddedError(HubbubError, RuntimeError):
     """The embedded broker is not installed, or does not start."""
+
+
+class EstimatorEnded(HubbubError, RuntimeError):
+    """The process that makes records ended again and again."""
+
+    def __init__(self, query: str, tries: int) -> None:
+        super().__init__(
+            f"the process that makes records ended {tries} times over one of {query}: the worker ends, and the next "
+            "one goes on from its last state; if memory was short, hubbub check says how much a worker takes"
+        )
 
 
 class ChildEnded(HubbubError, RuntimeError):

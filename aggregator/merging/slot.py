@@ -71,12 +71,22 @@ class Slot:
     """All windows that end here or before are published, and acknowledged."""
     _owed: Iterator[ClosedWindow] | None = None
 
-    def finals(self) -> Iterator[ClosedWindow]:
+    def collect(self) -> None:
+        """All that stood in the log is taken in: what has become final by now is owed."""
+        if self._owed is None and self.merger.owes:
+            self._owed = self.merger.finals()
+
+    def owed(self) -> Iterator[ClosedWindow]:
         """The finals that are owed; whoever leaves off goes on there the next time."""
-        self._owed = self._owed or self.merger.finals()
-        for final in self._owed:  # noqa: UP028 - `from` would end it with whoever leaves off
-            yield final
-        self._owed = None
+        if self._owed is not None:
+            for final in self._owed:  # noqa: UP028 - `from` would end it with whoever leaves off
+                yield final
+            self._owed = None
+
+    def finals(self) -> Iterator[ClosedWindow]:
+        """Those that are owed where nothing more is to come."""
+        self.collect()
+        yield from self.owed()
 
     @property
     def owes(self) -> bool:

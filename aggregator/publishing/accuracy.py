@@ -81,9 +81,13 @@ class Accuracy:
         default_factory=lambda: deque(maxlen=WAITING)
     )
 
+    def measures(self, query: Query, span: Span) -> bool:
+        """Whether the truth about a window may come: of a query that is not simulated none does."""
+        return query.digest.hex() in self.truth and span.window.kind != "all"  # of `all` the beginning may be gone
+
     def later(self, query: Query, span: Span, findings: tuple[Findings, ...]) -> None:
-        """Measure a final once the truth about it had the time to come; of a query that is not simulated none does."""
-        if query.digest.hex() in self.truth and span.window.kind != "all":  # of `all` the beginning may be gone
+        """Measure a final once the truth about it had the time to come."""
+        if self.measures(query, span):
             self._waiting.append((time.monotonic() + WAIT, query, span, findings))
 
     async def run(self) -> None:

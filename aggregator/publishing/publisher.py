@@ -3,12 +3,12 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from aggregator.counting.tally import Snapshot
+from aggregator.merging.crowd import face
 from aggregator.merging.slot import Slot
 from aggregator.merging.snapshots import Shelf
 from aggregator.merging.windows import ClosedWindow, Position, Span
@@ -16,11 +16,11 @@ from aggregator.process.exit import Ending
 from aggregator.process.freshness import NewestFinal
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
-from aggregator.publishing.final import publish
+from aggregator.publishing.estimators import Estimators
 from aggregator.publishing.freshness import shortest
 from aggregator.publishing.observed import observe
 from aggregator.publishing.reader import Reader
-from aggregator.publishing.record import Built, build, provisional_keys
+from aggregator.publishing.record import provisional_keys
 from aggregator.topics import keys
 from aggregator.topics.outbox import Outbox, Oversized
 from hubbub.definitions import Definitions
@@ -59,6 +59,9 @@ class Merging:
     _owned: set[int] = field(default_factory=set)
     _changed: bool = False
     reader: Reader = field(init=False)
+    estimators: Estimators = field(default_factory=Estimators)
+    _beside: dict[bytes, asyncio.Task[None]] = field(default_factory=dict)
+    """The large queries that are published beside all others."""
     _said: dict[tuple[bytes, Window], tuple[Span, int]] = field(default_factory=dict)
     """The newest provisional record of each kind of window, and its n."""
     _due: dict[bytes, float] = field(default_factory=dict)
@@ -73,8 +76,6 @@ class Merging:
 
     def __post_init__(self) -> None:
         self.reader = Reader(self.kafka, self.partitions, self.metrics, self._round)
-        # NumPy's work on a record must not hold up the event loop; one thread keeps the order.
-        self._thread = ThreadPoolExecutor(1, "records")
 
     async def _define(self) -> None:
         """Go by the definitions as they are now. A version is read before any snapshot that it concerns."""
@@ -99,8 +100,9 @@ class Merging:
         return time.monotonic() - min([self._came_round, *self._owed.values()])
 
     def _round(self) -> None:
-        self.rounds += 1
-        self._came_round = time.monotonic()
+        if not self.estimators.hang:
+            self.rounds += 1
+            self._came_round = time.monotonic()
 
     def newest(self) -> Iterator[NewestFinal]:
         """Of each query that is merged here."""
@@ -127,15 +129,24 @@ class Merging:
                     self._changed |= shelf.overtaken
                     last = await reader.has_read_all(partition)
                     for slot in shelf.slots.values() if shelf.loaded and not self._changed else ():
-                        await self._publish(shelf, slot, last=last)
+                        if last:
+                            slot.collect()
+                        if self.estimators.is_large(slot.versions.query):
+                            self._publish_beside(shelf, slot, last=last)
+                        else:
+                            await self._publish(shelf, slot, last=last)
         except Exception as error:  # noqa: BLE001 - a supervisor starts the worker again
             self.ending.fail(error)
         finally:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+            for task in self._beside.values():
+                task.cancel()
+            self.estimators.close()
             await reader.stop()
 
     async def _share(self) -> None:
         """Go on with the partitions that are owned now."""
+        await asyncio.gather(*self._beside.values())
+        self._beside.clear()
         self._changed = False
         self.metrics.merging()
         await self._define()
@@ -144,6 +155,15 @@ class Merging:
         self._coming.clear()
         self._owed.clear()
         await self.reader.share(self._owned, self._known.versions)
+
+    def _publish_beside(self, shelf: Shelf, slot: Slot, *, last: bool) -> None:
+        """The same of a large query, for which nothing else waits."""
+        digest = slot.versions.query.digest
+        task = self._beside.get(digest)
+        if task is None or task.done():
+            if task is not None:
+                task.result()
+            self._beside[digest] = asyncio.create_task(self._publish(shelf, slot, last=last))
 
     async def _publish(self, shelf: Shelf, slot: Slot, *, last: bool) -> None:
         """The finals that a query owes, where the `last` record was read, then what is known of the next ones."""
@@ -168,7 +188,7 @@ class Merging:
         batch: dict[Window, Position] = {}
         acks: list[Any] = []
         count, until = 0, time.monotonic() + TURN
-        for final in slot.finals():
+        for final in slot.owed():
             acks += await self._emit(slot, final)
             batch[final.span.window] = final.position
             count += 1
@@ -195,29 +215,34 @@ class Merging:
         if told is not None and self._said.get((query.digest, span.window)) != (span, told[1].n):
             span, total = told
             self._said[query.digest, span.window] = span, total.n
-            built = await self._in_thread(build, query, span, total, final=False)
-            await self._record(query, span, built, final=False)
+            made = await self.estimators.provisional(query, span, total)
+            await self._record(query, span, made.records, final=False)
             self.metrics.records.labels(query.name, "false").inc()
 
     async def _emit(self, slot: Slot, final: ClosedWindow) -> list[Any]:
         """Publish one final and its alerts; what is returned is to be awaited."""
         query, window = slot.speaking(final.span), final.span.window
-        before = slot.alerts.get(window, []), slot.shown.get(window, [])
-        built, said, *slot_now = await self._in_thread(publish, query, final, *before)
+        faces, shown = face(query, final, slot.shown.get(window, []))
+        whole = self.accuracy.measures(query, final.span)
+        before = slot.alerts.get(window, [])
+        made = await self.estimators.final(query, final.span, final.total, faces, before, whole=whole)
         self._round()
-        slot.alerts[window], slot.shown[window] = slot_now
-        observe(self.metrics, query, built, said)
-        self.accuracy.later(query, final.span, built.findings)
+        slot.alerts[window], slot.shown[window] = made.states, shown
+        observe(self.metrics, query, made.seen, made.alerts)
+        if whole:
+            self.accuracy.later(query, final.span, made.findings)
         self.metrics.records.labels(query.name, "true").inc()
-        sent = await self._record(query, final.span, built, final=True)
-        return [*sent, *[await self.outbox.send(ALERTS, *alert) for alert in said]]
+        sent = await self._record(query, final.span, made.records, final=True)
+        return [*sent, *[await self.outbox.send(ALERTS, *alert) for alert in made.alerts]]
 
-    async def _record(self, query: Query, span: Span, built: Built, *, final: bool) -> list[Any]:
+    async def _record(
+        self, query: Query, span: Span, records: Sequence[tuple[bytes, bytes]], *, final: bool
+    ) -> list[Any]:
         """Hand on a window's records; one that no broker takes is said to be missing, and the others go on."""
         home = keys.home(query.digest, await self.outbox.partitions(ESTIMATES))
         at = 1000 * span.end if final else None
         acks = []
-        for name, value in built.records:
+        for name, value in records:
             try:
                 acks.append(await self.outbox.send(ESTIMATES, name, value, partition=home, timestamp_ms=at))
             except Oversized as error:
@@ -247,6 +272,3 @@ class Merging:
             log.warning("a state is not written, a restart repeats finals of %s: %s", slot.versions.query.name, error)
             self.metrics.states_too_large.labels(slot.versions.query.name).inc()
             return None
-
-    async def _in_thread(self, work: Any, *arguments: Any, **options: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*arguments, **options))

@@ -69,6 +69,7 @@ def published(turn, monkeypatch, between=()):
         merging.reader.shelves = {0: shelf}
         while any(slot.owes for slot in shelf.slots.values()) or coming:
             for slot in shelf.slots.values():
+                slot.collect()
                 await merging._publish(shelf, slot, last=True)
             while coming:
                 shelf.put(*coming.pop(0), 0)

@@ -1,0 +1,148 @@
+"""Estimates beside the counting: the same bytes, whatever becomes of the process, and it ends with the worker."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aggregator.counting.tally import Snapshot
+from aggregator.errors import EstimatorEnded
+from aggregator.merging.crowd import own
+from aggregator.merging.windows import Span
+from aggregator.publishing import estimators
+from aggregator.publishing.estimators import Estimators
+from aggregator.publishing.final import look, made
+from oracles.query import parse
+
+TABLE = {"domain": 40, "epsilon": 1.0, "budget": 1e9, "pane": "10s", "methods": ["norm_sub", "calibrate"]}
+ONE = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
+
+
+def windows(query, count):
+    """Finals of a query: span, total, and what each may show."""
+    rng = np.random.default_rng(5)
+    for number in range(count):
+        state = query.oracle.zeros()
+        query.oracle.add(state, query.oracle.perturb(rng.integers(0, 40, 900), rng))
+        span = Span(query.windows[0], 10 * number, 10 * number + 10)
+        total = Snapshot(900, 0, 0, 0, state)
+        yield span, total, own(query, span, total)
+
+
+@contextmanager
+def closing(all_of_them):
+    try:
+        yield all_of_them
+    finally:
+        all_of_them.close()
+
+
+def test_what_the_process_makes_is_what_is_made_here_also_after_it_was_killed():
+    async def run():
+        with closing(Estimators()) as beside:
+            states = []
+            for number, (span, total, faces) in enumerate(windows(ONE, 4)):
+                here = made(ONE, span, total, faces, states)
+                there = await beside.final(ONE, span, total, faces, states, whole=number == 1)
+                assert (there.records, there.alerts, there.states) == (here.built.records, here.alerts, here.states)
+                assert there.seen == look(ONE, here.built)
+                assert len(there.findings) == (number == 1)
+                provisional = await beside.provisional(ONE, span, total)
+                assert provisional.records == made(ONE, span, total, None).built.records
+                states = there.states
+                if number == 2:
+                    os.kill(beside._most._process.pid, signal.SIGKILL)
+
+    asyncio.run(run())
+
+
+def test_it_starts_when_it_is_first_asked_and_no_large_one_where_no_query_is_large():
+    async def run():
+        with closing(Estimators()) as beside:
+            assert beside._most._process is None
+            span, total, faces = next(windows(ONE, 1))
+            await beside.final(ONE, span, total, faces, [], whole=False)
+            assert beside._most._process is not None
+            assert beside._large._process is None
+
+    asyncio.run(run())
+
+
+def test_a_question_that_it_always_dies_of_ends_the_worker_with_a_sentence(monkeypatch):
+    monkeypatch.setattr(estimators.sys, "executable", "/bin/true")
+
+    async def run():
+        with closing(Estimators()) as beside:
+            span, total, faces = next(windows(ONE, 1))
+            with pytest.raises(EstimatorEnded, match="ended 3 times over one of q") as said:
+                await beside.final(ONE, span, total, faces, [], whole=False)
+            assert said.value.exit_code == 1
+
+    asyncio.run(run())
+
+
+def test_an_error_there_is_raised_here():
+    async def run():
+        with closing(Estimators()) as beside:
+            span, total, faces = next(windows(ONE, 1))
+            with pytest.raises(AttributeError, match="NoneType"):
+                await beside.final(ONE, span, total, [faces[0]._replace(total=None)], [], whole=False)
+            await beside.provisional(ONE, span, total)
+
+    asyncio.run(run())
+
+
+PARENT = """
+import asyncio, sys, time
+from tests.unit.test_estimators import ONE, windows
+from aggregator.publishing.estimators import Estimators
+
+async def run():
+    beside = Estimators()
+    span, total, faces = next(windows(ONE, 1))
+    await beside.final(ONE, span, total, faces, [], whole=False)
+    print(beside._most._process.pid, flush=True)
+    time.sleep(600)
+
+asyncio.run(run())
+"""
+
+
+def test_it_ends_with_the_worker_however_that_ends():
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE) as parent:
+        child = int(parent.stdout.readline())
+        assert Path(f"/proc/{child}").exists()
+        parent.kill()
+    for _ in range(3000):
+        stat = Path(f"/proc/{child}/stat")
+        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    raise AssertionError("it lives on")
+
+
+def test_one_that_hangs_is_seen(monkeypatch):
+    monkeypatch.setattr(estimators, "PATIENCE", 0.0)
+
+    async def run():
+        with closing(Estimators()) as beside:
+            span, total, faces = next(windows(ONE, 1))
+            await beside.final(ONE, span, total, faces, [], whole=False)
+            assert not beside.hang
+            os.kill(beside._most._process.pid, signal.SIGSTOP)
+            asked = asyncio.create_task(beside.provisional(ONE, span, total))
+            while not beside.hang:  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0.01)
+            os.kill(beside._most._process.pid, signal.SIGCONT)
+            await asked
+            assert not beside.hang
+
+    asyncio.run(run())
