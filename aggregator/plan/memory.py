@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from aggregator.counting.clock import open_panes
 from aggregator.merging.windows import TRAVELS, stands_apart
+from aggregator.publishing.large import LARGE, value_count
 from oracles.consistency import find
 from oracles.query import Query
 from oracles.query.domain import Domain
@@ -21,6 +22,7 @@ PANE, PART, COUNTED = 250, 130, 8
 answered for an attribute."""
 WORKER, BOARD = 125 << 20, 85 << 20
 """The process itself, with all that it has loaded."""
+ESTIMATOR = 85 << 20
 COUNT = 4
 """Bytes of a value's count in a window that later ones are compared with."""
 FINDING, SEVERAL, FITTED, THRESHOLD, EVERY = 16, 20, 14, 16, 30
@@ -47,15 +49,19 @@ class WorkerMemory:
     merging: int
     """Snapshots from elsewhere, and the windows that they become."""
     publishing: int
-    """The findings of one window: they are made one after another."""
+    """The findings of one window: those of large queries are made one after another."""
     names: int
+    estimators: int
+    """The processes that make records, beside what they work on: one, and one for large queries."""
     disk: int
     """Panes of long windows, in a temporary file."""
     process: int = WORKER
 
     @property
     def total(self) -> int:
-        return int(SLACK * (self.tallies + self.merging + self.publishing + self.names)) + self.process
+        return (
+            int(SLACK * (self.tallies + self.merging + self.publishing + self.names)) + self.process + self.estimators
+        )
 
 
 def usual_panes(query: Query) -> int:
@@ -76,6 +82,7 @@ def worker(queries: Collection[Query], partitions: int, *, most: bool = False) -
         ),
         publishing=max(map(_findings, queries), default=0),
         names=4 * _names(queries),
+        estimators=ESTIMATOR * (1 + any(value_count(query) > LARGE for query in queries)),
         disk=sum(_apart(query, window, partitions) for query in queries for window in set(query.windows)),
     )
 
@@ -98,7 +105,7 @@ def _windows(query: Query, partitions: int) -> int:
     panes += sum(window.size // query.pane * cells * TRAVELS for window in short)
     panes += max((window.size // query.pane for window in hopping), default=0) * partitions * PART
     sums = 2 * len(kinds) + len(several) + (2 * len(kinds) if query.crowd > 1 else 0)
-    alerts = sum(kept(window) for window in kinds) * _value_count(query) * COUNT
+    alerts = sum(kept(window) for window in kinds) * value_count(query) * COUNT
     return panes + (1 + usual_panes(query) + sums) * cells * INTEGER + alerts
 
 
@@ -106,7 +113,7 @@ def _findings(query: Query) -> int:
     fitted = any(find(name).fits_a_prior for name in query.methods)
     vectors = FINDING + FITTED * fitted + SEVERAL * any(window.kind != "tumbling" for window in query.windows)
     vectors += THRESHOLD * (query.threshold.kind != "significance") + EVERY * (query.publish is None)
-    return vectors * INTEGER * _value_count(query)
+    return vectors * INTEGER * value_count(query)
 
 
 def board(queries: Collection[Query], retention: int, memory: int) -> int:
@@ -127,10 +134,6 @@ def _record_bytes(query: Query, domain: Domain) -> int:
     methods = 1 + len(query.methods)
     columns = (3 + methods) * (COLUMN + INTEGER * values) + INTEGER * values
     return RECORD + columns + methods * HITTER * min(values, HITTERS)
-
-
-def _value_count(query: Query) -> int:
-    return sum(domain.size for domain in query.domains)
 
 
 def _names(queries: Collection[Query]) -> int:

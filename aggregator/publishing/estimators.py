@@ -19,12 +19,11 @@ from aggregator.errors import EstimatorEnded
 from aggregator.merging.crowd import Face
 from aggregator.merging.windows import Span
 from aggregator.publishing.estimator import Answer, Question, read, write
+from aggregator.publishing.large import is_large
 from oracles.query import Query
 
 log = logging.getLogger(__name__)
 
-LARGE = 1 << 16
-"""Values of a query whose estimates are made apart from those of others, which they would hold up."""
 TRIES = 3
 """Times that a question is asked before it is given up: it may be what the process dies of."""
 PATIENCE = 60.0
@@ -120,10 +119,7 @@ class Estimators:
         """Whether any answer is waited for that should have come."""
         return self._most.hangs or self._large.hangs
 
-    @staticmethod
-    def is_large(query: Query) -> bool:
-        """Whether its estimates take so long that others must not wait for them."""
-        return sum(domain.size for domain in query.domains) > LARGE
+    is_large = staticmethod(is_large)
 
     async def final(
         self, query: Query, span: Span, total: Snapshot, faces: Sequence[Face], states: Sequence[bytes], *, whole: bool

@@ -1,7 +1,7 @@
 """Queries that owe finals take turns, and what has come is read between them."""
 
 import asyncio
-from unittest.mock import MagicMock
+from unittest.mock import AsyncMock, MagicMock
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from aggregator.counting.tally import Snapshot, encode_snapshot
 from aggregator.merging.snapshots import Shelf
 from aggregator.process.metrics import Metrics
 from aggregator.publishing import publisher
+from aggregator.publishing.estimators import Estimators
 from aggregator.publishing.publisher import Merging
 from aggregator.topics.keys import PaneKey, PartitionKey
 from hubbub.definitions.follower import Follower
@@ -22,6 +23,8 @@ TABLE |= {"crowd": 1, "emit_every": "never"}
 QUERIES = parse({"queries": {"behind": TABLE, "prompt": TABLE | {"domain": 4}}}, "test", ".")
 BEHIND, PROMPT = QUERIES["behind"], QUERIES["prompt"]
 OWED = 100
+UNTRUE = MagicMock(measures=lambda *_: False)
+"""Nothing is simulated."""
 
 
 class Sent:
@@ -65,7 +68,7 @@ def published(turn, monkeypatch, between=()):
 
     async def run():
         where = Kafka("nowhere:1", "p.")
-        merging = Merging(where, 1, Follower(where), outbox, Metrics(), None, MagicMock())
+        merging = Merging(where, 1, Follower(where), outbox, Metrics(), None, UNTRUE)
         merging.reader.shelves = {0: shelf}
         while any(slot.owes for slot in shelf.slots.values()) or coming:
             for slot in shelf.slots.values():
@@ -73,6 +76,7 @@ def published(turn, monkeypatch, between=()):
                 await merging._publish(shelf, slot, last=True)
             while coming:
                 shelf.put(*coming.pop(0), 0)
+        merging.estimators.close()
 
     asyncio.run(run())
     return outbox.finals
@@ -94,3 +98,72 @@ def test_turns_change_no_final_nor_their_order_within_a_query(monkeypatch):
         for kind in ("tumbling", "hopping"):
             ends = [int(end) for query, window, end in short if (query, window) == (name, kind)]
             assert ends == sorted(ends)
+
+
+class Reading:
+    """A reader that has read all, always."""
+
+    def __init__(self, shelf):
+        self.shelves, self.loaded = {0: shelf}, True
+
+    async def start(self):
+        pass
+
+    async def stop(self):
+        pass
+
+    async def take(self, *_):
+        await asyncio.sleep(0)
+
+    async def has_read_all(self, _):
+        return True
+
+
+class Waiting(Estimators):
+    """Those of the query that is large wait until all of the others are published."""
+
+    def __init__(self, outbox):
+        super().__init__()
+        self.outbox = outbox
+
+    @staticmethod
+    def is_large(query):
+        return query == BEHIND
+
+    async def final(self, query, *asked, **options):
+        while query == BEHIND and sum(name == "prompt" for name, *_ in self.outbox.finals) < 6:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        return await super().final(query, *asked, **options)
+
+
+def test_nothing_waits_for_the_finals_of_a_large_query():
+    shelf, outbox = shelf_of(*snapshots(BEHIND, range(3)), *snapshots(PROMPT, range(3))), Sent()
+
+    async def run():
+        where = Kafka("nowhere:1", "p.")
+        merging = Merging(where, 1, Follower(where), outbox, Metrics(), MagicMock(), UNTRUE)
+        merging.reader, merging.estimators = Reading(shelf), Waiting(outbox)
+        running = asyncio.create_task(merging.run())
+        while any(slot.owes for slot in shelf.slots.values()):
+            await asyncio.sleep(0.01)
+            assert not running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(run())
+    assert [name for name, *_ in outbox.finals] == ["prompt"] * 6 + ["behind"] * 6
+
+
+def test_what_fails_beside_ends_the_worker():
+    shelf, ending = shelf_of(*snapshots(BEHIND, range(3))), MagicMock()
+    error = RuntimeError("no")
+
+    async def run():
+        where = Kafka("nowhere:1", "p.")
+        merging = Merging(where, 1, Follower(where), Sent(), Metrics(), ending, UNTRUE)
+        merging.reader, merging.estimators = Reading(shelf), Waiting(None)
+        merging.estimators.final = AsyncMock(side_effect=error)
+        await merging.run()
+
+    asyncio.run(run())
+    ending.fail.assert_called_once_with(error)
