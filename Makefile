@@ -115,6 +115,7 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python benchmarks/poison.py
 	$(BIN)/python benchmarks/records.py
 	$(BIN)/python benchmarks/windows.py
+	$(BIN)/python benchmarks/beside.py
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/steps.py
