@@ -30,7 +30,7 @@ import asyncio, functools, time
 from aggregator import worker
 from aggregator.counting import app, watchdog
 from aggregator.process import liveness
-from aggregator.publishing import publisher, reader
+from aggregator.publishing import estimators, reader
 from aggregator.topics import offsets
 offsets.PATIENCE, watchdog.LOOK_AGAIN = 2.0, 1.0
 worker.Watchdog = functools.partial(watchdog.Watchdog, haste={haste})
@@ -45,7 +45,7 @@ NEVER_RECOVERS = """
 async def never(*_): await asyncio.Event().wait()
 app.Counting._recovered = never
 """
-NEVER_BUILDS = "publisher.publish = lambda *_, **__: time.sleep(600)"
+NEVER_BUILDS = "estimators.Estimator._answer = lambda *_: time.sleep(600)"
 NEVER_READS = """
 async def never(*_): await asyncio.Event().wait()
 reader.Reader.take = never
