@@ -7,7 +7,7 @@ from typing import Any
 import faust
 from faust.auth import OAuthCredentials
 
-from aggregator.counting import quirks
+from aggregator.counting import quirks, reception
 from aggregator.topics.sizes import LARGEST
 from hubbub.kafka import OAUTH, Kafka
 from hubbub.names import REPORTS, WORKER
@@ -27,6 +27,7 @@ class App(faust.App):
 
 def build_app(kafka: Kafka, partitions: int, max_frame: int, folder: Path) -> App:
     quirks.install(kafka.topic(REPORTS), checked=not kafka.embedded)
+    reception.install()
     session = SESSION_EMBEDDED if kafka.embedded else SESSION
     app = App(
         kafka.topic(WORKER),

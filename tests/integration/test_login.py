@@ -2,12 +2,15 @@
 
 import argparse
 import asyncio
+import os
 import uuid
 from pathlib import Path
 
 import pytest
+from aiokafka import conn
 from aiokafka.admin import AIOKafkaAdminClient
 
+from aggregator.counting import reception
 from hubbub.errors import KafkaUnreachable
 from hubbub.kafka import Kafka, started
 from hubbub.options import add_kafka
@@ -29,18 +32,23 @@ async def brokers_of(kafka):
         return await admin.describe_cluster()
 
 
+@pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("how", WAYS)
-def test_each_login_passes_through(secured, how):
+def test_each_login_passes_through(secured, how, in_place, monkeypatch):
     kafka = where(secured.login(how))
-    topic = f"login-{uuid.uuid4().hex}"
+    topic, frame = f"login-{uuid.uuid4().hex}", os.urandom(500_000)
+    for name in ("AIOKafkaProtocol", "AIOKafkaConnection"):
+        monkeypatch.setattr(conn, name, getattr(conn, name))
+    if in_place:
+        reception.install()
 
     async def run():
         await secured.allow(USER, ("Create", "topic", topic), ("Write", "topic", topic), ("Read", "topic", topic))
         await create(kafka, topic)
-        await send(kafka, topic, [b"hello"])
+        await send(kafka, topic, [frame])
         return [record.value for record in await receive(kafka, topic, 1)]
 
-    assert asyncio.run(run()) == [b"hello"]
+    assert asyncio.run(run()) == [frame]
 
 
 # aiokafka does not wait for the sockets that it closes:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from unittest.mock import Mock
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition, conn
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.consumer import fetcher
 from aiokafka.consumer.subscription_state import TopicPartitionState
@@ -19,7 +19,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from yarl import URL
 
-from aggregator.counting import quirks
+from aggregator.counting import quirks, reception
 from aggregator.counting.configuration import build_app
 from hubbub.columns import Columns
 from hubbub.kafka import Kafka, started
@@ -35,8 +35,12 @@ REPORT = TP("hubbub.reports", 0)
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch):
     """Patches of libraries end with each test."""
-    for name in ("PartitionRecords", "MemoryRecords"):
-        monkeypatch.setattr(fetcher, name, getattr(fetcher, name))
+    for module, names in {
+        fetcher: ("PartitionRecords", "MemoryRecords"),
+        conn: ("AIOKafkaProtocol", "AIOKafkaConnection"),
+    }.items():
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name))
     monkeypatch.setattr(quirks, "_sources", set())
 
 
@@ -75,6 +79,13 @@ def test_faust_takes_our_transport_and_all_addresses(tmp_path):
     assert kinds == [quirks.Transport, quirks.Producer, quirks.Consumer]
     assert servers == ["one:9092", "two:9093"]
     assert by_url(URL("hubbub://one:9092")) is quirks.Transport
+
+
+def test_all_connections_of_a_worker_receive_in_place(tmp_path):
+    async def kinds(app):
+        return conn.AIOKafkaProtocol, conn.AIOKafkaConnection
+
+    assert with_app(kinds, tmp_path) == (reception.Protocol, reception.Connection)
 
 
 def feed(consumer, batches):
@@ -244,7 +255,7 @@ pane = "1s"
 """
 TELLS = """
 import logging
-from aggregator.counting import quirks
+from aggregator.counting import quirks, reception
 seek = quirks.Consumer.seek_to_committed
 async def told(self):
     offsets = await seek(self)

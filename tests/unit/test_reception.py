@@ -1,0 +1,266 @@
+"""Answers that are received in place: the same as asyncio's StreamReader gives, however they come and end."""
+
+import asyncio
+import logging
+import random
+import ssl
+import struct
+from contextlib import suppress
+
+import aiokafka
+import pytest
+import trustme
+from aiokafka import conn
+from aiokafka.errors import KafkaConnectionError
+
+from aggregator.counting import reception
+from aggregator.counting.reception import Connection, Reader
+
+SHORT, PART = 32, 100
+RNG = random.Random(20260101)
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch):
+    for name in ("AIOKafkaProtocol", "AIOKafkaConnection"):
+        monkeypatch.setattr(conn, name, getattr(conn, name))
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """So that every edge is met by few bytes."""
+    monkeypatch.setattr(reception, "SHORT", SHORT)
+    monkeypatch.setattr(reception, "PART", PART)
+
+
+class Transport:
+    paused = False
+
+    def pause_reading(self):
+        assert not self.paused
+        self.paused = True
+
+    def resume_reading(self):
+        assert self.paused
+        self.paused = False
+
+
+class Ours:
+    """A Reader, fed as an event loop feeds it."""
+
+    def __init__(self):
+        self.reader, self.transport = Reader(asyncio.get_running_loop()), Transport()
+        self.reader.set_transport(self.transport)
+
+    def feed(self, data):
+        while data and not self.transport.paused:
+            room = self.reader.get_buffer()
+            assert len(room) > 0
+            count = min(len(room), len(data))
+            room[:count] = data[:count]
+            self.reader.buffer_updated(count)
+            data = data[count:]
+        return data
+
+    def end(self, error):
+        self.reader.end(error)
+
+
+class Stock:
+    """asyncio's."""
+
+    def __init__(self):
+        self.reader = asyncio.StreamReader(limit=1 << 30)
+
+    def feed(self, data):
+        self.reader.feed_data(data)
+        return b""
+
+    def end(self, error):
+        self.reader.feed_eof() if error is None else self.reader.set_exception(error)
+
+
+async def read(reader, found):
+    """As aiokafka reads, until it ends."""
+    try:
+        while True:
+            (size,) = struct.unpack(">i", await reader.readexactly(4))
+            found.append(await reader.readexactly(size))
+    except asyncio.IncompleteReadError as error:
+        found.append((error.partial, error.expected))
+    except (OSError, ValueError) as error:
+        found.append(repr(error))
+
+
+def answers(*sizes):
+    return [RNG.randbytes(size) for size in sizes]
+
+
+def stream(bodies):
+    return b"".join(struct.pack(">i", len(body)) + body for body in bodies)
+
+
+def came(way, pieces, error=None, *, early=True):
+    """What is read of these pieces, as they come or once all that fits has come, of the end, and whether it is one."""
+
+    async def run():
+        side, found = way(), []
+        reading = asyncio.create_task(read(side.reader, found)) if early else None
+        for piece in pieces:
+            left = piece
+            while left := side.feed(left):
+                reading = reading or asyncio.create_task(read(side.reader, found))
+                await asyncio.sleep(0)
+            if early:
+                await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        side.end(error)
+        async with asyncio.timeout(10):
+            await (reading or asyncio.create_task(read(side.reader, found)))
+        return [*found, side.reader.at_eof()]
+
+    return asyncio.run(run())
+
+
+def split(data, length):
+    return [data[start : start + length] for start in range(0, len(data), length)]
+
+
+SIZES = (0, 1, 3, SHORT - 5, SHORT - 4, SHORT, SHORT + 1, 0, 2 * SHORT, PART, PART + 4, 5 * PART, 0, 7)
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("length", [1, 2, 3, 5, SHORT, 2 * SHORT, PART + SHORT, 100_000])
+def test_however_they_are_split_answers_are_whole(small, length, early):
+    bodies = answers(*SIZES)
+    assert came(Ours, split(stream(bodies), length), early=early) == [*bodies, (b"", 4), True]
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("error", [None, ConnectionResetError("reset")])
+def test_a_connection_that_ends_anywhere_reads_as_asyncio_s(small, error, early):
+    data = stream(answers(3, SHORT + 9, 2 * PART + 1, 0))
+    for end in range(len(data) + 1):
+        pieces = split(data[:end], RNG.choice((1, 7, SHORT, 1000)) if early else 1000)
+        if error is None or early:
+            assert came(Ours, pieces, error, early=early) == came(Stock, pieces, error, early=early), end
+
+
+def test_a_negative_length_is_the_error_that_asyncio_makes_of_it(small):
+    data = stream(answers(2)) + struct.pack(">i", -1) + b"more"
+    assert came(Ours, [data]) == came(Stock, [data])
+
+
+def test_no_more_is_reserved_than_a_part_beyond_what_has_come(small):
+    async def run():
+        ours = Ours()
+        task = asyncio.create_task(read(ours.reader, []))
+        ours.feed(struct.pack(">i", (1 << 31) - 1))
+        for fed in range(20):
+            for _ in range(3):
+                await asyncio.sleep(0)
+            ours.feed(bytes(PART // 2))
+            assert sum(map(len, ours.reader._parts)) <= (fed + 1) * PART // 2 + PART
+        task.cancel()
+
+    asyncio.run(run())
+
+
+def test_what_nobody_reads_stops_the_socket_until_it_is_read(small):
+    async def run():
+        ours, data = Ours(), bytes(range(200))
+        left = ours.feed(data)
+        assert ours.transport.paused
+        assert SHORT < len(data) - len(left) <= 2 * SHORT
+        found = b""
+        while len(found) < len(data):
+            reading = asyncio.create_task(ours.reader.readexactly(5))
+            await asyncio.sleep(0)
+            left = ours.feed(left)
+            found += await reading
+        assert found == data
+
+    asyncio.run(run())
+
+
+async def broker(reader, writer, send, ended):
+    """Its versions, then whatever is sent for a request, and the end."""
+    await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+    versions = [(key, 0, 0) for key in range(19)]
+    body = struct.pack(">ihi", 1, 0, len(versions)) + b"".join(struct.pack(">hhh", *each) for each in versions)
+    writer.write(struct.pack(">i", len(body)) + body)
+    await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+    writer.write(send)
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+    ended.set()
+
+
+def asked(ours, send, tls):
+    """What aiokafka makes of these bytes, which come for its request before the connection ends; `ours` from now on."""
+    authority = trustme.CA()
+    here, there = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(here)
+    authority.configure_trust(there)
+    if ours:
+        reception.install()
+
+    async def run():
+        async with asyncio.timeout(20):
+            ended, reasons = asyncio.Event(), []
+            server = await asyncio.start_server(
+                lambda *ends: broker(*ends, send, ended), "127.0.0.1", ssl=here if tls else None
+            )
+            port = server.sockets[0].getsockname()[1]
+            connection = await conn.create_conn(
+                *("127.0.0.1", port),
+                security_protocol="SSL" if tls else "PLAINTEXT",
+                ssl_context=there if tls else None,
+                on_close=lambda _, reason: reasons.append(reason),
+            )
+            assert isinstance(connection, Connection) == ours
+            assert isinstance(connection._reader, Reader) == ours
+            try:
+                found = await connection._send_sasl_token(b"request")
+            except KafkaConnectionError as error:
+                found = str(error).replace(str(port), "PORT"), repr(error.__cause__)
+            await connection._closed_fut
+            await ended.wait()
+            assert not connection.connected()
+            server.close()
+            return found, reasons
+
+    return asyncio.run(run())
+
+
+LARGE = RNG.randbytes((3 << 20) + 11)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("body", [b"", b"short", LARGE[: reception.SHORT + 1], LARGE], ids=len)
+def test_aiokafka_is_given_what_a_broker_answers(body, tls):
+    (found, reasons) = asked(True, stream([body]), tls)
+    assert (type(found), found) == (bytes, body)
+    assert reasons == [conn.CloseReason.CONNECTION_BROKEN]
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("end", [0, 3, 4, 100, len(LARGE)])
+def test_a_connection_that_breaks_in_an_answer_fails_its_request_as_ever(end, tls):
+    data = stream([LARGE])[:end]
+    before = asked(False, data, tls)
+    assert asked(True, data, tls) == before
+
+
+def test_the_aiokafka_that_is_installed_is_known():
+    assert aiokafka.__version__ in reception.KNOWN, "look whether its connections still read with `_reader`"
+
+
+def test_another_aiokafka_stays_as_it_is(monkeypatch, caplog):
+    monkeypatch.setattr(aiokafka, "__version__", "0.99.0")
+    before = conn.AIOKafkaProtocol, conn.AIOKafkaConnection
+    with caplog.at_level(logging.WARNING):
+        reception.install()
+    assert (conn.AIOKafkaProtocol, conn.AIOKafkaConnection) == before
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
