@@ -8,7 +8,7 @@ import asyncio
 import logging
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +33,10 @@ _LINGERING = 2.0
 _QUIET = logging.getLogger("hubbub.http.quiet")
 _QUIET.disabled = True
 """For aiohttp's words on rude clients: they hold addresses, and each client could fill a disk."""
+
+
+Direct = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+"""A handler that needs no route, and sees to all that middlewares and signals would do."""
 
 
 @dataclass(eq=False)
@@ -74,12 +78,12 @@ class _Protocol(web.RequestHandler):
     ) -> web.StreamResponse:
         super().handle_error(request, status, exc, message)  # it raises where an answer has begun
         problem = Problem(status, "this is no request of HTTP/1.1 that can be read")
-        response = _Unsigned(status=status, body=problem.body, headers=problem.headers)
+        response = Unsigned(status=status, body=problem.body, headers=problem.headers)
         response.force_close()
         return response
 
 
-class _Unsigned(web.Response):
+class Unsigned(web.Response):
     """An answer outside of any application, whose signals would see to its headers."""
 
     async def _prepare_headers(self) -> None:
@@ -158,10 +162,12 @@ async def serving(
     drain: float = DRAIN,
     context: ssl.SSLContext | None = None,
     cancel: bool = False,
+    direct: Mapping[tuple[str, str], Direct] | None = None,
 ) -> AsyncIterator[tuple[str, int]]:
     """The address that is listened on meanwhile. In the end nothing new is taken, and what is due is answered.
 
-    `cancel`: an answer whose client has gone is not worked on any more.
+    `cancel`: an answer whose client has gone is not worked on any more. `direct`: handlers by method and path
+    that are asked before the application's routes, middlewares and signals, which cost as much as a short answer.
     """
     limits = ConnectionLimits() if limits is None else limits
     runner = web.AppRunner(
@@ -178,6 +184,8 @@ async def serving(
     inner = runner.server
     if inner is None:
         raise RuntimeError("aiohttp made no server")
+    if direct:
+        inner.request_handler = _dispatcher(inner.request_handler, direct)
     loop = asyncio.get_running_loop()
 
     def made() -> asyncio.Protocol:
@@ -198,8 +206,18 @@ async def serving(
         await runner.cleanup()
 
 
+def _dispatcher(routed: Direct, direct: Mapping[tuple[str, str], Direct]) -> Direct:
+    def handle(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+        handler = direct.get((request.method, request.path))
+        if handler is None or "Expect" in request.headers:  # to say 100 is a route's affair
+            return routed(request)
+        return handler(request)
+
+    return handle
+
+
 def reply(problem: Problem) -> web.Response:
-    return web.Response(status=problem.status, body=problem.body, headers=problem.headers)
+    return Unsigned(status=problem.status, body=problem.body, headers=problem.headers)
 
 
 def guard(answered: Callable[[web.Request, int], None]) -> Middleware:
@@ -209,19 +227,24 @@ def guard(answered: Callable[[web.Request, int], None]) -> Middleware:
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             response = await handler(request)
-        except Problem as problem:
-            response = reply(problem)
-        except web.HTTPException as error:
-            response = _translated(error)
-        except (ConnectionError, TimeoutError):
-            raise
-        except Exception:
-            log.exception("%s %s failed", request.method, route(request))
-            response = reply(Problem(500, "it is in the log; the request may be tried again"))
+        except Exception as error:  # noqa: BLE001 - whatever it is, a client gets an answer
+            response = refusal(error, f"{request.method} {route(request)}")
         answered(request, response.status)
         return response
 
     return guarded
+
+
+def refusal(error: Exception, what: str) -> web.StreamResponse:
+    """The answer in place of an error; one that concerns the connection alone is raised again."""
+    if isinstance(error, Problem):
+        return reply(error)
+    if isinstance(error, web.HTTPException):
+        return _translated(error)
+    if isinstance(error, ConnectionError | TimeoutError):
+        raise error
+    log.error("%s failed", what, exc_info=error)
+    return reply(Problem(500, "it is in the log; the request may be tried again"))
 
 
 def route(request: web.Request) -> str:
@@ -230,7 +253,7 @@ def route(request: web.Request) -> str:
     return resource.canonical if resource else ""
 
 
-def hostname(request: web.Request) -> str:
+def hostname(request: web.BaseRequest) -> str:
     """The name under which a client speaks to this port, without its number."""
     host = request.host.lower()
     name, _, number = host.rpartition(":")

@@ -1,9 +1,9 @@
 """The gateway's server: POST /v1/reports, GET /v1/queries, and what operators look at."""
 
-import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import version
 
 import orjson
@@ -11,12 +11,14 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from prometheus_client.aiohttp import make_aiohttp_handler
 
-from hubbub.http import ConnectionLimits, guard, hostname, reply, route, unsigned
+from hubbub.http import ConnectionLimits, Direct, Unsigned, guard, hostname, refusal, route, unsigned
+from hubbub.prepared import Prepared
 from hubbub.problem import Problem
 from hubbub.watched import Watched
 from producers.batch import Sealed
 from producers.gateway.addresses import Networks, client
 from producers.gateway.appender import Appender
+from producers.gateway.bodies import Bodies
 from producers.gateway.definitions import Standing
 from producers.gateway.intake import Intake, away
 from producers.gateway.metrics import GatewayMetrics
@@ -25,15 +27,11 @@ from producers.gateway.origins import allowed, preflight
 from producers.gateway.parts import parts
 from producers.gateway.quotas import Quotas
 from producers.gateway.rates import Rates
-from producers.gateway.submission import FRAMES, JSON, Lot, inflated, read, too_large
+from producers.gateway.submission import FRAMES, JSON, Lot, read
 from producers.gateway.tokens import ANYBODY, Caller, Tokens
 
 REPORTS, QUERIES = "/v1/reports", "/v1/queries"
 METHODS = {REPORTS: "POST", QUERIES: "GET"}
-BODY = 30.0
-"""Seconds for a request's body."""
-BODIES = 256 << 20
-"""Bytes of all bodies that are held at a time."""
 KEY = (16, 256)
 """Bytes of an Idempotency-Key: enough for none to be guessed or drawn twice, and no more than a log line."""
 
@@ -73,10 +71,10 @@ class Gateway:
         self._appender = appender
         self._intake = intake
         self._clock = clock
-        self._held = 0
+        self._bodies = Bodies(rules.max_body)
         self.metrics = GatewayMetrics(
             {
-                "held_bytes": lambda: self._held,
+                "held_bytes": lambda: self._bodies.held,
                 "unacknowledged_bytes": lambda: appender.weight,
                 "connections": lambda: limits.open,
                 "connections_refused": lambda: limits.refused,
@@ -108,6 +106,29 @@ class Gateway:
         )
         return app
 
+    @property
+    def direct(self) -> dict[tuple[str, str], Direct]:
+        """The handler of reports, for whoever serves to ask before all routes."""
+        return {("POST", REPORTS): self._answer_reports}
+
+    async def _answer_reports(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            response: web.StreamResponse = await self._take(request)
+        except Exception as error:  # noqa: BLE001 - whatever it is, a client gets an answer
+            response = self._refusal(error, f"POST {REPORTS}")
+        self._name_origin(request, response)
+        self.metrics.answered(REPORTS, response.status)
+        return response
+
+    def _refusal(self, error: Exception, what: str) -> web.StreamResponse:
+        if isinstance(error, Problem):
+            self.metrics.refused(error.more.get("reason"))
+        return refusal(error, what)
+
+    def _name_origin(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        if self.rules.origins:
+            response.headers.update(allowed(request.headers.get("Origin"), self.rules.origins))
+
     def _answered(self, request: web.Request, status: int) -> None:
         self.metrics.answered(route(request), status)
 
@@ -119,24 +140,21 @@ class Gateway:
             methods = METHODS.get(request.path)
             if methods is None:
                 return await handler(request)
-            origin = request.headers.get("Origin")
             if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
-                headers = preflight(origin, self.rules.origins, methods)
+                headers = preflight(request.headers.get("Origin"), self.rules.origins, methods)
                 if headers is None:
                     raise Problem(403, "pages of this origin may not send; --origins names those that may")
                 return web.Response(status=204, headers=headers)
             try:
                 response = await handler(request)
-            except Problem as problem:
-                self.metrics.refused(problem.more.get("reason"))
-                response = reply(problem)
-            if self.rules.origins:
-                response.headers.update(allowed(origin, self.rules.origins))
+            except Exception as error:  # noqa: BLE001 - a page has to see it too
+                response = self._refusal(error, f"{request.method} {route(request)}")
+            self._name_origin(request, response)
             return response
 
         return gated
 
-    def _admit(self, request: web.Request, now: float) -> Caller:
+    def _admit(self, request: web.BaseRequest, now: float) -> Caller:
         """Who sends; a Problem where it is nobody who may, or too often."""
         rules = self.rules
         if self._rates.limited:
@@ -158,7 +176,7 @@ class Gateway:
         headers = {"Content-Type": JSON, "Cache-Control": "no-cache"}
         return web.Response(body=self._definitions.value.listing(now), headers=headers)
 
-    async def _take(self, request: web.Request) -> web.Response:
+    async def _take(self, request: web.BaseRequest) -> web.Response:
         now = self._clock()
         caller = self._admit(request, now)
         key = _idempotency_key(request)
@@ -167,17 +185,21 @@ class Gateway:
         if missing is not None:
             raise away(missing, counted=_counted(key))
         try:
-            body = await self._body(request)
+            body = await self._bodies.read(request)
             try:
-                return await self._bring(caller, key, kind, body)
+                n = await self._bring(caller, key, kind, body)
             finally:
-                self._held -= len(body)
+                self._bodies.release(body)
         except Problem as problem:
             if problem.status in (409, 503):
                 problem.more.setdefault("counted", _counted(key))
             raise
+        if self.rules.origins or not Prepared.suits(request):
+            return Unsigned(status=202, body=_told(n), content_type=JSON)
+        return _accepted(n)
 
-    async def _bring(self, caller: Caller, key: bytes | None, kind: str, body: bytes) -> web.Response:
+    async def _bring(self, caller: Caller, key: bytes | None, kind: str, body: bytes) -> int:
+        """How many reports are in the log."""
         rules, now, begun = self.rules, self._clock(), time.perf_counter()
         lots = read(body, kind, self._definitions.value, int(1000 * now), rules.max_frame)
         taken = self._quotas.take(caller, lots, now)
@@ -189,60 +211,29 @@ class Gateway:
         except BaseException:
             self._quotas.give_back(taken)
             raise
+        accepted = 0
         for lot in lots:
+            accepted += lot.n
             self.metrics.took(lot.query.name, lot.n, keyed=key is not None)
         self.metrics.seconds.observe(time.perf_counter() - begun)
-        accepted = sum(lot.n for lot in lots)
-        return web.Response(status=202, body=b'{"accepted":%d}' % accepted, headers={"Content-Type": JSON})
+        return accepted
 
     async def _pass_on(self, made: list[tuple[Lot, Sealed]], now: float) -> None:
         self._quotas.take_ids([(lot, self._appender.partition(frame)) for lot, frame in made], now)
         await self._intake.pass_on(made)
 
-    async def _body(self, request: web.Request) -> bytes:
-        """The body as it was before it was compressed; what it takes is held until it is answered."""
-        most = self.rules.max_body
-        if (request.content_length or 0) > most:
-            raise too_large(f"the body has {request.content_length} bytes, and {most} is the most")
-        if request.content.is_eof():
-            body = request.content.read_nowait()
-            self._hold(len(body))
-        else:
-            body = await self._read(request, most)
-        if len(body) <= most and request.headers.get("Content-Encoding", "").lower() == "gzip":
-            self._held -= len(body)
-            body = inflated(body, most)
-            self._hold(len(body))
-        if len(body) > most:
-            self._held -= len(body)
-            raise too_large(f"the body has more than {most} bytes, and that is the most")
-        return body
-
-    async def _read(self, request: web.Request, most: int) -> bytes:
-        body = bytearray()
-        try:
-            async with asyncio.timeout(BODY):
-                while len(body) <= most:
-                    chunk = await request.content.readany()
-                    if not chunk:
-                        return bytes(body)
-                    self._hold(len(chunk))
-                    body += chunk
-        except BaseException as error:
-            self._held -= len(body)
-            if isinstance(error, TimeoutError):
-                raise Problem(408, f"the body has not come within {BODY:g} s") from None
-            raise
-        return bytes(body)
-
-    def _hold(self, size: int) -> None:
-        if self._held + size > BODIES:
-            raise Problem(503, "too many bodies are held at once", retry_after=1.0)
-        self._held += size
-
     async def _ready(self, _: web.Request) -> web.Response:
         missing = self.missing
         return web.Response(text=f"{missing or 'ready'}\n", status=503 if missing else 200)
+
+
+@lru_cache(maxsize=1024)
+def _accepted(n: int) -> Prepared:
+    return Prepared(202, JSON, _told(n))
+
+
+def _told(n: int) -> bytes:
+    return b'{"accepted":%d}' % n
 
 
 def _counted(key: bytes | None) -> str:
@@ -250,7 +241,7 @@ def _counted(key: bytes | None) -> str:
     return "none" if key is None else "unknown"
 
 
-def _idempotency_key(request: web.Request) -> bytes | None:
+def _idempotency_key(request: web.BaseRequest) -> bytes | None:
     given = request.headers.getall("Idempotency-Key", ())
     if not given:
         return None
@@ -261,7 +252,7 @@ def _idempotency_key(request: web.Request) -> bytes | None:
     return key
 
 
-def _kind(request: web.Request) -> str:
+def _kind(request: web.BaseRequest) -> str:
     kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind not in (JSON, FRAMES):
         raise Problem(415, f"Content-Type must be {JSON} or {FRAMES}")

@@ -55,7 +55,7 @@ def test_headers_that_never_end_do_not_shut_the_port(site):
 
 
 def test_a_body_that_comes_too_slowly_is_given_up(site):
-    with site.gateway(patch="import producers.gateway.api as api\napi.BODY = 1.0") as gateway:
+    with site.gateway(patch="import producers.gateway.bodies as bodies\nbodies.PATIENCE = 1.0") as gateway:
         with rude(gateway, HEAD, b"Content-Length: 100\r\n\r\n", b"HBB1") as connection:
             assert rest(connection).startswith(b"HTTP/1.1 408 ")
         assert gateway.metric("hubbub_gateway_held_bytes") == 0
@@ -96,7 +96,7 @@ def peak(gateway):
 
 
 def test_bodies_that_are_held_at_a_time_are_bounded(site):
-    with site.gateway(patch="import producers.gateway.api as api\napi.BODIES = 100") as gateway:
+    with site.gateway(patch="import producers.gateway.bodies as bodies\nbodies.MEMORY = 100") as gateway:
         with rude(gateway, HEAD, b"Content-Length: 98\r\n\r\n", bytes(90)):
             until(lambda: gateway.metric("hubbub_gateway_held_bytes") == 90)
             answer = gateway.post(site.some())

@@ -14,7 +14,7 @@ from aggregator.board.server import application
 from aggregator.board.store import Store
 from aggregator.process import health
 from hubbub import http
-from producers.gateway import api
+from producers.gateway import bodies
 from producers.gateway.api import Gateway, Rules
 from producers.gateway.definitions import ServedDefinitions
 from producers.gateway.rates import Rates
@@ -50,7 +50,7 @@ def gateway():
     intake = SimpleNamespace(mix=nothing, pass_on=nothing)
     limits = http.ConnectionLimits()
     made = Gateway(rules, definitions, None, Rates(1e9), kafka, intake, limits)
-    return http.serving(made.application(), "127.0.0.1", 0, limits=limits, drain=1.0)
+    return http.serving(made.application(), "127.0.0.1", 0, limits=limits, drain=1.0, direct=made.direct)
 
 
 PORTS = {
@@ -121,7 +121,7 @@ async def answer(host, number, request):
 @pytest.mark.parametrize("port", PORTS)
 def test_whatever_is_sent_is_answered_or_hung_up_on(port, count, monkeypatch, caplog):
     monkeypatch.setitem(http.serving.__wrapped__.__kwdefaults__, "header", 0.3)
-    monkeypatch.setattr(api, "BODY", 0.3)
+    monkeypatch.setattr(bodies, "PATIENCE", 0.3)
     draw = random.Random(f"14 {port}")
     known = requests()
 
