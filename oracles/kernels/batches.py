@@ -1,4 +1,7 @@
-"""Records of a fetch as columns, told by compiled kernels; NumPy has no such walk, and record by record is its way."""
+"""Records of a fetch as columns, told by compiled kernels; NumPy has no such walk, and record by record is its way.
+
+So it is with the checksum of what is sent: without the processor's own instruction, Kafka's client computes it.
+"""
 
 from typing import Any, NamedTuple
 
@@ -38,6 +41,16 @@ class Kinds(NamedTuple):
 
 def can_walk() -> bool:
     return compiled.in_use() and bool(compiled.lib().can_walk())
+
+
+def can_sum() -> bool:
+    return can_walk() and hasattr(compiled.lib(), "crc32c")  # which a library of an older source has not
+
+
+def crc32c(data: bytearray | memoryview) -> int:
+    """The checksum that a batch has in its header."""
+    octets: Any = compiled.octet_buffer(data)
+    return int(compiled.lib().crc32c(octets, len(data)))
 
 
 def walk(data: memoryview, start: int, first: int, room: int, *, checked: bool) -> Walk:

@@ -19,7 +19,9 @@ from hubbub.kafka import Kafka, started
 from hubbub.names import REPORTS
 from oracles.errors import HubbubError
 from oracles.frame import partition_of
+from oracles.kernels.batches import can_sum
 from producers.batch import Sealed
+from producers.gateway.record_batch import ALONE, RecordBatch
 from producers.publisher import abandon
 
 log = logging.getLogger(__name__)
@@ -123,12 +125,13 @@ class Appender:
             raise Unacknowledged(f"Kafka refused the reports: {type(error).__name__}") from error
 
     async def _send(self, frame: Sealed) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = await self._producer.send(
-            self._topic,
-            frame.data,
-            partition=self.partition(frame),
-            timestamp_ms=1000 * frame.pane,  # the log's own time replaces it; when it was sent is nobody's business
-        )
+        partition = self.partition(frame)
+        time_ms = 1000 * frame.pane  # the log's own time replaces it; when it was sent is nobody's business
+        future: asyncio.Future[Any]
+        if len(frame.data) >= ALONE and can_sum():
+            future = await self._producer.send_batch(RecordBatch(frame.data, time_ms), self._topic, partition=partition)
+        else:
+            future = await self._producer.send(self._topic, frame.data, partition=partition, timestamp_ms=time_ms)
         self._flying[future] = len(frame.data), asyncio.get_running_loop().time()
         self.weight += len(frame.data)
         future.add_done_callback(self._landed)

@@ -52,6 +52,9 @@ static uint32_t checksum(const uint8_t *data, size_t size)
 int can_walk(void) { return 0; } /* without an instruction for checksums nothing would be gained */
 #endif
 
+/* The checksum of Kafka's batches, CRC-32C; only where one can walk. */
+uint32_t crc32c(const uint8_t *data, size_t size) { return checksum(data, size); }
+
 /* Reads a varint of at most 5 bytes, zigzag undone; NULL where there is none before `end`. */
 INLINE const uint8_t *varint(const uint8_t *at, const uint8_t *end, int64_t *number)
 {

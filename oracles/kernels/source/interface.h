@@ -8,6 +8,7 @@ void add_hashes(const uint8_t *reports, size_t count, size_t width, size_t hashe
                 int64_t *marks);
 
 int can_walk(void);
+uint32_t crc32c(const uint8_t *data, size_t size);
 size_t walk(const uint8_t *data, size_t size, size_t at, int checked, int64_t from, size_t room, int64_t *offsets,
             int64_t *times, int64_t *places, int64_t *sizes, size_t *found, int64_t *next);
 size_t tell_kinds(const uint8_t *data, size_t count, const int64_t *places, const int64_t *sizes, int16_t *kinds,

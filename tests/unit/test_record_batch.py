@@ -1,0 +1,40 @@
+"""Batches that a gateway makes of large frames are, byte for byte, those that Kafka's client would make."""
+
+import numpy as np
+import pytest
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.util import calc_crc32c
+
+from oracles.kernels import batches, compiled
+from producers.gateway.record_batch import RecordBatch
+
+sums = pytest.mark.skipif(not batches.can_sum(), reason="the kernels are not compiled here, or HUBBUB_KERNELS says so")
+
+
+@sums
+def test_a_checksum_is_that_of_kafkas_client_at_any_length_and_address():
+    data = np.random.default_rng(1).integers(0, 256, 5_000, np.uint8).tobytes()
+    for start in range(9):
+        for size in (*range(40), 1_000, 4_990):
+            assert batches.crc32c(memoryview(data)[start : start + size]) == calc_crc32c(data[start : start + size])
+
+
+def test_without_kernels_kafkas_client_makes_the_batches():
+    with compiled.numpy_alone():
+        assert not batches.can_sum()
+
+
+@sums
+@pytest.mark.parametrize("producer", [None, (1 << 40, 7, 12_345)])
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 8_190, 16 << 10, 1 << 20, (1 << 20) + 1])
+def test_a_batch_is_byte_for_byte_what_kafkas_client_makes(size, producer):
+    value, at = np.random.default_rng(size).integers(0, 256, size, np.uint8).tobytes(), 1_700_000_000_000
+    made, reference = RecordBatch(value, at), BatchBuilder(1 << 14, 0)
+    assert reference.append(timestamp=at, key=None, value=value)
+    assert made.append(timestamp=at, key=None, value=value) is None
+    if producer:
+        for batch in (made, reference):
+            batch._set_producer_state(*producer)
+    assert made._build() == reference._build()
+    assert made._build() is made._build()
+    assert (made.size(), made.record_count(), made.closed()) == (reference.size(), 1, True)
