@@ -40,7 +40,7 @@ PORTS = {"board": board, "worker": worker, "simulation": simulation}
 @pytest.mark.parametrize("port", PORTS)
 def test_half_open_connections_do_not_shut_it(port, monkeypatch):
     """As many as may be come, say half a header or nothing, and stay; after the time of a header all are gone."""
-    monkeypatch.setitem(http.serving.__wrapped__.__kwdefaults__, "header", 0.5)
+    monkeypatch.setitem(http.serving.__wrapped__.__kwdefaults__, "header", 2.0)
     monkeypatch.setattr(
         http.ConnectionLimits.__init__, "__defaults__", (40, *http.ConnectionLimits.__init__.__defaults__[1:])
     )
