@@ -180,13 +180,13 @@ def frames(data: bytes) -> Iterator[bytes | memoryview]:
 
     What is too short for that, or begins like no frame, comes as it is: `decode` says what is wrong with it.
     """
-    view, start = memoryview(data), 0
+    start = 0
     while start < len(data):
         end = len(data)
-        if view[start : start + 4] == _MAGIC and end - start >= HEADER_SIZE:
+        if end - start >= HEADER_SIZE and data.startswith(_MAGIC, start):
             _, _, _, width, _, _, _, n, _ = _HEADER.unpack_from(data, start)
             end = min(end, start + HEADER_SIZE + n * width)
-        yield view[start:end] if end - start < len(data) else data
+        yield memoryview(data)[start:end] if end - start < len(data) else data
         start = end
 
 

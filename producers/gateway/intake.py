@@ -36,6 +36,7 @@ class Intake:
         self._limit = limit
         self._linger = linger
         self._clock = clock
+        self._loop = asyncio.get_running_loop()
         self._piles: dict[tuple[bytes, int], tuple[Pile, list[asyncio.Future[Refusal]], asyncio.TimerHandle]] = {}
         """With who waits for each, and when it goes at the latest."""
         self._shipping: set[asyncio.Task[None]] = set()
@@ -57,14 +58,14 @@ class Intake:
 
     def _join(self, lot: Lot) -> asyncio.Future[Refusal]:
         """The outcome of a lot on the pile of its query and pane."""
-        key, loop = (lot.query.digest, lot.pane), asyncio.get_running_loop()
+        key = lot.query.digest, lot.pane
         if key not in self._piles:
             wait = min(self._linger, max(0.0, (lot.closes / 1000 - self._clock()) / 2))
-            timer = loop.call_later(wait, self._ship, key)
+            timer = self._loop.call_later(wait, self._ship, key)
             self._piles[key] = Pile(lot), [], timer
         pile, waiting, _ = self._piles[key]
         pile.add(lot.reports)
-        future: asyncio.Future[Refusal] = loop.create_future()
+        future: asyncio.Future[Refusal] = self._loop.create_future()
         waiting.append(future)
         if pile.full:
             self._ship(key)
@@ -73,7 +74,7 @@ class Intake:
     def _ship(self, key: tuple[bytes, int]) -> None:
         pile, waiting, timer = self._piles.pop(key)
         timer.cancel()
-        task = asyncio.get_running_loop().create_task(self._bring(pile, waiting))
+        task = self._loop.create_task(self._bring(pile, waiting))
         self._shipping.add(task)
         task.add_done_callback(self._shipping.discard)
 

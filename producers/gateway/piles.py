@@ -16,8 +16,8 @@ from oracles.types import Reports
 from producers.batch import Sealed, random_id
 from producers.gateway.submission import Lot
 
-FULL = 512 << 10
-"""Bytes of reports at which a pile goes at once."""
+FULL = 896 << 10
+"""Bytes of reports at which a pile goes at once: with those of one more request they fit in a frame of 1 MiB."""
 WIDE = 4
 _WORDS = (1, 2, WIDE)
 """Widths of reports that are put in order as words: all equal ones side by side."""
@@ -40,7 +40,7 @@ class Pile:
 
     @property
     def full(self) -> bool:
-        """Whether it is as large as one may get: more would make nothing faster."""
+        """Whether it fills a frame: more would make nothing faster."""
         return self.n * self.lot.query.oracle.width >= FULL
 
     def frames(self, limit: int) -> Iterator[Sealed]:
