@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from oracles.mechanisms.grr import Grr, set_as_value
 from oracles.mechanisms.oue import Oue
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.sue import Sue
+from oracles.mechanisms.unary import Unary
 from oracles.multi.attributes import Joint
 from oracles.types import Ints, Reports
 
@@ -49,7 +52,10 @@ class Hidden(Pure):
     """An attribute of rsfd: its encoder seen through the fakes, with p* and q*."""
 
     def __init__(self, name: str, epsilon: float, size: int, attributes: int) -> None:
-        self.encoder, self.fake = FAKES[name](epsilon, size, attributes)
+        encoder, fake = FAKES[name]
+        empty = {"empty": (attributes - 1) / attributes} if fake is _zero else {}
+        self.encoder = encoder(epsilon, size, **empty)
+        self.fake = partial(fake, self.encoder)
         p, q = self.encoder.exact
         h = {"grr": Fraction(1, size), "oue_r": q + (p - q) / size}.get(name, q)
         """The chance that a fake supports a given value."""
@@ -71,32 +77,25 @@ class Hidden(Pure):
         return super().set_variance(n, values, share)
 
 
-Fake = Callable[[int, Source], Reports]
-"""So many fake reports."""
+def _uniform(encoder: Grr, count: int, draw: Source) -> Reports:
+    """Uniform values."""
+    return encoder.written(draw.below(encoder.size, count))
 
 
-def _uniform(epsilon: float, size: int, attributes: int) -> tuple[Oracle, Fake]:
-    """GRR whose fakes are uniform values."""
-    del attributes
-    encoder = Grr(epsilon, size)
-    return encoder, lambda count, draw: encoder.written(draw.below(size, count))
+def _one_hot(encoder: Oue, count: int, draw: Source) -> Reports:
+    """Random one-hot vectors, perturbed."""
+    return encoder.encode(draw.below(encoder.size, count), draw)
 
 
-def _one_hot(epsilon: float, size: int, attributes: int) -> tuple[Oracle, Fake]:
-    """OUE whose fakes are random one-hot vectors, perturbed."""
-    del attributes
-    encoder = Oue(epsilon, size)
-    return encoder, lambda count, draw: encoder.encode(draw.below(size, count), draw)
+def _zero(encoder: Unary, count: int, draw: Source) -> Reports:
+    """Zero vectors, perturbed."""
+    return encoder.flip(count, None, draw)
 
 
-def _zero(unary: type[Oue] | type[Sue]) -> Callable[[float, int, int], tuple[Oracle, Fake]]:
-    """A unary encoding whose fakes are zero vectors, perturbed."""
-
-    def make(epsilon: float, size: int, attributes: int) -> tuple[Oracle, Fake]:
-        encoder = unary(epsilon, size, empty=(attributes - 1) / attributes)
-        return encoder, lambda count, draw: encoder.flip(count, None, draw)
-
-    return make
-
-
-FAKES = {"grr": _uniform, "oue_z": _zero(Oue), "oue_r": _one_hot, "sue_z": _zero(Sue)}
+FAKES: dict[str, tuple[Callable[..., Oracle], Callable[[Any, int, Source], Reports]]] = {
+    "grr": (Grr, _uniform),
+    "oue_z": (Oue, _zero),
+    "oue_r": (Oue, _one_hot),
+    "sue_z": (Sue, _zero),
+}
+"""By name, what encodes the answer, and how it makes so many fakes."""

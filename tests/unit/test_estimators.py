@@ -1,6 +1,7 @@
 """Estimates beside the counting: the same bytes, whatever becomes of the process, and it ends with the worker."""
 
 import asyncio
+import io
 import os
 import signal
 import subprocess
@@ -17,10 +18,14 @@ from aggregator.errors import EstimatorEnded
 from aggregator.merging.crowd import own
 from aggregator.merging.windows import Span
 from aggregator.publishing import estimators
+from aggregator.publishing.estimator import Question, answer, read, write
 from aggregator.publishing.estimators import Estimators
 from aggregator.publishing.final import look, made
+from oracles import ORACLES
+from oracles.multi.rsfd import FAKES
 from oracles.query import parse
 
+SHARED = {"epsilon": 1.0, "budget": 1e9, "pane": "10s", "crowd": 1}
 TABLE = {"domain": 40, "epsilon": 1.0, "budget": 1e9, "pane": "10s", "methods": ["norm_sub", "calibrate"]}
 ONE = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
 
@@ -61,6 +66,32 @@ def test_what_the_process_makes_is_what_is_made_here_also_after_it_was_killed():
                     os.kill(beside._most._process.pid, signal.SIGKILL)
 
     asyncio.run(run())
+
+
+def sent(message):
+    """What arrives of it."""
+    pipe = io.BytesIO()
+    write(pipe, message)
+    pipe.seek(0)
+    return read(pipe)
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [{"oracle": name} for name in ORACLES]
+    + [{"solution": "smp", "oracle": "oue"}, *({"solution": "rsfd", "oracle": name} for name in FAKES)],
+    ids=lambda counted: "-".join(counted.values()),
+)
+def test_any_kind_of_query_can_be_asked_about(counted):
+    what = {"attributes": {"a": 3, "b": 5}} if "solution" in counted else {"domain": 5}
+    query = parse({"queries": {"q": {**SHARED, **what, **counted}}}, "test", ".")["q"]
+    total = Snapshot(0, 0, 0, 0, query.oracle.zeros())
+    span = Span(query.windows[0], 0, 10)
+    faces = own(query, span, total)
+    asked = sent(Question(query.digest, query, span, total, faces, [], True))
+    answered = sent(answer(asked.query, asked))
+    assert answered.records == made(query, span, total, faces, []).built.records
+    assert len(answered.findings) == len(query.domains)
 
 
 def test_it_starts_when_it_is_first_asked_and_no_large_one_where_no_query_is_large():
