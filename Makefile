@@ -119,6 +119,7 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/steps.py
+	$(BIN)/python benchmarks/costs.py
 	$(BIN)/python benchmarks/end_to_end.py
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/curves.py

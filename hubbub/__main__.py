@@ -18,7 +18,7 @@ COMMANDS = {
     "board": ("aggregator.board.command", "board", "a live page and an API of what is published"),
     "tail": ("aggregator.reading.tail.command", "board", "estimates and alerts in the terminal, as they are published"),
     "export": ("aggregator.reading.export.command", "kafka", "published estimates as CSV, JSON lines or Parquet"),
-    "plan": ("aggregator.plan.command", "stats", "how sure a query would be, and what it would cost"),
+    "plan": ("aggregator.plan.command", "stats", "how sure a query would be, what it costs, what a rate takes"),
     "topics": ("aggregator.topics.command", "kafka", "create the topics, and mend their settings"),
     "audit": ("aggregator.reading.audit.command", "worker", "fold the log again and compare with what was published"),
     "check": ("aggregator.plan.check", "stats", "validate a query file and say what each query promises and costs"),

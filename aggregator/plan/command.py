@@ -1,14 +1,18 @@
-"""`hubbub plan`: how sure a query would be, and what it would cost, before anyone is asked."""
+"""`hubbub plan`: how sure a query would be and what it would cost, or what a rate takes, before anyone is asked."""
 
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from textwrap import wrap
 
+from aggregator.plan import capacity
 from aggregator.plan.check import HIGH_EPSILON, INTEGER, WIDTH
+from aggregator.plan.fleet import Assumptions, fleet
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
 from hubbub.options import in_bytes, parser_of, run, share, whole
 from oracles import oracle
+from oracles.query import load
 from oracles.types import MAX_SIZE, usable_epsilon
 
 MANY_CLIENTS = 100
@@ -16,43 +20,60 @@ MANY_CLIENTS = 100
 
 HELP = """\
 Say how large the errors of a query would be and what it would cost, for each oracle, and recommend
-one. Nothing is sent anywhere.
+one; or, with --rate, how many cores, workers, partitions and brokers the queries of a file take at
+so many reports a second. Nothing is sent anywhere.
 
 example:
   $ hubbub plan --clients 1e6 --size 1024 --epsilon 1
   $ hubbub plan --clients 1e6 --size 1024 --epsilon 1 --target-share 0.001
+  $ hubbub plan --rate 1e6,1e7,1e8 --queries hubbub.toml
 
 stderr is the standard error of a share near zero; a share as large as `detectable` is found
 significant with probability 0.9. Both hold for one window in which each client answers once.
 `work` is how many integers the server changes a report. One fake report shifts a share by `shift`,
-as much as `clients` honest ones do that change their answer. docs/plan.md tells more.
+as much as `clients` honest ones do that change their answer. What a rate takes follows from costs
+that were measured (docs/performance.md), and from what the options assume. docs/plan.md tells more.
 
-Exit code: 0 done; 2 wrong options."""
+Exit code: 0 done; 2 wrong options or query file, or more than any number of workers carries."""
 
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
 
+    def capacity_of_file() -> None:
+        queries = load(options.queries).values()
+        assumed = Assumptions(**{field.name: getattr(options, field.name) for field in fields(Assumptions)})
+        fleets = [fleet(queries, each, assumed) for each in options.rate]
+        sys.stdout.write(
+            "".join(f"{line}\n" for line in capacity.lines(options.queries, len(queries), fleets, assumed))
+        )
+
     def work() -> None:
         plan = Plan(options.clients, options.size, usable_epsilon(options.epsilon), options.family_error)
         sys.stdout.write("".join(f"{line}\n" for line in lines(plan, options.target_share)))
 
-    return run("plan", work)
+    return run("plan", work if options.rate is None else capacity_of_file)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("plan", HELP)
     clients = "how many answer in one window, such as 1e6"
-    parser.add_argument("--clients", type=whole(1, MOST_CLIENTS), required=True, metavar="N", help=clients)
+    parser.add_argument("--clients", type=whole(1, MOST_CLIENTS), metavar="N", help=clients)
     values = 'how many values there are, "(other)" counted'
-    parser.add_argument("--size", type=whole(2, MAX_SIZE), required=True, metavar="D", help=values)
+    parser.add_argument("--size", type=whole(2, MAX_SIZE), metavar="D", help=values)
     privacy = "how private each report is (default: 1; less is more private)"
     parser.add_argument("--epsilon", type=float, default=1.0, metavar="E", help=privacy)
     goal = "say how many clients, or which epsilon, make this share detectable"
     parser.add_argument("--target-share", type=share, metavar="F", help=goal)
     error = "the chance that any value is found significant by mistake (default: 0.05)"
     parser.add_argument("--family-error", type=share, default=0.05, metavar="A", help=error)
-    return parser.parse_args(arguments)
+    capacity.add_options(parser)
+    options = parser.parse_args(arguments)
+    if options.rate is None and None in (options.clients, options.size):
+        parser.error("the following arguments are required: --clients and --size, or --rate")
+    if options.rate is not None and (options.clients, options.size) != (None, None):
+        parser.error("--rate is of a query file (--queries): --clients and --size have no place beside it")
+    return options
 
 
 def lines(plan: Plan, target: float | None = None) -> Iterator[str]:
