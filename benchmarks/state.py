@@ -32,7 +32,7 @@ sys.path.insert(0, str(ROOT))
 
 from aggregator.counting import quirks  # noqa: E402
 from aggregator.counting.admission import Gate  # noqa: E402
-from aggregator.counting.partition import Source  # noqa: E402
+from aggregator.counting.partition import SourcePartition  # noqa: E402
 from aggregator.merging.snapshots import Shelf  # noqa: E402
 from aggregator.topics.keys import home  # noqa: E402
 from hubbub.definitions.versions import Versions  # noqa: E402
@@ -103,7 +103,7 @@ def steps(case, rounds=6):
         file = Path(folder, "hubbub.toml")
         file.write_text(text_of(case))
         definitions = {query.digest: Versions.of(query) for query in load(file).values()}
-    sources = [Source(Gate(at, case.partitions, definitions), "w") for at in range(case.partitions)]
+    sources = [SourcePartition(Gate(at, case.partitions, definitions), "w") for at in range(case.partitions)]
     shelves = [Shelf(at, case.partitions, definitions) for at in range(case.partitions)]
     for shelf in shelves:
         shelf.load()

@@ -1,0 +1,21 @@
+"""Benchmarks run seldom: what they import of ours must still be there."""
+
+import ast
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OURS = ("oracles", "hubbub", "aggregator", "producers")
+FILES = sorted((ROOT / "benchmarks").rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_all_that_a_benchmark_imports_of_ours_is_there(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in OURS:
+            module = importlib.import_module(node.module)
+            missing = [name.name for name in node.names if not hasattr(module, name.name)]
+            found = [name for name in missing if importlib.util.find_spec(f"{node.module}.{name}")]
+            assert missing == found, f"{node.module} has no {missing}"
