@@ -2,7 +2,7 @@
 
 A sum of what their objects hold: of integers and floats exactly, of all else about. It is the most that
 the process has at once, since that is what ends it where there is no more. Held against real objects in
-tests/unit/test_memory.py.
+tests/unit/test_memory.py, and against real processes under a broker in tests/integration/test_memory.py.
 """
 
 from collections.abc import Collection
@@ -20,9 +20,8 @@ from oracles.query.settings import Window
 PANE, PART, COUNTED = 250, 130, 8
 """Bytes of a pane of a hopping window beside its tally, of each partition's part while it is read, and of how many
 answered for an attribute."""
-WORKER, BOARD = 125 << 20, 85 << 20
+WORKER, ESTIMATOR, BOARD = 100 << 20, 85 << 20, 65 << 20
 """The process itself, with all that it has loaded."""
-ESTIMATOR = 85 << 20
 COUNT = 4
 """Bytes of a value's count in a window that later ones are compared with."""
 FINDING, SEVERAL, FITTED, THRESHOLD, EVERY = 16, 20, 14, 16, 30
@@ -52,7 +51,7 @@ class WorkerMemory:
     """The findings of one window: those of large queries are made one after another."""
     names: int
     estimators: int
-    """The processes that make records, beside what they work on: one, and one for large queries."""
+    """The processes that make records, beside what they work on: one for large queries, and one for all others."""
     disk: int
     """Panes of long windows, in a temporary file."""
     process: int = WORKER
@@ -82,7 +81,7 @@ def worker(queries: Collection[Query], partitions: int, *, most: bool = False) -
         ),
         publishing=max(map(_findings, queries), default=0),
         names=4 * _names(queries),
-        estimators=ESTIMATOR * (1 + any(value_count(query) > LARGE for query in queries)),
+        estimators=ESTIMATOR * len({value_count(query) > LARGE for query in queries}),
         disk=sum(_apart(query, window, partitions) for query in queries for window in set(query.windows)),
     )
 
