@@ -47,6 +47,8 @@ class Follower:
         """All that records said that are not at hand any more."""
         self._unread: set[definitions.Unreadable] = set()
         self._turn = asyncio.Lock()
+        self._waiting = asyncio.Lock()
+        """Held by the one who asks for all that wait."""
         self._seen = 0
         """The newest timestamp of the reports that was read anywhere, in ms."""
         self._through = 0
@@ -138,7 +140,7 @@ class Follower:
         """
         self._seen = max(self._seen, newest, seen)
         while newest > self._through:
-            await self._asked_anew()
+            await self._asked_anew(lambda: newest <= self._through)
 
     @property
     def age(self) -> float:
@@ -149,11 +151,15 @@ class Follower:
         """Wait until all is read that stood in the topic this many seconds ago."""
         since = time.monotonic() - seconds
         while self._asked < since:
-            await self._asked_anew()
+            await self._asked_anew(lambda: self._asked >= since)
 
-    async def _asked_anew(self) -> None:
+    async def _asked_anew(self, enough: Callable[[], bool] = lambda: False) -> None:
+        """Ask, unless it is enough what another has asked while one waited for him."""
         try:
-            await self.ask()
+            async with self._waiting:
+                if enough():
+                    return
+                await self.ask()
         except _ANSWER as error:
             if not self._silent:
                 log.warning("the definitions cannot be read, nothing is counted meanwhile: %r", error)

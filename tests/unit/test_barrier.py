@@ -84,6 +84,26 @@ def test_a_report_waits_for_every_version_that_can_concern_it(seed):
     assert asked < 80, "one look does for a second of reports"
 
 
+def test_many_who_wait_share_one_look():
+    async def run():
+        asked, follower = 0, Follower(Kafka("nowhere:1", "p."))
+        world = follower._consumer = World(Random(1))
+        end_offsets = world.end_offsets
+
+        async def slowly(tps):
+            nonlocal asked
+            asked += 1
+            await asyncio.sleep(0.01)
+            return await end_offsets(tps)
+
+        world.end_offsets = slowly
+        waiting = [follower.within(1.0) for _ in range(50)] + [follower.cover(world.now, world.now) for _ in range(50)]
+        await asyncio.gather(*waiting)
+        assert asked <= 3
+
+    asyncio.run(run())
+
+
 def test_a_barrier_that_trusts_further_ahead_than_the_margin_is_found_out(monkeypatch):
     monkeypatch.setattr(follower, "AHEAD", MARGIN + 1.0)
     assert sum(asyncio.run(passed(seed))[0] for seed in range(8)) > 0
