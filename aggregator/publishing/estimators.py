@@ -85,7 +85,7 @@ class Estimator:
         if self._closed:
             raise EstimatorEnded(self.name, 0)
         if self._process is None:
-            path = os.pathsep.join(filter(None, sys.path))
+            path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
             self._queries.clear()
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", "from aggregator.publishing.estimator import main; main()"],
