@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aggregator.counting.clock import Clock
+from aggregator.counting.known import Names
 from oracles.types import Flags, Ints, Reports
-
-Names = NDArray[np.uint64]
-"""Ids as little-endian integers; 0 is none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +36,13 @@ class Frames:
             return None
         name = self.ids[index]
         return name if name is None or isinstance(name, bytes) else int(name).to_bytes(8, "little") if name else None
+
+    def numbers(self, first: int) -> Names | None:
+        """The ids of the frames from `first` on; None where one has none."""
+        if isinstance(self.ids, np.ndarray):
+            return self.ids[first:] if self.ids[first:].all() else None
+        names = [] if self.ids is None else [name for name in self.ids[first:] if name is not None]
+        return np.frombuffer(b"".join(names), "<u8") if len(names) == len(self) - first else None
 
     def some(self, which: Flags) -> "Frames":
         """Some of them, of which there is one at least; what comes after all of them is as it was."""

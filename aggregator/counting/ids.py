@@ -1,11 +1,13 @@
 """Ids of frames that are counted, each with the offset at which it was; they are written in segments."""
 
 import struct
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from aggregator.counting.known import Names
 from aggregator.counting.packing import TYPES, head, narrowest
 from oracles.errors import ReportError
 from oracles.types import Ints
@@ -28,28 +30,30 @@ SEGMENT = 50_000
 
 
 class Ids(Sequence[CountedId]):
-    """CountedId ids in the order of their offsets, kept as two lists: an object each would cost more than the rest."""
+    """CountedId ids in the order of their offsets, kept as two arrays: an object each would cost more than the rest."""
 
-    def __init__(self, names: list[bytes] | None = None, offsets: list[int] | None = None) -> None:
-        self.names, self.offsets = names or [], offsets or []
+    def __init__(self, names: bytearray | None = None, offsets: "array[int] | None" = None) -> None:
+        self.names = bytearray() if names is None else names
+        """One after another."""
+        self.offsets = array("q") if offsets is None else offsets
 
     @classmethod
     def of(cls, entries: Sequence[CountedId]) -> "Ids":
-        return cls([entry.id for entry in entries], [entry.offset for entry in entries])
+        return cls(bytearray().join(entry.id for entry in entries), array("q", [entry.offset for entry in entries]))
 
     def append(self, name: bytes, offset: int) -> None:
-        self.names.append(name)
+        self.names += name
         self.offsets.append(offset)
 
-    def extend(self, names: list[bytes], offsets: list[int]) -> None:
-        self.names += names
-        self.offsets += offsets
+    def extend(self, names: Names, offsets: Ints) -> None:
+        self.names += names.astype("<u8", copy=False).tobytes()
+        self.offsets.frombytes(offsets.tobytes())
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.offsets)
 
     def __iter__(self) -> Iterator[CountedId]:
-        return map(CountedId, self.names, self.offsets)
+        return map(self.__getitem__, range(len(self)))
 
     @overload
     def __getitem__(self, index: int) -> CountedId: ...
@@ -57,8 +61,10 @@ class Ids(Sequence[CountedId]):
     def __getitem__(self, index: slice) -> "Ids": ...
     def __getitem__(self, index: int | slice) -> "CountedId | Ids":
         if isinstance(index, slice):
-            return Ids(self.names[index], self.offsets[index])
-        return CountedId(self.names[index], self.offsets[index])
+            start, stop, _ = index.indices(len(self))
+            return Ids(self.names[8 * start : 8 * stop], self.offsets[start:stop])
+        at = range(len(self))[index]
+        return CountedId(bytes(self.names[8 * at : 8 * at + 8]), self.offsets[at])
 
     def __eq__(self, other: object) -> Any:
         return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
@@ -75,7 +81,7 @@ def encode_ids(segment: Sequence[CountedId]) -> bytes:
     ids = segment if isinstance(segment, Ids) else Ids.of(segment)
     offsets = np.array(ids.offsets, np.int64)
     kind, steps = _packed(np.diff(offsets))
-    return _SEGMENT.pack(_VERSION, kind, len(ids), ids.offsets[0]) + b"".join(ids.names) + steps
+    return _SEGMENT.pack(_VERSION, kind, len(ids), ids.offsets[0]) + ids.names + steps
 
 
 def decode_ids(data: bytes) -> list[CountedId]:

@@ -15,6 +15,7 @@ import numpy as np
 from aggregator.counting.clock import Clock, pack_clock, unpack_clock
 from aggregator.counting.frames import Frames
 from aggregator.counting.ids import SEGMENT, CountedId, Ids
+from aggregator.counting.known import Plain, Table, known
 from aggregator.counting.packing import TYPES, Counts, head, is_narrowest, narrowest
 from oracles.errors import ReportError
 from oracles.mechanisms.protocol import Protocol
@@ -56,7 +57,7 @@ class Tally:
     clock: Clock = None
     """At next_offset."""
     closed: bool = False
-    ids: set[bytes] = field(default_factory=set)
+    ids: Plain | Table = field(default_factory=known)
     unwritten: Ids = field(default_factory=Ids)
     """Ids that stand in no segment yet; they are written before the tally is."""
 
@@ -89,7 +90,7 @@ class Tally:
     def close(self) -> Snapshot:
         """The tally as it will stay: nothing is added any more, and ids are forgotten."""
         self.closed = True
-        self.ids, self.unwritten = set(), Ids()
+        self.ids, self.unwritten = known(), Ids()
         return self.snapshot()
 
     def snapshot(self) -> Snapshot:
@@ -107,21 +108,15 @@ class Tally:
         A segment is written before its tally. Entries that the tally does not cover belong to
         frames that are read again: kept, they would refuse those as their own duplicates.
         """
-        self.ids = {entry.id for segment in segments for entry in segment if entry.offset < self.next_offset}
+        self.ids = known(entry.id for segment in segments for entry in segment if entry.offset < self.next_offset)
         self.unwritten = Ids()
 
     def _takes_all(self, frames: Frames, first: int, max_ids: int) -> bool:
-        """Remember the ids of all frames from `first` on, where they are columns, and all new; else none of them."""
-        if not isinstance(frames.ids, np.ndarray) or not isinstance(frames.offsets, np.ndarray):
+        """Remember the ids of all frames from `first` on, where each has one, and all are new; else none of them."""
+        numbers = frames.numbers(first)
+        if numbers is None or len(self.ids) + len(numbers) > max_ids or not self.ids.learn(numbers):
             return False
-        numbers = frames.ids[first:]
-        names: list[bytes] = numbers.astype("<u8", copy=False).view("V8").tolist()
-        new = set(names)
-        room = len(self.ids) + len(names) <= max_ids
-        if not (numbers.all() and room and len(new) == len(names) and self.ids.isdisjoint(new)):
-            return False
-        self.ids |= new
-        self.unwritten.extend(names, frames.offsets[first:].tolist())
+        self.unwritten.extend(numbers, np.asarray(frames.offsets[first:], np.int64))
         return True
 
     def _take_ids(self, frames: Frames, first: int, max_ids: int) -> tuple[Flags, list[int]]:

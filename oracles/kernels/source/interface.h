@@ -14,3 +14,6 @@ size_t walk(const uint8_t *data, size_t size, size_t at, int checked, int64_t fr
 size_t tell_kinds(const uint8_t *data, size_t count, const int64_t *places, const int64_t *sizes, int16_t *kinds,
                   uint64_t *ids, int64_t *firsts, size_t most, int16_t *slots, size_t bits);
 void gather(const uint8_t *data, size_t count, const int64_t *places, const int64_t *sizes, uint8_t *into);
+
+int knows_id(const uint64_t *table, size_t bits, const uint64_t *key, uint64_t id);
+int learn_ids(uint64_t *table, size_t bits, const uint64_t *key, const uint64_t *ids, size_t count);
