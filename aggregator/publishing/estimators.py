@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 from aggregator.counting.tally import Snapshot
 from aggregator.errors import EstimatorEnded
@@ -85,7 +86,7 @@ class Estimator:
         if self._closed:
             raise EstimatorEnded(self.name, 0)
         if self._process is None:
-            path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+            path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
             self._queries.clear()
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", "from aggregator.publishing.estimator import main; main()"],
