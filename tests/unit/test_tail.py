@@ -241,6 +241,18 @@ def test_what_was_there_from_the_start_is_one_line_of_all_windows():
     assert f"baseline: {len(heard) // 2} values frequent from the start: a, b, ..." in text
 
 
+def test_what_was_there_from_the_start_is_told_once_though_windows_come_one_after_another(capsys):
+    query = ask(windows=["10s", "all"])
+    overview, lines = Overview(), Lines()
+    for window in query.windows:
+        heard = [read_alert(message) for message in alerted(query, MANY)]
+        lines.show(overview, [], [replace(alert, heading=replace(alert.heading, window=window)) for alert in heard])
+    assert capsys.readouterr().out.count("frequent from the start") == 1
+    more = replace(heard[0], row=replace(heard[0].row, value="late"))
+    lines.show(overview, [], [*heard, more])
+    assert capsys.readouterr().out.endswith("baseline: 1 value frequent from the start: late\n")
+
+
 def test_a_table_says_how_late_its_numbers_are():
     for window, step in ((0, 10), (1, 20)):
         overview = Overview()

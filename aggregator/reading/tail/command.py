@@ -146,6 +146,8 @@ class Lines:
     def __init__(self, top: int = LINE) -> None:
         self._top = top
         self._late: set[tuple[str, str]] = set()
+        self._from_the_start: set[tuple[str, str | None, str]] = set()
+        """Baselines that have been told: windows of other kinds bring them again, later."""
         self._surge = SURGE if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else "{}"
 
     def show(self, overview: Overview, summaries: list[Summary], notices: list[Notice]) -> None:
@@ -160,9 +162,22 @@ class Lines:
             heading = overview.tracks[place].newest.heading
             sys.stdout.write(f"{heading}: no final since {clock(heading.end)}, late by {lateness(late[place])}\n")
         self._late = set(late)
-        for kind, text in notice_lines(notices, self._top):
+        for kind, text in notice_lines(filter(self._is_new, notices), self._top):
             sys.stdout.write(f"{self._surge.format(text) if kind == 'surge' else text}\n")
+        self._from_the_start.update(map(_origin, filter(_is_baseline, notices)))
         sys.stdout.flush()
+
+    def _is_new(self, notice: Notice) -> bool:
+        return not notice.baseline or _origin(notice) not in self._from_the_start
+
+
+def _is_baseline(notice: Notice) -> bool:
+    return notice.baseline
+
+
+def _origin(notice: Notice) -> tuple[str, str | None, str]:
+    """What a baseline is about, whatever its window."""
+    return notice.heading.digest, notice.heading.attribute, notice.row.value
 
 
 def output(top: int | None = None) -> AbstractContextManager[Output]:

@@ -164,10 +164,8 @@ def notice_lines(notices: Iterable[Notice], top: int) -> Iterator[tuple[str, str
         if found[0].baseline:
             names = list(dict.fromkeys(notice.row.name for notice in found))
             some = ", ".join(names[:top]) + ", ..." * (len(names) > top)
-            yield (
-                kind,
-                f"{clock(heading.end)} {heading.query}: baseline: {len(names)} values frequent from the start: {some}",
-            )
+            count = f"{len(names)} value{'s' * (len(names) != 1)}"
+            yield kind, f"{clock(heading.end)} {heading.query}: baseline: {count} frequent from the start: {some}"
             continue
         said = str(found[0])
         if len(found) > 1:
