@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.accuracy.plots import draw  # noqa: E402
 from benchmarks.accuracy.study import Line, Panel, Plot  # noqa: E402
-from benchmarks.end_to_end import BROKER, OURS, THEIRS, latency, pin, tuned  # noqa: E402
+from benchmarks.end_to_end import BROKER, OURS, THEIRS, latency, pin  # noqa: E402
 from tests.brokers import Cluster  # noqa: E402
 
 RATES = {
@@ -35,7 +35,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=60, metavar="N", help="of each rate; the first quarter burns in")
     seconds = parser.parse_args().seconds
-    tuned()
     pin(THEIRS)
     panels = []
     with Cluster(1, flags=BROKER) as cluster:
