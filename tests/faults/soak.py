@@ -1,11 +1,12 @@
 """A soak: days of panes of one second on a real broker, hurried through, and what they leave in memory and on disk.
 
-python tests/faults/soak.py --days 7     needs Java and Maven; 80 to 200 simulated seconds a second
+python tests/faults/soak.py --days 7     needs Java and Maven; 80 to 130 simulated seconds a second
+python tests/faults/soak.py --live 60    the same for 60 minutes of the clock, by the time of the log
 
 The topics have the clients' time (CreateTime), and the worker is told that the broker is an embedded one: so only
-ticks move its clocks, and this program appends them, as far ahead as it likes. A line a simulated hour says what
-worker and board hold, and what stands in the topics. It ends with 1 where the second half of the run needed more
-than a tenth above the first half.
+ticks move its clocks, and this program appends them, as far ahead as it likes. A line a simulated hour (live: six
+minutes) says what worker and board hold, what the processes beside the worker do that make records, and what stands
+in the topics. It ends with 1 where the second half of the run needed more than a tenth above the first half.
 """
 
 import argparse
@@ -43,11 +44,25 @@ budget = 1e9
 pane = "1s"
 lateness = "2s"
 crowd = 1
-windows = ["1s", "1h/1m", "all"]
+windows = ["1s", "1h/1m"]
+emit_every = "never"
+
+[queries.site]
+domain = 32
+oracle = "grr"
+epsilon = 2.0
+answers = "fresh"
+budget = 1e9
+pane = "1m"
+lateness = "2s"
+crowd = 1
+windows = ["all"]
 emit_every = "never"
 """
 HOUR, DAY = 3600, 86_400
-STEP = 120
+EACH = HOUR // 10
+"""Seconds from line to line where it is live."""
+STEP = 240
 """Simulated seconds that are appended at once."""
 BEHIND = 2 * STEP * PARTITIONS
 """Records that may be unread when more are appended."""
@@ -73,10 +88,15 @@ async def hurry(kafka):
             await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, kafka.topic(name), settings)])
 
 
-def resident(process):
+def resident(pid):
     """MiB."""
-    status = Path(f"/proc/{process.pid}/status").read_text()
+    status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def children(pid):
+    """Of a process and all its threads."""
+    return [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
 
 
 def on_disk(cluster, kafka):
@@ -89,17 +109,18 @@ def on_disk(cluster, kafka):
 
 
 class Soak:
-    """The run: frames and ticks, second by second, as fast as the worker follows."""
+    """The run: frames and ticks, second by second, as fast as the worker follows, or as the clock goes."""
 
-    def __init__(self, cluster, folder):
+    def __init__(self, cluster, folder, *, live):
         self.cluster, self.place = cluster, Place(cluster, folder, QUERIES, PARTITIONS)
-        self.query = self.place.queries["page"]
-        asyncio.run(hurry(self.place.kafka))
-        self.worker = self.place.start(HUBBUB_EMBEDDED="1").ready()
+        self.queries = self.place.queries
+        if not live:
+            asyncio.run(hurry(self.place.kafka))
+        self.worker = self.place.start(**({} if live else {"HUBBUB_EMBEDDED": "1"})).ready()
         env = {**environment(self.place.kafka, self.place.file), "HUBBUB_EMBEDDED": "0"}
         with (folder / "board.log").open("wb") as log:
             self.board = subprocess.Popen([HUBBUB, "board", "--port", "0"], env=env, stdout=log, stderr=log)
-        self.begin = int(time.time()) // HOUR * HOUR + HOUR
+        self.rng = np.random.default_rng(1)
         self.lines = []
 
     def close(self):
@@ -107,25 +128,49 @@ class Soak:
         self.board.wait(20)
         self.place.__exit__()
 
-    async def run(self, seconds):
-        rng, oracle = np.random.default_rng(1), self.query.oracle
-        producer = AIOKafkaProducer(**self.place.kafka.client(), acks="all", linger_ms=20)
-        async with started(producer, self.place.kafka):
-            for second in range(self.begin, self.begin + seconds, STEP):
+    async def hurried(self, seconds):
+        """Go through so many seconds to come."""
+        begin = int(time.time()) // HOUR * HOUR + HOUR
+        async with self._producer() as producer:
+            for second in range(begin, begin + seconds, STEP):
                 sent = []
                 for at in range(second, second + STEP):
-                    for partition in range(PARTITIONS):
-                        frame = encode(self.query.digest, at, oracle.perturb(rng.integers(0, 32, 20) ** 2 // 32, rng))
-                        for value, ms in (frame, 1000 * at), (TICK, 1000 * at + 900):
-                            sent.append(
-                                await producer.send(
-                                    self.place.kafka.topic(REPORTS), value, partition=partition, timestamp_ms=ms
-                                )
-                            )
+                    sent += await self._send(producer, self._frames(at), 1000 * at)
+                    sent += await self._send(producer, [TICK] * PARTITIONS, 1000 * at + 900)
                 await asyncio.gather(*sent)
+                await asyncio.sleep(1)
                 await asyncio.to_thread(until, self.follows, 120)
-                if (second + STEP - self.begin) % HOUR == 0:
-                    self.note((second + STEP - self.begin) // HOUR)
+                if (second + STEP - begin) % HOUR == 0:
+                    self.note()
+
+    async def live(self, seconds):
+        """Go on for so many seconds."""
+        async with self._producer() as producer:
+            begin = time.time()
+            for turn in range(seconds):
+                await asyncio.sleep(max(0.0, begin + turn - time.time()))
+                await asyncio.gather(*await self._send(producer, self._frames(int(time.time())), None))
+                if (turn + 1) % EACH == 0:
+                    await asyncio.to_thread(until, self.follows, 120)
+                    self.note()
+
+    def _producer(self):
+        kafka = self.place.kafka
+        return started(AIOKafkaProducer(**kafka.client(), acks="all", linger_ms=20), kafka)
+
+    def _frames(self, at):
+        """What comes in a second, of each partition."""
+        query = self.queries["page" if at % 60 else "site"]
+        for _ in range(PARTITIONS):
+            reports = query.oracle.perturb(self.rng.integers(0, 32, 20) ** 2 // 32, self.rng)
+            yield encode(query.digest, at // query.pane * query.pane, reports)
+
+    async def _send(self, producer, values, ms):
+        topic = self.place.kafka.topic(REPORTS)
+        return [
+            await producer.send(topic, value, partition=partition, timestamp_ms=ms)
+            for partition, value in enumerate(values)
+        ]
 
     def follows(self):
         """Whether the worker has read almost all, and published what is due of it."""
@@ -133,14 +178,16 @@ class Soak:
         unread = sum(value for _, value in metrics["hubbub_lag_records"])
         return unread < BEHIND and metrics["hubbub_publish_lag_seconds"][0][1] < 5
 
-    def note(self, hour):
-        disk = on_disk(self.cluster, self.place.kafka)
-        found = {"worker": resident(self.worker.process), "board": resident(self.board), **disk}
+    def note(self):
+        worker = self.worker.process.pid
+        beside = sum(map(resident, children(worker)))
+        found = {"worker": resident(worker), "beside": beside, "board": resident(self.board.pid)}
+        found |= on_disk(self.cluster, self.place.kafka)
         self.lines.append(found)
-        head = "".join(f"{name.rpartition('-')[2]:>11}" for name in found)
-        if hour == 1:
-            print(f"{'hour':>6}{head}   MiB", flush=True)
-        print(f"{hour:6d}" + "".join(f"{value:11.1f}" for value in found.values()), flush=True)
+        if len(self.lines) == 1:
+            head = "".join(f"{name.rpartition('-')[2]:>11}" for name in found)
+            print(f"{'line':>6}{head}   MiB", flush=True)
+        print(f"{len(self.lines):6d}" + "".join(f"{value:11.1f}" for value in found.values()), flush=True)
 
 
 def bounded(lines):
@@ -152,16 +199,21 @@ def bounded(lines):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Days of panes of one second, hurried through on a real broker.")
-    parser.add_argument("--days", type=float, default=7.0)
-    days = parser.parse_args().days
+    parser.add_argument("--days", type=float, default=7.0, help="simulated ones (default 7)")
+    parser.add_argument("--live", type=float, metavar="MINUTES", help="of the clock, in place of days")
+    options = parser.parse_args()
+    live = options.live is not None
     with Cluster(1) as cluster, tempfile.TemporaryDirectory() as folder:
-        soak, began = Soak(cluster, Path(folder)), time.monotonic()
+        soak, began = Soak(cluster, Path(folder), live=live), time.monotonic()
         try:
-            asyncio.run(soak.run(int(days * DAY) // HOUR * HOUR))
+            asyncio.run(
+                soak.live(int(60 * options.live)) if live else soak.hurried(int(options.days * DAY) // HOUR * HOUR)
+            )
         finally:
             soak.close()
         grown = bounded(soak.lines)
-        print(f"{days:g} days in {time.monotonic() - began:.0f} s; {grown or 'nothing grows'}")
+        ran = f"{options.live:g} minutes" if live else f"{options.days:g} days"
+        print(f"{ran} in {time.monotonic() - began:.0f} s; {grown or 'nothing grows'}")
     return 1 if grown else 0
 
 
