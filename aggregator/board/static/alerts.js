@@ -39,7 +39,7 @@ export class Alerts {
     this.list.replaceChildren(...(rows.length ? rows : [element("li", { class: "more" }, "Nothing has changed so far.")]));
   }
 
-  /** A change that has just come; what rises stays longest. What was there from the start is no news. */
+  /** A change that has just come; each stays where it is, what rises longest. What was there from the start is no news. */
   tell(alert) {
     if (alert.baseline) return;
     const close = () => note.remove();
@@ -49,8 +49,10 @@ export class Alerts {
     note.dataset.key = JSON.stringify([alert.query, alert.attribute, alert.kind, alert.value]);
     note.dataset.kind = alert.kind;
     if (said.some((each) => each.dataset.key === note.dataset.key)) return;
-    this.news.prepend(note);
     if (said.length >= NEWS) (said.findLast((each) => each.dataset.kind !== "surge") ?? said.at(-1)).remove();
+    const taken = [...this.news.children].map((each) => Number(each.style.gridRowStart));
+    note.style.gridRowStart = Math.max(...[...Array(NEWS).keys()].map((at) => at + 1).filter((at) => !taken.includes(at)));
+    this.news.prepend(note);
     setTimeout(close, 1000 * FRESH);
   }
 
