@@ -290,14 +290,15 @@ async () => {
   const { Alerts } = await import("/static/alerts.js");
   const news = document.getElementById("news");
   const alerts = new Alerts(document.createElement("ul"), news);
-  const window = { kind: "tumbling", start: 0, end: 10, size: 10, step: 10 };
+  const window = { kind: "all", start: 0, end: 10, size: 0, step: 0 };
   const places = () => new Map([...news.children].map((note) => [note.dataset.key, note.getBoundingClientRect().top]));
   const moved = [];
   const held = [];
   for (let at = 0; at < 6; at += 1) {
     const before = places();
     const value = `${"long/".repeat(8 * (at % 2))}${at}`;
-    alerts.tell({ query: "q", attribute: null, kind: "enter", value, window, share: 0.1, low: 0, high: 0.2, before: null });
+    const numbers = { share: 0.1, low: 0, high: 0.2, before: null };
+    alerts.tell({ query: "q", attribute: null, kind: "enter", value, window, ...numbers });
     if (at === 4) news.children[1].remove();
     for (const [key, top] of places()) if (before.has(key) && before.get(key) !== top) moved.push(key);
     held.push(news.children.length);
@@ -311,6 +312,7 @@ def test_news_that_stay_do_not_move(watch, still):
     page = opened(watch, still, viewport=DESK).page
     page.evaluate("document.getElementById('news').replaceChildren()")
     assert page.evaluate(NOTED) == {"moved": [], "held": [1, 2, 3, 3, 2, 3]}
+    expect(page.locator("#news p").first).to_contain_text("(q, since the start)")
 
 
 @pytest.mark.parametrize("size", [PHONE, TABLET, DESK], ids=["phone", "tablet", "desk"])

@@ -10,7 +10,7 @@ const MANY = 3; // of one kind at one time are one line
 const TAGS = { enter: "proved", leave: "no more", surge: "risen" };
 
 const subject = ({ query, attribute, window }) =>
-  `${query}${attribute === null ? "" : `, ${attribute}`}, window of ${windowName(window)}`;
+  `${query}${attribute === null ? "" : `, ${attribute}`}, ${window.kind === "all" ? "" : "window of "}${windowName(window)}`;
 
 export class Alerts {
   #shown = [];
