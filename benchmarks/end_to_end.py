@@ -190,18 +190,28 @@ async def closings(kafka, query):
     return {end: max(at.values()) for end, at in found.items() if len(at) == PARTITIONS}
 
 
-async def finals(kafka):
-    """For each final, when it was sent, in ms."""
-    tps = [TopicPartition(kafka.topic("estimates"), p) for p in range(PARTITIONS)]
+async def finals(kafka, found):
+    """For each final, when it was there to be read, in ms; their own times are those of their windows."""
     consumer = AIOKafkaConsumer(**kafka.client(), group_id=None, max_partition_fetch_bytes=64 << 20)
     await consumer.start()
-    consumer.assign(tps)
+    consumer.assign([TopicPartition(kafka.topic("estimates"), p) for p in range(PARTITIONS)])
     await consumer.seek_to_beginning()
-    ends, found = await consumer.end_offsets(tps), {}
-    while any([await consumer.position(tp) < ends[tp] for tp in tps]):
-        for records in (await consumer.getmany(timeout_ms=500)).values():
-            found |= {int(r.key.rpartition(b"|")[2]): r.timestamp for r in records if not r.key.endswith(b"|p")}
-    await consumer.stop()
+    try:
+        async for record in consumer:
+            if not record.key.endswith(b"|p"):
+                found.setdefault(int(record.key.rpartition(b"|")[2]), round(1000 * time.time()))
+    finally:
+        await consumer.stop()
+
+
+async def watched(kafka, work, settle):
+    """When each final was there, while this is done and for a while after."""
+    found = {}
+    watching = asyncio.create_task(finals(kafka, found))
+    await work
+    await asyncio.sleep(settle)
+    watching.cancel()
+    await asyncio.wait([watching])
     return found
 
 
@@ -221,13 +231,12 @@ def latency(cluster, name, rate, seconds=60, burn_in=15):
             metrics = Metrics(process)
             pin(THEIRS)
             began = time.time()
-            asyncio.run(load(kafka, query, rate, seconds, per_frame))
-            time.sleep(5)
+            sent = asyncio.run(watched(kafka, load(kafka, query, rate, seconds, per_frame), 5))
             reached = metrics.read()["hubbub_reports_total"] / (time.time() - 5 - began)
         finally:
             process.terminate()
             process.wait()
-        closed, sent = asyncio.run(closings(kafka, query)), asyncio.run(finals(kafka))
+        closed = asyncio.run(closings(kafka, query))
     late = sorted(sent[end] - at for end, at in closed.items() if end in sent and at > 1000 * (began + burn_in))
     p50, p99 = late[len(late) // 2], late[min(len(late) - 1, len(late) * 99 // 100)]
     print(
@@ -250,13 +259,12 @@ def large(cluster):
         try:
             metrics = Metrics(process)
             pin(THEIRS)
-            asyncio.run(load(kafka, query, 500_000, 30, 1000))
-            time.sleep(15)
+            sent = asyncio.run(watched(kafka, load(kafka, query, 500_000, 30, 1000), 15))
             found = metrics.read()
         finally:
             process.terminate()
             process.wait()
-        closed, sent = asyncio.run(closings(kafka, query)), asyncio.run(finals(kafka))
+        closed = asyncio.run(closings(kafka, query))
     late = sorted(sent[end] - at for end, at in closed.items() if end in sent)
     print(
         f"olh, size 1,000,000, 500,000 reports/s: {len(late)} finals, the slowest {late[-1] / 1000:.1f} s after "
