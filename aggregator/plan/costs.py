@@ -13,7 +13,7 @@ from oracles.mechanisms.protocol import Oracle
 from oracles.multi.attributes import Multi
 from oracles.query import Query
 
-MESSAGE, ID, BYTE = 0.2e-6, 0.4e-6, 2.3e-9
+MESSAGE, ID, BYTE = 0.12e-6, 0.15e-6, 1.8e-9
 """Of each message that is counted, of an id, and of each byte that is read: benchmarks/end_to_end.py."""
 ADD = 1.4e-9
 """Of an integer of a tally that a report changes; 64 bits of a unary report are one: benchmarks/kernels.py."""

@@ -49,7 +49,7 @@ def test_a_message_costs_what_was_measured(row, name, reports, ids):
     _, _, (measured, *_), *_ = published(row)
     chosen = oracle(name, epsilon=1.0, size=1024)
     said = costs.message(reports, chosen.width, ids=ids, header=HEADER_SIZE) + reports * costs.add(chosen)
-    assert 1e6 * said == pytest.approx(measured, rel=0.15)
+    assert 1e6 * said == pytest.approx(measured, rel=0.25)
 
 
 @pytest.mark.parametrize(("name", "size"), [("olh", 1024), ("olh", 10_000), ("olh", 1_000_000), ("oue", 1024)])

@@ -452,6 +452,8 @@ NO_READERS = {
     "hubbub.kafka:Kafka.read": "options and environment, which parse_servers, parse_prefix and secret read",
     "aggregator.counting.recovery:Recovery.read": "moves the changelog, which `saved` reads",
     "aggregator.reading.audit.fold:Fold.read": "counts frames by the Gate that `SourcePartition.take` has",
+    "aggregator.publishing.estimator:read": "moves what the other end of the process's own pipe wrote",
+    "producers.gateway.bodies:Bodies.read": "moves a body within its bounds; what is in it, `submission` reads",
     "producers.gateway.definitions:Standing.read_lately": "waits",
 }
 """Functions that are called as readers are, and are none, each with its reason."""
