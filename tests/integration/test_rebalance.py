@@ -14,14 +14,12 @@ from aggregator.counting.checkpoint import Checkpoints
 from aggregator.counting.draft import Draft
 
 PHASE, FOLDER = int(os.environ["CUT_PHASE"]), os.environ["CUT_FOLDER"]
-phases, send, cutting = Draft.phases, Checkpoints._send, None
+phases, send, full = Draft.phases, Checkpoints._send, []
 
 def numbered(draft, *rest):
-    global cutting
     for number, phase in enumerate(phases(draft, *rest)):
-        full = draft.ids and draft.tallies and draft.rejects
-        if number == PHASE and full and os.path.exists(f"{FOLDER}/armed"):
-            cutting = draft
+        if number == PHASE and draft.ids and draft.tallies and draft.rejects and os.path.exists(f"{FOLDER}/armed"):
+            full.append(draft)
         yield phase
 
 async def rebalanced(app, generation):
@@ -29,10 +27,10 @@ async def rebalanced(app, generation):
         await asyncio.sleep(0.01)
 
 async def stalled(checkpoints, *rest, **more):
-    global cutting
+    both = len(full) == 2
+    full.clear()
     acks = await send(checkpoints, *rest, **more)
-    if cutting is not None:
-        cutting = None
+    if both:
         os.replace(f"{FOLDER}/armed", f"{FOLDER}/cut")
         acks.append(asyncio.ensure_future(rebalanced(checkpoints.counting.app, checkpoints.counting.generation)))
     return acks
@@ -59,7 +57,7 @@ def test_a_checkpoint_that_a_rebalance_cuts_loses_nothing_and_repeats_nothing(ka
         place.send(*frames(place, pane, 1))
         until(lambda: one.total("hubbub_frames_total") == 20)
         (tmp_path / "armed").touch()
-        for first in range(11, 1000, 10):  # until a draft has all of it: a checkpoint may come in between
+        for first in range(11, 1000, 10):  # until drafts of both have all of it: a checkpoint may come in between
             rubbish = [(partition, f"rubbish {first} {partition}".encode()) for partition in range(2)]
             place.send(*rubbish, *frames(place, pane, first))
             time.sleep(1)
