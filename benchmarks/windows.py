@@ -41,16 +41,12 @@ def asked(size: int, window: str) -> Query:
 
 
 def topic(query: Query, partitions: int, panes: int) -> list[tuple[bytes, bytes]]:
-    """What stands there of so many panes, all of them in the next window: closed snapshots, watermarks and a state."""
+    """What stands there of so many panes, all of them in the next window: merged snapshots, watermarks and a state."""
     digest, cells = query.digest, query.oracle.state_size
-    parts = [Snapshot(REPORTS, 0, 0, 0, RNG.poisson(REPORTS / 2, cells)) for _ in range(16)]
-    values = [encode_snapshot(part) for part in parts]
+    reports, kind = REPORTS * partitions, "merged" if partitions > 1 else "closed"
+    values = [encode_snapshot(Snapshot(reports, 0, 0, 0, RNG.poisson(reports / 2, cells))) for _ in range(16)]
     end = START + panes * PANE
-    found = [
-        (PaneKey("closed", digest, START + pane * PANE, partition).encode(), values[(pane + partition) % 16])
-        for pane in range(panes)
-        for partition in range(partitions)
-    ]
+    found = [(PaneKey(kind, digest, START + pane * PANE, 0).encode(), values[pane % 16]) for pane in range(panes)]
     found += [(StateKey(digest, query.windows[0], end).encode(), encode_state(Position(end)))]
     for partition in range(partitions):
         found.append((PartitionKey("watermark", partition).encode(), encode_progress(Progress(closed={digest: end}))))

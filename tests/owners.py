@@ -113,7 +113,12 @@ class Merge:
             self.shelf.put(key, value, 0)
         for slot in self.shelf.slots.values() if not self.shelf.overtaken else ():
             batch = {}
-            for final in slot.finals():
+            slot.collect()
+            for key, value in slot.totals():
+                self.topics.publish(self.target, key, value)
+                if not to_the_end and random.random() < 0.02:
+                    return False
+            for final in slot.owed():
                 span = final.span
                 finals[slot.versions.query.name, span.window, span.end].add(encode_snapshot(final.total))
                 batch[span.window] = final.position
@@ -126,4 +131,8 @@ class Merge:
             for window, position in batch.items():
                 for name in slot.settled(window, position):
                     self.topics.publish(self.target, name, None)
+            for name in slot.replaced():
+                self.topics.publish(self.target, name, None)
+                if not to_the_end and random.random() < 0.02:
+                    return False
         return not self.shelf.overtaken

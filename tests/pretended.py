@@ -17,7 +17,7 @@ from aggregator.counting.tally import (
     encode_snapshot,
     encode_tally,
 )
-from aggregator.merging.merge import Merger, decode_state, encode_state
+from aggregator.merging.merge import ALL, Merger, decode_state, encode_state
 from tests.logs import BY_DIGEST, LIMIT, VERSIONS
 
 
@@ -150,6 +150,8 @@ class Reader:
         self.broker, self.random, self.at = broker, random, len(broker.snapshots)
         found = broker.compacted(random)
         self.states = {}
+        self.merged = set()
+        """The panes whose merged snapshots it has written."""
         for (kind, *of), value in found:
             if kind == "state":
                 self.note(*of[:2], decode_state(value, BY_DIGEST[of[0]].oracle.state_size)[0])
@@ -184,13 +186,20 @@ class Reader:
         elif kind == "open":
             tally = decode_tally(value, merger.cells)
             merger.take(*of, tally.snapshot(), tally.next_offset)
+        elif kind == "merged":
+            merger.take(*of, ALL, decode_snapshot(value, merger.cells), None)
         elif kind == "watermark":
             merger.mark(of[0], value)
 
     def emit(self):
         """The finals, each with its state written after it; then what no window needs any more goes."""
         for digest, merger in self.mergers.items():
-            for final in merger.finals():
+            finals = merger.finals()
+            for pane, total in merger.totals:
+                self.broker.publish(("merged", digest, pane), total)
+            self.merged |= {(digest, pane) for pane, _ in merger.totals}
+            merger.totals.clear()
+            for final in finals:
                 name = BY_DIGEST[digest].name
                 yield (name, final.span.window, final.span.end), (final.span.start, encode_snapshot(final.total))
                 self.broker.publish(
@@ -211,7 +220,8 @@ class Reader:
             kind, of, *rest = key
             if of != digest:
                 continue
-            covered = kind in ("closed", "open") and needed is not None and rest[0] < needed
+            covered = kind in ("closed", "open", "merged") and needed is not None and rest[0] < needed
+            covered |= kind in ("closed", "open") and needed is not None and (digest, rest[0]) in self.merged
             known = self.states.get((digest, rest[0])) if kind == "state" else None
             outdated = known is not None and rest[1] < known.end
             if covered or outdated:

@@ -41,6 +41,8 @@ class Snapshot:
     flags: int
     counts: Counts
     """The oracle's state; of any integer type."""
+    encoded: bytes | None = field(default=None, init=False, repr=False)
+    """Of one that was read, its bytes: `counts` is a view of them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -177,6 +179,8 @@ def merged(snapshots: Iterable[Snapshot], cells: int) -> Snapshot:
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """A snapshot as bytes, a function of what it says."""
+    if snapshot.encoded is not None:
+        return snapshot.encoded
     kind = narrowest(snapshot.counts)
     head = _SNAPSHOT.pack(
         *(_VERSION, snapshot.flags, kind, len(snapshot.counts)),
@@ -185,8 +189,11 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     return head + snapshot.counts.astype(TYPES[kind]).tobytes()
 
 
-def decode_snapshot(data: bytes, cells: int) -> Snapshot:
-    """The snapshot of a tally of `cells` integers; a ReportError where `data` is none. Its counts are a view."""
+def decode_snapshot(data: bytes, cells: int, *, known: bool = False) -> Snapshot:
+    """The snapshot of a tally of `cells` integers; a ReportError where `data` is none. Its counts are a view.
+
+    Where the same bytes were decoded before, the integers are not looked at again.
+    """
     version, flags, kind, length, n, implausible, duplicates = head(_SNAPSHOT, data, "snapshot")
     if version != _VERSION or flags > _ALL or kind >= len(TYPES) or data[3]:
         raise ReportError(f"a snapshot of version {version}, flags {flags}, type {kind} cannot be read")
@@ -195,9 +202,11 @@ def decode_snapshot(data: bytes, cells: int) -> Snapshot:
     if min(n, implausible, duplicates) < 0:
         raise ReportError(f"a snapshot of {n} reports, {implausible} implausible, {duplicates} duplicates")
     counts = np.frombuffer(data, TYPES[kind], cells, _SNAPSHOT.size)
-    if not is_narrowest(counts, kind):
+    if not known and not is_narrowest(counts, kind):
         raise ReportError("the integers of a snapshot stand in the narrowest type that holds them")
-    return Snapshot(n, implausible, duplicates, flags, counts)
+    snapshot = Snapshot(n, implausible, duplicates, flags, counts)
+    object.__setattr__(snapshot, "encoded", data)  # not of one that `replace` makes of it
+    return snapshot
 
 
 def encode_tally(tally: Tally) -> bytes:

@@ -80,7 +80,7 @@ class Line:
         return next((self.start(at) for at in range(len(self)) if self.n(at)), None)
 
     def __getitem__(self, at: int) -> Snapshot:
-        return decode_snapshot(self._store.get(self._places[at]), self._cells)
+        return decode_snapshot(self._store.get(self._places[at]), self._cells, known=True)
 
     def popleft(self) -> Snapshot:
         first = self[0]

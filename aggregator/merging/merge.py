@@ -33,6 +33,10 @@ class _Part:
     """Whether it is closed, and nobody can read what it holds."""
 
 
+ALL = -1
+"""Stands for the partition of a merged snapshot: the total of a pane that was closed on all of them."""
+
+
 class Merger:
     """One query over all source partitions, from the states of its windows on."""
 
@@ -53,6 +57,8 @@ class Merger:
         """Up to which panes are in their windows."""
         self._seen: int | None = None
         """Up to which `finals` has looked."""
+        self.totals: list[tuple[int, bytes]] = []
+        """By pane merged snapshots, which nobody has written yet."""
         newest: dict[Window, Position] = {}
         for window, position in states:
             if window not in newest or position.end > newest[window].end:
@@ -78,16 +84,22 @@ class Merger:
     def take(self, pane: int, partition: int, snapshot: Snapshot, offset: int | None) -> bool:
         """A snapshot, closed where `offset` is None; False where it says nothing new.
 
+        One of `ALL` stands for those of all partitions: they may have been deleted since.
         That alone is no leave to delete it: it may be the copy that the next reader needs.
         """
         if self._is_done(pane):
             return False
         parts = self._panes.setdefault(pane, {})
+        total = parts.get(ALL)
+        if total is not None and not total.unread:
+            return False
         known = parts.get(partition)
         if known is not None and known.unread and offset is None:
             known = None
         if known is not None and (known.offset is None or (offset is not None and offset < known.offset)):
             return False
+        if partition == ALL:
+            parts.clear()
         parts[partition] = _Part(offset, snapshot)
         return True
 
@@ -96,8 +108,8 @@ class Merger:
         if self._is_done(pane):
             return
         parts = self._panes.setdefault(pane, {})
-        known = parts.get(partition)
-        if known is None or known.offset is not None:
+        known, total = parts.get(partition), parts.get(ALL)
+        if (known is None or known.offset is not None) and (total is None or total.unread):
             nothing = Snapshot(0, 0, 0, INCOMPLETE, np.zeros(self.cells, np.uint8))
             parts[partition] = _Part(None, nothing, unread=True)
 
@@ -117,16 +129,23 @@ class Merger:
         """Whether more is closed than `finals` has looked at."""
         return self.through != self._seen
 
-    def collect(self, through: int) -> None:
-        """Have the panes that end here or before, and are closed on all partitions, in their windows."""
+    def collect(self, through: int, *, keep: bool = False) -> None:
+        """Have the panes that end here or before, and are closed on all partitions, in their windows.
+
+        Where their totals are to be kept, those that a restart needs are added to `totals`.
+        """
         closed_through = self.through
         if closed_through is None:
             return
         through = min(through, closed_through)
         for pane in sorted(pane for pane in self._panes if pane + self._pane <= through):
-            closed = [part.snapshot for part in self._panes.pop(pane).values() if part.offset is None]
+            closed = [part for part in self._panes.pop(pane).values() if part.offset is None]
             if closed:
-                total = closed[0] if len(closed) == 1 else merged(closed, self.cells)
+                total = closed[0].snapshot
+                if len(closed) > 1:
+                    total = merged((part.snapshot for part in closed), self.cells)
+                    if keep and self._outlast and not any(part.unread for part in closed):
+                        self.totals.append((pane, encode_snapshot(total)))
                 for windows in self._kinds:
                     windows.put(pane, total)
         self._through = through if self._through is None else max(through, self._through)
@@ -136,7 +155,7 @@ class Merger:
         through = self.through
         if through is None:
             return iter(())
-        self.collect(through)
+        self.collect(through, keep=True)
         self._seen = through
         return self._advance(through)
 
@@ -166,6 +185,12 @@ class Merger:
         known = [start for start in starts if start is not None]
         return min(known) if len(known) == len(starts) else None
 
+    @property
+    def _outlast(self) -> bool:
+        """Whether panes are needed once they are closed: by windows of several, but for `all`, whose state has them."""
+        kinds = (windows.window for windows in self._kinds)
+        return any(window.kind != "all" and window.size > self._pane for window in kinds)
+
     def _flagged(self, span: Span, total: Snapshot) -> Snapshot:
         partial = self.versions.is_partial(span.start, span.end)
         return replace(total, flags=total.flags | PARTIAL) if partial else total
@@ -185,8 +210,10 @@ class Merger:
         ]
 
 
-_VERSION = 2
-"""Of a state; one of version 1 says nothing of what was shown."""
+_SHOWN, _TOTALS = 2, 3
+"""Versions of a state: one of version 1 says nothing of what was shown. Those of windows that roll have version 3,
+which a worker that knows of no merged snapshots cannot read: it would miss what they stand for.
+"""
 _STATE = struct.Struct("<B?xxIqqqq")
 _LENGTH = struct.Struct("<Q")
 
@@ -199,7 +226,7 @@ def encode_state(position: Position, alerts: Sequence[bytes] = (), shown: Sequen
     """
     total = encode_snapshot(position.total) if position.total else b""
     head = _STATE.pack(
-        *(_VERSION, position.total is not None, len(alerts), position.end),
+        *(_SHOWN if position.total else _TOTALS, position.total is not None, len(alerts), position.end),
         *(position.start or 0, position.newest or 0, len(total)),
     )
     pieces = [*alerts, crowd.encode(shown, position.total)]
@@ -208,8 +235,8 @@ def encode_state(position: Position, alerts: Sequence[bytes] = (), shown: Sequen
 
 def decode_state(data: bytes, cells: int) -> tuple[Position, list[bytes], list[Shown | None]]:
     """The position, the alerts' states and the windows last shown in `data`; a ReportError where there are none."""
-    if len(data) < _STATE.size or data[0] not in (1, _VERSION) or data[1] > 1 or any(data[2:4]):
-        raise ReportError(f"{len(data)} bytes are no state of version {_VERSION}")
+    if len(data) < _STATE.size or data[0] not in (1, _SHOWN, _TOTALS) or data[1] > 1 or any(data[2:4]):
+        raise ReportError(f"{len(data)} bytes are no state of version {_TOTALS} or before")
     _, has_total, alerts, end, start, newest, length = _STATE.unpack_from(data)
     at = _STATE.size + length
     if not _STATE.size <= at <= len(data) or has_total != bool(length) or (not has_total and (start or newest)):
@@ -220,6 +247,11 @@ def decode_state(data: bytes, cells: int) -> tuple[Position, list[bytes], list[S
         return position, _pieces(data, at, alerts), []
     *pieces, shown = _pieces(data, at, alerts + 1)
     return position, pieces, crowd.decode(shown, total, cells)
+
+
+def knows_totals(data: bytes) -> bool:
+    """Whether the writer of a state of rolling windows knew of merged snapshots."""
+    return data[0] >= _TOTALS
 
 
 def _pieces(data: bytes, at: int, count: int) -> list[bytes]:

@@ -12,7 +12,7 @@ from aggregator.counting import clock
 from aggregator.counting.clock import MOST_SECONDS
 from aggregator.counting.tally import INCOMPLETE, Snapshot, decode_open, decode_snapshot
 from aggregator.merging.crowd import Shown
-from aggregator.merging.merge import decode_state
+from aggregator.merging.merge import decode_state, knows_totals
 from aggregator.merging.windows import Position
 from aggregator.topics.keys import PaneKey, PartitionKey, StateKey
 from hubbub.definitions.versions import Versions
@@ -29,6 +29,8 @@ class WindowState(NamedTuple):
     position: Position
     alerts: list[bytes]
     shown: list[Shown | None]
+    totals: bool = False
+    """Whether its writer knew of merged snapshots."""
 
 
 class Held(NamedTuple):
@@ -42,11 +44,11 @@ class Held(NamedTuple):
 Read = WindowState | Held | Mapping[bytes, int]
 
 
-def snapshot(key: PaneKey, value: bytes, cells: int) -> Held:
-    """A snapshot, closed or open."""
-    if key.kind == "closed":
-        return Held(decode_snapshot(value, cells), None)
-    return Held(*decode_open(value, cells))
+def snapshot(key: PaneKey, value: bytes, cells: int, *, known: bool = False) -> Held:
+    """A snapshot, closed, open or merged; one that is `known` was read before, and is good."""
+    if key.kind == "open":
+        return Held(*decode_open(value, cells))
+    return Held(decode_snapshot(value, cells, known=known), None)
 
 
 def marks(value: bytes) -> Mapping[bytes, int]:
@@ -73,7 +75,7 @@ def state(key: StateKey, value: bytes, query: Query, check: Check) -> WindowStat
             f"a state of {len(alerts)} and {len(shown)} attributes; {query.name} has {len(query.domains)}"
         )
     check(query, alerts)
-    return WindowState(position, alerts, shown)
+    return WindowState(position, alerts, shown, knows_totals(value))
 
 
 def lost_state(key: StateKey, cells: int) -> WindowState:
@@ -89,9 +91,9 @@ def lost_state(key: StateKey, cells: int) -> WindowState:
 
 def is_possible(key: PaneKey | PartitionKey, versions: Versions | None, partitions: int) -> bool:
     """Whether a worker can have written under this key."""
-    if not 0 <= key.partition < partitions:
+    if not 0 <= key.partition < (1 if key.kind == "merged" else partitions):
         return False
     if isinstance(key, PartitionKey):
         return key.kind == "watermark"
     pane = versions.query.pane if versions is not None else 1
-    return key.kind in ("closed", "open") and 0 <= key.pane < MOST_SECONDS and key.pane % pane == 0
+    return key.kind in ("closed", "open", "merged") and 0 <= key.pane < MOST_SECONDS and key.pane % pane == 0

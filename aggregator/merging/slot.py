@@ -1,4 +1,9 @@
-"""The slot of one query on a shelf: its merger, what stands of it in the topic, and what its next finals go on from."""
+"""The slot of one query on a shelf: its merger, what stands of it in the topic, and what its next finals go on from.
+
+A pane that is closed on all partitions is needed for as long as windows hold it. Its merged snapshot takes the
+place of those of its partitions, which are deleted once it is acknowledged: of a day of panes on 64 partitions
+there stands a 64th.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,14 +11,14 @@ from dataclasses import dataclass, field
 from aggregator.merging.crowd import Foretelling, Shown
 from aggregator.merging.merge import Merger, encode_state
 from aggregator.merging.windows import ClosedWindow, Position, Span
-from aggregator.topics.keys import PaneKey, StateKey
-from hubbub.definitions.versions import FOR_EVER, Versions
+from aggregator.topics.keys import PaneKey, StateKey, Write
+from hubbub.definitions.versions import FOR_EVER, Tenure, Versions
 from oracles.query import Query
 from oracles.query.settings import Window
 
 
 class Present:
-    """The snapshots of a query that stand in the topic: by pane a bit for each source partition, closed and open."""
+    """The snapshots of a query that stand in the topic: by pane a bit for each, merged, closed and open."""
 
     def __init__(self) -> None:
         self._panes: dict[int, int] = {}
@@ -35,19 +40,36 @@ class Present:
     def take(self, digest: bytes, before: int | None = None) -> Iterator[bytes]:
         """The keys of all, or of panes that start before; they are gone."""
         for pane in sorted(pane for pane in self._panes if before is None or pane < before):
-            bits = self._panes.pop(pane)
-            keys = (key_of(digest, pane, each) for each in range(bits.bit_length()) if bits >> each & 1)
-            yield from sorted(key.encode() for key in keys)
+            yield from _keys(digest, pane, self._panes.pop(pane))
+
+    def take_parts(self, digest: bytes, pane: int) -> Iterator[bytes]:
+        """The keys of those of a pane that its merged one stands for; they are gone."""
+        parts = self._panes.get(pane, 0) & ~_MERGED
+        if parts:
+            self._panes[pane] &= _MERGED
+            if not self._panes[pane]:
+                del self._panes[pane]
+            yield from _keys(digest, pane, parts)
+
+
+_MERGED = 1
+"""The bit of a merged snapshot."""
 
 
 def bit(key: PaneKey) -> int:
     """The number of a pane's snapshot, among all of the pane."""
-    return 2 * key.partition + (key.kind == "open")
+    return 0 if key.kind == "merged" else 1 + 2 * key.partition + (key.kind == "open")
 
 
 def key_of(digest: bytes, pane: int, number: int) -> PaneKey:
     """The key of the snapshot that has this number."""
-    return PaneKey("open" if number % 2 else "closed", digest, pane, number // 2)
+    if not number:
+        return PaneKey("merged", digest, pane, 0)
+    return PaneKey("closed" if number % 2 else "open", digest, pane, (number - 1) // 2)
+
+
+def _keys(digest: bytes, pane: int, bits: int) -> list[bytes]:
+    return sorted(key_of(digest, pane, each).encode() for each in range(bits.bit_length()) if bits >> each & 1)
 
 
 @dataclass(eq=False)
@@ -67,9 +89,13 @@ class Slot:
     """The keys of states."""
     repeated: set[Window] = field(default_factory=set)
     """Kinds of windows whose newest state was too large to be written: their snapshots stay, for a restart."""
+    older: set[Window] = field(default_factory=set)
+    """Kinds of windows whose newest state is of a writer who knew of no merged snapshots."""
     finished: int | None = None
     """All windows that end here or before are published, and acknowledged."""
     _owed: Iterator[ClosedWindow] | None = None
+    _totals: list[int] = field(default_factory=list)
+    """The panes whose merged snapshots were handed out to be written."""
 
     def collect(self) -> None:
         """All that stood in the log is taken in: what has become final by now is owed."""
@@ -87,6 +113,12 @@ class Slot:
         """Those that are owed where nothing more is to come."""
         self.collect()
         yield from self.owed()
+
+    def totals(self) -> list[Write]:
+        """The merged snapshots that are to be written, which is acknowledged before anything is `settled`."""
+        digest, totals, self.merger.totals = self.versions.query.digest, self.merger.totals, []
+        self._totals += [pane for pane, _ in totals]
+        return [(PaneKey("merged", digest, pane, 0).encode(), total) for pane, total in totals]
 
     @property
     def owes(self) -> bool:
@@ -126,6 +158,7 @@ class Slot:
         """The state is acknowledged: the keys that nobody needs any more."""
         self.written[window] = position
         self.repeated.discard(window)
+        self.older.discard(window)
         kept = StateKey(self.versions.query.digest, window, position.end).encode()
         yield from sorted(self.states.get(window, set()) - {kept})
         self.states[window] = {kept}
@@ -133,12 +166,27 @@ class Slot:
         if needed is not None:
             yield from self.snapshots.take(self.versions.query.digest, needed)
 
+    def replaced(self) -> Iterator[bytes]:
+        """The keys of snapshots that merged ones stand for by now.
+
+        They stay while a worker that knows of no merged ones could take what is left for all: until each kind
+        of window has a state that such a one cannot read.
+        """
+        if all(window in self.written and window not in self.older for window, *_ in self._tenures()):
+            panes, self._totals = self._totals, []
+            for pane in panes:
+                yield from self.snapshots.take_parts(self.versions.query.digest, pane)
+
+    def _tenures(self) -> Iterator[Tenure]:
+        """Those of which windows are still to come."""
+        for tenure in self.versions.tenures:
+            if self.finished is None or tenure.until > self.finished or tenure.window in self.repeated:
+                yield tenure
+
     def _needed_from(self) -> int | None:
         """No window to come needs a snapshot of a pane before; None while some kind has no state."""
         starts = []
-        for window, since, until in self.versions.tenures:
-            if self.finished is not None and until <= self.finished and window not in self.repeated:
-                continue
+        for window, since, _ in self._tenures():
             written = self.written.get(window)
             if written is None and since == -FOR_EVER:
                 return None

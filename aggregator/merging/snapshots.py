@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from aggregator.merging import records
 from aggregator.merging.crowd import Foretelling
 from aggregator.merging.line import Memory, PaneStore
-from aggregator.merging.merge import Merger
+from aggregator.merging.merge import ALL, Merger
 from aggregator.merging.newest import Newest
 from aggregator.merging.records import Check, Held, Read, WindowState, is_possible, lost_state
 from aggregator.merging.slot import Slot
@@ -132,14 +132,16 @@ class Shelf:
             slot.shown = {window: state.shown for window, state in stood.items()}
             slot.written = positions
             slot.states = {window: names[digest, window] for window in stood}
+            slot.older = {window for window, state in stood.items() if not state.totals}
             self.slots[digest] = slot
         for name, key, value in found:
             self._take(name, key, value, 0)
         for digest, pane, parts in before.take_panes():
-            for key, value in parts:
-                self._take_snapshot(key.encode(), key, value)
             if digest in self.slots:
-                self.slots[digest].merger.collect(pane)
+                slot = self.slots[digest]
+                for key, value in parts:
+                    _keep(slot, key, records.snapshot(key, value, slot.merger.cells, known=True) if value else None)
+                slot.merger.collect(pane)
             yield
         self.unread, self.loaded = unread, True
 
@@ -216,9 +218,15 @@ class Shelf:
         if value is None:
             slot.snapshots.discard(key)
             return
-        slot.snapshots.add(key)
         read = self._read(name, key, value)
-        if isinstance(read, Held):
-            slot.merger.take(key.pane, key.partition, *read)
-        elif key.kind == "closed":
-            slot.merger.spoil(key.pane, key.partition)
+        _keep(slot, key, read if isinstance(read, Held) else None)
+
+
+def _keep(slot: Slot, key: PaneKey, read: Held | None) -> None:
+    """A snapshot that stands there; None where nobody can read it."""
+    slot.snapshots.add(key)
+    partition = ALL if key.kind == "merged" else key.partition
+    if read is not None:
+        slot.merger.take(key.pane, partition, *read)
+    elif key.kind != "open":
+        slot.merger.spoil(key.pane, partition)

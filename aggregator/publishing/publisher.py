@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from aggregator.publishing.observed import observe
 from aggregator.publishing.reader import Reader
 from aggregator.publishing.record import provisional_keys
 from aggregator.topics import keys
-from aggregator.topics.outbox import Outbox, Oversized
+from aggregator.topics.outbox import Outbox, Oversized, let_be
 from hubbub.definitions import Definitions
 from hubbub.definitions.follower import Follower
 from hubbub.kafka import Kafka
@@ -178,15 +178,14 @@ class Merging:
                 self.metrics.close_to_record.observe(max(0.0, time.time() - marked / 1000))
             slot.finished = slot.merger.through
             self._owed.pop(query.digest, None)
-            for name in slot.remains():
-                await self.outbox.send(SNAPSHOTS, name, None, partition=keys.home(query.digest, self.partitions))
+            await self._delete(slot, slot.remains())
         if not slot.owes:
             await self._foretell(slot)
 
     async def _catch_up(self, slot: Slot) -> int:
         """Publish finals that a query owes, for one turn; how many."""
         batch: dict[Window, Position] = {}
-        acks: list[Any] = []
+        acks: list[Any] = await self._write(slot, slot.totals())
         count, until = 0, time.monotonic() + TURN
         for final in slot.owed():
             acks += await self._emit(slot, final)
@@ -260,8 +259,17 @@ class Merging:
         sent = {window: await self._state(slot, window, position, home) for window, position in batch.items()}
         await asyncio.gather(*filter(None, sent.values()))
         for window in filter(sent.get, batch):
-            for name in slot.settled(window, batch[window]):
-                await self.outbox.send(SNAPSHOTS, name, None, partition=home)
+            await self._delete(slot, slot.settled(window, batch[window]))
+        await self._delete(slot, slot.replaced())
+
+    async def _delete(self, slot: Slot, names: Iterable[bytes]) -> None:
+        let_be(await self._write(slot, [(name, None) for name in names]))
+
+    async def _write(self, slot: Slot, writes: Sequence[keys.Write]) -> list[Any]:
+        """Append these to what stands of a query."""
+        if not writes:
+            return []
+        return await self.outbox.write(SNAPSHOTS, keys.home(slot.versions.query.digest, self.partitions), writes)
 
     async def _state(self, slot: Slot, window: Window, position: Position, home: int) -> Any:
         """Hand on a state; None where it is too large: after a restart the finals since the last one are repeated."""

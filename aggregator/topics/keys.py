@@ -10,7 +10,7 @@ from typing import Literal
 
 from oracles.query.settings import Window
 
-KeyKind = Literal["tally", "ids", "progress", "closed", "open", "watermark", "state"]
+KeyKind = Literal["tally", "ids", "progress", "closed", "open", "merged", "watermark", "state"]
 _WRITER = re.compile("[A-Za-z0-9_.:-]*")
 _LONGEST = 200
 """Bytes: no key is longer."""
@@ -18,13 +18,13 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class PaneKey:
-    """Of a tally or a segment of ids (changelog), or of a snapshot, closed or open."""
+    """Of a tally or a segment of ids (changelog), or of a snapshot, closed, open or merged."""
 
     kind: KeyKind
     digest: bytes
     pane: int
     partition: int
-    """The source partition."""
+    """The source partition; 0 of a merged one, which is of all."""
     span: tuple[int, int] | None = None
     """Of a segment: its first and last offset."""
 
@@ -73,7 +73,7 @@ def _decode(key: bytes) -> Key | None:
     try:
         kind, *rest = key.decode("ascii").split("|")
         match kind, rest:
-            case (("tally" | "closed" | "open"), [digest, pane, partition]):
+            case (("tally" | "closed" | "open" | "merged"), [digest, pane, partition]):
                 return PaneKey(kind, bytes.fromhex(digest), int(pane), int(partition))
             case "ids", [digest, pane, partition, first, last]:
                 return PaneKey(kind, bytes.fromhex(digest), int(pane), int(partition), (int(first), int(last)))

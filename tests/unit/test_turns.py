@@ -40,6 +40,9 @@ class Sent:
         done.set_result(None)
         return done
 
+    async def write(self, topic, partition, writes):
+        return [await self.send(topic, *write) for write in writes]
+
     async def partitions(self, _):
         return 1
 

@@ -1,0 +1,145 @@
+"""Merged snapshots: of a pane that is closed everywhere one record stands in place of one a partition."""
+
+import numpy as np
+import pytest
+
+from aggregator.counting.clock import Progress, encode
+from aggregator.counting.tally import Snapshot, encode_snapshot
+from aggregator.merging.snapshots import Shelf
+from aggregator.topics import keys
+from aggregator.topics.keys import PaneKey, PartitionKey
+from hubbub.definitions.versions import Versions
+from oracles.query import parse
+
+PANE, PARTITIONS = 10, 3
+
+
+def asked(*windows):
+    table = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "windows": list(windows)}
+    return parse({"queries": {"q": table}}, "test", ".")["q"]
+
+
+class Topic:
+    """One partition of the snapshots, its shelf, and what the merger writes, all of it acknowledged."""
+
+    def __init__(self, query, standing=()):
+        self.query, self.standing = query, dict(standing)
+        home = keys.home(query.digest, PARTITIONS)
+        self.shelf = Shelf(home, PARTITIONS, {query.digest: Versions.of(query)})
+        for name, value in self.standing.items():
+            self.shelf.put(name, value, 0)
+        self.shelf.load()
+
+    @property
+    def slot(self):
+        return self.shelf.slots[self.query.digest]
+
+    def write(self, name, value):
+        self.standing.pop(name, None)
+        if value is not None:
+            self.standing[name] = value
+        self.shelf.put(name, value, 0)
+
+    def close(self, pane, sizes):
+        """A pane on all partitions, those of `None` without reports."""
+        for partition, n in enumerate(sizes):
+            if n is not None:
+                one = Snapshot(n, 0, 0, 0, np.full(self.query.oracle.state_size, n, np.int64))
+                self.write(PaneKey("closed", self.query.digest, pane, partition).encode(), encode_snapshot(one))
+        for partition in range(PARTITIONS):
+            closed = encode(Progress(closed={self.query.digest: pane + PANE}))
+            self.write(PartitionKey("watermark", partition).encode(), closed)
+
+    def finals(self, *, states=True):
+        """Those that are due, published and settled."""
+        slot, batch, found = self.slot, {}, {}
+        slot.collect()
+        for write in slot.totals():
+            self.write(*write)
+        for final in slot.owed():
+            found[final.span.window, final.span.end] = encode_snapshot(final.total)
+            batch[final.span.window] = final.position
+        for window, position in batch.items() if states else ():
+            self.write(*slot.state(window, position))
+            for name in slot.settled(window, position):
+                self.write(name, None)
+        for name in slot.replaced():
+            self.write(name, None)
+        return found
+
+    def kinds(self, pane):
+        """What stands of a pane."""
+        found = map(keys.decode, self.standing)
+        return sorted(key.kind for key in found if isinstance(key, PaneKey) and key.pane == pane)
+
+
+def test_one_record_stands_for_a_pane_of_many_partitions_and_a_restart_goes_on_from_it():
+    query = asked("1m/10s", "1m", "all")
+    topic, again = Topic(query), None
+    for pane in range(0, 300, PANE):
+        topic.close(pane, (5, pane, None) if pane % 20 else (pane, None, None))
+        found = topic.finals()
+        if again is not None:
+            again.close(pane, (5, pane, None) if pane % 20 else (pane, None, None))
+            assert again.finals() == found
+        if pane >= 60 and pane % 30 == 0:
+            again = Topic(query, topic.standing)
+    assert topic.kinds(290) == again.kinds(290) == ["merged"]
+    assert topic.kinds(280) == ["closed"], "one alone is its pane's total"
+    standing = [pane for pane in range(0, 300, PANE) if topic.kinds(pane)]
+    assert standing == list(range(250, 300, PANE)), "what no window to come holds is gone"
+
+
+@pytest.mark.parametrize("windows", [("10s",), ("10s", "all")])
+def test_windows_of_one_pane_need_none(windows):
+    topic = Topic(asked(*windows))
+    topic.close(0, (1, 2, 3))
+    topic.finals()
+    assert not topic.kinds(0)
+
+
+def test_partitions_stay_until_each_kind_of_window_has_a_state_that_an_older_worker_cannot_read():
+    topic = Topic(asked("20s/10s", "40s"))
+    for pane in (0, 10, 20):
+        topic.close(pane, (1, 2, 3))
+        topic.finals()
+        assert topic.kinds(pane) == ["closed"] * 3 + ["merged"], "40s has no state yet"
+    topic.close(30, (1, 2, 3))
+    topic.finals()
+    assert topic.kinds(30) == ["merged"]
+
+    def older(name, value):
+        return name, b"\x02" + value[1:] if name.startswith(b"state|") else value
+
+    topic = Topic(topic.query, [older(*record) for record in topic.standing.items()])
+    for pane in (40, 50, 60):
+        topic.close(pane, (1, 2, 3))
+        topic.finals()
+        assert topic.kinds(pane) == ["closed"] * 3 + ["merged"]
+    topic.close(70, (1, 2, 3))
+    topic.finals()
+    assert [topic.kinds(pane) for pane in (60, 70)] == [[], ["merged"]]
+
+
+def test_a_total_that_nobody_knows_for_sure_is_not_written():
+    topic = Topic(asked("20s/10s"))
+    topic.close(0, (1, 2, 3))
+    topic.write(PaneKey("closed", topic.query.digest, 10, 0).encode(), b"junk")
+    topic.close(10, (None, 2, 3))
+    topic.finals()
+    assert topic.kinds(10) == ["closed"] * 3
+
+
+def test_what_a_zombie_writes_behind_a_merged_snapshot_changes_nothing():
+    query = asked("20s/10s")
+    topic = Topic(query)
+    topic.close(0, (1, 2, 3))
+    topic.finals()
+    late = encode_snapshot(Snapshot(1, 0, 0, 0, np.full(query.oracle.state_size, 1, np.int64)))
+    topic.write(PaneKey("closed", query.digest, 0, 0).encode(), late)
+    assert topic.kinds(0) == ["closed", "merged"]
+    for one in (Topic(query, topic.standing), topic):
+        one.close(10, (4, None, None))
+        [(_, total)] = one.finals().items()
+        assert total == encode_snapshot(Snapshot(10, 0, 0, 0, np.full(query.oracle.state_size, 10, np.int64)))
+        assert not one.kinds(0)
