@@ -24,7 +24,10 @@ def head(form: struct.Struct, data: bytes, what: str) -> tuple[int, ...]:
 def narrowest(counts: Counts) -> int:
     """The index of the narrowest type that holds all of them."""
     low, high = (int(np.minimum.reduce(counts)), int(np.maximum.reduce(counts))) if len(counts) else (0, 0)
-    return next(kind for kind, (least, most) in enumerate(_RANGES) if least <= low and high <= most)
+    kind = 0
+    while not _RANGES[kind][0] <= low <= high <= _RANGES[kind][1]:
+        kind += 1
+    return kind
 
 
 def is_narrowest(counts: Counts, kind: int) -> bool:

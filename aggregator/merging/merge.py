@@ -250,8 +250,8 @@ def decode_state(data: bytes, cells: int) -> tuple[Position, list[bytes], list[S
 
 
 def knows_totals(data: bytes) -> bool:
-    """Whether the writer of a state of rolling windows knew of merged snapshots."""
-    return data[0] >= _TOTALS
+    """Whether the writer of a state knew of merged snapshots, or needs none: that of `all` has a total of its own."""
+    return data[0] >= _TOTALS or bool(data[1])
 
 
 def _pieces(data: bytes, at: int, count: int) -> list[bytes]:

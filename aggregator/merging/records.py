@@ -30,7 +30,7 @@ class WindowState(NamedTuple):
     alerts: list[bytes]
     shown: list[Shown | None]
     totals: bool = False
-    """Whether its writer knew of merged snapshots."""
+    """Whether its writer knew of merged snapshots, or needs none."""
 
 
 class Held(NamedTuple):

@@ -5,6 +5,7 @@ place of those of its partitions, which are deleted once it is acknowledged: of 
 there stands a 64th.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -94,7 +95,7 @@ class Slot:
     finished: int | None = None
     """All windows that end here or before are published, and acknowledged."""
     _owed: Iterator[ClosedWindow] | None = None
-    _totals: list[int] = field(default_factory=list)
+    _totals: deque[int] = field(default_factory=deque)
     """The panes whose merged snapshots were handed out to be written."""
 
     def collect(self) -> None:
@@ -117,7 +118,7 @@ class Slot:
     def totals(self) -> list[Write]:
         """The merged snapshots that are to be written, which is acknowledged before anything is `settled`."""
         digest, totals, self.merger.totals = self.versions.query.digest, self.merger.totals, []
-        self._totals += [pane for pane, _ in totals]
+        self._totals.extend(pane for pane, _ in totals)
         return [(PaneKey("merged", digest, pane, 0).encode(), total) for pane, total in totals]
 
     @property
@@ -169,13 +170,15 @@ class Slot:
     def replaced(self) -> Iterator[bytes]:
         """The keys of snapshots that merged ones stand for by now.
 
-        They stay while a worker that knows of no merged ones could take what is left for all: until each kind
-        of window has a state that such a one cannot read.
+        They stay while a worker that knows of no merged ones could take what is left for all. Where it cannot read
+        the state of a kind of window, it begins anew behind that: so it misses no pane that ends before all of them.
         """
-        if all(window in self.written and window not in self.older for window, *_ in self._tenures()):
-            panes, self._totals = self._totals, []
-            for pane in panes:
-                yield from self.snapshots.take_parts(self.versions.query.digest, pane)
+        kinds = [tenure.window for tenure in self._tenures()]
+        if any(window not in self.written or window in self.older for window in kinds):
+            return
+        before = min((self.written[window].end for window in kinds), default=0) - self.versions.query.pane
+        while self._totals and self._totals[0] <= before:
+            yield from self.snapshots.take_parts(self.versions.query.digest, self._totals.popleft())
 
     def _tenures(self) -> Iterator[Tenure]:
         """Those of which windows are still to come."""
