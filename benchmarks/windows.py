@@ -74,11 +74,14 @@ def one_more(query: Query, shelf: Shelf, partitions: int, before: list) -> list:
         shelf.put(PaneKey("closed", query.digest, end, partition).encode(), value, 0)
         mark = encode_progress(Progress(closed={query.digest: end + PANE}))
         shelf.put(PartitionKey("watermark", partition).encode(), mark, 0)
-    (final,) = slot.finals()
+    slot.collect()
+    slot.totals()
+    (final,) = slot.owed()
     _, shown = face(query, final, before)
     slot.shown[final.span.window] = shown
     slot.state(final.span.window, final.position)
     list(slot.settled(final.span.window, final.position))
+    list(slot.replaced())
     return shown
 
 

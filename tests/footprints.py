@@ -104,7 +104,9 @@ class Worker:
 
     def publish(self, slot):
         query, records, batch = slot.versions.query, [], {}
-        for final in slot.merger.finals():
+        found = slot.merger.finals()
+        slot.totals()
+        for final in found:
             window = final.span.window
             built, _, *now = publish(query, final, slot.alerts.get(window, []), slot.shown.get(window, []))
             slot.alerts[window], slot.shown[window] = now
@@ -113,6 +115,7 @@ class Worker:
         for window, position in batch.items():
             slot.state(window, position)
             list(slot.settled(window, position))
+        list(slot.replaced())
         if query.emit_every is not None:
             coming = list(slot.merger.provisional())
             while coming:

@@ -90,7 +90,13 @@ def _apart(query: Query, window: Window, partitions: int) -> int:
     """The panes of a long window, and the parts of them while they are read."""
     cells = query.oracle.state_size
     long = window.kind == "hopping" and stands_apart(window, query.pane, cells)
-    return long * (1 + partitions) * (window.size // query.pane) * cells * TRAVELS
+    return long * (2 * window.size // query.pane + partitions * _parted(query)) * cells * TRAVELS
+
+
+def _parted(query: Query) -> int:
+    """The panes that stand in as many parts as there are partitions: some kind of window has yet to end with them."""
+    most = max((window.size for window in query.windows if window.kind == "hopping"), default=0)
+    return min(most, max(window.step or query.pane for window in query.windows)) // query.pane
 
 
 def _windows(query: Query, partitions: int) -> int:
@@ -102,7 +108,8 @@ def _windows(query: Query, partitions: int) -> int:
     short = [window for window in hopping if not stands_apart(window, query.pane, cells)]
     panes = sum(window.size // query.pane * numbers for window in hopping)
     panes += sum(window.size // query.pane * cells * TRAVELS for window in short)
-    panes += max((window.size // query.pane for window in hopping), default=0) * partitions * PART
+    panes += max((window.size // query.pane for window in hopping), default=0) * PART
+    panes += _parted(query) * partitions * PART
     sums = 2 * len(kinds) + len(several) + (2 * len(kinds) if query.crowd > 1 else 0)
     alerts = sum(kept(window) for window in kinds) * value_count(query) * COUNT
     return panes + (1 + usual_panes(query) + sums) * cells * INTEGER + alerts

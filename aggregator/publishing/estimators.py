@@ -1,7 +1,7 @@
 """Estimates are made beside the counting, in processes of their own: one for most queries, one for the largest.
 
-They start when they are first asked, and again where they have died: what is asked is asked anew, and
-the answer is the same.
+They start where a query is merged, or when they are first asked, and again where they have died: what is asked
+is asked anew, and the answer is the same.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -48,6 +48,11 @@ class Estimator:
         """Whether an answer is waited for that should have come."""
         since = self._since
         return since is not None and time.monotonic() - since > PATIENCE
+
+    def start(self) -> None:
+        """Have it run by the time that it is asked, which takes most of a second."""
+        if self._process is None:
+            self._thread.submit(self._running)
 
     async def ask(self, query: Query, question: Question) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._ask, query, question)
@@ -121,6 +126,11 @@ class Estimators:
         return self._most.hangs or self._large.hangs
 
     is_large = staticmethod(is_large)
+
+    def start(self, queries: Iterable[Query]) -> None:
+        """Those that these will ask."""
+        for each in {self._of(query) for query in queries}:
+            each.start()
 
     async def final(
         self, query: Query, span: Span, total: Snapshot, faces: Sequence[Face], states: Sequence[bytes], *, whole: bool

@@ -155,6 +155,11 @@ class Merging:
         self._coming.clear()
         self._owed.clear()
         await self.reader.share(self._owned, self._known.versions)
+        self.estimators.start(
+            versions.query
+            for digest, versions in self._known.versions.items()
+            if keys.home(digest, self.partitions) in self._owned and not versions.newest.retired
+        )
 
     def _publish_beside(self, shelf: Shelf, slot: Slot, *, last: bool) -> None:
         """The same of a large query, for which nothing else waits."""

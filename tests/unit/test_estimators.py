@@ -106,6 +106,20 @@ def test_it_starts_when_it_is_first_asked_and_no_large_one_where_no_query_is_lar
     asyncio.run(run())
 
 
+def test_it_runs_by_the_time_that_the_first_window_closes():
+    async def run():
+        with closing(Estimators()) as beside:
+            beside.start([ONE, ONE])
+            process = beside._most._thread.submit(lambda: beside._most._process).result()
+            assert process is not None
+            [(span, total, faces)] = windows(ONE, 1)
+            await beside.final(ONE, span, total, faces, [], whole=False)
+            assert beside._most._process is process
+            assert beside._large._process is None
+
+    asyncio.run(run())
+
+
 def test_a_question_that_it_always_dies_of_ends_the_worker_with_a_sentence(monkeypatch):
     monkeypatch.setattr(estimators.sys, "executable", "/bin/true")
 

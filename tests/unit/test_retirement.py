@@ -266,6 +266,9 @@ class Sent:
         done.set_result(None)
         return done
 
+    async def write(self, topic, partition, writes):
+        return [await self.send(topic, *write, partition=partition) for write in writes]
+
     async def partitions(self, _):
         return PARTITIONS
 
