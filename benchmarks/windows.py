@@ -86,6 +86,7 @@ def one_more(query: Query, shelf: Shelf, partitions: int, before: list) -> list:
 
 
 def main() -> None:
+    gc.set_threshold(200_000, 20, 100)  # as a worker has it
     print(f"{'values':>9}  {'window':9} {'partitions':>10}  {'as int64':>9} {'held':>8} {'loading':>8} {'disk':>8}")
     print(f"{'':43}{'load, CPU':>10} {'slice':>8} {'a final, CPU':>13} {'a rebalance':>12}")
     for size, window, partitions in (
