@@ -12,7 +12,8 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.accuracy.plots import draw  # noqa: E402
 from benchmarks.accuracy.study import Line, Panel, Plot  # noqa: E402
-from benchmarks.end_to_end import BROKER, OURS, THEIRS, latency, pin  # noqa: E402
+from benchmarks.latency import latency  # noqa: E402
+from benchmarks.worker import BROKER, OURS, THEIRS, pin  # noqa: E402
 from tests.brokers import Cluster  # noqa: E402
 
 RATES = {

@@ -10,16 +10,12 @@ the wall's; the worker's is that of its whole process, metrics and checkpoints i
 
 import argparse
 import asyncio
-import os
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.consumer import fetcher
 
@@ -27,29 +23,11 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from aggregator.counting import quirks  # noqa: E402
+from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, Metrics, pin, worker  # noqa: E402
 from oracles.frame import encode, with_id  # noqa: E402
 from oracles.query import load as load_queries  # noqa: E402
 from tests.brokers import Cluster, prepared  # noqa: E402
-from tests.integration.workers import environment  # noqa: E402
 
-HUBBUB = Path(sys.executable).with_name("hubbub")
-OURS, THEIRS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
-PARTITIONS = 4
-BROKER = ("-XX:TieredStopAtLevel=4", "-Xmx1g")
-"""Java as in production; tests prefer a quick start."""
-RNG = np.random.default_rng(20260101)
-QUERY = """\
-[queries.measured]
-domain = {size}
-oracle = "{oracle}"
-epsilon = 1.0
-budget = 1e9
-pane = "1h"
-lateness = "1h"
-windows = ["1h"]
-emit_every = "never"
-max_ids = 2_000_000
-"""
 CASES = {
     # name: oracle, size, reports a frame, frames, whether they have ids, frames a batch
     "grr, one report a message": ("grr", 1024, 1, 2_000_000, False, None),
@@ -63,10 +41,6 @@ CASES = {
     "oue, frames of 1,000 with ids": ("oue", 1024, 1000, 12_000, True, None),
 }
 """Batches are as large as they can be (1 MiB) where no number stands."""
-
-
-def pin(core):
-    os.sched_setaffinity(0, {core})
 
 
 async def fill(kafka, query, reports, per_frame, frames, ids=False, per_batch=None):
@@ -144,135 +118,6 @@ def kernel(query, reports, per_frame, frames):
     return (time.process_time() - began) / (rounds * len(some)) * frames * per_frame
 
 
-async def load(kafka, query, rate, seconds, per_frame):
-    """Frames at a steady rate, of the present pane."""
-    producer = AIOKafkaProducer(**kafka.client(), acks="all", max_batch_size=1 << 20, max_request_size=2 << 20)
-    await producer.start()
-    # As many as a pane holds: the same noise again and again would look like thousands of heavy hitters.
-    pool = min(int(rate * query.pane), 200_000_000 // query.oracle.width) // per_frame * per_frame
-    reports = query.oracle.perturb(RNG.integers(0, query.oracle.size, pool), RNG)
-    began, sent = time.monotonic(), 0
-    while (now := time.monotonic() - began) < seconds:
-        pane = int(time.time()) // query.pane * query.pane
-        for partition in range(PARTITIONS):
-            batch = producer.create_batch()
-            until = sent + min((now * rate / per_frame - sent) / (PARTITIONS - partition), 500)
-            while sent < until:
-                start = sent * per_frame % pool
-                data = encode(query.digest, pane, reports[start : start + per_frame])
-                if batch.append(key=None, value=data, timestamp=None) is None:
-                    break
-                sent += 1
-            if batch.record_count():
-                await producer.send_batch(batch, kafka.topic("reports"), partition=partition)
-        await asyncio.sleep(0.01)
-    await producer.stop()
-
-
-async def closings(kafka, query):
-    """For each pane's end, when the record that closed its last partition was logged, in ms."""
-    found = {}
-    tps = [TopicPartition(kafka.topic("reports"), p) for p in range(PARTITIONS)]
-    consumer = AIOKafkaConsumer(**kafka.client(), group_id=None, max_partition_fetch_bytes=4 << 20)
-    await consumer.start()
-    consumer.assign(tps)
-    await consumer.seek_to_beginning()
-    ends = await consumer.end_offsets(tps)
-    clocks = dict.fromkeys(tps, 0)
-    while any([await consumer.position(tp) < ends[tp] for tp in tps]):
-        for tp, records in (await consumer.getmany(timeout_ms=500)).items():
-            for record in records:
-                before, clocks[tp] = clocks[tp], max(clocks[tp], record.timestamp)
-                first, last = [(ms // 1000 - query.lateness) // query.pane for ms in (before - 1, clocks[tp] - 1)]
-                for pane in range(first + 1, last + 1) if before else ():
-                    found.setdefault(pane * query.pane, {})[tp.partition] = record.timestamp
-    await consumer.stop()
-    return {end: max(at.values()) for end, at in found.items() if len(at) == PARTITIONS}
-
-
-async def finals(kafka, found):
-    """For each final, when it was there to be read, in ms; their own times are those of their windows."""
-    consumer = AIOKafkaConsumer(**kafka.client(), group_id=None, max_partition_fetch_bytes=64 << 20)
-    await consumer.start()
-    consumer.assign([TopicPartition(kafka.topic("estimates"), p) for p in range(PARTITIONS)])
-    await consumer.seek_to_beginning()
-    try:
-        async for record in consumer:
-            if not record.key.endswith(b"|p"):
-                found.setdefault(int(record.key.rpartition(b"|")[2]), round(1000 * time.time()))
-    finally:
-        await consumer.stop()
-
-
-async def watched(kafka, work, settle):
-    """When each final was there, while this is done and for a while after."""
-    found = {}
-    watching = asyncio.create_task(finals(kafka, found))
-    await work
-    await asyncio.sleep(settle)
-    watching.cancel()
-    await asyncio.wait([watching])
-    return found
-
-
-def latency(cluster, name, rate, seconds=60, burn_in=15):
-    """From the record that closes a pane on the last partition to the final record, at this many reports a second.
-
-    The rate that was reached, the median and the 99th of 100, in ms.
-    """
-    oracle, size, per_frame, *_ = CASES[name]
-    kafka = prepared(cluster, PARTITIONS)
-    with tempfile.TemporaryDirectory() as folder:
-        queries = Path(folder, "hubbub.toml")
-        queries.write_text(QUERY.format(oracle=oracle, size=size).replace('"1h"', '"1s"'))
-        query = load_queries(queries)["measured"]
-        process = worker(kafka, queries)
-        try:
-            metrics = Metrics(process)
-            pin(THEIRS)
-            began = time.time()
-            sent = asyncio.run(watched(kafka, load(kafka, query, rate, seconds, per_frame), 5))
-            reached = metrics.read()["hubbub_reports_total"] / (time.time() - 5 - began)
-        finally:
-            process.terminate()
-            process.wait()
-        closed = asyncio.run(closings(kafka, query))
-    late = sorted(sent[end] - at for end, at in closed.items() if end in sent and at > 1000 * (began + burn_in))
-    p50, p99 = late[len(late) // 2], late[min(len(late) - 1, len(late) * 99 // 100)]
-    print(
-        f"{name:28} at {reached:12,.0f} reports/s: from closing to the final record {p50} ms (median), "
-        f"{p99} ms (p99 of {len(late)}, target 250)",
-        flush=True,
-    )
-    return reached, p50, p99
-
-
-def large(cluster):
-    """Records of a million values while others are counted."""
-    kafka = prepared(cluster, PARTITIONS)
-    with tempfile.TemporaryDirectory() as folder:
-        queries = Path(folder, "hubbub.toml")
-        text = QUERY.format(oracle="olh", size=1_000_000).replace('"1h"', '"5s"')
-        queries.write_text(text + 'methods = ["norm_sub", "calibrate"]\n')
-        query = load_queries(queries)["measured"]
-        process = worker(kafka, queries)
-        try:
-            metrics = Metrics(process)
-            pin(THEIRS)
-            sent = asyncio.run(watched(kafka, load(kafka, query, 500_000, 30, 1000), 15))
-            found = metrics.read()
-        finally:
-            process.terminate()
-            process.wait()
-        closed = asyncio.run(closings(kafka, query))
-    late = sorted(sent[end] - at for end, at in closed.items() if end in sent)
-    print(
-        f"olh, size 1,000,000, 500,000 reports/s: {len(late)} finals, the slowest {late[-1] / 1000:.1f} s after "
-        f"its closing (target 5); {found['hubbub_reports_total']:,.0f} reports counted meanwhile",
-        flush=True,
-    )
-
-
 def two_workers(cluster, name):
     """The same log by one worker and by two: the rate while all of them count."""
     oracle, size, per_frame, *_ = CASES[name]
@@ -305,33 +150,6 @@ def two_workers(cluster, name):
         f"{name:28} one worker {rates[0]:,.0f} reports/s, two {rates[1]:,.0f}: {rates[1] / rates[0]:.2f} times one "
         "(there are two cores, and the broker shares the second)",
         flush=True,
-    )
-
-
-class Metrics:
-    """What a worker says of itself."""
-
-    def __init__(self, process):
-        self.address = process.stdout.readline().split()[-1].decode()
-
-    def read(self):
-        with urllib.request.urlopen(self.address, timeout=10) as answer:  # noqa: S310 - our own worker's
-            lines = answer.read().decode().splitlines()
-        found = {}
-        for line in lines:
-            if not line.startswith("#"):
-                name, value = line.rsplit(" ", 1)
-                found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + float(value)
-        return found
-
-
-def worker(kafka, queries, core=OURS):
-    env = environment(kafka, queries) | {"HUBBUB_LOG_LEVEL": "warning"}
-    return subprocess.Popen(  # noqa: S603 - our own command
-        [str(HUBBUB), "worker"],
-        env=env,
-        stdout=subprocess.PIPE,
-        preexec_fn=lambda: pin(core),  # noqa: PLW1509
     )
 
 
@@ -386,9 +204,8 @@ def measure(cluster, name):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="case", help=f"of: {'; '.join(CASES)}; latency; large; two")
+    parser.add_argument("cases", nargs="*", metavar="case", help=f"of: {'; '.join(CASES)}; two")
     options = parser.parse_args()
-    rates = {}
     quirks.tune()
 
     def wanted(name):
@@ -399,12 +216,7 @@ def main():
         pin(OURS)
         for name in CASES:
             if wanted(name):
-                rates[name] = measure(cluster, name)
-        for name in ("grr, frames of 1,000", "oue, frames of 1,000 with ids"):
-            if wanted("latency"):
-                latency(cluster, name, (rates.get(name) or measure(cluster, name)) / 2)
-        if wanted("large"):
-            large(cluster)
+                measure(cluster, name)
         if wanted("two"):
             two_workers(cluster, "olh, one report a message")
 

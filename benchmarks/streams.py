@@ -22,17 +22,8 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.end_to_end import (  # noqa: E402
-    BROKER,
-    OURS,
-    PARTITIONS,
-    QUERY,
-    RNG,
-    THEIRS,
-    counted,
-    fill,
-    pin,
-)
+from benchmarks.end_to_end import counted, fill  # noqa: E402
+from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, pin  # noqa: E402
 from oracles import oracle  # noqa: E402
 from oracles.frame import HEADER_SIZE  # noqa: E402
 from oracles.query import load as load_queries  # noqa: E402
