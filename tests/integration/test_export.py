@@ -1,5 +1,6 @@
 """`hubbub export` and `hubbub.read`: what was published, taken away as it was."""
 
+import asyncio
 import csv
 import json
 
@@ -51,7 +52,35 @@ def test_times_kinds_and_attributes_choose(place):
     assert sorted(set(table["end"])) == [START + 3 * PANE, START + 4 * PANE]
     profile = hubbub.read(place.servers, "profile", prefix=place.prefix)
     assert set(profile["attribute"]) == {"age", "sex"}
-    assert hubbub.read(place.servers, "nobody", prefix=place.prefix).height == 0
+    assert set(profile["digest"]) == {PROFILE.digest.hex()}
+
+
+def test_columns_have_their_types_whatever_stands_in_them(place):
+    """So that tables of several queries, or of a time without windows, can be put together."""
+    home, profile, none = (
+        hubbub.read(place.servers, q, prefix=place.prefix) for q in ("homepage", "profile", "nobody")
+    )
+    assert none.height == 0
+    assert {**home.schema, **profile.schema, **none.schema} == {**none.schema, **profile.schema, **home.schema}
+    assert home.schema["attribute"] == home.schema["flags"] == pl.String
+    assert none.schema["unbiased"] == none.schema["high"] == pl.Float64
+    assert pl.concat([none, profile, home], how="diagonal").height == profile.height + home.height
+
+
+def test_it_says_why_there_is_nothing(place, caplog):
+    hubbub.read(place.servers, "homepages", prefix=place.prefix)
+    assert "no final of 'homepages' stands there; there are finals of homepage, profile" in caplog.text
+    hubbub.read(place.servers, "homepage", prefix=place.prefix, since=START + 1000)
+    assert "those that stand there end from 2023-11-14T22:13:30+00:00 to 2023-11-14T22:14:30+00:00" in caplog.text
+
+
+def test_a_notebook_reads_too(place):
+    """Where a loop runs in the thread already."""
+
+    async def cell():
+        return hubbub.read(place.servers, "profile", prefix=place.prefix)
+
+    assert aside(lambda: asyncio.run(cell())).height > 0
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
@@ -72,7 +101,13 @@ def test_files_hold_what_the_table_holds(place, tmp_path, form):
 
 def test_times_are_read_as_people_write_them(capsys):
     assert [moment(text) for text in ("1700000000", "2023-11-14T22:13:20", "2023-11-14T22:13:20+00:00")] == [START] * 3
-    for wrong in (["--from", "yesterday"], ["--format", "parquet"], ["--format", "xml"]):
+    for wrong in (
+        ["--from", "yesterday"],
+        ["--from", "2023-11-15", "--to", "2023-11-14"],
+        ["--format", "parquet"],
+        ["--format", "xml"],
+        ["--output", "/nowhere/at/all.csv"],
+    ):
         with pytest.raises(SystemExit) as ended:
             main(["--query", "q", *wrong])
         assert ended.value.code == 2

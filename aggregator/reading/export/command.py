@@ -13,7 +13,8 @@ import orjson
 from aggregator.publishing.cell import cell
 from aggregator.publishing.record_reader import Record
 from aggregator.reading.export.finals import finals
-from aggregator.reading.export.table import by_column, columns, rows, wanted
+from aggregator.reading.export.reader import table
+from aggregator.reading.export.table import columns, rows, wanted
 from hubbub.kafka import Kafka
 from hubbub.options import add_kafka, parser_of, run
 from oracles.errors import extra
@@ -48,6 +49,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.format == "parquet" and options.output is None:
         parser.error("--format parquet needs --output FILE")
+    if options.until is not None and options.until <= options.since:
+        parser.error("--to must be later than --from")
+    if options.output is not None and not options.output.absolute().parent.is_dir():
+        parser.error(f"--output: there is no folder {options.output.parent}")
     return options
 
 
@@ -63,10 +68,13 @@ def moment(text: str) -> int:
 
 
 async def _export(kafka: Kafka, options: argparse.Namespace) -> None:
-    fits = wanted(options.query, options.since, options.until, options.kind)
-    records = await finals(kafka, fits, _progress if sys.stderr.isatty() else None)
     if options.format == "parquet":
-        _parquet(records, options.output)
+        with extra("read"):
+            import polars as pl  # noqa: F401 - before anything is read
+    fits = wanted(options.since, options.until, options.kind)
+    records = await finals(kafka, options.query, fits, _progress if sys.stderr.isatty() else None)
+    if options.format == "parquet":
+        table(records).write_parquet(options.output)
     elif options.output is None:
         _write(records, options.format, sys.stdout)
     else:
@@ -79,16 +87,10 @@ def _progress(done: int, total: int) -> None:
 
 
 def _write(records: list[Record], form: str, file: TextIO) -> None:
-    names = columns(method for record in records for method in record.shares)
+    names = columns(records)
     if form == "jsonl":
         file.writelines(orjson.dumps(row).decode() + "\n" for record in records for row in rows(record))
         return
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow(names)
     writer.writerows([cell(row.get(name)) for name in names] for record in records for row in rows(record))
-
-
-def _parquet(records: list[Record], file: Path) -> None:
-    with extra("read"):
-        import polars as pl
-    pl.DataFrame(by_column(records), infer_schema_length=None).write_parquet(file)

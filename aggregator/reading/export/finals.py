@@ -1,7 +1,8 @@
 """The finals of a query, read from the topic of estimates from its beginning to where it ends now."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -18,13 +19,16 @@ _Key = tuple[str, str | None, str, int, int, int]
 
 async def finals(
     kafka: Kafka,
+    query: str,
     wanted: Callable[[Record], bool],
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Record]:
-    """Those that are wanted, each once, by window and attribute; what is no record is passed over."""
+    """Those of a query that are wanted, each once, by window and attribute; what is no record is passed over."""
     counts = await partitions(kafka, ESTIMATES)
     tps = [TopicPartition(kafka.topic(ESTIMATES), number) for number in range(counts[ESTIMATES])]
     found: dict[_Key, Record] = {}
+    ends_of: dict[str, tuple[int, int]] = {}
+    """The first and the last end of the windows of each query."""
     async with started(consumer(kafka, max_partition_fetch_bytes=LARGEST), kafka) as reader:
         reader.assign(tps)
         await reader.seek_to_beginning(*tps)
@@ -32,10 +36,24 @@ async def finals(
         total = sum(ends[tp] - begins[tp] for tp in tps)
         async for records in through(reader, ends, kafka):
             for record in records:
-                found |= {_window_key(each): each for each in _read(record) if wanted(each)}
+                for each in _read(record):
+                    first, last = ends_of.get(each.query, (each.span.end, each.span.end))
+                    ends_of[each.query] = min(first, each.span.end), max(last, each.span.end)
+                    if each.query == query and wanted(each):
+                        found[_window_key(each)] = each
             if progress is not None:
                 progress(sum([await reader.position(tp) - begins[tp] for tp in tps]), total)
-        return sorted(found.values(), key=_order)
+    if not found:
+        log.warning("%s", nothing(query, ends_of))
+    return sorted(found.values(), key=_order)
+
+
+def nothing(query: str, ends: Mapping[str, tuple[int, int]]) -> str:
+    """Why no final was found, by the ends of those that there are of each query."""
+    if query not in ends:
+        return f"no final of {query!r} stands there; there are finals of {', '.join(sorted(ends)) or 'no query'}"
+    first, last = (datetime.fromtimestamp(end, UTC).isoformat() for end in ends[query])
+    return f"no final of {query} fits; those that stand there end from {first} to {last}"
 
 
 def _read(record: Any) -> list[Record]:

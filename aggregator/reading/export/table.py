@@ -6,27 +6,31 @@ from typing import Any
 from aggregator.publishing.record_reader import Record
 from oracles.consistency import UNBIASED
 
-ABOUT = ("query", "attribute", "kind", "size", "step", "start", "end", "n", "n_independent", "flags")
-"""Columns that are the same in all rows of a record."""
+ABOUT = {
+    **dict.fromkeys(("query", "digest", "attribute", "kind"), str),
+    **dict.fromkeys(("size", "step", "start", "end", "n", "n_independent"), int),
+    "flags": str,
+}
+"""Columns that are the same in all rows of a record, and of what type they are."""
 ERRORS = ("stderr", "low", "high")
 
 Row = dict[str, Any]
 
 
-def wanted(query: str, since: int, until: int | None, kind: str | None) -> Callable[[Record], bool]:
-    """Whether a record is of this query, its window of this kind, and ends in [since, until)."""
+def wanted(since: int, until: int | None, kind: str | None) -> Callable[[Record], bool]:
+    """Whether a record's window is of this kind, and ends in [since, until)."""
 
     def fits(record: Record) -> bool:
         window, _, end = record.span
-        return record.query == query and kind in (None, window.kind) and since <= end and (until is None or end < until)
+        return kind in (None, window.kind) and since <= end and (until is None or end < until)
 
     return fits
 
 
-def columns(methods: Iterable[str]) -> tuple[str, ...]:
-    """The names of the columns, in their order."""
-    others = dict.fromkeys(method for method in methods if method != UNBIASED)
-    return (*ABOUT, "value", UNBIASED, *ERRORS, *others, "proved")
+def columns(records: Iterable[Record]) -> dict[str, type]:
+    """The names of the columns, in their order, and their types: the same whatever stands in them."""
+    methods = [UNBIASED, *ERRORS, *(method for record in records for method in record.shares)]
+    return {**ABOUT, "value": str, **dict.fromkeys(methods, float), "proved": bool}
 
 
 def rows(record: Record) -> list[Row]:
@@ -34,6 +38,7 @@ def rows(record: Record) -> list[Row]:
     window, start, end = record.span
     about: Mapping[str, Any] = {
         "query": record.query,
+        "digest": record.digest,
         "attribute": record.attribute,
         "kind": window.kind,
         "size": window.size,
@@ -58,8 +63,7 @@ def rows(record: Record) -> list[Row]:
 
 def by_column(records: Sequence[Record]) -> dict[str, list[Any]]:
     """All rows of records, column by column; empty cells where a record has no such method."""
-    names = columns(method for record in records for method in record.shares)
-    table: dict[str, list[Any]] = {name: [] for name in names}
+    table: dict[str, list[Any]] = {name: [] for name in columns(records)}
     for record in records:
         for row in rows(record):
             for name, column in table.items():
