@@ -2,6 +2,9 @@
 
 import { axis, brief, clock, element } from "./format.js";
 
+// Seconds from one tick to the next: also twos and twenties of minutes, which a phone has room for.
+const STEPS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400];
+
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 class Chart {
@@ -42,7 +45,7 @@ class Chart {
       legend: { show: false },
       padding: [10, 28, 0, 0],
       axes: [
-        { ...style, space: 64, values: (_, times) => times.map(clock) },
+        { ...style, space: 64, incrs: STEPS, values: (_, times) => times.map(clock) },
         { ...style, size: 52, values: (_, numbers) => numbers.map(this.label) },
       ],
       ...this.options(colour),
