@@ -244,6 +244,35 @@ def test_what_is_seen_is_taken_away_as_csv(watch, still):
     assert Path(download.value.path()).read_bytes() == expected
 
 
+def test_what_still_fills_is_taken_away_as_it_is_seen(watch, place, board, crowd):
+    publish(place, [crowd.provisional()])
+    asked = "kind=tumbling&size=10&step=10&method=norm_sub"
+    provisional = board.until(lambda: not board.json(f"{OF}/estimate?provisional=true")["final"])
+    assert provisional
+    page = opened(watch, board, "q=homepage&method=norm_sub&filling=1").page
+    expect(page.locator("#window")).to_contain_text("Still filling")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").click()
+    expected = board.get(f"{OF}/estimate?{asked}&provisional=true&top=10000&format=csv").body
+    assert Path(download.value.path()).read_bytes() == expected
+    assert expected != board.get(f"{OF}/estimate?{asked}&top=10000&format=csv").body
+
+
+def test_a_link_to_what_is_gone_says_so_and_shows_the_way_out(watch, still):
+    watched = watch()
+    page = watched.page
+    page.goto(f"{still.url}#q=homepage&at=1000")
+    expect(page.locator("#empty")).to_contain_text("is not kept here")
+    page.get_by_role("button", name="Show the newest").click()
+    expect(page.locator("#rows tr").first).to_be_visible()
+    page.goto(f"{still.url}#q=nobody")
+    expect(page.locator("#empty")).to_have_text("There is no query nobody here.")
+    expect(page.locator("#status")).to_have_text("No such query")
+    expect(page.locator("#queries [aria-current]")).to_have_count(0)
+    page.get_by_role("link", name="homepage").click()
+    expect(page.locator("#rows tr").first).to_be_visible()
+
+
 def test_a_pause_keeps_a_window_and_so_does_its_link(watch, place, board, crowd):
     page = opened(watch, board).page
     before, seen = rows(page), page.locator("#window").inner_text()
@@ -473,6 +502,8 @@ def test_nobody_is_kept_out(watch, place, board, crowd, size, scheme):
     serious = [each for each in found if each["impact"] in ("serious", "critical")]
     assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    names = page.locator("#rows .begins").evaluate_all("all => all.map(one => one.scrollWidth <= one.clientWidth)")
+    assert all(names), "short names are whole, beside their tags too"
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, paper[4:-1].split(","))) > 380) == (scheme == "light")
 

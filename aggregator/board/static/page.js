@@ -27,6 +27,9 @@ const alerts = new Alerts($("alerts"), $("news"));
 
 const query = () => state.queries.find((each) => each.name === state.chosen.get("q")) ?? state.queries[0];
 
+/** Whether the address names a query that is not there. */
+const stranger = () => state.chosen.has("q") && query().name !== state.chosen.get("q");
+
 function kind() {
   const windows = query().windows;
   return windows.find((each) => windowKey(each) === state.chosen.get("window")) ?? windows[0];
@@ -64,13 +67,17 @@ function refresh() {
 
 function failed(error) {
   if (error instanceof ApiError && error.status === 401) return askForToken();
-  if (error instanceof ApiError) return empty(error.message);
+  if (error instanceof ApiError) return empty(error.message, ...(state.chosen.has("at") ? [newest()] : []));
   lost("The connection is lost");
 }
 
 async function show() {
   state.queries = (await answers.get(["queries"], "queries")).queries;
   if (!state.queries.length) return empty("No query is counted yet.");
+  if (stranger()) {
+    list(null);
+    return empty(`There is no query ${state.chosen.get("q")} here.`);
+  }
   const asked = { ...query() };
   const name = encodeURIComponent(asked.name);
   const { kind: form, size, step } = kind();
@@ -83,10 +90,12 @@ async function show() {
   const at = state.chosen.get("at"); // paused: the window that ends then
   const sought = $("find").value.toLowerCase();
   const top = state.all || sought ? ALL : SHOWN;
-  state.exported = [`queries/${name}/estimate`, { ...about, top: ALL, window: at }, `${asked.name}.csv`];
   const estimate = await estimated(name, { ...about, top, window: at }, filling && !at);
   controls(asked, attribute, method, filling, of);
+  if (!estimate && at) return empty(`The window of ${asked.name} that ended at ${moment(Number(at))} is not kept here.`, newest());
   if (!estimate) return empty(`No window of ${asked.name} is final yet: its first reports are waited for since ${clock(state.since)}. A window of ${windowName(of)} is final ${duration(asked.lateness)} after its end.`);
+  const seen = { window: estimate.window.end, provisional: !estimate.final };
+  state.exported = [`queries/${name}/estimate`, { ...about, ...seen, top: ALL }, `${asked.name}.csv`];
   const value = state.chosen.get("value") ?? estimate.values[0]?.value;
   const fine = finest();
   const range = Number(state.chosen.get("range"));
@@ -108,6 +117,9 @@ async function show() {
     $(id).hidden = !visible;
   }
 }
+
+/** The way out of a link to a window that is gone. */
+const newest = () => element("button", { type: "button", onclick: () => choose({ at: null }) }, "Show the newest");
 
 const ifGone = (error, instead) => {
   if (error instanceof ApiError && error.status === 404) return instead;
@@ -179,13 +191,7 @@ function speed(windows) {
 /** Fills what can be chosen, without touching what has not changed. */
 function controls(asked, attribute, method, filling, of) {
   document.title = `${asked.name} · hubbub`;
-  $("choice").hidden = state.queries.length < 2;
-  $("find-query").hidden = state.queries.length <= FEW;
-  const names = state.queries.map((each) => each.name);
-  const wanted = $("find-query").value.toLowerCase();
-  const found = names.filter((each) => each === asked.name || each.toLowerCase().includes(wanted));
-  const from = shared(names);
-  swap($("queries"), found.map((each) => tab(each, each === asked.name, from)), JSON.stringify([found, from, asked.name]), reveal);
+  list(asked.name);
   const paused = state.chosen.has("at");
   $("pause").setAttribute("aria-pressed", paused);
   $("pause").textContent = paused ? "Go on" : "Pause";
@@ -196,6 +202,17 @@ function controls(asked, attribute, method, filling, of) {
   swap($("methods"), asked.methods.map((each) => radio(each)), asked.methods.join());
   for (const input of $("methods").querySelectorAll("input")) input.checked = input.value === method;
   $("provisional").checked = filling;
+}
+
+/** Lists the queries that can be chosen, where there is a choice; null is none of them. */
+function list(chosen) {
+  const names = state.queries.map((each) => each.name);
+  $("choice").hidden = names.every((each) => each === chosen);
+  $("find-query").hidden = names.length <= FEW;
+  const wanted = $("find-query").value.toLowerCase();
+  const found = names.filter((each) => each === chosen || each.toLowerCase().includes(wanted));
+  const from = shared(names);
+  swap($("queries"), found.map((each) => tab(each, each === chosen, from)), JSON.stringify([found, from, chosen]), reveal);
 }
 
 function swap(box, children, key, then = () => {}) {
@@ -232,8 +249,8 @@ function select(box, options, chosen) {
   box.value = chosen;
 }
 
-function empty(text) {
-  $("empty").textContent = text;
+function empty(text, ...more) {
+  $("empty").replaceChildren(text, ...more);
   for (const [id, visible] of [["empty", true], ["board", false], ["token", false]]) $(id).hidden = !visible;
 }
 
@@ -254,10 +271,15 @@ const now = () => Date.now() / 1000 + state.ahead;
 /** Says how new the numbers are, once they are. */
 function status() {
   if (state.problem || !state.ready || !state.queries.length) return;
-  if (state.chosen.has("at")) return line("ended", `Paused at ${clock(state.end ?? 0)}`);
-  const { state: kept, text, hint } = freshness(kind(), query(), now());
+  const { state: kept, text, hint } = standing();
   line(kept, text);
   if ($("late").textContent !== hint) $("late").textContent = hint;
+}
+
+function standing() {
+  if (stranger()) return { state: "starting", text: "No such query", hint: "" };
+  const at = state.chosen.get("at");
+  return at ? { state: "ended", text: `Paused at ${moment(Number(at))}`, hint: "" } : freshness(kind(), query(), now());
 }
 
 const SILENT = "What stands here is what was known before; whether reports go on being counted cannot be seen from here. Look at the brokers, then at this board's /readyz.";
@@ -327,7 +349,9 @@ $("find-query").addEventListener("input", refresh);
 $("pause").addEventListener("click", () => choose(state.chosen.has("at") ? { at: null } : { q: query().name, window: windowKey(kind()), at: state.end }));
 $("export").addEventListener("click", async () => {
   const [path, parameters, name] = state.exported;
-  const link = element("a", { href: URL.createObjectURL(await table(path, parameters)), download: name });
+  const blob = await table(path, parameters).catch(failed);
+  if (!blob) return;
+  const link = element("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   URL.revokeObjectURL(link.href);
 });
