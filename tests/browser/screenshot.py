@@ -5,12 +5,19 @@ import sys
 import time
 from pathlib import Path
 
+from playwright.sync_api import expect
+
 from tests import boards
 from tests.brokers import Tansu, prepared
 from tests.browser.chrome import DESK, PHONE, launched
 
 PANES = 40
 SURGE = 34
+AT_REST = """
+  () => document.getAnimations().every(
+    (each) => each.playState !== "running" || each.effect.getComputedTiming().endTime === Infinity)
+"""
+"""Whether all that moves has come to its end, but for what never does."""
 PICTURES = (
     ("page-light", DESK, "light"),
     ("page-dark", DESK, "dark"),
@@ -41,11 +48,18 @@ def main(folder):
             page.wait_for_selector("#rows tr")
             boards.publish(kafka, [message for pane in range(SURGE, PANES) for message in busy(crowd, pane)])
             page.wait_for_selector("#news p")
+            last = start + PANES * boards.PANE
+            board.until(lambda: board.json("api/v1/queries/homepage/windows?limit=1")["windows"][0]["end"] == last)
+            n = board.json("api/v1/queries/homepage/estimate?kind=hopping")["n"]
+            expect(page.locator("#window")).to_contain_text(f"{n:,} reports")
             for name, size, scheme in PICTURES:
                 page.set_viewport_size(size)
                 page.emulate_media(color_scheme=scheme)
-                page.wait_for_timeout(1500)
-                page.screenshot(path=folder / f"{name}.png", full_page=True)
+                page.wait_for_timeout(500)  # what the new size changes has begun to move
+                for note in page.locator("#news button:visible").all():
+                    note.click()  # they tell of what comes: what they lie over is to be seen
+                page.wait_for_function(AT_REST)
+                page.screenshot(path=folder / f"{name}.png", full_page=True, animations="disabled")
 
 
 if __name__ == "__main__":
