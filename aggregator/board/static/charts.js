@@ -45,7 +45,7 @@ class Chart {
       legend: { show: false },
       padding: [10, 28, 0, 0],
       axes: [
-        { ...style, space: 64, incrs: STEPS, values: (_, times) => times.map(clock) },
+        { ...style, size: 30, space: 64, incrs: STEPS, values: (_, times) => times.map(clock) },
         { ...style, size: 52, values: (_, numbers) => numbers.map(this.label) },
       ],
       ...this.options(colour),
