@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests import boards
 from tests.brokers import Tansu, prepared
-from tests.browser.chrome import DESK, PHONE, launched
+from tests.browser.chrome import DESK, PHONE, TABLET, launched
 
 PANES = 40
 SURGE = 34
@@ -21,6 +21,7 @@ AT_REST = """
 PICTURES = (
     ("page-light", DESK, "light"),
     ("page-dark", DESK, "dark"),
+    ("page-tablet", TABLET, "light"),
     ("page-phone", PHONE, "light"),
 )
 
@@ -35,8 +36,9 @@ def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     with Tansu() as broker:
         kafka = prepared(broker)
-        # A minute ahead, so that the windows are still new when the last picture is taken.
-        start = int(time.time()) // boards.PANE * boards.PANE - PANES * boards.PANE + 60
+        # A minute or two ahead, so that the windows are still new when the last picture is taken; all to the minute,
+        # so that the last window of one holds each client once, whenever they are taken.
+        start = (int(time.time()) // 60 + 2) * 60 - PANES * boards.PANE
         crowd = boards.Crowd(boards.HOMEPAGE, start=start, surge=SURGE)
         told = [message for pane in range(SURGE) for message in busy(crowd, pane)]
         other = boards.Crowd(boards.PROFILE, start=start)
@@ -56,8 +58,8 @@ def main(folder):
                 page.set_viewport_size(size)
                 page.emulate_media(color_scheme=scheme)
                 page.wait_for_timeout(500)  # what the new size changes has begun to move
-                for note in page.locator("#news button:visible").all():
-                    note.click()  # they tell of what comes: what they lie over is to be seen
+                # News tell of what comes: what they lie over is to be seen.
+                page.locator("#news button").evaluate_all("buttons => buttons.forEach(button => button.click())")
                 page.wait_for_function(AT_REST)
                 page.screenshot(path=folder / f"{name}.png", full_page=True, animations="disabled")
 
