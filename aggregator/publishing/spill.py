@@ -14,6 +14,8 @@ from aggregator.merging.line import Place
 
 log = logging.getLogger(__name__)
 
+CHUNK = 64 << 10
+"""Bytes that are written at once: a system call takes as long as copying so many."""
 _SIZE = 32
 """Bits of a place that say how long the piece is; those above them say where."""
 
@@ -23,7 +25,11 @@ class Spill:
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
-        self._end = 0
+        self._written = 0
+        """Bytes of the file."""
+        self._tail = bytearray()
+        """What comes behind them, and is written with more, or once there is room."""
+        self._enough = CHUNK
         self._free: dict[int, array[int]] = {}
         """By length, where there is room."""
         self._told = False
@@ -34,31 +40,44 @@ class Spill:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
-        return self._end
+        """Bytes of the file, and of what is to be written to it."""
+        return self._written + len(self._tail)
 
     def put(self, data: bytes) -> Place:
         free = self._free.get(len(data))
-        offset = free[-1] if free else self._end
+        offset = free.pop() if free else self.size
+        at = offset - self._written
+        if at >= 0:
+            self._tail[at : at + len(data)] = data
+            if len(self._tail) >= self._enough:
+                self._flush()
+        elif not self._write(data, offset):
+            return data
+        return offset << _SIZE | len(data)
+
+    def _flush(self) -> None:
+        """Write the tail as a whole, or try again once there is twice as much of it."""
+        if self._write(self._tail, self._written):
+            self._written, self._tail, self._enough = self.size, bytearray(), CHUNK
+        else:
+            self._enough = 2 * len(self._tail)
+
+    def _write(self, data: bytes | bytearray, offset: int) -> bool:
+        """Whether there was room for it."""
         try:
-            written = os.pwrite(self._open().fileno(), data, offset)
+            if os.pwrite(self._open().fileno(), data, offset) == len(data):
+                return True
+            self._is_full("no space left")
         except OSError as error:
             self._is_full(error)
-            return data
-        if written < len(data):
-            self._is_full("no space left")
-            return data
-        if free:
-            free.pop()
-        else:
-            self._end += len(data)
-        return offset << _SIZE | len(data)
+        return False
 
     def get(self, place: Place) -> bytes:
         if isinstance(place, bytes):
             return place
         size, offset = place & ((1 << _SIZE) - 1), place >> _SIZE
-        return os.pread(self._open().fileno(), size, offset)
+        at = offset - self._written
+        return bytes(self._tail[at : at + size]) if at >= 0 else os.pread(self._open().fileno(), size, offset)
 
     def drop(self, place: Place) -> None:
         if not isinstance(place, bytes):

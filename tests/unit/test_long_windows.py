@@ -1,6 +1,7 @@
 """Long windows: their panes stand on disk, what stays is not read again, and loading them holds up nothing."""
 
 import asyncio
+import os
 import tempfile
 import tracemalloc
 from pathlib import Path
@@ -14,7 +15,7 @@ from aggregator.merging.merge import Merger
 from aggregator.merging.snapshots import Shelf
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.reader import Reader
-from aggregator.publishing.spill import Spill
+from aggregator.publishing.spill import CHUNK, Spill
 from aggregator.topics.keys import PaneKey, PartitionKey
 from hubbub.definitions.versions import Versions
 from hubbub.kafka import Kafka
@@ -74,14 +75,16 @@ def test_pieces_come_back_as_they_went_and_their_room_is_used_again():
 def test_where_the_disk_is_full_pieces_stay_in_memory_and_that_is_said_once(monkeypatch, caplog):
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Path("/dev/full").open("r+b", buffering=0))  # noqa: SIM115
     spill = Spill()
-    places = [spill.put(piece) for piece in (b"one", b"two")]
-    assert [spill.get(place) for place in places] == [b"one", b"two"]
+    pieces = [bytes([number]) * CHUNK for number in range(20)]
+    places = [spill.put(piece) for piece in pieces[:9]]
+    assert [spill.get(place) for place in places] == pieces[:9]
     assert caplog.text.count("give TMPDIR a folder with more room") == 1
-    spill.drop(places[0])
-    monkeypatch.undo()
     spill._file.close()
-    spill._file = None
-    assert spill.get(spill.put(b"now")) == b"now"
+    monkeypatch.undo()
+    with tempfile.TemporaryFile() as spill._file:
+        places += [spill.put(piece) for piece in pieces[9:]]
+        assert os.fstat(spill._file.fileno()).st_size == spill.size == 20 * CHUNK
+        assert [spill.get(place) for place in places] == pieces
 
 
 def records(panes):
