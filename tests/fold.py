@@ -5,7 +5,7 @@ and nothing of what makes it fast, lets it restart, or brings partitions togethe
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -192,7 +192,7 @@ def flagged(whole, versions, start, end):
         (*(getattr(version.query, name) for name in COUNTED), version.retired)
         for version in {versions.at(pane) for pane in range(start, end, versions.query.pane)}
     }
-    return replace(whole, flags=whole.flags | PARTIAL) if len(rules) > 1 else whole
+    return whole.flagged(PARTIAL) if len(rules) > 1 else whole
 
 
 def spans(window, pane, reported):

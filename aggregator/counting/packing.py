@@ -23,7 +23,10 @@ def head(form: struct.Struct, data: bytes, what: str) -> tuple[int, ...]:
 
 def narrowest(counts: Counts) -> int:
     """The index of the narrowest type that holds all of them."""
-    low, high = (int(np.minimum.reduce(counts)), int(np.maximum.reduce(counts))) if len(counts) else (0, 0)
+    low, high = 0, 0
+    if len(counts):
+        low = 0 if counts.dtype.kind == "u" else int(np.minimum.reduce(counts))  # 0 is in the range of all
+        high = int(np.maximum.reduce(counts))
     kind = 0
     while not _RANGES[kind][0] <= low <= high <= _RANGES[kind][1]:
         kind += 1

@@ -9,6 +9,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,8 +32,7 @@ _SNAPSHOT = struct.Struct("<BBBxqqqq")
 _TALLY = struct.Struct("<B?xxxxxxqq")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
+class Snapshot(NamedTuple):
     """A tally as others see it: no offset, no ids."""
 
     n: int
@@ -41,8 +41,12 @@ class Snapshot:
     flags: int
     counts: Counts
     """The oracle's state; of any integer type."""
-    encoded: bytes | None = field(default=None, init=False, repr=False)
+    encoded: bytes | None = None
     """Of one that was read, its bytes: `counts` is a view of them."""
+
+    def flagged(self, flags: int) -> "Snapshot":
+        """The same with these flags too."""
+        return self._replace(flags=self.flags | flags, encoded=None)
 
 
 @dataclass(slots=True, eq=False)
@@ -204,9 +208,7 @@ def decode_snapshot(data: bytes, cells: int, *, known: bool = False) -> Snapshot
     counts = np.frombuffer(data, TYPES[kind], cells, _SNAPSHOT.size)
     if not known and not is_narrowest(counts, kind):
         raise ReportError("the integers of a snapshot stand in the narrowest type that holds them")
-    snapshot = Snapshot(n, implausible, duplicates, flags, counts)
-    object.__setattr__(snapshot, "encoded", data)  # not of one that `replace` makes of it
-    return snapshot
+    return Snapshot(n, implausible, duplicates, flags, counts, data)
 
 
 def encode_tally(tally: Tally) -> bytes:

@@ -8,7 +8,7 @@ began before it asks for finals: compaction may have kept a later copy of a snap
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,7 @@ from oracles.errors import ReportError
 from oracles.query.settings import Window
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _Part(NamedTuple):
     """One source partition's part of a pane."""
 
     offset: int | None
@@ -52,6 +51,8 @@ class Merger:
         self._pane = versions.query.pane
         self._store = store
         self._watermarks: list[int | None] = [None] * partitions
+        self.through: int | None = None
+        """The end of the newest pane that is closed on all partitions."""
         self._panes: dict[int, dict[int, _Part]] = {}
         self._through: int | None = None
         """Up to which panes are in their windows."""
@@ -117,12 +118,8 @@ class Merger:
         """A source partition's watermark; it never falls."""
         known = self._watermarks[partition]
         self._watermarks[partition] = closed_through if known is None else max(known, closed_through)
-
-    @property
-    def through(self) -> int | None:
-        """The end of the newest pane that is closed on all partitions."""
         marks = [mark for mark in self._watermarks if mark is not None]
-        return min(marks) if len(marks) == len(self._watermarks) else None
+        self.through = min(marks) if len(marks) == len(self._watermarks) else None
 
     @property
     def owes(self) -> bool:
@@ -193,7 +190,7 @@ class Merger:
 
     def _flagged(self, span: Span, total: Snapshot) -> Snapshot:
         partial = self.versions.is_partial(span.start, span.end)
-        return replace(total, flags=total.flags | PARTIAL) if partial else total
+        return total.flagged(PARTIAL) if partial else total
 
     def _is_done(self, pane: int) -> bool:
         needed = self.needed_from

@@ -5,8 +5,7 @@ query, a tally's from the source partition.
 """
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from oracles.query.settings import Window
 
@@ -16,8 +15,7 @@ _LONGEST = 200
 """Bytes: no key is longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaneKey:
+class PaneKey(NamedTuple):
     """Of a tally or a segment of ids (changelog), or of a snapshot, closed, open or merged."""
 
     kind: KeyKind
@@ -33,8 +31,7 @@ class PaneKey:
         return (f"{pane}|{self.span[0]}|{self.span[1]}" if self.span else pane).encode()
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionKey:
+class PartitionKey(NamedTuple):
     """Of a partition's progress by one writer (changelog), or of its watermark."""
 
     kind: KeyKind
@@ -45,8 +42,7 @@ class PartitionKey:
         return f"{self.kind}|{self.partition}|{self.writer}".encode()
 
 
-@dataclass(frozen=True, slots=True)
-class StateKey:
+class StateKey(NamedTuple):
     """Of the state of one kind of window; each has the end that it stands at in its key."""
 
     digest: bytes

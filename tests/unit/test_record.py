@@ -53,7 +53,7 @@ def hold(query, values, rng, **said):
     """What a window holds after honest reports of these values."""
     state = query.oracle.zeros()
     left_out = query.oracle.add(state, query.oracle.perturb(values, rng))
-    return replace(Snapshot(len(values) - left_out, left_out, 0, 0, state), **said)
+    return Snapshot(len(values) - left_out, left_out, 0, 0, state)._replace(**said)
 
 
 def supported(query, own, rng):
@@ -353,7 +353,7 @@ def test_flags_are_told_in_their_order():
     query, total = crowd("uniform")
     forged = total.counts.copy()
     forged[-64] = 1_000_000
-    record, _ = emit(query, replace(total, counts=forged, flags=sum(FLAGS.values())))
+    record, _ = emit(query, total._replace(counts=forged, flags=sum(FLAGS.values())))
     assert record["quality"]["flags"] == [
         *("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", "corrected")
     ]
@@ -478,7 +478,7 @@ def test_the_bytes_do_not_depend_on_how_the_counts_are_held():
         for kind in (np.int16, np.int32, np.int64):
             counts = total.counts.astype(kind)
             counts.flags.writeable = False
-            assert emit_all(query, replace(total, counts=counts))[1].records == written
+            assert emit_all(query, total._replace(counts=counts))[1].records == written
 
 
 def test_numbers_are_the_shortest_that_read_back():

@@ -148,6 +148,7 @@ snapshots = st.builds(
     Snapshot,
     *(whole, whole, whole, st.integers(0, 7)),
     st.lists(integers, min_size=1, max_size=6).map(lambda numbers: np.array(numbers, np.int64)),
+    st.none(),
 )
 
 
