@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.kernels import compiled
 from oracles.types import Flags, Ints, Reports
 
 
@@ -43,3 +44,13 @@ def add_counts(into: Ints, indices: NDArray[np.integer]) -> None:
         into += np.bincount(indices, minlength=len(into))
     else:
         np.add.at(into, indices, 1)
+
+
+def add_integers(into: Ints, reports: Reports) -> None:
+    """into[i] += 1 for each report that is an integer of 1, 2 or 4 bytes; none is as large as `into` is long."""
+    if compiled.in_use():
+        compiled.add_values(into, reports)
+        return
+    said = integers(reports)
+    for run in runs(len(said), 8, 1 << 18):
+        add_counts(into, said[run])

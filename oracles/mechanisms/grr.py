@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from oracles.kernels import compiled
-from oracles.kernels.arrays import above, add_counts, integers, runs
+from oracles.kernels.arrays import above, add_integers, integers
 from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Oracle
@@ -45,12 +44,7 @@ class Grr(Oracle):
         return above(integers(reports), self.size)
 
     def _count(self, state: Ints, reports: Reports) -> int:
-        if compiled.in_use():
-            compiled.add_values(state[: self.size], reports)
-            return 0
-        said = integers(reports)
-        for run in runs(len(said), 8, 1 << 18):
-            add_counts(state[: self.size], said[run])
+        add_integers(state[: self.size], reports)
         return 0
 
     @property
