@@ -58,6 +58,7 @@ class Appender:
         self._limit = limit
         self._memory = memory
         self._clock = clock
+        self._loop = asyncio.get_running_loop()
         self._producer: Any = None
         self._flying: dict[asyncio.Future[Any], tuple[int, float]] = {}
         """Bytes, and since when; in the order in which they were sent."""
@@ -68,7 +69,7 @@ class Appender:
         self.weight = 0
         """Bytes that are not acknowledged."""
         self.partitions = 0
-        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.broken: asyncio.Future[None] = self._loop.create_future()
         """Fails where a guarantee cannot be kept."""
 
     @asynccontextmanager
@@ -103,7 +104,7 @@ class Appender:
             return f"{self.weight} bytes wait for Kafka, and {self._memory} is the most"
         if self._flying:
             since = max(self._moved, next(iter(self._flying.values()))[1])
-            if asyncio.get_running_loop().time() - since > STALL:
+            if self._loop.time() - since > STALL:
                 return "Kafka does not acknowledge what was sent"
         return None
 
@@ -132,14 +133,14 @@ class Appender:
             future = await self._producer.send_batch(RecordBatch(frame.data, time_ms), self._topic, partition=partition)
         else:
             future = await self._producer.send(self._topic, frame.data, partition=partition, timestamp_ms=time_ms)
-        self._flying[future] = len(frame.data), asyncio.get_running_loop().time()
+        self._flying[future] = len(frame.data), self._loop.time()
         self.weight += len(frame.data)
         future.add_done_callback(self._landed)
         return future
 
     def _landed(self, future: asyncio.Future[Any]) -> None:
         self.weight -= self._flying.pop(future)[0]
-        self._moved = asyncio.get_running_loop().time()
+        self._moved = self._loop.time()
         if not future.cancelled():
             future.exception()  # whoever waited for it has been told
 
