@@ -4,25 +4,22 @@ Who reads the topic sees neither which reports came together, nor in which order
 that they were of one pile. A pile of one request hides the order alone.
 """
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oracles.frame import HEADER_SIZE, encode
+from oracles.kernels import orders
+from oracles.kernels.arrays import add_integers, integers
 from oracles.types import Reports
 from producers.batch import Sealed, random_id
 from producers.gateway.submission import Lot
 
 FULL = 896 << 10
 """Bytes of reports at which a pile goes at once: with those of one more request they fit in a frame of 1 MiB."""
-WIDE = 4
-_WORDS = (1, 2, WIDE)
-"""Widths of reports that are put in order as words: all equal ones side by side."""
-
-Words = NDArray[np.unsignedinteger]
+SHORT = (1, 2)
+"""Widths of reports of which so few differ that they are put in order by what they say: equal ones side by side."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +42,7 @@ class Pile:
 
     def frames(self, limit: int) -> Iterator[Sealed]:
         """The frames of all its reports, in an order that tells nothing, each with a random id."""
-        reports = shuffled(self.pieces)
+        reports = shuffled(np.concatenate(self.pieces))
         most = max(1, (limit - HEADER_SIZE) // self.lot.query.oracle.width)
         count = -(-self.n // most)
         digest, pane = self.lot.query.digest, self.lot.pane
@@ -55,40 +52,17 @@ class Pile:
             yield Sealed(id_, pane, len(rows), encode(digest, pane, rows, id_))
 
 
-def shuffled(pieces: Sequence[Reports]) -> Reports:
+def shuffled(reports: Reports) -> Reports:
     """The same reports in an order that says nothing of the one in which they came."""
-    n, width = sum(map(len, pieces)), pieces[0].shape[1]
-    if n == 1:
-        return pieces[0]
-    if width not in _WORDS:
-        # Not rng.permutation(reports): it moves row by row, which takes three times as long.
-        return np.concatenate(pieces).take(np.random.default_rng().permutation(n), axis=0)
-    words = [np.ascontiguousarray(piece).view(f"<u{width}").ravel() for piece in pieces]
-    mixed = scattered(words, int.from_bytes(os.urandom(4), "little") | 1) if width == WIDE else repeated(words)
-    return mixed.view(np.uint8).reshape(n, width)
+    if len(reports) == 1:
+        return reports
+    return repeated(reports) if reports.shape[1] in SHORT else orders.shuffled(reports)
 
 
-def repeated(pieces: Sequence[Words]) -> Words:
-    """The words that there are in random order, each as often as it is there. Faster than any sorting."""
-    size = 1 + max(int(piece.max()) for piece in pieces)
-    counts = np.bincount(pieces[0], minlength=size)
-    for piece in pieces[1:]:
-        counts += np.bincount(piece, minlength=size)
+def repeated(reports: Reports) -> Reports:
+    """The reports that there are in random order, each as often as it is there. Faster than any shuffling."""
+    words = integers(reports)
+    counts = np.zeros(int(words.max()) + 1, np.int64)
+    add_integers(counts, reports)
     found = np.random.default_rng().permutation(np.flatnonzero(counts))
-    return np.repeat(found.astype(pieces[0].dtype), counts[found])
-
-
-def scattered(pieces: Sequence[Words], key: int) -> Words:
-    """The words sorted by their products with an odd key: of the order in which they came nothing is left.
-
-    What comes out depends on which words there are, and on the key, alone. It takes half as long as
-    a random permutation.
-    """
-    words = np.empty(sum(map(len, pieces)), np.uint32)
-    start = 0
-    for piece in pieces:
-        np.multiply(piece, np.uint32(key), out=words[start : start + len(piece)])
-        start += len(piece)
-    words.sort()
-    words *= np.uint32(pow(key, -1, 1 << 32))
-    return words
+    return np.repeat(found.astype(words.dtype), counts[found]).view(np.uint8).reshape(reports.shape)

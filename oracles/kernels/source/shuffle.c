@@ -1,0 +1,82 @@
+/* Rows in an order drawn at random, each order as likely as any other, by a stream that nobody can tell without its key.
+
+The stream is that of ChaCha20 (RFC 8439) with a nonce of zeros, as words; of 16 blocks, which are made side by
+side, it has the first words, then the second ones, and so on. */
+
+#include "common.h"
+
+#define BLOCKS 16
+#define WORDS (16 * BLOCKS)
+typedef uint32_t lanes __attribute__((vector_size(4 * BLOCKS)));
+
+struct stream {
+    const uint32_t *key;
+    uint32_t block;     /* the first that is not made yet */
+    size_t used;        /* of these words: */
+    uint32_t words[WORDS];
+};
+
+#define ROTATED(x, by) ((x) << (by) | (x) >> (32 - (by)))
+#define QUARTER(a, b, c, d)                                                                                            \
+    (a) += (b), (d) ^= (a), (d) = ROTATED(d, 16), (c) += (d), (b) ^= (c), (b) = ROTATED(b, 12),                        \
+    (a) += (b), (d) ^= (a), (d) = ROTATED(d, 8), (c) += (d), (b) ^= (c), (b) = ROTATED(b, 7)
+
+CLONES static void fill(struct stream *stream)
+{
+    static const uint32_t constants[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
+    static const lanes number = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    lanes first[16], x[16];
+    for (int i = 0; i < 16; i++)
+        first[i] = (lanes){0} + (i < 4 ? constants[i] : i < 12 ? stream->key[i - 4] : 0);
+    first[12] = number + stream->block;
+    memcpy(x, first, sizeof x);
+    for (int round = 0; round < 20; round += 2) {
+        for (int i = 0; i < 4; i++)
+            QUARTER(x[i], x[4 + i], x[8 + i], x[12 + i]);
+        for (int i = 0; i < 4; i++)
+            QUARTER(x[i], x[4 + (i + 1) % 4], x[8 + (i + 2) % 4], x[12 + (i + 3) % 4]);
+    }
+    for (int i = 0; i < 16; i++)
+        x[i] += first[i];
+    memcpy(stream->words, x, sizeof x);
+    stream->block += BLOCKS;
+    stream->used = 0;
+}
+
+/* One of the integers below `bound`: of as many words as there are for each, the others are passed over. */
+INLINE uint32_t below(struct stream *stream, uint32_t bound)
+{
+    for (;;) {
+        if (stream->used == WORDS)
+            fill(stream);
+        uint64_t drawn = (uint64_t)stream->words[stream->used++] * bound;
+        if ((uint32_t)drawn >= bound || (uint32_t)drawn >= -bound % bound)
+            return (uint32_t)(drawn >> 32);
+    }
+}
+
+/* Each row goes to a place drawn among those taken and the next one; what stood there moves to the next one. */
+INLINE void place(const uint8_t *rows, size_t count, size_t width, struct stream *stream, uint8_t *into)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *next = into + i * width, *chosen = into + below(stream, (uint32_t)i + 1) * width;
+        memmove(next, chosen, width);
+        memcpy(chosen, rows + i * width, width);
+    }
+}
+
+/* `count` is below 2^32, `key` has 8 words. */
+void shuffle(const uint8_t *rows, size_t count, size_t width, const uint32_t *key, uint8_t *into)
+{
+    struct stream stream = {.key = key, .used = WORDS};
+    if (width == 1)
+        place(rows, count, 1, &stream, into);
+    else if (width == 2)
+        place(rows, count, 2, &stream, into);
+    else if (width == 4)
+        place(rows, count, 4, &stream, into);
+    else if (width == 8)
+        place(rows, count, 8, &stream, into);
+    else
+        place(rows, count, width, &stream, into);
+}

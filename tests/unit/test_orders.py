@@ -1,0 +1,121 @@
+"""Rows in a random order: each order is as likely as any other, by the kernel and by NumPy alike."""
+
+from collections import Counter
+from contextlib import nullcontext
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from oracles.kernels import compiled, orders
+
+kernel = pytest.mark.skipif(
+    not orders.can_shuffle(), reason="the kernels are not compiled here, or HUBBUB_KERNELS says so"
+)
+WAYS = {"numpy": compiled.numpy_alone, "kernel": nullcontext}
+
+SIGMA = np.frombuffer(b"expand 32-byte k", "<u4")
+ROUNDS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15)), (
+    (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14),
+)  # fmt: skip
+
+
+def chacha(key, blocks):
+    """The first blocks of ChaCha20 with a nonce of zeros, a row of 16 words each."""
+    start = np.zeros((16, blocks), np.uint32)
+    start[:12] = np.concatenate([SIGMA, np.frombuffer(key, "<u4")])[:, None]
+    start[12] = np.arange(blocks)
+    x = start.copy()
+    for quarters in ROUNDS * 10:
+        for a, b, c, d in quarters:
+            for one, other, third, by in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+                x[one] += x[other]
+                x[third] ^= x[one]
+                x[third] = x[third] << np.uint32(by) | x[third] >> np.uint32(32 - by)
+    return (x + start).T
+
+
+@pytest.mark.parametrize(
+    ("key", "block", "stream"),
+    [
+        (bytes(32), 0, "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"),
+        (bytes(32), 1, "9f07e7be5551387a98ba977c732d080dcb0f29a048e3656912c6533e32ee7aed"),
+        (bytes(31) + b"\1", 1, "3aeb5224ecf849929b9d828db1ced4dd832025e8018b8160b82284f3c949aa5a"),
+        (b"\0\xff" + bytes(30), 2, "72d54dfbf12ec44b362692df94137f328fea8da73990265ec1bbbea1ae9af0ca"),
+    ],
+)
+def test_the_stream_to_compare_with_is_that_of_rfc_8439(key, block, stream):
+    """The first four vectors of its appendix A.1."""
+    assert chacha(key, block + 1)[block].tobytes().startswith(bytes.fromhex(stream))
+
+
+def expected(count, key):
+    """Of each place the row that stands there, and how many words were passed over."""
+    words = chacha(key, -(-count // 4096) * 256 + 256).reshape(-1, 16, 16).swapaxes(1, 2).ravel()
+    stream, found, passed = iter(words.tolist()), [], 0
+    for i in range(count):
+        places = i + 1
+        while (drawn := next(stream) * places) % (1 << 32) < (1 << 32) % places:
+            passed += 1
+        place = drawn >> 32
+        found.append(i)
+        found[place], found[i] = i, found[place]
+    return found, passed
+
+
+@kernel
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 8, 17, 128])
+def test_the_kernel_goes_by_the_stream_alone(width):
+    rng = np.random.default_rng(width)
+    for count in (0, 1, 2, 255, 256, 257, 4096, 5000):
+        key = rng.bytes(orders.KEY)
+        octets = rng.integers(0, 256, count * width + 8, np.uint8)
+        rows = octets[count % 8 :][: count * width].reshape(count, width)  # at any address
+        before = rows.copy()
+        assert np.array_equal(orders.ordered(rows, key), before[expected(count, key)[0]])
+        assert np.array_equal(rows, before)
+
+
+@kernel
+def test_a_word_that_would_make_some_places_likelier_is_passed_over():
+    key, rows = bytes(range(32)), np.arange(150_000, dtype="<u4").view(np.uint8).reshape(-1, 4)
+    found, passed = expected(len(rows), key)
+    assert passed
+    assert orders.ordered(rows, key).view("<u4").ravel().tolist() == found
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("width", [4, 5])
+def test_every_order_is_as_likely(way, width):
+    """A chi-square test of the 24 orders of four rows: wrong once in a million runs of a correct one."""
+    rows, n = np.arange(4 * width, dtype=np.uint8).reshape(4, width), 6_000
+    with WAYS[way]():
+        seen = Counter(tuple(orders.shuffled(rows)[:, 0] // width) for _ in range(n))
+    assert set(seen) <= set(permutations(range(4)))
+    assert sum((seen[order] - n / 24) ** 2 / (n / 24) for order in permutations(range(4))) < chi2.isf(1e-6, 23)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_row_is_as_likely_at_every_place(way):
+    """A chi-square test of where each of 40 rows comes to stand: wrong once in a million runs of a correct one."""
+    rows, n, seen = np.arange(40, dtype="<u4").view(np.uint8).reshape(-1, 4), 4_000, np.zeros((40, 40))
+    with WAYS[way]():
+        for _ in range(n):
+            seen[orders.shuffled(rows).view("<u4").ravel(), np.arange(40)] += 1
+    # Rows and columns sum to n each: 39 by 39 are free, and in permutations they vary by 40/39 more.
+    assert ((seen - n / 40) ** 2 / (n / 40)).sum() * 39 / 40 < chi2.isf(1e-6, 39 * 39)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_two_orders_are_alike(way):
+    rows = np.arange(100, dtype="<u8").view(np.uint8).reshape(-1, 8)
+    with WAYS[way]():
+        assert len({orders.shuffled(rows).tobytes() for _ in range(20)}) == 20
+
+
+def test_a_library_of_an_older_source_shuffles_nothing(monkeypatch):
+    monkeypatch.setattr(compiled, "lib", object)
+    assert not orders.can_shuffle()
+    rows = np.arange(400, dtype="<u4").view(np.uint8).reshape(-1, 4)
+    assert sorted(orders.shuffled(rows).view("<u4").ravel()) == list(range(400))
