@@ -18,7 +18,7 @@ from hubbub.kafka import Kafka, partitions
 from hubbub.names import QUERIES, REPORTS
 from hubbub.options import add_address, add_kafka, add_max_frame, add_queries, parsed, parser_of, rate, run, size, whole
 from hubbub.watched import Watched, watch
-from producers.gateway import token
+from producers.gateway import produce_request, token
 from producers.gateway.addresses import networks
 from producers.gateway.api import Gateway, Rules
 from producers.gateway.appender import Appender
@@ -105,6 +105,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
     tokens = None if options.tokens is None else Watched((options.tokens,), lambda: Tokens.read(options.tokens))
     secured = None if options.tls_cert is None else tls(options.tls_cert, options.tls_key)
     files: list[Watched[Any]] = [watched for watched in (file, tokens, secured) if watched is not None]
+    produce_request.install()
     appender, follower = Appender(kafka, options.max_frame), Follower(kafka)
     limits = ConnectionLimits(options.connections)
     definitions = Standing(file, follower)

@@ -1,0 +1,168 @@
+"""Produce requests that are written without copies: the same bytes, answers and errors as aiokafka's own."""
+
+import asyncio
+import logging
+import random
+import ssl
+import struct
+from contextlib import suppress
+
+import aiokafka
+import pytest
+import trustme
+from aiokafka import conn
+from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.produce import ProduceRequest
+
+from producers.gateway import produce_request
+from producers.gateway.produce_request import FORMATS, LONG, Connection, pieces
+
+AIOKAFKAS = Connection.__base__
+RNG = random.Random(20260101)
+BATCHES = [b"", b"short", RNG.randbytes(LONG - 1), RNG.randbytes(LONG), bytearray(RNG.randbytes((1 << 20) + 7))]
+TOPICS = {
+    "no topic": [],
+    "no partition": [("reports", [])],
+    **{f"{len(batch)} bytes": [("reports", [(5, batch)])] for batch in BATCHES},
+    "all, in two topics": [
+        ("reports", list(enumerate(BATCHES))),
+        ("größer", [(1 << 20, batch) for batch in reversed(BATCHES)]),
+    ],
+}
+topics = pytest.mark.parametrize("topics", TOPICS.values(), ids=TOPICS)
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch):
+    monkeypatch.setattr(conn, "AIOKafkaConnection", AIOKAFKAS)
+
+
+@topics
+@pytest.mark.parametrize("version", FORMATS)
+@pytest.mark.parametrize("transaction", [None, "", "of one producer"])
+def test_a_request_has_the_bytes_that_aiokafka_gives_it(topics, version, transaction):
+    produce = ProduceRequest(transaction, -1, 5000, topics).prepare({0: (version, version)})
+    assert version == produce.API_VERSION
+    header = produce.build_request_header(correlation_id=7, client_id="client").encode()
+    message = header + produce.encode()
+    found = list(pieces(header, produce))
+    assert b"".join(found) == struct.pack(">i", len(message)) + message
+    written = [batch for _, partitions in topics for _, batch in partitions if len(batch) >= LONG]
+    assert [piece for piece in found if any(piece is batch for batch in BATCHES)] == written
+    assert all(any(piece is batch for piece in found) for batch in written)
+
+
+async def told(reader):
+    """The next message, without its length."""
+    return await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+
+
+def produced(ours, requests, *, tls=False, version=7, answered=True):
+    """What a broker has of these requests, and what they come to; connections are `ours` or aiokafka's."""
+    authority = trustme.CA()
+    here, there = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(here)
+    authority.configure_trust(there)
+    conn.AIOKafkaConnection = AIOKAFKAS
+    if ours:
+        produce_request.install()
+
+    async def run():
+        had, over = [], asyncio.Event()
+
+        async def broker(reader, writer):
+            await told(reader)
+            versions = [(0, 0, version), *((key, 0, 0) for key in range(1, 19))]
+            body = struct.pack(">ihi", 1, 0, len(versions)) + b"".join(struct.pack(">hhh", *each) for each in versions)
+            writer.write(struct.pack(">i", len(body)) + body)
+            for _ in requests:
+                had.append(await told(reader))
+                if answered and had[-1][:2] == b"\0\0":  # of no topic, not throttled
+                    body = had[-1][4:8] + bytes(8)
+                    writer.write(struct.pack(">i", len(body)) + body)
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+            over.set()
+
+        async with asyncio.timeout(20):
+            server = await asyncio.start_server(broker, "127.0.0.1", ssl=here if tls else None)
+            port = server.sockets[0].getsockname()[1]
+            connection = await conn.create_conn(
+                *("127.0.0.1", port),
+                security_protocol="SSL" if tls else "PLAINTEXT",
+                ssl_context=there if tls else None,
+            )
+            assert isinstance(connection, Connection) == ours
+            sent = [connection.send(request, expect_response=acks) for request, acks in requests]
+            found = [repr(outcome) for outcome in await asyncio.gather(*sent, return_exceptions=True)]
+            await connection._closed_fut
+            connection.close()
+            await over.wait()
+            server.close()
+            return had, [text.replace(str(port), "PORT") for text in found]
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("version", [2, 3, 7])
+def test_a_broker_has_what_it_has_of_aiokafka_and_its_answers_arrive(tls, version):
+    requests = [(ProduceRequest(None, -1, 5000, each), True) for each in TOPICS.values()]
+    had, found = produced(True, requests, tls=tls, version=version)
+    assert (had, found) == produced(False, requests, tls=tls, version=version)
+    assert all(text.startswith(f"ProduceResponse_v{version}(") for text in found)
+
+
+def test_what_is_no_produce_request_or_waits_for_no_answer_is_aiokafkas():
+    requests = [(ProduceRequest(None, 0, 5000, TOPICS["all, in two topics"]), False), (MetadataRequest([]), False)]
+    assert produced(True, requests) == produced(False, requests)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_connection_that_ends_without_an_answer_fails_its_requests_as_ever(tls):
+    requests = [(ProduceRequest(None, -1, 5000, each), True) for each in TOPICS.values()]
+    had, found = produced(True, requests, tls=tls, answered=False)
+    assert (had, found) == produced(False, requests, tls=tls, answered=False)
+    assert all("Error" in text for text in found)
+
+
+class Broken:
+    """A writer whose socket is gone."""
+
+    transport = None
+
+    def write(self, _):
+        raise BrokenPipeError("gone")
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("writer", [None, Broken()], ids=["closed", "broken"])
+def test_what_cannot_be_written_fails_as_ever(writer):
+    async def outcome(kind):
+        reasons = []
+        connection = kind("127.0.0.1", 9092, on_close=lambda _, reason: reasons.append(reason))
+        connection._versions, connection._writer = {0: (0, 7)}, writer
+        connection._reader, connection._read_task = object(), asyncio.create_task(asyncio.sleep(0))
+        with pytest.raises(KafkaConnectionError) as raised:
+            connection.send(ProduceRequest(None, -1, 5000, TOPICS["all, in two topics"]))
+        connection._reader = None
+        return str(raised.value), repr(raised.value.__cause__), reasons, len(connection._requests)
+
+    found = asyncio.run(outcome(Connection))
+    assert found == asyncio.run(outcome(AIOKAFKAS))
+
+
+def test_the_aiokafka_that_is_installed_is_known():
+    assert aiokafka.__version__ in produce_request.KNOWN, "look whether its connections still send alike"
+
+
+def test_another_aiokafka_stays_as_it_is(monkeypatch, caplog):
+    monkeypatch.setattr(aiokafka, "__version__", "0.99.0")
+    with caplog.at_level(logging.WARNING):
+        produce_request.install()
+    assert conn.AIOKafkaConnection is AIOKAFKAS
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
