@@ -193,11 +193,8 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     return head + snapshot.counts.astype(TYPES[kind]).tobytes()
 
 
-def decode_snapshot(data: bytes, cells: int, *, known: bool = False) -> Snapshot:
-    """The snapshot of a tally of `cells` integers; a ReportError where `data` is none. Its counts are a view.
-
-    Where the same bytes were decoded before, the integers are not looked at again.
-    """
+def decode_snapshot(data: bytes, cells: int) -> Snapshot:
+    """The snapshot of a tally of `cells` integers; a ReportError where `data` is none. Its counts are a view."""
     version, flags, kind, length, n, implausible, duplicates = head(_SNAPSHOT, data, "snapshot")
     if version != _VERSION or flags > _ALL or kind >= len(TYPES) or data[3]:
         raise ReportError(f"a snapshot of version {version}, flags {flags}, type {kind} cannot be read")
@@ -205,9 +202,16 @@ def decode_snapshot(data: bytes, cells: int, *, known: bool = False) -> Snapshot
         raise ReportError(f"a snapshot of {length} integers in {len(data)} bytes; the query's tallies have {cells}")
     if min(n, implausible, duplicates) < 0:
         raise ReportError(f"a snapshot of {n} reports, {implausible} implausible, {duplicates} duplicates")
-    counts = np.frombuffer(data, TYPES[kind], cells, _SNAPSHOT.size)
-    if not known and not is_narrowest(counts, kind):
+    snapshot = decoded_again(data)
+    if not is_narrowest(snapshot.counts, kind):
         raise ReportError("the integers of a snapshot stand in the narrowest type that holds them")
+    return snapshot
+
+
+def decoded_again(data: bytes) -> Snapshot:
+    """The same of bytes that were decoded before, or written here."""
+    _, flags, kind, cells, n, implausible, duplicates = _SNAPSHOT.unpack_from(data)
+    counts = np.frombuffer(data, TYPES[kind], cells, _SNAPSHOT.size)
     return Snapshot(n, implausible, duplicates, flags, counts, data)
 
 

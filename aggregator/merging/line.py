@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from aggregator.counting.tally import Snapshot, decode_snapshot, encode_snapshot
+from aggregator.counting.tally import Snapshot, decoded_again, encode_snapshot
 from oracles.types import Ints
 
 Answering = Callable[[Snapshot], Sequence[int]]
@@ -50,8 +50,8 @@ def everyone(snapshot: Snapshot) -> Sequence[int]:
 class Line:
     """A queue of panes: of each its start and how many answered stand at hand, its tally in a store."""
 
-    def __init__(self, cells: int, store: PaneStore | None = None, answering: Answering = everyone) -> None:
-        self._cells, self._store, self._answering = cells, store or Memory(), answering
+    def __init__(self, store: PaneStore | None = None, answering: Answering = everyone) -> None:
+        self._store, self._answering = store or Memory(), answering
         self._places: deque[Place] = deque()
         self._heads = array("q")
         """Of each pane its start and n, then how many answered for each attribute."""
@@ -80,7 +80,7 @@ class Line:
         return next((self.start(at) for at in range(len(self)) if self.n(at)), None)
 
     def __getitem__(self, at: int) -> Snapshot:
-        return decode_snapshot(self._store.get(self._places[at]), self._cells, known=True)
+        return decoded_again(self._store.get(self._places[at]))
 
     def popleft(self) -> Snapshot:
         first = self[0]

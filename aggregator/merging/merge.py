@@ -193,9 +193,10 @@ class Merger:
         return total.flagged(PARTIAL) if partial else total
 
     def _is_done(self, pane: int) -> bool:
+        if self._through is not None and pane + self._pane <= self._through:
+            return True
         needed = self.needed_from
-        past = self._through is not None and pane + self._pane <= self._through
-        return past or (needed is not None and pane < needed)
+        return needed is not None and pane < needed
 
     def _current(self, pane: int) -> list[Snapshot]:
         """The parts of a pane that still count: an open one does not once its partition has closed the pane."""

@@ -28,8 +28,9 @@ class Newest:
 
     def put(self, name: bytes, key: Key, value: bytes) -> None:
         if isinstance(key, PaneKey):
-            self.pop(name, key)
-            self._panes.setdefault(key.digest, {}).setdefault(key.pane, {})[bit(key)] = self._store.put(value)
+            parts, number = self._panes.setdefault(key.digest, {}).setdefault(key.pane, {}), bit(key)
+            self._drop(parts.get(number, UNREAD))
+            parts[number] = self._store.put(value)
         else:
             self._others[name] = key, value
 
@@ -45,7 +46,7 @@ class Newest:
             self._others.pop(name, None)
             return
         panes = self._panes.get(key.digest, {})
-        self._get(panes.get(key.pane, {}).pop(bit(key), UNREAD))
+        self._drop(panes.get(key.pane, {}).pop(bit(key), UNREAD))
         if not panes.get(key.pane, True):
             del panes[key.pane]
 
@@ -63,8 +64,10 @@ class Newest:
 
     def _get(self, place: Place) -> bytes:
         """Take it out of the store."""
-        if place == UNREAD:
-            return UNREAD
-        value = self._store.get(place)
-        self._store.drop(place)
+        value = UNREAD if place == UNREAD else self._store.get(place)
+        self._drop(place)
         return value
+
+    def _drop(self, place: Place) -> None:
+        if place != UNREAD:
+            self._store.drop(place)

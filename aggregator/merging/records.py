@@ -10,7 +10,7 @@ import numpy as np
 
 from aggregator.counting import clock
 from aggregator.counting.clock import MOST_SECONDS
-from aggregator.counting.tally import INCOMPLETE, Snapshot, decode_open, decode_snapshot
+from aggregator.counting.tally import INCOMPLETE, Snapshot, decode_open, decode_snapshot, decoded_again
 from aggregator.merging.crowd import Shown
 from aggregator.merging.merge import decode_state, knows_totals
 from aggregator.merging.windows import Position
@@ -44,11 +44,16 @@ class Held(NamedTuple):
 Read = WindowState | Held | Mapping[bytes, int]
 
 
-def snapshot(key: PaneKey, value: bytes, cells: int, *, known: bool = False) -> Held:
-    """A snapshot, closed, open or merged; one that is `known` was read before, and is good."""
+def snapshot(key: PaneKey, value: bytes, cells: int) -> Held:
+    """A snapshot, closed, open or merged."""
     if key.kind == "open":
         return Held(*decode_open(value, cells))
-    return Held(decode_snapshot(value, cells, known=known), None)
+    return Held(decode_snapshot(value, cells), None)
+
+
+def snapshot_again(key: PaneKey, value: bytes, cells: int) -> Held:
+    """The same of one that was read before."""
+    return snapshot(key, value, cells) if key.kind == "open" else Held(decoded_again(value), None)
 
 
 def marks(value: bytes) -> Mapping[bytes, int]:

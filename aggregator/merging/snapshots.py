@@ -140,7 +140,7 @@ class Shelf:
             if digest in self.slots:
                 slot = self.slots[digest]
                 for key, value in parts:
-                    _keep(slot, key, records.snapshot(key, value, slot.merger.cells, known=True) if value else None)
+                    _keep(slot, key, records.snapshot_again(key, value, slot.merger.cells) if value else None)
                 slot.merger.collect(pane)
             yield
         self.unread, self.loaded = unread, True

@@ -79,7 +79,7 @@ class Rolling:
         self._last = position.end if position else None
         self._cells = cells
         self._hops = self.window.kind == "hopping"
-        self._line = Line(cells, store, answering)
+        self._line = Line(store, answering)
         """The panes to come; where windows hop, those inside before them."""
         self._inside = 0
         """How many panes `_sum` holds."""
@@ -198,7 +198,7 @@ class Since:
     ) -> None:
         self.window, self.since, self.until = tenure
         self._pane = pane
-        self._ahead = Line(cells, store)
+        self._ahead = Line(store)
         self._sum = Sum(np.zeros(cells, np.int64))
         # What ends before belongs to an earlier tenure.
         self._at = position if position is not None and position.end > self.since else None
