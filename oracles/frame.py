@@ -25,6 +25,7 @@ __all__ = [
     "Frame",
     "FrameError",
     "Header",
+    "blank",
     "decode",
     "encode",
     "encode_json",
@@ -111,6 +112,21 @@ def encode(digest: bytes, pane: int, reports: Reports, id: bytes | None = None) 
     n, width = reports.shape
     header = _HEADER.pack(_MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, 0)
     return b"".join((header, np.ascontiguousarray(reports).data))
+
+
+def blank(digest: bytes, pane: int, n: int, width: int, id: bytes | None = None) -> tuple[memoryview, Reports]:  # noqa: A002 - its public name
+    """The binary frame of n reports that are still to be written, and where they belong.
+
+    >>> frame, reports = blank(bytes.fromhex("e49ed91b111b507a"), 1_700_000_000, 2, 1)
+    >>> reports[:] = [[1], [0]]
+    >>> bytes(frame) == encode(bytes.fromhex("e49ed91b111b507a"), 1_700_000_000, reports)
+    True
+    """
+    data = np.empty(HEADER_SIZE + n * width, np.uint8)
+    reports = data[HEADER_SIZE:].reshape(n, width)
+    _check(digest, pane, reports, id)
+    _HEADER.pack_into(data.data, 0, _MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, 0)
+    return data.data, reports
 
 
 def encode_json(digest: bytes, pane: int, reports: Reports, id: bytes | None = None) -> bytes:  # noqa: A002 - its public name

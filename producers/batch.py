@@ -32,7 +32,7 @@ class Sealed:
     id: bytes
     pane: int
     n: int
-    data: bytes = field(repr=False)
+    data: bytes | memoryview = field(repr=False)
 
     @property
     def weight(self) -> int:

@@ -105,6 +105,11 @@ def lib() -> Any:
     return _module.lib
 
 
+def ffi() -> Any:
+    """What makes C's own arrays."""
+    return _module.ffi
+
+
 def buffer(kind: str, array: Any) -> Any:
     """The memory of an array, as C wants it."""
     return _module.ffi.from_buffer(kind, array)

@@ -1,6 +1,7 @@
 """Rows in an order drawn at random, each order as likely as any other."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,24 @@ KEY = 32
 
 
 def can_shuffle() -> bool:
-    return compiled.in_use() and hasattr(compiled.lib(), "shuffle")  # which a library of an older source has not
+    return compiled.in_use() and hasattr(compiled.lib(), "shuffle_pieces")  # which a library of an older source has not
 
 
-def shuffled(rows: Reports) -> Reports:
-    """The same rows, fewer than 2^32, in another order."""
+def shuffle(pieces: Sequence[Reports], into: Reports) -> None:
+    """Fill `into` with the rows of all pieces, fewer than 2^32, in another order."""
     if can_shuffle():
-        return ordered(rows, os.urandom(KEY))
+        order(pieces, os.urandom(KEY), into)
+        return
     # Not rng.permutation(rows): it moves row by row, which takes three times as long.
-    return rows.take(np.random.default_rng().permutation(len(rows)), axis=0)
+    places = np.random.default_rng().permutation(len(into))
+    np.concatenate(pieces).take(places, axis=0, out=into, mode="clip")  # another mode would take a copy more
 
 
-def ordered(rows: Reports, key: bytes) -> Reports:
+def order(pieces: Sequence[Reports], key: bytes, into: Reports) -> None:
     """In the order that a key stands for, by the kernel."""
-    found = np.empty_like(rows)
+    new = compiled.ffi().new
+    buffers = [compiled.octet_buffer(piece) for piece in pieces]
+    rows, counts = new("uint8_t *[]", buffers), new("size_t[]", [len(piece) for piece in pieces])
     words: Any = compiled.buffer("uint32_t[]", key)
-    compiled.lib().shuffle(compiled.octet_buffer(rows), *rows.shape, words, compiled.octet_buffer(found))
-    return found
+    place: Any = compiled.octet_buffer(into)
+    compiled.lib().shuffle_pieces(rows, counts, len(pieces), into.shape[1], words, place)

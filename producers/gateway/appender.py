@@ -129,12 +129,13 @@ class Appender:
         partition = self.partition(frame)
         time_ms = 1000 * frame.pane  # the log's own time replaces it; when it was sent is nobody's business
         future: asyncio.Future[Any]
-        if len(frame.data) >= ALONE and can_sum():
-            future = await self._producer.send_batch(RecordBatch(frame.data, time_ms), self._topic, partition=partition)
+        data = frame.data
+        if len(data) >= ALONE and can_sum():
+            future = await self._producer.send_batch(RecordBatch(data, time_ms), self._topic, partition=partition)
         else:
-            future = await self._producer.send(self._topic, frame.data, partition=partition, timestamp_ms=time_ms)
-        self._flying[future] = len(frame.data), self._loop.time()
-        self.weight += len(frame.data)
+            future = await self._producer.send(self._topic, bytes(data), partition=partition, timestamp_ms=time_ms)
+        self._flying[future] = len(data), self._loop.time()
+        self.weight += len(data)
         future.add_done_callback(self._landed)
         return future
 

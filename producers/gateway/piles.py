@@ -4,12 +4,12 @@ Who reads the topic sees neither which reports came together, nor in which order
 that they were of one pile. A pile of one request hides the order alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from oracles.frame import HEADER_SIZE, encode
+from oracles.frame import HEADER_SIZE, blank, encode
 from oracles.kernels import orders
 from oracles.kernels.arrays import add_integers, integers
 from oracles.types import Reports
@@ -42,21 +42,29 @@ class Pile:
 
     def frames(self, limit: int) -> Iterator[Sealed]:
         """The frames of all its reports, in an order that tells nothing, each with a random id."""
-        reports = shuffled(np.concatenate(self.pieces))
-        most = max(1, (limit - HEADER_SIZE) // self.lot.query.oracle.width)
+        digest, pane, width = self.lot.query.digest, self.lot.pane, self.lot.query.oracle.width
+        most = max(1, (limit - HEADER_SIZE) // width)
         count = -(-self.n // most)
-        digest, pane = self.lot.query.digest, self.lot.pane
+        if count == 1:
+            id_ = random_id()
+            data, rows = blank(digest, pane, self.n, width, id_)
+            shuffle(self.pieces, rows)
+            yield Sealed(id_, pane, self.n, data)
+            return
+        reports = np.empty((self.n, width), np.uint8)
+        shuffle(self.pieces, reports)
         for first in range(count):
             rows = reports[first::count]  # a sample of all: equal reports stand side by side
             id_ = random_id()
             yield Sealed(id_, pane, len(rows), encode(digest, pane, rows, id_))
 
 
-def shuffled(reports: Reports) -> Reports:
-    """The same reports in an order that says nothing of the one in which they came."""
-    if len(reports) == 1:
-        return reports
-    return repeated(reports) if reports.shape[1] in SHORT else orders.shuffled(reports)
+def shuffle(pieces: Sequence[Reports], into: Reports) -> None:
+    """Fill `into` with the same reports in an order that says nothing of the one in which they came."""
+    if into.shape[1] in SHORT:
+        into[:] = repeated(np.concatenate(pieces))
+    else:
+        orders.shuffle(pieces, into)
 
 
 def repeated(reports: Reports) -> Reports:

@@ -21,7 +21,7 @@ _NO_LEADER = _NO_PRODUCER = -1
 class RecordBatch:
     """What aiokafka wants of a builder, closed from the start: no record is added."""
 
-    def __init__(self, value: bytes, timestamp_ms: int) -> None:
+    def __init__(self, value: bytes | memoryview, timestamp_ms: int) -> None:
         self._value = value
         self._time = timestamp_ms
         self._producer = (_NO_PRODUCER, -1, 0)
@@ -53,7 +53,7 @@ class RecordBatch:
         return self._made
 
 
-def _made(value: bytes, time: int, producer: tuple[int, int, int]) -> bytearray:
+def _made(value: bytes | memoryview, time: int, producer: tuple[int, int, int]) -> bytearray:
     # Attributes, time and number, both counted from the batch's, no key; behind the value no header.
     rest = b"".join((b"\0\0\0", _varint(-1), _varint(len(value))))
     length = _varint(len(rest) + len(value) + 1)

@@ -31,7 +31,7 @@ from producers.gateway.addresses import client, networks
 from producers.gateway.definitions import ServedDefinitions, Standing
 from producers.gateway.origins import allowed, origins, preflight
 from producers.gateway.parts import identity, parts
-from producers.gateway.piles import Pile, shuffled
+from producers.gateway.piles import Pile, shuffle
 from producers.gateway.quotas import SHARE, Quotas
 from producers.gateway.rates import Rates
 from producers.gateway.submission import FRAMES, ITEMS, JSON, Lot, inflated, read
@@ -383,6 +383,12 @@ def test_a_pile_becomes_frames_that_hold_each_report_once_and_no_more_than_fits(
     assert all(frame.pane == PANE and frame.digest == APP.digest for frame in frames)
     assert len({frame.id for frame in frames}) == len(frames)
     assert max(40 + frame.reports.nbytes for frame in frames) <= limit
+
+
+def shuffled(rows):
+    found = np.empty_like(rows)
+    shuffle([rows[:2], rows[2:]], found)
+    return found
 
 
 def test_short_reports_stand_by_value_and_every_order_of_the_values_is_as_likely():

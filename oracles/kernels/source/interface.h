@@ -18,4 +18,5 @@ void gather(const uint8_t *data, size_t count, const int64_t *places, const int6
 int knows_id(const uint64_t *table, size_t bits, const uint64_t *key, uint64_t id);
 int learn_ids(uint64_t *table, size_t bits, const uint64_t *key, const uint64_t *ids, size_t count);
 
-void shuffle(const uint8_t *rows, size_t count, size_t width, const uint32_t *key, uint8_t *into);
+void shuffle_pieces(const uint8_t *const *pieces, const size_t *counts, size_t number, size_t width,
+                    const uint32_t *key, uint8_t *into);

@@ -56,27 +56,29 @@ INLINE uint32_t below(struct stream *stream, uint32_t bound)
 }
 
 /* Each row goes to a place drawn among those taken and the next one; what stood there moves to the next one. */
-INLINE void place(const uint8_t *rows, size_t count, size_t width, struct stream *stream, uint8_t *into)
+INLINE void place(const uint8_t *const *pieces, const size_t *counts, size_t number, size_t width,
+                  struct stream *stream, uint8_t *into)
 {
-    for (size_t i = 0; i < count; i++) {
-        uint8_t *next = into + i * width, *chosen = into + below(stream, (uint32_t)i + 1) * width;
-        memmove(next, chosen, width);
-        memcpy(chosen, rows + i * width, width);
+    size_t taken = 0;
+    for (size_t i = 0; i < number; i++) {
+        const uint8_t *row = pieces[i];
+        for (size_t j = 0; j < counts[i]; j++, row += width, taken++) {
+            uint8_t *next = into + taken * width, *chosen = into + below(stream, (uint32_t)taken + 1) * width;
+            memmove(next, chosen, width);
+            memcpy(chosen, row, width);
+        }
     }
 }
 
-/* `count` is below 2^32, `key` has 8 words. */
-void shuffle(const uint8_t *rows, size_t count, size_t width, const uint32_t *key, uint8_t *into)
+/* Fills `into` with the rows of all pieces, fewer than 2^32; `key` has 8 words. */
+void shuffle_pieces(const uint8_t *const *pieces, const size_t *counts, size_t number, size_t width,
+                    const uint32_t *key, uint8_t *into)
 {
     struct stream stream = {.key = key, .used = WORDS};
-    if (width == 1)
-        place(rows, count, 1, &stream, into);
-    else if (width == 2)
-        place(rows, count, 2, &stream, into);
-    else if (width == 4)
-        place(rows, count, 4, &stream, into);
+    if (width == 4)
+        place(pieces, counts, number, 4, &stream, into);
     else if (width == 8)
-        place(rows, count, 8, &stream, into);
+        place(pieces, counts, number, 8, &stream, into);
     else
-        place(rows, count, width, &stream, into);
+        place(pieces, counts, number, width, &stream, into);
 }
