@@ -239,7 +239,8 @@ def test_what_is_seen_is_taken_away_as_csv(watch, still):
     page = opened(watch, still).page
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV").click()
-    assert download.value.suggested_filename == "homepage.csv"
+    end = still.json(f"{OF}/estimate")["window"]["end"]
+    assert download.value.suggested_filename == f"homepage-tumbling-10-10-{end}-unbiased.csv"
     expected = still.get(f"{OF}/estimate?kind=tumbling&size=10&step=10&method=unbiased&top=10000&format=csv").body
     assert Path(download.value.path()).read_bytes() == expected
 
@@ -265,6 +266,12 @@ def test_a_link_to_what_is_gone_says_so_and_shows_the_way_out(watch, still):
     expect(page.locator("#empty")).to_contain_text("is not kept here")
     page.get_by_role("button", name="Show the newest").click()
     expect(page.locator("#rows tr").first).to_be_visible()
+    page.goto(f"{still.url}#q=homepage&at=soon&range=-4")
+    expect(page.locator("#empty")).to_contain_text("window must be a whole number")
+    expect(page.locator("#status")).to_have_text("No such window")
+    page.get_by_role("button", name="Show the newest").click()
+    expect(page.locator("#range")).to_have_value("")
+    expect(page.locator("#history canvas")).to_be_visible()
     page.goto(f"{still.url}#q=nobody")
     expect(page.locator("#empty")).to_have_text("There is no query nobody here.")
     expect(page.locator("#status")).to_have_text("No such query")
@@ -510,6 +517,42 @@ TAGGED = """
 tags => tags.forEach((tag) => { tag.hidden = false; tag.className = "tag surge"; tag.textContent = "risen"; })
 """
 CUT = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+
+
+TICKS = """
+async () => {
+  const { ticks } = await import("/static/format.js");
+  const tops = [0.0013, 0.045, 0.1, 0.21, 0.45, 0.49, 0.5, 0.51, 0.99, 1];
+  return tops.flatMap((top) => [2, 3, 4, 5, 6, 7].map((most) => [top, most, ticks(top, most).length]));
+}
+"""
+
+
+def test_an_axis_has_two_ticks_at_least_and_few_where_there_is_little_room(watch, still):
+    for top, most, count in opened(watch, still).page.evaluate(TICKS):
+        assert 2 <= count <= most + 2, (top, most)
+
+
+BASELINE = """
+async () => {
+  const { Alerts } = await import("/static/alerts.js");
+  const list = document.createElement("ul");
+  const window = { kind: "all", start: 0, end: 10, size: 0, step: 0 };
+  const numbers = { share: 0.1, low: 0, high: 0.2, before: null, baseline: true };
+  const alert = { query: "q", attribute: null, kind: "enter", window, ...numbers };
+  const told = (...values) => {
+    new Alerts(list, document.createElement("div")).show(values.map((value) => ({ ...alert, value })));
+    return list.textContent;
+  };
+  return [told("a"), told("a", "b")];
+}
+"""
+
+
+def test_what_was_there_from_the_start_is_counted_in_words(watch, still):
+    one, two = opened(watch, still).page.evaluate(BASELINE)
+    assert "1 value was frequent from the start: a" in one
+    assert "2 values were frequent from the start: " in two
 
 
 @pytest.mark.parametrize("size", [PHONE, TABLET, DESK], ids=["phone", "tablet", "desk"])

@@ -82,7 +82,8 @@ export class Alerts {
     const [alert] = group;
     const values = [...new Set(group.map((each) => each.value))];
     const named = values.slice(0, NAMED).map(ends).join(", ") + (values.length > NAMED ? ", …" : "");
-    const text = alert.baseline ? "values were frequent from the start:" : `values ${TOGETHER[alert.kind]}:`;
+    const from = `${values.length === 1 ? "value was" : "values were"} frequent from the start:`;
+    const text = alert.baseline ? from : `values ${TOGETHER[alert.kind]}:`;
     const tag = element("span", { class: `tag ${alert.kind}` }, alert.baseline ? "baseline" : TAGS[alert.kind]);
     const of = alert.baseline ? alert.query : subject(alert);
     return element("li", {}, this.#time(alert), tag, element("span", {}, element("b", {}, count(values.length)), ` ${text} ${named}`), element("small", {}, of));

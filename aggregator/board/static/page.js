@@ -35,6 +35,9 @@ function kind() {
   return windows.find((each) => windowKey(each) === state.chosen.get("window")) ?? windows[0];
 }
 
+/** How many seconds the charts go back; empty for all that is kept. */
+const reach = () => RANGES.find(([seconds]) => seconds === state.chosen.get("range"))?.[0] ?? "";
+
 /** The kind of window that reports a second are shown by. */
 const finest = () => query().windows.find((each) => each.kind === "tumbling") ?? kind();
 
@@ -95,10 +98,11 @@ async function show() {
   if (!estimate && at) return empty(`The window of ${asked.name} that ended at ${moment(Number(at))} is not kept here.`, newest());
   if (!estimate) return empty(`No window of ${asked.name} is final yet: its first reports are waited for since ${clock(state.since)}. A window of ${windowName(of)} is final ${duration(asked.lateness)} after its end.`);
   const seen = { window: estimate.window.end, provisional: !estimate.final };
-  state.exported = [`queries/${name}/estimate`, { ...about, ...seen, top: ALL }, `${asked.name}.csv`];
+  const named = [asked.name, attribute.name, windowKey(of), seen.window, method].filter((each) => each !== null).join("-");
+  state.exported = [`queries/${name}/estimate`, { ...about, ...seen, top: ALL }, `${named}.csv`];
   const value = state.chosen.get("value") ?? estimate.values[0]?.value;
   const fine = finest();
-  const range = Number(state.chosen.get("range"));
+  const range = Number(reach());
   const span = { to: at && Number(at) + 1, ...(range ? { from: Math.max(0, estimate.window.end - range), limit: ALL } : {}) };
   const [points, windows, changed] = await Promise.all([
     answers.get([subject(asked.name, of, true)], `queries/${name}/history`, { ...about, value, ...span }).catch((error) => ifGone(error, { points: [] })),
@@ -195,7 +199,7 @@ function controls(asked, attribute, method, filling, of) {
   const paused = state.chosen.has("at");
   $("pause").setAttribute("aria-pressed", paused);
   $("pause").textContent = paused ? "Go on" : "Pause";
-  select($("range"), RANGES, state.chosen.get("range") ?? "");
+  select($("range"), RANGES, reach());
   select($("kind"), asked.windows.map((each) => [windowKey(each), windowName(each)]), windowKey(of));
   $("attribute-box").hidden = asked.attributes.length < 2;
   select($("attribute"), asked.attributes.map((each) => [each.name ?? "", each.name ?? ""]), attribute.name ?? "");
@@ -278,8 +282,9 @@ function status() {
 
 function standing() {
   if (stranger()) return { state: "starting", text: "No such query", hint: "" };
-  const at = state.chosen.get("at");
-  return at ? { state: "ended", text: `Paused at ${moment(Number(at))}`, hint: "" } : freshness(kind(), query(), now());
+  if (!state.chosen.has("at")) return freshness(kind(), query(), now());
+  const at = Number(state.chosen.get("at"));
+  return { state: "ended", text: Number.isInteger(at) ? `Paused at ${moment(at)}` : "No such window", hint: "" };
 }
 
 const SILENT = "What stands here is what was known before; whether reports go on being counted cannot be seen from here. Look at the brokers, then at this board's /readyz.";
