@@ -220,8 +220,8 @@ class Store:
         return max((self._of(name, digest) for digest in retired), key=lambda series: series.newest_end)
 
     def age(self, end: int) -> float:
-        """Seconds since then; 0 where that is to come."""
-        return max(self._clock() - end, 0.0)
+        """Seconds since then, to the millisecond; 0 where that is to come."""
+        return max(round(self._clock() - end, 3), 0.0)
 
     def definition(self, series: Series) -> Query:
         return self.definitions.queries[bytes.fromhex(series.digest)]

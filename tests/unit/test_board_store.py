@@ -176,7 +176,7 @@ def test_a_provisional_record_stands_until_its_window_is_final(crowd):
 
 
 def test_how_old_the_newest_final_is_stands_beside_what_is_expected(crowd):
-    now = START + 12 * PANE + 100
+    now = START + 12 * PANE + 100.00012
     made = Store(DAY, 1 << 30, lambda: now)
     for message in boards.defined():
         feed(made, *message)
