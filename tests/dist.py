@@ -38,6 +38,8 @@ assert compiled.name() == "{kernels}"
 assert (static / "index.html").is_file() and (static / "vendor" / "uPlot.js").is_file()
 import hubbub
 hubbub.read, hubbub.Publisher
+from aggregator.reading.export.reader import table
+assert "unbiased" in table([]).to_pandas().columns
 """
 
 
@@ -72,7 +74,7 @@ def main(folder: Path, pythons: list[str]) -> int:
                 run(UV, "venv", "--quiet", "--clear", "--python", named(wanted), f"{place}/venv")
                 run(*install, path)
                 run(python, "-c", BASE)
-                run(*install, f"hubbub[all] @ {path.as_uri()}")
+                run(*install, f"hubbub[all,pandas] @ {path.as_uri()}")
                 run(python, "-W", "ignore", "-c", ALL.replace("{kernels}", "c" if shutil.which("cc") else "numpy"))
                 print(f"Python {wanted}: {path.name} works")
                 tested += 1

@@ -10,6 +10,7 @@ import pytest
 
 import hubbub
 from aggregator.reading.export.command import main, moment
+from aggregator.reading.export.finals import nothing
 from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd, aside, defined, publish
 from tests.brokers import prepared
 
@@ -70,6 +71,7 @@ def test_columns_have_their_types_whatever_stands_in_them(place):
 def test_it_says_why_there_is_nothing(place, caplog):
     hubbub.read(place.servers, "homepages", prefix=place.prefix)
     assert "no final of 'homepages' stands there; there are finals of homepage, profile" in caplog.text
+    assert nothing("homepage", {}) == "no final of any query stands there yet"
     hubbub.read(place.servers, "homepage", prefix=place.prefix, since=START + 1000)
     assert "those that stand there end from 2023-11-14T22:13:30+00:00 to 2023-11-14T22:14:30+00:00" in caplog.text
 

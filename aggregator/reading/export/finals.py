@@ -50,8 +50,10 @@ async def finals(
 
 def nothing(query: str, ends: Mapping[str, tuple[int, int]]) -> str:
     """Why no final was found, by the ends of those that there are of each query."""
+    if not ends:
+        return "no final of any query stands there yet"
     if query not in ends:
-        return f"no final of {query!r} stands there; there are finals of {', '.join(sorted(ends)) or 'no query'}"
+        return f"no final of {query!r} stands there; there are finals of {', '.join(sorted(ends))}"
     first, last = (datetime.fromtimestamp(end, UTC).isoformat() for end in ends[query])
     return f"no final of {query} fits; those that stand there end from {first} to {last}"
 
