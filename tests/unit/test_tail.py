@@ -53,7 +53,7 @@ def read_alert(message):
     return Notice.of(decode(orjson.dumps(message)))
 
 
-EVIL = "\x1b[2J\x1b]0;owned\x07[bold red]evil[/]\nx\r\u202egnp.exe\x9b31m" + "y" * 100
+EVIL = "\x1b[2J\n\r\u202e\x9b31m" + "y" * 100 + "\x1b]0;owned\x07[bold]evil[/]"
 VALUES = ["a", "b", "[blink]c", EVIL]
 
 
@@ -325,6 +325,7 @@ def test_plain_text_does_nothing_to_a_terminal():
         assert "\n" not in said
     assert plain("👩‍👩‍👧 café 日本") == "👩‍👩‍👧 café 日本"
     assert len(plain("x" * 1000)) == 40
+    assert len({plain(f"{'shop/' * 20}item-{number}") for number in range(100)}) == 100, "what differs is seen"
 
 
 def test_hostile_values_are_shown_as_text_in_lines(capsys):
@@ -332,7 +333,8 @@ def test_hostile_values_are_shown_as_text_in_lines(capsys):
     Lines(10).show(overview, *take(overview, news()))
     said = capsys.readouterr().out
     assert not acts(said)
-    assert r"\x1b[2J\x1b]0;owned\x07[bold red]evil" in said
+    assert r"\x1b[2J\n\r\u202e\x9b31my..." in said
+    assert r"\x1b]0;owned\x07[bold]evil" in said
     assert "[blink]c" in said
     assert len(said.splitlines()) == 2
 
@@ -345,7 +347,8 @@ def test_hostile_values_are_shown_as_text_in_the_table():
     said = re.sub(r"\x1b\[[0-9;?]*[A-Zhlm]", "", seen.getvalue())  # what rich itself says to the terminal
     assert not acts(said.replace("\r", ""))
     for part in said.split("alerts")[:2]:  # the values, and what has changed
-        assert r"\x1b[2J\x1b]0;owned\x07[bold red]evil" in part
+        assert r"\x1b[2J\n\r\u202e\x9b31my..." in part
+        assert r"\x1b]0;owned\x07[bold]evil" in part
         assert "[blink]c" in part
 
 

@@ -17,10 +17,15 @@ _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 def plain(text: str, length: int = LENGTH) -> str:
     r"""A stranger's text as one short line, without anything that a terminal or a reader would take for more.
 
+    Of a long one its two ends: names that belong together differ at the end.
+
     >>> print(plain("nice" + chr(27) + "[2J"))
     nice\x1b[2J
+    >>> print(plain("shop/shoes/running/second-hand", 20))
+    shop/.../second-hand
     """
-    shown = text if len(text) <= length else f"{text[: length - 3]}..."
+    ahead = (length - 3) // 3
+    shown = text if len(text) <= length else f"{text[:ahead]}...{text[ahead + 3 - length :]}"
     return "".join(
         char if char.isprintable() or char == _JOINER else char.encode("unicode_escape").decode() for char in shown
     )
