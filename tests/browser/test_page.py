@@ -21,6 +21,7 @@ PANES = 9
 MINUS, DASH = "\u2212", "\u2013"
 CONNECTED = re.compile("live|late|stale")
 WORD = "sesame-and-a-half"
+SMALL = {"width": 320, "height": 640}
 
 
 @pytest.fixture(scope="module")
@@ -523,14 +524,16 @@ TICKS = """
 async () => {
   const { ticks } = await import("/static/format.js");
   const tops = [0.0013, 0.045, 0.1, 0.21, 0.45, 0.49, 0.5, 0.51, 0.99, 1];
-  return tops.flatMap((top) => [2, 3, 4, 5, 6, 7].map((most) => [top, most, ticks(top, most).length]));
+  return tops.flatMap((top) => [1, 2, 3, 4, 5, 6, 7].map((most) => [top, most, ticks(top, most)]));
 }
 """
 
 
 def test_an_axis_has_two_ticks_at_least_and_few_where_there_is_little_room(watch, still):
-    for top, most, count in opened(watch, still).page.evaluate(TICKS):
-        assert 2 <= count <= most + 2, (top, most)
+    for top, most, ticks in opened(watch, still).page.evaluate(TICKS):
+        assert 2 <= len(ticks) <= most + 1, (top, most)
+        assert ticks[0] == 0
+        assert 0.3 * top < ticks[-1] <= top * (1 + 1e-9)
 
 
 BASELINE = """
@@ -555,11 +558,15 @@ def test_what_was_there_from_the_start_is_counted_in_words(watch, still):
     assert "2 values were frequent from the start: " in two
 
 
-@pytest.mark.parametrize("size", [PHONE, TABLET, DESK], ids=["phone", "tablet", "desk"])
+RIGHT = "all => Math.max(...all.map((one) => one.getBoundingClientRect().right))"
+
+
+@pytest.mark.parametrize("size", [SMALL, PHONE, TABLET, DESK], ids=["small", "phone", "tablet", "desk"])
 def test_short_names_are_whole_whatever_stands_beside_them(watch, still, size):
     page = opened(watch, still, viewport=size).page
     page.locator("#rows .tag").evaluate_all(TAGGED)
     assert page.locator("#rows .begins").evaluate_all(CUT) == []
+    assert page.locator("main *:not(.hidden)").evaluate_all(RIGHT) <= size["width"]
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 

@@ -39,11 +39,12 @@ export function moment(seconds) {
   return day + clock(seconds);
 }
 
-/** Ticks in steps of 1, 2 or 5 up to `top`, `most` and the one at 0, or fewer; two at least. */
+/** Ticks in steps of 1, 2 or 5 up to `top`, `most` and the one at 0, or fewer; where none has room, a round one. */
 export function ticks(top, most) {
   const power = 10 ** Math.floor(Math.log10(top / most));
-  const steps = [1, 2, 5, 10].map((factor) => factor * power);
-  const step = Math.min(steps.find((each) => each * most >= top), steps.findLast((each) => each <= top));
+  const step = [1, 2, 5, 10].find((factor) => factor * power * most >= top) * power;
+  const first = 10 ** Math.floor(Math.log10(top));
+  if (step > top) return [0, Math.floor(top / first + 1e-9) * first];
   return Array.from({ length: Math.floor(top / step + 1e-9) + 1 }, (_, at) => at * step);
 }
 

@@ -47,7 +47,7 @@ export class Ranking {
   }
 
   #scale() {
-    const most = Math.min(7, Math.max(2, Math.floor(this.axis.clientWidth / APART)));
+    const most = Math.min(7, Math.max(1, Math.floor(this.axis.clientWidth / APART)));
     this.axis.replaceChildren(...ticks(this.#end, most).map((tick) => this.#tick(tick, this.#end)));
   }
 
