@@ -108,7 +108,7 @@ def test_a_worker_that_hangs_is_ended_and_says_so(place, hang, said):
 
 
 def test_a_worker_without_anything_to_read_is_left_alone(place):
-    one = place.start(patch=HASTE.format(haste=0.04) + NO_TICKS + TELLS).ready()
+    one = place.start(patch=HASTE.format(haste=0.1) + NO_TICKS + TELLS).ready()
     until(lambda: one.events("asking"))
     place.send((0, place.frame("page", [0])))  # at this moment the watchdog looks for it too
     until(lambda: one.total("hubbub_reports_total"))
