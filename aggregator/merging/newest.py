@@ -11,17 +11,13 @@ UNREAD = b""
 
 
 class Newest:
-    """States and watermarks as they came; the snapshots of panes in a store."""
+    """States and watermarks as they came; the snapshots of panes in a store, which goes with it."""
 
     def __init__(self, store: PaneStore) -> None:
         self._store = store
         self._panes: dict[bytes, dict[int, dict[int, Place]]] = {}
         """By digest, pane, and number within the pane."""
         self._others: dict[bytes, tuple[Key, bytes]] = {}
-
-    def __del__(self) -> None:
-        for _ in self.take_panes():  # the store outlives it
-            pass
 
     def __len__(self) -> int:
         return len(self._others) + sum(map(len, self._panes.values()))
@@ -63,10 +59,7 @@ class Newest:
                 yield digest, pane, [(key_of(digest, pane, each), self._get(place)) for each, place in parts.items()]
 
     def _get(self, place: Place) -> bytes:
-        """Take it out of the store."""
-        value = UNREAD if place == UNREAD else self._store.get(place)
-        self._drop(place)
-        return value
+        return UNREAD if place == UNREAD else self._store.get(place)
 
     def _drop(self, place: Place) -> None:
         if place != UNREAD:
