@@ -17,8 +17,8 @@ from benchmarks.worker import BROKER, OURS, THEIRS, pin  # noqa: E402
 from tests.brokers import Cluster  # noqa: E402
 
 RATES = {
-    "grr, frames of 1,000": (1e6, 4e6, 12e6, 30e6),
-    "oue, frames of 1,000 with ids": (0.05e6, 0.2e6, 0.6e6, 1.5e6),
+    "grr, frames of 1,000": (1e6, 4e6, 12e6, 24e6),
+    "oue, frames of 1,000 with ids": (0.05e6, 0.2e6, 0.5e6, 0.8e6),
 }
 
 

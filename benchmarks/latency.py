@@ -29,7 +29,7 @@ LARGE = "a million values"
 
 
 async def load(kafka, query, rate, seconds, per_frame):
-    """Frames at a steady rate, of the present pane."""
+    """Frames at a steady rate, of the present pane. When it began and ended."""
     producer = AIOKafkaProducer(**kafka.client(), acks="all", max_batch_size=1 << 20, max_request_size=2 << 20)
     await producer.start()
     # As many as a pane holds: the same noise again and again would look like thousands of heavy hitters.
@@ -51,6 +51,7 @@ async def load(kafka, query, rate, seconds, per_frame):
                 await producer.send_batch(batch, kafka.topic("reports"), partition=partition)
         await asyncio.sleep(0.01)
     await producer.stop()
+    return time.time() - (time.monotonic() - began), time.time()
 
 
 async def closings(kafka, query):
@@ -89,14 +90,14 @@ async def finals(kafka, found):
 
 
 async def watched(kafka, work, settle):
-    """When each final was there, while this is done and for a while after."""
+    """When each final was there, while this is done and for a while after; and what came of it."""
     found = {}
     watching = asyncio.create_task(finals(kafka, found))
-    await work
+    done = await work
     await asyncio.sleep(settle)
     watching.cancel()
     await asyncio.wait([watching])
-    return found
+    return found, done
 
 
 def latency(cluster, name, rate, seconds=60, burn_in=15):
@@ -114,14 +115,14 @@ def latency(cluster, name, rate, seconds=60, burn_in=15):
         try:
             metrics = Metrics(process)
             pin(THEIRS)
-            began = time.time()
-            sent = asyncio.run(watched(kafka, load(kafka, query, rate, seconds, per_frame), 5))
-            reached = metrics.read()["hubbub_reports_total"] / (time.time() - 5 - began)
+            sent, (began, ended) = asyncio.run(watched(kafka, load(kafka, query, rate, seconds, per_frame), 5))
+            reached = metrics.read()["hubbub_reports_total"] / (ended - began)
         finally:
             process.terminate()
             process.wait()
         closed = asyncio.run(closings(kafka, query))
-    late = sorted(sent[end] - at for end, at in closed.items() if end in sent and at > 1000 * (began + burn_in))
+    meant = {end: at for end, at in closed.items() if began + burn_in < at / 1000 < ended}
+    late = sorted(sent[end] - at for end, at in meant.items() if end in sent)
     p50, p99 = late[len(late) // 2], late[min(len(late) - 1, len(late) * 99 // 100)]
     print(
         f"{name:28} at {reached:12,.0f} reports/s: from closing to the final record {p50} ms (median), "
@@ -143,7 +144,7 @@ def large(cluster):
         try:
             metrics = Metrics(process)
             pin(THEIRS)
-            sent = asyncio.run(watched(kafka, load(kafka, query, 500_000, 30, 1000), 15))
+            sent, _ = asyncio.run(watched(kafka, load(kafka, query, 500_000, 30, 1000), 15))
             found = metrics.read()
         finally:
             process.terminate()
