@@ -1,5 +1,6 @@
 """Definitions change while workers run: by the topic, from a version's first pane on, to the byte of a plain fold."""
 
+import asyncio
 import re
 import signal
 import threading
@@ -8,8 +9,12 @@ from contextlib import contextmanager
 
 import orjson
 import pytest
+from aiokafka.client import AIOKafkaClient
 
 from aggregator.reading.audit import command as audit
+from aggregator.topics.registrar import Registrar
+from hubbub.definitions.follower import Follower
+from oracles.query import load_file
 from tests.integration.workers import Place, until
 
 PAGE = """\
@@ -135,6 +140,30 @@ def test_a_running_worker_follows_its_file_and_the_topic(place, capsys):
     assert {record.key.decode().partition("|")[0] for record in place.read("estimates")} == {"page", "site"}
     assert one.running
     assert two.running
+
+
+def test_no_fetch_stands_before_a_look_at_the_topic(place, monkeypatch):
+    """A broker answers what comes on a connection in turn: behind a fetch that waits, counting would wait too."""
+    asked, send = [], AIOKafkaClient.send
+
+    async def sent(client, node, request, **options):
+        asked.append(type(request).__name__)
+        return await send(client, node, request, **options)
+
+    async def run():
+        async with Follower(place.kafka) as follower:
+            monkeypatch.setattr(AIOKafkaClient, "send", sent)
+            for _ in range(5):
+                await follower.ask()
+                await asyncio.sleep(0.2)
+            idle = asked.copy()
+            await Registrar(place.file, follower).register(load_file(place.file))
+            return idle, follower.known
+
+    idle, known = asyncio.run(run())
+    assert any("Offset" in name for name in idle)
+    assert not [name for name in idle if "Fetch" in name]
+    assert [one.query.name for one in known.versions.values()] == ["page"]
 
 
 def test_a_record_that_nobody_can_read_is_passed_over_and_healed_by_a_tombstone(place):

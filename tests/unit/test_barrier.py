@@ -25,6 +25,7 @@ class World:
 
     def __init__(self, random):
         self.random, self.now, self.records, self.at = random, START, [], 0
+        self.fetched = False
 
     def goes_on(self):
         self.now += self.random.choice([0, 1, 50, 700])
@@ -34,6 +35,7 @@ class World:
             self.records += [TopicRecord(*write, at) for write in asked.writes]
 
     async def end_offsets(self, tps):
+        assert not self.fetched, "a look would stand behind a fetch that waits for more"
         self.goes_on()
         end = len(self.records)
         self.goes_on()
@@ -44,6 +46,7 @@ class World:
         return self.at
 
     async def getmany(self, tp, **_):
+        assert self.fetched
         self.goes_on()
         found = self.records[self.at : self.at + self.random.randint(1, 3)]
         self.at += len(found)
@@ -51,6 +54,12 @@ class World:
 
     async def seek_to_beginning(self, _):
         self.at = 0
+
+    def resume(self, _):
+        self.fetched = True
+
+    def pause(self, _):
+        self.fetched = False
 
 
 async def passed(seed):
