@@ -41,6 +41,7 @@ JAVA = (
 CLASSES = "classes.jsa"
 USER, PASSWORD = "tester", "tester-secret"
 START = 60.0
+ATTEMPTS, TAKEN = 5, "Address already in use"
 
 PROPERTIES = """\
 process.roles=broker,controller
@@ -118,9 +119,12 @@ class Node:
     """One Kafka broker, its ports and its process."""
 
     def __init__(self) -> None:
-        self.port, self.scram, self.controller = free_port(), free_port(), free_port()
+        self.choose_ports()
         self.keeper = Keeper("kafka")
         self.log = self.keeper.folder / "kafka.log"
+
+    def choose_ports(self) -> None:
+        self.port, self.scram, self.controller = free_port(), free_port(), free_port()
 
     @property
     def bootstrap(self) -> str:
@@ -178,15 +182,33 @@ class Cluster:
 
     def start(self) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        voters = ",".join(f"{n}@127.0.0.1:{node.controller}" for n, node in enumerate(self.nodes, 1))
-        for n, node in enumerate(self.nodes, 1):
-            (node.keeper.folder / "server.properties").write_text(self.properties(n, node, voters))
+        self.configure()
         for node, formatting in [(node, node.format(self.libs, cluster)) for node in self.nodes]:
             if formatting.wait(START):
                 raise RuntimeError(f"Kafka's storage was not formatted: {node.said()}")
+        for left in reversed(range(ATTEMPTS)):
+            for node in self.nodes:
+                node.start(self.libs, self.flags)
+            try:
+                self.wait()
+                break
+            except RuntimeError as error:
+                if TAKEN not in str(error) or not left:
+                    raise
+            # Java needs seconds between our choice and its bind, and another process was quicker.
+            for node in self.nodes:
+                node.keeper.stop(signal.SIGKILL)
+            self.choose_ports()
+            self.configure()
+
+    def choose_ports(self) -> None:
         for node in self.nodes:
-            node.start(self.libs, self.flags)
-        self.wait()
+            node.choose_ports()
+
+    def configure(self) -> None:
+        voters = ",".join(f"{n}@127.0.0.1:{node.controller}" for n, node in enumerate(self.nodes, 1))
+        for n, node in enumerate(self.nodes, 1):
+            (node.keeper.folder / "server.properties").write_text(self.properties(n, node, voters))
 
     def __exit__(self, *_: object) -> None:
         # By force: an orderly end of a broker takes seconds, and nobody reads this data again.
@@ -234,6 +256,7 @@ class Cluster:
         for node in self.nodes:
             if not answers(node.bootstrap, until - time.monotonic(), lambda node=node: node.running):
                 raise RuntimeError(f"Kafka did not start: {node.said()}")
+        for node in self.nodes:
             while not asyncio.run(whole(node.bootstrap, len(self.nodes))):
                 if time.monotonic() > until:
                     raise RuntimeError(f"the brokers {self.bootstrap} do not find one another")

@@ -49,11 +49,15 @@ class Secured(Cluster):
     def __init__(self) -> None:
         super().__init__(1)
         self.authority = trustme.CA()
-        self.mutual, self.token = free_port(), free_port()
+        self.choose_ports()
         folder = self.folder
         self.ca = folder / "ca.pem"
         self.authority.cert_pem.write_to_path(self.ca)
         pem(self.authority.issue_cert("127.0.0.1"), folder / "keystore.pem")
+
+    def choose_ports(self) -> None:
+        super().choose_ports()
+        self.mutual, self.token = free_port(), free_port()
 
     @property
     def folder(self) -> Path:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-import random
+import secrets
 import socket
 import struct
 import time
@@ -117,7 +117,7 @@ def find_program() -> str:
 def free_port() -> int:
     """A port of 127.0.0.1 that nothing listens on."""
     for _ in range(100):
-        port = random.choice(_PORTS)
+        port = secrets.choice(_PORTS)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

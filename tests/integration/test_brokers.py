@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from aggregator.demo.embedded import Embedded
 from aggregator.errors import EmbeddedError
 from hubbub.errors import KafkaSettingError, KafkaUnreachable
 from hubbub.kafka import Kafka, started
-from tests.brokers import PASSWORD, ROOT, USER
+from tests.brokers import PASSWORD, ROOT, USER, Cluster
 
 MIB = 1 << 20
 
@@ -94,6 +95,14 @@ def test_a_wrong_password_is_named_as_the_reason(kafka, caplog):
     with pytest.raises(KafkaUnreachable, match=r"(?i)authentication") as refused:
         asyncio.run(create(wrong, "never"))
     assert "wrong-secret" not in str(refused.value) + caplog.text
+
+
+def test_a_port_that_is_taken_while_kafka_starts_costs_another_start_not_the_tests(kafka):
+    cluster = Cluster()
+    with socket.create_server(("127.0.0.1", cluster.nodes[0].controller)) as taken, cluster:
+        assert cluster.nodes[0].controller != taken.getsockname()[1]
+        where, topic = cluster.kafka(), "taken"
+        asyncio.run(create(where, topic))
 
 
 def test_nobody_there_is_said_with_the_reason():
