@@ -280,8 +280,8 @@ def test_a_replay_by_other_workers_in_other_runs_gives_the_same_bytes(ran):
         one.ready()
     before = {record.key: record.value for record in ran.records if not record.key.endswith(b"|p")}
     until(lambda: before.keys() <= place.finals().keys())
-    after = place.finals()
-    assert {key: {value: 1} for key, value in before.items()} == {key: dict(after[key]) for key in before}
+    after = place.finals()  # one may stand there twice: the first worker published it, and handed the query on
+    assert {key: {value} for key, value in before.items()} == {key: set(after[key]) for key in before}
 
 
 async def count_again(place):
