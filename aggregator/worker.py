@@ -97,11 +97,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 
 async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
-    watchdog = Watchdog(kafka)
-    watchdog.start()
-    options.sizes = sizes(file.queries.values())
-    partitions = await verify(kafka, options.max_frame, options.sizes)
     async with AsyncExitStack() as stack:
+        watchdog = stack.enter_context(Watchdog(kafka))
+        options.sizes = sizes(file.queries.values())
+        partitions = await verify(kafka, options.max_frame, options.sizes)
         outbox = await stack.enter_async_context(Outbox(kafka))
         asking = await stack.enter_async_context(Asking(kafka, kafka.topic(REPORTS)))
         follower = await stack.enter_async_context(Follower(kafka))

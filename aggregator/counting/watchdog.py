@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Self
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
@@ -43,11 +44,16 @@ class Watchdog:
         self._kafka, self._end = kafka, end
         self._liveness = Liveness(haste)
         self._haste = haste
+        self._over = False
         self._now = 0.0
         """Its own seconds: it counts how often it was woken, so that patience stretches where the machine is slow."""
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over = True
 
     def missing(self) -> str | None:
         """Why the worker is not ready, as far as the watchdog knows."""
@@ -66,13 +72,12 @@ class Watchdog:
 
     async def _watch(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for work in (self._count(), self._probe(), self._look()):
-                tasks.create_task(work)
-
-    async def _count(self) -> None:
-        while True:
-            await asyncio.sleep(TICK)
-            self._now += TICK
+            watching = [tasks.create_task(work) for work in (self._probe(), self._look())]
+            while not self._over:
+                await asyncio.sleep(TICK)
+                self._now += TICK
+            for task in watching:
+                task.cancel()
 
     async def _look(self) -> None:
         while True:

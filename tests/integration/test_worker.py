@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import socket
+import threading
 import time
 from unittest.mock import AsyncMock, Mock
 
@@ -361,7 +362,9 @@ def test_sigterm_while_it_waits_for_a_broker_that_says_nothing_ends_it_with_0(ta
 def run(monkeypatch, *arguments):
     """The command, where it does not come to count."""
     monkeypatch.setattr(logs, "configure", lambda *_: None)
-    return worker.main([*map(str, arguments)])
+    code = worker.main([*map(str, arguments)])
+    until(lambda: "watchdog" not in [thread.name for thread in threading.enumerate()])  # it would end this process
+    return code
 
 
 def where(kafka, file):
