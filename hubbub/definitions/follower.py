@@ -59,7 +59,8 @@ class Follower:
         self._silent = False
 
     async def __aenter__(self) -> Self:
-        self._consumer = consumer(self._kafka, max_partition_fetch_bytes=LARGEST, fetch_max_wait_ms=WAIT_MS)
+        haste = {} if self._kafka.embedded else {"fetch_max_wait_ms": WAIT_MS}
+        self._consumer = consumer(self._kafka, max_partition_fetch_bytes=LARGEST, **haste)
         self._running = started(self._consumer, self._kafka)
         await self._running.__aenter__()
         self._consumer.assign([self._tp])
