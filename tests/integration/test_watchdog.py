@@ -54,6 +54,7 @@ FOR_EVER = """
 async def never(*_): await asyncio.Event().wait()
 worker.Checkpoints.run = never
 """
+SOON = "watchdog.PROBE = 1.0  # that the broker is silent is known before anything seems to hang"
 NO_TICKS = "worker.Worker._tick = lambda _: asyncio.Event().wait()"
 SILENT = """
 from aggregator.counting import recovery
@@ -160,11 +161,11 @@ def test_a_worker_whose_recovery_gets_no_answer_asks_again(kafka, tmp_path):
 
 def test_without_any_broker_a_worker_is_not_ready_and_ends_in_the_end(kafka, tmp_path):
     with Place(kafka, tmp_path, QUERIES) as place:
-        one = place.start(patch=HASTE.format(haste=0.1) + FOR_EVER).ready()
+        one = place.start(patch=HASTE.format(haste=0.1) + FOR_EVER + SOON).ready()
         kafka.freeze(0)
         try:
             until(lambda: one.get("/readyz") == (503, one.get("/readyz")[1]) and "no broker" in one.get("/readyz")[1])
-            assert one.wait() == 3
+            assert one.wait() == 3, one.said
         finally:
             kafka.resume(0)
         assert "no broker at" in one.events()[-1]["message"]
