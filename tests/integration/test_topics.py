@@ -214,8 +214,8 @@ def test_a_login_that_fails_is_exit_code_3(kafka, capsys, monkeypatch):
 
 def test_on_three_brokers_all_is_kept_thrice_and_two_must_have_it(three_brokers):
     where = prepared(three_brokers, 3)
+    until_seen(lambda: there(where).keys() == set(ALL))  # another broker hears of new topics a moment later
     found = there(where)
-    assert found.keys() == set(ALL)
     assert {topic.replication for topic in found.values()} == {3}
     assert {topic.settings[INSYNC] for topic in found.values()} == {"2"}
     assert {topic.settings["unclean.leader.election.enable"] for topic in found.values()} == {"false"}
@@ -229,6 +229,7 @@ def test_on_three_brokers_a_topic_with_one_replica_is_refused_unless_that_is_sai
     with pytest.raises(TopicsError, match=r"reports: has 1 of 3 replicas"):
         asyncio.run(ensure(where, 3))
     asyncio.run(ensure(where, 3, 1))
+    until_seen(lambda: there(where).keys() == set(ALL))
     assert {topic.replication for topic in there(where).values()} == {1}
 
 
