@@ -10,11 +10,12 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from oracles.errors import FrameError, ParameterError, ReportError, extra
+from oracles.errors import FrameError, ParameterError, ReportError
+from oracles.frame_json import eight, malformed, members, reports_of
 from oracles.types import MAX_WIDTH, Reports
 
 __all__ = [
@@ -52,9 +53,6 @@ TICK = _HEADER.pack(_MAGIC, _VERSION, 0, 0, NONE, 0, NONE, 0, 0)
 """The frame without query and reports: all that it does is to move the log's clock."""
 
 _OBJECT = re.compile(rb"[ \t\n\r]*\{")
-_HEX = re.compile(r"[0-9A-Fa-f]{16}")
-_KEYS = {"digest", "pane", "reports"}
-_MAY = _KEYS | {"id"}
 
 
 class Header(NamedTuple):
@@ -90,11 +88,11 @@ class Frame:
         if self.n is None:
             n, rest = divmod(len(self.reports), width)
             if rest:
-                raise _malformed(f"{len(self.reports)} bytes are no whole number of reports of {width} bytes")
+                raise malformed(f"{len(self.reports)} bytes are no whole number of reports of {width} bytes")
             return Frame(self.digest, self.pane, self.id, n, self.reports.reshape(n, width))
         wide = self.reports.shape[1]
         if wide != width and not self.is_tick:
-            raise _malformed(f"its reports are {wide} bytes wide, the query's {width}")
+            raise malformed(f"its reports are {wide} bytes wide, the query's {width}")
         return self
 
 
@@ -153,19 +151,19 @@ def decode(data: bytes | bytearray | memoryview | None, limit: int = MAX_FRAME) 
     if data[:4] != _MAGIC:
         return _parse(data)
     if size < HEADER_SIZE:
-        raise _malformed(f"a header is {HEADER_SIZE} bytes long, this has {size}")
+        raise malformed(f"a header is {HEADER_SIZE} bytes long, this has {size}")
     _, version, flags, width, digest, pane, name, n, rest = _HEADER.unpack_from(data)
     if version != _VERSION or flags or rest:
-        raise _malformed(f"version {version}, flags {flags}, last header field {rest}; they must be {_VERSION}, 0, 0")
+        raise malformed(f"version {version}, flags {flags}, last header field {rest}; they must be {_VERSION}, 0, 0")
     if size != HEADER_SIZE + n * width:
         expected = HEADER_SIZE + n * width
-        raise _malformed(f"{n} reports of {width} bytes make a frame of {expected} bytes, this has {size}")
+        raise malformed(f"{n} reports of {width} bytes make a frame of {expected} bytes, this has {size}")
     if not n:
         if digest == NONE:
             return _TICK
-        raise _malformed(_EMPTY)
+        raise malformed(_EMPTY)
     if not width:
-        raise _malformed(f"{n} reports of 0 bytes")
+        raise malformed(f"{n} reports of 0 bytes")
     reports: Reports = np.ndarray((n, width), np.uint8, data, HEADER_SIZE)
     return Frame(digest, pane, None if name == NONE else name, n, reports)
 
@@ -221,7 +219,7 @@ def partition_of(id: bytes, partitions: int) -> int:  # noqa: A002 - its public 
 def _flat(data: bytearray | memoryview | None) -> bytes | memoryview:
     """`data` as consecutive bytes, copied only where it is not that already."""
     if data is None:
-        raise _malformed("there are no bytes: the record has no value")
+        raise malformed("there are no bytes: the record has no value")
     view = memoryview(data)
     return view if view.ndim == 1 and view.format == "B" and view.c_contiguous else view.tobytes()
 
@@ -229,63 +227,18 @@ def _flat(data: bytearray | memoryview | None) -> bytes | memoryview:
 def _parse(data: bytes | memoryview) -> Frame:
     """The frame in JSON."""
     if not _OBJECT.match(data):
-        raise _malformed(f"{len(data)} bytes that start with {list(data[:4])}: neither {_MAGIC.decode()} nor JSON")
-    fields = _fields(bytes(data))
-    digest, reports = _eight(fields, "digest"), _reports(fields["reports"])
+        raise malformed(f"{len(data)} bytes that start with {list(data[:4])}: neither {_MAGIC.decode()} nor JSON")
+    fields = members(bytes(data))
+    digest, reports = eight(fields, "digest"), reports_of(fields)
     if not len(reports):
         if digest == NONE:
             return _TICK
-        raise _malformed(_EMPTY)
+        raise malformed(_EMPTY)
     pane = fields["pane"]
     if type(pane) is not int or not _whole_second(pane):
-        raise _malformed("pane must be an integer of 64 bits")
-    name = _eight(fields, "id") if "id" in fields else NONE
+        raise malformed("pane must be an integer of 64 bits")
+    name = eight(fields, "id") if "id" in fields else NONE
     return Frame(digest, pane, None if name == NONE else name, None, reports)
-
-
-def _fields(text: bytes) -> dict[str, Any]:
-    """The members of a frame's object.
-
-    No key or value of a frame holds a bracket or a colon. So colons count the keys, repeated ones
-    too, of which the parser would keep the last; and a bomb is refused before anything is parsed.
-    """
-    colons = text.count(b":")
-    if colons > len(_MAY) or b"[" in text:
-        raise _malformed(f"JSON with a list, or with {colons} colons where {len(_MAY)} are the most")
-    with extra("kafka"):
-        import orjson  # strict, where the standard library takes NaN and lone surrogates
-    try:
-        fields: dict[str, Any] = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise _malformed(f"JSON: {error}") from None
-    if not _KEYS <= fields.keys() <= _MAY or len(fields) != colons:
-        known = len(fields.keys() & _MAY)
-        raise _malformed(
-            f"JSON with {known} known and {len(fields) - known} unknown keys and {colons} colons; "
-            f"the keys are {', '.join(sorted(_KEYS))}, perhaps id, each once"
-        )
-    return fields
-
-
-def _eight(fields: dict[str, Any], key: str) -> bytes:
-    """A digest or id: 8 bytes as hex digits."""
-    text = fields[key]
-    if type(text) is not str or not _HEX.fullmatch(text):
-        raise _malformed(f"{key} must be a string of 16 hex digits")
-    return bytes.fromhex(text)
-
-
-def _reports(text: object) -> Reports:
-    """The bytes that `text` is the base64 of; nothing but their one standard form will do."""
-    if type(text) is not str:
-        raise _malformed("reports must be a string of base64")
-    try:
-        raw = binascii.a2b_base64(text)
-    except ValueError as error:
-        raise _malformed(f"reports, {len(text)} characters, are not base64: {error}") from None
-    if binascii.b2a_base64(raw, newline=False) != text.encode():
-        raise _malformed(f"reports, {len(text)} characters, are not base64 in its standard form with padding")
-    return np.frombuffer(raw, np.uint8)
 
 
 def _check(digest: bytes, pane: int, reports: Reports, name: bytes | None) -> None:
@@ -310,7 +263,3 @@ def _check_id(name: bytes) -> None:
 
 def _whole_second(pane: int) -> bool:
     return -(1 << 63) <= pane < 1 << 63
-
-
-def _malformed(detail: str) -> FrameError:
-    return FrameError("malformed", detail)
