@@ -17,6 +17,7 @@ from aggregator.demo import command as demo
 
 WAIT = 90
 EARLY = "import sys; from aggregator.demo import command, surge; surge.BEGINS = 8; sys.exit(command.main(sys.argv[1:]))"
+THERE = "import sys; from aggregator.demo import command; command.PAGE = {}; sys.exit(command.main(sys.argv[1:]))"
 
 
 def processes(folder):
@@ -134,15 +135,13 @@ def test_it_ends_after_its_seconds_and_takes_another_port_where_its_own_is_taken
     folder = tmp_path / "folder"
     folder.mkdir()
     with socket.socket() as other:
-        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            other.bind(("127.0.0.1", demo.PAGE))
-            other.listen()
-        except OSError:
-            pass  # taken as it is
-        with running(folder, "--seconds", "6", "--queries", str(file)) as run:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]  # not the usual one, which another test's demo may have, and give back
+        command = (sys.executable, "-c", THERE.format(taken))
+        with running(folder, "--seconds", "6", "--queries", str(file), command=command) as run:
             assert run.ended() == 0
-    assert f"port {demo.PAGE} is taken: the page takes " in run.said
+    assert f"port {taken} is taken: the page takes " in run.said
     assert "surge: y of a, 60 s from now" in run.said
     assert "25,000 answers a second to b" in run.said
     assert "started again" not in run.said
