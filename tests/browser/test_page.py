@@ -202,6 +202,8 @@ def test_it_says_how_late_the_numbers_are_whatever_the_line_is(watch, broker):
         expect(status).to_have_attribute("data-state", "stale")
         expect(status).to_have_text(re.compile(r"Late by 3 min"))
         expect(late).to_contain_text("hubbub_lag_seconds")
+        for side in ("color", "background-color"):
+            expect(late).to_have_css(side, status.evaluate("(node, side) => getComputedStyle(node)[side]", side))
         expect(page.locator("#window")).to_contain_text("500 reports")
         now = Crowd(HOMEPAGE, clients=500, start=int(time.time()) // PANE * PANE - PANE)
         publish(kafka, now.next())

@@ -113,7 +113,7 @@ async function show() {
   const found = sought ? estimate.values.filter((each) => each.value.toLowerCase().includes(sought)) : estimate.values;
   state.end = estimate.window.end;
   numbers(asked, { ...estimate, values: found }, value, windows.windows);
-  past(value, points.points, asked.simulated, of.step);
+  past(value, points.points, asked.simulated, of.step || asked.pane); // windows from the start end with each pane
   speed(windows.windows);
   status();
   $("privacy").replaceChildren(...privacy(asked));
