@@ -55,17 +55,41 @@ INLINE uint32_t below(struct stream *stream, uint32_t bound)
     }
 }
 
+/* The integers below first, first + 1, ..., of the next words; whether none of these has to be passed over. */
+CLONES static int draw(const uint32_t *words, uint32_t first, size_t number, uint32_t *drawn)
+{
+    uint32_t doubtful = 0;
+    for (size_t i = 0; i < number; i++) {
+        uint32_t bound = first + (uint32_t)i;
+        uint64_t product = (uint64_t)words[i] * bound;
+        drawn[i] = (uint32_t)(product >> 32);
+        doubtful |= (uint32_t)product < bound;
+    }
+    return !doubtful;
+}
+
 /* Each row goes to a place drawn among those taken and the next one; what stood there moves to the next one. */
 INLINE void place(const uint8_t *const *pieces, const size_t *counts, size_t number, size_t width,
                   struct stream *stream, uint8_t *into)
 {
+    uint32_t places[WORDS];
     size_t taken = 0;
     for (size_t i = 0; i < number; i++) {
         const uint8_t *row = pieces[i];
-        for (size_t j = 0; j < counts[i]; j++, row += width, taken++) {
-            uint8_t *next = into + taken * width, *chosen = into + below(stream, (uint32_t)taken + 1) * width;
-            memmove(next, chosen, width);
-            memcpy(chosen, row, width);
+        for (size_t left = counts[i], many; left; left -= many) {
+            if (stream->used == WORDS)
+                fill(stream);
+            many = left < WORDS - stream->used ? left : WORDS - stream->used;
+            if (draw(stream->words + stream->used, (uint32_t)taken + 1, many, places))
+                stream->used += many;
+            else
+                for (size_t j = 0; j < many; j++)
+                    places[j] = below(stream, (uint32_t)(taken + j) + 1);
+            for (size_t j = 0; j < many; j++, row += width, taken++) {
+                uint8_t *next = into + taken * width, *chosen = into + places[j] * width;
+                memmove(next, chosen, width);
+                memcpy(chosen, row, width);
+            }
         }
     }
 }
