@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -106,8 +106,7 @@ class _Peer(asyncio.Protocol):
         address = str(peer[0]) if peer else ""
         if not self._limits.enter(address):
             self._inner = asyncio.Protocol()
-            if isinstance(transport, asyncio.WriteTransport):
-                transport.abort()
+            cast(asyncio.WriteTransport, transport).abort()  # not asked for its type: a loop may have its own
             return
         self._address = address
         self._inner.connection_made(transport)

