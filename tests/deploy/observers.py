@@ -67,13 +67,14 @@ class Server:
     """Where it says that it lives."""
 
     def __init__(self, name, configuration, *options):
+        program = tool(name)  # before there is anything to put away: where it is not here, the test is skipped
         self.port = free_port()
         self._keeper = Keeper(name)
         self._log = self._keeper.folder / "log"
         file = self._keeper.folder / "configuration.yml"
         file.write_text(yaml.safe_dump(configuration))
         where = f"--web.listen-address=127.0.0.1:{self.port}"
-        self._keeper.run([tool(name), f"--config.file={file}", where, *options], self._log)
+        self._keeper.run([program, f"--config.file={file}", where, *options], self._log)
 
     def __enter__(self):
         until(lambda: self.get(self.status), "it answers")
