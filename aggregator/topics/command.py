@@ -40,6 +40,8 @@ from oracles.query import load
 PARTITIONS = 12
 SETTLE = 15.0
 """Seconds until all brokers know of a new topic or setting."""
+HEARSAY = 3.0
+"""Seconds until a worker takes it that topics are missing which the broker it asks has not heard of."""
 _TOPIC_OVERRIDE = 1
 """Kafka's number for a setting that was made on the topic itself."""
 _UNKNOWN, _EXISTS = 3, 36
@@ -141,8 +143,13 @@ async def ensure(
 async def verify(kafka: Kafka, max_frame: int = MAX_FRAME, sizes: Sizes | None = None) -> int:
     """The number of partitions of the reports; a TopicsError where a worker must not count."""
     async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
-        wanted = layout(kafka.prefix, 1, 1, max_frame, sizes)
-        described = await describe(admin, [topic.name for topic in wanted])
+        wanted = [topic.name for topic in layout(kafka.prefix, 1, 1, max_frame, sizes)]
+        described = await describe(admin, wanted)
+        clock = asyncio.get_running_loop().time
+        until = clock() + HEARSAY
+        while len(described) < len(wanted) and clock() < until:
+            await asyncio.sleep(0.1)
+            described = await describe(admin, wanted)
         with suppress(GroupCoordinatorNotAvailableError):  # of a new cluster
             await admin.find_coordinator(kafka.topic(WORKER))  # where it may not join, Faust would wait for ever
     _refuse(refusals(described, kafka.prefix, max_frame, sizes, embedded=kafka.embedded))

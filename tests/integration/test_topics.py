@@ -128,6 +128,18 @@ def test_a_worker_refuses_topics_that_are_missing(broker):
     assert refused.value.exit_code == 4
 
 
+def test_a_worker_waits_a_moment_for_topics_that_its_broker_has_not_heard_of(broker):
+    where = fresh(broker)
+
+    async def run():
+        verifying = asyncio.create_task(verify(where))
+        await asyncio.sleep(0.5)
+        await ensure(where, 3)
+        return await verifying
+
+    assert asyncio.run(run()) == 3
+
+
 def test_settings_stand_as_the_guarantees_need_them(kafka):
     found = there(prepared(kafka, 3, max_frame=2 * MIB))
     assert found[REPORTS].settings[TIMESTAMP] == "LogAppendTime"
@@ -214,12 +226,12 @@ def test_a_login_that_fails_is_exit_code_3(kafka, capsys, monkeypatch):
 
 def test_on_three_brokers_all_is_kept_thrice_and_two_must_have_it(three_brokers):
     where = prepared(three_brokers, 3)
+    assert asyncio.run(verify(where)) == 3
     until_seen(lambda: there(where).keys() == set(ALL))  # another broker hears of new topics a moment later
     found = there(where)
     assert {topic.replication for topic in found.values()} == {3}
     assert {topic.settings[INSYNC] for topic in found.values()} == {"2"}
     assert {topic.settings["unclean.leader.election.enable"] for topic in found.values()} == {"false"}
-    assert asyncio.run(verify(where)) == 3
     assert not [line for line in asyncio.run(ensure(where, 3)) if not line.startswith("right")]
 
 
