@@ -30,6 +30,7 @@ from aggregator.topics.settings import (
 )
 from aggregator.topics.sizes import Sizes, sizes
 from hubbub.definitions.corrections import Correction, parse
+from hubbub.errors import KafkaUnreachable
 from hubbub.kafka import Kafka, started
 from hubbub.names import REPORTS, WORKER
 from hubbub.options import add_kafka, add_max_frame, parser_of, run, whole
@@ -121,7 +122,7 @@ async def ensure(
     What a broker refuses to set is left as it is, and a TopicsError at the end says what does not hold without it.
     """
     async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
-        brokers = len((await admin.describe_cluster())["brokers"])
+        brokers = await _brokers(admin, kafka)
         replication = replication or (1 if brokers == 1 else 3)
         wanted = layout(kafka.prefix, partitions, replication, max_frame, sizes, embedded=kafka.embedded)
         described = await describe(admin, [topic.name for topic in wanted])
@@ -154,6 +155,17 @@ async def verify(kafka: Kafka, max_frame: int = MAX_FRAME, sizes: Sizes | None =
             await admin.find_coordinator(kafka.topic(WORKER))  # where it may not join, Faust would wait for ever
     _refuse(refusals(described, kafka.prefix, max_frame, sizes, embedded=kafka.embedded))
     return described[kafka.topic(REPORTS)].partitions
+
+
+async def _brokers(admin: AIOKafkaAdminClient, kafka: Kafka) -> int:
+    """How many there are. Those that start, or were silent for long, are named a moment after they answer."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + SETTLE
+    while not (named := (await admin.describe_cluster())["brokers"]):
+        if clock() > until:
+            raise KafkaUnreachable(f"Kafka at {kafka.servers} answers, but names no broker that serves: see its log")
+        await asyncio.sleep(0.1)
+    return len(named)
 
 
 def _refuse(found: Sequence[str]) -> None:

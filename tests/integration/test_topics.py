@@ -85,6 +85,22 @@ def test_it_creates_all_topics_and_a_second_run_changes_nothing(broker, capsys):
     assert asyncio.run(verify(where)) == 3
 
 
+@pytest.mark.parametrize("looks", [2, 1_000])
+def test_a_cluster_that_names_no_broker_is_asked_again_and_in_the_end_not_reached(broker, looks, monkeypatch, capsys):
+    """Kafka names none of those that it had taken for dead, until they have told it that they live."""
+    where, asked, describe_cluster = fresh(broker), [], topics.AIOKafkaAdminClient.describe_cluster
+
+    async def nobody(admin):
+        asked.append(admin)
+        return {**await describe_cluster(admin), **({"brokers": []} if len(asked) <= looks else {})}
+
+    monkeypatch.setattr(topics.AIOKafkaAdminClient, "describe_cluster", nobody)
+    monkeypatch.setattr(topics, "SETTLE", topics.SETTLE if looks == 2 else 0.5)
+    assert topics.main(arguments(where)) == (0 if looks == 2 else 3)
+    assert len(asked) > 2
+    assert ("names no broker that serves" in capsys.readouterr().err) == (looks != 2)
+
+
 def test_a_dry_run_says_what_it_would_do_and_does_nothing(broker, capsys):
     where = fresh(broker)
     assert topics.main(arguments(where, "--dry-run")) == 0
