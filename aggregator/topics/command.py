@@ -4,9 +4,10 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -37,6 +38,8 @@ from hubbub.options import add_kafka, add_max_frame, parser_of, run, whole
 from oracles.errors import ParameterError
 from oracles.frame import MAX_FRAME
 from oracles.query import load
+
+_Answer = TypeVar("_Answer")
 
 PARTITIONS = 12
 SETTLE = 15.0
@@ -145,12 +148,7 @@ async def verify(kafka: Kafka, max_frame: int = MAX_FRAME, sizes: Sizes | None =
     """The number of partitions of the reports; a TopicsError where a worker must not count."""
     async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
         wanted = [topic.name for topic in layout(kafka.prefix, 1, 1, max_frame, sizes)]
-        described = await describe(admin, wanted)
-        clock = asyncio.get_running_loop().time
-        until = clock() + HEARSAY
-        while len(described) < len(wanted) and clock() < until:
-            await asyncio.sleep(0.1)
-            described = await describe(admin, wanted)
+        described = await _asked(lambda: describe(admin, wanted), lambda there: len(there) == len(wanted), HEARSAY)
         with suppress(GroupCoordinatorNotAvailableError):  # of a new cluster
             await admin.find_coordinator(kafka.topic(WORKER))  # where it may not join, Faust would wait for ever
     _refuse(refusals(described, kafka.prefix, max_frame, sizes, embedded=kafka.embedded))
@@ -159,13 +157,21 @@ async def verify(kafka: Kafka, max_frame: int = MAX_FRAME, sizes: Sizes | None =
 
 async def _brokers(admin: AIOKafkaAdminClient, kafka: Kafka) -> int:
     """How many there are. Those that start, or were silent for long, are named a moment after they answer."""
+    cluster = await _asked(admin.describe_cluster, lambda cluster: bool(cluster["brokers"]), SETTLE)
+    if not cluster["brokers"]:
+        raise KafkaUnreachable(f"Kafka at {kafka.servers} answers, but names no broker that serves: see its log")
+    return len(cluster["brokers"])
+
+
+async def _asked(ask: Callable[[], Awaitable[_Answer]], enough: Callable[[_Answer], bool], seconds: float) -> _Answer:
+    """The answer to a question that is asked again until it is enough, or these seconds are over."""
     clock = asyncio.get_running_loop().time
-    until = clock() + SETTLE
-    while not (named := (await admin.describe_cluster())["brokers"]):
+    until = clock() + seconds
+    while not enough(answer := await ask()):
         if clock() > until:
-            raise KafkaUnreachable(f"Kafka at {kafka.servers} answers, but names no broker that serves: see its log")
+            break
         await asyncio.sleep(0.1)
-    return len(named)
+    return answer
 
 
 def _refuse(found: Sequence[str]) -> None:
@@ -275,10 +281,8 @@ async def _altered(admin: AIOKafkaAdminClient, name: str, settings: Mapping[str,
 async def _settled(admin: AIOKafkaAdminClient, wanted: Sequence[Topic]) -> list[str]:
     """The faults that remain once every broker had the time to hear of the changes."""
     names = [topic.name for topic in wanted]
-    clock = asyncio.get_running_loop().time
-    until = clock() + SETTLE
-    while found := faults(await describe(admin, names), wanted):
-        if clock() > until:
-            break
-        await asyncio.sleep(0.1)
-    return found
+
+    async def ask() -> list[str]:
+        return faults(await describe(admin, names), wanted)
+
+    return await _asked(ask, lambda found: not found, SETTLE)
