@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _served(options: argparse.Namespace) -> int:
-    libuv = "uvloop"  # a request takes a fifth less CPU on it; where it is not installed asyncio has its own loop
+    libuv = "uvloop"  # a tenth to a fifth less CPU a request; where it is not installed asyncio has its own loop
     loops = import_module(libuv).new_event_loop if find_spec(libuv) else None
     with asyncio.Runner(loop_factory=loops) as runner:
         return runner.run(_run(Kafka.read(options), options))

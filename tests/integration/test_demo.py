@@ -16,8 +16,8 @@ import pytest
 from aggregator.demo import command as demo
 
 WAIT = 90
-EARLY = "import sys; from aggregator.demo import command, surge; surge.BEGINS = 8; sys.exit(command.main(sys.argv[1:]))"
-THERE = "import sys; from aggregator.demo import command; command.PAGE = {}; sys.exit(command.main(sys.argv[1:]))"
+CHANGED = "import sys; from aggregator.demo import command, surge; {}; sys.exit(command.main(sys.argv[1:]))"
+EARLY = CHANGED.format("surge.BEGINS = 8")
 
 
 def processes(folder):
@@ -138,7 +138,7 @@ def test_it_ends_after_its_seconds_and_takes_another_port_where_its_own_is_taken
         other.bind(("127.0.0.1", 0))
         other.listen()
         taken = other.getsockname()[1]  # not the usual one, which another test's demo may have, and give back
-        command = (sys.executable, "-c", THERE.format(taken))
+        command = (sys.executable, "-c", CHANGED.format(f"command.PAGE = {taken}"))
         with running(folder, "--seconds", "6", "--queries", str(file), command=command) as run:
             assert run.ended() == 0
     assert f"port {taken} is taken: the page takes " in run.said
