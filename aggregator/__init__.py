@@ -1,1 +1,1 @@
-"""The daemon: counts reports from Kafka exactly and publishes what they say."""
+"""The daemon, which counts reports from Kafka exactly and publishes estimates."""

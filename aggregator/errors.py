@@ -1,45 +1,45 @@
-"""The errors of the daemon, beside those of `hubbub.errors`; each class says with which code a command ends.
+"""The errors of the daemon, in addition to those of `hubbub.kafka.errors`, with their exit codes.
 
 HubbubError
-├── TopicsError        4   topics on which the guarantees cannot be kept
+├── TopicsError        4   topics that do not allow the guarantees
 ├── Guarantee          4   a guarantee cannot be kept while running (also a RuntimeError)
-├── EmbeddedError      1   the embedded broker is not installed, or does not start (also a RuntimeError)
-├── EstimatorEnded     1   the process that makes records ended again and again (also a RuntimeError)
-└── ChildEnded         its   a command that a demo started ended for good (also a RuntimeError)
+├── EmbeddedError      1   the embedded broker is not installed or does not start (also a RuntimeError)
+├── EstimatorEnded     1   the estimator process ended again and again (also a RuntimeError)
+└── ChildEnded         its   a command of a demo has ended (also a RuntimeError)
 """
 
 from oracles.errors import HubbubError
 
 
 class TopicsError(HubbubError):
-    """Topics on which the guarantees cannot be kept, or that a broker refuses to make so; a line each."""
+    """Topics do not allow the guarantees, or a broker refuses to change them. The message has a line for each fault."""
 
     exit_code = 4
 
 
 class Guarantee(HubbubError, RuntimeError):
-    """A guarantee cannot be kept; the message says what to do."""
+    """A guarantee cannot be kept. The message names the remedy."""
 
     exit_code = 4
 
 
 class EmbeddedError(HubbubError, RuntimeError):
-    """The embedded broker is not installed, or does not start."""
+    """The embedded broker is not installed or does not start."""
 
 
 class EstimatorEnded(HubbubError, RuntimeError):
-    """The process that makes records ended again and again."""
+    """The estimator process, which makes records, ended again and again."""
 
     def __init__(self, query: str, tries: int) -> None:
         super().__init__(
-            f"the process that makes records ended {tries} times over one of {query}: the worker ends, and the next "
-            "one goes on from its last state; if memory was short, hubbub check says how much a worker takes"
+            f"the estimator process ended {tries} times over a record of {query}, so the worker exits; the next one "
+            "continues from the last state; if memory was short, `hubbub check` prints how much a worker needs"
         )
 
 
 class ChildEnded(HubbubError, RuntimeError):
-    """A command ended for good; the message has its last words."""
+    """A command of a demo has ended. The message has its last output."""
 
-    def __init__(self, name: str, code: int, said: str) -> None:
-        super().__init__(f"the {name} ended with {code}: {said}")
+    def __init__(self, name: str, code: int, output: str) -> None:
+        super().__init__(f"the {name} exited with code {code}: {output}")
         self.exit_code = code if 0 < code < 5 else 1

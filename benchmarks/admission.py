@@ -1,4 +1,4 @@
-"""What a frame costs to be admitted, in microseconds: good ones, and good ones with a malformed one after each.
+"""Measure the admission of a frame in microseconds, for good frames and for alternating good and malformed ones.
 
 python benchmarks/admission.py
 """
@@ -6,7 +6,7 @@ python benchmarks/admission.py
 import numpy as np
 from timing import together
 
-from aggregator.counting.admission import Gate
+from aggregator.counting.admission.gate import Gate
 from hubbub.definitions.versions import Versions
 from oracles.frame import encode
 from oracles.query import parse
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(1)
 
 
 def runs(oracle: str, size: int) -> tuple[Gate, list[tuple[int, int, bytes]], list[tuple[int, int, bytes]]]:
-    """A gate, a run of good frames, and one in which every other frame is malformed."""
+    """Return a gate, a run of good frames, and a run with every other frame malformed."""
     domain = {"domain": size, "oracle": oracle, "epsilon": 1.0, "budget": 1e9, "pane": "10s"}
     query = parse({"queries": {"web": domain}}, "benchmark", ".")["web"]
     good = encode(query.digest, 1000, query.oracle.perturb(RNG.integers(0, size, REPORTS), RNG))
@@ -29,9 +29,11 @@ def runs(oracle: str, size: int) -> tuple[Gate, list[tuple[int, int, bytes]], li
 def main() -> None:
     for oracle, size in (("grr", 64), ("olh", 1024), ("ss", 1000)):
         gate, good, alternating = runs(oracle, size)
-        alone, mixed = together([lambda g=gate, r=run: g.sift(r, None) for run in (good, alternating)], rounds=10)
-        said = f"good {alone / FRAMES * 1e6:.2f}, alternating {mixed / FRAMES * 1e6:.2f}"
-        print(f"{oracle} {size:5}: {said}, {mixed / alone:.1f} times")
+        alone, with_bad = together(
+            [lambda g=gate, r=run: g.admit_records(r, None) for run in (good, alternating)], rounds=10
+        )
+        text = f"good {alone / FRAMES * 1e6:.2f}, alternating {with_bad / FRAMES * 1e6:.2f}"
+        print(f"{oracle} {size:5}: {text}, {with_bad / alone:.1f} times")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""What estimates take from the counting beside them, and how long others wait for those of a large query.
+"""Measure how much estimates slow the counting down, and how long small queries wait for a large one.
 
-python benchmarks/beside.py             needs two cores, and says little where they are busy
+python benchmarks/beside.py             needs two idle cores
 
-First the small frames counted in a second: alone, beside a thread that makes records of 1,024 values with calibrate,
-and beside the process that a worker has for it; and the records made meanwhile. Then five queries whose windows
-close at once, one of a million values with calibrate: seconds from there to the last final of each.
+First it counts small frames for a second: alone, next to a thread that makes records of 1,024 values with calibrate,
+and next to the process that a worker uses for records. It also counts the records. Then the windows of five queries
+close at the same time, one with a million values and calibrate. It measures the seconds until the last final of each
+query.
 """
 
 import os
@@ -17,35 +18,35 @@ import time
 from dataclasses import replace
 
 import numpy as np
-from records import USUAL, asked, held
+from records import USUAL, query_of, window_of
 
-from aggregator.counting.tally import Snapshot
-from aggregator.merging.crowd import own
+from aggregator.merging.small_groups import own
 from aggregator.merging.windows import Span
-from aggregator.publishing.estimators import Estimators
-from aggregator.publishing.final import made
+from aggregator.publishing.finals.estimator_pool import EstimatorPool
+from aggregator.publishing.finals.final import window_result
+from aggregator.tallies.snapshot import Snapshot
 from oracles.query import Query
 
 SECONDS, OTHERS, FINALS = 3.0, 4, 1
 
 
 class Work:
-    """A query and a window of it, of which records are made again and again."""
+    """A query and one of its windows, for repeated records."""
 
     def __init__(self, query: Query, total: Snapshot) -> None:
         self.query, self.total = query, total
         self.span = Span(query.windows[0], 0, 10)
-        self.faces = own(query, self.span, total)
+        self.visible = own(query, self.span, total)
 
     def here(self) -> None:
-        made(self.query, self.span, self.total, self.faces)
+        window_result(self.query, self.span, self.total, self.visible)
 
-    async def beside(self, estimators: Estimators) -> None:
-        await estimators.final(self.query, self.span, self.total, self.faces, [], whole=False)
+    async def beside(self, estimators: EstimatorPool) -> None:
+        await estimators.final(self.query, self.span, self.total, self.visible, [], with_findings=False)
 
 
 def counting(query: Query) -> float:
-    """Frames of 20 reports counted in a second; most of that holds the interpreter."""
+    """Return how many frames of 20 reports are counted in a second. Most of the work holds the interpreter lock."""
     reports = query.oracle.perturb(np.full(20, 7), np.random.default_rng(1))
     state, count, until = query.oracle.zeros(), 0, time.perf_counter() + SECONDS
     while time.perf_counter() < until:
@@ -55,23 +56,23 @@ def counting(query: Query) -> float:
 
 
 def beside_a_thread(work: Work) -> tuple[float, float]:
-    ended, records = threading.Event(), 0
+    stop, records = threading.Event(), 0
 
     def make() -> None:
         nonlocal records
-        while not ended.is_set():
+        while not stop.is_set():
             work.here()
             records += 1
 
     thread = threading.Thread(target=make)
     thread.start()
     rate = counting(work.query)
-    ended.set()
+    stop.set()
     thread.join()
     return rate, records / SECONDS
 
 
-async def beside_a_process(work: Work, estimators: Estimators) -> tuple[float, float]:
+async def beside_a_process(work: Work, estimators: EstimatorPool) -> tuple[float, float]:
     await work.beside(estimators)
     counts, records = asyncio.create_task(asyncio.to_thread(counting, work.query)), 0
     while not counts.done():
@@ -80,34 +81,37 @@ async def beside_a_process(work: Work, estimators: Estimators) -> tuple[float, f
     return await counts, records / SECONDS
 
 
-async def waits(works: list[Work], estimators: Estimators) -> list[float]:
-    """Seconds until the last final of each is made: others take turns, a large one is made beside them."""
-    begun, took = time.perf_counter(), [0.0] * len(works)
+async def waits(works: list[Work], estimators: EstimatorPool) -> list[float]:
+    """Return the seconds until the last final of each. Small ones take turns, and a large one has its own process."""
+    start, durations = time.perf_counter(), [0.0] * len(works)
 
     async def all_of(at: int) -> None:
         for _ in range(FINALS):
             await works[at].beside(estimators)
-        took[at] = time.perf_counter() - begun
+        durations[at] = time.perf_counter() - start
 
     await asyncio.gather(*(all_of(at) for at in range(len(works))))
-    return took
+    return durations
 
 
 async def measure() -> None:
-    small, estimators = asked(1_024, USUAL), Estimators()
-    work = Work(small, held(small))
+    small, estimators = query_of(1_024, USUAL), EstimatorPool()
+    work = Work(small, window_of(small))
     alone = counting(small)
-    print(f"{'':24} {'frames a second':>15} {'of alone':>9} {'records a second':>17}")
+    print(f"{'':24} {'frames a second':>15} {'relative':>9} {'records a second':>17}")
     print(f"{'alone':24} {alone:15,.0f}")
     for name, (rate, records) in (
-        ("beside a thread", beside_a_thread(work)),
-        ("beside a process", await beside_a_process(work, estimators)),
+        ("next to a thread", beside_a_thread(work)),
+        ("next to a process", await beside_a_process(work, estimators)),
     ):
         print(f"{name:24} {rate:15,.0f} {rate / alone:9.2f} {records:17.1f}")
-    large = asked(1_000_000, USUAL)
-    works = [Work(large, held(large)), *(Work(replace(small, name=f"small{at}"), work.total) for at in range(OTHERS))]
+    large = query_of(1_000_000, USUAL)
+    works = [
+        Work(large, window_of(large)),
+        *(Work(replace(small, name=f"small{at}"), work.total) for at in range(OTHERS)),
+    ]
     for each in works:
-        await each.beside(estimators)  # so that both processes are there
+        await each.beside(estimators)  # start both processes
     slow, *others = await waits(works, estimators)
     print(f"{FINALS} finals of each: the large query {slow:.2f} s, the other {OTHERS} at most {max(others):.2f} s")
     estimators.close()

@@ -1,10 +1,10 @@
-"""How long Calibrate takes with 8 million reports, beside the direct sum, and how much it helps on data of some shapes.
+"""Measure the time of Calibrate with 8 million reports, and its error on data of several shapes.
 
 python benchmarks/calibrate.py [counts.csv]     one core
 
-The first table has a line for each size and family, the second one for each data set and epsilon:
-the mean squared errors of other methods as multiples of Calibrate's, and in how many runs the
-prior was rejected. A file of true counts (a column `count`; .csv or .csv.gz) is one more data set.
+The first table has a line for each size and family, and compares with the direct sum. The second table has a line for
+each data set and epsilon. It shows the mean squared errors of other methods as multiples of Calibrate's, and the number
+of runs with a rejected prior. A file of true counts (a column `count`; .csv or .csv.gz) is one more data set.
 """
 
 import os
@@ -35,8 +35,8 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0)
 OTHERS = ("norm_sub", "base_cut", "zero", "calibrate_norm_sub")
 
 
-def seen(name: str, epsilon: float, own: np.ndarray) -> Estimate:
-    """Shares as the reports of a population with these counts give them."""
+def simulated_estimate(name: str, epsilon: float, own: np.ndarray) -> Estimate:
+    """Return shares with the law of the reports of a population with these counts."""
     o, n = oracle(name, epsilon=epsilon, size=len(own)), int(own.sum())
     counts = RNG.binomial(own, o.p) + RNG.binomial(n - own, o.q)
     return Estimate(o.shares(counts, n), n, o)
@@ -48,7 +48,7 @@ def zipf(size: int, n: int, exponent: float) -> np.ndarray:
 
 
 def direct(law: Law, y: float, s: float) -> float:
-    """The posterior mean at y by the sum over all counts."""
+    """Return the posterior mean at y by the sum over all counts."""
     k = np.arange(law.lowest, law.n + 1, dtype=np.float64)
     weight = law.log_weight(k) - (y - k) ** 2 / (2.0 * s * s)
     weight = np.exp(weight - weight.max())
@@ -56,9 +56,9 @@ def direct(law: Law, y: float, s: float) -> float:
 
 
 def everything(e: Estimate, family: str) -> Calibrated:
-    calibrated = calibrate(e, family)
-    _ = calibrated.stdev
-    return calibrated
+    result = calibrate(e, family)
+    _ = result.stdev
+    return result
 
 
 def speed() -> None:
@@ -66,7 +66,7 @@ def speed() -> None:
         f"{'values':>9}  {'family':10} {'fit and mean':>12} {'and stdev':>11} {'target':>8}  direct sum, extrapolated"
     )
     for size, target in TARGETS.items():
-        e = seen("olh", 1.0, zipf(size, N, 1.1))
+        e = simulated_estimate("olh", 1.0, zipf(size, N, 1.1))
         for family in (*FAMILIES, "auto"):
             works = [lambda e=e, f=family: calibrate(e, f), lambda e=e, f=family: everything(e, f)]
             fit, whole = together(works, rounds=5)
@@ -77,7 +77,7 @@ def speed() -> None:
             print(f"{size:9,}  {family:10} {fit:10.3f} s {whole:9.3f} s {target:6.1f} s  {hours:.1f} hours")
 
 
-def counted(path: Path) -> np.ndarray:
+def counts_of(path: Path) -> np.ndarray:
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
         return np.array([int(row["count"]) for row in csv.DictReader(lines)])
 
@@ -86,15 +86,15 @@ def accuracy(data: dict[str, np.ndarray]) -> None:
     print(f"\n{'data':24} {'epsilon':>7}  {'rejected':>8}  " + "  ".join(f"{name:>8}" for name in OTHERS))
     for label, own in data.items():
         for epsilon in EPSILONS:
-            errors, rejected = Counter(), 0
+            errors, rejections = Counter(), 0
             for _ in range(RUNS):
-                e = seen("oue", epsilon, own)
-                calibrated = calibrate(e)
-                rejected += calibrated.rejected
+                e = simulated_estimate("oue", epsilon, own)
+                result = calibrate(e)
+                rejections += result.rejected
                 for name in ("calibrate", *OTHERS):
-                    errors[name] += np.mean((apply(name, e, calibrated=calibrated) - own / own.sum()) ** 2)
+                    errors[name] += np.mean((apply(name, e, calibrated=result) - own / own.sum()) ** 2)
             ratios = (f"{errors[name] / errors['calibrate']:{max(len(name), 8)}.2f}" for name in OTHERS)
-            print(f"{label:24} {epsilon:7}  {rejected:3} of {RUNS}" + "  " + "  ".join(ratios))
+            print(f"{label:24} {epsilon:7}  {rejections:3} of {RUNS}" + "  " + "  ".join(ratios))
 
 
 def main() -> None:
@@ -104,7 +104,7 @@ def main() -> None:
         "zipf 1.5, 1,024": zipf(1_024, 1_000_000, 1.5),
         "zipf 1.1, 16,470": zipf(16_470, 908_576, 1.1),
     }
-    accuracy(data | {Path(name).name: counted(Path(name)) for name in sys.argv[1:]})
+    accuracy(data | {Path(name).name: counts_of(Path(name)) for name in sys.argv[1:]})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Latency against throughput: from the record that closes a pane to its final, at rising rates, as a picture for docs.
+"""Draw latency against throughput: the time from the record that closes a pane to its final, at rising rates.
 
-python benchmarks/curves.py     needs the extra `plot`, Java and Maven; some ten minutes; writes docs/latency.png
+python benchmarks/curves.py     needs the extra `plot`, Java and Maven; about ten minutes; writes docs/latency.png
 """
 
 import argparse
@@ -29,12 +29,14 @@ def panel(name, points):
         Line("median", rates, [p50 for _, p50, _ in points]),
         Line("99 of 100", rates, [p99 for _, _, p99 in points], style="s--"),
     ]
-    return Panel(name, "million reports a second", "ms from a pane's closing to its final", lines, log="x")
+    return Panel(name, "million reports a second", "ms from the close of a pane to its final", lines, log="x")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=60, metavar="N", help="of each rate; the first quarter burns in")
+    parser.add_argument(
+        "--seconds", type=int, default=60, metavar="N", help="seconds per rate; the first quarter is burn-in"
+    )
     seconds = parser.parse_args().seconds
     pin(THEIRS)
     panels = []

@@ -1,11 +1,11 @@
-"""What a worker does from a filled topic, beside what its parts cost alone: ratios from one run.
+"""Measure a worker on a filled topic, relative to the costs of its parts, in one run.
 
-python benchmarks/end_to_end.py [case ...]     needs Java and Maven; some minutes
+python benchmarks/end_to_end.py [case ...]     needs Java and Maven; a few minutes
 
-The broker has one core and what is measured the other. `raw` is a tuned getmany over the same topic (bare
-records, the garbage collector as the worker has it), without a look at what it brings; `kernel` is the
-oracle's own add over the same reports. Ratios are of CPU time, which a busy machine disturbs less than
-the wall's; the worker's is that of its whole process, metrics and checkpoints included.
+The broker has one core, and the measured process has the other. `raw` is a tuned getmany over the same topic (bare
+records, the worker's garbage collector settings) that ignores the content. `kernel` is the oracle's own add over the
+same reports. Ratios are ratios of CPU time, which a busy machine disturbs less than wall time. The worker's time is
+that of its whole process, including metrics and checkpoints.
 """
 
 import argparse
@@ -19,10 +19,12 @@ from pathlib import Path
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.consumer import fetcher
 
+from hubbub.kafka.clients import client_arguments
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from aggregator.counting import quirks  # noqa: E402
+from aggregator.counting import faust_patches  # noqa: E402
 from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, Metrics, pin, worker  # noqa: E402
 from oracles.frame import encode, with_id  # noqa: E402
 from oracles.query import load as load_queries  # noqa: E402
@@ -40,29 +42,29 @@ CASES = {
     "olh, frames of 1,000 with ids": ("olh", 1024, 1000, 100_000, True, None),
     "oue, frames of 1,000 with ids": ("oue", 1024, 1000, 12_000, True, None),
 }
-"""Batches are as large as they can be (1 MiB) where no number stands."""
+"""Cases by name. A batch without a number of frames is as large as possible (1 MiB)."""
 
 
 async def fill(kafka, query, reports, per_frame, frames, ids=False, per_batch=None):
-    """Batches made by hand: a producer takes longer than what is measured. The bytes in the log."""
-    producer = AIOKafkaProducer(**kafka.client(), acks="all", max_batch_size=1 << 20, max_request_size=2 << 20)
+    """Write batches and return their bytes in the log. It builds them itself, because a producer is too slow."""
+    producer = AIOKafkaProducer(**client_arguments(kafka), acks="all", max_batch_size=1 << 20, max_request_size=2 << 20)
     await producer.start()
     pane = int(time.time()) // query.pane * query.pane
-    made = [
+    values = [
         encode(query.digest, pane, reports[i : i + per_frame])
         for i in range(0, len(reports) - per_frame + 1, per_frame)
     ]
-    sent, size, acks = 0, 0, []
-    while sent < frames:
-        batch, partition, begun = producer.create_batch(), len(acks) % PARTITIONS, sent
-        while sent < frames and (per_batch is None or sent < begun + per_batch):
-            value = made[sent % len(made)]
-            if ids:  # of this partition, and never zero
-                value = with_id(value, ((sent + 1) * PARTITIONS + partition).to_bytes(8, "little"))
+    count, size, acks = 0, 0, []
+    while count < frames:
+        batch, partition, first = producer.create_batch(), len(acks) % PARTITIONS, count
+        while count < frames and (per_batch is None or count < first + per_batch):
+            value = values[count % len(values)]
+            if ids:  # an id of this partition that is never zero
+                value = with_id(value, ((count + 1) * PARTITIONS + partition).to_bytes(8, "little"))
             if batch.append(key=None, value=value, timestamp=None) is None:
                 break
             size += len(value)
-            sent += 1
+            count += 1
         acks.append(await producer.send_batch(batch, kafka.topic("reports"), partition=partition))
         if per_batch is not None and len(acks) % 500 == 0:
             await asyncio.gather(*acks[-500:])
@@ -72,25 +74,25 @@ async def fill(kafka, query, reports, per_frame, frames, ids=False, per_batch=No
 
 
 async def raw(kafka, frames):
-    """CPU seconds for getmany to bring all of it."""
+    """Return the CPU seconds of getmany for the whole topic."""
     tps = [TopicPartition(kafka.topic("reports"), p) for p in range(PARTITIONS)]
     consumer = AIOKafkaConsumer(
-        **kafka.client(), group_id=None, auto_offset_reset="earliest", max_partition_fetch_bytes=4 << 20
+        **client_arguments(kafka), group_id=None, auto_offset_reset="earliest", max_partition_fetch_bytes=4 << 20
     )
     await consumer.start()
     with bare():
         consumer.assign(tps)
         await consumer.seek_to_beginning()
-        seen, began = 0, time.process_time()
-        while seen < frames:
-            seen += sum(map(len, (await consumer.getmany(timeout_ms=1000)).values()))
+        count, began = 0, time.process_time()
+        while count < frames:
+            count += sum(map(len, (await consumer.getmany(timeout_ms=1000)).values()))
     took = time.process_time() - began
     await consumer.stop()
     return took
 
 
 class Bare(fetcher.PartitionRecords):
-    """What getmany does at its best: aiokafka's own parser, without its named tuples."""
+    """The fastest records of getmany: aiokafka's own parser without its named tuples."""
 
     def _consumer_record(self, tp, record):
         del tp
@@ -99,7 +101,7 @@ class Bare(fetcher.PartitionRecords):
 
 @contextmanager
 def bare():
-    """Records as `Bare` has them."""
+    """Use the records of `Bare` inside this context."""
     before, fetcher.PartitionRecords = fetcher.PartitionRecords, Bare
     try:
         yield
@@ -108,7 +110,7 @@ def bare():
 
 
 def kernel(query, reports, per_frame, frames):
-    """CPU seconds for the oracle to add all of it, a fetch at a time."""
+    """Return the CPU seconds of the oracle for adding all reports, one fetch at a time."""
     at_once = max(1, (4 << 20) // reports.shape[1])
     state, some = query.oracle.zeros(), reports[:at_once]
     began = time.process_time()
@@ -119,7 +121,7 @@ def kernel(query, reports, per_frame, frames):
 
 
 def two_workers(cluster, name):
-    """The same log by one worker and by two: the rate while all of them count."""
+    """Print the rates of one worker and of two workers on the same log, while all of them count."""
     oracle, size, per_frame, *_ = CASES[name]
     frames, rates = 5_000_000, []
     for cores in ((OURS,), (OURS, THEIRS)):
@@ -153,26 +155,26 @@ def two_workers(cluster, name):
     )
 
 
-def counted(kafka, queries, total):
-    """Seconds by the wall and of CPU for a worker to count all of it, and the bytes that it wrote meanwhile.
+def count_by_worker(kafka, queries, total):
+    """Return a worker's wall and CPU seconds for counting the log, and the bytes that it wrote.
 
-    From the first tenth to the last: the start of a process is not what is measured here.
+    The measurement covers the first tenth to the end, without the start of the process.
     """
     process = worker(kafka, queries)
     try:
         metrics, marks = Metrics(process), []
         while not marks or marks[-1][1] < total:
-            found = metrics.read()
-            counted = found.get("hubbub_reports_total", 0.0)
-            marks.append((time.perf_counter(), counted, found["process_cpu_seconds_total"]))
-            time.sleep(0.25)  # each look takes the worker 3 ms
-        # Where one fetch is most of it, from before the first report on.
+            values = metrics.read()
+            reports = values.get("hubbub_reports_total", 0.0)
+            marks.append((time.perf_counter(), reports, values["process_cpu_seconds_total"]))
+            time.sleep(0.25)  # each read costs the worker 3 ms
+        # If one fetch is most of the log, measure from before the first report.
         some = [mark for mark in marks if 0.1 * total <= mark[1] < total] or marks[:1]
         start, end = max(mark for mark in marks if mark[1] <= some[0][1]), marks[-1]
         time.sleep(1.0)
-        written = metrics.read().get("hubbub_checkpoint_bytes_total", 0.0)
+        checkpoint_bytes = metrics.read().get("hubbub_checkpoint_bytes_total", 0.0)
         share = (end[1] - start[1]) / total
-        return (end[0] - start[0]) / share, (end[2] - start[2]) / share, written
+        return (end[0] - start[0]) / share, (end[2] - start[2]) / share, checkpoint_bytes
     finally:
         process.terminate()
         process.wait()
@@ -190,13 +192,13 @@ def measure(cluster, name):
         total = frames * per_frame
         pin(OURS)
         before, add = asyncio.run(raw(kafka, frames)), kernel(query, reports, per_frame, frames)
-        wall, cpu, written = counted(kafka, queries, total)
+        wall, cpu, checkpoint_bytes = count_by_worker(kafka, queries, total)
         alone = (before + asyncio.run(raw(kafka, frames))) / 2
     print(
-        f"{name:33} {total / cpu:12,.0f} reports/s of CPU ({total / wall:12,.0f} by the wall),"
+        f"{name:33} {total / cpu:12,.0f} reports/s of CPU ({total / wall:12,.0f} in wall time),"
         f" {1e6 * cpu / frames:7.2f} us a message | getmany {1e6 * alone / frames:7.2f} us:"
         f" {alone / cpu:5.2f} times as fast | time over getmany and kernel {cpu / (alone + add):5.2f}"
-        f" | checkpoints {written / bytes_in:.2%} of the input",
+        f" | checkpoints {checkpoint_bytes / bytes_in:.2%} of the input",
         flush=True,
     )
     return total / wall
@@ -204,20 +206,20 @@ def measure(cluster, name):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="case", help=f"of: {'; '.join(CASES)}; two")
+    parser.add_argument("cases", nargs="*", metavar="case", help=f"{'; '.join(CASES)}; two (default: all)")
     options = parser.parse_args()
-    quirks.tune()
+    faust_patches.tune()
 
-    def wanted(name):
+    def is_selected(name):
         return not options.cases or any(case in name for case in options.cases)
 
     pin(THEIRS)
     with Cluster(1, flags=BROKER) as cluster:
         pin(OURS)
         for name in CASES:
-            if wanted(name):
+            if is_selected(name):
                 measure(cluster, name)
-        if wanted("two"):
+        if is_selected("two"):
             two_workers(cluster, "olh, one report a message")
 
 

@@ -1,10 +1,10 @@
-"""What a request costs a gateway, beside a bare aiohttp handler that reads the same body: ratios from one run.
+"""Measure the cost of a request for a gateway, relative to a bare aiohttp handler with the same body.
 
-python benchmarks/gateway.py [--seconds 6] [--keyed]     needs Java and Maven; some minutes
+python benchmarks/gateway.py [--seconds 6] [--keyed]     needs Java and Maven; a few minutes
 
-Gateway, handler, Kafka and the client that drives them are processes of their own; gateway and handler
-take turns on one core. CPU is that of the process, a request; wall is what the client sees. The ratio is
-the handler's CPU by the gateway's: 0.5 means that a gateway takes as much again for all that it does.
+Gateway, handler, Kafka and the client are separate processes. Gateway and handler take turns on one core. CPU is the
+CPU time of the process per request. Latency is measured at the client. The ratio is the handler's CPU divided by the
+gateway's. A ratio of 0.5 means that a gateway needs twice the CPU of the handler.
 """
 
 import argparse
@@ -30,10 +30,10 @@ from tests.integration.workers import environment  # noqa: E402
 
 OURS, THEIRS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
 BROKER = ("-XX:TieredStopAtLevel=4", "-Xmx1g")
-"""Java as in production; tests prefer a quick start."""
+"""Java options of production. Tests use options for a quick start."""
 REPORTS = (1, 100, 10_000)
 CONNECTIONS = 256
-"""So many that a gateway has work while reports wait for those of others."""
+"""Number of connections, so many that a gateway has work while other reports wait in a mix buffer."""
 ROUNDS = 3
 QUERIES = "".join(
     f"""
@@ -63,7 +63,7 @@ web.run_app(app, host="127.0.0.1", port=0, access_log=None, print=lambda line: p
 
 @contextmanager
 def running(command: list[str], env: dict[str, str], core: int) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A process on a core of its own, and the port that it names."""
+    """Run a process on its own core, and yield it with the port that it prints."""
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
     try:
         os.sched_setaffinity(process.pid, {core})
@@ -76,53 +76,53 @@ def running(command: list[str], env: dict[str, str], core: int) -> Iterator[tupl
 
 
 def cpu(process: subprocess.Popen[str]) -> float:
-    """Seconds that the process has computed, all its threads."""
+    """Return the CPU seconds of the process with all its threads."""
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def drive(ports: list[int], body: bytes, seconds: float, *, keyed: bool) -> list[float]:
-    """The seconds that each request took, of clients that send the next one when the last is answered."""
+async def drive(ports: list[int], body: bytes, seconds: float, *, with_key: bool) -> list[float]:
+    """Return the seconds of each request. A client sends the next request after the last answer."""
     head = (
         b"POST /v1/reports HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/vnd.hubbub.frames\r\n"
         b"Content-Length: %d\r\n" % len(body)
     )
-    took: list[float] = []
+    durations: list[float] = []
     end = time.perf_counter() + seconds
 
     async def client(number: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", ports[number % len(ports)])
         key = os.urandom(8).hex()
-        sent = 0
+        number_of_request = 0
         while (began := time.perf_counter()) < end:
-            named = f"Idempotency-Key: {key}-{sent:08d}\r\n".encode() if keyed else b""
-            writer.write(head + named + b"\r\n" + body)
+            key_header = f"Idempotency-Key: {key}-{number_of_request:08d}\r\n".encode() if with_key else b""
+            writer.write(head + key_header + b"\r\n" + body)
             answer = await reader.readuntil(b"\r\n\r\n")
             if not answer.startswith(b"HTTP/1.1 202 "):
-                raise SystemExit(f"it answered {answer.decode()}")
+                raise SystemExit(f"unexpected answer: {answer.decode()}")
             length = answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
             await reader.readexactly(int(length))
-            took.append(time.perf_counter() - began)
-            sent += 1
+            durations.append(time.perf_counter() - began)
+            number_of_request += 1
         writer.close()
 
     await asyncio.gather(*(client(number) for number in range(CONNECTIONS)))
-    return took
+    return durations
 
 
-def measured(processes, ports, body, seconds, *, keyed):
-    """CPU microseconds a request, requests a second, p50 and p99 in milliseconds."""
+def measure(processes, ports, body, seconds, *, with_key):
+    """Return CPU microseconds per request, requests per second, p50 and p99 in milliseconds."""
     before, began = sum(map(cpu, processes)), time.perf_counter()
-    took = asyncio.run(drive(ports, body, seconds, keyed=keyed))
+    durations = asyncio.run(drive(ports, body, seconds, with_key=with_key))
     wall = time.perf_counter() - began
-    used = sum(map(cpu, processes)) - before
-    p50, p99 = np.percentile(took, [50, 99]) * 1e3
-    return used / len(took) * 1e6, len(took) / wall, p50, p99
+    cpu_seconds = sum(map(cpu, processes)) - before
+    p50, p99 = np.percentile(durations, [50, 99]) * 1e3
+    return cpu_seconds / len(durations) * 1e6, len(durations) / wall, p50, p99
 
 
-def best(found):
-    """The round with the least CPU a request."""
-    return min(found, key=lambda figures: figures[0])
+def best(rounds):
+    """Return the round with the least CPU per request."""
+    return min(rounds, key=lambda figures: figures[0])
 
 
 def row(label, *cells):
@@ -130,9 +130,11 @@ def row(label, *cells):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What a request costs a gateway, beside a bare handler.")
+    parser = argparse.ArgumentParser(
+        description="Measure the cost of a request for a gateway, relative to a bare handler."
+    )
     parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--keyed", action="store_true", help="with a key a request too")
+    parser.add_argument("--keyed", action="store_true", help="also measure requests with a key")
     options = parser.parse_args()
     os.sched_setaffinity(0, {THEIRS})
     with ExitStack() as stack:
@@ -149,21 +151,23 @@ def main() -> None:
         for name in ("grr", "olh"):
             for reports in REPORTS:
                 query = queries[name]
-                made = query.oracle.perturb(np.zeros(reports, int), np.random.default_rng(1))
-                body = encode(query.digest, int(time.time()) // query.pane * query.pane, made)
+                body_reports = query.oracle.perturb(np.zeros(reports, int), np.random.default_rng(1))
+                body = encode(query.digest, int(time.time()) // query.pane * query.pane, body_reports)
                 kinds = {"bare": ([bare], [empty], False), "gateway": ([one], [port], False)}
                 if options.keyed:
                     kinds["gateway, keyed"] = ([one], [port], True)
                 kinds["two gateways"] = ([one, two], [port, second], False)
-                found = {kind: [] for kind in kinds}
+                rounds = {kind: [] for kind in kinds}
                 for _ in range(ROUNDS):
-                    for kind, (processes, ports, keyed) in kinds.items():
-                        found[kind].append(measured(processes, ports, body, options.seconds / ROUNDS, keyed=keyed))
-                yardstick = best(found["bare"])[0]
-                for kind, figures in found.items():
-                    used, rate, p50, p99 = best(figures)
-                    counts = f"{reports:,}", f"{used:.0f}", f"{rate:,.0f}", f"{rate * reports:,.0f}"
-                    row(f"{name}, {kind}", *counts, f"{p50:.1f}", f"{p99:.1f}", f"{yardstick / used:.2f}")
+                    for kind, (processes, ports, with_key) in kinds.items():
+                        rounds[kind].append(
+                            measure(processes, ports, body, options.seconds / ROUNDS, with_key=with_key)
+                        )
+                yardstick = best(rounds["bare"])[0]
+                for kind, figures in rounds.items():
+                    cpu_time, rate, p50, p99 = best(figures)
+                    counts = f"{reports:,}", f"{cpu_time:.0f}", f"{rate:,.0f}", f"{rate * reports:,.0f}"
+                    row(f"{name}, {kind}", *counts, f"{p50:.1f}", f"{p99:.1f}", f"{yardstick / cpu_time:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""How fast the kernels are, as ratios to this machine's own primitives measured in the same run.
+"""Measure the speed of the kernels, relative to primitives of this machine in the same run.
 
-python benchmarks/kernels.py            the table; a ratio above its target is good, a cost below it
+python benchmarks/kernels.py            prints a table; a rate should be above its target, and a cost below it
 """
 
 import os
@@ -11,7 +11,7 @@ import numpy as np
 from timing import Work, best, together
 
 from oracles import oracle
-from oracles.kernels import compiled
+from oracles.kernels import c_library
 from oracles.kernels.walsh import walsh
 from oracles.mechanisms.protocol import Oracle
 
@@ -29,24 +29,24 @@ def filled(name: str, epsilon: float, size: int, count: int) -> tuple[Oracle, np
 
 
 def ways(*works: Work) -> dict[str, list[Work]]:
-    """The same work with each of the kernels that there are, by their name."""
+    """Return the same work with each available kernel, by the name of the kernel."""
 
     def alone(work: Work) -> Work:
         def run() -> object:
-            with compiled.numpy_alone():
+            with c_library.numpy_alone():
                 return work()
 
         return run
 
-    found = {"numpy": [alone(work) for work in works]}
-    return {"c": list(works), **found} if compiled.in_use() else found
+    works_by_kernel = {"numpy": [alone(work) for work in works]}
+    return {"c": list(works), **works_by_kernel} if c_library.in_use() else works_by_kernel
 
 
 def both(work: Work, yardstick: Work) -> tuple[dict[str, float], float]:
-    """The time of work with each of the kernels, and that of its yardstick, in turns."""
-    found = ways(work)
-    *times, last = together([run for [run] in found.values()] + [yardstick], rounds=9)
-    return dict(zip(found, times, strict=True)), last
+    """Return the time of work with each kernel, and the time of its yardstick, in turns."""
+    works_by_kernel = ways(work)
+    *times, last = together([run for [run] in works_by_kernel.values()] + [yardstick], rounds=9)
+    return dict(zip(works_by_kernel, times, strict=True)), last
 
 
 def unary() -> None:
@@ -56,8 +56,10 @@ def unary() -> None:
             o, reports = filled(name, 1.0, size, (1 << 27) // size * 4)
             state = o.zeros()
             targets = {"c": 0.38, "numpy": 0.08}
-            times, read = both(lambda o=o, s=state, r=reports: o.add(s, r), lambda m=memory: np.bitwise_or.reduce(m))
-            bandwidth = memory.nbytes / read
+            times, read_seconds = both(
+                lambda o=o, s=state, r=reports: o.add(s, r), lambda m=memory: np.bitwise_or.reduce(m)
+            )
+            bandwidth = memory.nbytes / read_seconds
             for kernels, add in times.items():
                 line(
                     f"{name} add, size {size:,}, checked, {kernels}",
@@ -70,7 +72,7 @@ def unary() -> None:
 
 
 def live() -> None:
-    """Frames as they come, one add each, beside all of their reports joined."""
+    """Compare one add per frame with one add of all reports."""
     for name, size, count in (("oue", 1024, 1 << 17), ("olh", 1024, REPORTS), ("grr", 1024, REPORTS)):
         o, reports = filled(name, 1.0, size, count)
         state = o.zeros()
@@ -86,7 +88,7 @@ def live() -> None:
             line(
                 f"{name} add, frames of 1,000, {kernels}",
                 pieces / whole,
-                "the time of all of them joined",
+                "the time of one add",
                 "<= 1.5" if name == "oue" and kernels == "c" else "",
                 f"{count / pieces / 1e6:.1f} million reports/s; a frame of 20: {twenty * 1e4:.1f} microseconds",
             )
@@ -122,13 +124,13 @@ def transform() -> None:
             for a, b in zip(others, target, strict=True):
                 np.copyto(b, a)
 
-        copy, cached, work = together([copies, lambda v=vector: v.copy(), lambda v=vector: walsh(v)], rounds=15)
+        copy, cache_copy, work = together([copies, lambda v=vector: v.copy(), lambda v=vector: walsh(v)], rounds=15)
         line(
             f"walsh 2^20, values to {scale:.0e}",
             work / (copy / len(others)),
             "a copy of the array",
             "<= 20",
-            f"{work * 1e3:.1f} ms; {work / cached:.0f} copies of one that stays in cache",
+            f"{work * 1e3:.1f} ms; {work / cache_copy:.0f} copies of an array in cache",
         )
     o = oracle("olh", epsilon=1.0, size=1_000_000)
     state = o.zeros()

@@ -1,4 +1,4 @@
-"""How fast the methods are on 1,000,000 values, as ratios to sorting the same vector, measured in the same run.
+"""Measure the time of the methods on 1,000,000 values, relative to sorting the same vector in the same run.
 
 python benchmarks/methods.py            a line for each method and vector; a cost below its target is good
 """
@@ -25,7 +25,7 @@ SHAPES = {
 
 
 def estimate(weights: np.ndarray, epsilon: float) -> Estimate:
-    """Shares as N reports give them, in no order."""
+    """Return shares with the law of N reports, in random order."""
     o = oracle("olh", epsilon=epsilon, size=SIZE)
     own = RNG.permutation(RNG.multinomial(N, weights / weights.sum()))
     support = RNG.binomial(own, o.p) + RNG.binomial(N - own, o.q)
@@ -33,18 +33,18 @@ def estimate(weights: np.ndarray, epsilon: float) -> Estimate:
 
 
 def main() -> None:
-    methods = [name for name, method in METHODS.items() if "calibrated" not in method.options]
+    methods = [name for name, method in METHODS.items() if "calibration" not in method.options]
     print(f"{'values':10} {'epsilon':>7}  {'method':10} {'of np.sort':>10}  {'target':>7}")
     for shape, weights in SHAPES.items():
         for epsilon in (1.0, 8.0):
             e = estimate(weights, epsilon)
             works = [lambda name=name, e=e: apply(name, e) for name in methods]
             sort, *times = together([lambda e=e: np.sort(e.shares), *works], rounds=25)
-            for name, spent in zip(methods, times, strict=True):
+            for name, seconds in zip(methods, times, strict=True):
                 target = TARGETS.get(name, TARGET)
                 print(
-                    f"{shape:10} {epsilon:7}  {name:10} {spent / sort:10.2f}  {f'<= {target:g}':>7}"
-                    f"  {spent * 1e3:6.1f} ms of {sort * 1e3:.1f}"
+                    f"{shape:10} {epsilon:7}  {name:10} {seconds / sort:10.2f}  {f'<= {target:g}':>7}"
+                    f"  {seconds * 1e3:6.1f} ms of {sort * 1e3:.1f}"
                 )
 
 

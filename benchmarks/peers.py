@@ -1,9 +1,9 @@
-"""hubbub beside two libraries of the literature, on the same work: what a client sends, counted and estimated.
+"""Compare hubbub with two libraries from the literature on the same work: counting and estimating reports.
 
-python benchmarks/peers.py     needs `pip install -e '.[bench]'`; takes a minute or two
+python benchmarks/peers.py     needs `pip install -e '.[bench]'`; one or two minutes
 
-The peers' servers handle one report at a time. Each gets reports that its own client made, as many
-as it counts in about a second; times are per report, and a ratio of 20 means 20 times faster.
+The servers of the other libraries handle one report at a time. Each gets reports of its own client, as many as it
+counts in about a second. Times are per report. A ratio of 20 means that hubbub is 20 times faster.
 """
 
 import os
@@ -41,7 +41,7 @@ def timed(count: int, work) -> float:
 
 
 def pure_ldp(name: str) -> float:
-    """aggregate() each report, then estimate_all()."""
+    """Return the seconds per report of aggregate() and estimate_all()."""
     from pure_ldp.frequency_oracles.direct_encoding import DEClient, DEServer
     from pure_ldp.frequency_oracles.hadamard_response import HadamardResponseClient, HadamardResponseServer
     from pure_ldp.frequency_oracles.local_hashing import LHClient, LHServer
@@ -69,7 +69,7 @@ def pure_ldp(name: str) -> float:
 
 
 def multi_freq_ldpy(name: str) -> float | None:
-    """The library's aggregator over the whole list of reports."""
+    """Return the seconds per report of the library's aggregator over the whole list."""
     from multi_freq_ldpy.pure_frequency_oracles import GRR, LH, UE
 
     values = RNG.integers(0, SIZE, {"oue": 5_000, "olh": 500, "grr": 200_000}.get(name, 0))

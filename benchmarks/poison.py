@@ -1,10 +1,11 @@
-"""What forged reports do, and whether the marks of a tally show them: 1% of 100,000 clients, by every oracle.
+"""Measure the effect of forged reports of 1% of 100,000 clients, and their detection, for every oracle.
 
 python benchmarks/poison.py             a line for each oracle, number of targets and attacker
 
-`all` sends reports that support all targets, as many as one report can. `quiet` gives up some of it to look honest: as
-many ones as honest clients draw, or 7 of 10 targets a report, drawn anew each time. A shift is the mean over the
-targets of estimated less true share; `bound` is what a fake can do at most (`shift_per_fake`).
+The attacker `all` sends reports that support the most targets. The attacker `quiet` has less effect but looks honest:
+it sends as many ones as honest clients, or supports 7 of 10 targets per report, with a new choice each time. A shift is
+the mean over the targets of the estimated share minus the true share. `bound` is the largest effect of the fakes
+(`shift_per_fake`).
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ TARGETS = (1, 5, 10)
 
 
 def quiet(o: Oracle, targets: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
-    """Forged reports that try to leave no marks; None where nothing is left to try."""
+    """Return forged reports that avoid the marks, or None if the oracle has no such attack."""
     if isinstance(o, Unary):
         ones, counts = np.unique(rng.choice(SIZE + 1, FAKES, p=o.law()), return_counts=True)
         draw = source(rng)
@@ -45,11 +46,11 @@ class Attack:
     targets: int
     attacker: str
     shift: float
-    """The mean over targets and rounds of estimated less true share."""
+    """Mean over targets and rounds of the estimated share minus the true share."""
     stderr: float
     bound: float
-    seen: int
-    """Rounds, of ROUNDS, in which the window was flagged."""
+    flags: int
+    """Number of rounds, of ROUNDS, with the flag `skewed`."""
 
 
 def attacks(name: str, rng: np.random.Generator) -> Iterator[Attack]:
@@ -62,29 +63,29 @@ def attacks(name: str, rng: np.random.Generator) -> Iterator[Attack]:
         crowds.append((counts / CLIENTS, state))
     for size in TARGETS:
         targets = rng.choice(np.arange(100, SIZE), size, replace=False)
-        for attacker, forged in (("all", o.forge(targets, FAKES, rng)), ("quiet", quiet(o, targets, rng))):
-            if forged is None:
+        for attacker, fakes in (("all", o.forge(targets, FAKES, rng)), ("quiet", quiet(o, targets, rng))):
+            if fakes is None:
                 continue
-            shifts, seen = [], 0
+            shifts, flags = [], 0
             for true, honest in crowds:
                 state = honest.copy()
-                n = CLIENTS - o.add(state, forged)
+                n = CLIENTS - o.add(state, fakes)
                 shifts.append(float((o.estimate(state, n).shares - true)[targets].mean()))
-                seen += skewed(o, state[-MARKS:], n, n)
+                flags += skewed(o, state[-MARKS:], n, n)
             error = float(np.std(shifts, ddof=1) / np.sqrt(ROUNDS))
             bound = FAKES * o.shift_per_fake(CLIENTS)
-            yield Attack(name, size, attacker, float(np.mean(shifts)), error, bound, seen)
+            yield Attack(name, size, attacker, float(np.mean(shifts)), error, bound, flags)
 
 
 def main() -> None:
     rng = np.random.default_rng(20260101)
-    print(f"epsilon {EPSILON:g}, {SIZE:,} values, {FAKES:,} of {CLIENTS:,} forged, {ROUNDS} rounds; shares in points")
-    print(f"{'oracle':6} {'targets':>7} {'attacker':8} {'shift a target':>22} {'bound':>8} {'seen':>7}")
+    print(f"epsilon {EPSILON:g}, {SIZE:,} values, {FAKES:,} of {CLIENTS:,} fakes, {ROUNDS} rounds; shares in points")
+    print(f"{'oracle':6} {'targets':>7} {'attacker':8} {'shift a target':>22} {'bound':>8} {'flagged':>7}")
     for name in ORACLES:
-        for found in attacks(name, rng):
+        for attack in attacks(name, rng):
             print(
-                f"{name:6} {found.targets:7} {found.attacker:8} {100 * found.shift:12.3f} ± {100 * found.stderr:.3f}"
-                f" {100 * found.bound:8.3f} {found.seen:4}/{ROUNDS}"
+                f"{name:6} {attack.targets:7} {attack.attacker:8} {100 * attack.shift:12.3f} ±"
+                f" {100 * attack.stderr:.3f} {100 * attack.bound:8.3f} {attack.flags:4}/{ROUNDS}"
             )
 
 

@@ -1,7 +1,7 @@
-"""How good the recommended method is, over data of many shapes, against always taking the same one.
+"""Compare the recommended method with one fixed method, on data of many shapes.
 
 python benchmarks/recommend.py [--runs N] [--retail FILE]
-    a line for each data set, epsilon and task, then the sums of each task and of all; FILE is the
+    a line for each data set, epsilon and task, then the scores of each task and of all; FILE is the
     Retail data set as CSV with a column "count", gzipped or not
 """
 
@@ -25,7 +25,7 @@ from oracles.risk import Rank, recommend
 SIZE, PEOPLE, TOP, SETS = 1024, 1_000_000, 20, 200
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 NEAR = 0.1
-"""A choice whose error exceeds the smallest one by less is as good as the best."""
+"""Relative excess over the smallest error up to which a choice is as good as the best."""
 
 SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "zipf": lambda rank: rank**-1.5,
@@ -37,7 +37,7 @@ SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def generated() -> dict[str, np.ndarray]:
-    """Counts of PEOPLE over SIZE values, the largest first, for each shape."""
+    """Return for each shape the counts of PEOPLE over SIZE values, the largest first."""
     shares = {shape: np.sort(weights(np.arange(1.0, SIZE + 1)))[::-1] for shape, weights in SHAPES.items()}
     return {
         shape: np.diff(np.rint(PEOPLE * np.cumsum(f) / f.sum()), prepend=0).astype(int) for shape, f in shares.items()
@@ -45,23 +45,23 @@ def generated() -> dict[str, np.ndarray]:
 
 
 def counts_of(file: Path) -> np.ndarray:
-    opened = gzip.open if file.suffix == ".gz" else open
-    with opened(file, "rt") as lines:
+    opener = gzip.open if file.suffix == ".gz" else open
+    with opener(file, "rt") as lines:
         return np.sort([int(row["count"]) for row in csv.DictReader(lines)])[::-1]
 
 
 @dataclass
 class Cell:
-    """A data set, epsilon and task: each method's mean loss, and what was said in each run."""
+    """A data set, epsilon and task, with each method's mean loss and the recommendation of each run."""
 
     data: str
     epsilon: float
     task: str
     losses: dict[str, float]
-    recommended: list[str | None]
-    """None where it was said that it is not known."""
-    rejected: int
-    """Runs in which calibrate rejected its prior."""
+    picks: list[str | None]
+    """The recommended method of each run, or None without a recommendation."""
+    rejections: int
+    """Number of runs in which calibrate rejected its prior."""
 
     @property
     def best(self) -> str:
@@ -69,16 +69,16 @@ class Cell:
 
     @property
     def regrets(self) -> dict[str, float]:
-        """How much larger each method's loss is than the best one's, as a part of that."""
+        """Return the relative excess of each method's loss over the smallest loss."""
         return {method: loss / self.losses[self.best] - 1 for method, loss in self.losses.items()}
 
     def __str__(self) -> str:
         picks = ", ".join(
-            f"{count} {method} (+{self.regrets[method]:.0%})" if method else f"{count} not known"
-            for method, count in Counter(self.recommended).most_common()
+            f"{count} {method} (+{self.regrets[method]:.0%})" if method else f"{count} none"
+            for method, count in Counter(self.picks).most_common()
         )
-        told = f"best {self.best:19} prior rejected {self.rejected:3}  recommended {picks}"
-        return f"{self.data:11} {self.epsilon:4} {self.task:7} {told}"
+        text = f"best {self.best:19} prior rejected {self.rejections:3}  recommended {picks}"
+        return f"{self.data:11} {self.epsilon:4} {self.task:7} {text}"
 
 
 def cells(data: Mapping[str, np.ndarray], epsilons: Iterable[float], runs: int, name: str = "oue") -> Iterator[Cell]:
@@ -87,37 +87,37 @@ def cells(data: Mapping[str, np.ndarray], epsilons: Iterable[float], runs: int, 
             rng = np.random.default_rng(zlib.crc32(f"{shape} {epsilon}".encode()))
             losses = {task: defaultdict(float) for task in TASKS}
             picks = {task: [] for task in TASKS}
-            rejected = 0
+            rejections = 0
             n = int(counts.sum())
             o = oracle(name, epsilon=epsilon, size=len(counts))
             halves = np.argsort(rng.random((SETS, len(counts))), axis=1) < len(counts) // 2
             for _ in range(runs):
                 support = rng.binomial(counts, o.p) + rng.binomial(n - counts, o.q)
                 estimate = Estimate(o.shares(support, n), n, o)
-                calibrated = calibrate(estimate)
-                rejected += calibrated.rejected
+                posterior = calibrate(estimate)
+                rejections += posterior.rejected
                 for task in TASKS:
-                    picks[task].append(first(recommend(estimate, task, top=TOP, calibrated=calibrated)))
+                    picks[task].append(first(recommend(estimate, task, top=TOP, calibrated=posterior)))
                     for method in METHODS:
-                        losses[task][method] += loss(method, estimate, counts / n, task, halves, calibrated) / runs
+                        losses[task][method] += loss(method, estimate, counts / n, task, halves, posterior) / runs
             for task in TASKS:
-                yield Cell(shape, epsilon, task, dict(losses[task]), picks[task], rejected)
+                yield Cell(shape, epsilon, task, dict(losses[task]), picks[task], rejections)
 
 
 def first(ranks: list[Rank]) -> str | None:
-    """The recommended method; None where none is."""
+    """Return the recommended method, or None without one."""
     return None if np.isnan(ranks[0].risk) else ranks[0].method
 
 
 def loss(
-    method: str, estimate: Estimate, truth: np.ndarray, task: str, halves: np.ndarray, calibrated: Calibrated
+    method: str, estimate: Estimate, truth: np.ndarray, task: str, halves: np.ndarray, posterior: Calibrated
 ) -> float:
-    """The squared error in the task, from the largest true share to the smallest."""
+    """Return the squared error in the task. Shares are sorted by true share, largest first."""
     if task != "sets":
-        kept = TOP if task == "top" else None
-        error = (apply(method, estimate, top=kept, calibrated=calibrated) - truth)[:kept]
+        number = TOP if task == "top" else None
+        error = (apply(method, estimate, top=number, calibrated=posterior) - truth)[:number]
         return float(np.mean(error**2))
-    answers = halves @ (estimate.shares if method == "post_pos" else apply(method, estimate, calibrated=calibrated))
+    answers = halves @ (estimate.shares if method == "post_pos" else apply(method, estimate, calibrated=posterior))
     if method == "post_pos":
         answers = np.maximum(answers, 0.0)
     return float(np.mean((answers - halves @ truth) ** 2))
@@ -125,49 +125,49 @@ def loss(
 
 @dataclass
 class Score:
-    """Of a way to choose: how often its choice is as good as the best, its mean and its largest regret."""
+    """The score of a way to choose: how often it is near the best, and its mean and largest regret."""
 
     near: float
     regret: float
     most: float
-    answered: float = 1.0
-    """The part of windows in which it chooses."""
+    coverage: float = 1.0
+    """Share of windows with a choice."""
 
     @classmethod
     def of(cls, regrets: Iterable[float], windows: int | None = None) -> "Score":
-        found = np.array(list(regrets))
-        part = 1.0 if windows is None else len(found) / windows
-        return cls(float(np.mean(found <= NEAR)), float(found.mean()), float(found.max()), part)
+        numbers = np.array(list(regrets))
+        part = 1.0 if windows is None else len(numbers) / windows
+        return cls(float(np.mean(numbers <= NEAR)), float(numbers.mean()), float(numbers.max()), part)
 
     def __str__(self) -> str:
         near = (
             f"within {NEAR:.0%} of the best {self.near:6.1%}, regret mean {self.regret:10.3f}, most {self.most:10.3f}"
         )
-        return f"{near}, chooses in {self.answered:6.1%}"
+        return f"{near}, chooses in {self.coverage:6.1%}"
 
 
-def scores(found: list[Cell]) -> tuple[Score, dict[str, Score]]:
-    """Of the recommended methods, and of always taking the same one, the best of these first."""
+def scores(cells_of_tasks: list[Cell]) -> tuple[Score, dict[str, Score]]:
+    """Return the score of the recommended methods, and of each fixed method, the best first."""
     ours = Score.of(
-        (cell.regrets[pick] for cell in found for pick in cell.recommended if pick),
-        sum(len(cell.recommended) for cell in found),
+        (cell.regrets[pick] for cell in cells_of_tasks for pick in cell.picks if pick),
+        sum(len(cell.picks) for cell in cells_of_tasks),
     )
-    same = {method: Score.of(cell.regrets[method] for cell in found) for method in METHODS}
+    same = {method: Score.of(cell.regrets[method] for cell in cells_of_tasks) for method in METHODS}
     return ours, dict(sorted(same.items(), key=lambda item: (-item[1].near, item[1].regret)))
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description="How good the recommended method is.")
-    options.add_argument("--runs", type=int, default=20, help="of each data set and epsilon")
+    options = argparse.ArgumentParser(description="Compare the recommended method with one fixed method.")
+    options.add_argument("--runs", type=int, default=20, help="runs per data set and epsilon")
     options.add_argument("--retail", type=Path, help="counts of the Retail data set")
-    given = options.parse_args()
-    data = generated() | ({"retail": counts_of(given.retail)} if given.retail else {})
-    found = []
-    for cell in cells(data, EPSILONS, given.runs):
-        found.append(cell)
+    arguments = options.parse_args()
+    data = generated() | ({"retail": counts_of(arguments.retail)} if arguments.retail else {})
+    results = []
+    for cell in cells(data, EPSILONS, arguments.runs):
+        results.append(cell)
         print(cell, flush=True)
     for tasks in (*([task] for task in TASKS), TASKS):
-        ours, same = scores([cell for cell in found if cell.task in tasks])
+        ours, same = scores([cell for cell in results if cell.task in tasks])
         print(f"\n{tasks[0] if len(tasks) == 1 else 'all':7} {'recommended':26}{ours}")
         for method in list(same)[:3]:
             print(f"{'':7} {'always ' + method:26}{same[method]}")

@@ -1,6 +1,6 @@
-"""How long a record takes, with every statistic of the vector: seconds, and as a ratio to sorting the vector.
+"""Measure the time of a record with every statistic of the vector, in seconds and relative to sorting the vector.
 
-python benchmarks/records.py            a line for each size and list of methods, then where the time goes
+python benchmarks/records.py            a line for each size and list of methods, then the parts of the time
 """
 
 import os
@@ -10,9 +10,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core, as a worker has
 import numpy as np
 from timing import best
 
-from aggregator.counting.tally import Snapshot
 from aggregator.merging.windows import Span
-from aggregator.publishing.record import build
+from aggregator.publishing.records.encoder import build
+from aggregator.tallies.snapshot import Snapshot
 from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, apply
 from oracles.estimate import Estimate
@@ -27,13 +27,13 @@ TARGETS = {1_000_000: 5.0}
 RNG = np.random.default_rng(20260101)
 
 
-def asked(size: int, methods: list[str]) -> Query:
+def query_of(size: int, methods: list[str]) -> Query:
     visits = {"domain": size, "oracle": "olh", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "methods": methods}
     return parse({"queries": {"visits": visits}}, "benchmark", ".")["visits"]
 
 
-def held(query: Query) -> Snapshot:
-    """A window of N reports on a Zipf population."""
+def window_of(query: Query) -> Snapshot:
+    """Return a window of N reports on a Zipf population."""
     o = query.oracle
     weights = np.arange(1, o.size + 1) ** -1.1
     own = np.repeat(np.arange(o.size), RNG.multinomial(N, weights / weights.sum()))
@@ -44,26 +44,26 @@ def held(query: Query) -> Snapshot:
 
 
 def parts(query: Query, total: Snapshot) -> dict[str, float]:
-    """Seconds for each part of a record by the usual methods, on its own."""
+    """Return the seconds of each part of a record, with the usual methods."""
 
     def estimate() -> Estimate:
         return query.oracle.estimate(total.counts, N)
 
     e = estimate()
-    calibrated = calibrate(e)
-    _ = calibrated.stdev
-    shares = [apply(name, e, calibrated=calibrated) for name in USUAL]
+    posterior = calibrate(e)
+    _ = posterior.stdev
+    shares = [apply(name, e, calibrated=posterior) for name in USUAL]
 
     def hitters() -> None:
-        evidence = Evidence(e, query.threshold, query.family_error, calibrated)
+        evidence = Evidence(e, query.threshold, query.family_error, posterior)
         for by_method in (e.shares, *shares):
             evidence.hitters(by_method)
 
     return {
         "decode": best(estimate, rounds=3),
         "fit, reject": best(lambda: calibrate(e).rejected, rounds=3),
-        "methods": best(lambda: [apply(name, e, calibrated=calibrated) for name in USUAL], rounds=3),
-        "risks": best(lambda: [risk(name, e, calibrated=calibrated) for name in ("unbiased", *USUAL)], rounds=3),
+        "methods": best(lambda: [apply(name, e, calibrated=posterior) for name in USUAL], rounds=3),
+        "risks": best(lambda: [risk(name, e, calibrated=posterior) for name in ("unbiased", *USUAL)], rounds=3),
         "hitters": best(hitters, rounds=3),
     }
 
@@ -71,18 +71,23 @@ def parts(query: Query, total: Snapshot) -> dict[str, float]:
 def main() -> None:
     print(f"{'values':>9}  {'methods':18} {'record':>9} {'of np.sort':>10}  {'target':>7}")
     for size in (1_024, 1_000_000):
-        query = asked(size, USUAL)
-        total = held(query)
+        query = query_of(size, USUAL)
+        total = window_of(query)
         span = Span(query.windows[0], 0, 10)
         shares = query.oracle.estimate(total.counts, N).shares
         sort = best(lambda shares=shares: np.sort(shares))
         target = f"{TARGETS[size]:.1f} s" if size in TARGETS else ""
         for methods, name in ((USUAL, "norm_sub calibrate"), (ALL, f"all {len(ALL)}")):
-            of = asked(size, methods)
-            took = best(lambda of=of, span=span, total=total: build(of, span, total, final=True), rounds=3)
-            print(f"{size:9,}  {name:18} {took:7.3f} s {took / sort:10.1f}  {target:>7}")
-        spent = "  ".join(f"{part} {seconds:.3f} s" for part, seconds in parts(query, total).items())
-        print(f"{'':9}  of the first: {spent}")
+            query_with_methods = query_of(size, methods)
+            seconds_of_record = best(
+                lambda query_with_methods=query_with_methods, span=span, total=total: build(
+                    query_with_methods, span, total, final=True
+                ),
+                rounds=3,
+            )
+            print(f"{size:9,}  {name:18} {seconds_of_record:7.3f} s {seconds_of_record / sort:10.1f}  {target:>7}")
+        shares_of_time = "  ".join(f"{part} {seconds:.3f} s" for part, seconds in parts(query, total).items())
+        print(f"{'':9}  parts of the first: {shares_of_time}")
 
 
 if __name__ == "__main__":

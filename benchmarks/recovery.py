@@ -1,12 +1,12 @@
-"""What a worker's start costs on a long log, beside a bare reading of the same topics: CPU seconds, in one run.
+"""Measure the CPU seconds of a worker's start on a long log, and of a plain reader of the same topics, in one run.
 
 python benchmarks/recovery.py     needs Java and Maven; a minute or two
 
-Two logs on four partitions: what a day at full load leaves by the topics' own settings (deletions and segments
-of the last minutes, two checkpoints a second), and 100,000 deletions a partition, as version 0.1 left them
-within a day. The CPU is that of the worker's process from its start until it is ready; the yardstick is a
-process that reads changelog and snapshots with getmany and does nothing else. A start on empty topics
-stands beside them: it is Python and its imports.
+There are two logs on four partitions. The first is the log after a day at full load with the topics' settings
+(deletions and segments of the last minutes, two checkpoints a second). The second has 100,000 deletions per partition,
+as version 0.1 left them within a day. The worker's CPU is measured from its start until it is ready. The yardstick is a
+process that only reads changelog and snapshots with getmany. A start on empty topics shows the cost of Python and its
+imports.
 """
 
 import asyncio
@@ -21,16 +21,18 @@ from typing import NamedTuple
 import numpy as np
 from aiokafka import AIOKafkaProducer
 
+from hubbub.kafka.clients import client_arguments
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from aggregator.counting import clock  # noqa: E402
-from aggregator.counting.clock import Progress  # noqa: E402
-from aggregator.counting.tally import Tally, encode_tally  # noqa: E402
-from aggregator.topics.keys import PaneKey, PartitionKey, home  # noqa: E402
-from aggregator.topics.settings import SHORT  # noqa: E402
-from hubbub.kafka import started  # noqa: E402
-from hubbub.names import CHANGELOG, REPORTS, SNAPSHOTS  # noqa: E402
+from aggregator.tallies import progress as clock  # noqa: E402
+from aggregator.tallies.keys import PaneKey, PartitionKey, home  # noqa: E402
+from aggregator.tallies.progress import Progress  # noqa: E402
+from aggregator.tallies.tally import Tally, encode_tally  # noqa: E402
+from aggregator.topics.layout import SHORT  # noqa: E402
+from hubbub.kafka.clients import started  # noqa: E402
+from hubbub.kafka.settings import CHANGELOG, REPORTS, SNAPSHOTS  # noqa: E402
 from oracles.frame import TICK  # noqa: E402
 from tests.brokers import Cluster  # noqa: E402
 from tests.integration.workers import Place  # noqa: E402
@@ -38,14 +40,15 @@ from tests.integration.workers import Place  # noqa: E402
 PARTITIONS = 4
 QUERIES = '[queries.page]\ndomain = 1024\noracle = "grr"\nepsilon = 1.0\nanswers = "fresh"\npane = "10s"\n'
 CHECKPOINTS = 2
-"""A second."""
+"""Number of checkpoints per second."""
 TAIL = 2 * SHORT // 1000
-"""Seconds of checkpoints that stand in a changelog: deletions stay so long, and the open segment is as old."""
+"""Seconds of checkpoints in a changelog, which is the lifetime of deletions and the age of the open segment."""
 DELETED = 100_000
 BARE = """
 import asyncio, sys
 from aiokafka import TopicPartition
-from hubbub.kafka import Kafka, consumer, started
+from hubbub.kafka import Kafka
+from hubbub.kafka.clients import consumer, started
 kafka = Kafka(sys.argv[1], sys.argv[2])
 async def main():
     tps = [TopicPartition(kafka.topic(name), p) for name in sys.argv[4:] for p in range(int(sys.argv[3]))]
@@ -61,14 +64,14 @@ asyncio.run(main())
 
 
 class Start(NamedTuple):
-    """CPU seconds."""
+    """The CPU seconds of a start."""
 
     worker: float
     bare: float
 
 
 def a_day(query, partition):
-    """The changelog's and the snapshots' records of one partition after a day at full load."""
+    """Yield the records of one partition in changelog and snapshots after a day at full load."""
     now = int(time.time())
     counts = np.arange(query.oracle.state_size, dtype=np.int64)
     for number in range(TAIL * CHECKPOINTS):
@@ -86,7 +89,7 @@ def a_day(query, partition):
 
 
 def deletions(_, partition):
-    """Of one partition, as version 0.1 left them: each progress record is deleted by the next checkpoint."""
+    """Yield the deletions of one partition by version 0.1, in which each checkpoint deletes a progress record."""
     for number in range(DELETED):
         yield CHANGELOG, progress(partition, number), None
         yield SNAPSHOTS, PartitionKey("watermark", partition, f"gone.{number}").encode(), None
@@ -100,35 +103,35 @@ def progress(partition, number):
 
 
 async def fill(kafka, query, log):
-    """Append a log, in batches, behind as many reports as it says are counted."""
+    """Append a log in batches, after the number of reports that it contains."""
     target = home(query.digest, PARTITIONS)
-    producer = AIOKafkaProducer(**kafka.client(), acks="all", max_batch_size=1 << 20, linger_ms=50)
+    producer = AIOKafkaProducer(**client_arguments(kafka), acks="all", max_batch_size=1 << 20, linger_ms=50)
     async with started(producer, kafka):
         for partition in range(PARTITIONS):
             ticks = [(REPORTS, None, TICK)] * (TAIL * CHECKPOINTS)
-            sent = []
+            sends = []
             for name, key, value in (*ticks, *log(query, partition)):
                 where = target if name == SNAPSHOTS else partition
-                sent.append(await producer.send(kafka.topic(name), value, key=key, partition=where))
-            await asyncio.gather(*sent)
+                sends.append(await producer.send(kafka.topic(name), value, key=key, partition=where))
+            await asyncio.gather(*sends)
 
 
 def cpu(pid):
-    """Seconds that a process has computed."""
+    """Return the CPU seconds of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def start(place):
-    """A worker's CPU from its start until it is ready: it has read all, and counts."""
+    """Return a worker's CPU seconds from its start until it has read everything and counts."""
     worker = place.start().ready()
-    used = cpu(worker.process.pid)
+    seconds = cpu(worker.process.pid)
     worker.kill()
-    return used
+    return seconds
 
 
 def bare(kafka):
-    """The CPU of a process that only reads, imports and all."""
+    """Return the CPU seconds of a process that only reads, including its imports."""
     topics = str(PARTITIONS), CHANGELOG, SNAPSHOTS
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     reading = [sys.executable, "-c", BARE, kafka.servers, kafka.prefix, *topics]
@@ -138,8 +141,8 @@ def bare(kafka):
     return after.children_user + after.children_system - before.children_user - before.children_system
 
 
-def measured(broker, folder, log=None):
-    """A start on a log, or on empty topics."""
+def measure(broker, folder, log=None):
+    """Measure a start on a log, or on empty topics."""
     with Place(broker, folder, QUERIES, PARTITIONS) as place:
         if log is not None:
             asyncio.run(fill(place.kafka, place.queries["page"], log))
@@ -148,13 +151,13 @@ def measured(broker, folder, log=None):
 
 def main() -> None:
     with Cluster(1) as broker, tempfile.TemporaryDirectory() as folder:
-        empty = measured(broker, Path(folder))
-        print(f"{'CPU seconds':22}{'worker':>10}{'bare':>10}{'ratio':>10}   beyond a start on empty topics, to bare")
+        empty = measure(broker, Path(folder))
+        print(f"{'CPU seconds':22}{'worker':>10}{'reader':>10}{'ratio':>10}   (worker - empty topics) / reader")
         print(f"{'empty topics':22}{empty.worker:10.2f}{empty.bare:10.2f}")
         for name, log in LOGS.items():
-            found = measured(broker, Path(folder), log)
-            ratio = (found.worker - empty.worker) / found.bare
-            print(f"{name:22}{found.worker:10.2f}{found.bare:10.2f}{ratio:10.2f}", flush=True)
+            result = measure(broker, Path(folder), log)
+            ratio = (result.worker - empty.worker) / result.bare
+            print(f"{name:22}{result.worker:10.2f}{result.bare:10.2f}{ratio:10.2f}", flush=True)
 
 
 if __name__ == "__main__":

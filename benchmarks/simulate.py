@@ -1,4 +1,4 @@
-"""How fast a crowd is simulated, into frames, beside `perturb` alone in the same run.
+"""Measure the speed of simulated clients, up to their frames, relative to `perturb` alone in the same run.
 
 taskset -c 0 python benchmarks/simulate.py
 """
@@ -11,9 +11,9 @@ import numpy as np
 from timing import together
 
 from oracles.query import parse
-from producers.simulation.distribution import read_crowd
-from producers.simulation.population import Population
-from producers.simulation.scenario import Course, Scenario, Surge
+from producers.simulation.crowd.distribution import read_crowd
+from producers.simulation.crowd.population import Population
+from producers.simulation.crowd.scenario import Course, Scenario, Surge
 from producers.simulation.traffic import Traffic
 
 CLIENTS = 1 << 20

@@ -1,9 +1,10 @@
-"""What each step of a message costs a worker, from the bytes that Kafka's client fetched on: a budget of CPU.
+"""Measure the CPU of each step of a message in a worker, from the bytes of Kafka's client on.
 
 python benchmarks/steps.py     needs compiled kernels
 
-One thread, the least CPU time of several rounds, in microseconds a message. Beside the steps: the same records one by
-one, as they go where something is odd or there are no compiled kernels; frames in JSON; and the memory that ids take.
+One thread, the least CPU time of several rounds, in microseconds per message. In addition to the steps it measures the
+slow path, which takes the same records one by one if they are unusual or there are no compiled kernels. It also
+measures frames in JSON, and the memory of ids.
 """
 
 import base64
@@ -16,13 +17,13 @@ import numpy as np
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from aggregator.counting.admission import Gate
+from aggregator.counting.admission.columnar_gate import admit_columns
+from aggregator.counting.admission.gate import Gate
+from aggregator.counting.faust_patches import LONGEST_WALK
 from aggregator.counting.partition import SourcePartition
-from aggregator.counting.quirks import LONGEST_WALK
-from aggregator.counting.sieve import sift
-from aggregator.counting.tally import Tally
-from hubbub.columns import Columns
+from aggregator.tallies.tally import Tally
 from hubbub.definitions.versions import Versions
+from hubbub.kafka.columns import RecordColumns
 from oracles.frame import HEADER_SIZE, encode
 from oracles.kernels import batches
 from oracles.query import parse
@@ -39,11 +40,11 @@ CASES = {
 }
 
 
-def best(work, *, given=tuple, rounds=31):
-    """The least CPU seconds of some runs, each with what `given` makes for it."""
+def best(work, *, make_arguments=tuple, rounds=31):
+    """Return the least CPU seconds of several runs, each with new arguments from `make_arguments`."""
     shortest = float("inf")
     for _ in range(rounds):
-        arguments = given()
+        arguments = make_arguments()
         began = time.process_time()
         work(*arguments)
         shortest = min(shortest, time.process_time() - began)
@@ -51,15 +52,15 @@ def best(work, *, given=tuple, rounds=31):
 
 
 class Nothing:
-    """An oracle that counts nothing: what is left of counting are the ids."""
+    """An oracle that counts nothing, so that only the ids remain."""
 
     def add(self, counts, reports):
         del counts, reports
         return 0
 
 
-def fetched(values):
-    """A batch as it stands in a log with LogAppendTime."""
+def batch_of(values):
+    """Return a batch in the form of a log with LogAppendTime."""
     builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 24)
     for index, value in enumerate(values):
         builder.append(index, START * 1000, None, value, [])
@@ -70,7 +71,7 @@ def fetched(values):
     return memoryview(bytes(data))
 
 
-def made(oracle, per_frame, count, ids):
+def load_of(oracle, per_frame, count, ids):
     domain = {"domain": 1024, "oracle": oracle, "epsilon": 1.0, "budget": 1e9, "pane": "10s", "max_ids": 1 << 30}
     query = parse({"queries": {"web": domain}}, "benchmark", ".")["web"]
     reports = query.oracle.perturb(RNG.integers(0, 1024, per_frame * count), RNG).reshape(count, per_frame, -1)
@@ -80,39 +81,39 @@ def made(oracle, per_frame, count, ids):
 
 
 def steps(oracle, per_frame, count, ids):
-    """Seconds of each step for all frames."""
-    query, reports, frames = made(oracle, per_frame, count, ids)
+    """Return the seconds of each step for all frames."""
+    query, reports, frames = load_of(oracle, per_frame, count, ids)
     gate, data, rows = (
         Gate(0, 1, {query.digest: Versions.of(query)}),
-        fetched(frames),
+        batch_of(frames),
         reports.reshape(-1, query.oracle.width),
     )
-    found = batches.walk(data, 0, 0, LONGEST_WALK, checked=False)
-    columns = Columns(data, found.offsets, found.times, found.places, found.sizes)
-    ((_, accepted),) = sift(gate, columns, None).accepted.values()
+    walk_result = batches.walk(data, 0, 0, LONGEST_WALK, checksums=False)
+    columns = RecordColumns(data, walk_result.offsets, walk_result.times, walk_result.places, walk_result.sizes)
+    ((_, batch),) = admit_columns(gate, columns, None).batches.values()
     state = query.oracle.zeros()
-    walk = best(partial(batches.walk, data, 0, 0, LONGEST_WALK, checked=False))
-    checksum = best(partial(batches.walk, data, 0, 0, LONGEST_WALK, checked=True)) - walk
+    walk = best(partial(batches.walk, data, 0, 0, LONGEST_WALK, checksums=False))
+    checksum = best(partial(batches.walk, data, 0, 0, LONGEST_WALK, checksums=True)) - walk
     kinds = best(partial(batches.tell_kinds, data, columns.places, columns.sizes))
     gather = best(partial(batches.gather, data, columns.places, columns.sizes, query.oracle.width, HEADER_SIZE))
     check = best(partial(query.oracle.malformed, rows))
-    sifted = best(partial(sift, gate, columns, None))
+    judging = best(partial(admit_columns, gate, columns, None))
     add = best(partial(query.oracle.add, state, rows))
-    ids_alone = best(lambda tally: tally.add(Nothing(), accepted, 1 << 30), given=lambda: [Tally(state)])
+    ids_alone = best(lambda tally: tally.add(Nothing(), batch, 1 << 30), make_arguments=lambda: [Tally(state)])
 
     def source():
         taking = SourcePartition(gate, "one")
         taking.take(columns)
         return [taking]
 
-    drafting = best(lambda taken: taken.draft(whole=True), given=source)
+    drafting = best(lambda source_with_frames: source_with_frames.plan(whole=True), make_arguments=source)
     return {
         "checksum": checksum,
         "walk": walk,
         "kinds and ids": kinds,
         "gather": gather,
         "check": check,
-        "the rest of judging": sifted - kinds - gather - check,
+        "the rest of judging": judging - kinds - gather - check,
         "ids": ids_alone,
         "add": add,
         "checkpoint's records": drafting,
@@ -120,10 +121,10 @@ def steps(oracle, per_frame, count, ids):
 
 
 def one_by_one(oracle, per_frame, count, ids):
-    """Seconds to take all frames record by record, and where they come in JSON."""
-    query, reports, frames = made(oracle, per_frame, count, ids)
+    """Return the seconds to take all frames one by one, in binary and in JSON."""
+    query, reports, frames = load_of(oracle, per_frame, count, ids)
     gate = Gate(0, 1, {query.digest: Versions.of(query)})
-    told = [
+    json_frames = [
         json.dumps(
             {
                 "digest": query.digest.hex(),
@@ -135,22 +136,22 @@ def one_by_one(oracle, per_frame, count, ids):
         for frame, rows in zip(frames, reports, strict=True)
     ]
 
-    def took(values):
+    def seconds(values):
         run = [(at, START * 1000, value) for at, value in enumerate(values)]
-        return best(lambda source: source.take(run), given=lambda: [SourcePartition(gate, "one")], rounds=7)
+        return best(lambda source: source.take(run), make_arguments=lambda: [SourcePartition(gate, "one")], rounds=7)
 
-    return took(frames), took(told)
+    return seconds(frames), seconds(json_frames)
 
 
 def memory(count=250_000):
-    """Bytes that an id takes until a checkpoint has written it, and then."""
-    query, _, frames = made("olh", 1, count, ids=True)
+    """Return the bytes of an id before and after a checkpoint has written it."""
+    query, _, frames = load_of("olh", 1, count, ids=True)
     source = SourcePartition(Gate(0, 1, {query.digest: Versions.of(query)}), "one")
     tracemalloc.start()
     for start in range(0, count, 10_000):
-        source.take(Columns.of([(at, START * 1000, frames[at]) for at in range(start, start + 10_000)]))
+        source.take(RecordColumns.of([(at, START * 1000, frames[at]) for at in range(start, start + 10_000)]))
     before = tracemalloc.get_traced_memory()[0]
-    source.draft(whole=True)
+    source.plan(whole=True)
     after = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     return before / count, after / count
@@ -158,15 +159,15 @@ def memory(count=250_000):
 
 def main():
     for name, case in CASES.items():
-        count, found = case[2], steps(*case)
-        plain, told = one_by_one(*case)
-        parts = ", ".join(f"{step} {1e6 * took / count:.3f}" for step, took in found.items())
+        count, seconds_by_step = case[2], steps(*case)
+        plain, json = one_by_one(*case)
+        parts = ", ".join(f"{step} {1e6 * seconds / count:.3f}" for step, seconds in seconds_by_step.items())
         print(
-            f"{name}: {parts}; together {1e6 * sum(found.values()) / count:.2f}, record by record"
-            f" {1e6 * plain / count:.2f}, in JSON {1e6 * told / count:.2f}",
+            f"{name}: {parts}; total {1e6 * sum(seconds_by_step.values()) / count:.2f}, one by one"
+            f" {1e6 * plain / count:.2f}, in JSON {1e6 * json / count:.2f}",
             flush=True,
         )
-    print("an id takes {:.0f} bytes until it is written, and {:.0f} then".format(*memory()))
+    print("an id needs {:.0f} bytes until a checkpoint, and {:.0f} after it".format(*memory()))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""One topic of reports, counted by hubbub and as one would count it with other stream processors: CPU time a message.
+"""Compare the CPU time per message of hubbub and of other stream processors, on the same topic of reports.
 
-python benchmarks/streams.py [case ...]     needs the extra `bench`, Java and Maven; some minutes
+python benchmarks/streams.py [case ...]     needs the extra `bench`, Java and Maven; a few minutes
 
-Every peer does no more than it must: it takes the reports out of the frames, some thousand at a time, and adds them
-with hubbub's own kernel. The broker has one core and what is measured the other, a process each, from the first
-tenth to the last. A peer that is slow reads the beginning of the topic alone.
+Each peer does the minimum. It takes the reports out of the frames, several thousand at a time, and adds them
+with hubbub's own kernel. The broker has one core, and the measured process has the other. The measurement covers the
+first tenth to the end. A slow peer reads only the beginning of the topic.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.end_to_end import counted, fill  # noqa: E402
+from benchmarks.end_to_end import count_by_worker, fill  # noqa: E402
 from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, pin  # noqa: E402
 from oracles import oracle  # noqa: E402
 from oracles.frame import HEADER_SIZE  # noqa: E402
@@ -36,37 +36,37 @@ CASES = {
     "frames of 1,000, with ids": (1000, 50_000),
 }
 AT_ONCE = 1 << 16
-"""Bytes of frames that are added together."""
+"""Number of bytes of frames in one call of the kernel."""
 
 
 class Tally:
-    """The reports of all frames, and when it began and ended."""
+    """The tally of a peer, with the start and the end of its measurement."""
 
     def __init__(self, frames):
         self.frames, self.first = frames, frames // 10
         self.oracle = oracle("olh", epsilon=1.0, size=SIZE)
-        self.state, self.seen = self.oracle.zeros(), 0
+        self.state, self.count = self.oracle.zeros(), 0
         self.waiting, self.size, self.began = [], 0, None
 
     def put(self, value):
         self.waiting.append(value[HEADER_SIZE:])
         self.size += len(value)
-        self.seen += 1
-        if self.size >= AT_ONCE or self.seen >= self.frames:
+        self.count += 1
+        if self.size >= AT_ONCE or self.count >= self.frames:
             self.add()
 
     def add(self):
         reports = np.frombuffer(b"".join(self.waiting), np.uint8).reshape(-1, self.oracle.width)
         self.oracle.add(self.state, reports)
         self.waiting, self.size = [], 0
-        if self.began is None and self.seen >= self.first:
-            self.began = self.seen, time.process_time(), time.perf_counter()
-        if self.seen >= self.frames:
-            seen, cpu, wall = self.began
-            counts = self.seen - seen
+        if self.began is None and self.count >= self.first:
+            self.began = self.count, time.process_time(), time.perf_counter()
+        if self.count >= self.frames:
+            first_count, cpu, wall = self.began
+            counts = self.count - first_count
             took = (time.process_time() - cpu) / counts, (time.perf_counter() - wall) / counts
-            os.write(1, f"\n{took[0]} {took[1]}\n".encode())  # some take sys.stdout for themselves
-            os._exit(0)  # and end when they like
+            os.write(1, f"\n{took[0]} {took[1]}\n".encode())  # some peers replace sys.stdout
+            os._exit(0)  # some peers do not return
 
 
 def by_aiokafka(broker, topic, tally):
@@ -148,16 +148,16 @@ def by_bytewax(broker, topic, tally):
 
 
 PEERS = {
-    # name: the package it needs, what counts, the most frames that it reads
+    # name: package, function that counts, largest number of frames
     "aiokafka + NumPy": ("aiokafka", by_aiokafka, 10**9),
     "confluent-kafka + NumPy": ("confluent-kafka", by_confluent, 10**9),
     "bytewax": ("bytewax", by_bytewax, 10**9),
     "quixstreams": ("quixstreams", by_quixstreams, 100_000),
     "a plain Faust agent": ("faust-streaming", by_faust, 100_000),
 }
-ALONE = """\
-Of these hubbub alone finds frames that came twice, judges each by its query and pane, keeps its tallies through a crash
-without losing or repeating a report, and closes panes by the log's clock.
+DIFFERENCE = """\
+Only hubbub finds duplicate frames, checks query and pane of each frame, keeps its tallies in a crash without
+losing or repeating a report, and closes panes by the log's clock.
 """
 
 
@@ -170,8 +170,8 @@ def measure(cluster, name):
         query = load_queries(queries)["measured"]
         reports = query.oracle.perturb(RNG.integers(0, SIZE, min(frames * per_frame, 200_000)), RNG)
         asyncio.run(fill(kafka, query, reports, per_frame, frames, ids=True))
-        wall, cpu, _ = counted(kafka, queries, frames * per_frame)
-    said(name, "hubbub", cpu / frames, wall / frames, per_frame)
+        wall, cpu, _ = count_by_worker(kafka, queries, frames * per_frame)
+    show(name, "hubbub", cpu / frames, wall / frames, per_frame)
     for peer, (package, _, most) in PEERS.items():
         try:
             version(package)
@@ -179,23 +179,23 @@ def measure(cluster, name):
             print(f"{name:30} {peer:24} left out: {package} is not installed", flush=True)
             continue
         command = [sys.executable, __file__, "--peer", peer, kafka.servers, kafka.topic("reports")]
-        done = subprocess.run(  # noqa: S603 - this very file
+        process = subprocess.run(  # noqa: S603 - this very file
             ["timeout", "300", *command, str(min(frames, most))],  # noqa: S607 - coreutils'
             stdout=subprocess.PIPE,
             text=True,
             check=False,
             preexec_fn=lambda: pin(OURS),
         )
-        if done.returncode:
-            print(f"{name:30} {peer:24} left out: it ended with {done.returncode}", flush=True)
+        if process.returncode:
+            print(f"{name:30} {peer:24} left out: exit code {process.returncode}", flush=True)
             continue
-        took = done.stdout.split()[-2:]
-        said(name, peer, float(took[0]), float(took[1]), per_frame)
+        took = process.stdout.split()[-2:]
+        show(name, peer, float(took[0]), float(took[1]), per_frame)
 
 
-def said(name, who, cpu, wall, per_frame):
+def show(name, program, cpu, wall, per_frame):
     print(
-        f"{name:30} {who:24} {1e6 * cpu:8.2f} us of CPU a message, {1e6 * wall:8.2f} by the wall,"
+        f"{name:30} {program:24} {1e6 * cpu:8.2f} us of CPU per message, {1e6 * wall:8.2f} of wall time,"
         f" {per_frame / cpu:12,.0f} reports/s of CPU",
         flush=True,
     )
@@ -203,7 +203,7 @@ def said(name, who, cpu, wall, per_frame):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="case", help=f"of: {'; '.join(CASES)}")
+    parser.add_argument("cases", nargs="*", metavar="case", help=f"{'; '.join(CASES)} (default: all)")
     parser.add_argument("--peer", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peer:
@@ -216,7 +216,7 @@ def main():
         for name in CASES:
             if not options.cases or any(case in name for case in options.cases):
                 measure(cluster, name)
-    print(ALONE)
+    print(DIFFERENCE)
 
 
 if __name__ == "__main__":

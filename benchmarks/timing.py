@@ -1,4 +1,4 @@
-"""CPU times of work and of its yardstick, taken in turns, so that a noisy machine disturbs both alike."""
+"""CPU times of work and of its yardstick, in turns, so that a noisy machine disturbs both equally."""
 
 import time
 from collections.abc import Callable
@@ -7,12 +7,12 @@ Work = Callable[[], object]
 
 
 def best(work: Work, *, rounds: int = 7) -> float:
-    """The shortest of some runs, in seconds: what the machine can do when left alone."""
+    """Return the shortest of several runs in seconds, which a busy machine disturbs least."""
     return together([work], rounds=rounds)[0]
 
 
 def together(works: list[Work], *, rounds: int = 7) -> list[float]:
-    """The shortest run of each, interleaved."""
+    """Return the shortest run of each work, with all works in turns."""
     shortest = [float("inf")] * len(works)
     for _ in range(rounds):
         for i, work in enumerate(works):

@@ -1,6 +1,6 @@
-"""What viewers cost the board: its processor time for one pane of records, with none and with a hundred who listen.
+"""Measure the board's CPU time for one pane of records, without viewers and with a hundred viewers.
 
-python benchmarks/viewers.py            events alone, then events and what a page asks for after each
+python benchmarks/viewers.py            events only, then events and the requests of a page after each
 """
 
 import http.client
@@ -17,11 +17,11 @@ from tests.brokers import Tansu, prepared
 
 VIEWERS = 100
 PANES = 20
-ASKED = ("estimate?top=15", "history?value=books.example", "windows?limit=200")
+REQUESTS = ("estimate?top=15", "history?value=books.example", "windows?limit=200")
 
 
 class Viewer(threading.Thread):
-    """A page's stream, which asks for what changed after each record of the window that it shows, if `asks`."""
+    """A page's event stream. With `asks` it also sends the page's requests after each record of its window."""
 
     def __init__(self, port: int, *, asks: bool) -> None:
         super().__init__(daemon=True)
@@ -37,19 +37,19 @@ class Viewer(threading.Thread):
                 if not line.startswith(b"data:") or b'"tumbling"' not in line or b'"share"' in line:
                     continue
                 self.heard += 1
-                for path in ASKED if self.asks else ():
+                for path in REQUESTS if self.asks else ():
                     connection.request("GET", f"/api/v1/queries/homepage/{path}")
                     connection.getresponse().read()
 
 
-def spent(board: Board) -> float:
-    """Processor seconds of the board so far."""
+def cpu_seconds(board: Board) -> float:
+    """Return the CPU seconds of the board so far."""
     [line] = [line for line in board.get("metrics").body.splitlines() if line.startswith(b"process_cpu_seconds_total")]
     return float(line.split()[1])
 
 
 def measure(broker: Tansu, viewers: int, *, asks: bool) -> float:
-    """Processor milliseconds of the board for a pane."""
+    """Return the CPU milliseconds of the board for a pane."""
     kafka = prepared(broker)
     start = int(time.time()) // PANE * PANE - 2 * PANES * PANE
     crowd = Crowd(HOMEPAGE, start=start)
@@ -61,23 +61,23 @@ def measure(broker: Tansu, viewers: int, *, asks: bool) -> float:
             viewer.start()
         time.sleep(1.0)
         panes = [list(crowd.next()) for _ in range(PANES)]
-        before = spent(board)
+        before = cpu_seconds(board)
         for pane in panes:
             publish(kafka, pane)
             time.sleep(0.5)
         board.until(lambda: all(viewer.heard >= PANES for viewer in watching), 60.0)
         time.sleep(1.0)
-        return 1e3 * (spent(board) - before) / PANES
+        return 1e3 * (cpu_seconds(board) - before) / PANES
 
 
 def main() -> None:
     with Tansu() as broker:
         alone = measure(broker, 0, asks=False)
-        print(f"no viewer                 {alone:8.1f} ms a pane")
+        print(f"no viewer                 {alone:8.1f} ms per pane")
         for asks in (False, True):
             took = measure(broker, VIEWERS, asks=asks)
-            what = "listen and ask" if asks else "listen"
-            print(f"{VIEWERS} who {what:17} {took:8.1f} ms a pane, {(took - alone) / VIEWERS:.2f} ms each")
+            action = "listen and ask" if asks else "listen"
+            print(f"{VIEWERS} that {action:16} {took:8.1f} ms per pane, {(took - alone) / VIEWERS:.2f} ms each")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""What a long window costs: memory, and CPU to load it, to go on with it, and to bring one final.
+"""Measure a long window: its memory, and the CPU to load it, to continue and to make one final.
 
 python benchmarks/windows.py            a line for each window and number of partitions
 
-A broker's part is played by a list of records. Memory is what the shelf of one query holds once it is loaded,
-and at most while it is; beside it stands what its panes came to as int64. `slice` is the longest time for which
-the event loop stood still while it was loaded.
+A list of records replaces the broker. Memory is measured for one query's snapshot partition after loading, and as a
+maximum during loading. For comparison there is the size of its panes as int64. `slice` is the longest pause of the
+event loop during loading.
 """
 
 import os
@@ -17,15 +17,15 @@ import tracemalloc
 
 import numpy as np
 
-from aggregator.counting.clock import Progress
-from aggregator.counting.clock import encode as encode_progress
-from aggregator.counting.tally import Snapshot, encode_snapshot
-from aggregator.merging.crowd import face
-from aggregator.merging.merge import encode_state
-from aggregator.merging.snapshots import Shelf
+from aggregator.merging.pane_queue import FileStore
+from aggregator.merging.small_groups import visible_windows
+from aggregator.merging.snapshot_partition import SnapshotPartition
+from aggregator.merging.snapshot_records import encode_state
 from aggregator.merging.windows import Position
-from aggregator.publishing.spill import Spill
-from aggregator.topics.keys import PaneKey, PartitionKey, StateKey, home
+from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey, home
+from aggregator.tallies.progress import Progress
+from aggregator.tallies.progress import encode as encode_progress
+from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.versions import Versions
 from oracles.query import Query, parse
 
@@ -35,59 +35,63 @@ RNG = np.random.default_rng(20260101)
 ROUNDS = 3
 
 
-def asked(size: int, window: str) -> Query:
+def query_of(size: int, window: str) -> Query:
     visits = {"domain": size, "oracle": "olh", "epsilon": 1.0, "budget": 1e9, "pane": f"{PANE}s", "windows": [window]}
     return parse({"queries": {"visits": visits}}, "benchmark", ".")["visits"]
 
 
 def topic(query: Query, partitions: int, panes: int) -> list[tuple[bytes, bytes]]:
-    """What stands there of so many panes, all of them in the next window: merged snapshots, watermarks and a state."""
+    """Return the records of these panes, which are all in the next window: merged snapshots, watermarks and a state."""
     digest, cells = query.digest, query.oracle.state_size
     reports, kind = REPORTS * partitions, "merged" if partitions > 1 else "closed"
     values = [encode_snapshot(Snapshot(reports, 0, 0, 0, RNG.poisson(reports / 2, cells))) for _ in range(16)]
     end = START + panes * PANE
-    found = [(PaneKey(kind, digest, START + pane * PANE, 0).encode(), values[pane % 16]) for pane in range(panes)]
-    found += [(StateKey(digest, query.windows[0], end).encode(), encode_state(Position(end)))]
+    records = [(PaneKey(kind, digest, START + pane * PANE, 0).encode(), values[pane % 16]) for pane in range(panes)]
+    records += [(StateKey(digest, query.windows[0], end).encode(), encode_state(Position(end)))]
     for partition in range(partitions):
-        found.append((PartitionKey("watermark", partition).encode(), encode_progress(Progress(closed={digest: end}))))
-    return found
+        records.append((PartitionKey("watermark", partition).encode(), encode_progress(Progress(closed={digest: end}))))
+    return records
 
 
-def loaded(query: Query, partitions: int, records: list[tuple[bytes, bytes]]) -> tuple[Shelf, Spill, float]:
-    """A shelf that has read them, its store, and the longest slice."""
-    spill, longest = Spill(), 0.0
-    shelf = Shelf(home(query.digest, partitions), partitions, {query.digest: Versions.of(query)}, store=spill)
+def load(
+    query: Query, partitions: int, records: list[tuple[bytes, bytes]]
+) -> tuple[SnapshotPartition, FileStore, float]:
+    """Return a snapshot partition with these records, its store, and the longest slice."""
+    spill, longest = FileStore(), 0.0
+    snapshots = SnapshotPartition(
+        home(query.digest, partitions), partitions, {query.digest: Versions.of(query)}, store=spill
+    )
     for name, value in records:
-        shelf.put(name, value, 0)
-    begun = time.perf_counter()
-    for _ in shelf.loading():
-        longest, begun = max(longest, time.perf_counter() - begun), time.perf_counter()
-    return shelf, spill, longest
+        snapshots.put(name, value, 0)
+    start = time.perf_counter()
+    for _ in snapshots.load_in_slices():
+        longest, start = max(longest, time.perf_counter() - start), time.perf_counter()
+    return snapshots, spill, longest
 
 
-def one_more(query: Query, shelf: Shelf, partitions: int, before: list) -> list:
-    """A pane more, its final, and the state after it."""
-    slot, cells = shelf.slots[query.digest], query.oracle.state_size
-    end = slot.merger.through or START
+def one_more(query: Query, snapshots: SnapshotPartition, partitions: int, before: list) -> list:
+    """Add one pane, make its final, and return the last visible windows after it."""
+    state, cells = snapshots.queries[query.digest], query.oracle.state_size
+    end = state.merger.closed_through or START
     value = encode_snapshot(Snapshot(REPORTS, 0, 0, 0, RNG.poisson(REPORTS / 2, cells)))
     for partition in range(partitions):
-        shelf.put(PaneKey("closed", query.digest, end, partition).encode(), value, 0)
+        snapshots.put(PaneKey("closed", query.digest, end, partition).encode(), value, 0)
         mark = encode_progress(Progress(closed={query.digest: end + PANE}))
-        shelf.put(PartitionKey("watermark", partition).encode(), mark, 0)
-    slot.collect()
-    slot.totals()
-    (final,) = slot.owed()
-    _, shown = face(query, final, before)
-    slot.shown[final.span.window] = shown
-    slot.state(final.span.window, final.position)
-    list(slot.settled(final.span.window, final.position))
-    list(slot.replaced())
-    return shown
+        snapshots.put(PartitionKey("watermark", partition).encode(), mark, 0)
+    state.collect()
+    state.totals()
+    (final,) = state.due_finals()
+    _, visible = visible_windows(query, final, before)
+    state.visible[final.span.window] = visible
+    state.state_record(final.span.window, final.position)
+    list(state.acknowledge(final.span.window, final.position))
+    list(state.replaced_keys())
+    return visible
 
 
 def main() -> None:
-    gc.set_threshold(200_000, 20, 100)  # as a worker has it
-    print(f"{'values':>9}  {'window':9} {'partitions':>10}  {'as int64':>9} {'held':>8} {'loading':>8} {'disk':>8}")
+    gc.set_threshold(200_000, 20, 100)  # the settings of a worker
+    print(f"{'values':>9}  {'window':9} {'partitions':>10}  {'as int64':>9} {'loaded':>8} {'loading':>8} {'disk':>8}")
     print(f"{'':43}{'load, CPU':>10} {'slice':>8} {'a final, CPU':>13} {'a rebalance':>12}")
     for size, window, partitions in (
         (1_024, "1d/10s", 1),
@@ -95,43 +99,44 @@ def main() -> None:
         (1_024, "1h/10s", 12),
         (1_000_000, "10m/10s", 1),
     ):
-        query = asked(size, window)
+        query = query_of(size, window)
         panes = query.windows[0].size // PANE
         records = topic(query, partitions, panes)
-        took, slices = [], []
+        load_times, slices = [], []
         for _ in range(ROUNDS):
-            begun = time.process_time()
-            shelf, spill, longest = loaded(query, partitions, records)
-            took.append(time.process_time() - begun)
+            start_time = time.process_time()
+            snapshots, spill, longest = load(query, partitions, records)
+            load_times.append(time.process_time() - start_time)
             slices.append(longest)
         before: list = []
         finals = []
         for _ in range(20):
-            begun = time.process_time()
-            before = one_more(query, shelf, partitions, before)
-            finals.append(time.process_time() - begun)
-        begun = time.process_time()
-        shelf.go_on()
-        again = time.process_time() - begun
+            start_time = time.process_time()
+            before = one_more(query, snapshots, partitions, before)
+            finals.append(time.process_time() - start_time)
+        start_time = time.process_time()
+        snapshots.reset_guards()
+        again = time.process_time() - start_time
         disk = spill.size
-        del shelf, spill, before
+        del snapshots, spill, before
         gc.collect()
         tracemalloc.start()
-        shelf, spill, _ = loaded(query, partitions, records)
+        snapshots, spill, _ = load(query, partitions, records)
         _, peak = tracemalloc.get_traced_memory()
-        shown: list = []
+        visible: list = []
         for _ in range(3):
-            shown = one_more(query, shelf, partitions, shown)
-        held, _ = tracemalloc.get_traced_memory()
+            visible = one_more(query, snapshots, partitions, visible)
+        memory, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        mb = [panes * query.oracle.state_size * 8, held, peak, disk]
+        mb = [panes * query.oracle.state_size * 8, memory, peak, disk]
         first, *rest = (f"{number / 1e6:.1f} MB" for number in mb)
         print(f"{size:9,}  {window:9} {partitions:10}  {first:>9} " + " ".join(f"{one:>8}" for one in rest))
         numbers = (
-            f"{min(took):8.2f} s {1e3 * min(slices):5.1f} ms {1e3 * np.median(finals):10.2f} ms {1e3 * again:9.2f} ms"
+            f"{min(load_times):8.2f} s {1e3 * min(slices):5.1f} ms"
+            f" {1e3 * np.median(finals):10.2f} ms {1e3 * again:9.2f} ms"
         )
         print(f"{'':43}{numbers}")
-        del shelf, spill, shown
+        del snapshots, spill, visible
 
 
 if __name__ == "__main__":

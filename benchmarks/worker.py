@@ -1,4 +1,4 @@
-"""A worker on a core of its own beside its broker's, and what it says of itself."""
+"""A worker on its own core, with the broker on another, and the worker's metrics."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ HUBBUB = Path(sys.executable).with_name("hubbub")
 OURS, THEIRS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
 PARTITIONS = 4
 BROKER = ("-XX:TieredStopAtLevel=4", "-Xmx1g")
-"""Java as in production; tests prefer a quick start."""
+"""Java options of production. Tests use options for a quick start."""
 RNG = np.random.default_rng(20260101)
 QUERY = """\
 [queries.measured]
@@ -48,7 +48,7 @@ def worker(kafka, queries, core=OURS):
 
 
 class Metrics:
-    """What a worker says of itself."""
+    """The metrics of a worker."""
 
     def __init__(self, process):
         self.address = process.stdout.readline().split()[-1].decode()
@@ -56,9 +56,9 @@ class Metrics:
     def read(self):
         with urllib.request.urlopen(self.address, timeout=10) as answer:  # noqa: S310 - our own worker's
             lines = answer.read().decode().splitlines()
-        found = {}
+        metrics = {}
         for line in lines:
             if not line.startswith("#"):
                 name, value = line.rsplit(" ", 1)
-                found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + float(value)
-        return found
+                metrics[name.partition("{")[0]] = metrics.get(name.partition("{")[0], 0.0) + float(value)
+        return metrics

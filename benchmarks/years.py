@@ -1,10 +1,10 @@
-"""Two years of daily answers, through the client's own code: who is silent, how far shares are off, what is spent.
+"""Measure two years of daily answers with the client's own code: silence, errors of shares, and charges.
 
 python benchmarks/years.py [--panels 20] [--people 20000] [--days 730]
 
-One person in ten holds another value each day, and from the middle on a value that nobody held takes
-30%. Beside the queries of today stands the client of old, which paid for each new *value* and fell
-silent with its fifth: its shares are biased, since who is silent depends on what they hold.
+One person in ten changes the value each day, and from the middle on a new value has 30%. The old client is included for
+comparison. It paid for each new *value*, and was silent from its fifth on. Its shares are biased, because silence
+depends on the value.
 """
 
 import argparse
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from oracles.query import Query, parse
-from producers.simulation.distribution import Distribution
-from producers.simulation.population import Population
-from producers.simulation.scenario import Course, Scenario, Surge
+from producers.simulation.crowd.distribution import Distribution
+from producers.simulation.crowd.population import Population
+from producers.simulation.crowd.scenario import Course, Scenario, Surge
 
 DAY = 86_400
 SIZE, NEW = 63, 62
@@ -28,19 +28,19 @@ QUERIES = {
     "fresh: hr, epsilon 2, budget for all": {"oracle": "hr", "epsilon": 2.0, "answers": "fresh", "budget": 1460.0},
     "fresh: hr, epsilon 2, default budget": {"oracle": "hr", "epsilon": 2.0, "answers": "fresh"},
 }
-OLD = "the client of old: hr, epsilon 2"
+OLD = "the old client: hr, epsilon 2"
 
 
 @dataclass
 class Panel:
-    """What one panel of people gave."""
+    """The results of one panel of people."""
 
     answers: int = 0
     squares: list[float] = field(default_factory=list)
-    """Of each day, the mean over values of (error/stderr)^2."""
-    covered: list[float] = field(default_factory=list)
+    """Mean over values of (error/stderr)^2, for each day."""
+    coverage: list[float] = field(default_factory=list)
     worst: float = 0.0
-    """The largest error of the commonest value, in standard errors."""
+    """Largest error of the most common value, in standard errors."""
     silent_from: int | None = None
 
 
@@ -56,8 +56,8 @@ def population(q: Query, people: int, days: int, seed: int) -> Population:
     return Population(q, law.without(0, NEW), people, seed, Scenario((surge,)), churn=0.1)
 
 
-def weigh(panel: Panel, q: Query, day: int, reports: np.ndarray, held: np.ndarray) -> None:
-    """Compare a day's estimate with what those who might have answered hold."""
+def weigh(panel: Panel, q: Query, day: int, reports: np.ndarray, values: np.ndarray) -> None:
+    """Compare a day's estimate with the values of all people who could have answered."""
     n, o = len(reports), q.oracle
     panel.answers += n
     if not n:
@@ -66,11 +66,11 @@ def weigh(panel: Panel, q: Query, day: int, reports: np.ndarray, held: np.ndarra
     state = o.zeros()
     o.add(state, reports)
     estimate = o.estimate(state, n)
-    true = np.bincount(held, minlength=SIZE) / len(held)
+    true = np.bincount(values, minlength=SIZE) / len(values)
     z = (estimate.shares - true) / estimate.noise.stderr(true)
     low, high = estimate.interval()
     panel.squares.append(float((z**2).mean()))
-    panel.covered.append(float(((low <= true) & (true <= high)).mean()))
+    panel.coverage.append(float(((low <= true) & (true <= high)).mean()))
     top = int(np.argmax(true))
     panel.worst = max(panel.worst, abs(float(z[top])))
 
@@ -78,7 +78,7 @@ def weigh(panel: Panel, q: Query, day: int, reports: np.ndarray, held: np.ndarra
 def days_of(people: Population, days: int):
     for day in range(days):
         at = 1_700_006_400 + day * DAY
-        groups = list(people.answers(day * people.clients, people.clients, day * DAY, at))
+        groups = list(people.answers(people.clients, day * DAY, at))
         reports = np.concatenate([group.reports for group in groups]) if groups else np.zeros((0, 1), np.uint8)
         yield day, reports, np.concatenate([group.values for group in groups]) if groups else np.zeros(0, np.int64)
 
@@ -91,36 +91,36 @@ def present(table: dict[str, object], people: int, days: int, seed: int) -> Pane
 
 
 def old(people: int, days: int, seed: int) -> Panel:
-    """Memoised by value, each new one paid for, silent on the fifth."""
+    """Return a panel of the old client, which stores answers by value, pays for new ones, and stops at the fifth."""
     q, panel, rng = query(oracle="hr", epsilon=2.0), Panel(), np.random.default_rng(seed)
-    kept = np.full((people, OLD_VALUES), -1)
-    said = np.zeros((people, OLD_VALUES, q.oracle.width), np.uint8)
+    stored_values = np.full((people, OLD_VALUES), -1)
+    stored_reports = np.zeros((people, OLD_VALUES, q.oracle.width), np.uint8)
     everyone = np.arange(people)
     for day, _, values in days_of(population(q, people, days, seed), days):
-        known = (kept == values[:, None]).argmax(axis=1)
-        knows = kept[everyone, known] == values
-        room = (kept < 0).argmax(axis=1)
-        news = np.flatnonzero(~knows & (kept[everyone, room] < 0))
-        kept[news, room[news]] = values[news]
-        said[news, room[news]] = q.oracle.perturb(values[news], rng)
-        speaks = (kept == values[:, None]).any(axis=1)
-        place = (kept == values[:, None]).argmax(axis=1)
-        weigh(panel, q, day, said[everyone, place][speaks], values)
+        index = (stored_values == values[:, None]).argmax(axis=1)
+        knows = stored_values[everyone, index] == values
+        room = (stored_values < 0).argmax(axis=1)
+        news = np.flatnonzero(~knows & (stored_values[everyone, room] < 0))
+        stored_values[news, room[news]] = values[news]
+        stored_reports[news, room[news]] = q.oracle.perturb(values[news], rng)
+        speaks = (stored_values == values[:, None]).any(axis=1)
+        place = (stored_values == values[:, None]).argmax(axis=1)
+        weigh(panel, q, day, stored_reports[everyone, place][speaks], values)
     return panel
 
 
-def told(name: str, panels: list[Panel], spent: str, most: int) -> None:
+def show(name: str, panels: list[Panel], charges: str, most: int) -> None:
     def mean(numbers: list[float]) -> str:
         spread = np.std(numbers, ddof=1) / np.sqrt(len(numbers)) if len(numbers) > 1 else float("nan")
         return f"{np.mean(numbers):.3f} +- {spread:.3f}"
 
     answers = sum(panel.answers for panel in panels)
     ratios = [float(np.sqrt(np.mean(panel.squares))) for panel in panels]
-    covered = [float(np.mean(panel.covered)) for panel in panels]
+    coverage = [float(np.mean(panel.coverage)) for panel in panels]
     silent = {panel.silent_from for panel in panels} - {None}
     silence = f", all silent from day {silent.pop()}" if len(silent) == 1 else ""
-    print(f"{name}\n  {answers:,} of {most * len(panels):,} answers{silence}; spent {spent}", flush=True)
-    print(f"  error/stderr {mean(ratios)}, coverage {mean(covered)}, top value off by at most "
+    print(f"{name}\n  {answers:,} of {most * len(panels):,} answers{silence}; charges {charges}", flush=True)
+    print(f"  error/stderr {mean(ratios)}, coverage {mean(coverage)}, largest error of the top value "
           f"{max(panel.worst for panel in panels):.1f} stderr")  # fmt: skip
 
 
@@ -130,15 +130,17 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=20_000)
     parser.add_argument("--days", type=int, default=730)
     options = parser.parse_args()
-    begun = time.monotonic()
+    start = time.monotonic()
     most = options.people * options.days
     for name, table in QUERIES.items():
         q = query(**table)
-        spent = f"{float(q.charge.amount) * q.charges:g} a client{' and round' if q.renew else ''}"
-        told(name, [present(table, options.people, options.days, seed) for seed in range(options.panels)], spent, most)
-    told(OLD, [old(options.people, options.days, seed) for seed in range(options.panels)], "at most 8 a client", most)
+        charges = f"{float(q.charge.amount) * q.charges:g} a client{' and round' if q.renew else ''}"
+        show(
+            name, [present(table, options.people, options.days, seed) for seed in range(options.panels)], charges, most
+        )
+    show(OLD, [old(options.people, options.days, seed) for seed in range(options.panels)], "at most 8 a client", most)
     print(
-        f"{options.panels} panels of {options.people:,} people, {options.days} days: {time.monotonic() - begun:.0f} s"
+        f"{options.panels} panels of {options.people:,} people, {options.days} days: {time.monotonic() - start:.0f} s"
     )
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The health of a container: ends with 0 where the command that runs in it answers, with 1 where none does.
+"""The health check of a container: it exits with 0 if the container's command answers, else with 1.
 
-Without arguments it asks /healthz at HUBBUB_PORT, or at the ports that hubbub's commands take by themselves;
-with URLs it asks each of those, and all have to answer.
+Without arguments it asks /healthz at HUBBUB_PORT, or at the default ports of hubbub's commands. With URLs it asks
+each of them, and all must answer.
 """
 
 import os
@@ -14,16 +14,16 @@ PORTS = ("8801", "8802", "8803", "8804")
 SECONDS = 3
 
 
-def anyone() -> ssl.SSLContext:
+def unverified() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 
 def answers(url: str) -> bool:
-    """Whether it says 200. Who answers is not asked: a certificate is for those outside."""
+    """Whether the URL answers 200. The check accepts any certificate, because certificates are for outside clients."""
     try:
-        with urlopen(url, timeout=SECONDS, context=anyone()) as answer:  # noqa: S310 - the URLs are the container's own
+        with urlopen(url, timeout=SECONDS, context=unverified()) as answer:  # noqa: S310 - the container's own URLs
             return bool(answer.status == 200)
     except (OSError, ValueError) as error:
         sys.stderr.write(f"{url}: {error}\n")
@@ -32,7 +32,7 @@ def answers(url: str) -> bool:
 
 def main(urls: list[str]) -> int:
     if urls:
-        return 0 if all(list(map(answers, urls))) else 1  # each is asked, so that each is said
+        return 0 if all(list(map(answers, urls))) else 1  # ask each one, so that each failure is printed
     port = os.environ.get("HUBBUB_PORT")
     places = [
         f"{scheme}://127.0.0.1:{port}/healthz" for port in ([port] if port else PORTS) for scheme in ("http", "https")

@@ -1,6 +1,7 @@
 #!/bin/sh
-# hubbub under an engine that knows only "restart on failure": what starting again does not help (2: wrong options or
-# query file; 4: a guarantee cannot be kept) ends with 0 here, and is said. Every other code stays what it is.
+# Run hubbub under an engine that knows only "restart on failure". A restart does not help after code 2 (wrong options or
+# query file) and code 4 (a guarantee cannot be kept). For these the script prints a message and exits with 0. It passes
+# every other code on.
 asked='' child=''
 trap 'asked=1; [ -z "$child" ] || kill -TERM "$child"' TERM INT
 hubbub "$@" &
@@ -8,13 +9,13 @@ child=$!
 [ -z "$asked" ] || kill -TERM "$child"
 wait "$child"
 code=$?
-while kill -0 "$child" 2>/dev/null; do # a signal ends a wait before the command has ended
+while kill -0 "$child" 2>/dev/null; do # a signal can end the wait before the command ends
     wait "$child"
     code=$?
 done
 case $code in
 2 | 4)
-    echo "hubbub $1 ended with $code: it is not started again, since that does not help" >&2
+    echo "hubbub $1 exited with code $code. A restart does not help. Fix the cause in the log above, then start it again" >&2
     exit 0
     ;;
 esac

@@ -1,7 +1,7 @@
-"""The schema and the table of the chart's values, from the comments of helm/hubbub/values.yaml: `make chart`.
+"""`make chart` generates the schema and the table of the chart's values from the comments of helm/hubbub/values.yaml.
 
-What stands above a key describes it. A line "@ KEYWORD: ..." bounds its value in the words of JSON Schema;
-"@ free: WHAT" says that Kubernetes knows best what belongs there.
+The comment above a key describes it. A line "@ KEYWORD: ..." limits its value as in JSON Schema. A line
+"@ free: KIND" leaves the check of the value to Kubernetes.
 """
 
 import json
@@ -22,7 +22,7 @@ class CommentError(Exception):
 
 
 def keys(node: yaml.MappingNode, lines: list[str]) -> Iterator[tuple[str, str, dict[str, Any], yaml.Node]]:
-    """Each key of a mapping, with its description, its bounds and its value."""
+    """Yield each key of a mapping with its description, its bounds and its value."""
     for key, value in node.value:
         first = key.start_mark.line
         start = first
@@ -32,7 +32,7 @@ def keys(node: yaml.MappingNode, lines: list[str]) -> Iterator[tuple[str, str, d
         bounds = {k: v for line in comments if line.startswith("@") for k, v in yaml.safe_load(line[1:]).items()}
         about = " ".join(line for line in comments if not line.startswith("@"))
         if not about:
-            raise CommentError(f"values.yaml:{first + 1}: {key.value} needs a comment that says what it is")
+            raise CommentError(f"values.yaml:{first + 1}: {key.value} has no comment. Write one above the key")
         yield key.value, about, bounds, value
 
 
@@ -41,7 +41,7 @@ def plain(node: yaml.Node) -> Any:
 
 
 def schema(node: yaml.MappingNode, lines: list[str]) -> dict[str, Any]:
-    """Of a mapping: no other keys, and each key of its default's type."""
+    """Return a schema that allows the mapping's keys only, each with the type of its default."""
     properties = {}
     for name, about, bounds, value in keys(node, lines):
         rest = {keyword: bound for keyword, bound in bounds.items() if keyword != "free"}
@@ -52,7 +52,7 @@ def schema(node: yaml.MappingNode, lines: list[str]) -> dict[str, Any]:
 
 
 def rows(node: yaml.MappingNode, lines: list[str], above: str = "") -> Iterator[str]:
-    """The table's lines, a value each."""
+    """Yield one line of the table for each value."""
     for name, about, bounds, value in keys(node, lines):
         path = f"{above}{name}"
         if isinstance(value, yaml.MappingNode) and not bounds:
@@ -60,23 +60,23 @@ def rows(node: yaml.MappingNode, lines: list[str], above: str = "") -> Iterator[
             yield from rows(value, lines, f"{path}.")
         else:
             default = plain(value)
-            shown = "a query over 1,000 values" if path == "queries.file" else f"`{json.dumps(default)}`"
-            yield f"| `{path}` | {shown} | {about} |"
+            text = "a query over 1,000 values" if path == "queries.file" else f"`{json.dumps(default)}`"
+            yield f"| `{path}` | {text} | {about} |"
 
 
 def generated() -> dict[Path, str]:
-    """What the files hold that are made from values.yaml."""
+    """Return the content of the files that values.yaml generates."""
     text = (CHART / "values.yaml").read_text()
     lines, root = text.splitlines(), yaml.compose(text, Loader=yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode)  # noqa: S101 - values.yaml is one
-    # Helm gives every chart a `global`, which its parents fill.
-    made = {"$schema": "http://json-schema.org/draft-07/schema#", **schema(root, lines)}
-    made["properties"]["global"] = {"type": "object"}
+    # Helm adds a key `global` to every chart, for values of parent charts.
+    whole = {"$schema": "http://json-schema.org/draft-07/schema#", **schema(root, lines)}
+    whole["properties"]["global"] = {"type": "object"}
     readme = (CHART / "README.md").read_text()
     before, after = readme.split(BEGIN)[0], readme.split(END)[1]
-    table = "\n".join(["", "| value | default | |", "|--|--|--|", *rows(root, lines), "", ""])
+    table = "\n".join(["", "| value | default | description |", "|--|--|--|", *rows(root, lines), "", ""])
     return {
-        CHART / "values.schema.json": json.dumps(made, indent=2) + "\n",
+        CHART / "values.schema.json": json.dumps(whole, indent=2) + "\n",
         CHART / "README.md": before + BEGIN + table + END + after,
     }
 

@@ -14,17 +14,17 @@ _HOMES = {
     "read": ("aggregator.reading.export.reader", "read"),
     "oracle": ("oracles", "kafka"),
 }
-"""In which package each name stands, and the extra that brings what it needs.
+"""The package of each name, and the extra with its dependencies.
 
-Strings, so that the floor imports nothing that stands on it; the types stand in `__init__.pyi`.
+They are strings, because this package must not import packages above it. The types are in `__init__.pyi`.
 """
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home, needed = _HOMES[name]
-    with extra(needed):
+    home, extra_name = _HOMES[name]
+    with extra(extra_name):
         return getattr(importlib.import_module(home), name)
 
 

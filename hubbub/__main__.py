@@ -1,4 +1,4 @@
-"""The command `hubbub`: one thin entry that joins the subcommands of the packages."""
+"""The command `hubbub`, which runs the subcommands of the packages."""
 
 import importlib
 import os
@@ -7,25 +7,33 @@ import sys
 from importlib.metadata import version
 
 from oracles.errors import MissingExtra, extra
-from oracles.kernels import compiled
+from oracles.kernels import c_library
 
 COMMANDS = {
-    "demo": ("aggregator.demo.command", "all", "everything at once on this machine, with a simulated crowd"),
-    "worker": ("aggregator.worker", "worker", "count reports exactly and publish estimates"),
-    "gateway": ("producers.gateway.command", "gateway", "take reports over HTTP, from devices that do not speak Kafka"),
-    "simulate": ("producers.simulation.simulate", "simulate", "a simulated crowd, and the truth about it"),
+    "demo": ("aggregator.demo.command", "all", "run everything on this machine, with a simulated crowd"),
+    "worker": ("aggregator.worker.command", "worker", "count reports exactly and publish estimates"),
+    "gateway": ("producers.gateway.command", "gateway", "accept reports over HTTP, from devices without Kafka"),
+    "simulate": ("producers.simulation.simulate", "simulate", "simulate a crowd and publish its true counts"),
     "replay": ("producers.simulation.replay", "simulate", "send the values of a CSV file as clients would"),
-    "board": ("aggregator.board.command", "board", "a live page and an API of what is published"),
-    "tail": ("aggregator.reading.tail.command", "board", "estimates and alerts in the terminal, as they are published"),
-    "export": ("aggregator.reading.export.command", "kafka", "published estimates as CSV, JSON lines or Parquet"),
-    "plan": ("aggregator.plan.command", "stats", "how sure a query would be, what it costs, what a rate takes"),
-    "topics": ("aggregator.topics.command", "kafka", "create the topics, and mend their settings"),
-    "audit": ("aggregator.reading.audit.command", "worker", "fold the log again and compare with what was published"),
-    "check": ("aggregator.plan.check", "stats", "validate a query file and say what each query promises and costs"),
+    "board": ("aggregator.board.command", "board", "serve a live page and an API of published estimates"),
+    "tail": ("aggregator.reading.tail.command", "board", "show estimates and alerts in the terminal"),
+    "export": ("aggregator.reading.export.command", "kafka", "write published estimates as CSV, JSON lines or Parquet"),
+    "plan": ("aggregator.plan.command", "stats", "compute the accuracy and the cost of a query"),
+    "topics": ("aggregator.topics.command", "kafka", "create the topics and correct their settings"),
+    "audit": (
+        "aggregator.reading.audit.command",
+        "worker",
+        "count the log again and compare with the published records",
+    ),
+    "check": (
+        "aggregator.plan.check",
+        "stats",
+        "validate a query file and print the promises and costs of its queries",
+    ),
 }
-"""Of each command its module, the extra that brings what it needs, and its purpose.
+"""The module of each command, the extra with its dependencies, and its purpose.
 
-A module has main(arguments) -> exit code; it is imported only when it is asked for.
+A module has main(arguments) -> exit code, and is imported only if its command runs.
 """
 
 
@@ -40,13 +48,13 @@ def usage() -> str:
             "",
             *lines,
             "",
-            "hubbub COMMAND --help says more, with an example.",
+            "hubbub COMMAND --help lists the options, with an example.",
         ]
     )
 
 
 def main(arguments: list[str] | None = None) -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends everything as Ctrl-C does
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops every command like Ctrl-C
     try:
         try:
             return run(sys.argv[1:] if arguments is None else arguments)
@@ -54,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stdout.flush()
     except KeyboardInterrupt:
         return 0
-    except BrokenPipeError:  # who read has seen enough; what is left goes nowhere
+    except BrokenPipeError:  # the reader of the pipe has ended, so drop the rest
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -65,14 +73,14 @@ def run(arguments: list[str]) -> int:
         print(usage())
         return 0
     if command == "--version" or (command in COMMANDS and arguments[1:] == ["--version"]):
-        print(f"hubbub {version('hubbub')}, kernels: {compiled.name()}")
+        print(f"hubbub {version('hubbub')}, kernels: {c_library.name()}")
         return 0
     if command not in COMMANDS:
         print(f"hubbub: there is no command {command!r}\n\n{usage()}", file=sys.stderr)
         return 2
-    module, needed, _ = COMMANDS[command]
+    module, extra_name, _ = COMMANDS[command]
     try:
-        with extra(needed):
+        with extra(extra_name):
             main = importlib.import_module(module).main
     except MissingExtra as error:
         print(f"hubbub {command}: {error}", file=sys.stderr)

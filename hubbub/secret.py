@@ -1,4 +1,4 @@
-"""A secret, which the environment holds by itself or as the path of a file: NAME, or NAME_FILE."""
+"""A secret from the environment variable NAME, or from the file that NAME_FILE names."""
 
 import os
 from collections.abc import Mapping
@@ -7,19 +7,19 @@ from pathlib import Path
 from oracles.errors import ParameterError
 
 MOST = 1 << 16
-"""Bytes that a file of a secret may have; another file was meant above that."""
+"""Maximum bytes of a file with a secret. A larger file must be a wrong path."""
 
 
 def secret(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The secret in `name`, or in the file that `name`_FILE names; None where neither is set; both are an error."""
-    said, path = environment.get(name) or None, environment.get(f"{name}_FILE") or None
-    if said is not None and path is not None:
+    """Return the secret, or None if neither variable is set. Raise ParameterError if both are set."""
+    value, path = environment.get(name) or None, environment.get(f"{name}_FILE") or None
+    if value is not None and path is not None:
         raise ParameterError(f"{name} and {name}_FILE are both set: keep one of them")
-    return said if path is None else read(f"{name}_FILE", path)
+    return value if path is None else read(f"{name}_FILE", path)
 
 
 def read(name: str, path: str) -> str:
-    """The one line of a file; its line end does not belong to it."""
+    """Return the only line of a file without its line end."""
     try:
         with Path(path).open("rb") as file:
             content = file.read(MOST + 1)
@@ -27,8 +27,8 @@ def read(name: str, path: str) -> str:
     except OSError as error:
         raise ParameterError(f"{name}: {path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError:
-        raise ParameterError(f"{name}: {path} is no text") from None
+        raise ParameterError(f"{name}: {path} is not text in UTF-8") from None
     line = text.removesuffix("\n").removesuffix("\r")
     if not line or len(content) > MOST or not line.isprintable():
-        raise ParameterError(f"{name}: {path} must hold one line, and nothing else")
+        raise ParameterError(f"{name}: {path} must contain exactly one line")
     return line

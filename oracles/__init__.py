@@ -1,4 +1,4 @@
-"""The mathematics of hubbub: perturbing answers, counting reports, and what the counts say."""
+"""The mathematics of hubbub: it perturbs answers, counts reports, and estimates shares from the counts."""
 
 from oracles.estimate import Estimate
 from oracles.mechanisms import ORACLES, oracle

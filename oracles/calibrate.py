@@ -1,7 +1,7 @@
-"""Calibrate: shares as a fitted prior makes them likely, and whether that prior is believed.
+"""Calibrate: shares under a fitted prior, and a test of that prior.
 
-Jia and Gong 2019, "Calibrate: frequency estimation and heavy hitter identification with local
-differential privacy via incorporating prior knowledge".
+Jia and Gong 2019, "Calibrate: frequency estimation and heavy hitter identification with local differential
+privacy via incorporating prior knowledge".
 """
 
 from dataclasses import dataclass, field, fields
@@ -10,21 +10,21 @@ from functools import cached_property
 from oracles.consistency import NORM_SUB, find
 from oracles.estimate import Estimate
 from oracles.fitting import FAMILIES, FITS, Calibration, fit_prior
-from oracles.risk import rejected
+from oracles.risk import rejects_prior
 
 __all__ = ["FAMILIES", "FITS", "Calibrated", "calibrate"]
 
 
 @dataclass(frozen=True, eq=False)
 class Calibrated(Calibration):
-    """A calibration, and the method that takes its place where it is rejected."""
+    """A calibration, with the method that replaces it if its prior is rejected."""
 
     fallback: str = field(default=NORM_SUB, repr=False)
 
     @cached_property
     def rejected(self) -> bool:
-        """Whether the error of the shares is estimated to be larger than that of the fallback."""
-        return bool(self.estimate.n_independent and rejected(self, self.estimate, self.fallback))
+        """Whether the estimated error of the shares is larger than that of the fallback."""
+        return bool(self.estimate.n_independent and rejects_prior(self, self.estimate, self.fallback))
 
 
 def calibrate(
@@ -34,10 +34,10 @@ def calibrate(
     *,
     fallback: str = NORM_SUB,
 ) -> Calibrated:
-    """Posterior shares under a prior of this family, or with "auto" of the one of highest likelihood.
+    """Return posterior shares under a prior of this family. "auto" takes the family of highest likelihood.
 
-    `fit` is "ml" (maximum likelihood) or "mean_variance". `fallback` is the method that the prior
-    is rejected in favour of.
+    `fit` is "ml" (maximum likelihood) or "mean_variance". `fallback` is the method that replaces a rejected
+    prior.
 
     >>> import numpy as np
     >>> from oracles import oracle
@@ -48,5 +48,5 @@ def calibrate(
     (True, np.int64(8))
     """
     find(fallback)
-    fitted = fit_prior(estimate, family, fit)
-    return Calibrated(**{part.name: getattr(fitted, part.name) for part in fields(fitted)}, fallback=fallback)
+    calibration = fit_prior(estimate, family, fit)
+    return Calibrated(**{part.name: getattr(calibration, part.name) for part in fields(calibration)}, fallback=fallback)

@@ -1,8 +1,7 @@
-"""Conformance of oracles and methods: `check` holds yours to what everything else relies on.
+"""Conformance of oracles and methods: `check` tests yours against the promises on which all other code relies.
 
-Statistical checks draw from one seed and fail an oracle that keeps its promises with a probability
-below 1e-6. Privacy is not among them: tests/unit/test_privacy.py enumerates every outcome of every
-oracle of the registry.
+Statistical checks draw from one seed. An oracle that keeps its promises fails with a probability below 1e-6.
+Privacy is not checked here: tests/unit/test_privacy.py enumerates every outcome of every oracle of the table.
 """
 
 from collections.abc import Callable
@@ -29,7 +28,7 @@ _SPREAD = 7.0
 
 
 def check(subject: Oracle | Method, seed: int = 0) -> None:
-    """Hold an oracle or a method to its promises; a ConformanceError says which one it breaks.
+    """Check the promises of an oracle or a method. A ConformanceError names the first broken promise.
 
     >>> check(oracle("olh", epsilon=1.0, size=20))
     >>> from oracles.consistency import METHODS
@@ -59,9 +58,9 @@ def check(subject: Oracle | Method, seed: int = 0) -> None:
             raise ConformanceError(f"{subject.name}: raises {type(error).__name__}: {error}") from error
 
 
-def _hold(promise: object, broken: str) -> None:
+def _hold(promise: object, message: str) -> None:
     if not promise:
-        raise ConformanceError(broken)
+        raise ConformanceError(message)
 
 
 def _check_statement(o: Oracle) -> None:
@@ -88,9 +87,9 @@ def _check_reports(o: Oracle, rng: np.random.Generator) -> None:
     ):
         _hold(reports.dtype == np.uint8, f"reports are uint8, these are {reports.dtype}")
         _hold(reports.shape == (n, o.width), f"reports of {n} have shape {(n, o.width)}, these {reports.shape}")
-        _hold(o.check(reports) is None, f"its own report {o.check(reports)} is malformed by its own check")
+        _hold(o.check(reports) is None, f"its own report {o.check(reports)} is malformed")
         odd = o.implausible(reports) if n else None
-        _hold(odd is None or not odd.any(), "its own reports are implausible by its own rule")
+        _hold(odd is None or not odd.any(), "its own reports are implausible")
 
 
 def _check_classes(o: Oracle, rng: np.random.Generator) -> None:
@@ -99,13 +98,17 @@ def _check_classes(o: Oracle, rng: np.random.Generator) -> None:
     draw = np.random.default_rng(1)
     rows = o.rows(len(values), draw)
     classes = o.classify(values, rows)
-    _hold(np.array_equal(o.answer(classes, rows, draw), whole), "perturb is not rows, classify and answer in turn")
+    _hold(
+        np.array_equal(o.answer(classes, rows, draw), whole),
+        "perturb must equal rows, classify and answer, one after another",
+    )
     _hold(o.classes >= 1, f"classes must be at least 1, it is {o.classes}")
     one = o.rows(1, draw)
     some = np.arange(min(o.size, 1000))
-    found = o.classify(some, None if one is None else np.repeat(one, len(some), axis=0))
+    classes = o.classify(some, None if one is None else np.repeat(one, len(some), axis=0))
     _hold(
-        len(np.unique(found)) <= o.classes, f"one client has {len(np.unique(found))} classes, classes says {o.classes}"
+        len(np.unique(classes)) <= o.classes,
+        f"one client has {len(np.unique(classes))} classes, classes says {o.classes}",
     )
 
 
@@ -120,13 +123,13 @@ def _check_tallies(o: Oracle, rng: np.random.Generator) -> None:
     whole = _tally_of(o, reports)
     _hold(whole.dtype == np.int64 and whole.shape == (o.state_size,), "a tally is an int64 vector of state_size")
     for batch in (1, 7, _REPORTS // 2):
-        shuffled = reports[rng.permutation(len(reports))]
-        parts = [_tally_of(o, shuffled[start : start + batch]) for start in range(0, len(reports), batch)]
+        permutation = reports[rng.permutation(len(reports))]
+        parts = [_tally_of(o, permutation[start : start + batch]) for start in range(0, len(reports), batch)]
         _hold(
             np.array_equal(np.sum(parts, axis=0), whole), f"parts of {batch} reports do not add up to the whole tally"
         )
     e = o.estimate(whole, len(reports))
-    _hold(np.array_equal(e.counts, o.support(whole, len(reports))), "support does not come back from the shares")
+    _hold(np.array_equal(e.counts, o.support(whole, len(reports))), "the shares must give back the support counts")
     empty = o.zeros()
     _hold(o.add(empty, o.perturb([], rng)) == 0 and not empty.any(), "no reports must change nothing")
 
@@ -140,16 +143,18 @@ def _check_refusals(o: Oracle, rng: np.random.Generator) -> None:
     bad: Any
     for what, bad in (("integers", reports.astype(np.int64)), ("narrower ones", reports[:, :-1]), ("one", reports[0])):
         _must_refuse(partial(o.add, state, bad), f"add of {what}")
-    broken = reports.copy()
-    broken[[5, 7]] = 0xFF
-    first = o.check(broken)
+    faulty = reports.copy()
+    faulty[[5, 7]] = 0xFF
+    first = o.check(faulty)
     _hold(first in (5, None), f"check says {first} of reports of which 5 is the first malformed one")
-    mask = o.malformed(broken)
-    alone = [o.check(broken[i : i + 1]) is not None for i in range(len(broken))]
-    _hold(alone == (mask.tolist() if mask is not None else [False] * 9), "malformed is not what check says one by one")
+    mask = o.malformed(faulty)
+    alone = [o.check(faulty[i : i + 1]) is not None for i in range(len(faulty))]
+    _hold(
+        alone == (mask.tolist() if mask is not None else [False] * 9), "malformed and check disagree on single reports"
+    )
     if first is not None:
-        _must_refuse(partial(o.add, state, broken), "add of a malformed report")
-    _hold(np.array_equal(state, before), "what is refused changes the tally")
+        _must_refuse(partial(o.add, state, faulty), "add of a malformed report")
+    _hold(np.array_equal(state, before), "a refused report changes the tally")
 
 
 def _must_refuse(act: Callable[[], object], what: str) -> None:
@@ -166,62 +171,72 @@ def _check_support(o: Oracle, rng: np.random.Generator) -> None:
         n = 5 * _REPORTS
         support = o.support(_tally_of(o, o.perturb(np.full(n, value), rng)), n)
         _hold(support.shape == (o.size,), f"support has shape {support.shape}, there are {o.size} values")
+        sums_to_n = not o.supports_one or support.sum() == n
+        _hold(sums_to_n, f"supports_one is true, but {n} reports support {support.sum()} values")
         own = np.arange(o.size) == value
         for below in (False, True):
             tails = np.where(
                 own, binomial_tail(support, n, o.p, below=below), binomial_tail(support, n, o.q, below=below)
             )
             worst = int(tails.argmin())
-            expected = n * (o.p if own[worst] else o.q)
-            broken = f"{n} reports of value {value} support {worst} {support[worst]} times, by p and q {expected:.1f}"
-            _hold(tails.min() * o.size > FALSE_ALARM, broken)
+            expectation = n * (o.p if own[worst] else o.q)
+            message = (
+                f"{n} reports of value {value} support {worst} {support[worst]} times, by p and q {expectation:.1f}"
+            )
+            _hold(tails.min() * o.size > FALSE_ALARM, message)
 
 
 def _check_marks(o: Oracle, rng: np.random.Generator) -> None:
     n = 5 * _REPORTS
     marks, law = _tally_of(o, o.perturb(rng.integers(0, o.size, n), rng))[-MARKS:], o.honest_marks
     if law is None:
-        _hold(not marks.any(), "its tallies hold marks, but honest_marks says none: nobody looks at them")
+        _hold(not marks.any(), "its tallies hold marks, but honest_marks is None, so no test reads them")
         return
-    _hold(law.shape == (MARKS,) and law.min() >= 0 and abs(law.sum() - 1) < 1e-9, "honest_marks is no law of the marks")
+    _hold(
+        law.shape == (MARKS,) and law.min() >= 0 and abs(law.sum() - 1) < 1e-9,
+        "honest_marks must be a probability of each mark, with sum 1",
+    )
     p = p_value(o, marks, n, n)
     _hold(p is None or p > FALSE_ALARM, f"honest reports look forged: their marks have p-value {p}")
 
 
 def _check_forgeries(o: Oracle, rng: np.random.Generator) -> None:
     targets = np.unique(rng.integers(0, o.size, 3))
-    forged = o.forge(targets, _REPORTS, rng)
-    _hold(forged.shape == (_REPORTS, o.width) and forged.dtype == np.uint8, "forge gives reports of another shape")
-    _hold(o.check(forged) is None, f"forged report {o.check(forged)} is malformed")
-    state = o.zeros()
-    left_out = o.add(state, forged)
-    _hold(left_out == 0, f"{left_out} forged reports are implausible")
-    gained, honest = float(o.support(state, _REPORTS)[targets].sum()), _REPORTS * o.p
+    forgeries = o.forge(targets, _REPORTS, rng)
     _hold(
-        gained >= honest - _SPREAD * np.sqrt(honest * (1.0 - o.p)),
-        f"forged reports support targets {gained:.0f} times only",
+        forgeries.shape == (_REPORTS, o.width) and forgeries.dtype == np.uint8,
+        "forge must return uint8 reports of shape (count, width)",
+    )
+    _hold(o.check(forgeries) is None, f"forged report {o.check(forgeries)} is malformed")
+    state = o.zeros()
+    left_out = o.add(state, forgeries)
+    _hold(left_out == 0, f"{left_out} forged reports are implausible")
+    gain, honest = float(o.support(state, _REPORTS)[targets].sum()), _REPORTS * o.p
+    _hold(
+        gain >= honest - _SPREAD * np.sqrt(honest * (1.0 - o.p)),
+        f"forged reports support the targets only {gain:.0f} times",
     )
 
 
 def _estimates(rng: np.random.Generator) -> list[Estimate]:
-    """Estimates of few and many reports, crowded and empty, with ties, and all shares negative."""
-    found = []
+    """Return estimates of few and many reports, crowded and empty, with ties, and with all shares negative."""
+    estimates = []
     for name in ORACLES:
         for epsilon, size, n in ((1.0, 12, 2000), (4.0, 40, 500), (0.5, 2, 3), (1.0, 60, 10**9), (2.0, 5, 0)):
             o = oracle(name, epsilon=epsilon, size=size)
             own = rng.multinomial(n, rng.dirichlet(np.full(size, 0.3)))
             counts = rng.binomial(own, o.p) + rng.binomial(n - own, o.q)
             counts[-2:] = counts[-2]
-            found.append(Estimate(o.shares(counts, n), n, o))
-        found.append(Estimate(np.full(size, -0.25), 9, o))
-    return found
+            estimates.append(Estimate(o.shares(counts, n), n, o))
+        estimates.append(Estimate(np.full(size, -0.25), 9, o))
+    return estimates
 
 
 def _check_row(method: Method) -> None:
     _hold(method.sums_to_one in ("yes", "no", "at most"), f"sums_to_one is {method.sums_to_one!r}")
     _hold(set(method.good_for) <= set(TASKS), f"good_for has {set(method.good_for) - set(TASKS)}; tasks are {TASKS}")
     unknown = set(method.options) - {"alpha", "top", "calibrated"}
-    _hold(not unknown, f"options has {unknown}")
+    _hold(not unknown, f"options has unknown names: {unknown}")
 
 
 def _check_promises(method: Method, e: Estimate) -> None:
@@ -237,8 +252,8 @@ def _check_promises(method: Method, e: Estimate) -> None:
     _hold(method.sums_to_one != "at most" or total <= 1.0 + 1e-9, f"the sum is {total} {about}")
     for equal in np.unique(e.shares):
         _hold(np.ptp(shares[e.shares == equal]) == 0.0, f"equal values have different shares {about}")
-    ordered = np.diff(shares[np.argsort(e.shares, kind="stable")])
-    _hold(not method.keeps_order or ordered.min() >= 0.0, f"the order is not kept {about}")
+    steps = np.diff(shares[np.argsort(e.shares, kind="stable")])
+    _hold(not method.keeps_order or steps.min() >= 0.0, f"the order is not kept {about}")
     share, stderr = answer(method, e, [0])
     _hold(
         abs(share - shares[0]) < 1e-9, f"the answer to the set of one value is {share}, its share {shares[0]} {about}"
@@ -247,7 +262,7 @@ def _check_promises(method: Method, e: Estimate) -> None:
 
 
 def _check_slope(method: Method, e: Estimate, rng: np.random.Generator) -> None:
-    """The slope against a small step in a random direction; a fitted prior would move with the step."""
+    """Compare the slope with a small step in a random direction. A fitted prior would move with the step."""
     if method.slope is None or method.fits_a_prior:
         return
     size = len(e.shares)
@@ -256,8 +271,8 @@ def _check_slope(method: Method, e: Estimate, rng: np.random.Generator) -> None:
         return
     step, towards = 1e-6 * e.sigma, rng.choice([-1.0, 1.0], size)
     ahead, behind = (apply(method, replace(here, shares=here.shares + far * towards)) for far in (step, -step))
-    moved: Floats = (ahead - behind) / (2.0 * step)
+    change: Floats = (ahead - behind) / (2.0 * step)
     own, back = method.slope(here, apply(method, here), None)
-    said = own * towards if back is None else own * towards - back * float((own * towards).sum())
-    near = np.abs(moved - said) < 1e-3 * max(1.0, float(np.abs(said).max()))
-    _hold(near.all(), f"slope says {said[:3]}, a small step {moved[:3]}, for the first values of {e.oracle!r}")
+    slope_change = own * towards if back is None else own * towards - back * float((own * towards).sum())
+    near = np.abs(change - slope_change) < 1e-3 * max(1.0, float(np.abs(slope_change).max()))
+    _hold(near.all(), f"slope says {slope_change[:3]}, a small step {change[:3]}, for the first values of {e.oracle!r}")

@@ -1,12 +1,12 @@
-"""Every error that this package raises on purpose; each class says with which exit code a command ends.
+"""Every error that this package raises on purpose, with the exit code of a command that it ends.
 
 HubbubError             1
-├── ParameterError      2   an epsilon, size or option that cannot be had (also a ValueError)
+├── ParameterError      2   an invalid epsilon, size or option (also a ValueError)
 ├── ReportError         2   values, reports or tallies of the wrong type, shape or content (also a ValueError)
-├── EntropyError        1   the system's entropy failed; nothing was perturbed (also a RuntimeError)
-├── FrameError          1   bytes that are no frame, with the reason they are refused for (also a ValueError)
-├── QueryError          2   a query file that cannot be used: file, key and valid range (also a ValueError)
-├── MissingExtra        2   a package that is not installed, and the extra that brings it (also an ImportError)
+├── EntropyError        1   the system's entropy failed, so no value was perturbed (also a RuntimeError)
+├── FrameError          1   bytes that are no valid frame, with a reason (also a ValueError)
+├── QueryError          2   an invalid query file: file, key and valid range (also a ValueError)
+├── MissingExtra        2   a package that is not installed, and the extra that contains it (also an ImportError)
 └── ConformanceError    1   an oracle or a method that breaks a promise, and which (also an AssertionError)
 """
 
@@ -15,13 +15,13 @@ from contextlib import contextmanager
 
 
 class HubbubError(Exception):
-    """The root: catch this to catch all of them."""
+    """The root of all errors: catch this to catch all of them."""
 
     exit_code = 1
 
 
 class ParameterError(HubbubError, ValueError):
-    """An epsilon, size or option that cannot be had."""
+    """An invalid epsilon, size or option."""
 
     exit_code = 2
 
@@ -34,15 +34,15 @@ class ReportError(HubbubError, ValueError):
     def __init__(self, message: str, index: int | None = None) -> None:
         super().__init__(message)
         self.index = index
-        """The first malformed report, where there is one."""
+        """Index of the first malformed report, or None."""
 
 
 class EntropyError(HubbubError, RuntimeError):
-    """The operating system gave no entropy; nothing was perturbed."""
+    """The operating system gave no entropy, so no value was perturbed."""
 
 
 class FrameError(HubbubError, ValueError):
-    """Bytes that are no frame. ``reason`` is the word counted in metrics: malformed or too_large."""
+    """Bytes that are no valid frame. Metrics count them by ``reason``: malformed or too_large."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -51,28 +51,28 @@ class FrameError(HubbubError, ValueError):
 
 
 class QueryError(HubbubError, ValueError):
-    """A query file that cannot be used; the message names file, key and valid range."""
+    """An invalid query file. The message names file, key and valid range."""
 
     exit_code = 2
 
 
 class ConformanceError(HubbubError, AssertionError):
-    """An oracle or a method that breaks a promise; the message says which."""
+    """An oracle or a method that breaks a promise. The message names the promise."""
 
 
 class MissingExtra(HubbubError, ImportError):
-    """A package that is not installed; the message says which extra brings it."""
+    """A package that is not installed. The message names the extra that contains it."""
 
     exit_code = 2
 
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Around imports that only this extra of hubbub brings: what is missing is a MissingExtra that names it."""
+    """Guard imports of an extra of hubbub: raise MissingExtra with its name if a package is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in ("oracles", "hubbub", "producers", "aggregator"):
-            raise  # ours is never missing for want of an extra
-        raise MissingExtra(f"this needs {package}, which is not installed: pip install 'hubbub[{name}]'") from error
+            raise  # our own packages need no extra
+        raise MissingExtra(f"package {package} is not installed; run: pip install 'hubbub[{name}]'") from error

@@ -1,12 +1,11 @@
 """Priors fitted to an estimate: the posterior mean of every share, how sure it is, and P(share > t).
 
-The true count of a value is taken as drawn from a law that all values share, and its noisy count
-y = n x as that plus noise of N(0, s^2), s = n sigma. Counts are those of all n reports, as shares
-are; the noise is that of the n_independent ones, so clients who repeat themselves widen s and move
-no count.
+All values share one law of true counts. The noisy count y = n x of a value is its true count plus noise of N(0,
+s^2), s = n sigma. Counts are of all n reports, like the shares. The noise is that of the n_independent reports,
+so clients that repeat themselves widen s and move no count.
 
-Jia and Gong 2019, "Calibrate: frequency estimation and heavy hitter identification with local
-differential privacy via incorporating prior knowledge".
+Jia and Gong 2019, "Calibrate: frequency estimation and heavy hitter identification with local differential
+privacy via incorporating prior knowledge".
 """
 
 from collections.abc import Callable
@@ -26,9 +25,9 @@ from oracles.types import Floats
 FAMILIES = ("power_law", "gaussian", "laplace", "poisson")
 FITS = ("ml", "mean_variance")
 LEAST_MEAN = 1e-6
-"""Of a Poisson law; with 0 it would be certain that no value occurs."""
+"""Least mean of a Poisson law. With 0 it would be certain that no value occurs."""
 _FINENESS = 30
-"""Of the grid that likelihoods are computed on: a tenth of s near the middle of the values."""
+"""Fineness of the grid for likelihoods: a tenth of s near the middle of the values."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,16 @@ class Prior:
 
     family: str
     law: Law | None = field(repr=False)
-    """None where there was nothing to fit it to."""
+    """Fitted law, or None without independent reports."""
     log_likelihood: float
-    """Of the noisy counts of all values."""
+    """Log-likelihood of the noisy counts of all values."""
     kolmogorov_smirnov: float
-    """The largest distance between the distribution of the noisy counts and the fitted one. For the
-    record only: it rejects data on which calibrating helps most."""
+    """Largest distance between the distribution of the noisy counts and the fitted one.
+
+    It decides nothing: it rejects the data on which calibrating helps most.
+    """
     note: str | None = None
-    """A limit of the family that shows here."""
+    """Limit of the family that matters here, in words."""
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -53,7 +54,7 @@ class Prior:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The posterior of every share, by the fitted prior and the reports."""
+    """The posterior of every share, from the fitted prior and the reports."""
 
     estimate: Estimate = field(repr=False)
     prior: Prior
@@ -61,7 +62,7 @@ class Calibration:
     """Posterior means."""
     _posterior: "Posterior | Unknown" = field(repr=False)
     _place: NDArray[np.intp] = field(repr=False)
-    """Where each value stands in the posterior's distinct ones."""
+    """Index of each value among the distinct ones of the posterior."""
 
     @property
     def family(self) -> str:
@@ -69,12 +70,12 @@ class Calibration:
 
     @cached_property
     def stdev(self) -> Floats:
-        """The standard deviation of each share in the posterior."""
+        """Posterior standard deviation of each share."""
         deviations: Floats = np.sqrt(self._posterior.variance()) / self._posterior.n
         return deviations[self._place]
 
     def above(self, threshold: float) -> Floats:
-        """The probability of each share to exceed `threshold`."""
+        """Return the probability that each share exceeds `threshold`."""
         if not threshold < 1.0:
             return np.zeros(len(self.shares))
         count = int(np.floor(self._posterior.n * max(threshold, -1.0) + 1e-9))
@@ -82,14 +83,14 @@ class Calibration:
 
 
 def fit_prior(estimate: Estimate, family: str = "power_law", fit: str = "ml") -> Calibration:
-    """Posterior shares under a prior of this family, or with "auto" of the one of highest likelihood.
+    """Return posterior shares under a prior of this family. "auto" takes the family of highest likelihood.
 
     `fit` is "ml" (maximum likelihood) or "mean_variance".
     """
     if family != "auto" and family not in FAMILIES:
-        raise ParameterError(f"there is no family {family!r}; choose one of {', '.join(FAMILIES)} or auto")
+        raise ParameterError(f"unknown family {family!r}; choose one of {', '.join(FAMILIES)} or auto")
     if fit not in FITS:
-        raise ParameterError(f"there is no fit {fit!r}; choose one of {', '.join(FITS)}")
+        raise ParameterError(f"unknown fit {fit!r}; choose one of {', '.join(FITS)}")
     if not estimate.n_independent:
         return _unknown(estimate, family)
     sample = Sample.of(estimate)
@@ -105,7 +106,7 @@ def fit_prior(estimate: Estimate, family: str = "power_law", fit: str = "ml") ->
 
 def _unknown(estimate: Estimate, family: str) -> Calibration:
     size = len(estimate.shares)
-    prior = Prior(family, None, 0.0, 0.0, "there are no independent reports to fit a prior to")
+    prior = Prior(family, None, 0.0, 0.0, "without independent reports there is no prior")
     unknown = Unknown(max(estimate.n, 1), size)
     return Calibration(estimate, prior, np.full(size, 1.0 / size), unknown, np.zeros(size, np.intp))
 
@@ -121,7 +122,7 @@ def _note(family: str, sample: "Sample") -> str | None:
 
 @dataclass(frozen=True)
 class Unknown:
-    """The posterior without a single report: all of them are of one value, whichever it is."""
+    """A posterior without a single report: all reports are of one value, and each value is equally likely."""
 
     n: int
     size: int
@@ -135,13 +136,13 @@ class Unknown:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The noisy counts that a law is fitted to."""
+    """The noisy counts to which a law is fitted."""
 
     values: Floats
-    """Distinct and ascending."""
+    """Noisy counts, distinct and ascending."""
     place: NDArray[np.intp]
     times: Floats
-    """How many values have each."""
+    """Number of values with each count."""
     s: float
     n: int
 
@@ -157,16 +158,16 @@ class Sample:
 
     @cached_property
     def moments(self) -> tuple[float, float]:
-        """Mean and variance of the true counts: the noise has mean 0 and variance s^2."""
+        """Mean and variance of the true counts. The noise has mean 0 and variance s^2."""
         mean = float((self.times * self.values).sum()) / self.size
         spread = float((self.times * (self.values - mean) ** 2).sum()) / self.size
         return mean, spread - self.s**2
 
     @cached_property
     def _weights(self) -> tuple[Floats, Floats, Floats]:
-        """Points, and the weights of a curve's values and slopes there that sum it over the sample.
+        """Points, and weights of a curve's values and slopes there, that sum the curve over the sample.
 
-        A likelihood so costs as many evaluations as there are points, however large the sample.
+        So a likelihood costs one evaluation a point, however large the sample is.
         """
         values, times = self.values, self.times
         if len(values) <= FEW or self.s < STAIRS:
@@ -176,28 +177,32 @@ class Sample:
         width = np.diff(at)[i]
         t = (values - at[i]) / width
 
-        def gathered(left: Floats, right: Floats) -> Floats:
+        def weights_at_points(first: Floats, right: Floats) -> Floats:
             ends = np.concatenate([i, i + 1])
-            return np.bincount(ends, np.concatenate([times * left, times * right]), len(at)).astype(np.float64)
+            return np.bincount(ends, np.concatenate([times * first, times * right]), len(at)).astype(np.float64)
 
         late = t * t * (3.0 - 2.0 * t)
-        return at, gathered(1.0 - late, late), gathered(width * t * (1.0 - t) ** 2, width * t * t * (t - 1.0))
+        return (
+            at,
+            weights_at_points(1.0 - late, late),
+            weights_at_points(width * t * (1.0 - t) ** 2, width * t * t * (t - 1.0)),
+        )
 
     def log_likelihood(self, law: Law) -> float:
         at, of_values, of_slopes = self._weights
-        found = moments(law, self.s, at)
-        # Not a product of vectors: its rounding depends on threads and processor, and records must not.
-        return float((of_values * found.log_density + of_slopes * ((found.mean - at) / self.s**2)).sum())
+        result = moments(law, self.s, at)
+        # A product of vectors rounds differently by threads and processor. Records must be the same everywhere.
+        return float((of_values * result.log_density + of_slopes * ((result.mean - at) / self.s**2)).sum())
 
     def distance(self, law: Law) -> float:
-        """The statistic of Kolmogorov and Smirnov."""
-        expected = distribution(law, self.s, self.values)
+        """Return the statistic of Kolmogorov and Smirnov."""
+        fitted_law = distribution(law, self.s, self.values)
         until = np.cumsum(self.times) / self.size
-        return float(np.maximum(until - expected, expected - (until - self.times / self.size)).max())
+        return float(np.maximum(until - fitted_law, fitted_law - (until - self.times / self.size)).max())
 
 
 def _by_moments(family: str, sample: Sample) -> Law:
-    """The law with the mean and, where it has two parameters, the variance of the true counts."""
+    """Return the law with the mean of the true counts and, if it has two parameters, with their variance."""
     n = sample.n
     mean, variance = sample.moments
     if family == "power_law":
@@ -209,7 +214,7 @@ def _by_moments(family: str, sample: Sample) -> Law:
 
 
 def _power_law(n: int, mean: float) -> PowerLaw:
-    """The exponent in [-1, 20] that comes nearest to this mean."""
+    """Return the law whose exponent in [-1, 20] comes nearest to this mean."""
     with extra("stats"):
         from scipy.optimize import brentq
 
@@ -244,18 +249,18 @@ def _two_parameters(kind: type[Gaussian] | type[Laplace], sample: Sample) -> Law
     def unlikely(point: Floats) -> float:
         return -sample.log_likelihood(law(point)) / sample.size
 
-    found = minimize(
+    result = minimize(
         unlikely,
         np.array([min(max(mean, 0.0), n) / s, np.log(max(variance, 1.0)) / 2.0]),
         method="L-BFGS-B",
         bounds=[(0.0, n / s), (0.0, float(np.log(2.0 * n)))],
         options={"eps": 1e-6, "ftol": 1e-10, "gtol": 1e-8},
     )
-    return law(found.x)
+    return law(result.x)
 
 
 def _highest(score: Callable[[float], float], points: Floats) -> float:
-    """Where `score` is highest: the best of these points, or between its neighbours."""
+    """Return the point at which `score` is highest: the best of these points, or one between its neighbours."""
     with extra("stats"):
         from scipy.optimize import minimize_scalar
 
@@ -263,5 +268,5 @@ def _highest(score: Callable[[float], float], points: Floats) -> float:
     scores = [score(float(x)) for x in points]
     best = int(np.argmax(scores))
     around = float(points[max(best - 1, 0)]), float(points[min(best + 1, len(points) - 1)])
-    found = minimize_scalar(lambda x: -score(x), bounds=around, method="bounded", options={"xatol": 1e-6})
-    return float(found.x) if -found.fun > scores[best] else float(points[best])
+    result = minimize_scalar(lambda x: -score(x), bounds=around, method="bounded", options={"xatol": 1e-6})
+    return float(result.x) if -result.fun > scores[best] else float(points[best])

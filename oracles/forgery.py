@@ -1,8 +1,8 @@
-"""Whether a crowd of reports looks forged: the marks of a tally against what honest clients send.
+"""A test for forged reports: it compares the marks of a tally with the law of honest clients.
 
-It sees attackers whose reports differ in kind from honest ones: too many or too few ones, or chosen
-rows. It cannot see those who draw rows or the number of ones as honest clients do, which is enough
-for a few targets, nor anything in grr, ss or a single report.
+It finds attackers whose reports differ in kind from honest ones: too many or too few ones, or selected rows. It
+cannot find attackers who draw rows or the number of ones like honest clients, which suffices for a few targets.
+It finds nothing in grr, in ss, or in a single report.
 """
 
 from itertools import accumulate
@@ -16,19 +16,19 @@ from oracles.multi.attributes import Multi
 from oracles.types import MARKS, Ints
 
 LEVEL = 1e-6
-"""Of the test; honest windows are flagged twice as often, and 20 times where few reports fall in few bins."""
+"""Level of the test. It flags twice as many honest windows, and 20 times as many if few reports fall in few bins."""
 _LEAST = 5.0
-"""Marks that a bin is expected to hold; rarer ones are pooled."""
+"""Expected number of marks in a bin. Rarer bins are joined."""
 
 
 def skewed(oracle: Oracle, marks: Ints, n: int, n_independent: int) -> bool:
-    """Whether the marks of a tally, its last 64 integers, are proof of forged reports."""
+    """Whether the marks of a tally, its last 64 integers, prove forged reports."""
     p = p_value(oracle, marks, n, n_independent)
     return p is not None and p < LEVEL
 
 
 def skewed_attributes(multi: Multi, state: Ints, n: int, n_independent: int) -> list[bool]:
-    """`skewed` for each attribute of a whole tally of `n` reports."""
+    """Return `skewed` for each attribute of a whole tally of `n` reports."""
     answering = multi.answering(state, n)
     ends = accumulate(encoder.state_size for encoder in multi.encoders)
     return [
@@ -38,30 +38,30 @@ def skewed_attributes(multi: Multi, state: Ints, n: int, n_independent: int) -> 
 
 
 def p_value(oracle: Oracle, marks: Ints, n: int, n_independent: int) -> float | None:
-    """The chi-square p-value of the marks if all were honest; None where nothing can be told.
+    """Return the chi-square p-value of the marks if all reports were honest, or None if nothing can be concluded.
 
-    Reports that repeat repeat their marks, so the statistic counts only the independent ones.
+    Reports that repeat also repeat their marks, so the statistic counts only the independent ones.
     """
     with extra("stats"):
         from scipy import special
 
     if marks.shape != (MARKS,):
-        raise ReportError(f"the marks of a tally are its last {MARKS} integers, these have shape {marks.shape}")
+        raise ReportError(f"marks must be the last {MARKS} integers of a tally, got shape {marks.shape}")
     law = oracle.honest_marks
-    counted = int(marks.sum())
-    if law is None or counted < _LEAST * MARKS:
+    total = int(marks.sum())
+    if law is None or total < _LEAST * MARKS:
         return None
-    observed, expected = _pooled(marks.astype(np.float64), counted * law)
-    if len(expected) < 2:
+    counts, expectation = _pooled(marks.astype(np.float64), total * law)
+    if len(expectation) < 2:
         return None
-    statistic = float(((observed - expected) ** 2 / expected).sum()) * n_independent / n
-    return float(special.gammaincc((len(expected) - 1) / 2.0, statistic / 2.0))
+    statistic = float(((counts - expectation) ** 2 / expectation).sum()) * n_independent / n
+    return float(special.gammaincc((len(expectation) - 1) / 2.0, statistic / 2.0))
 
 
-def _pooled(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-    """Both with their rarest bins added up until the sum is expected often enough."""
-    order = np.argsort(expected, kind="stable")
-    observed, expected = observed[order], expected[order]
-    rare = int(np.argmax((np.cumsum(expected) >= _LEAST) & (np.append(expected[1:], np.inf) >= _LEAST)))
+def _pooled(counts: NDArray[np.float64], expectation: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Return both arrays with their rarest bins joined, until each bin is expected often enough."""
+    order = np.argsort(expectation, kind="stable")
+    counts, expectation = counts[order], expectation[order]
+    rare = int(np.argmax((np.cumsum(expectation) >= _LEAST) & (np.append(expectation[1:], np.inf) >= _LEAST)))
     first = [0, *range(rare + 1, MARKS)]
-    return np.add.reduceat(observed, first), np.add.reduceat(expected, first)
+    return np.add.reduceat(counts, first), np.add.reduceat(expectation, first)

@@ -1,7 +1,6 @@
-"""Frames: what one message holds, one to many reports of one query and one pane, in binary or JSON.
+"""Frames: messages with one to many reports of one query and one pane, in binary or JSON.
 
-docs/wire-format.md is for those who write them in another language; tests/vectors/frames.json is
-what they can test against.
+docs/wire-format.md describes them for other languages, and tests/vectors/frames.json has test vectors.
 """
 
 import binascii
@@ -38,7 +37,7 @@ __all__ = [
 ]
 
 MAX_FRAME = 1 << 20
-"""Bytes of the longest frame that is read, unless one is told otherwise."""
+"""Bytes of the longest frame that is read, by default."""
 
 _HEADER = struct.Struct("<4sBBH8sq8sII")
 HEADER_SIZE = _HEADER.size
@@ -46,31 +45,31 @@ HEADER_SIZE = _HEADER.size
 _ID = 24
 _AFTER_ID = _ID + 8
 _MAGIC, _VERSION = b"HBB1", 1
-_EMPTY = "it has no reports and is no tick"
+_EMPTY = "a frame without reports must be a tick"
 NONE = bytes(8)
-"""A digest or id of zero: none."""
+"""A digest or id of zeros, which stands for none."""
 TICK = _HEADER.pack(_MAGIC, _VERSION, 0, 0, NONE, 0, NONE, 0, 0)
-"""The frame without query and reports: all that it does is to move the log's clock."""
+"""A frame without query and reports. It only moves the log's clock."""
 
 _OBJECT = re.compile(rb"[ \t\n\r]*\{")
 
 
 class Header(NamedTuple):
-    """The header of a binary frame, whatever follows it."""
+    """The header of a binary frame."""
 
     width: int
     digest: bytes
     pane: int
     n: int
     fits: bool
-    """Whether the reports have the length that it says."""
+    """Whether the reports have the length that the header states."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """A frame as it was read; its reports are a view of the bytes that it was read from.
+    """A decoded frame. Its reports are a view of the bytes.
 
-    JSON does not say how wide a report is: there `n` is None and the reports are flat, until `shaped`.
+    JSON does not state the width of a report. Then `n` is None and the reports are flat, until `shaped`.
     """
 
     digest: bytes
@@ -84,15 +83,15 @@ class Frame:
         return not self.reports.size and self.digest == NONE
 
     def shaped(self, width: int) -> "Frame":
-        """The same frame with reports of shape (n, width); a FrameError where they do not have it."""
+        """Return the frame with reports of shape (n, width), or raise FrameError if they do not fit."""
         if self.n is None:
             n, rest = divmod(len(self.reports), width)
             if rest:
-                raise malformed(f"{len(self.reports)} bytes are no whole number of reports of {width} bytes")
+                raise malformed(f"{len(self.reports)} bytes are not a multiple of the query's report of {width} bytes")
             return Frame(self.digest, self.pane, self.id, n, self.reports.reshape(n, width))
         wide = self.reports.shape[1]
         if wide != width and not self.is_tick:
-            raise malformed(f"its reports are {wide} bytes wide, the query's {width}")
+            raise malformed(f"reports must have the query's {width} bytes, got {wide}")
         return self
 
 
@@ -100,7 +99,7 @@ _TICK = Frame(NONE, 0, None, 0, np.empty((0, 0), np.uint8))
 
 
 def encode(digest: bytes, pane: int, reports: Reports, id: bytes | None = None) -> bytes:  # noqa: A002 - its public name
-    """The binary frame of `reports`, uint8 of shape (n, width), of one query and the pane that starts at `pane`.
+    """Return the binary frame of `reports`, uint8 of shape (n, width), of the pane that starts at `pane`.
 
     >>> frame = encode(bytes.fromhex("e49ed91b111b507a"), 1_700_000_000, np.array([[1], [0]], np.uint8))
     >>> len(frame), decode(frame).n
@@ -113,7 +112,7 @@ def encode(digest: bytes, pane: int, reports: Reports, id: bytes | None = None) 
 
 
 def blank(digest: bytes, pane: int, n: int, width: int, id: bytes | None = None) -> tuple[memoryview, Reports]:  # noqa: A002 - its public name
-    """The binary frame of n reports that are still to be written, and where they belong.
+    """Return the binary frame of n reports that are not written yet, and the array for them.
 
     >>> frame, reports = blank(bytes.fromhex("e49ed91b111b507a"), 1_700_000_000, 2, 1)
     >>> reports[:] = [[1], [0]]
@@ -128,7 +127,7 @@ def blank(digest: bytes, pane: int, n: int, width: int, id: bytes | None = None)
 
 
 def encode_json(digest: bytes, pane: int, reports: Reports, id: bytes | None = None) -> bytes:  # noqa: A002 - its public name
-    """The same frame as JSON, for where binary cannot go."""
+    """Return the frame as JSON, for channels that cannot carry binary data."""
     _check(digest, pane, reports, id)
     fields: dict[str, str | int] = {"digest": digest.hex(), "pane": int(pane)}
     if id is not None:
@@ -138,38 +137,40 @@ def encode_json(digest: bytes, pane: int, reports: Reports, id: bytes | None = N
 
 
 def decode(data: bytes | bytearray | memoryview | None, limit: int = MAX_FRAME) -> Frame:
-    """The frame in `data`, which may be any bytes; a FrameError says why they are none.
+    """Return the frame in `data`, which may be any bytes. A FrameError names the fault.
 
-    Reports are not copied, and not checked: that takes the query. None, a record without a value,
-    is malformed.
+    The reports are not copied, and not checked: a check needs the query. None, a record without a value, is
+    malformed.
     """
     if not isinstance(data, bytes):
         data = _flat(data)
     size = len(data)
     if size > limit:
-        raise FrameError("too_large", f"{size} bytes, and {limit} is the most")
+        raise FrameError("too_large", f"{size} bytes, the limit is {limit}")
     if data[:4] != _MAGIC:
         return _parse(data)
     if size < HEADER_SIZE:
-        raise malformed(f"a header is {HEADER_SIZE} bytes long, this has {size}")
+        raise malformed(f"a header needs {HEADER_SIZE} bytes, got {size}")
     _, version, flags, width, digest, pane, name, n, rest = _HEADER.unpack_from(data)
     if version != _VERSION or flags or rest:
-        raise malformed(f"version {version}, flags {flags}, last header field {rest}; they must be {_VERSION}, 0, 0")
+        raise malformed(
+            f"version, flags and last header field must be {_VERSION}, 0, 0, got {version}, {flags}, {rest}"
+        )
     if size != HEADER_SIZE + n * width:
-        expected = HEADER_SIZE + n * width
-        raise malformed(f"{n} reports of {width} bytes make a frame of {expected} bytes, this has {size}")
+        length = HEADER_SIZE + n * width
+        raise malformed(f"{n} reports of {width} bytes need a frame of {length} bytes, got {size}")
     if not n:
         if digest == NONE:
             return _TICK
         raise malformed(_EMPTY)
     if not width:
-        raise malformed(f"{n} reports of 0 bytes")
+        raise malformed(f"a report needs at least 1 byte, got {n} reports of 0 bytes")
     reports: Reports = np.ndarray((n, width), np.uint8, data, HEADER_SIZE)
     return Frame(digest, pane, None if name == NONE else name, n, reports)
 
 
 def header(data: bytes | None) -> Header | None:
-    """The header of a frame; None where it is JSON, or no frame at all."""
+    """Return the header of a binary frame, or None for JSON and for other bytes."""
     if data is None or len(data) < HEADER_SIZE or not data.startswith(_MAGIC):
         return None
     _, _, _, width, digest, pane, _, n, _ = _HEADER.unpack_from(data)
@@ -177,22 +178,22 @@ def header(data: bytes | None) -> Header | None:
 
 
 def split(data: bytes) -> tuple[bytes, bytes, bytes]:
-    """A binary frame as what it has in common with others of its kind, its id or zeros, and its reports.
+    """Return the parts of a binary frame: the header without the id, the id or zeros, and the reports.
 
-    For whoever has decoded one such frame: bytes that are none give whatever stands there.
+    The data must be a binary frame. This is not checked.
     """
     return data[:_ID] + data[_AFTER_ID:HEADER_SIZE], data[_ID:_AFTER_ID], data[HEADER_SIZE:]
 
 
 def with_id(data: bytes, name: bytes) -> bytes:
-    """A binary frame with another id in place of its own."""
+    """Return a binary frame with another id."""
     return data[:_ID] + name + data[_AFTER_ID:]
 
 
 def frames(data: bytes) -> Iterator[bytes | memoryview]:
-    """The binary frames that stand back to back in `data`, each as long as its header says, none read yet.
+    """Yield consecutive binary frames of `data`, each as long as its header states, without decoding them.
 
-    What is too short for that, or begins like no frame, comes as it is: `decode` says what is wrong with it.
+    Data that is too short or has another beginning is yielded unchanged, and `decode` names its fault.
     """
     start = 0
     while start < len(data):
@@ -205,29 +206,32 @@ def frames(data: bytes) -> Iterator[bytes | memoryview]:
 
 
 def partition_of(id: bytes, partitions: int) -> int:  # noqa: A002 - its public name
-    """The one partition of `partitions` that a frame with this id belongs to.
+    """Return the partition, of `partitions`, to which a frame with this id belongs.
 
     >>> partition_of(bytes.fromhex("0102030405060708"), 12)
     9
     """
     _check_id(id)
     if partitions < 1:
-        raise ParameterError(f"a topic has at least 1 partition, got {partitions}")
+        raise ParameterError(f"partitions must be at least 1, got {partitions}")
     return int.from_bytes(id, "little") % partitions
 
 
 def _flat(data: bytearray | memoryview | None) -> bytes | memoryview:
-    """`data` as consecutive bytes, copied only where it is not that already."""
+    """Return `data` as consecutive bytes, copied only if necessary."""
     if data is None:
-        raise malformed("there are no bytes: the record has no value")
+        raise malformed("the record has no value")
     view = memoryview(data)
     return view if view.ndim == 1 and view.format == "B" and view.c_contiguous else view.tobytes()
 
 
 def _parse(data: bytes | memoryview) -> Frame:
-    """The frame in JSON."""
+    """Return the frame in JSON."""
     if not _OBJECT.match(data):
-        raise malformed(f"{len(data)} bytes that start with {list(data[:4])}: neither {_MAGIC.decode()} nor JSON")
+        raise malformed(
+            f"a frame must start with {_MAGIC.decode()} or be JSON, "
+            f"got {len(data)} bytes that start with {list(data[:4])}"
+        )
     fields = members(bytes(data))
     digest, reports = eight(fields, "digest"), reports_of(fields)
     if not len(reports):
@@ -242,23 +246,23 @@ def _parse(data: bytes | memoryview) -> Frame:
 
 
 def _check(digest: bytes, pane: int, reports: Reports, name: bytes | None) -> None:
-    """Refuse what no frame can hold, before it is sent."""
+    """Raise an error if no frame can hold these values, before a frame is sent."""
     if not isinstance(digest, bytes) or len(digest) != 8:
-        raise ParameterError(f"a digest is 8 bytes, got {digest!r}")
+        raise ParameterError(f"a digest must be 8 bytes, got {digest!r}")
     if isinstance(pane, bool) or not isinstance(pane, int | np.integer) or not _whole_second(int(pane)):
-        raise ParameterError(f"a pane starts at a whole second that fits in 64 bits, got {pane!r}")
+        raise ParameterError(f"a pane must be a whole second that fits in 64 bits, got {pane!r}")
     if name is not None:
         _check_id(name)
     if not isinstance(reports, np.ndarray) or reports.dtype != np.uint8 or reports.ndim != 2:
-        raise ReportError("reports are a NumPy array of uint8 with shape (n, width)")
+        raise ReportError("reports must be a NumPy array of uint8 with shape (n, width)")
     n, width = reports.shape
     if not 1 <= width <= MAX_WIDTH or n >= 1 << 32:
-        raise ReportError(f"a frame holds fewer than 2^32 reports of 1 to {MAX_WIDTH} bytes, got {n} of {width}")
+        raise ReportError(f"a frame must hold fewer than 2^32 reports of 1 to {MAX_WIDTH} bytes, got {n} of {width}")
 
 
 def _check_id(name: bytes) -> None:
     if not isinstance(name, bytes) or len(name) != 8 or name == NONE:
-        raise ParameterError(f"an id is 8 bytes, not all zero, got {name!r}")
+        raise ParameterError(f"an id must be 8 bytes, not all zero, got {name!r}")
 
 
 def _whole_second(pane: int) -> bool:

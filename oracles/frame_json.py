@@ -1,4 +1,4 @@
-"""The members of a frame in JSON: exactly the keys of one, each once, in the forms that they have."""
+"""Frames in JSON: an object with exactly the keys of a frame, each once, with valid values."""
 
 import binascii
 import re
@@ -15,31 +15,32 @@ _MAY = _KEYS | {"id"}
 
 
 def members(text: bytes) -> dict[str, Any]:
-    """The members of a frame's object.
+    """Return the members of a frame's object.
 
-    No key or value of a frame holds a bracket or a colon. So colons count the keys, repeated ones
-    too, of which the parser would keep the last; and a bomb is refused before anything is parsed.
+    No key or value of a frame holds a bracket or a colon. So the number of colons is the number of keys, with
+    repeated ones, of which the parser would keep the last. A deeply nested object is refused before it is
+    parsed.
     """
     colons = text.count(b":")
     if colons > len(_MAY) or b"[" in text:
-        raise malformed(f"JSON with a list, or with {colons} colons where {len(_MAY)} are the most")
+        raise malformed(f"JSON must have no list and at most {len(_MAY)} colons, got {colons} colons")
     with extra("kafka"):
-        import orjson  # strict, where the standard library takes NaN and lone surrogates
+        import orjson  # strict: the standard library accepts NaN and lone surrogates
     try:
         fields: dict[str, Any] = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise malformed(f"JSON: {error}") from None
     if not _KEYS <= fields.keys() <= _MAY or len(fields) != colons:
-        known = len(fields.keys() & _MAY)
+        valid = len(fields.keys() & _MAY)
         raise malformed(
-            f"JSON with {known} known and {len(fields) - known} unknown keys and {colons} colons; "
+            f"JSON with {valid} known and {len(fields) - valid} unknown keys and {colons} colons; "
             f"the keys are {', '.join(sorted(_KEYS))}, perhaps id, each once"
         )
     return fields
 
 
 def eight(fields: dict[str, Any], key: str) -> bytes:
-    """A digest or id: 8 bytes as hex digits."""
+    """Return a digest or id: 8 bytes from hex digits."""
     text = fields[key]
     if type(text) is not str or not _HEX.fullmatch(text):
         raise malformed(f"{key} must be a string of 16 hex digits")
@@ -47,7 +48,7 @@ def eight(fields: dict[str, Any], key: str) -> bytes:
 
 
 def reports_of(fields: dict[str, Any]) -> Reports:
-    """The reports' bytes, from base64; nothing but its one standard form will do."""
+    """Return the bytes of the reports, from base64 in its one standard form."""
     text = fields["reports"]
     if type(text) is not str:
         raise malformed("reports must be a string of base64")

@@ -1,11 +1,11 @@
-"""Heavy hitters: the values that a method lists as frequent, what is proved of each, and where it ranks.
+"""Heavy hitters: the values that a method lists as frequent, the proofs of each, and its rank.
 
-What is *decided* does not depend on the method: the unbiased estimate rejects a share at or below
-the threshold, by Holm's procedure over all values with exact tails, so that a window has a single
-wrong one with a probability of at most the family error. Where the threshold is significance every
-method lists the decided values, in its own order; where it is a share or a count, those that reach
-it by the method too. The papers' list, all above the Gaussian threshold, is there to compare with:
-at sparse counts it names a false value in up to 94% of windows.
+A decision does not depend on the method. It rejects a share at or below the threshold for the unbiased
+estimate, by Holm's procedure over all values with exact tails. So a window has a single wrong decision with a
+probability of at most the family error. If the threshold is significance, every method lists the decided values
+in its own order. If the threshold is a share or a count, the list also has the values that reach it by the
+method. The papers' list, all above the Gaussian threshold, is there for comparison. At sparse counts it names a
+false value in up to 94% of windows.
 """
 
 from collections.abc import Iterator
@@ -25,48 +25,48 @@ from oracles.types import Flags, Floats, Ints
 ListRule = Literal["decided", "paper"]
 SIGNIFICANCE = Threshold("significance")
 _FIRST = 256
-"""Tails are had in growing blocks, so that a domain without heavy hitters costs one short block."""
+"""Size of the first block of tails. Blocks grow, so a domain without heavy hitters costs one short block."""
 
 
 @dataclass(frozen=True)
 class Hitter:
-    """One listed value."""
+    """A listed value."""
 
     position: int
     share: float
-    """By the method that lists it."""
+    """Share by the method that lists the value."""
     decided: bool
-    """Proved to exceed the threshold, or to be there at all where that is significance."""
+    """Whether the value is proved to exceed the threshold, or to be present if that is significance."""
     p_value: float
     probability: float | None
-    """Of exceeding the threshold, by calibrate's posterior."""
+    """Probability of exceeding the threshold, by calibrate's posterior."""
     ranks: tuple[int, int]
-    """The first and the last rank that its true share may have; 1 is the most frequent."""
+    """First and last possible rank of the true share. Rank 1 is the most frequent."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Precision and recall that a posterior expects of a list: right where its prior is, elsewhere an indication."""
+    """Precision and recall that a posterior expects of a list. They are right if its prior is, else an indication."""
 
     precision: float | None
-    """The part of the list that exceeds the threshold; None for an empty list."""
+    """Part of the list that exceeds the threshold, or None for an empty list."""
     recall: float | None
-    """The part of those that exceed it that is listed; None where none is expected to."""
+    """Part of the values above the threshold that is listed, or None if no value is expected above it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Hitters:
-    """A method's list in the order of its shares; equal ones in the order of the domain."""
+    """The list of a method in the order of its shares. Equal ones follow the order of the domain."""
 
     threshold: float
-    """The share that a listed value reaches by the method, or is proved to be significant by; at most 1."""
+    """Share that a listed value reaches by the method, or the significant share. At most 1."""
     positions: Ints
     shares: Floats
     decided: NDArray[np.bool_]
     p_values: Floats
     probabilities: Floats | None
     ranks: Ints
-    """A row of first and last rank for each."""
+    """A row of first and last rank for each value."""
     expected: Expected | None
 
     def __len__(self) -> int:
@@ -88,10 +88,10 @@ def heavy_hitters(
     posterior: Calibration | None = None,
     rule: ListRule = "decided",
 ) -> Hitters:
-    """The frequent values, in the order of the method that gave `shares`.
+    """Return the frequent values, in the order of the method that gave `shares`.
 
-    `shares` are the unbiased ones where none are given. The threshold is "significance", a share
-    below 1, or a count from 1 on. `rule` is "decided", or "paper" for the papers' figures.
+    Without `shares` the unbiased ones count. The threshold is "significance", a share below 1, or a count from
+    1 on. `rule` is "decided", or "paper" for the figures of the papers.
 
     >>> from oracles import oracle
     >>> grr = oracle("grr", epsilon=2.0, size=4)
@@ -103,9 +103,9 @@ def heavy_hitters(
 
 
 class Evidence:
-    """Proofs from one estimate, whatever method lists its values.
+    """Proofs from one estimate, the same for every method that lists its values.
 
-    Equal counts have equal p-values and ranks, so only the distinct ones are worked on.
+    Equal counts have equal p-values and ranks, so the work is done once for each distinct count.
     """
 
     def __init__(
@@ -128,28 +128,28 @@ class Evidence:
             self.listed_above = estimate.noise.significance(len(estimate.shares), family_error)
 
     def hitters(self, shares: ArrayLike | None = None) -> Hitters:
-        """The list of the method that gave `shares`."""
-        unbiased = self.estimate.shares
-        by_method = unbiased if shares is None else np.asarray(shares, np.float64)
-        if by_method.shape != unbiased.shape:
-            raise ParameterError(f"there are {len(unbiased)} values, but shares of shape {by_method.shape}")
-        listed = np.flatnonzero(self._listed(by_method)) if self.estimate.n else np.zeros(0, np.int64)
-        listed = listed[np.argsort(-by_method[listed], kind="stable")]
-        seen, back = np.unique(unbiased[listed], return_inverse=True)
+        """Return the list of the method that gave `shares`."""
+        estimates = self.estimate.shares
+        by_method = estimates if shares is None else np.asarray(shares, np.float64)
+        if by_method.shape != estimates.shape:
+            raise ParameterError(f"shares must have shape ({len(estimates)},), got {by_method.shape}")
+        members = np.flatnonzero(self._listed(by_method)) if self.estimate.n else np.zeros(0, np.int64)
+        members = members[np.argsort(-by_method[members], kind="stable")]
+        distinct, back = np.unique(estimates[members], return_inverse=True)
         likely = self.likely
         return Hitters(
             threshold=self.listed_above,
-            positions=listed,
-            shares=by_method[listed],
-            decided=unbiased[listed] >= self.least_decided,
-            p_values=_p_values(self.estimate, seen, self.proved_above)[back],
-            probabilities=None if likely is None else likely[listed],
-            ranks=np.column_stack(self.estimate.ranks(listed)) if len(listed) else np.zeros((0, 2), np.int64),
-            expected=None if likely is None else _expected(likely, listed),
+            positions=members,
+            shares=by_method[members],
+            decided=estimates[members] >= self.least_decided,
+            p_values=_p_values(self.estimate, distinct, self.proved_above)[back],
+            probabilities=None if likely is None else likely[members],
+            ranks=np.column_stack(self.estimate.ranks(members)) if len(members) else np.zeros((0, 2), np.int64),
+            expected=None if likely is None else _expected(likely, members),
         )
 
     def _listed(self, shares: Floats) -> Flags:
-        """Which values a method lists, of all."""
+        """Return a mask of the values that a method lists."""
         if self._paper:
             return shares > self.listed_above
         decided = self.estimate.shares >= self.least_decided
@@ -157,45 +157,48 @@ class Evidence:
 
     @cached_property
     def likely(self) -> Floats | None:
-        """The probability of each value to exceed what a listed one exceeds, by the posterior if there is one."""
+        """Probability of each value to exceed the threshold of the list, or None without a posterior."""
         return None if self.posterior is None else self.posterior.above(self.listed_above)
 
     @cached_property
     def _distinct(self) -> tuple[Floats, Ints]:
-        """The distinct unbiased shares, rising, and how many values have each."""
+        """Distinct unbiased shares in rising order, and the number of values with each."""
         distinct, many = np.unique(self.estimate.shares, return_counts=True)
         return distinct, many.astype(np.int64)
 
     @cached_property
     def least_decided(self) -> float:
-        """The least unbiased share that is decided; infinite where none is."""
+        """Least unbiased share that is decided, infinite if none is."""
         distinct, many = self._distinct
         falling, ahead = distinct[::-1], np.cumsum(many[::-1]) - many[::-1]
         levels = self.family_error / (len(self.estimate.shares) - ahead)
         start, stop = 0, _FIRST
         while start < len(falling):
-            rejected = _p_values(self.estimate, falling[start:stop], self.proved_above) <= levels[start:stop]
-            if not rejected.all():
-                start += int(np.argmin(rejected))
+            below_level = _p_values(self.estimate, falling[start:stop], self.proved_above) <= levels[start:stop]
+            if not below_level.all():
+                start += int(np.argmin(below_level))
                 break
             start, stop = min(stop, len(falling)), 4 * stop
         return float(falling[start - 1]) if start else np.inf
 
     @cached_property
     def decided(self) -> Ints:
-        """The positions of all decided values, listed or not."""
+        """Positions of all decided values, listed or not."""
         return np.flatnonzero(self.estimate.shares >= self.least_decided)
 
 
 def bounds(estimate: Estimate, threshold: Threshold | str | float, family_error: float) -> tuple[float, float]:
-    """The share that a listed value reaches (1: none can), and the one that a decided value is proved to exceed."""
+    """Return the share that a listed value reaches, and the share that a decided value is proved to exceed.
+
+    The first is 1 if no value can be listed.
+    """
     if not 0.0 < family_error < 1.0:
         raise ParameterError(f"family_error must be above 0 and below 1, got {family_error!r}")
-    asked = _read_threshold(threshold)
-    if asked.kind == "significance":
+    limit = _read_threshold(threshold)
+    if limit.kind == "significance":
         significance = estimate.significance(family_error)
         return 1.0 if significance is None else significance, 0.0
-    share = asked.value if asked.kind == "share" else asked.value / max(estimate.n, 1)
+    share = limit.value if limit.kind == "share" else limit.value / max(estimate.n, 1)
     return share, share
 
 
@@ -210,12 +213,12 @@ def _read_threshold(threshold: Threshold | str | float) -> Threshold:
 
 
 def _p_values(estimate: Estimate, shares: Floats, threshold: float) -> Floats:
-    """p-values of unbiased shares of this estimate; no true share exceeds 1."""
+    """Return p-values of unbiased shares of this estimate. No true share exceeds 1."""
     return replace(estimate, shares=shares).test(threshold) if threshold < 1.0 else np.ones(len(shares))
 
 
-def _expected(likely: Floats, listed: Ints) -> Expected:
-    right, all_right = float(likely[listed].sum()), float(likely.sum())
-    precision = right / len(listed) if len(listed) else None
-    # Summed in another order, all of them can be more than all of them, by the last bit.
+def _expected(likely: Floats, members: Ints) -> Expected:
+    right, all_right = float(likely[members].sum()), float(likely.sum())
+    precision = right / len(members) if len(members) else None
+    # Another order of summation can give more than the total, by the last bit.
     return Expected(precision, min(right / all_right, 1.0) if all_right > 0.0 else None)

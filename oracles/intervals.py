@@ -1,8 +1,8 @@
 """Intervals of shares: of one value, of a set, of a difference.
 
-Where counts are dense the score interval, whose exact coverage is 94.4% or more; elsewhere all shares
-that an exact test does not refute, or a bound where a set's law is known by its variance alone: 95% or
-more. Shown by enumeration in tests/unit/test_exact.py and test_coverage.py.
+If counts are dense this is the score interval, whose exact coverage is 94.4% or more. Otherwise it holds all
+shares that an exact test does not refute, or a bound if only the variance of a set is known. Their coverage is
+95% or more. Tests: enumeration in tests/unit/test_exact.py and test_coverage.py.
 """
 
 from typing import NamedTuple, Protocol
@@ -19,7 +19,7 @@ Ends = tuple[Floats, Floats]
 
 
 class SetLaw(NamedTuple):
-    """Of a set: trials a report, and p and q of one; see Pure.set_law."""
+    """The law of a set: trials of a report, and p and q of one trial. See Pure.set_law."""
 
     trials: int
     p: float
@@ -27,7 +27,7 @@ class SetLaw(NamedTuple):
 
 
 class Counted(Protocol):
-    """An estimate, as far as its counts show how sure it is."""
+    """The part of an estimate whose counts give its errors."""
 
     @property
     def shares(self) -> Floats: ...
@@ -59,7 +59,7 @@ class Counted(Protocol):
 
 
 def of_values(estimate: Counted, level: float, *, cut: bool) -> Ends:
-    """Of each value by itself; cut to [0, 1] if `cut`."""
+    """Return the interval of each value alone, limited to [0, 1] if `cut`."""
     n, oracle = estimate.n_independent, estimate.oracle
     if not n or dense(n, oracle.p, oracle.q):
         score = estimate.noise.interval(estimate.shares, level)
@@ -70,16 +70,16 @@ def of_values(estimate: Counted, level: float, *, cut: bool) -> Ends:
 
 
 def _of_sparse(estimate: Counted, counts: Ints, level: float) -> Ends:
-    """Of values with these counts."""
+    """Return the intervals of values with these counts."""
     oracle = estimate.oracle
     return _cut(_inverted(estimate, counts, SetLaw(1, oracle.p, oracle.q), (1.0 - level) / 2.0))
 
 
-def of_set(estimate: Counted, chosen: Ints, counts: Ints) -> Ends:
-    """Of the share of a set, for each of these summed counts of it."""
-    n, oracle, values = estimate.n_independent, estimate.oracle, len(chosen)
+def of_set(estimate: Counted, positions: Ints, counts: Ints) -> Ends:
+    """Return the interval of the share of a set, for each of these summed counts."""
+    n, oracle, values = estimate.n_independent, estimate.oracle, len(positions)
     tail = (1.0 - LEVEL) / 2.0
-    if varied(oracle, values, n) and not oracle.clumped(chosen, n):
+    if varied(oracle, values, n) and not oracle.clumped(positions, n):
         shares = (counts / estimate.n - values * oracle.q) / oracle.gap
         return _cut(estimate.set_noise(values).interval(shares, LEVEL))
     law = oracle.set_law(values)
@@ -89,19 +89,19 @@ def of_set(estimate: Counted, chosen: Ints, counts: Ints) -> Ends:
 
 
 def varied(oracle: Pure, values: int, n: int) -> bool:
-    """Whether the summed count of a set varies by ten or more, whatever its share is."""
+    """Whether the summed count of a set varies by ten or more at every share."""
     return min(oracle.set_variance(n, values, share) for share in (0.0, 1.0)) * (n * oracle.gap) ** 2 >= DENSE
 
 
 def of_difference(estimate: Counted, first: Ints, last: Ints) -> tuple[Floats, Floats, Floats, Floats]:
-    """Of how much more each first value has than its last one: the difference, its standard error, both ends.
+    """Return each difference of two shares (first minus last), its standard error, and both ends.
 
-    Where counts are sparse, what the intervals of both values leave, each of them at half the error, so that
-    it holds whatever the two have to do with one another.
+    If counts are sparse, the ends follow from the intervals of both values, each at half the error. So they
+    hold for every dependence of the two values.
     """
     n, oracle, same = estimate.n_independent, estimate.oracle, first == last
     f, g = estimate.shares[first], estimate.shares[last]
-    share, stderr = f - g, np.where(same, 0.0, apart(estimate, f, g))
+    share, stderr = f - g, np.where(same, 0.0, difference_error(estimate, f, g))
     reach = quantile((1.0 - LEVEL) / 2.0) * stderr
     low, high = share - reach, share + reach
     if n and not dense(n, oracle.p, oracle.q):
@@ -112,16 +112,16 @@ def of_difference(estimate: Counted, first: Ints, last: Ints) -> tuple[Floats, F
     return share, stderr, np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
 
 
-def apart(estimate: Counted, f: Floats, g: Floats) -> Floats:
-    """The standard error of the difference of two shares."""
+def difference_error(estimate: Counted, f: Floats, g: Floats) -> Floats:
+    """Return the standard error of the difference of two shares."""
     f, g = np.clip(f, 0.0, 1.0), np.clip(g, 0.0, 1.0)
     variance = estimate.noise.variance(f) + estimate.noise.variance(g) - 2.0 * estimate.covariance.pair(f, g)
-    found: Floats = np.sqrt(np.maximum(variance, 0.0))
-    return found
+    error: Floats = np.sqrt(np.maximum(variance, 0.0))
+    return error
 
 
 def _inverted(estimate: Counted, counts: Ints, law: SetLaw, tail: float) -> Ends:
-    """The shares that the exact test does not refute, `tail` to either side."""
+    """Return the shares that the exact test does not refute, with `tail` on either side."""
     from oracles.kernels.exact import interval, rates
 
     n = estimate.n_independent
@@ -134,7 +134,10 @@ def _inverted(estimate: Counted, counts: Ints, law: SetLaw, tail: float) -> Ends
 
 
 def _bounded(estimate: Counted, counts: Ints, values: int, tail: float) -> Ends:
-    """The shares that Bennett's bound does not refute: one report can bring all values of a set, or none."""
+    """Return the shares that Bennett's bound does not refute.
+
+    One report can support all values of a set, or none.
+    """
     from oracles.kernels.bounds import bennett
     from oracles.kernels.exact import least
 
@@ -142,15 +145,15 @@ def _bounded(estimate: Counted, counts: Ints, values: int, tail: float) -> Ends:
     holders, noise, every = estimate.population or n, estimate.set_noise(values), n * oracle.gap
     rest, own = values * oracle.q, oracle.p + (values - 1) * oracle.q
 
-    def bound(count: Ints, held: Ints, *, below: bool) -> Floats:
-        share = held / holders
+    def bound(count: Ints, holding: Ints, *, below: bool) -> Floats:
+        share = holding / holders
         ahead = count - n * rest - every * share
         variance = every**2 * noise.variance(share)
         return bennett(-ahead if below else ahead, variance, own if below else values - rest)
 
     down, up = estimate.scaled(counts), estimate.scaled(counts, up=True)
-    low = least(lambda held: bound(down, held, below=False) > tail, len(counts), holders)
-    past = least(lambda held: bound(up, held, below=True) <= tail, len(counts), holders)
+    low = least(lambda holding: bound(down, holding, below=False) > tail, len(counts), holders)
+    past = least(lambda holding: bound(up, holding, below=True) <= tail, len(counts), holders)
     return np.minimum(low, holders) / holders, np.maximum(past - 1, 0) / holders
 
 

@@ -1,4 +1,4 @@
-"""Pure protocols: a report supports its own value with probability p, any other one with probability q."""
+"""Pure protocols: a report supports its own value with probability p, and any other one with probability q."""
 
 from fractions import Fraction
 
@@ -9,69 +9,74 @@ from oracles.errors import ParameterError
 from oracles.types import Floats, Ints
 
 DENSE = 100.0
-"""The variance of a count from which normal tails hold: below, its steps alone are worth half a percent."""
+"""Variance of a count above which normal tails hold. Below it, the steps of the count alone cost half a percent."""
 
 
 class Pure:
-    """A size, the exact p and q, and the errors that follow from them."""
+    """A base of all oracles: size, exact p and q, and the errors that follow from them."""
 
     def __init__(self, name: str, size: int, p: Fraction, q: Fraction) -> None:
         if p <= q:
-            raise ParameterError(f"{name} with {size} values: epsilon is too small to be told from zero in 64 bits")
+            raise ParameterError(f"{name} with {size} values: epsilon is too small, 64 bits cannot separate p from q")
         self.name = name
         self.size = size
         self.exact = (p, q)
         self.p = float(p)
         self.q = float(q)
         self.gap = float(p - q)
-        """p - q, without the cancellation of subtracting the floats."""
+        """p - q, without the cancellation of a difference of floats."""
         self._a = float(q * (1 - q) / (p - q) ** 2)
         self._b = float((1 - p - q) / (p - q))
 
     def variance(self, n: int, share: float = 0.0) -> float:
-        """The variance of an estimated share from `n` reports, where the true share is `share`."""
+        """Return the variance of an estimated share from `n` reports, if the true share is `share`."""
         return (self._a + self._b * share) / n
 
     def set_variance(self, n: int, values: int, share: float) -> float:
-        """The variance of the summed shares of a set of `values`: errors of values are uncorrelated."""
+        """Return the variance of the summed shares of a set. By default the errors of values are uncorrelated."""
         return (values * self._a + self._b * share) / n
 
     def set_law(self, values: int) -> tuple[int, float, float] | None:
-        """How a set of `values` is supported: trials a report, and p and q of one; None where its tails may be wider.
+        """Return how reports support a set: trials of a report, and p and q of one. None if tails may be wider.
 
-        Exact for independent values and for those that exclude each other; where one leaves others less room,
-        wider than it is.
+        It is exact for independent values and for values that exclude each other. If a value leaves others less
+        room, the law is wider than the truth.
         """
         return values, self.p, self.q
 
-    def clumped(self, chosen: Ints, n: int) -> bool:
-        """Whether values of a set are supported together so often that the sum of `n` reports is far from normal."""
-        del chosen, n
+    def clumped(self, positions: Ints, n: int) -> bool:
+        """Whether reports support the set together so often that the sum of `n` reports is far from normal."""
+        del positions, n
         return False
 
     def noise(self, n: int) -> Noise:
-        """The error law of `n` independent reports; NaN for none."""
+        """Return the error law of `n` independent reports, NaN for n = 0."""
         return Noise(self._a / n, self._b / n) if n else Noise(float("nan"), float("nan"))
 
     @property
     def one_value(self) -> bool:
-        """Whether a report tells of one value alone, so that only clients whose class changed bring new noise."""
+        """Whether a report depends on one value alone, so that only clients whose class changed bring new noise."""
         return True
 
+    @property
+    def supports_one(self) -> bool:
+        """Whether a report supports exactly one value. Then a forged one weighs more in a larger domain."""
+        return False
+
     def shift_per_fake(self, n: int) -> float:
-        """How far one forged report among `n` can move a share."""
+        """Return how far one forged report among `n` can move a share."""
         return float((1 - self.exact[1]) / (self.exact[0] - self.exact[1])) / n
 
     def critical(self, n: int, family_error: float = 0.05) -> int | None:
-        """The count of `n` from which a value is significant; None where nothing can be."""
+        """Return the count, of `n`, at which a value becomes significant. None if no count is."""
         from oracles.kernels.exact import critical
 
         return critical(n, self.q, family_error / self.size) if n else None
 
     def detectable(self, n: int, family_error: float = 0.05, *, sampled: bool = False) -> float | None:
-        """The share that `n` reports find significant with probability 0.9; None where not even 1 is.
+        """Return the share that `n` reports find significant with probability 0.9. None if not even 1 is.
 
-        With `sampled` they are those of a random sample, whose own share varies too.
+        With `sampled` the reports come from a random sample, whose own share varies too.
         """
         from oracles.kernels.exact import detectable, rate_reaching
 
@@ -85,19 +90,19 @@ class Pure:
         return None if k is None else k / n
 
     def power(self, n: int, share: float, family_error: float = 0.05) -> float:
-        """The probability that `n` reports find a value of this share significant."""
+        """Return the probability that `n` reports find a value of this share significant."""
         from oracles.kernels.exact import power
 
         c = self.critical(n, family_error)
         return 0.0 if c is None else power(n, min(int(np.ceil(n * share - 1e-9)), n), c, self.p, self.q)
 
     def shares(self, support: Ints, n: int) -> Floats:
-        """Support counts of `n` reports as unbiased shares; NaN where there are none."""
+        """Return the support counts of `n` reports as unbiased shares, NaN for n = 0."""
         if not n:
             return np.full(len(support), np.nan)
         return (support / n - self.q) / self.gap
 
 
 def dense(n: int, p: float, q: float) -> bool:
-    """Whether the score interval holds: counts vary by ten or more, whatever the share is."""
+    """Whether the score interval holds: counts vary by ten or more at every share."""
     return min(n * q * (1.0 - q), n * p * (1.0 - p)) >= DENSE

@@ -1,7 +1,7 @@
 """Rehearsals: a truth that could have produced an estimate, and fresh estimates of that truth.
 
-They show what a method does here where no formula does: one whose shares jump, the most frequent
-values, sets.
+They show the effect of a method if no formula does: for shares that jump, for the most frequent values, for
+sets.
 """
 
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ from oracles.kernels.simplex import project
 from oracles.types import Floats
 
 _FINE = 4
-"""Steps of the grids, a standard error at zero."""
+"""Steps of the grids for each standard error at zero."""
 _FAR = 8.0
-"""Standard errors above which a share is taken as it is, and no more likely to be luck."""
+"""Standard errors above which a share counts as it is, since luck does not explain it."""
 _ROUNDS = 1000
 _LEAST = 1e-300
 _VALUES = 1 << 16
@@ -24,9 +24,9 @@ _FEWEST, _MOST = 4, 256
 
 
 def likely_truth(estimate: Estimate) -> Floats:
-    """Shares, the largest first, whose estimates would be spread as these are.
+    """Return shares, the largest first, whose estimates would be spread like these.
 
-    What noise adds to the spread is taken out by maximum likelihood, without a family of priors.
+    Maximum likelihood removes the spread of the noise, without a family of priors.
     """
     x = np.sort(estimate.shares)[::-1]
     clear = int(np.count_nonzero(x > _FAR * estimate.sigma))
@@ -37,9 +37,9 @@ def likely_truth(estimate: Estimate) -> Floats:
 
 
 def _without_noise(estimate: Estimate, x: Floats, equal: float) -> Floats:
-    """True shares, the largest first, that make the noisy x most likely: their law by expectation maximisation.
+    """Return true shares, the largest first, that make the noisy x most likely, by expectation maximisation.
 
-    All are taken as `equal` unless that law makes x much more likely, as often as there are values.
+    All are `equal` unless the law makes x more likely by more than a factor of the number of values.
     """
     step = estimate.sigma / _FINE
     atoms = np.union1d(np.arange(_FAR * _FINE + 1.0) * step, equal)
@@ -59,15 +59,15 @@ def _without_noise(estimate: Estimate, x: Floats, equal: float) -> Floats:
 
 
 def rehearse(estimate: Estimate, truth: Floats, seed: int = 0) -> Iterator[Estimate]:
-    """Estimates of `truth` with fresh noise, the fewer the larger they are."""
+    """Yield estimates of `truth` with fresh noise: fewer of them if they are large."""
     rng = np.random.default_rng(seed)
     spread = estimate.noise.stderr(truth)
     variance = spread**2
     free = float(variance.sum())
     together = estimate.oracle.set_variance(estimate.n_independent, len(truth), 1.0)
-    # Where reports hold a fixed number of values, so is the sum of all errors: 0 for grr.
-    tied = (1.0 - np.sqrt(min(max(together / free, 0.0), 1.0))) / free
+    # If reports hold a fixed number of values, the sum of all errors is fixed too: 0 for grr.
+    common = (1.0 - np.sqrt(min(max(together / free, 0.0), 1.0))) / free
     for _ in range(min(max(_VALUES // len(truth), _FEWEST), _MOST)):
         noise = rng.standard_normal(len(truth)) * spread
-        noise -= tied * float(noise.sum()) * variance
+        noise -= common * float(noise.sum()) * variance
         yield replace(estimate, shares=truth + noise)

@@ -1,4 +1,4 @@
-"""Tallies that know how many reports they hold, and what the values are called."""
+"""Tallies that know their number of reports and the names of the values."""
 
 from collections.abc import Sequence
 from typing import Generic, Protocol, Self, TypeVar
@@ -9,7 +9,7 @@ from oracles.types import Ints, Reports
 
 
 class Counter(Protocol):
-    """An oracle, as far as it counts."""
+    """The part of an oracle that counts."""
 
     def zeros(self) -> Ints: ...
 
@@ -36,20 +36,20 @@ _Several = TypeVar("_Several", bound=RecordEstimator)
 
 
 class Accumulator(Generic[_Counter]):
-    """Reports that were counted, and how many: `add` counts more; two of one oracle add and subtract exactly."""
+    """A tally and its number of reports. Two of the same oracle add and subtract exactly."""
 
     def __init__(self, oracle: _Counter) -> None:
         self.oracle = oracle
         self.state: Ints = oracle.zeros()
         self.n = 0
-        """Reports that are counted; the implausible ones are not."""
+        """Number of reports in the tally, without the implausible ones."""
         self.implausible = 0
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.oracle!r}, n={self.n:,}, implausible={self.implausible:,})"
 
     def add(self, reports: Reports) -> int:
-        """Count reports; returns how many implausible ones were left out."""
+        """Count reports. Return the number of implausible ones, which do not count."""
         left_out = self.oracle.add(self.state, reports)
         self.n += len(reports) - left_out
         self.implausible += left_out
@@ -63,20 +63,20 @@ class Accumulator(Generic[_Counter]):
 
     def _joined(self, other: Self, sign: int) -> Self:
         if type(other) is not type(self) or repr(other.oracle) != repr(self.oracle):
-            raise ReportError(f"{other!r} does not join {self!r}: tallies of one oracle add and subtract")
+            raise ReportError(f"{other!r} does not fit {self!r}: only tallies of the same oracle add and subtract")
         if sign < 0 and other.n > self.n:
-            raise ReportError(f"a tally of {other.n:,} reports cannot be taken from one of {self.n:,}")
-        made = self._empty()
-        made.state = self.state + sign * other.state
-        made.n, made.implausible = self.n + sign * other.n, self.implausible + sign * other.implausible
-        return made
+            raise ReportError(f"cannot subtract a tally of {other.n:,} reports from one of {self.n:,}")
+        result = self._empty()
+        result.state = self.state + sign * other.state
+        result.n, result.implausible = self.n + sign * other.n, self.implausible + sign * other.implausible
+        return result
 
     def _empty(self) -> Self:
         raise NotImplementedError
 
 
 class ValueTally(Accumulator[_One]):
-    """Reports of one value, counted.
+    """A tally of reports of one value.
 
     >>> from oracles import oracle
     >>> tally = oracle("grr", epsilon=9.0, size=3).tally(["a", "b", "c"])
@@ -96,12 +96,12 @@ class ValueTally(Accumulator[_One]):
         return type(self)(self.oracle, self.labels)
 
     def estimate(self, n_independent: int | None = None) -> Estimate:
-        """Unbiased shares of all values."""
+        """Return unbiased shares of all values."""
         return self.oracle.estimate(self.state, self.n, n_independent).labelled(self.labels)
 
 
 class RecordTally(Accumulator[_Several]):
-    """Reports of several attributes, counted; labels are a list of them for each attribute, or None."""
+    """A tally of reports of several attributes. `labels` has a list of names or None for each attribute."""
 
     def __init__(self, oracle: _Several, labels: Sequence[Sequence[str] | None] | None = None) -> None:
         super().__init__(oracle)
@@ -111,6 +111,6 @@ class RecordTally(Accumulator[_Several]):
         return type(self)(self.oracle, self.labels)
 
     def estimate(self, n_independent: int | None = None) -> list[Estimate]:
-        """Unbiased shares of all values of each attribute."""
-        found = self.oracle.estimate(self.state, self.n, n_independent)
-        return [estimate.labelled(labels) for estimate, labels in zip(found, self.labels, strict=True)]
+        """Return unbiased shares of all values of each attribute."""
+        estimates = self.oracle.estimate(self.state, self.n, n_independent)
+        return [estimate.labelled(labels) for estimate, labels in zip(estimates, self.labels, strict=True)]

@@ -1,19 +1,19 @@
-"""Clients: how perturbed reports get into Kafka.
+"""Clients that perturb answers on a device and send the reports.
 
-`Client` perturbs, remembers and keeps the budget; `Publisher` sends to Kafka, `HttpPublisher` to a
-gateway. Only who publishes pays for importing a client of Kafka, or of HTTP.
+`Client` perturbs and keeps the privacy budget. `Publisher` sends to Kafka, and `HttpPublisher` sends to a gateway.
+The two publishers are imported at first use, because they need a Kafka or an HTTP client.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from producers.client import Client
+from producers.client.client import Client
+from producers.client.ledger import Ledger
 from producers.errors import BudgetSpent, DeliveryError, NotAllowed, NotYet, StoreError
-from producers.ledger import Ledger
 
 if TYPE_CHECKING:
-    from producers.http import HttpPublisher
-    from producers.publisher import Publisher
+    from producers.publishers.http_publisher import HttpPublisher
+    from producers.publishers.kafka_publisher import Publisher
 
 __all__ = [
     "BudgetSpent",
@@ -28,7 +28,10 @@ __all__ = [
 ]
 
 
-_PUBLISHERS = {"Publisher": "producers.publisher", "HttpPublisher": "producers.http"}
+_PUBLISHERS = {
+    "Publisher": "producers.publishers.kafka_publisher",
+    "HttpPublisher": "producers.publishers.http_publisher",
+}
 
 
 def __getattr__(name: str) -> Any:

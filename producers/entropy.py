@@ -1,4 +1,4 @@
-"""Streams of a device key: the same noise for the same round and class, whatever becomes of the store."""
+"""Random streams of a device key. The same round and class always get the same noise, even with a new store."""
 
 import hmac
 import struct
@@ -15,28 +15,29 @@ _BLOCK = 32
 
 
 class Mode(IntEnum):
-    """Whether the round of a stream is a time or a number."""
+    """The meaning of a stream's round: a time or a number."""
 
-    KEPT = 0
-    """Life and once: the Unix second at which the round began."""
+    STABLE = 0
+    """For answers "life" and "once": the Unix second at which the round starts."""
     FRESH = 1
-    """The number of answers given before."""
+    """For answers "fresh": the number of earlier answers."""
 
 
 class Purpose(IntEnum):
-    """The purpose that a stream is drawn for."""
+    """The purpose of a stream."""
 
     ATTRIBUTE = 0
-    """The attribute that a record of smp answers."""
+    """The attribute that an smp record answers."""
     ROWS = 1
     ANSWER = 2
     """The report of a class."""
 
 
 class Keyed(Source):
-    """A stream of HMAC-SHA-256: block i is the code of all that the stream is for, and of i.
+    """A stream of HMAC-SHA-256 blocks: block i is the code of all parameters and of i.
 
-    `classes` has one class; for a record of rsfd one an attribute; for rows and for smp's attribute none.
+    `classes` has one class. A record of rsfd has one class for each attribute. Rows and the attribute of smp
+    have none.
     """
 
     def __init__(
@@ -44,20 +45,20 @@ class Keyed(Source):
         key: bytes,
         digest: bytes,
         attribute: int = 0,
-        mode: int = Mode.KEPT,
+        mode: int = Mode.STABLE,
         purpose: int = Purpose.ANSWER,
         round: int = 0,  # noqa: A002 - the word of the wire format
         classes: tuple[int, ...] = (),
     ) -> None:
         if len(key) != KEY_BYTES:
             raise ParameterError(f"a device key has {KEY_BYTES} bytes, this one has {len(key)}")
-        about = struct.pack(f"<8sHBBq{len(classes)}q", digest, attribute, mode, purpose, round, *classes)
-        self._code = hmac.new(key, about, sha256)
+        parameters = struct.pack(f"<8sHBBq{len(classes)}q", digest, attribute, mode, purpose, round, *classes)
+        self._code = hmac.new(key, parameters, sha256)
         self._block = 0
-        self._left = b""
+        self._rest = b""
 
     def raw(self, count: int) -> Bytes:
-        parts, length = [self._left], len(self._left)
+        parts, length = [self._rest], len(self._rest)
         while length < count:
             code = self._code.copy()
             code.update(struct.pack("<I", self._block))
@@ -65,5 +66,5 @@ class Keyed(Source):
             parts.append(code.digest())
             length += _BLOCK
         data = b"".join(parts)
-        self._left = data[count:]
+        self._rest = data[count:]
         return np.frombuffer(data[:count], np.uint8)

@@ -1,6 +1,7 @@
-"""The code blocks of Markdown documents, and how what they show is run: in order, in one folder, as it stands there.
+"""The code blocks of Markdown documents. The tests run them in order, in one folder, without changes.
 
-A block that is not run has a comment before it that says why: `<!-- not run: it needs Docker -->`.
+A block of Python that begins with `# NAME.py` is written to that file. A block that is not run has a comment before it
+that says why: `<!-- not run: it needs Docker -->`.
 """
 
 import json
@@ -23,9 +24,9 @@ _FENCE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _ENDLESS = ("hubbub tail",)
-"""Commands that go on until they are ended."""
+"""Commands that run until a signal stops them."""
 _FILES = {"queries": "hubbub.toml", "tokens": "tokens.toml"}
-"""Where a block of TOML goes, by its first table; all others are scenarios."""
+"""The files of TOML blocks, by the first table of a block. All other blocks are scenarios."""
 PATIENCE = 90.0
 
 
@@ -36,7 +37,7 @@ class Block:
     language: str
     text: str
     reason: str | None
-    """Why it is not run; None: it is."""
+    """The reason why the tests do not run it, or None."""
 
     def __str__(self) -> str:
         return f"{self.document}:{self.line}"
@@ -45,46 +46,49 @@ class Block:
 def blocks(document: Path) -> list[Block]:
     text = document.read_text()
     return [
-        Block(document.name, text.count("\n", 0, found.start("text")), *found.group("language", "text", "reason"))
-        for found in _FENCE.finditer(text)
+        Block(document.name, text.count("\n", 0, match.start("text")), *match.group("language", "text", "reason"))
+        for match in _FENCE.finditer(text)
     ]
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command of a console block, and the lines that are shown as its answer."""
+    """A command of a console block, and the lines of output in the block."""
 
     text: str
-    shown: tuple[str, ...]
+    output: tuple[str, ...]
 
     @property
-    def stays(self) -> bool:
-        """Whether it is left running behind the others."""
+    def in_background(self) -> bool:
+        """Whether the command runs in the background."""
         return re.search(r"&\s*(#.*)?$", self.text) is not None
 
-    def answered(self, said: str) -> bool:
-        """Whether all that is shown was said, in that order; three dots stand for anything."""
-        lines = (".*".join(map(re.escape, line.split("..."))) for line in self.shown)
-        return re.search(r"\n(?:.*\n)*?".join(f"^{line}$" for line in lines), said, re.MULTILINE) is not None
+    def matches(self, output: str) -> bool:
+        """Whether the real output has all lines of the block, in this order. Three dots match any text."""
+        lines = (".*".join(map(re.escape, line.split("..."))) for line in self.output)
+        return re.search(r"\n(?:.*\n)*?".join(f"^{line}$" for line in lines), output, re.MULTILINE) is not None
 
 
 def commands(block: Block) -> list[Command]:
-    found: list[tuple[str, list[str]]] = []
+    result: list[tuple[str, list[str]]] = []
     for line in block.text.splitlines():
         if line.startswith("$ "):
-            found.append((line[2:], []))
-        elif found and not found[-1][1] and found[-1][0].endswith("\\"):
-            found[-1] = (f"{found[-1][0]}\n{line}", [])
+            result.append((line[2:], []))
+        elif result and not result[-1][1] and result[-1][0].endswith("\\"):
+            result[-1] = (f"{result[-1][0]}\n{line}", [])
         else:
-            found[-1][1].append(line)
-    return [Command(text, tuple(shown)) for text, shown in found]
+            result[-1][1].append(line)
+    return [Command(text, tuple(output)) for text, output in result]
 
 
 class Session:
-    """One document's folder, its names in Python, and what it left running; `instead` has the addresses of here."""
+    """A folder for a document, its names in Python, and its background processes.
 
-    def __init__(self, folder: Path, instead: Mapping[str, str], environment: Mapping[str, str]) -> None:
-        self.folder, self._instead = folder, instead
+    `replacements` maps texts of the document, such as addresses, to those of this machine.
+    """
+
+    def __init__(self, folder: Path, replacements: Mapping[str, str], environment: Mapping[str, str]) -> None:
+        self.folder, self._replacements = folder, replacements
         tools = folder / ".bin"
         tools.mkdir()
         (tools / "hubbub").write_text(f'#!/bin/sh\nexec {sys.executable} -m hubbub "$@"\n')
@@ -96,8 +100,8 @@ class Session:
 
     def run(self, block: Block) -> None:
         text = block.text
-        for there, here in self._instead.items():
-            text = text.replace(there, here)
+        for old, new in self._replacements.items():
+            text = text.replace(old, new)
         block = Block(block.document, block.line, block.language, text, block.reason)
         {"python": self._python, "console": self._console, "toml": self._toml, "json": self._json}[block.language](
             block
@@ -107,17 +111,21 @@ class Session:
         self._console(Block("-", 0, "console", f"$ {text}\n", None))
 
     def _python(self, block: Block) -> None:
-        exec(compile("\n" * block.line + block.text, block.document, "exec"), self._names)  # noqa: S102 - that is the test
+        script = re.match(r"# (\w+\.py)\n", block.text)
+        if script:
+            (self.folder / script[1]).write_text(block.text)
+            return
+        exec(compile("\n" * block.line + block.text, block.document, "exec"), self._names)  # noqa: S102 - the test runs code
 
     def _toml(self, block: Block) -> None:
-        """Written to the file that it is a part of, with the files of values that it names."""
+        """Write the block to its file, and write the files of values that it names."""
         first = next(iter(tomllib.loads(block.text)))
         (self.folder / _FILES.get(first, "scenario.toml")).write_text(block.text)
         for name in re.findall(r'file = "([^"]+)"', block.text):
             (self.folder / name).write_text("at\nbe\nde\n")
 
     def _json(self, block: Block) -> None:
-        """A value, or one a line."""
+        """Check that the block is JSON, or that each line is."""
         try:
             json.loads(block.text)
         except ValueError:
@@ -128,54 +136,54 @@ class Session:
             log = self.folder / ".log"
             with log.open("w") as file:
                 process = subprocess.Popen(
-                    ["bash", "-c", _foreground(command.text) if command.stays else command.text],
+                    ["bash", "-c", _foreground(command.text) if command.in_background else command.text],
                     cwd=self.folder,
                     env=self._environment,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
-                    stderr=file if command.stays else subprocess.STDOUT,
+                    stderr=file if command.in_background else subprocess.STDOUT,
                     text=True,
                 )
-            if command.stays:
+            if command.in_background:
                 self._running.append(process)
-                said = _first(process)
+                output = _first_line(process)
                 assert process.poll() is None, f"{block}: {command.text}: {log.read_text()}"
             elif command.text.startswith(_ENDLESS):
-                said = _first(process)
-                assert said, f"{block}: {command.text}: {process.wait()}"
-                assert _ended(process) == 0
+                output = _first_line(process)
+                assert output, f"{block}: {command.text}: {process.wait()}"
+                assert _stop(process) == 0
             else:
                 try:
-                    said, _ = process.communicate(timeout=PATIENCE)
+                    output, _ = process.communicate(timeout=PATIENCE)
                 finally:
                     process.kill()
-                assert process.returncode == 0, f"{block}: {command.text}: {said}"
-            said = said.replace(self._environment["HUBBUB_PREFIX"], "hubbub.")
-            assert command.answered(said), f"{block}: {command.text} said: {said}"
+                assert process.returncode == 0, f"{block}: {command.text}: {output}"
+            output = output.replace(self._environment["HUBBUB_PREFIX"], "hubbub.")
+            assert command.matches(output), f"{block}: {command.text} printed: {output}"
 
     def close(self) -> None:
-        """End what was left running, in good order."""
-        codes = [_ended(process) for process in reversed(self._running)]
+        """Stop the background processes, the newest first, and check their exit codes."""
+        codes = [_stop(process) for process in reversed(self._running)]
         assert codes == [0] * len(codes)
 
 
 def _foreground(text: str) -> str:
-    """A command that was to stay, so that its end is known: in place of its shell, without its ampersand."""
+    """Return a background command without its ampersand. It replaces its shell, so its exit code is visible."""
     return "exec " + re.sub(r"&\s*(#.*)?$", "", text)
 
 
-def _first(process: "subprocess.Popen[str]") -> str:
-    """The first line that it says, or nothing in good time."""
-    late = threading.Timer(PATIENCE, process.kill)
-    late.start()
+def _first_line(process: "subprocess.Popen[str]") -> str:
+    """Return the first line of output, or an empty text if none comes in time."""
+    timer = threading.Timer(PATIENCE, process.kill)
+    timer.start()
     try:
         assert process.stdout is not None
         return process.stdout.readline()
     finally:
-        late.cancel()
+        timer.cancel()
 
 
-def _ended(process: "subprocess.Popen[str]") -> int:
+def _stop(process: "subprocess.Popen[str]") -> int:
     process.send_signal(signal.SIGTERM)
     try:
         process.communicate(timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""A board, and what it follows: all that workers would publish of a made-up crowd."""
+"""A board process, and the records that workers would publish for a simulated crowd."""
 
 import asyncio
 import signal
@@ -16,12 +16,12 @@ import numpy as np
 import orjson
 from aiokafka import AIOKafkaProducer
 
-from aggregator.counting.tally import Snapshot, merged
 from aggregator.merging.windows import Span
-from aggregator.publishing.changes import alerts
-from aggregator.publishing.record import build
-from hubbub import definitions
-from hubbub.kafka import started
+from aggregator.publishing.alerts.state import alerts
+from aggregator.publishing.records.encoder import build
+from aggregator.tallies.snapshot import Snapshot, merge_snapshots
+from hubbub.definitions import catalog
+from hubbub.kafka.clients import client_arguments, started
 from oracles.query import File, parse
 
 HOSTILE = "<script>alert(1)</script>"
@@ -55,20 +55,20 @@ QUERIES = parse(
 HOMEPAGE, PROFILE = QUERIES["homepage"], QUERIES["profile"]
 WEIGHTS = 1.0 / np.arange(1, 23) ** 0.9
 COMMAND = "import sys; from aggregator.board.command import main; sys.exit(main(sys.argv[1:]))"
-SURGING = 13
-"""The position whose share grows towards the end."""
+SURGE_POSITION = 13
+"""The position of the value that surges."""
 
 
 @dataclass
 class Crowd:
-    """What a crowd answers pane by pane, and all that is published of it."""
+    """A simulated crowd, its answers pane by pane, and the records that workers publish for them."""
 
     query: object
     clients: int = 20_000
     seed: int = 1
     start: int = START
     surge: int | None = None
-    """From this pane on a value is more common."""
+    """The pane from which one value is more common."""
 
     def __post_init__(self):
         self.rng = np.random.default_rng(self.seed)
@@ -80,82 +80,82 @@ class Crowd:
             return np.column_stack([self.rng.integers(0, size, self.clients) ** 2 // size for size in sizes])
         weights = np.resize(WEIGHTS, sizes[0]).copy()
         if self.surge is not None and pane >= self.surge:
-            weights[SURGING] += 0.35
+            weights[SURGE_POSITION] += 0.35
         return self.rng.choice(sizes[0], self.clients, p=weights / weights.sum())
 
     def next(self):
-        """The messages of one more pane: its truth, and the finals and alerts that it brings."""
+        """Yield the messages of the next pane: its true counts, finals and alerts."""
         pane = len(self.snapshots)
         values, oracle = self.answers(pane), self.query.oracle
         state = oracle.zeros()
-        left_out = oracle.add(state, oracle.perturb(values, self.rng))
-        self.snapshots.append(Snapshot(len(values) - left_out, left_out, 17 if pane % 3 == 0 else 0, 0, state))
+        refusals = oracle.add(state, oracle.perturb(values, self.rng))
+        self.snapshots.append(Snapshot(len(values) - refusals, refusals, 17 if pane % 3 == 0 else 0, 0, state))
         yield "truth", *self._truth(pane, values)
         for window in self.query.windows:
             size = window.size // PANE or pane + 1
             end = self.start + PANE * (pane + 1)
             if (pane + 1) * PANE % (window.step or PANE) or pane + 1 < size:
                 continue
-            built = self.record(Span(window, end - size * PANE, end), final=True)
-            self.states[window], said = alerts(
-                self.query, Span(window, end - size * PANE, end), built, self.states.get(window, [])
+            records = self.record(Span(window, end - size * PANE, end), final=True)
+            self.states[window], messages = alerts(
+                self.query, Span(window, end - size * PANE, end), records, self.states.get(window, [])
             )
-            yield from (("estimates", *record) for record in built.records)
-            for key, value in said:
+            yield from (("estimates", *record) for record in records.records)
+            for key, value in messages:
                 yield "alerts", key, value
 
     def record(self, span, *, final):
         first, last = ((at - self.start) // PANE for at in (span.start, span.end))
-        total = merged(self.snapshots[first:last], self.query.oracle.state_size)
+        total = merge_snapshots(self.snapshots[first:last], self.query.oracle.state_size)
         return build(self.query, span, total, final=final)
 
     def provisional(self):
-        """What is known of the next tumbling window: as much as of the last one."""
+        """Return a provisional record of the next tumbling window, with the reports of the last one."""
         window, end = self.query.windows[0], self.start + PANE * (len(self.snapshots) + 1)
-        built = build(self.query, Span(window, end - PANE, end), self.snapshots[-1], final=False)
-        ((key, value),) = built.records
+        result = build(self.query, Span(window, end - PANE, end), self.snapshots[-1], final=False)
+        ((key, value),) = result.records
         return "estimates", key, value
 
     def _truth(self, pane, values):
         columns = values.reshape(len(values), -1).T
         counts = [np.bincount(c, minlength=d.size).tolist() for c, d in zip(columns, self.query.domains, strict=True)]
         at = self.start + PANE * pane
-        said = {"query": self.query.name, "digest": self.query.digest.hex(), "pane": at, "source": "test"}
-        said["counts"] = counts if self.query.attributes else counts[0]
-        return f"{self.query.name}|{at}|test".encode(), orjson.dumps(said)
+        body = {"query": self.query.name, "digest": self.query.digest.hex(), "pane": at, "source": "test"}
+        body["counts"] = counts if self.query.attributes else counts[0]
+        return f"{self.query.name}|{at}|test".encode(), orjson.dumps(body)
 
 
-def defined(queries=QUERIES):
-    """The messages that define the queries."""
-    writes = definitions.changes(File(queries), definitions.Definitions(), (), "0" * 16).writes
+def definition_messages(queries=QUERIES):
+    """Return the messages that define the queries."""
+    writes = catalog.changes(File(queries), catalog.Definitions(), (), "0" * 16).writes
     return [("queries", *write) for write in writes]
 
 
 def publish(kafka, messages):
-    """Send messages, each to where its key belongs."""
+    """Send each message to the partition of its key."""
 
     async def run():
-        producer = AIOKafkaProducer(**kafka.client(), max_request_size=16 << 20)
+        producer = AIOKafkaProducer(**client_arguments(kafka), max_request_size=16 << 20)
         async with started(producer, kafka):
             for topic, key, value in messages:
                 await producer.send(kafka.topic(topic), value, key=key, partition=0 if topic == "queries" else None)
             await producer.flush()
 
-    aside(lambda: asyncio.run(run()))
+    in_thread(lambda: asyncio.run(run()))
 
 
-def aside(work):
-    """In a thread of its own: Playwright keeps a loop running in this one."""
+def in_thread(work):
+    """Run `work` in another thread, because Playwright keeps an event loop running in this one."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(work).result()
 
 
 class Board:
-    """A `hubbub board` in a process of its own."""
+    """A `hubbub board` process."""
 
     def __init__(self, kafka, *options, port=0, env=None, stderr=subprocess.PIPE):
-        where = ["--kafka", kafka.servers, "--prefix", kafka.prefix, "--port", str(port)]
-        command = [sys.executable, "-c", COMMAND, *where, *options]
+        address = ["--kafka", kafka.servers, "--prefix", kafka.prefix, "--port", str(port)]
+        command = [sys.executable, "-c", COMMAND, *address, *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=env)
         self.url = self.process.stdout.readline().split()[-1] if self.process.stdout else ""
         self.port = int(self.url.rstrip("/").rsplit(":", 1)[1])
@@ -167,14 +167,14 @@ class Board:
         self.stop(signal.SIGKILL)
 
     def stop(self, number=signal.SIGTERM):
-        """The exit code, and what it wrote to the standard error."""
+        """Stop the board; return its exit code and its standard error."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=20)
-        return self.process.returncode, said
+        _, stderr = self.process.communicate(timeout=20)
+        return self.process.returncode, stderr
 
     def get(self, path, method="GET", **headers):
-        """Status, headers and body."""
+        """Return the status, headers and body of a response."""
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=10)) as connection:
             connection.request(
                 method, f"/{path}", headers={name.replace("_", "-"): text for name, text in headers.items()}
@@ -186,12 +186,12 @@ class Board:
         return orjson.loads(self.get(path, **headers).body)
 
     def until(self, holds, seconds=30.0):
-        """What `holds` returns, once that is true."""
-        until = time.monotonic() + seconds
-        while not (found := holds()):
-            assert time.monotonic() < until, "it did not come to hold"
+        """Return the first true result of `holds`."""
+        deadline = time.monotonic() + seconds
+        while not (result := holds()):
+            assert time.monotonic() < deadline, "the condition did not become true"
             time.sleep(0.05)
-        return found
+        return result
 
     def ready(self):
         self.until(self._is_ready)

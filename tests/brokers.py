@@ -20,12 +20,13 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from aggregator.demo.embedded import Embedded, answers, free_port
+from aggregator.demo.broker import EmbeddedBroker, answers, free_port
 from aggregator.demo.keeper import Keeper
 from aggregator.errors import EmbeddedError
 from aggregator.topics.command import ensure
-from hubbub.errors import KafkaUnreachable
-from hubbub.kafka import Kafka, started
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.errors import KafkaUnreachable
+from hubbub.kafka.settings import Kafka
 
 ROOT = Path(__file__).parent.parent
 POM = ROOT / "deploy" / "kafka" / "pom.xml"
@@ -40,7 +41,7 @@ JAVA = (
 )
 CLASSES = "classes.jsa"
 USER, PASSWORD = "tester", "tester-secret"
-START = 60.0
+START = 120.0
 ATTEMPTS, TAKEN = 5, "Address already in use"
 
 PROPERTIES = """\
@@ -267,7 +268,7 @@ async def whole(bootstrap: str, brokers: int) -> bool:
     """Whether a broker knows of this many, and all replicas are in sync."""
     where = Kafka(bootstrap)
     try:
-        async with started(AIOKafkaAdminClient(**where.client(), request_timeout_ms=5000), where) as admin:
+        async with started(AIOKafkaAdminClient(**client_arguments(where), request_timeout_ms=5000), where) as admin:
             topics = await admin.describe_topics()
             known = len((await admin.describe_cluster())["brokers"])
     except (KafkaUnreachable, KafkaError):
@@ -276,7 +277,7 @@ async def whole(bootstrap: str, brokers: int) -> bool:
     return known == brokers and all(len(part["isr"]) == len(part["replicas"]) for part in partitions)
 
 
-class Tansu(Embedded):
+class Tansu(EmbeddedBroker):
     """The embedded broker, as tests see it: alone, in memory, so what is killed is gone."""
 
     embedded = True

@@ -1,4 +1,4 @@
-"""What several suites share: brokers, started when first asked for, one of each a process."""
+"""Brokers that several suites share. A process of pytest starts each of them at most once."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests import brokers
 from tests.secured import Secured
 
 HANGS = 7_200
-"""Seconds after which even a long test has hung."""
+"""The seconds after which a long test ends as hung."""
 
 
 @pytest.fixture(scope="session")
@@ -36,23 +36,36 @@ def secured():
 
 @pytest.fixture
 def cluster(three_brokers):
-    """Three brokers of Apache Kafka, healed after each test."""
+    """Three brokers of Apache Kafka. They are repaired after each test."""
     yield three_brokers
     three_brokers.heal()
 
 
 @pytest.fixture(params=["tansu", "kafka"])
 def broker(request):
-    """Each broker in turn: `.bootstrap`, `.embedded`, `.kafka(prefix)`."""
+    """The embedded broker, then Apache Kafka."""
     return request.getfixturevalue(request.param)
 
 
+COSTLY = ("three_brokers", "secured", "ran")
+"""Fixtures that take many seconds to make."""
+
+
 def pytest_collection_modifyitems(items):
-    """With xdist's `--dist loadgroup` one process runs all that needs one costly thing: another would make its own."""
+    """Give long tests more time. With xdist, run all tests of a costly fixture in one process, and run them first."""
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.timeout(HANGS))
-        for costly in ("three_brokers", "ran"):
+        for costly in COSTLY:
             if costly in getattr(item, "fixturenames", ()):
-                of = item.callspec.params.get(costly, "") if hasattr(item, "callspec") else ""
-                item.add_marker(pytest.mark.xdist_group(f"{costly} {of}".strip()))
+                parameter = item.callspec.params.get(costly, "") if hasattr(item, "callspec") else ""
+                item.add_marker(pytest.mark.xdist_group(f"{costly} {parameter}".strip()))
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print the notes of tests, also of those that ran in another process."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties:
+            if name == "note":
+                terminalreporter.write_line(text)

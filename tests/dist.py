@@ -15,7 +15,7 @@ import json, sys
 from importlib.resources import files
 import numpy as np
 import hubbub
-from producers.simulation.scenario import BUNDLED
+from producers.simulation.crowd.scenario import BUNDLED
 schema = json.loads((files("hubbub") / "schemas" / "record.json").read_text())
 assert schema["$id"] == "urn:hubbub:record:2" and "surge" in BUNDLED
 o = hubbub.oracle("olh", epsilon=1.0, size=64)
@@ -33,8 +33,8 @@ for name in COMMANDS:
     except SystemExit as ended:
         assert ended.code == 0
 static = files("aggregator.board") / "static"
-from oracles.kernels import compiled
-assert compiled.name() == "{kernels}"
+from oracles.kernels import c_library
+assert c_library.name() == "{kernels}"
 assert (static / "index.html").is_file() and (static / "vendor" / "uPlot.js").is_file()
 import hubbub
 hubbub.read, hubbub.Publisher

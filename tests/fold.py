@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.counting.admission import Accepted, Gate, Refused
-from aggregator.counting.clock import is_future, is_late
-from aggregator.counting.tally import CORRECTED, IDS_OVERFLOW, PARTIAL, Snapshot
+from aggregator.counting.admission.gate import AcceptedFrame, Gate
 from aggregator.merging import windows
-from aggregator.merging.crowd import Face
+from aggregator.merging.small_groups import VisibleWindow
+from aggregator.tallies.snapshot import IDS_OVERFLOW, PARTIAL, Snapshot
 from hubbub.definitions.versions import Versions
 from oracles.query.settings import Window
 
@@ -62,7 +61,7 @@ def fold(log, definitions, **gate):
     return {(one.versions.query.name, one.window, one.end): one.whole for one in found}
 
 
-def finals(log, definitions, *, corrections=(), **gate):
+def finals(log, definitions, **gate):
     """The final windows of a log.
 
     `log` has a list of (offset, timestamp, bytes) for each partition; `definitions` are the Versions of each
@@ -74,49 +73,24 @@ def finals(log, definitions, *, corrections=(), **gate):
     cells, clocks = defaultdict(dict), []
     for partition, records in enumerate(log):
         here, clock = Gate(partition, len(log), by_digest, **gate), None
-        mine = [one for one in corrections if one.partition == partition]
-        for offset, own, data in records:
-            timestamp, before = own, clock
-            for one in mine:
-                timestamp = one.clock if one.first <= offset < one.end else timestamp
+        for _, timestamp, data in records:
             outcome, clock = here.admit(data, timestamp, clock)
-            if isinstance(outcome, Accepted):
+            if isinstance(outcome, AcceptedFrame):
                 parts = cells[outcome.query.digest, outcome.pane]
                 if partition not in parts:
                     parts[partition] = Cell(outcome.query.oracle.zeros())
                 parts[partition].count(outcome)
-            for one in (one for one in mine if one.wrong and offset >= one.first):
-                for digest, pane in set(disputed(one, offset, own, outcome, before, by_digest)):
-                    empty = Cell(by_digest[digest].query.oracle.zeros())
-                    cells[digest, pane].setdefault(partition, empty).flags |= CORRECTED
         clocks.append(clock)
     for digest, versions in by_digest.items():
         query = versions.query
         panes = {pane: total(parts.values()) for (of, pane), parts in cells.items() if of == digest}
-        for window, since, until in tenures(versions):
+        for window, since, until in intervals(versions):
             reported = [pane for pane in panes if panes[pane].n and since <= pane < until]
             for start, end in spans(window, query.pane, reported):
                 if since <= start and end <= until and all(is_closed(clock, end, versions) for clock in clocks):
                     inside = {pane: panes[pane] for pane in panes if start <= pane < end}
                     whole = flagged(total(inside.values()), versions, start, end)
                     yield Whole(versions, window, start, end, whole, inside)
-
-
-def disputed(correction, offset, own, outcome, before, definitions):
-    """The panes whose counts a correction changes at a record: by the log's time the wrong one would be the clock."""
-    wrong, clock, inside = correction.wrong, correction.clock, offset < correction.end
-    if isinstance(outcome, Accepted):
-        pane, of = outcome.pane, definitions[outcome.query.digest]
-        if is_late(wrong, pane, of) or (clock and is_future(wrong, pane, of) and not is_future(clock, pane, of)):
-            yield outcome.query.digest, pane
-    if isinstance(outcome, Refused) and outcome.reason == "future":
-        digest, pane = outcome.pane
-        if None in (definitions[digest].untimely(pane, clock) for clock in (own, wrong)):
-            yield digest, pane
-    stood = max(wrong, before or 0)
-    for digest, of in definitions.items() if inside and clock and clock > stood else ():
-        for pane in range(of.closed_through(stood), of.closed_through(clock), of.query.pane):
-            yield digest, pane
 
 
 def shown(folded):
@@ -158,11 +132,11 @@ def faces(final, told):
     for kind, of in told:
         of_span = windows.Span(of.window, of.start, of.end) if of else span
         total = of.whole if of else empty if kind == "small" else final.whole
-        found.append(Face(kind, of_span, total))
+        found.append(VisibleWindow(kind, of_span, total))
     return found
 
 
-def tenures(versions):
+def intervals(versions):
     """When each kind of window is published: from the first pane of a version that has it until one that has not."""
     versions = versions.versions
     for window in {window for version in versions for window in version.query.windows}:
@@ -192,7 +166,7 @@ def flagged(whole, versions, start, end):
         (*(getattr(version.query, name) for name in COUNTED), version.retired)
         for version in {versions.at(pane) for pane in range(start, end, versions.query.pane)}
     }
-    return whole.flagged(PARTIAL) if len(rules) > 1 else whole
+    return whole.with_flags(PARTIAL) if len(rules) > 1 else whole
 
 
 def spans(window, pane, reported):

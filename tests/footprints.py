@@ -13,17 +13,17 @@ from pathlib import Path
 
 import numpy as np
 
-import aggregator.worker  # noqa: F401 - what a worker has loaded before it counts
+import aggregator.worker.worker  # noqa: F401 - what a worker has loaded before it counts
 from aggregator.board.store import Store
-from aggregator.counting.admission import Gate
+from aggregator.counting.admission.gate import Gate
 from aggregator.counting.partition import SourcePartition
-from aggregator.merging.snapshots import Shelf
+from aggregator.merging.pane_queue import FileStore
+from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.plan.memory import BOARD
-from aggregator.publishing.final import publish
-from aggregator.publishing.record import build
-from aggregator.publishing.spill import Spill
-from aggregator.topics.keys import home
-from hubbub import definitions
+from aggregator.publishing.finals.final import publish
+from aggregator.publishing.records.encoder import build
+from aggregator.tallies.keys import home
+from hubbub.definitions import catalog
 from hubbub.definitions.versions import Versions
 from oracles.frame import TICK, encode
 from oracles.query import File, parse
@@ -54,10 +54,10 @@ class Worker:
         self.queries, self.reports, self.ahead = queries, reports, ahead
         self.by_digest = {query.digest: Versions.of(query) for query in queries}
         self.sources = [SourcePartition(Gate(at, partitions, self.by_digest), "w") for at in range(partitions)]
-        spill = Spill()
-        self.shelves = [Shelf(at, partitions, self.by_digest, store=spill) for at in range(partitions)]
-        for shelf in self.shelves:
-            shelf.load()
+        spill = FileStore()
+        self.snapshots = [SnapshotPartition(at, partitions, self.by_digest, store=spill) for at in range(partitions)]
+        for snapshots in self.snapshots:
+            snapshots.load()
         self.partitions, self.table, self.offset, self.shown = partitions, {}, 0, [{} for _ in self.sources]
         self.answered = dict.fromkeys(self.by_digest, 0)
         """How many panes of each query have had reports."""
@@ -84,43 +84,43 @@ class Worker:
                 shown[key.digest, key.pane] = n
                 self.put(home(key.digest, self.partitions), key.encode(), value)
         for source in self.sources:
-            draft = source.draft(whole=True)
-            for phase in draft.phases(source.progress, source.marks):
+            plan = source.plan(whole=True)
+            for phase in plan.phases(source.progress, source.watermarks):
                 self.table.update(phase.changelog)
                 for key, value in phase.snapshots:
                     self.put(home(key.digest, self.partitions), key.encode(), value)
-                for target, closed in phase.marks.items():
+                for target, closed in phase.watermarks.items():
                     for digest, end in closed.items():
-                        self.shelves[target].slots[digest].merger.mark(source.partition, end)
-            for name, _ in source.settled(draft):
+                        self.snapshots[target].queries[digest].merger.mark(source.partition, end)
+            for name, _ in source.settle(plan):
                 self.table.pop(name, None)
-        for shelf in self.shelves:
-            for slot in shelf.slots.values():
-                records += self.publish(slot)
+        for snapshots in self.snapshots:
+            for state in snapshots.queries.values():
+                records += self.publish(state)
         return records
 
     def put(self, partition, name, value):
-        self.shelves[partition].put(name, bytes(bytearray(value)), 0)  # as it comes from the broker: a copy
+        self.snapshots[partition].put(name, bytes(bytearray(value)), 0)  # as it comes from the broker: a copy
 
-    def publish(self, slot):
-        query, records, batch = slot.versions.query, [], {}
-        found = slot.merger.finals()
-        slot.totals()
+    def publish(self, state):
+        query, records, batch = state.versions.query, [], {}
+        found = state.merger.finals()
+        state.totals()
         for final in found:
             window = final.span.window
-            built, _, *now = publish(query, final, slot.alerts.get(window, []), slot.shown.get(window, []))
-            slot.alerts[window], slot.shown[window] = now
+            built, _, *now = publish(query, final, state.alerts.get(window, []), state.visible.get(window, []))
+            state.alerts[window], state.visible[window] = now
             records += built.records
             batch[window] = final.position
         for window, position in batch.items():
-            slot.state(window, position)
-            list(slot.settled(window, position))
-        list(slot.replaced())
+            state.state_record(window, position)
+            list(state.acknowledge(window, position))
+        list(state.replaced_keys())
         if query.emit_every is not None:
-            coming = list(slot.merger.provisional())
+            coming = list(state.merger.provisional())
             while coming:
                 span, total = coming.pop()
-                told = slot.foretelling.next(query, span, total, slot.shown.get(span.window, []))
+                told = state.guard.next(query, span, total, state.visible.get(span.window, []))
                 if told is not None:
                     records += build(query, *told, final=False).records
         return records
@@ -155,7 +155,7 @@ def shown(queries, case, records):
     before = highest()
     store = Store(case["retention"], case["memory"])
     file = File({query.name: query for query in queries})
-    for key, value in definitions.changes(file, definitions.Definitions(), (), "0" * 16).writes:
+    for key, value in catalog.changes(file, catalog.Definitions(), (), "0" * 16).writes:
         store.define(key, value)
     for value in records:
         store.take_record(value)

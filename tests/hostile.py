@@ -13,12 +13,12 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 from aiokafka.record.util import calc_crc32c
 
-from aggregator.topics.keys import PaneKey, StateKey
-from hubbub.kafka import started
-from hubbub.names import ALERTS, ESTIMATES, QUERIES, REJECTS, SNAPSHOTS, TRUTH
+from aggregator.tallies.keys import PaneKey, StateKey
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, REJECTS, SNAPSHOTS, TRUTH
 from oracles.frame import MAX_FRAME, encode, partition_of
 from tests.unit.fuzz import corpus
-from tests.unit.fuzz.mutator import spoilt
+from tests.unit.fuzz.mutator import corrupt
 
 CODECS = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 KEY = b"anybody"
@@ -70,7 +70,9 @@ def _varint(number):
 
 async def append(kafka, topic, partition, data, records):
     """Write these bytes as a batch; its base offset."""
-    async with started(AIOKafkaProducer(**kafka.client(), acks="all", request_timeout_ms=60_000), kafka) as producer:
+    async with started(
+        AIOKafkaProducer(**client_arguments(kafka), acks="all", request_timeout_ms=60_000), kafka
+    ) as producer:
         built = producer.create_batch()
         built._buffer, built._relative_offset = data, records
         built.close()
@@ -91,7 +93,7 @@ def frames(query, pane, reports, draw, partitions):
         "of no pane": (encode(query.digest, pane + 1, reports), anywhere),
         "before all time": (encode(query.digest, -(1 << 62) // query.pane * query.pane, reports), anywhere),
         "JSON too deep": (b'{"digest":' + b"[" * 10_000, anywhere),
-        "spoilt": (spoilt(good, draw)[:MAX_FRAME], anywhere),
+        "spoilt": (corrupt(good, draw)[:MAX_FRAME], anywhere),
         "rubbish": (draw.randbytes(draw.randrange(90)), anywhere),
         "nothing": (None, anywhere),
     }
@@ -122,11 +124,12 @@ class Stranger(Writer):
         self.kafka, self.queries, self.partitions, self.pause = kafka, list(queries.values()), partitions, pause
         self.draw = random.Random(seed)
         self.kinds = Counter()
+        corpus.values_by_topic()  # takes seconds of CPU, and is cached
 
     async def _run(self):
         bombs = {} if self.kafka.embedded else {codec: bomb(codec, 2, 70 << 20) for codec in ("zstd", "lz4")}
         settings = {"acks": "all", "request_timeout_ms": 10_000, "metadata_max_age_ms": 5_000}
-        producer = AIOKafkaProducer(**self.kafka.client(), **settings, max_request_size=4 << 20)
+        producer = AIOKafkaProducer(**client_arguments(self.kafka), **settings, max_request_size=4 << 20)
         await producer.start()
         try:
             while not self.over:
@@ -184,7 +187,7 @@ class Stranger(Writer):
                 mine,
                 draw.choice((b"{}", b"junk", b"[" * 5_000, b'{"query":"x","definition":{"from":1e300}}')),
             )
-        return topic, mine, spoilt(draw.choice(corpus.published().get(topic, [b"junk"])), draw)
+        return topic, mine, corrupt(draw.choice(corpus.values_by_topic().get(topic, [b"junk"])), draw)
 
 
 STRANGERS = "strange|"

@@ -30,7 +30,7 @@ def single(values, p, q, *, inside):
 
 def subset(o, values, *, inside):
     """The same where a report is a subset of a fixed size."""
-    d, m, held = o.size - 1, o.chosen, int(inside)
+    d, m, held = o.size - 1, o.members, int(inside)
     found = np.zeros(values + 1)
     for own, chance in ((1, o.p), (0, 1.0 - o.p)):  # whether the own value is among them
         rest = stats.hypergeom.pmf(np.arange(values + 1 - held), d, values - held, m - own)
@@ -92,7 +92,7 @@ def of_pair(o, own):
     if o.name == "grr" or (o.name == "ss" and d == 2):
         both = 0.0
     elif o.name == "ss":
-        m = o.chosen
+        m = o.members
         both = p * (m - 1) / (d - 1)
         if own is None:
             both = (p * (m - 1) * (m - 2) + (1.0 - p) * m * (m - 1)) / ((d - 1) * (d - 2))

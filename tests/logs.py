@@ -65,7 +65,7 @@ def changed(name, *changes):
     versions, query = Versions.of(QUERIES[name]), QUERIES[name]
     for after, settings in changes:
         query = replace(query, **(settings or {}))
-        versions = versions.followed(Version(START + after, query, retired=settings is None))
+        versions = versions.with_version(Version(START + after, query, retired=settings is None))
     return versions
 
 
@@ -116,7 +116,7 @@ def frame(random, partition, partitions, seconds):
     return data
 
 
-def random_log(random, partitions, length, *, embedded=False, ends=True):
+def random_log(random, partitions, length, *, log_has_time=True, ends=True):
     """Partitions of records about one time, with holes in their offsets; `ends`: all that is open closes at last."""
     log = []
     for partition in range(partitions):
@@ -127,7 +127,7 @@ def random_log(random, partitions, length, *, embedded=False, ends=True):
             data = frame(random, partition, partitions, milliseconds // 1000)
             if random.random() < 0.15:
                 data = TICK
-            forged = embedded and data != TICK
+            forged = not log_has_time and data != TICK
             records.append((offset, random.randrange(1 << 45) if forged else milliseconds, data))
             offset += random.choice([1, 1, 1, 2, 9])
         last = [(offset, (START + 500) * 1000, TICK)] if ends else []

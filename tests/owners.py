@@ -1,16 +1,16 @@
-"""Sources and shelves as they are, on topics of nothing but dictionaries: one write at a time, so that anything may
+"""Sources and snapshots as they are, on topics of nothing but dictionaries: one write at a time, so that anything may
 happen between any two.
 """
 
 from random import Random
 
-from aggregator.counting.admission import Gate
-from aggregator.counting.changelog import saved
-from aggregator.counting.clock import Progress, encode
+from aggregator.counting.admission.gate import Gate
+from aggregator.counting.changelog import sort_records
 from aggregator.counting.partition import SourcePartition
-from aggregator.counting.tally import encode_snapshot
-from aggregator.merging.snapshots import Shelf
-from aggregator.topics.keys import PartitionKey, home
+from aggregator.merging.snapshot_partition import SnapshotPartition
+from aggregator.tallies.keys import PartitionKey, home
+from aggregator.tallies.progress import Progress, encode
+from aggregator.tallies.snapshot import encode_snapshot
 from tests.logs import LIMIT, VERSIONS
 
 
@@ -44,7 +44,7 @@ class Owner:
         self.topics, self.records, self.partition = topics, log[partition], partition
         self.partitions = len(log)
         gate = Gate(partition, len(log), definitions, limit=limit, **gate)
-        before = saved(topics.changelog[partition].items(), definitions).get(partition)
+        before = sort_records(topics.changelog[partition].items(), definitions).get(partition)
         self.source = SourcePartition(gate, name, before)
         self.rejects = {}
         self.writes = iter(())
@@ -63,22 +63,22 @@ class Owner:
 
     def checkpoint(self, random):
         source, topics = self.source, self.topics
-        draft = source.draft(whole=random.random() < 0.7, refresh=random.random() < 0.3)
+        plan = source.plan(whole=random.random() < 0.7, refresh=random.random() < 0.3)
         watermark = PartitionKey("watermark", self.partition, source.writer).encode()
-        for phase in draft.phases(source.progress, source.marks):
+        for phase in plan.phases(source.progress, source.watermarks):
             for write in phase.changelog:
                 yield topics.write(self.partition, *write)
             for key, value in phase.snapshots:
                 yield topics.publish(home(key.digest, self.partitions), key.encode(), value)
             for reject in phase.rejects:
                 self.rejects[reject.offset] = reject.reason
-            for target, closed in phase.marks.items():
+            for target, closed in phase.watermarks.items():
                 yield topics.publish(target, watermark, encode(Progress(closed=closed)))
-        for writer in source.former:
+        for writer in source.former_writers:
             for target in range(self.partitions):
                 yield topics.publish(target, PartitionKey("watermark", self.partition, writer).encode(), None)
-        source.former = []
-        for write in source.settled(draft):
+        source.former_writers = []
+        for write in source.settle(plan):
             yield topics.write(self.partition, *write)
         if random.random() < 0.3:
             for key, _, value in source.open_snapshots({}):
@@ -97,10 +97,10 @@ class Merge:
 
     def __init__(self, topics, target, partitions, definitions=VERSIONS, store=None):
         self.topics, self.target = topics, target
-        self.shelf = Shelf(target, partitions, definitions, store=store)
+        self.snapshots = SnapshotPartition(target, partitions, definitions, store=store)
         for key, value in topics.compacted(target):
-            self.shelf.put(key, value, 0)
-        self.shelf.load()
+            self.snapshots.put(key, value, 0)
+        self.snapshots.load()
         self.at = len(topics.snapshots[target])
 
     def step(self, random, finals, *, to_the_end=True):
@@ -110,29 +110,29 @@ class Merge:
         for at, (key, value) in enumerate(new):
             if at < last[key] and random.random() < 0.5:
                 continue  # compaction was here first
-            self.shelf.put(key, value, 0)
-        for slot in self.shelf.slots.values() if not self.shelf.overtaken else ():
+            self.snapshots.put(key, value, 0)
+        for state in self.snapshots.queries.values() if not self.snapshots.must_reload else ():
             batch = {}
-            slot.collect()
-            for key, value in slot.totals():
+            state.collect()
+            for key, value in state.totals():
                 self.topics.publish(self.target, key, value)
                 if not to_the_end and random.random() < 0.02:
                     return False
-            for final in slot.owed():
+            for final in state.due_finals():
                 span = final.span
-                finals[slot.versions.query.name, span.window, span.end].add(encode_snapshot(final.total))
+                finals[state.versions.query.name, span.window, span.end].add(encode_snapshot(final.total))
                 batch[span.window] = final.position
                 if not to_the_end and random.random() < 0.2:
                     break  # others have their turn
             if not to_the_end and random.random() < 0.3:
                 return False  # dies before its states are written
             for window, position in batch.items():
-                self.topics.publish(self.target, *slot.state(window, position))
+                self.topics.publish(self.target, *state.state_record(window, position))
             for window, position in batch.items():
-                for name in slot.settled(window, position):
+                for name in state.acknowledge(window, position):
                     self.topics.publish(self.target, name, None)
-            for name in slot.replaced():
+            for name in state.replaced_keys():
                 self.topics.publish(self.target, name, None)
                 if not to_the_end and random.random() < 0.02:
                     return False
-        return not self.shelf.overtaken
+        return not self.snapshots.must_reload

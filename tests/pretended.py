@@ -6,18 +6,14 @@ may happen: it may die, or be thought dead and go on writing beside its successo
 
 from itertools import islice
 
-from aggregator.counting import clock
-from aggregator.counting.admission import Gate
-from aggregator.counting.clock import Progress, closed_through, joint, resume
-from aggregator.counting.ids import decode_ids, encode_ids
-from aggregator.counting.tally import (
-    Tally,
-    decode_snapshot,
-    decode_tally,
-    encode_snapshot,
-    encode_tally,
-)
-from aggregator.merging.merge import ALL, Merger, decode_state, encode_state
+from aggregator.counting.admission.gate import Gate
+from aggregator.merging.merger import ALL, Merger
+from aggregator.merging.snapshot_records import decode_state, encode_state
+from aggregator.tallies import progress
+from aggregator.tallies.id_log import decode_ids, encode_ids
+from aggregator.tallies.progress import Progress, combine, resume
+from aggregator.tallies.snapshot import decode_snapshot, encode_snapshot
+from aggregator.tallies.tally import Tally, decode_tally, encode_tally
 from tests.logs import BY_DIGEST, LIMIT, VERSIONS
 
 
@@ -58,7 +54,7 @@ class Worker:
     def __init__(self, broker, gate, records, name):
         self.broker, self.gate, self.records, self.name = broker, gate, records, name
         mine = [(key, value) for key, value in broker.changelog.items() if key[1] == gate.partition]
-        self.settled = joint(clock.decode(value) for (kind, *_), value in mine if kind == "progress")
+        self.settled = combine(progress.decode(value) for (kind, *_), value in mine if kind == "progress")
         self.tallies, self.segments, self.changed, self.writes = {}, {}, set(), None
         for (kind, _, *pane), value in mine:
             if kind == "tally" and not self.settled.covers(*pane):
@@ -75,8 +71,8 @@ class Worker:
         run = [record for record in self.records if record[0] >= self.next_offset][:count]
         if not run:
             return
-        sifted = self.gate.sift(run, self.clock)
-        for pane, (query, frames) in sifted.accepted.items():
+        sifted = self.gate.admit_records(run, self.clock)
+        for pane, (query, frames) in sifted.batches.items():
             if not self.settled.covers(*pane):
                 tally = self.tallies.setdefault(pane, Tally(query.oracle.zeros()))
                 tally.add(query.oracle, frames, query.max_ids)
@@ -92,8 +88,8 @@ class Worker:
 
     def checkpoint(self, random):
         """What to write is settled at once; then one write after another is acknowledged."""
-        through = {digest: closed_through(self.clock, versions) for digest, versions in VERSIONS.items()}
-        closed = {digest: end for digest, end in through.items() if end is not None}
+        through = VERSIONS.items() if self.clock is not None else ()
+        closed = {digest: versions.closed_through(self.clock) for digest, versions in through}
         for digest, end in self.settled.closed.items():
             closed[digest] = max(end, closed.get(digest, end))
         now = Progress(self.next_offset, self.clock, closed)
@@ -108,8 +104,8 @@ class Worker:
         for pane in changed:
             tally = self.tallies[pane]
             if random.random() < 0.5:
-                tally.passed(self.next_offset, self.clock)
-            while segment := tally.take_unwritten():
+                tally.advance(self.next_offset, self.clock)
+            while segment := tally.next_segment():
                 ids.append(
                     (("ids", self.gate.partition, *pane, segment[0].offset, segment[-1].offset), encode_ids(segment))
                 )
@@ -129,7 +125,7 @@ class Worker:
             yield self.broker.write(key, value)
         for pane, value in snapshots:
             yield self.broker.publish(("closed", *pane, self.gate.partition), value)
-        yield self.broker.write(("progress", self.gate.partition, self.name), clock.encode(now))
+        yield self.broker.write(("progress", self.gate.partition, self.name), progress.encode(now))
         self.settled = now
         for digest, end in now.closed.items():
             yield self.broker.publish(("watermark", digest, self.gate.partition, self.name), end)
@@ -139,7 +135,7 @@ class Worker:
     def show(self):
         """Open snapshots."""
         for pane, tally in self.tallies.items():
-            tally.passed(self.next_offset, self.clock)
+            tally.advance(self.next_offset, self.clock)
             self.broker.publish(("open", *pane, self.gate.partition), encode_tally(tally))
 
 

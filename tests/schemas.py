@@ -1,4 +1,4 @@
-"""What is emitted, held to the published schemas."""
+"""Checks of records and alerts against the published schemas."""
 
 import json
 from pathlib import Path
@@ -9,26 +9,26 @@ SCHEMAS = Path(__file__).parents[1] / "hubbub" / "schemas"
 
 
 def schema(name):
-    """The validator of a schema, which is itself a valid one."""
-    read = json.loads((SCHEMAS / f"{name}.json").read_text())
-    Draft202012Validator.check_schema(read)
-    return Draft202012Validator(read)
+    """Return the validator of a schema, after a check of the schema itself."""
+    document = json.loads((SCHEMAS / f"{name}.json").read_text())
+    Draft202012Validator.check_schema(document)
+    return Draft202012Validator(document)
 
 
 RECORD, ALERT = schema("record"), schema("alert")
 
 
 def record(value):
-    """The record in these bytes, valid."""
-    return _valid(RECORD, value)
+    """Return the record in these bytes, after a check against its schema."""
+    return _validate(RECORD, value)
 
 
 def alert(value):
-    """The alert in these bytes, valid."""
-    return _valid(ALERT, value)
+    """Return the alert in these bytes, after a check against its schema."""
+    return _validate(ALERT, value)
 
 
-def _valid(validator, value):
-    read = json.loads(value)
-    validator.validate(read)
-    return read
+def _validate(validator, value):
+    document = json.loads(value)
+    validator.validate(document)
+    return document

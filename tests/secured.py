@@ -1,4 +1,4 @@
-"""Apache Kafka that lets nobody in without a login: TLS with SCRAM, client certificates or tokens, and access lists."""
+"""An Apache Kafka that requires a login. It has TLS with SCRAM, client certificates or tokens, and access lists."""
 
 import base64
 import json
@@ -11,8 +11,9 @@ import trustme
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest
 
-from aggregator.demo.embedded import free_port
-from hubbub.kafka import Kafka, started
+from aggregator.demo.broker import free_port
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.settings import Kafka
 from tests.brokers import PASSWORD, USER, Cluster, Node
 
 LISTENERS = (
@@ -36,7 +37,7 @@ super.users=User:ANONYMOUS
 allow.everyone.if.no.acl.found=false
 """
 TOPIC, GROUP, CLUSTER = 2, 3, 4
-"""Kafka's numbers for what a right is about."""
+"""The numbers of Kafka for kinds of resources."""
 OPERATIONS = {"Read": 3, "Write": 4, "Create": 5, "Alter": 7, "Describe": 8, "DescribeConfigs": 10, "AlterConfigs": 11}
 KINDS = {"topic": TOPIC, "group": GROUP, "cluster": CLUSTER}
 LITERAL, PREFIXED = 3, 4
@@ -44,7 +45,7 @@ ANY, ALLOW = 1, 3
 
 
 class Secured(Cluster):
-    """One broker; its plain port is the tests' own, and may do everything."""
+    """A broker with logins. Its plain port is for the tests and has all rights."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -64,70 +65,70 @@ class Secured(Cluster):
         return self.nodes[0].keeper.folder
 
     def properties(self, number: int, node: Node, voters: str) -> str:
-        usual = super().properties(number, node, voters)
+        defaults = super().properties(number, node, voters)
         ports = {"port": node.port, "scram": node.scram, "controller": node.controller}
-        ours = PROPERTIES.format(**ports, mutual=self.mutual, token=self.token)
-        named = {line.split("=")[0] for line in ours.splitlines()}
-        return "\n".join(line for line in usual.splitlines() if line.split("=")[0] not in named) + ours
+        additions = PROPERTIES.format(**ports, mutual=self.mutual, token=self.token)
+        names = {line.split("=")[0] for line in additions.splitlines()}
+        return "\n".join(line for line in defaults.splitlines() if line.split("=")[0] not in names) + additions
 
     def certificate(self, name: str) -> Path:
-        """A client's certificate and key, in one file."""
+        """Write the certificate and key of a client to one file, and return its path."""
         path = self.folder / f"{name}.pem"
         pem(self.authority.issue_cert(f"{name}.example", common_name=name), path)
         return path
 
     def jwt(self, name: str, seconds: float = 3600.0) -> Path:
-        """A token that this broker takes; it looks at no signature."""
+        """Write a token that this broker accepts, and return its path. The broker checks no signature."""
         path, now = self.folder / f"{name}.token", time.time()
         parts = ({"alg": "none"}, {"sub": name, "iat": now - 1, "exp": now + seconds})
-        path.write_text(".".join([encoded(part) for part in parts]) + ".\n")
+        path.write_text(".".join([encode_part(part) for part in parts]) + ".\n")
         return path
 
-    def login(self, how: str, name: str = USER, prefix: str = "hubbub.") -> dict[str, str]:
-        """The environment of a client that logs in."""
+    def login(self, method: str, name: str = USER, prefix: str = "hubbub.") -> dict[str, str]:
+        """Return the environment of a client that logs in."""
         tls = {"CA_FILE": str(self.ca), "SECURITY_PROTOCOL": "SASL_SSL"}
-        if how == "scram":
-            where: object = self.scram
-            word = self.folder / f"{name}.password"
-            word.write_text(f"{PASSWORD}\n")
-            tls |= {"SASL_MECHANISM": "SCRAM-SHA-512", "USERNAME": name, "PASSWORD_FILE": str(word)}
-        elif how == "mutual":
-            where = f"127.0.0.1:{self.mutual}"
+        if method == "scram":
+            address: object = self.scram
+            password = self.folder / f"{name}.password"
+            password.write_text(f"{PASSWORD}\n")
+            tls |= {"SASL_MECHANISM": "SCRAM-SHA-512", "USERNAME": name, "PASSWORD_FILE": str(password)}
+        elif method == "mutual":
+            address = f"127.0.0.1:{self.mutual}"
             tls |= {"SECURITY_PROTOCOL": "SSL", "CERT_FILE": str(self.certificate(name))}
         else:
-            where = f"127.0.0.1:{self.token}"
+            address = f"127.0.0.1:{self.token}"
             tls |= {"SASL_MECHANISM": "OAUTHBEARER", "OAUTH_TOKEN_FILE": str(self.jwt(name))}
         login = {f"HUBBUB_KAFKA_{key}": value for key, value in tls.items()}
-        return {"HUBBUB_KAFKA": str(where), "HUBBUB_PREFIX": prefix, **login}
+        return {"HUBBUB_KAFKA": str(address), "HUBBUB_PREFIX": prefix, **login}
 
     async def allow(self, name: str, *rights: tuple[str, str, str]) -> None:
-        """Rights as (operation, kind, name of it); a name that ends with * is a prefix."""
+        """Grant rights as (operation, kind, name). A name that ends with * is a prefix."""
         await self._lists([CreateAclsRequest(*entry(name, *right)) for right in rights])
 
     async def forbid(self, name: str, *rights: tuple[str, str, str]) -> None:
         await self._lists([DeleteAclsRequest(*entry(name, *right)) for right in rights])
 
     async def _lists(self, requests: list[Any]) -> None:
-        where = Kafka(self.bootstrap)
-        async with started(AIOKafkaAdminClient(**where.client()), where) as admin:
+        kafka = Kafka(self.bootstrap)
+        async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
             for request in requests:
                 answer = await admin._send_request(request)
                 results = getattr(answer, "creation_responses", None) or answer.filter_responses
                 assert all(result[0] == 0 for result in results), results
 
 
-def entry(name: str, operation: str, kind: str, of: str) -> tuple[Any, ...]:
-    pattern = PREFIXED if of.endswith("*") and of != "*" else LITERAL
-    of = of.rstrip("*") if pattern == PREFIXED else of
-    return (KINDS[kind], of, pattern, f"User:{name}", "*", OPERATIONS[operation], ALLOW)
+def entry(name: str, operation: str, kind: str, resource: str) -> tuple[Any, ...]:
+    pattern = PREFIXED if resource.endswith("*") and resource != "*" else LITERAL
+    resource = resource.rstrip("*") if pattern == PREFIXED else resource
+    return (KINDS[kind], resource, pattern, f"User:{name}", "*", OPERATIONS[operation], ALLOW)
 
 
-def encoded(part: dict[str, object]) -> str:
+def encode_part(part: dict[str, object]) -> str:
     return base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
 
 
-def pem(issued: trustme.LeafCert, path: Path) -> None:
-    """Key and certificates in one file; Java wants the key as PKCS#8."""
+def pem(certificate: trustme.LeafCert, path: Path) -> None:
+    """Write key and certificates to one file. Java needs the key as PKCS#8."""
     command = ["openssl", "pkcs8", "-topk8", "-nocrypt"]
-    key = subprocess.run(command, input=issued.private_key_pem.bytes(), capture_output=True, check=True).stdout
-    path.write_bytes(key + b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    key = subprocess.run(command, input=certificate.private_key_pem.bytes(), capture_output=True, check=True).stdout
+    path.write_bytes(key + b"".join(blob.bytes() for blob in certificate.cert_chain_pems))

@@ -1,5 +1,5 @@
-"""The read side: what the topics say, kept in memory, told over HTTP and shown on a live page.
+"""The board, which keeps the published topics in memory and serves them over HTTP and on a live page.
 
-A request's way: guard, route, parameters, lookup, view, answers, rows, reply.
-A record's way: follower, entry, store, events.
+A request passes these modules: guard, route, parameters, lookup, view, answers, rows, reply.
+A record passes these modules: follower, entry, store, events.
 """

@@ -1,4 +1,4 @@
-"""The answers of the API: value classes, and how each comes from what is kept. Pure."""
+"""The value classes of the API's answers, each built from the store. Pure."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,26 +12,27 @@ from aggregator.board.reply import bad, missing
 from aggregator.board.rows import CountRow, ErrorRow, PointRow, QueryRow, SetRow, ThresholdRow, ValueRow
 from aggregator.board.store import Store
 from aggregator.board.view import View
-from aggregator.publishing.alert import Alert
-from aggregator.publishing.analysis import subjects
-from aggregator.publishing.parts import HitterRow, RefusedRow
-from aggregator.publishing.record import hitter_rows
-from aggregator.publishing.schema import Attribute, Count, Digest, Known
-from aggregator.publishing.window import WindowRow
+from aggregator.publishing.alerts.message import Alert
+from aggregator.publishing.findings import subjects
+from aggregator.publishing.records.encoder import hitter_rows
+from aggregator.publishing.records.rows import HitterRow, RefusedRow, WindowRow
+from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableAnswer(ABC):
-    """An answer, and which of its members is the table, with what columns."""
+    """An answer with one table, which CSV shows."""
 
     table: ClassVar[str]
+    """The name of the field that holds the rows."""
     columns: ClassVar[tuple[str, ...]]
+    """The columns of the CSV, in order."""
 
     @classmethod
     @abstractmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        """The series kept of the query of this name, as far as the parameters ask for it."""
+        """Return the answer about the query `name`, limited by the parameters."""
 
     @property
     def rows(self) -> Sequence[Any]:
@@ -40,8 +41,8 @@ class TableAnswer(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfWindow(TableAnswer):
-    """An answer about one attribute of one record."""
+class WindowAnswer(TableAnswer):
+    """An answer about one attribute of one window."""
 
     query: str
     digest: Digest
@@ -66,17 +67,17 @@ class Queries(TableAnswer):
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         del parameters, name
-        found = [store.series(each) for each in store.names]
         active = store.definitions.active
+        series = [store.series(each) for each in store.names]
         return cls(
             queries=[
-                QueryRow.of(store, each, store.definition(each), retired=each.query not in active) for each in found
+                QueryRow.of(store, each, store.definition(each), retired=each.query not in active) for each in series
             ]
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowEstimate(OfWindow):
+class WindowEstimate(WindowAnswer):
     table = "values"
     columns = ("value", "share", "unbiased", "stderr", "low", "high", "listed", "decided", "truth")
 
@@ -88,23 +89,23 @@ class WindowEstimate(OfWindow):
     threshold: Annotated[float | None, {"description": "The share above which a value is listed"}]
     size: Count
     published: Annotated[int, {"minimum": 0, "description": "Values in the record"}]
-    missing: Annotated[list[str], {"description": "Values that were asked for and are not published"}]
+    missing: Annotated[list[str], {"description": "Requested values that the record does not publish"}]
     values: list[ValueRow]
     sets: dict[str, Any]
     refused: RefusedRow
     quality: dict[str, Any]
-    error: Annotated[ErrorRow | None, {"description": "In a simulation: how far the shares are from the truth"}]
+    error: Annotated[ErrorRow | None, {"description": "In a simulation: the error of the shares against the truth"}]
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, view = lookup.view(store, parameters, name)
         method = lookup.method(view.part, parameters)
-        wanted = parameters.values()
+        names = parameters.values()
         every = rows.values(view, method, rows.true_shares(series, view))
-        here = {row.value: row for row in every}
-        chosen = [here[value] for value in wanted if value in here] if wanted else every
-        if wanted:
-            view.positions(wanted)
+        by_name = {row.value: row for row in every}
+        selection = [by_name[name] for name in names if name in by_name] if names else every
+        if names:
+            view.positions(names)
         rest = view.part.rest()
         return cls(
             **_heading(view, method),
@@ -116,8 +117,8 @@ class WindowEstimate(OfWindow):
             threshold=view.threshold,
             size=view.definition.domain.size,
             published=len(every),
-            missing=[value for value in wanted or [] if value not in here],
-            values=chosen[: parameters.whole("top", MOST if wanted else None)],
+            missing=[name for name in names or [] if name not in by_name],
+            values=selection[: parameters.whole("top", MOST if names else None)],
             sets=rest["sets"],
             refused=view.record.refused,
             quality=rest["quality"],
@@ -126,7 +127,7 @@ class WindowEstimate(OfWindow):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetShares(OfWindow):
+class SetShares(WindowAnswer):
     table = "sets"
     columns = ("name", "share", "stderr", "truth")
 
@@ -136,21 +137,21 @@ class SetShares(OfWindow):
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, view = lookup.view(store, parameters, name)
         method = lookup.method(view.part, parameters, consistent=True)
-        values, of = parameters.values(), parameters.text("name")
-        if (values is None) == (of is None):
-            raise bad("name a set of the query file as `name`, or members of one as `values`", parameter="values")
-        if of is not None:
-            named = view.named(of)
-            share = named.get("share" if method == UNBIASED else method)
-            stderr = named.get("stderr") if method == UNBIASED else None
-            # A later version of the definition may not have this set any more.
-            members = dict(subjects(view.definition.query)[view.definition.attribute].sets).get(of, ())
+        values, set_name = parameters.values(), parameters.text("name")
+        if (values is None) == (set_name is None):
+            raise bad("give either `name`, a set of the query file, or `values`, the members", parameter="values")
+        if set_name is not None:
+            answer = view.set_answer(set_name)
+            share = answer.get("share" if method == UNBIASED else method)
+            stderr = answer.get("stderr") if method == UNBIASED else None
+            # A later version of the definition may no longer have this set.
+            members = dict(subjects(view.definition.query)[view.definition.attribute].sets).get(set_name, ())
         else:
             share, stderr = view.answer(method, values or [])
             members = tuple(view.positions(values or []))
         true = rows.true_shares(series, view)
         row = SetRow(
-            name=of,
+            name=set_name,
             values=[view.definition.domain.name(position) for position in members],
             share=share,
             stderr=stderr,
@@ -161,13 +162,13 @@ class SetShares(OfWindow):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ThresholdShare(ThresholdRow):
-    """A threshold, and the share that it comes to in a window."""
+    """A threshold, and the share that it equals in a window."""
 
     share: Known
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeavyHitters(OfWindow):
+class HeavyHitters(WindowAnswer):
     table = "hitters"
     columns = ("value", "share", "decided", "p_value", "probability")
 
@@ -184,15 +185,15 @@ class HeavyHitters(OfWindow):
         family_error = parameters.above("family_error", query.family_error)
         share: float | None
         if (threshold, family_error) == (query.threshold, query.family_error):
-            share, found = view.threshold, view.part.hitters(method)
+            share, hitters = view.threshold, view.part.hitters(method)
         else:
-            share, again = view.hitters(method, threshold, family_error)
-            found = hitter_rows(view.definition.domain, method, again)
+            share, result = view.hitters(method, threshold, family_error)
+            hitters = hitter_rows(view.definition.domain, method, result)
         return cls(
             **_heading(view, method),
             threshold=ThresholdShare(kind=threshold.kind, value=threshold.value, share=share),
             family_error=family_error,
-            hitters=found[: parameters.whole("top")],
+            hitters=hitters[: parameters.whole("top")],
         )
 
 
@@ -210,13 +211,13 @@ class History(TableAnswer):
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        series, kept = lookup.windows(store, parameters, name)
-        records = lookup.between(kept, parameters)
+        series, windows = lookup.windows(store, parameters, name)
+        records = lookup.between(windows, parameters)
         definition = lookup.definition(store.definition(series), parameters)
         value = parameters.text("value")
         position = None if value is None else definition.domain.find(value)
         if value is None:
-            raise bad("value must name a value of the domain", parameter="value")
+            raise bad("the parameter value is missing: name a value of the domain", parameter="value")
         if position is None:
             raise missing(f"{value!r} is not in the domain", value=value)
         at = definition.attribute
@@ -243,9 +244,9 @@ class WindowCounts(TableAnswer):
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        series, kept = lookup.windows(store, parameters, name)
-        found = lookup.between(kept, parameters)
-        return cls(query=series.query, digest=series.digest, windows=[CountRow.of_record(each) for each in found])
+        series, windows = lookup.windows(store, parameters, name)
+        rows = [CountRow.of_record(each) for each in lookup.between(windows, parameters)]
+        return cls(query=series.query, digest=series.digest, windows=rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,15 +266,14 @@ class Alerts(TableAnswer):
         if query is not None and query not in store.names:
             raise lookup.unknown(store, query)
         kind = parameters.choice("kind")
-        wanted = {"query": query, "attribute": attribute, "kind": kind}
-        filters = {key: want for key, want in wanted.items() if want is not None}
-        found = (alert for alert in store.alerts() if all(getattr(alert, key) == want for key, want in filters.items()))
-        limit = parameters.whole("limit")
-        return cls(alerts=list(islice(found, limit)))
+        choices = {"query": query, "attribute": attribute, "kind": kind}
+        filters = {key: text for key, text in choices.items() if text is not None}
+        matches = (each for each in store.alerts() if all(getattr(each, key) == text for key, text in filters.items()))
+        return cls(alerts=list(islice(matches, parameters.whole("limit"))))
 
 
 def _heading(view: View, method: str) -> dict[str, Any]:
-    """Which record is spoken of."""
+    """Return the fields that identify the window."""
     record = view.record
     return {
         "query": record.query,

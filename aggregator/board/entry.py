@@ -1,27 +1,27 @@
-"""The windows of a query as the board keeps them, each made of the records of its attributes."""
+"""Windows in the board. Each joins the records of all attributes of its query."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
 
 from aggregator.merging.windows import Span
-from aggregator.publishing.analysis import subjects
-from aggregator.publishing.parts import RefusedRow
-from aggregator.publishing.record_reader import Record
+from aggregator.publishing.findings import subjects
+from aggregator.publishing.records.decoder import Record
+from aggregator.publishing.records.rows import RefusedRow
 from oracles.errors import ReportError
 from oracles.query import Query
 
 WAITING = 256
-"""Windows that wait for records of further attributes, at the most."""
+"""Maximum number of windows that wait for records of other attributes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """One window."""
+    """A window of a query, with the records of all its attributes."""
 
     parts: tuple[Record, ...]
-    """Of each attribute, or of the one answer."""
+    """One record for each attribute, or the only record of a query without attributes."""
     n: int
-    """How many reports the window has, whichever attributes they speak of."""
+    """The reports of the window, over all attributes."""
     n_independent: int
 
     @property
@@ -46,23 +46,26 @@ class Entry:
 
     @property
     def size(self) -> int:
-        """The memory it takes, about."""
+        """Return the approximate memory of the window, in bytes."""
         return sum(part.size for part in self.parts)
 
     @property
     def flags(self) -> list[str]:
-        """Those of all attributes, each once."""
+        """Return the flags of all attributes, each once."""
         return list(dict.fromkeys(flag for part in self.parts for flag in part.flags))
 
 
-class Gathering:
-    """The windows of which not all attributes have been read."""
+class IncompleteWindows:
+    """The windows that still lack the records of some attributes."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[tuple[str, Span, bool], dict[str | None, Record]] = OrderedDict()
 
     def put(self, record: Record, query: Query) -> Entry | None:
-        """The window that this record makes whole; a ReportError where it does not fit the definition that it names."""
+        """Add a record, and return its window if the window is now complete.
+
+        Raise ReportError if the record does not fit its definition.
+        """
         names = [subject.name for subject in subjects(query)]
         _check(record, query)
         parts = self._waiting.setdefault((record.digest, record.span, record.final), {})
@@ -72,15 +75,15 @@ class Gathering:
                 self._waiting.popitem(last=False)
             return None
         del self._waiting[record.digest, record.span, record.final]
-        found = tuple(parts[name] for name in names)
-        of_all = sum if query.solution == "smp" else max  # there each report speaks of one attribute
-        return Entry(found, of_all(part.n for part in found), of_all(part.n_independent for part in found))
+        records = tuple(parts[name] for name in names)
+        total = sum if query.solution == "smp" else max  # with smp each report answers one attribute
+        return Entry(records, total(part.n for part in records), total(part.n_independent for part in records))
 
 
 def _check(record: Record, query: Query) -> None:
     subject = next((each for each in subjects(query) if each.name == record.attribute), None)
     if subject is None:
-        raise ReportError(f"{query.name} has no attribute {record.attribute!r}")
+        raise ReportError(f"query {query.name} has no attribute {record.attribute!r}")
     strange = next((value for value in record.values if subject.domain.find(value) is None), None)
     if strange is not None:
-        raise ReportError(f"{strange[:64]!r} is no value of {query.name}")
+        raise ReportError(f"{strange[:64]!r} is not a value of query {query.name}")

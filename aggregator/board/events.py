@@ -1,4 +1,4 @@
-"""Server-sent events: what is new is told to everyone who listens, as it is read."""
+"""Server-sent events, which report every new record and alert to the listeners."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,18 +7,21 @@ from typing import Any
 import orjson
 
 from aggregator.board.entry import Entry
-from aggregator.publishing.window import WindowRow
+from aggregator.publishing.records.rows import WindowRow
 
 LISTENERS = 200
-"""The most who listen at a time."""
+"""Maximum number of listeners at one time."""
 BACKLOG = 500
-"""Events that wait for a slow listener; then it is let go, and comes back to see how things stand."""
+"""Maximum number of events that wait for a slow listener.
+
+The board then disconnects it. The page reconnects and loads the current state.
+"""
 BEAT = 5.0
-"""Seconds between two events that only say that all is well, or what is wrong."""
+"""Seconds between two `beat` events, which report the state of the board."""
 
 
 class Events:
-    """Everyone who listens."""
+    """The listeners, with a queue of events for each."""
 
     def __init__(self) -> None:
         self._queues: set[asyncio.Queue[bytes | None]] = set()
@@ -30,39 +33,40 @@ class Events:
     def full(self) -> bool:
         return len(self._queues) >= LISTENERS
 
-    def tell(self, event: str, said: Any) -> None:
-        written = encode(event, said)
+    def send(self, event: str, data: Any) -> None:
+        """Queue an event for every listener. Disconnect the listeners whose queue is full."""
+        message = encode(event, data)
         for queue in list(self._queues):
             if queue.qsize() >= BACKLOG:
                 self._queues.discard(queue)
                 queue.put_nowait(None)
             else:
-                queue.put_nowait(written)
+                queue.put_nowait(message)
 
     def close(self) -> None:
-        """Let all go."""
+        """Disconnect all listeners."""
         for queue in self._queues:
             queue.put_nowait(None)
         self._queues.clear()
 
     async def listen(self) -> AsyncIterator[bytes]:
-        """The messages told from now on, until this listener is let go."""
+        """Yield all messages from now on, until the board disconnects this listener."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._queues.add(queue)
         try:
-            while (written := await queue.get()) is not None:
-                yield written
+            while (message := await queue.get()) is not None:
+                yield message
         finally:
             self._queues.discard(queue)
 
 
-def encode(event: str, said: Any) -> bytes:
-    """JSON has no line breaks of its own, so an event is two lines."""
-    return b"event: " + event.encode() + b"\ndata: " + orjson.dumps(said) + b"\n\n"
+def encode(event: str, data: Any) -> bytes:
+    """Return the bytes of an event. It has two lines, because this JSON has no line breaks."""
+    return b"event: " + event.encode() + b"\ndata: " + orjson.dumps(data) + b"\n\n"
 
 
 def notice(record: Entry) -> dict[str, Any]:
-    """That there is a new record; whoever wants its numbers asks for them."""
+    """Return the message for a new record. Listeners load the estimates from the API."""
     return {
         "query": record.query,
         "digest": record.digest,

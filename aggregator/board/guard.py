@@ -1,4 +1,4 @@
-"""The guard around every answer: the token, and the headers that bind the browser."""
+"""The guard of every request, which checks the token and adds the security headers."""
 
 import hmac
 from ipaddress import ip_address
@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from hubbub.http import unsigned
-from hubbub.problem import Problem
+from hubbub.http.problem import Problem
+from hubbub.http.server import unsigned
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -17,55 +17,60 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
 }
-PROTECTED = "/api/"
-"""Paths that ask for a token; the page itself holds no numbers."""
+API_PREFIX = "/api/"
+"""The prefix of the paths that need a token. The page itself has no estimates."""
 
 
-def checked(token: str | None, host: str) -> Middleware:
-    """The middleware that asks for the token, or where there is none looks at the host."""
+def access_check(token: str | None, host: str) -> Middleware:
+    """Return a middleware that checks the token, or the host if the board has no token."""
 
     @web.middleware
-    async def admitted(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         _check(request, token, host)
         return await handler(request)
 
-    return admitted
+    return middleware
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Before every answer is sent, those of events included."""
+    """Add the security headers to a response, event streams included."""
     await unsigned(request, response)
     response.headers.update(HEADERS)
-    if request.path.startswith(PROTECTED):
+    if request.path.startswith(API_PREFIX):
         response.headers.setdefault("Cache-Control", "no-cache, private")
         response.headers["Vary"] = "Accept, Authorization"
 
 
-def is_here(host: str | None, name: str) -> bool:
-    """Whether a request was meant for this board: a page elsewhere can make a browser ask under any other name."""
+def is_own_host(host: str | None, name: str) -> bool:
+    """Whether the header `Host` names this board.
+
+    A foreign page can make a browser send requests to the board, but only under another name.
+    """
     try:
-        found = urlsplit(f"//{host or ''}").hostname or ""
+        hostname = urlsplit(f"//{host or ''}").hostname or ""
     except ValueError:
         return False
     try:
-        ip_address(found)
+        ip_address(hostname)
     except ValueError:
-        return found in ("localhost", name.lower())
+        return hostname in ("localhost", name.lower())
     return True
 
 
 def permitted(request: web.Request, token: str | None, host: str) -> bool:
-    """Whether it may be answered with numbers: by its token; where none is wanted, by the host that it asks for."""
+    """Whether a request may read estimates. It needs the token or, if the board has none, the right host."""
     if token is None:
-        return is_here(request.headers.get("Host"), host)
-    kind, _, given = request.headers.get("Authorization", "").partition(" ")
-    same = hmac.compare_digest(given.strip().encode(errors="surrogateescape"), token.encode())
+        return is_own_host(request.headers.get("Host"), host)
+    kind, _, credentials = request.headers.get("Authorization", "").partition(" ")
+    same = hmac.compare_digest(credentials.strip().encode(errors="surrogateescape"), token.encode())
     return kind.lower() == "bearer" and same
 
 
 def _check(request: web.Request, token: str | None, host: str) -> None:
-    if not request.path.startswith(PROTECTED) or permitted(request, token, host):
+    if not request.path.startswith(API_PREFIX) or permitted(request, token, host):
         return
     if token is None:
-        raise Problem(403, f"without HUBBUB_TOKEN the board answers to addresses, localhost and --host ({host}) only")
-    raise Problem(401, "send the board's token: Authorization: Bearer TOKEN")
+        raise Problem(
+            403, f"without HUBBUB_TOKEN the board serves only IP addresses, localhost and its --host ({host})"
+        )
+    raise Problem(401, "wrong or missing token; send Authorization: Bearer TOKEN")

@@ -1,4 +1,4 @@
-"""The metrics of a board, and of what it follows."""
+"""The metrics of a board, and the most frequent values as metrics."""
 
 from collections.abc import Iterator
 
@@ -9,51 +9,48 @@ from prometheus_client.registry import Collector
 
 from aggregator.board.entry import Entry
 from aggregator.board.store import Store
-from aggregator.process.freshness import Freshness, NewestFinal
-from aggregator.publishing.freshness import shortest
-from hubbub.metrics import registry as registry_of_a_process
-from hubbub.names import ALERTS, ESTIMATES, QUERIES, TRUTH
+from aggregator.merging.windows import shortest_expected_age
+from aggregator.publishing.freshness import Freshness, NewestFinal
+from hubbub.command.metrics import MetricRow, MetricTable
+from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, TRUTH
 from oracles.consistency import UNBIASED
 
+TOPICS = (QUERIES, ESTIMATES, ALERTS, TRUTH)
 TOP, HITTERS = 10, 20
-"""How many values have series."""
+"""Maximum numbers of the most frequent values and of the proved heavy hitters in the metrics."""
 
 
-class BoardMetrics:
-    """Each board's own."""
+class BoardMetrics(MetricTable):
+    """The metrics of one board."""
+
+    read = MetricRow("hubbub_board_read", Counter, "Records read", {"topic": TOPICS})
+    unreadable = MetricRow("hubbub_board_unreadable", Counter, "Invalid records skipped", {"topic": TOPICS})
+    requests = MetricRow("hubbub_board_requests", Counter, "Requests answered", {"route": None, "status": None})
+    listeners = MetricRow("hubbub_board_listeners", Gauge, "Clients that listen to events")
+    windows = MetricRow("hubbub_board_windows", Gauge, "Final windows in memory")
+    memory = MetricRow("hubbub_board_kept_bytes", Gauge, "Approximate bytes of memory of windows and truth")
 
     def __init__(self, store: Store) -> None:
-        registry = self.registry = registry_of_a_process()
+        super().__init__()
         self.whole = CollectorRegistry()
-        """All of it, and what the crowd says: for those who may see that."""
-        self.whole.register(registry)
-        self.whole.register(Shares(store))
-        registry.register(Freshness(lambda: newest_finals(store)))
-        self.read = Counter("hubbub_board_read", "Messages read", ["topic"], registry=registry)
-        self.unreadable = Counter(
-            "hubbub_board_unreadable", "Messages that could not be understood", ["topic"], registry=registry
-        )
-        self.requests = Counter("hubbub_board_requests", "Requests answered", ["route", "status"], registry=registry)
-        self.listeners = Gauge("hubbub_board_listeners", "Who listens to events", registry=registry)
-        self._windows = Gauge("hubbub_board_windows", "Final windows kept", registry=registry)
-        self._memory = Gauge("hubbub_board_kept_bytes", "Memory of windows and truth, about", registry=registry)
-        for topic in (QUERIES, ESTIMATES, ALERTS, TRUTH):
-            self.read.labels(topic)
-            self.unreadable.labels(topic)
+        """All metrics and the estimates, for requests that may read estimates."""
+        self.whole.register(self.registry)
+        self.whole.register(ShareMetrics(store))
+        self.registry.register(Freshness(lambda: newest_finals(store)))
 
-    def keeps(self, windows: int, size: int) -> None:
-        self._windows.set(windows)
-        self._memory.set(size)
+    def set_memory(self, windows: int, size: int) -> None:
+        self.windows.set(windows)
+        self.memory.set(size)
 
 
 def newest_finals(store: Store) -> Iterator[NewestFinal]:
-    """Of each query that is counted now."""
+    """Yield the newest final of each active query."""
     for name, query in store.definitions.active.items():
-        yield NewestFinal(name, store.series(name).latest_end, shortest(query))
+        yield NewestFinal(name, store.series(name).latest_end, shortest_expected_age(query))
 
 
-class Shares(Collector):
-    """The most frequent values of each query: a bounded number of series, of the newest final alone."""
+class ShareMetrics(Collector):
+    """The shares of the most frequent values in the newest final of each query."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -61,23 +58,29 @@ class Shares(Collector):
     def collect(self) -> Iterator[Metric]:
         labels = ["query", "attribute", "value"]
         top = "Unbiased share of the ten most frequent values in the newest final of the shortest window"
-        frequent = "Unbiased share of values that are proved to be frequent in that final, the first twenty"
+        frequent = (
+            "Unbiased share of the first twenty values proved frequent in the newest final of the shortest window"
+        )
         share = GaugeMetricFamily("hubbub_top_share", top, labels=labels)
-        low = GaugeMetricFamily("hubbub_top_share_low", "Where its 95% interval begins", labels=labels)
-        high = GaugeMetricFamily("hubbub_top_share_high", "Where its 95% interval ends", labels=labels)
+        low = GaugeMetricFamily(
+            "hubbub_top_share_low", "Lower end of the 95% interval of hubbub_top_share", labels=labels
+        )
+        high = GaugeMetricFamily(
+            "hubbub_top_share_high", "Upper end of the 95% interval of hubbub_top_share", labels=labels
+        )
         hitters = GaugeMetricFamily("hubbub_hitter_share", frequent, labels=labels)
         for final in self._newest():
             for part in final.parts:
-                named = final.query, part.attribute or ""
+                subject = final.query, part.attribute or ""
                 unbiased = part.shares[UNBIASED]
                 for i in np.argsort(-unbiased, kind="stable")[:TOP]:
-                    of = [*named, part.values[i]]
-                    share.add_metric(of, unbiased[i])
-                    low.add_metric(of, part.low[i])
-                    high.add_metric(of, part.high[i])
-                proved = [hitter for hitter in part.hitters(UNBIASED) if hitter.decided]
-                for one in proved[:HITTERS]:
-                    hitters.add_metric([*named, one.value], one.share)
+                    key = [*subject, part.values[i]]
+                    share.add_metric(key, unbiased[i])
+                    low.add_metric(key, part.low[i])
+                    high.add_metric(key, part.high[i])
+                proofs = [hitter for hitter in part.hitters(UNBIASED) if hitter.decided]
+                for hitter in proofs[:HITTERS]:
+                    hitters.add_metric([*subject, hitter.value], hitter.share)
         yield from (share, low, high, hitters)
 
     def _newest(self) -> Iterator[Entry]:

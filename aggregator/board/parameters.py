@@ -1,4 +1,4 @@
-"""The parameters of a request: what each may be, said once for its description and for who reads it."""
+"""The parameters of requests, with meanings and limits for the description and for the reader."""
 
 import math
 from collections import Counter
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 from typing import get_args
 
 from aggregator.board.reply import bad
-from aggregator.publishing.alert import AlertKind
-from aggregator.publishing.schema import Schema
-from aggregator.publishing.window import Kind
+from aggregator.publishing.alerts.message import AlertKind
+from aggregator.publishing.records.rows import Kind
+from hubbub.http.schema import Schema
 
 MOST = 10_000
-"""The most rows of an answer."""
+"""Maximum number of rows in an answer."""
 LATEST = "latest"
 LATE = 1 << 40
-"""Later than all windows, and longer."""
+"""A limit in seconds above every window's end and length."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a question."""
+    """A parameter of a route."""
 
     name: str
     meaning: str
     schema: Schema
 
     def limits(self, kind: str) -> Schema:
-        """The schema of those of its values that are of this type."""
+        """Return the part of the schema with this JSON type."""
         return next(each for each in self.schema.get("anyOf", [self.schema]) if each["type"] == kind)
 
 
@@ -37,15 +37,25 @@ def _whole(most: int, least: int = 0, **more: int) -> Schema:
 
 _TEXT = {"type": "string"}
 _ABOVE: Schema = {"type": "number", "exclusiveMinimum": 0}
-FORMAT = Parameter("format", "In place of Accept", {"type": "string", "enum": ["json", "csv"]})
-KIND = (
-    Parameter("kind", "Kind of window; the query's first that fits", {"type": "string", "enum": [*get_args(Kind)]}),
-    Parameter("size", "Its size in seconds, 0 for all", _whole(LATE)),
-    Parameter("step", "Its step in seconds, 0 for all", _whole(LATE)),
+FORMAT = Parameter(
+    "format", "The format of the answer; replaces the header Accept", {"type": "string", "enum": ["json", "csv"]}
 )
-PROVISIONAL = Parameter("provisional", "What is known of the next window too", {"type": "boolean", "default": False})
-ATTRIBUTE = Parameter("attribute", "Where a client gives several answers; the first", _TEXT)
-METHOD = Parameter("method", "unbiased, which is the default but for sets, or one of the query's", _TEXT)
+KIND = (
+    Parameter(
+        "kind",
+        "Kind of window; default: the first matching kind of the query",
+        {"type": "string", "enum": [*get_args(Kind)]},
+    ),
+    Parameter("size", "Size of the window in seconds; 0 for kind=all", _whole(LATE)),
+    Parameter("step", "Step of the window in seconds; 0 for kind=all", _whole(LATE)),
+)
+PROVISIONAL = Parameter(
+    "provisional", "Include the provisional window, which is not final yet", {"type": "boolean", "default": False}
+)
+ATTRIBUTE = Parameter("attribute", "Attribute of the query; default: the first", _TEXT)
+METHOD = Parameter(
+    "method", "unbiased or a method of the query; default: unbiased, for sets the first consistent method", _TEXT
+)
 RECORD = (
     Parameter(
         "window",
@@ -57,54 +67,57 @@ RECORD = (
     ATTRIBUTE,
     METHOD,
 )
-VALUE = Parameter("value", "The value", _TEXT)
+VALUE = Parameter("value", "A value of the domain", _TEXT)
 VALUES = (
-    Parameter("values", "Values, with commas between them", _TEXT),
+    Parameter("values", "Values, separated by commas", _TEXT),
     Parameter(
         "value",
-        "One value, as often as need be: for those with a comma in their names",
+        "One value; repeatable, for values with a comma in their names",
         {"type": "array", "items": _TEXT},
     ),
 )
-SET = Parameter("name", "A set of the query file, in place of values", _TEXT)
-TOP = Parameter("top", "Rows at the most", _whole(MOST, 1, default=100))
-LIMIT = Parameter("limit", "Newest rows at the most", _whole(MOST, 1, default=500))
+SET = Parameter("name", "A set of the query file, instead of values", _TEXT)
+TOP = Parameter("top", "Maximum number of rows", _whole(MOST, 1, default=100))
+LIMIT = Parameter("limit", "Maximum number of rows; the newest are returned", _whole(MOST, 1, default=500))
 TIMES = (
-    Parameter("from", "Windows that end then or later, in Unix seconds", _whole(LATE, default=0)),
-    Parameter("to", "Windows that end earlier", _whole(LATE, default=LATE)),
+    Parameter("from", "Earliest end of a window, in Unix seconds", _whole(LATE, default=0)),
+    Parameter("to", "Upper limit of the end of a window, in Unix seconds, excluded", _whole(LATE, default=LATE)),
 )
 THRESHOLD = Parameter(
     "threshold",
-    "significance, a share below 1, or a count; that of the query",
+    "significance, a share below 1, or a count; default: the threshold of the query",
     {"anyOf": [{"type": "string", "enum": ["significance"]}, {**_ABOVE, "maximum": 1e15}]},
 )
 FAMILY_ERROR = Parameter(
-    "family_error", "The chance of a single wrong `decided`; that of the query", {**_ABOVE, "maximum": 0.5}
+    "family_error",
+    "The probability of any wrong `decided`; default: the setting of the query",
+    {**_ABOVE, "maximum": 0.5},
 )
-QUERY = Parameter("query", "Of this query", _TEXT)
-ALERT_KIND = Parameter("kind", "Of this kind", {"type": "string", "enum": [*get_args(AlertKind)]})
+QUERY = Parameter("query", "Only alerts of this query", _TEXT)
+ALERT_KIND = Parameter("kind", "Only alerts of this kind", {"type": "string", "enum": [*get_args(AlertKind)]})
 
 
 class Parameters:
-    """A request's parameters. Names that the route does not know are refused: a misspelt one must not go unnoticed."""
+    """The parameters of one request. Unknown names are refused, so that a misspelt one is noticed."""
 
-    def __init__(self, given: Sequence[tuple[str, str]], known: Sequence[Parameter]) -> None:
-        self._known = {parameter.name: parameter for parameter in known}
-        self._given: dict[str, list[str]] = {}
-        for name, text in given:
-            if name not in self._known:
-                raise bad(f"there is no parameter {name!r} here; there are {', '.join(self._known)}", parameter=name)
-            self._given.setdefault(name, []).append(text)
+    def __init__(self, pairs: Sequence[tuple[str, str]], parameters: Sequence[Parameter]) -> None:
+        self._parameters = {parameter.name: parameter for parameter in parameters}
+        self._texts: dict[str, list[str]] = {}
+        for name, text in pairs:
+            if name not in self._parameters:
+                choices = ", ".join(self._parameters)
+                raise bad(f"there is no parameter {name!r} here; the parameters are {choices}", parameter=name)
+            self._texts.setdefault(name, []).append(text)
 
     def text(self, name: str) -> str | None:
-        texts = self._given.get(name, [])
+        texts = self._texts.get(name, [])
         if len(texts) > 1:
-            raise bad(f"{name} stands {len(texts)} times; it may stand once", parameter=name)
+            raise bad(f"{name} occurs {len(texts)} times; give it once", parameter=name)
         return texts[0] if texts else None
 
     def number(self, name: str) -> int | None:
-        """A whole number."""
-        text, limits = self.text(name), self._known[name].limits("integer")
+        """Return a whole number, or None if the request does not have it."""
+        text, limits = self.text(name), self._parameters[name].limits("integer")
         if text is None:
             return None
         least, most = limits["minimum"], limits["maximum"]
@@ -113,15 +126,15 @@ class Parameters:
         return int(text)
 
     def whole(self, name: str, default: int | None = None) -> int:
-        """A whole number, else this one or that of the description."""
+        """Return a whole number, by default `default` or the default of the parameter."""
         number = self.number(name)
         if number is None:
-            number = self._known[name].schema["default"] if default is None else default
+            number = self._parameters[name].schema["default"] if default is None else default
         return number
 
     def above(self, name: str, default: float) -> float:
-        """A number above the least and at most the most that there may be."""
-        text, limits = self.text(name), self._known[name].limits("number")
+        """Return a number within the limits of the parameter."""
+        text, limits = self.text(name), self._parameters[name].limits("number")
         if text is None:
             return default
         least, most = limits["exclusiveMinimum"], limits["maximum"]
@@ -134,8 +147,8 @@ class Parameters:
         return number
 
     def choice(self, name: str, choices: Sequence[str] = ()) -> str | None:
-        """One of these words, or of those of the description."""
-        text, choices = self.text(name), choices or self._known[name].schema["enum"]
+        """Return one of the choices, by default the choices of the parameter."""
+        text, choices = self.text(name), choices or self._parameters[name].schema["enum"]
         if text is not None and text not in choices:
             raise bad(f"{name} must be one of {', '.join(choices)}, got {text!r}", parameter=name)
         return text
@@ -144,12 +157,12 @@ class Parameters:
         return self.choice(name, ("true", "false")) == "true"
 
     def values(self) -> list[str] | None:
-        """Names of values: `values` with commas between them, and `value` for one whose name has a comma."""
-        joined = self.text("values")
-        names = [*(joined.split(",") if joined else []), *self._given.get("value", [])]
+        """Return the names in `values` and in each `value`, or None."""
+        text = self.text("values")
+        names = [*(text.split(",") if text else []), *self._texts.get("value", [])]
         if len(names) > MOST:
-            raise bad(f"{len(names)} values are asked for at once; {MOST} may be", parameter="values")
-        again = next((name for name, count in Counter(names).items() if count > 1), None)
-        if again is not None:
-            raise bad(f"the value {again!r} is asked for twice", parameter="values")
+            raise bad(f"the request names {len(names)} values; at most {MOST} are allowed", parameter="values")
+        duplicate = next((name for name, count in Counter(names).items() if count > 1), None)
+        if duplicate is not None:
+            raise bad(f"the request names the value {duplicate!r} twice", parameter="values")
         return names or None

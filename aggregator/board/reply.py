@@ -1,4 +1,4 @@
-"""A reply as bytes: an answer as JSON or CSV, with the tag that tells whether it has changed; problems."""
+"""Answers as JSON or CSV with an ETag, and the problems of the API."""
 
 import csv
 import io
@@ -10,13 +10,13 @@ from typing import Any, Self
 
 import orjson
 
-from aggregator.publishing.cell import cell
-from hubbub.problem import Problem
+from aggregator.publishing.records.rows import cell
+from hubbub.http.problem import Problem
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A body and its media type."""
+    """The body of a response, and its media type."""
 
     body: bytes
     kind: str
@@ -27,12 +27,12 @@ class Reply:
 
     @classmethod
     def csv(cls, columns: Sequence[str], rows: Iterable[Any]) -> Self:
-        """A row each, an empty cell for what is not known; "window.end" is the end of a row's window."""
+        """Return a table with empty cells for unknown numbers. "window.end" names the end of a row's window."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\r\n")
         writer.writerow(columns)
-        found = [attrgetter(column) for column in columns]
-        writer.writerows([cell(get(row)) for get in found] for row in rows)
+        getters = [attrgetter(column) for column in columns]
+        writer.writerows([cell(get(row)) for get in getters] for row in rows)
         return cls(text.getvalue().encode(), "text/csv; charset=utf-8")
 
     @property
@@ -41,10 +41,10 @@ class Reply:
 
 
 def bad(detail: str, **more: Any) -> Problem:
-    """A parameter that cannot be understood, or an answer that cannot be had."""
+    """Return the problem of a wrong parameter, or of an answer that the record does not allow."""
     return Problem(400, detail, **more)
 
 
 def missing(detail: str, **more: Any) -> Problem:
-    """Something that is named and is not there."""
+    """Return the problem of a name that does not exist."""
     return Problem(404, detail, **more)

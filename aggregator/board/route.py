@@ -1,4 +1,4 @@
-"""The routes of the API: path, parameters and answer. Server and description read this one table."""
+"""The routes of the API, with their parameters and answers. The server and the OpenAPI description use this table."""
 
 from dataclasses import dataclass
 
@@ -23,14 +23,14 @@ from aggregator.board.parameters import (
     VALUES,
     Parameter,
 )
-from aggregator.publishing.schema import Schema, schema
+from hubbub.http.schema import Schema, schema
 
 PREFIX = "/api/v1"
 
 
 @dataclass(frozen=True)
 class Route:
-    """One question."""
+    """A route of the API, with its answer and parameters."""
 
     path: str
     meaning: str
@@ -46,42 +46,42 @@ class Route:
         return "{query}" in self.path
 
     @property
-    def known(self) -> tuple[Parameter, ...]:
+    def all_parameters(self) -> tuple[Parameter, ...]:
         return (*self.parameters, FORMAT)
 
 
-_OF = PREFIX + "/queries/{query}"
+_QUERY = PREFIX + "/queries/{query}"
 
 ROUTES = (
-    Route(PREFIX + "/queries", "What is counted, and which windows are known", answers.Queries),
+    Route(PREFIX + "/queries", "The queries, and the windows that the board keeps", answers.Queries),
     Route(
-        f"{_OF}/estimate",
+        f"{_QUERY}/estimate",
         "The shares of the values in a window, with their errors",
         answers.WindowEstimate,
         (*RECORD, *VALUES, TOP),
     ),
-    Route(f"{_OF}/set", "The share of a set of values in a window", answers.SetShares, (*RECORD, *VALUES, SET)),
+    Route(f"{_QUERY}/set", "The share of a set of values in a window", answers.SetShares, (*RECORD, *VALUES, SET)),
     Route(
-        f"{_OF}/heavy-hitters",
-        "The values that exceed a threshold in a window",
+        f"{_QUERY}/heavy-hitters",
+        "The values above a threshold in a window",
         answers.HeavyHitters,
         (*RECORD, TOP, THRESHOLD, FAMILY_ERROR),
     ),
     Route(
-        f"{_OF}/history",
-        "One value over the windows",
+        f"{_QUERY}/history",
+        "The share of one value in successive windows",
         answers.History,
         (VALUE, *KIND, *TIMES, LIMIT, PROVISIONAL, ATTRIBUTE, METHOD),
     ),
     Route(
-        f"{_OF}/windows",
-        "The windows that are known, and how many reports they hold",
+        f"{_QUERY}/windows",
+        "The windows that the board keeps, and their numbers of reports",
         answers.WindowCounts,
         (*KIND, *TIMES, LIMIT, PROVISIONAL),
     ),
     Route(
         PREFIX + "/alerts",
-        "What has become frequent, ceased to be, or risen; the newest first",
+        "The alerts: values that entered, left or surged; the newest first",
         answers.Alerts,
         (QUERY, ATTRIBUTE, ALERT_KIND, LIMIT),
     ),
@@ -97,30 +97,30 @@ SCHEMAS: dict[str, Schema] = {**{route.name: schema(route.answer) for route in R
 
 
 def describe(version: str, *, protected: bool) -> Schema:
-    """The whole description."""
+    """Return the OpenAPI description of the API."""
     paths = {route.path: {"get": _operation(route)} for route in ROUTES}
-    events = {"description": "record, alert and beat", "content": {"text/event-stream": {"schema": _TEXT}}}
+    events = {"description": "The events record, alert and beat", "content": {"text/event-stream": {"schema": _TEXT}}}
     paths[f"{PREFIX}/events"] = {
         "get": {
             "operationId": "events",
-            "summary": "What is new, as it comes",
+            "summary": "New records and alerts, as server-sent events",
             "responses": {"200": events, **_problems(503)},
         }
     }
-    described: Schema = {
+    description: Schema = {
         "openapi": "3.1.0",
         "info": {"title": "hubbub board", "version": version, "license": {"name": "Apache-2.0"}},
         "paths": paths,
         "components": {"schemas": SCHEMAS},
     }
     if protected:
-        described["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        described["security"] = [{"token": []}]
-    return described
+        description["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        description["security"] = [{"token": []}]
+    return description
 
 
 def _operation(route: Route) -> Schema:
-    of = [{"name": "query", "in": "path", "required": True, "schema": _TEXT}] if route.of_query else []
+    path = [{"name": "query", "in": "path", "required": True, "schema": _TEXT}] if route.of_query else []
     content = {
         "application/json": {"schema": {"$ref": f"#/components/schemas/{route.name}"}},
         "text/csv": {"schema": _TEXT},
@@ -128,10 +128,10 @@ def _operation(route: Route) -> Schema:
     return {
         "operationId": route.name,
         "summary": route.meaning,
-        "parameters": [*of, *map(_parameter, route.known)],
+        "parameters": [*path, *map(_parameter, route.all_parameters)],
         "responses": {
             "200": {"description": route.meaning, "content": content},
-            "304": {"description": "As it was: If-None-Match had its ETag"},
+            "304": {"description": "Not changed: If-None-Match has its ETag"},
             **_problems(400, 404, 503),
         },
     }
@@ -148,4 +148,4 @@ def _parameter(parameter: Parameter) -> Schema:
 
 def _problems(*statuses: int) -> Schema:
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/problem"}}}
-    return {str(status): {"description": "Why it cannot be answered", "content": content} for status in statuses}
+    return {str(status): {"description": "The reason of the failure", "content": content} for status in statuses}

@@ -1,4 +1,4 @@
-"""The rows of answers: value classes that carry their schema, and how each is made of what is kept."""
+"""The value classes of rows in answers, with their schemas, each built from the store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,22 +9,21 @@ import numpy as np
 from aggregator.board.entry import Entry
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import View
-from aggregator.publishing.analysis import subjects
-from aggregator.publishing.freshness import expected, shortest
-from aggregator.publishing.parts import Ranks
-from aggregator.publishing.schema import Attribute, Chance, Count, Digest, Known, Time
-from aggregator.publishing.window import Kind, WindowRow
+from aggregator.merging.windows import expected_age, shortest_expected_age
+from aggregator.publishing.findings import subjects
+from aggregator.publishing.records.rows import Kind, Ranks, WindowRow
+from hubbub.http.schema import Attribute, Chance, Count, Digest, Known, Time
 from oracles.consistency import UNBIASED
 from oracles.query import Query
 from oracles.query.settings import ANSWERS, Window
 from oracles.types import Floats
 
-Age = Annotated[float | None, {"minimum": 0, "description": "Seconds; null before the first final"}]
+Age = Annotated[float | None, {"minimum": 0, "description": "Seconds; null before the first final window"}]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CountRow(WindowRow):
-    """A window that is kept, and how many reports it holds."""
+    """A window and its numbers of reports."""
 
     final: bool
     n: Count
@@ -51,7 +50,7 @@ class CountRow(WindowRow):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KindRow:
-    """A kind of window of a query, and what is kept of it."""
+    """A kind of window of a query, and the windows that the board keeps."""
 
     kind: Kind
     size: Count
@@ -74,13 +73,13 @@ class KindRow:
             latest=latest,
             provisional=windows.provisional.span.end if windows.provisional else None,
             age=None if latest is None else store.age(latest),
-            expected=None if latest is None else expected(query, window),
+            expected=None if latest is None else expected_age(query, window),
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttributeRow:
-    """One attribute of a query, or its one answer."""
+    """An attribute of a query, or the only answer of a query without attributes."""
 
     name: Attribute
     size: Count
@@ -91,7 +90,7 @@ class AttributeRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ThresholdRow:
-    """The share that a value must exceed to be listed."""
+    """The threshold that a value must exceed to be listed."""
 
     kind: Literal["significance", "share", "count"]
     value: float
@@ -99,7 +98,7 @@ class ThresholdRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryRow:
-    """A query, and which of its windows are known."""
+    """A query, and the windows that the board keeps."""
 
     name: str
     digest: Digest
@@ -107,10 +106,10 @@ class QueryRow:
     solution: Annotated[str | None, {"enum": ["spl", "smp", "rsfd", None]}]
     epsilon: float
     record_epsilon: float
-    answers: Annotated[str, {"enum": list(ANSWERS), "description": "How a client repeats itself"}]
-    record_charge: Annotated[float, {"description": "Epsilon that a client's first answer is charged"}]
+    answers: Annotated[str, {"enum": list(ANSWERS), "description": "How a client repeats its noise"}]
+    record_charge: Annotated[float, {"description": "Epsilon charged for a client's first answer"}]
     budget: float
-    renew: Annotated[int | None, {"description": "Seconds after which noise and charges begin anew"}]
+    renew: Annotated[int | None, {"description": "Seconds until noise and charges restart"}]
     pane: Count
     lateness: Count
     period: Count
@@ -119,7 +118,7 @@ class QueryRow:
     family_error: float
     attributes: list[AttributeRow]
     windows: list[KindRow]
-    simulated: Annotated[bool, {"description": "Whether the truth is known"}]
+    simulated: Annotated[bool, {"description": "Whether the board has true counts"}]
     age: Age
     expected: Age
 
@@ -157,13 +156,13 @@ class QueryRow:
             windows=[KindRow.of(store, series, query, window) for window in query.windows],
             simulated=series.truth.newest is not None,
             age=None if latest is None else store.age(latest),
-            expected=None if latest is None else shortest(query),
+            expected=None if latest is None else shortest_expected_age(query),
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValueRow:
-    """A value of a window, with its errors and, in a simulation, the truth beside it."""
+    """A value of a window, with its errors and, in a simulation, its true share."""
 
     value: str
     share: Known
@@ -171,8 +170,8 @@ class ValueRow:
     stderr: Known
     low: Chance
     high: Chance
-    listed: Annotated[bool, {"description": "The method's share exceeds the threshold"}]
-    decided: Annotated[bool, {"description": "Proved to exceed it"}]
+    listed: Annotated[bool, {"description": "The share of the method is above the threshold"}]
+    decided: Annotated[bool, {"description": "Proved to be above the threshold"}]
     probability: Chance
     ranks: Ranks
     truth: Chance
@@ -180,7 +179,7 @@ class ValueRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorRow:
-    """How far the published shares are from the truth, in a simulation."""
+    """The error of the published shares against the truth, in a simulation."""
 
     values: Count
     rms: Known
@@ -201,7 +200,7 @@ class SetRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PointRow:
-    """A value in one window; nulls where the window does not publish it."""
+    """A value in one window, with nulls if the window does not publish it."""
 
     start: Time
     end: Time
@@ -223,10 +222,10 @@ class PointRow:
 
 
 def values(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
-    """All that a record publishes, in the order of the method's shares."""
+    """Return a row for each published value, the largest share of the method first."""
     part = view.part
     hitters = {each.value: each for each in part.hitters(method)}
-    proved = {each.value for each in part.hitters(UNBIASED) if each.decided}
+    proofs = {each.value for each in part.hitters(UNBIASED) if each.decided}
     true = [None] * len(part.values) if truth is None else truth[view.positions(part.values)].tolist()
     numbers = (part.shares[method], part.shares[UNBIASED], part.stderr, part.low, part.high)
     columns = [part.values, *(column.tolist() for column in numbers), true]
@@ -243,8 +242,8 @@ def values(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
                 stderr=stderr,
                 low=low,
                 high=high,
-                listed=hitter is not None or value in proved,
-                decided=value in proved or (hitter is not None and hitter.decided),
+                listed=hitter is not None or value in proofs,
+                decided=value in proofs or (hitter is not None and hitter.decided),
                 probability=hitter.probability if hitter else None,
                 ranks=hitter.ranks if hitter else None,
                 truth=truth_of,
@@ -266,7 +265,7 @@ def error(rows: Sequence[ValueRow]) -> ErrorRow | None:
 
 
 def true_shares(series: Series, view: View) -> Floats | None:
-    """The true share of every value in the window, where a simulation tells."""
+    """Return the true share of every value in a final window, or None without true counts."""
     totals = series.truth.counts(view.record.span)
     counts = None if totals is None else totals[view.definition.attribute]
     if counts is None or not counts.any() or not view.record.final:

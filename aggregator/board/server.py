@@ -1,4 +1,4 @@
-"""The board's server: the questions of the API, events, the page, and what operators look at."""
+"""The board's server, with API, events, page, metrics and health."""
 
 from collections.abc import Callable
 from importlib.metadata import version
@@ -10,15 +10,15 @@ from prometheus_client.aiohttp import make_aiohttp_handler
 
 from aggregator.board.events import Events, encode
 from aggregator.board.follower import BoardFollower
-from aggregator.board.guard import add_headers, checked, permitted
+from aggregator.board.guard import access_check, add_headers, permitted
 from aggregator.board.metrics import BoardMetrics
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
 from aggregator.board.route import PREFIX, ROUTES, Route, describe
 from aggregator.board.store import Store
-from hubbub.http import guard
-from hubbub.http import route as path_of
-from hubbub.problem import Problem
+from hubbub.http.problem import Problem
+from hubbub.http.server import guard
+from hubbub.http.server import route as path_of
 from oracles.errors import ParameterError
 
 STATIC = Path(__file__).parent / "static"
@@ -27,80 +27,82 @@ STATIC = Path(__file__).parent / "static"
 def application(
     store: Store, events: Events, follower: BoardFollower, metrics: BoardMetrics, token: str | None, host: str
 ) -> web.Application:
-    """Everything that is served."""
+    """Return the application with all routes."""
 
-    def answered(request: web.Request, status: int) -> None:
+    def count_request(request: web.Request, status: int) -> None:
         metrics.requests.labels(path_of(request), str(status)).inc()
 
-    app = web.Application(middlewares=[guard(answered), checked(token, host)])
+    app = web.Application(middlewares=[guard(count_request), access_check(token, host)])
     app.on_response_prepare.append(add_headers)
-    app.add_routes([web.get(route.path, _answering(route, store, follower)) for route in ROUTES])
+    app.add_routes([web.get(route.path, _answer_handler(route, store, follower)) for route in ROUTES])
     app.add_routes(
         [
-            web.get(f"{PREFIX}/events", _listening(events, follower, metrics)),
-            web.get("/openapi.json", _fixed(Reply.json(describe(version("hubbub"), protected=token is not None)))),
+            web.get(f"{PREFIX}/events", _event_handler(events, follower, metrics)),
+            web.get(
+                "/openapi.json", _fixed_handler(Reply.json(describe(version("hubbub"), protected=token is not None)))
+            ),
             web.get("/healthz", _text_handler(lambda: None, "ok")),
             web.get("/readyz", _text_handler(lambda: follower.missing or follower.problem, "ready")),
-            web.get("/metrics", _metrics(metrics, token, host)),
-            web.get("/", _static(STATIC / "index.html")),
-            *(web.get(f"/static/{path.relative_to(STATIC)}", _static(path)) for path in STATIC.rglob("*.*")),
+            web.get("/metrics", _metrics_handler(metrics, token, host)),
+            web.get("/", _file_handler(STATIC / "index.html")),
+            *(web.get(f"/static/{path.relative_to(STATIC)}", _file_handler(path)) for path in STATIC.rglob("*.*")),
         ]
     )
     return app
 
 
-def _answering(route: Route, store: Store, follower: BoardFollower) -> Handler:
+def _answer_handler(route: Route, store: Store, follower: BoardFollower) -> Handler:
     async def handler(request: web.Request) -> web.Response:
         if follower.missing:
             raise Problem(503, follower.missing, retry_after=1)
-        parameters = Parameters(list(request.query.items()), route.known)
+        parameters = Parameters(list(request.query.items()), route.all_parameters)
         form = _form(request, parameters)
         try:
             answer = route.answer.of(store, parameters, request.match_info.get("query", ""))
-        except ParameterError as error:  # what the mathematics refuses
+        except ParameterError as error:  # from the estimators
             raise Problem(400, str(error)) from error
-        return _sent(request, Reply.csv(answer.columns, answer.rows) if form == "csv" else Reply.json(answer))
+        return _respond(request, Reply.csv(answer.columns, answer.rows) if form == "csv" else Reply.json(answer))
 
     return handler
 
 
 def _form(request: web.Request, parameters: Parameters) -> str:
-    """JSON, or CSV where it is asked for by ?format= or preferred by Accept."""
-    named = parameters.choice("format")
-    if named:
-        return named
-    accepted = request.headers.get("Accept", "")
-    return "csv" if accepted.partition(",")[0].partition(";")[0].strip() == "text/csv" else "json"
+    """Return json or csv, chosen by the parameter `format` or the header `Accept`."""
+    choice = parameters.choice("format")
+    if choice:
+        return choice
+    accept = request.headers.get("Accept", "")
+    return "csv" if accept.partition(",")[0].partition(";")[0].strip() == "text/csv" else "json"
 
 
-def _sent(request: web.Request, reply: Reply) -> web.Response:
+def _respond(request: web.Request, reply: Reply) -> web.Response:
     headers = {"ETag": reply.tag, "Content-Type": reply.kind}
-    known = [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]
-    if reply.tag in known or known == ["*"]:
+    tags = [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]
+    if reply.tag in tags or tags == ["*"]:
         return web.Response(status=304, headers={"ETag": reply.tag})
     response = web.Response(body=reply.body, headers=headers)
     response.enable_compression()
     return response
 
 
-def _fixed(reply: Reply) -> Handler:
+def _fixed_handler(reply: Reply) -> Handler:
     async def handler(request: web.Request) -> web.Response:
-        return _sent(request, reply)
+        return _respond(request, reply)
 
     return handler
 
 
-def _listening(events: Events, follower: BoardFollower, metrics: BoardMetrics) -> Handler:
+def _event_handler(events: Events, follower: BoardFollower, metrics: BoardMetrics) -> Handler:
     async def handler(request: web.Request) -> web.StreamResponse:
         if events.full:
-            raise Problem(503, f"{len(events)} listen already, which is as many as may", retry_after=1)
+            raise Problem(503, f"all {len(events)} event streams are in use; try again later", retry_after=1)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
         await response.prepare(request)
         await response.write(b"retry: 1000\n\n" + encode("beat", follower.state()))
         metrics.listeners.inc()
         try:
-            async for written in events.listen():
-                await response.write(written)
+            async for message in events.listen():
+                await response.write(message)
         finally:
             metrics.listeners.dec()
         return response
@@ -108,16 +110,16 @@ def _listening(events: Events, follower: BoardFollower, metrics: BoardMetrics) -
     return handler
 
 
-def _text_handler(missing: Callable[[], str | None], well: str) -> Handler:
+def _text_handler(find_problem: Callable[[], str | None], success: str) -> Handler:
     async def handler(_: web.Request) -> web.Response:
-        said = missing()
-        return web.Response(text=f"{said or well}\n", status=503 if said else 200)
+        problem = find_problem()
+        return web.Response(text=f"{problem or success}\n", status=503 if problem else 200)
 
     return handler
 
 
-def _metrics(metrics: BoardMetrics, token: str | None, host: str) -> Handler:
-    """The metrics: those about the crowd only to whoever may see it, all others to anybody."""
+def _metrics_handler(metrics: BoardMetrics, token: str | None, host: str) -> Handler:
+    """Return the handler of the metrics. It includes estimates only if the request may read them."""
     whole, plain = make_aiohttp_handler(metrics.whole), make_aiohttp_handler(metrics.registry)
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -126,7 +128,7 @@ def _metrics(metrics: BoardMetrics, token: str | None, host: str) -> Handler:
     return handler
 
 
-def _static(path: Path) -> Handler:
+def _file_handler(path: Path) -> Handler:
     async def handler(_: web.Request) -> web.StreamResponse:
         return web.FileResponse(path, headers={"Cache-Control": "no-cache"})
 

@@ -1,8 +1,8 @@
 """The board's memory of the topics: windows, alerts, truth and definitions.
 
-Pure: it takes messages and answers questions. The newest message of a key counts, so the order in
-which partitions are read does not matter. What is older than the retention is dropped, and where
-that is still too much, the oldest windows go first; the newest of each kind of window stays.
+Pure. The newest record of a key counts, so the order of the partitions does not matter. The store
+drops windows older than the retention. If the rest needs too much memory, it drops the oldest
+windows first, but keeps the newest of each kind.
 """
 
 import math
@@ -13,40 +13,39 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from aggregator.board.entry import Entry, Gathering
-from aggregator.publishing.alert import Alert
-from aggregator.publishing.alert import decode as decode_alert
-from aggregator.publishing.record_reader import Record
-from aggregator.publishing.record_reader import decode as decode_record
+from aggregator.board.entry import Entry, IncompleteWindows
+from aggregator.publishing.alerts.message import Alert
+from aggregator.publishing.alerts.message import decode as decode_alert
+from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.publishing.truth import Truth
-from hubbub import definitions
-from hubbub.truth import decode as decode_truth
+from hubbub.definitions import catalog
+from hubbub.true_counts import decode as decode_truth
 from oracles.errors import ReportError
 from oracles.query import Query
 from oracles.query.settings import Window
 
 AHEAD = 600
-"""Seconds by which clocks may differ."""
+"""Maximum difference of clocks, in seconds."""
 EARLY, EARLY_BYTES = 256, 1 << 16
-"""Records that wait for their definitions, and the largest that does."""
+"""Maximum number of records that wait for their definitions, and their maximum size in bytes."""
 KINDS = 64
-"""Kinds of windows that a query has, at the most."""
+"""Maximum number of kinds of windows of a query."""
 MOST_ALERTS = 10_000
-"""The most alerts that are kept."""
+"""Maximum number of alerts in memory."""
 
 
 @dataclass(slots=True, eq=False)
 class Windows:
-    """One kind of window of a query: its finals, and what is known of the next one."""
+    """The finals of a kind of window, and the provisional window after them."""
 
     window: Window
     finals: dict[int, Entry] = field(default_factory=dict)
-    """By end."""
+    """The finals by their end."""
     ends: list[int] = field(default_factory=list)
-    """Of the finals, in order."""
+    """The ends of the finals, in order."""
     provisional: Entry | None = None
     size: int = 0
-    """The memory they take, about."""
+    """Approximate memory in bytes."""
 
     @property
     def latest(self) -> Entry | None:
@@ -54,39 +53,39 @@ class Windows:
 
     @property
     def newest(self) -> Entry | None:
-        """The provisional record where there is one, else the last final."""
+        """Return the provisional window if there is one, otherwise the last final."""
         return self.provisional or self.latest
 
     def put(self, record: Entry) -> None:
         end = record.span.end
         if not record.final:
             if not self.ends or end > self.ends[-1]:
-                self._foresee(record)
+                self._set_provisional(record)
             return
         if end not in self.finals:
             insort(self.ends, end)
         self.size += record.size - (self.finals[end].size if end in self.finals else 0)
         self.finals[end] = record
         if self.provisional and self.provisional.span.end <= self.ends[-1]:
-            self._foresee(None)
+            self._set_provisional(None)
 
-    def _foresee(self, record: Entry | None) -> None:
+    def _set_provisional(self, record: Entry | None) -> None:
         self.size += (record.size if record else 0) - (self.provisional.size if self.provisional else 0)
         self.provisional = record
 
     def drop_oldest(self) -> None:
-        """Forget one final."""
+        """Drop the oldest final."""
         self.size -= self.finals.pop(self.ends.pop(0)).size
 
     def between(self, start: int, end: int) -> Iterator[Entry]:
-        """The finals that end in [start, end), in order."""
+        """Yield the finals that end in [start, end), in order."""
         for at in self.ends[bisect_left(self.ends, start) : bisect_left(self.ends, end)]:
             yield self.finals[at]
 
 
 @dataclass(slots=True, eq=False)
 class Series:
-    """All that is kept of one digest."""
+    """The windows and true counts of one digest."""
 
     query: str
     digest: str
@@ -95,7 +94,7 @@ class Series:
 
     @property
     def latest_end(self) -> int | None:
-        """Of the newest final of any kind."""
+        """Return the end of the newest final of any kind."""
         return max((windows.ends[-1] for windows in self.kinds.values() if windows.ends), default=None)
 
     @property
@@ -105,38 +104,36 @@ class Series:
 
 
 class Store:
-    """Everything, by query; what is not as it should be is refused with a ReportError or ValueError."""
+    """The store of all records, by query. It refuses a wrong record with a ReportError or ValueError."""
 
     def __init__(self, retention: int, memory: int, clock: Callable[[], float] = lambda: math.inf) -> None:
         self._retention = retention
-        """Seconds."""
+        """How long to keep windows, in seconds."""
         self._memory = memory
+        """Maximum memory of windows and true counts, in bytes."""
         self._clock = clock
-        """Seconds of Unix time."""
+        """The current Unix time in seconds."""
         self._series: dict[str, dict[str, Series]] = defaultdict(dict)
-        self._gathering = Gathering()
+        self._incomplete = IncompleteWindows()
         self._alerts: OrderedDict[str, Alert] = OrderedDict()
-        self._definitions: dict[bytes, definitions.TopicRecord] = {}
-        self._known = definitions.Definitions()
+        self._definition_records: dict[bytes, catalog.TopicRecord] = {}
+        self.definitions = catalog.Definitions()
         self._early: deque[tuple[Callable[[bytes], object], bytes]] = deque(maxlen=EARLY)
-        """Records of definitions that are not read yet."""
+        """Records that wait for their definitions, each with the method that takes it."""
         self.size = 0
-        """The memory that windows and truth take, about."""
+        """Approximate memory of windows and true counts, in bytes."""
 
     def take_record(self, value: bytes) -> Entry | None:
-        """The window that a record of the estimates makes whole; None where other records are still to come."""
-        entries = [self._take_record(value, record) for record in decode_record(value)]
-        return entries[-1]
-
-    def _take_record(self, value: bytes, part: Record) -> Entry | None:
+        """Add a record of the topic `estimates`, and return its window if the window is now complete."""
+        part = decode_record(value)
         self._check_time(part.span.end if part.final else part.span.start)
-        query = self._defined(self.take_record, value, part.query, part.digest)
-        record = self._gathering.put(part, query) if query else None
+        query = self._definition_of(self.take_record, value, part.query, part.digest)
+        record = self._incomplete.put(part, query) if query else None
         if record is None:
             return None
-        kinds = self._of(record.query, record.digest).kinds
+        kinds = self._series_of(record.query, record.digest).kinds
         if record.span.window not in kinds and len(kinds) >= KINDS:
-            raise ReportError(f"more than {KINDS} kinds of windows")
+            raise ReportError(f"query {record.query} has more than {KINDS} kinds of windows")
         windows = kinds.setdefault(record.span.window, Windows(record.span.window))
         self.size -= windows.size
         windows.put(record)
@@ -147,80 +144,76 @@ class Store:
         return record
 
     def take_alert(self, value: bytes) -> Alert | None:
-        """An alert; None where it is told again."""
+        """Add an alert, and return it unless the store had it already."""
         alert = decode_alert(value)
         self._check_time(alert.window.end)
-        known = alert.id in self._alerts
+        is_duplicate = alert.id in self._alerts
         self._alerts[alert.id] = alert
         while len(self._alerts) > MOST_ALERTS:
             self._alerts.popitem(last=False)
-        return None if known else alert
+        return None if is_duplicate else alert
 
     def take_truth(self, value: bytes) -> None:
-        """The true counts of a pane by one source."""
+        """Add the true counts of one source for a pane."""
         counts = decode_truth(value)
         self._check_time(counts.pane)
-        query = self._defined(self.take_truth, value, counts.query, counts.digest)
+        query = self._definition_of(self.take_truth, value, counts.query, counts.digest)
         if query is None:
             return
         if [len(column) for column in counts.counts] != [domain.size for domain in query.domains]:
-            raise ReportError(f"true counts of other numbers of values than {query.name} has")
-        known = self._of(counts.query, counts.digest).truth
-        self.size -= known.size
-        known.put(counts.pane, counts.source, counts.counts)
-        while known.oldest is not None and known.newest is not None and known.oldest < known.newest - self._retention:
-            known.drop_oldest()
-        self.size += known.size
+            raise ReportError(f"the true counts have other numbers of values than query {query.name}")
+        truth = self._series_of(counts.query, counts.digest).truth
+        self.size -= truth.size
+        truth.put(counts.pane, counts.source, counts.counts)
+        while truth.oldest is not None and truth.newest is not None and truth.oldest < truth.newest - self._retention:
+            truth.drop_oldest()
+        self.size += truth.size
         self._fit()
 
     def define(self, key: bytes, value: bytes | None, timestamp: int = 0) -> None:
-        """A record of the topic of definitions; a ReportError where it cannot be read, and is passed over."""
-        record = definitions.TopicRecord(key or b"", value, timestamp)
-        unread = definitions.read([record]).unread
-        self._definitions.pop(record.key, None)
-        self._definitions[record.key] = record._replace(value=b"") if unread else record
-        self._known = definitions.read(self._definitions.values())
+        """Add a record of the topic `queries`. Raise ReportError if it is unreadable, which has no other effect."""
+        record = catalog.TopicRecord(key or b"", value, timestamp)
+        unread = catalog.read([record]).unreadable
+        self._definition_records.pop(record.key, None)
+        self._definition_records[record.key] = record._replace(value=b"") if unread else record
+        self.definitions = catalog.read(self._definition_records.values())
         if unread:
             raise ReportError(unread[0].fault)
         early, self._early = self._early, deque(maxlen=EARLY)
-        for take, waiting in early:
+        for take, early_value in early:
             with suppress(ReportError, ValueError):
-                take(waiting)
+                take(early_value)
 
-    def _defined(self, take: Callable[[bytes], object], value: bytes, name: str, digest: str) -> Query | None:
-        """The definition that a record speaks of; the record waits where it is not read yet."""
-        query = self._known.queries.get(bytes.fromhex(digest))
+    def _definition_of(self, take: Callable[[bytes], object], value: bytes, name: str, digest: str) -> Query | None:
+        """Return the definition of a record. If it is not read yet, keep the record and return None."""
+        query = self.definitions.queries.get(bytes.fromhex(digest))
         if query is None:
             if len(value) <= EARLY_BYTES:
                 self._early.append((take, value))
         elif query.name != name:
-            raise ReportError(f"digest {digest} is that of {query.name}, not of {name}")
+            raise ReportError(f"digest {digest} belongs to query {query.name}, not to {name}")
         return query
 
     def _check_time(self, at: int) -> None:
-        """A window from the future would push out all that are kept."""
+        """Refuse a time in the future, because such a window would displace all others."""
         if at > self._clock() + AHEAD:
-            raise ReportError(f"{at} is further ahead than clocks differ")
-
-    @property
-    def definitions(self) -> definitions.Definitions:
-        return self._known
+            raise ReportError(f"time {at} is more than {AHEAD} s in the future")
 
     @property
     def names(self) -> list[str]:
-        """Of all queries that are counted, or were."""
+        """Return the names of all queries, retired ones too."""
         return sorted({query.name for query in self.definitions.queries.values()})
 
     def series(self, name: str) -> Series:
-        """The series kept of a query: of the digest that is counted now or, where it is retired, was counted last."""
+        """Return the series of a query's active digest or, if it is retired, of its last digest."""
         active = self.definitions.active.get(name)
         if active is not None:
-            return self._of(name, active.digest.hex())
-        retired = [digest.hex() for digest, query in self.definitions.queries.items() if query.name == name]
-        return max((self._of(name, digest) for digest in retired), key=lambda series: series.newest_end)
+            return self._series_of(name, active.digest.hex())
+        digests = [digest.hex() for digest, query in self.definitions.queries.items() if query.name == name]
+        return max((self._series_of(name, digest) for digest in digests), key=lambda series: series.newest_end)
 
     def age(self, end: int) -> float:
-        """Seconds since then, to the millisecond; 0 where that is to come."""
+        """Return the seconds since `end`, at least 0, rounded to milliseconds."""
         return max(round(self._clock() - end, 3), 0.0)
 
     def definition(self, series: Series) -> Query:
@@ -228,26 +221,29 @@ class Store:
 
     @property
     def windows(self) -> int:
-        """How many finals are kept."""
-        return sum(len(windows.ends) for windows in self._all())
+        """Return the number of finals in memory."""
+        return sum(len(windows.ends) for windows in self._all_windows())
 
     def alerts(self) -> list[Alert]:
         return sorted(self._alerts.values(), key=attrgetter("order"))
 
-    def _of(self, query: str, digest: str) -> Series:
-        of = self._series[query]
-        if digest not in of:
-            of[digest] = Series(query, digest)
-        return of[digest]
+    def _series_of(self, query: str, digest: str) -> Series:
+        by_digest = self._series[query]
+        if digest not in by_digest:
+            by_digest[digest] = Series(query, digest)
+        return by_digest[digest]
 
-    def _all(self) -> Iterator[Windows]:
-        return (windows for of in self._series.values() for series in of.values() for windows in series.kinds.values())
+    def _all_series(self) -> Iterator[Series]:
+        return (series for by_digest in self._series.values() for series in by_digest.values())
+
+    def _all_windows(self) -> Iterator[Windows]:
+        return (windows for series in self._all_series() for windows in series.kinds.values())
 
     def _fit(self) -> None:
-        """Forget the oldest until the rest fits."""
+        """Drop the oldest windows and true counts until the rest fits into the memory."""
         while self.size > self._memory:
-            windows = min((w for w in self._all() if len(w.ends) > 1), key=lambda w: w.ends[0], default=None)
-            truths = (series.truth for of in self._series.values() for series in of.values())
+            windows = min((w for w in self._all_windows() if len(w.ends) > 1), key=lambda w: w.ends[0], default=None)
+            truths = (series.truth for series in self._all_series())
             truth = min((t for t in truths if t.oldest != t.newest), key=lambda t: t.oldest or 0, default=None)
             if truth is not None and (windows is None or (truth.oldest or 0) < windows.ends[0]):
                 self.size -= truth.size

@@ -1,1 +1,1 @@
-"""From the log to tallies: what becomes of each record, exactly once."""
+"""Counting: the way from the log of reports to tallies, in which each report counts exactly once."""

@@ -1,63 +1,64 @@
-"""The changelog of one partition, as a recovery finds it: progress, tallies, and the ids of frames."""
+"""The changelog after a recovery: progress, tallies and ids of each partition."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from aggregator.counting import clock as progress_of
-from aggregator.counting.clock import Progress
-from aggregator.counting.ids import CountedId, decode_ids
-from aggregator.counting.tally import Tally, decode_tally
 from aggregator.errors import Guarantee
-from aggregator.topics import keys
-from aggregator.topics.keys import PaneKey, PartitionKey
-from aggregator.topics.settings import ANEW
+from aggregator.tallies import keys
+from aggregator.tallies import progress as progress_codec
+from aggregator.tallies.id_log import IdEntry, decode_ids
+from aggregator.tallies.keys import Pane, PaneKey, PartitionKey
+from aggregator.tallies.progress import Progress
+from aggregator.tallies.tally import Tally, decode_tally
+from aggregator.topics.layout import ANEW
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
 
-Pane = tuple[bytes, int]
-"""Digest and pane."""
-
 
 class ChangelogUnreadable(Guarantee):
-    """A record of the changelog that cannot be read, under a key of ours."""
+    """The error for an unreadable record of the changelog."""
 
-    def __init__(self, key: bytes, fault: object, where: str = "the changelog") -> None:
-        super().__init__(f"{where}: the record of {key.decode(errors='replace')} cannot be read: {fault}; {ANEW}")
+    def __init__(self, key: bytes, fault: object, place: str = "the changelog") -> None:
+        super().__init__(f"{place}: the record of {key.decode(errors='replace')} cannot be read: {fault}; {ANEW}")
         self.key = key
         self.fault = fault
 
 
 @dataclass(eq=False)
-class Saved:
-    """One partition as the changelog holds it."""
+class RecoveredPartition:
+    """The changelog records of one partition."""
 
     progress: dict[bytes, Progress] = field(default_factory=dict)
+    """The progress of each writer by record key."""
     tallies: dict[Pane, Tally] = field(default_factory=dict)
-    segments: dict[Pane, dict[bytes, list[CountedId]]] = field(default_factory=dict)
+    segments: dict[Pane, dict[bytes, list[IdEntry]]] = field(default_factory=dict)
+    """The segments of ids by pane and record key."""
 
 
-def saved(records: Iterable[tuple[bytes, bytes]], definitions: Mapping[bytes, Versions]) -> dict[int, Saved]:
-    """The changelog's records, sorted by partition. Those of a query that is not known stay as they are.
+def sort_records(
+    records: Iterable[tuple[bytes, bytes]], definitions: Mapping[bytes, Versions]
+) -> dict[int, RecoveredPartition]:
+    """Sort records of the changelog by partition. Records of unknown queries and unknown keys are skipped.
 
-    An ChangelogUnreadable where a key of ours holds what cannot be read: only workers write here, and without it
-    reports would be lost or counted twice. What stands under any other key is passed over.
+    An unreadable record under a key of a worker raises ChangelogUnreadable. Without this record
+    reports would be lost or counted twice.
     """
-    found: dict[int, Saved] = {}
+    partitions: dict[int, RecoveredPartition] = {}
     for name, value in records:
         key = keys.decode(name)
         try:
             if isinstance(key, PartitionKey) and key.kind == "progress":
-                found.setdefault(key.partition, Saved()).progress[name] = progress_of.decode(value)
+                partitions.setdefault(key.partition, RecoveredPartition()).progress[name] = progress_codec.decode(value)
             elif isinstance(key, PaneKey) and (versions := definitions.get(key.digest)):
-                _put(found.setdefault(key.partition, Saved()), name, key, value, versions)
+                _put(partitions.setdefault(key.partition, RecoveredPartition()), name, key, value, versions)
         except ReportError as error:
             raise ChangelogUnreadable(name, error) from error
-    return found
+    return partitions
 
 
-def _put(of: Saved, name: bytes, key: PaneKey, value: bytes, versions: Versions) -> None:
+def _put(partition: RecoveredPartition, name: bytes, key: PaneKey, value: bytes, versions: Versions) -> None:
     pane = key.digest, key.pane
     if key.kind == "tally":
-        of.tallies[pane] = decode_tally(value, versions.query.oracle.state_size)
+        partition.tallies[pane] = decode_tally(value, versions.query.oracle.state_size)
     elif key.kind == "ids":
-        of.segments.setdefault(pane, {})[name] = decode_ids(value)
+        partition.segments.setdefault(pane, {})[name] = decode_ids(value)

@@ -1,1 +1,1 @@
-"""Everything at once on one machine."""
+"""The demo, with broker, worker, board and simulated clients on one machine."""

@@ -1,4 +1,4 @@
-"""A hubbub command in a process of its own, which ends when this process does, however that dies."""
+"""A hubbub command as a child process, which always ends together with this process."""
 
 import asyncio
 import os
@@ -10,25 +10,27 @@ from pathlib import Path
 
 from aggregator.demo.keeper import Keeper
 from aggregator.errors import ChildEnded
-from hubbub.kafka import CA_FILE, MECHANISM, PASSWORD, SECURITY, USERNAME
+from hubbub.kafka.settings import CA_FILE, MECHANISM, PASSWORD, SECURITY, USERNAME
 
 LOGIN = (SECURITY, MECHANISM, USERNAME, PASSWORD, CA_FILE)
 TRIES = 5
-"""Ends in a row, each soon after its start, until it is given up."""
+"""Number of quick ends in a row after which the command is not started again."""
 SOON = 20.0
+"""Seconds after the start within which an end counts as quick."""
 PAUSE, LOOK = 0.5, 0.1
+"""Seconds until a new start, and between two looks at the process."""
 GRACE = 10.0
-"""Seconds to end in order."""
+"""Seconds for a clean end."""
 
 
 class Child:
-    """One command: started, watched, and started again where that helps."""
+    """A hubbub command that runs, and starts again after a crash."""
 
     def __init__(self, name: str, environment: Mapping[str, str], *, login: bool) -> None:
         self.name = name
         self._keeper = Keeper(f"demo-{name.replace(' ', '-')}")
         self._log = self._keeper.folder / "log"
-        # Of our own HUBBUB_ variables it hears only how to log in, and its temporary files go the way of its folder.
+        # Of our HUBBUB_ variables the child gets only the login. Its temporary files go with its folder.
         foreign = [key for key in os.environ if key.startswith("HUBBUB_") and not (login and key in LOGIN)]
         own = {**environment, "TMPDIR": str(self.folder), "PYTHONUNBUFFERED": "1"}
         unset = [part for key in foreign for part in ("-u", key)]
@@ -52,42 +54,42 @@ class Child:
         self._keeper.run((*self._prefix, *arguments), self._log)
 
     async def supervise(self) -> None:
-        """Start it again whenever it dies or ends with 1; raises what it ended with where that does not help."""
+        """Start the command again after a crash or exit code 1. Raise ChildEnded after other or repeated quick ends."""
         clock = asyncio.get_running_loop().time
         tries = 0
         while True:
-            begun = clock()
-            code = await self.ended()
-            tries = tries + 1 if clock() - begun < SOON else 1
+            start = clock()
+            code = await self.exit_code()
+            tries = tries + 1 if clock() - start < SOON else 1
             if (code != 1 and code >= 0) or tries == TRIES:
-                raise ChildEnded(self.name, code, self.last_words())
-            sys.stdout.write(f"the {self.name} ended with {code}; it is started again\n")
+                raise ChildEnded(self.name, code, self.last_output())
+            sys.stdout.write(f"the {self.name} ended with exit code {code}; starting it again\n")
             sys.stdout.flush()
             await asyncio.sleep(PAUSE)
             self.start(*self._arguments)
 
-    async def ended(self) -> int:
-        """The exit code, once there is one; minus the signal that killed it."""
+    async def exit_code(self) -> int:
+        """Wait for the end, and return the exit code, or minus the number of the signal that killed the process."""
         while True:
             code = self._keeper.process.poll() if self._keeper.process else 0
             if code is not None:
                 return code
             await asyncio.sleep(LOOK)
 
-    async def says(self, pattern: str) -> re.Match[str]:
-        """The first match of `pattern` in what it prints, once there is one."""
+    async def find_output(self, pattern: str) -> re.Match[str]:
+        """Wait for `pattern` in the output of the command, and return the first match."""
         while True:
             if match := re.search(pattern, self._log.read_text(errors="replace")):
                 return match
             if not self._keeper.running:
-                raise ChildEnded(self.name, await self.ended(), self.last_words())
+                raise ChildEnded(self.name, await self.exit_code(), self.last_output())
             await asyncio.sleep(LOOK)
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
-        return " / ".join(lines[-3:]) or "it said nothing"
+        return " / ".join(lines[-3:]) or "no output"
 
     async def stop(self) -> None:
-        """In order if it can in time, else by force; its folder goes too."""
+        """End the command, by force if it takes too long, and remove its folder."""
         await asyncio.to_thread(self._keeper.stop, signal.SIGTERM, GRACE)
         await asyncio.to_thread(self._keeper.close)

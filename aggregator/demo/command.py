@@ -1,4 +1,4 @@
-"""`hubbub demo`: everything at once on this machine, with a crowd that answers and a value that surges."""
+"""The command `hubbub demo`, which runs everything on this machine, with simulated clients and a surge."""
 
 import argparse
 import asyncio
@@ -15,16 +15,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from aggregator.demo import surge
+from aggregator.demo.broker import EmbeddedBroker, free_port
 from aggregator.demo.child import Child
-from aggregator.demo.embedded import Embedded, free_port
 from aggregator.errors import ChildEnded
-from aggregator.process.exit import leave
 from aggregator.reading.tail.command import Lines, follow, output, take
 from aggregator.reading.tail.notation import plain
 from aggregator.reading.tail.overview import Overview
 from aggregator.topics.command import ensure
-from hubbub.kafka import PREFIX, Kafka, parse_prefix, parse_servers
-from hubbub.options import parsed, parser_of, run, whole
+from hubbub.command.exit import exit_process
+from hubbub.command.options import parsed, parser_of, run, whole
+from hubbub.kafka.settings import PREFIX, Kafka, parse_prefix, parse_servers
 from oracles.query import Query, load
 
 QUERIES = Path(__file__).with_name("demo.toml")
@@ -36,21 +36,21 @@ VALUES = "zipf:1.1"
 PAGE = 8803
 
 HELP = f"""\
-Start everything on this machine: a Kafka in memory, the topics, a worker, a crowd of simulated
-clients, each of whose answers is hidden by noise before it is sent, and the page that shows what
-the crowd says all the same. After a minute a value surges, and an alert says so. Ctrl-C ends all
-of it, and nothing stays behind.
+Start everything on this machine: a broker in memory, the topics, a worker, a board with its page, and
+a crowd of simulated clients. Each client adds noise to its answers, and the page still shows the
+shares of the crowd. After a minute one value surges and causes an alert. Ctrl-C ends the demo and
+removes everything.
 
 example:
   $ hubbub demo
   $ hubbub demo --queries hubbub.toml --no-browser --seconds 120
   $ hubbub demo --kafka 127.0.0.1:9092
 
-With --kafka the topics are made there, with a prefix of their own ({DEMO_PREFIX}), and they stay.
-Of the environment only the login is heeded: no demo answers queries that are meant.
+With --kafka the demo creates topics with their own prefix ({DEMO_PREFIX}) there, and they remain.
+From the environment the demo uses only the login, so that it never answers real queries.
 
 Exit code: 0 ended by Ctrl-C, SIGTERM or --seconds; 2 wrong options or query file; 3 Kafka cannot be
-reached; 4 a guarantee cannot be kept (wrong topic settings, for instance); 1 anything else."""
+reached; 4 a guarantee cannot hold (for example, wrong topic settings); 1 other errors."""
 
 
 def main(arguments: list[str]) -> int:
@@ -60,14 +60,14 @@ def main(arguments: list[str]) -> int:
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("demo", HELP)
-    where = "a real Kafka (default: one in memory, gone at the end)"
-    parser.add_argument("--kafka", type=parsed(parse_servers), metavar="HOST:PORT", help=where)
-    starts = f"starts the names of topics (default: {PREFIX}; with --kafka {DEMO_PREFIX})"
-    parser.add_argument("--prefix", type=parsed(parse_prefix), metavar="P", help=starts)
-    file = "what is counted (default: the favourites among 100 pages)"
+    address = "address of a real Kafka (default: a broker in memory)"
+    parser.add_argument("--kafka", type=parsed(parse_servers), metavar="HOST:PORT", help=address)
+    prefix = f"prefix of the topics (default: {PREFIX}; with --kafka {DEMO_PREFIX})"
+    parser.add_argument("--prefix", type=parsed(parse_prefix), metavar="P", help=prefix)
+    file = "query file (default: favourites among 100 pages)"
     parser.add_argument("--queries", type=Path, default=QUERIES, metavar="FILE", help=file)
     parser.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
-    parser.add_argument("--seconds", type=whole(1), metavar="N", help="until it ends (default: never)")
+    parser.add_argument("--seconds", type=whole(1), metavar="N", help="seconds until the demo ends (default: never)")
     options = parser.parse_args(arguments)
     if options.prefix is None:
         options.prefix = DEMO_PREFIX if options.kafka else PREFIX
@@ -75,15 +75,15 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 
 async def _run(options: argparse.Namespace, queries: Mapping[str, Query]) -> None:
-    """Until it is asked to end."""
-    _end_when_asked()
+    """Run the demo until a signal, or the end of `--seconds`."""
+    _handle_signals()
     deadline = asyncio.timeout(options.seconds)
     try:
         async with AsyncExitStack() as stack:
             kafka = (
                 Kafka.read(options)
                 if options.kafka
-                else (await stack.enter_async_context(Embedded())).kafka(options.prefix)
+                else (await stack.enter_async_context(EmbeddedBroker())).kafka(options.prefix)
             )
             demo = Demo(kafka, options, queries)
             stack.push_async_callback(demo.stop)
@@ -96,13 +96,13 @@ async def _run(options: argparse.Namespace, queries: Mapping[str, Query]) -> Non
             raise
 
 
-def _end_when_asked() -> None:
-    """In order; when asked again at once, and what was started ends all the same."""
+def _handle_signals() -> None:
+    """End cleanly on the first signal and at once on the second. The children end in both cases."""
     task = asyncio.current_task()
 
     def end() -> None:
         if task is None or task.cancelling():
-            leave(0)
+            exit_process(0)
         else:
             task.cancel()
 
@@ -111,7 +111,7 @@ def _end_when_asked() -> None:
 
 
 class Demo:
-    """The processes of a demo, and what is said of them."""
+    """The processes of a demo, and its output."""
 
     def __init__(self, kafka: Kafka, options: argparse.Namespace, queries: Mapping[str, Query]) -> None:
         self._kafka, self._options = kafka, options
@@ -120,10 +120,10 @@ class Demo:
         self._children: list[Child] = []
 
     async def run(self) -> None:
-        """Until it is cancelled, or a process ends for good."""
+        """Run until cancelled, or until a process ends and cannot start again."""
         await ensure(self._kafka, PARTITIONS)
         self._introduce()
-        begun = time.monotonic()
+        start = time.monotonic()
         counting = [self._worker(), *map(self._crowd, self._queries)]
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -132,31 +132,31 @@ class Demo:
                 board = await self._page()
                 if board is not None:
                     tasks.create_task(board.supervise())
-                await self._show(begun, page=board is not None)
+                await self._show(start, page=board is not None)
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
 
     async def stop(self) -> None:
         if self._children:
-            _say("ending")
+            _print("ending")
         await asyncio.gather(*(child.stop() for child in self._children))
 
     def _introduce(self) -> None:
         kafka = self._kafka
-        _say(f"Kafka: {kafka.servers}, {'in memory' if kafka.embedded else f'topics {kafka.prefix}*, which stay'}")
+        _print(f"Kafka: {kafka.servers}, {'in memory' if kafka.embedded else f'topics {kafka.prefix}*, which remain'}")
         for query in self._queries:
-            each = f"a client's report of a whole record is {query.record_epsilon:g}-LDP"
-            _say(f"crowd: {self._rate:,} answers a second to {query.name}; {each}")
-            _say(f"surge: {plain(surge.surging(query))} of {query.name}, {surge.BEGINS} s from now")
+            promise = f"each report of a whole record is {query.record_epsilon:g}-LDP"
+            _print(f"crowd: {self._rate:,} answers per second to {query.name}; {promise}")
+            _print(f"surge: {plain(surge.surge_value(query))} of {query.name}, {surge.BEGINS} s from now")
 
     def _child(self, name: str) -> Child:
-        where = {
+        environment = {
             "HUBBUB_KAFKA": self._kafka.servers,
             "HUBBUB_PREFIX": self._kafka.prefix,
             "HUBBUB_EMBEDDED": str(int(self._kafka.embedded)),
             "HUBBUB_QUERIES": str(self._options.queries.resolve()),
         }
-        self._children.append(Child(name, where, login=not self._kafka.embedded))
+        self._children.append(Child(name, environment, login=not self._kafka.embedded))
         return self._children[-1]
 
     def _worker(self) -> Child:
@@ -173,38 +173,38 @@ class Demo:
         return crowd
 
     async def _page(self) -> Child | None:
-        """The board, once it serves its page; None where there is none."""
+        """Start the board and wait for its page. Return None if there is no board."""
         if not find_spec("aggregator.board"):
             return None
         port = PAGE if _is_free(PAGE) else free_port()
         if port != PAGE:
-            _say(f"port {PAGE} is taken: the page takes {port}")
+            _print(f"port {PAGE} is in use; the page uses port {port}")
         board = self._child("board")
         board.start("board", "--port", str(port))
         try:
-            address = (await board.says(r"hubbub board: (http://\S+)"))[1]
+            address = (await board.find_output(r"hubbub board: (http://\S+)"))[1]
         except ChildEnded as error:
-            _say(f"there is no page: {error}")
+            _print(f"no page: {error}")
             return None
-        _say(f"page: {address}")
+        _print(f"page: {address}")
         if not self._options.no_browser and _has_display():
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         return board
 
-    async def _show(self, begun: float, *, page: bool) -> None:
-        """Alerts, and where there is no page the estimates too."""
+    async def _show(self, start: float, *, page: bool) -> None:
+        """Print alerts and, without a page, estimates."""
         overview, first = Overview(), True
         with nullcontext(Lines()) if page else output() as screen:
-            async with aclosing(follow(self._kafka, 0)) as published:
-                async for news in published:
+            async with aclosing(follow(self._kafka, 0)) as stream:
+                async for news in stream:
                     summaries, notices = take(overview, news)
                     if first and summaries:
-                        _say(f"first estimates: {time.monotonic() - begun:.1f} s after the start")
+                        _print(f"first estimates: {time.monotonic() - start:.1f} s after the start")
                         first = False
                     screen.show(overview, [] if page else summaries, notices)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(text, flush=True)
 
 
@@ -213,7 +213,7 @@ def _has_display() -> bool:
 
 
 def _is_free(port: int) -> bool:
-    """Whether this port of 127.0.0.1 can be listened on."""
+    """Whether a port of 127.0.0.1 is free to listen on."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

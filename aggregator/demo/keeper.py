@@ -1,4 +1,4 @@
-"""A folder and the process that works in it, both gone when this process is, however it dies."""
+"""A temporary folder and a process in it. Both disappear when this process ends, even by a crash."""
 
 import os
 import secrets
@@ -8,32 +8,32 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-# A shell waits for the end of its input, which comes when the last of our ends of the pipe is closed: by us, or
-# by the system if we die. Then it ends the process it was told of last. The pause lets that one write its last.
+# A shell waits for the end of its input. It comes when we close the pipe, or when the system does because we died.
+# Then the shell kills the process with the last number that it read. The pause lets that process finish its writes.
 _KEEP = """
 while read -r line; do pid=$line; done
 if [ -n "$pid" ]; then kill -KILL "$pid"; sleep 0.5; fi
 rm -rf -- "$1"
 """
-# A process names itself to the keeper before it begins, so that there is no moment in which only we know of it.
+# A process sends its number to the keeper before it starts, so that the keeper always knows it.
 _RUN = 'echo $$ >&0; exec "$@" </dev/null'
 
 
 class Keeper:
-    """One temporary folder, and one process at a time that works there."""
+    """A temporary folder, and one process at a time in it."""
 
     def __init__(self, name: str) -> None:
         self.folder = Path(tempfile.gettempdir(), f"hubbub-{name}-{secrets.token_hex(8)}")
-        reading, self._line = os.pipe()
-        # In a session of its own, Ctrl-C reaches neither it nor the process, only us; what needs them ends first.
+        read_end, self._line = os.pipe()
+        # In its own session, Ctrl-C reaches only us. So everything that needs the process ends first.
         self._shell = subprocess.Popen(  # noqa: S603 - the command is ours
             ("/bin/sh", "-c", _KEEP, "keeper", str(self.folder)),
-            stdin=reading,
+            stdin=read_end,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        os.close(reading)
+        os.close(read_end)
         self.process: subprocess.Popen[bytes] | None = None
         self.folder.mkdir(mode=0o700)
 
@@ -42,7 +42,7 @@ class Keeper:
         return self.process is not None and self.process.poll() is None
 
     def run(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
-        """Start a process, once the one before has ended; what it prints goes to the end of `log`."""
+        """Start a process after the previous one has ended, and append its output to `log`."""
         with log.open("ab") as output:
             self.process = subprocess.Popen(  # noqa: S603
                 ("/bin/sh", "-c", _RUN, "run", *command),
@@ -59,7 +59,7 @@ class Keeper:
             self.process.send_signal(number)
 
     def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = 10.0) -> None:
-        """End the process, by force where it does not listen in time."""
+        """End the process, by force if it does not end in time."""
         if self.process is None:
             return
         self.process.send_signal(number)
@@ -69,7 +69,7 @@ class Keeper:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        os.write(self._line, b"\n")  # its number may soon be another's
+        os.write(self._line, b"\n")  # another process may get its number soon
 
     def close(self) -> None:
         """End the process at once and remove the folder."""

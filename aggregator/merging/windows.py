@@ -1,9 +1,9 @@
-"""Windows are unions of panes: which become final as panes close, and what each holds.
+"""The windows of a query. They are unions of panes, and become final as panes close.
 
-A window is kept as a running sum: each pane is added once, and taken away once where windows hop; a tumbling
-one begins anew. The sums are integers, so that they are exact for ever. The panes of a hopping window
-stand in a line until it has left them; of all others only those that are not added yet. What a window
-kind needs to go on after a restart is a Position and the panes from `needed_from` on.
+A window is a running sum. Each pane is added once. A hopping window subtracts a pane that it has left, and a
+tumbling window starts again from zero. The sums are integers, so they stay exact. The panes of a hopping
+window stay in a queue until the window has left them. For other windows the queue holds only the panes
+that are not added yet. After a restart a kind of window needs a Position and the panes from `needed_from` on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,16 +12,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.counting.tally import Snapshot, Sum, merged
-from aggregator.merging.line import Answering, Line, PaneStore, everyone
-from hubbub.definitions.versions import FOR_EVER, Tenure
+from aggregator.merging.pane_queue import AnswerCounts, PaneQueue, PaneStore, report_count
+from aggregator.tallies.snapshot import Snapshot, Sum, merge_snapshots
+from hubbub.definitions.versions import FOR_EVER, PublicationInterval
 from oracles.query import Query
 from oracles.query.settings import Window
 from oracles.types import Ints
 
 NO_PANES: Ints = np.zeros((0, 2), np.int64)
 IDLE = 360
-"""Panes without reports after which `all` rests until the next report: else a silent year would be written out."""
+"""Panes without reports after which `all` publishes nothing until the next report."""
+MEMORY_LIMIT = 1 << 20
+"""Most bytes of the panes of a window in memory. The panes of longer windows go to the store."""
+ENCODED_BYTES = 2
+"""Approximate bytes of an integer in an encoded tally, which has 1 to 4."""
+PUBLISH_SECONDS = 10
+"""Seconds that workers may need from the time when a window can be final to its record."""
 
 
 class Span(NamedTuple):
@@ -32,99 +38,102 @@ class Span(NamedTuple):
     end: int
 
     def independent(self, n: int, query: Query) -> int:
-        """How many of its n reports are independent, whatever their clients' values did."""
+        """Return how many of the window's n reports are independent, whatever values the clients have."""
         return n // query.repeats(self.start, self.end)
 
 
 @dataclass(frozen=True, eq=False)
 class Position:
-    """Where one kind of window stands: all windows that end at `end` or before are done."""
+    """The position of one kind of window. All windows that end at `end` or before are done."""
 
     end: int
     start: int | None = None
-    """Of `all`."""
+    """The start of `all`. None for other kinds."""
     newest: int | None = None
-    """Of `all`: the end of the newest pane with reports."""
+    """The end of the newest pane with reports in `all`. None for other kinds."""
     total: Snapshot | None = None
-    """Of `all`: everything up to `end`."""
+    """The total of `all` up to `end`. None for other kinds."""
 
 
 class ClosedWindow(NamedTuple):
+    """A window that is final."""
+
     span: Span
     total: Snapshot
     position: Position
-    """After it."""
+    """The position after it."""
     panes: Ints = NO_PANES
-    """Of a hopping window a row for each pane: its start, and how many answered for each attribute."""
+    """A row for each pane of a hopping window: its start, and the answer count of each attribute."""
 
 
 Panes = Mapping[int, Snapshot]
-"""By start."""
+"""Snapshots by the start of their pane."""
 
 
-class Rolling:
+class SizedWindows:
     """Tumbling and hopping windows: [k step, k step + size)."""
 
     def __init__(
         self,
-        tenure: Tenure,
+        interval: PublicationInterval,
         cells: int,
         position: Position | None = None,
         store: PaneStore | None = None,
-        answering: Answering = everyone,
+        answer_counts: AnswerCounts = report_count,
     ) -> None:
-        self.window, self.since, self.until = tenure
+        self.window, self.since, self.until = interval
         self._first = -(-self.since // self.window.step) * self.window.step
-        """No window starts before."""
+        """The start of the first window."""
         self._last = position.end if position else None
+        """The end of the last final window."""
         self._cells = cells
         self._hops = self.window.kind == "hopping"
-        self._line = Line(store, answering)
-        """The panes to come; where windows hop, those inside before them."""
+        self._queue = PaneQueue(store, answer_counts)
+        """The panes to come. For hopping windows the panes inside are before them."""
         self._inside = 0
-        """How many panes `_sum` holds."""
+        """Number of panes in `_sum`."""
         self._oldest = 0
-        """The first one inside."""
+        """The start of the first pane inside."""
         self._sum = Sum(np.zeros(cells, np.int64))
         self._end = 0
-        """Of the window that `_sum` is about."""
+        """The end of the window of `_sum`."""
 
     @property
     def needed_from(self) -> int | None:
-        """No window to come holds a pane that starts before; None: nothing is known yet."""
+        """The start of the first pane that a window to come needs, or None if it is unknown."""
         if self._last is None:
             return self._first if self.since > -FOR_EVER else None
         return max(self._first, self._last + self.window.step - self.window.size)
 
     def put(self, pane: int, snapshot: Snapshot) -> None:
-        """A pane that is closed everywhere, later than all before it."""
-        needed = self.needed_from
-        if (needed is None or pane >= needed) and pane < self.until:
-            if not self._inside and not len(self._line):
+        """Add a pane that is closed on all partitions. It is later than all panes before it."""
+        first = self.needed_from
+        if (first is None or pane >= first) and pane < self.until:
+            if not self._inside and not len(self._queue):
                 self._end = self._end_after(pane)
-            enters = len(self._line) == self._passed and pane < self._end
+            enters = len(self._queue) == self._next_place and pane < self._end
             if self._hops or not enters:
-                self._line.append(pane, snapshot)
+                self._queue.append(pane, snapshot)
             if enters:
                 self._count(pane, snapshot)
 
     def advance(self, through: int) -> Iterator[ClosedWindow]:
-        """The windows with reports that end at `through` or before, in order."""
-        while self._inside or len(self._line):
+        """Yield the windows with reports that end at `through` or before, in order."""
+        while self._inside or len(self._queue):
             self._move()
             if self._end > self.until:
                 self._clear()
-                self._line.clear()
+                self._queue.clear()
             if self._end > min(through, self.until):
                 break
             self._last = self._end
             if self._sum.n:
                 position = Position(self._end)
-                panes = self._line.answered(self._inside) if self._hops else NO_PANES
+                panes = self._queue.answers(self._inside) if self._hops else NO_PANES
                 yield ClosedWindow(self._span(self._end), self._sum.snapshot(), position, panes)
 
     def provisional(self, through: int | None, panes: Panes) -> tuple[Span, Snapshot] | None:
-        """The next window with reports to become final, with what is known of it: `panes` are those not closed yet."""
+        """Return the next window with reports, and its tally so far. `panes` are the panes that are not closed yet."""
         panes = _within(panes, self._first, self.until)
         end = self._end
         if not self._sum.n:
@@ -136,41 +145,41 @@ class Rolling:
             return None
         span = self._span(end)
         if end == self._end:
-            return span, _with_known(self._sum, panes, span)
-        return span, _with_known(Sum(np.zeros_like(self._sum.counts)), {**self._stale(), **panes}, span)
+            return span, _with_panes(self._sum, panes, span)
+        return span, _with_panes(Sum(np.zeros_like(self._sum.counts)), {**self._queued_inside(), **panes}, span)
 
-    def _stale(self) -> Panes:
-        """The panes inside, none of which has reports: windows that tumble hold none of them later."""
-        return {self._line.start(at): self._line[at] for at in range(self._inside)} if self._hops else {}
+    def _queued_inside(self) -> Panes:
+        """Return the panes inside, which have no reports. Later tumbling windows hold none of them."""
+        return {self._queue.start(at): self._queue[at] for at in range(self._inside)} if self._hops else {}
 
     def _move(self) -> None:
-        """Make `_sum` that of the next window that holds a pane."""
-        self._end = self._end_after(self._oldest if self._inside else self._line.start())
+        """Move `_sum` to the next window that holds a pane."""
+        self._end = self._end_after(self._oldest if self._inside else self._queue.start())
         self._leave(self._end - self.window.size)
         self._enter()
 
     def _leave(self, start: int) -> None:
-        """Take away what lies before."""
+        """Subtract the panes before `start`."""
         if not self._hops and self._inside and self._oldest < start:
             self._clear()
-        while self._hops and self._inside and self._line.start() < start:
-            self._sum.add(self._line.popleft(), -1)
+        while self._hops and self._inside and self._queue.start() < start:
+            self._sum.add(self._queue.popleft(), -1)
             self._inside -= 1
         if self._hops and self._inside:
-            self._oldest = self._line.start()
+            self._oldest = self._queue.start()
 
     def _enter(self) -> None:
-        """Add what is to come and lies in the window."""
-        while len(self._line) > (at := self._passed) and (pane := self._line.start(at)) < self._end:
-            self._count(pane, self._line[at] if self._hops else self._line.popleft())
+        """Add the panes of the queue that are in the window."""
+        while len(self._queue) > (at := self._next_place) and (pane := self._queue.start(at)) < self._end:
+            self._count(pane, self._queue[at] if self._hops else self._queue.popleft())
 
     @property
-    def _passed(self) -> int:
-        """How many of the line are inside."""
+    def _next_place(self) -> int:
+        """The place in the queue of the first pane that is not in `_sum`."""
         return self._inside if self._hops else 0
 
     def _count(self, pane: int, snapshot: Snapshot) -> None:
-        """The next pane of the window."""
+        """Add the next pane of the window to `_sum`."""
         if not self._inside:
             self._oldest = pane
         self._sum.add(snapshot)
@@ -181,7 +190,7 @@ class Rolling:
         self._sum = Sum(np.zeros(self._cells, np.int64))
 
     def _end_after(self, pane: int) -> int:
-        """The end of the first window to come that holds this pane."""
+        """Return the end of the first window to come that holds this pane."""
         size, step = self.window.size, self.window.step
         end = max(self._first + size, (pane - size) // step * step + step + size)
         return end if self._last is None else max(end, self._last + step)
@@ -190,97 +199,102 @@ class Rolling:
         return Span(self.window, end - self.window.size, end)
 
 
-class Since:
-    """The windows since the first pane with reports: one at the end of each pane."""
+class CumulativeWindow:
+    """The window `all`, from the first pane with reports on. It is final at the end of each pane."""
 
     def __init__(
-        self, tenure: Tenure, pane: int, cells: int, position: Position | None = None, store: PaneStore | None = None
+        self,
+        interval: PublicationInterval,
+        pane: int,
+        cells: int,
+        position: Position | None = None,
+        store: PaneStore | None = None,
     ) -> None:
-        self.window, self.since, self.until = tenure
+        self.window, self.since, self.until = interval
         self._pane = pane
-        self._ahead = Line(store)
+        self._queue = PaneQueue(store)
+        """The panes to come."""
         self._sum = Sum(np.zeros(cells, np.int64))
-        # What ends before belongs to an earlier tenure.
-        self._at = position if position is not None and position.end > self.since else None
-        if self._at is not None and self._at.total is not None:
-            self._sum.add(self._at.total)
+        # An earlier position belongs to an earlier publication interval.
+        self._position = position if position is not None and position.end > self.since else None
+        if self._position is not None and self._position.total is not None:
+            self._sum.add(self._position.total)
 
     @property
     def needed_from(self) -> int | None:
-        if self._at is None:
+        """The start of the first pane that a window to come needs, or None if it is unknown."""
+        if self._position is None:
             return self.since if self.since > -FOR_EVER else None
-        return self._at.end
+        return self._position.end
 
     def put(self, pane: int, snapshot: Snapshot) -> None:
-        started, needed = self._at is not None or bool(len(self._ahead)), self.needed_from
-        if (snapshot.n or started) and (needed is None or pane >= needed) and pane < self.until:
-            self._ahead.append(pane, snapshot)
+        """Add a pane that is closed on all partitions. It is later than all panes before it."""
+        has_panes, first = self._position is not None or bool(len(self._queue)), self.needed_from
+        if (snapshot.n or has_panes) and (first is None or pane >= first) and pane < self.until:
+            self._queue.append(pane, snapshot)
 
     def advance(self, through: int) -> Iterator[ClosedWindow]:
+        """Yield the windows that end at `through` or before, in order."""
         through = min(through, self.until)
-        while (end := self._next(self._ahead.first_with_reports())) is not None and end <= through:
-            at = self._enter(end)
-            if at.start is not None and at.total is not None:
-                yield ClosedWindow(Span(self.window, at.start, end), at.total, at)
-        while len(self._ahead) and not self._ahead.n():
-            self._sum.add(self._ahead.popleft())  # every window to come holds it; in a long rest they would pile up
+        while (end := self._next(self._queue.first_with_reports())) is not None and end <= through:
+            position = self._enter(end)
+            if position.start is not None and position.total is not None:
+                yield ClosedWindow(Span(self.window, position.start, end), position.total, position)
+        while len(self._queue) and not self._queue.n():
+            self._sum.add(self._queue.popleft())  # every later window holds it, and a long idle time would fill memory
 
     def provisional(self, through: int | None, panes: Panes) -> tuple[Span, Snapshot] | None:
+        """Return the next window, and its tally so far. `panes` are the panes that are not closed yet."""
         del through
         panes = _within(panes, self.since, self.until)
         end = self._next(_first_pane(sorted(panes.items())))
         if end is None or end > self.until:
             return None
-        start = end - self._pane if self._at is None or self._at.start is None else self._at.start
-        span = Span(self.window, start, end)
-        return span, _with_known(self._sum, panes, span)
+        start = self._position.start if self._position is not None else None
+        span = Span(self.window, end - self._pane if start is None else start, end)
+        return span, _with_panes(self._sum, panes, span)
 
     def _next(self, pane: int | None) -> int | None:
-        """The end of the next window, if `pane` is the next one with reports."""
-        at = self._at
+        """Return the end of the next window, if `pane` is the next one with reports."""
+        at = self._position
         if at is not None and at.newest is not None and at.end < at.newest + IDLE * self._pane:
             return at.end + self._pane
         return None if pane is None else pane + self._pane
 
     def _enter(self, end: int) -> Position:
-        start, newest = (self._at.start, self._at.newest) if self._at else (None, None)
-        while len(self._ahead) and (pane := self._ahead.start()) < end:
-            snapshot = self._ahead.popleft()
+        """Add the panes up to `end`, and return the new position."""
+        start, newest = (self._position.start, self._position.newest) if self._position else (None, None)
+        while len(self._queue) and (pane := self._queue.start()) < end:
+            snapshot = self._queue.popleft()
             self._sum.add(snapshot)
             if snapshot.n:
                 start = pane if start is None else start
                 newest = pane + self._pane
-        self._at = Position(end, start, newest, self._sum.snapshot())
-        return self._at
+        self._position = Position(end, start, newest, self._sum.snapshot())
+        return self._position
 
 
-Windowing = Rolling | Since
+Windows = SizedWindows | CumulativeWindow
 
 
-IN_MEMORY = 1 << 20
-"""Bytes that the panes of a window may come to; those of longer ones stand in the store that is given."""
-TRAVELS = 2
-"""Bytes of a tally's integer as it travels, about: 1 to 4."""
+def needs_store(window: Window, pane: int, cells: int) -> bool:
+    """Whether the panes of a kind of window are too large for memory."""
+    return ENCODED_BYTES * cells * max(1, window.size // pane) > MEMORY_LIMIT
 
 
-def stands_apart(window: Window, pane: int, cells: int) -> bool:
-    """Whether the panes of a kind of window are too much for memory."""
-    return TRAVELS * cells * max(1, window.size // pane) > IN_MEMORY
-
-
-def kind(
-    tenure: Tenure,
+def make_windows(
+    interval: PublicationInterval,
     pane: int,
     cells: int,
     position: Position | None = None,
     store: PaneStore | None = None,
-    answering: Answering = everyone,
-) -> Windowing:
-    """One kind of window of a query, from where it stood."""
-    store = store if stands_apart(tenure.window, pane, cells) else None
-    if tenure.window.kind == "all":
-        return Since(tenure, pane, cells, position, store)
-    return Rolling(tenure, cells, position, store, answering)
+    answer_counts: AnswerCounts = report_count,
+) -> Windows:
+    """Return one kind of window of a query, which continues from a position."""
+    store = store if needs_store(interval.window, pane, cells) else None
+    if interval.window.kind == "all":
+        return CumulativeWindow(interval, pane, cells, position, store)
+    return SizedWindows(interval, cells, position, store, answer_counts)
 
 
 def _within(panes: Panes, since: int, until: int) -> Panes:
@@ -288,11 +302,21 @@ def _within(panes: Panes, since: int, until: int) -> Panes:
 
 
 def _first_pane(panes: Iterable[tuple[int, Snapshot]]) -> int | None:
-    """The first pane with reports."""
+    """Return the first pane with reports."""
     return next((pane for pane, snapshot in panes if snapshot.n), None)
 
 
-def _with_known(known: Sum, panes: Panes, span: Span) -> Snapshot:
-    """All that is known of a window, and those of `panes` that lie in it."""
+def _with_panes(total: Sum, panes: Panes, span: Span) -> Snapshot:
+    """Return the sum of a window's total and of those `panes` that are in the window."""
     inside = (snapshot for pane, snapshot in panes.items() if span.start <= pane < span.end)
-    return merged([known.snapshot(), *inside], len(known.counts))
+    return merge_snapshots([total.snapshot(), *inside], len(total.counts))
+
+
+def expected_age(query: Query, window: Window) -> int:
+    """Return the age in seconds that the newest final of a kind of window reaches in normal operation."""
+    return (window.step or query.pane) + query.lateness + PUBLISH_SECONDS
+
+
+def shortest_expected_age(query: Query) -> int:
+    """Return the age in seconds that the newest final of any kind reaches in normal operation."""
+    return min(expected_age(query, window) for window in query.windows)

@@ -1,1 +1,1 @@
-"""The promise and the cost of a query, before anyone is asked."""
+"""The promise and the cost of a query, computed before any client answers."""

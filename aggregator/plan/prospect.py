@@ -1,4 +1,4 @@
-"""The prospect of a query before anyone answers it: the error and the cost of each oracle, and what a goal needs."""
+"""Predictions of the error and cost of each oracle, and of the clients or epsilon for a goal."""
 
 import math
 from collections.abc import Callable
@@ -12,15 +12,16 @@ from oracles.types import MAX_EPSILON
 
 MOST_CLIENTS = 10**15
 _MORE = (100, 101, 102, 103)
-"""Percent of the clients asked for: power is a saw in their number, and must not fall below again."""
-_TEETH = 64
+"""Percentages of the clients to test, because power falls at some numbers but must stay above the goal."""
+_STEPS_BACK = 64
+"""Numbers of holders to try below the first solution."""
 EPSILON_STEPS = 1000
-"""An epsilon that is needed is said in thousandths, rounded up."""
+"""Steps of epsilon per unit. A required epsilon is rounded up to one."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A question to plan for: so many clients answer once, each one of `size` values."""
+    """The setting to plan for, in which each client answers once with one of `size` values."""
 
     clients: int
     size: int
@@ -30,78 +31,79 @@ class Plan:
 
 @dataclass(frozen=True)
 class Prospect:
-    """The error and the cost of one oracle."""
+    """The predicted error and cost of one oracle."""
 
     oracle: Oracle
     sigma: float
     """The standard error of a share near zero."""
     detectable: float | None
-    """A share as large is found significant with probability 0.9; None: not even a share of 1 is."""
+    """The share that is significant with probability 0.9, or None if not even a share of 1 is."""
     work: int
-    """Integers that the server changes a report: 64 bits of a unary report are one."""
+    """Integers that the server changes for a report. 64 bits of a unary report are one integer."""
     shift_per_fake: float
+    """The shift of a share by one fake report."""
 
     @property
     def fake_clients(self) -> float:
-        """How many honest clients have to change their answer to shift a share as far as one fake report."""
+        """Return how many honest clients must change their answer to shift a share as much as one fake report."""
         return self.oracle.shift_per_fake(1)
 
 
 @dataclass(frozen=True)
 class Need:
-    """The change that would make a share detectable with one oracle; None: nothing within the limits does."""
+    """The changes that make a share detectable with one oracle, or None if nothing within the limits does."""
 
     oracle: str
     clients: int | None
-    """At the epsilon of the plan."""
+    """The clients at the epsilon of the plan."""
     epsilon: float | None
-    """With the clients of the plan."""
+    """The epsilon with the clients of the plan."""
 
 
 def prospects(plan: Plan) -> tuple[list[Prospect], dict[str, str]]:
-    """Of every oracle that can be had, and why the others cannot."""
-    found, refused = [], {}
+    """Return the prospect of each available oracle, and the reasons why the others are not available."""
+    choices, reasons = [], {}
     for name in ORACLES:
         try:
-            found.append(prospect(plan, oracle(name, epsilon=plan.epsilon, size=plan.size)))
+            choices.append(prospect(plan, oracle(name, epsilon=plan.epsilon, size=plan.size)))
         except ParameterError as error:
-            refused[name] = str(error)
-    return found, refused
+            reasons[name] = str(error)
+    return choices, reasons
 
 
-def prospect(plan: Plan, chosen: Oracle) -> Prospect:
+def prospect(plan: Plan, candidate: Oracle) -> Prospect:
     n = plan.clients
-    detectable = chosen.detectable(n, plan.family_error)
-    return Prospect(chosen, chosen.noise(n).sigma, detectable, chosen.work, chosen.shift_per_fake(n))
+    detectable = candidate.detectable(n, plan.family_error)
+    return Prospect(candidate, candidate.noise(n).sigma, detectable, candidate.work, candidate.shift_per_fake(n))
 
 
 def need(plan: Plan, name: str, share: float) -> Need:
-    """How many clients, or which epsilon, make `share` detectable."""
+    """Return the clients, and the epsilon, that make `share` detectable."""
 
-    def found(clients: int, epsilon: float) -> bool:
+    def is_enough(clients: int, epsilon: float) -> bool:
         try:
             return enough(oracle(name, epsilon=epsilon, size=plan.size), clients, share, plan.family_error)
-        except ParameterError:  # an epsilon too small to be told from zero
+        except ParameterError:  # the epsilon is too small to compute with
             return False
 
-    clients = least(lambda number: found(number, plan.epsilon), MOST_CLIENTS)
-    if clients is not None:  # fewer may do: power falls until the next whole person holds the value
+    clients = least(lambda number: is_enough(number, plan.epsilon), MOST_CLIENTS)
+    if clients is not None:  # fewer may be enough: power jumps with each whole client that has the value
         people = math.ceil(clients * share)
-        starts = (math.floor(k / share) + 1 for k in range(max(people - _TEETH, 0), people))
-        clients = next((n for n in starts if n < clients and found(n, plan.epsilon)), clients)
-        while clients > 1 and found(clients - 1, plan.epsilon):
+        starts = (math.floor(k / share) + 1 for k in range(max(people - _STEPS_BACK, 0), people))
+        clients = next((n for n in starts if n < clients and is_enough(n, plan.epsilon)), clients)
+        while clients > 1 and is_enough(clients - 1, plan.epsilon):
             clients -= 1
-    steps = least(lambda number: found(plan.clients, number / EPSILON_STEPS), int(MAX_EPSILON * EPSILON_STEPS))
+    steps = least(lambda number: is_enough(plan.clients, number / EPSILON_STEPS), int(MAX_EPSILON * EPSILON_STEPS))
     return Need(name, clients, None if steps is None else steps / EPSILON_STEPS)
 
 
-def enough(chosen: Oracle, clients: int, share: float, family_error: float) -> bool:
-    """Whether a share is found with probability 0.9 by so many clients, and by a few more too."""
-    return all(chosen.power(more * clients // 100, share, family_error) >= POWER for more in _MORE)
+def enough(candidate: Oracle, clients: int, share: float, family_error: float) -> bool:
+    """Whether a share is significant with probability 0.9 for so many clients, and for a few more."""
+    return all(candidate.power(more * clients // 100, share, family_error) >= POWER for more in _MORE)
 
 
 def least(holds: Callable[[int], bool], most: int) -> int | None:
-    """The least number from 1 to `most` for which `holds`, which stays true once it is; None where it never is.
+    """Return the least number from 1 to `most` for which `holds`, or None. Above that number it must hold too.
 
     >>> least(lambda number: number * number >= 50, 100)
     8

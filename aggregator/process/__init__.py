@@ -1,1 +1,1 @@
-"""How a process lives: its logs, its health, its metrics, its end."""
+"""The life of a worker process: its liveness, its watchdog and its metrics."""

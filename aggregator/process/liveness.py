@@ -1,6 +1,6 @@
-"""Liveness: the beat that a worker's main loop publishes of itself, and which of its parts stand still.
+"""Liveness: the beat that a worker's main loop publishes, and the parts of the worker that stand still.
 
-Plain values only, so that another thread may read them whatever hangs.
+A beat has plain values only, so that another thread can read it even if the main loop hangs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 PATIENCE = 25.0
-"""Seconds without a beat, or at one offset of a log that goes on."""
+"""Seconds without a beat, or at one offset of a log with more records, after which a part counts as hung."""
 PATIENCE_STARTING = 120.0
 PATIENCE_SHARING = 60.0
-"""A rebalance took 33 s on a busy machine."""
+"""Seconds for a rebalance with recovery. One took 33 s on a busy machine."""
 PATIENCE_MERGING = 60.0
-"""One record of millions of values takes seconds."""
+"""Seconds for a round of the merger. One record of millions of values takes seconds."""
 SILENT, GONE = 15.0, 300.0
-"""Seconds without an answer of any broker until a worker is not ready, and until it ends."""
+"""Seconds without an answer of any broker until a worker is not ready, and until it exits."""
 
 
 class Stage(StrEnum):
-    """A part of a worker that may stand still."""
+    """A part of a worker that may hang."""
 
     START = "the start"
     LOOP = "the event loop"
-    SHARING = "the sharing out of partitions, or their recovery"
+    SHARING = "the assignment of partitions, or their recovery"
     MERGER = "the merger"
     REPORTS = "reports"
     SNAPSHOTS = "snapshots"
@@ -31,29 +31,29 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Beat:
-    """One look at itself by the main loop."""
+    """The state of a worker, as its main loop publishes it."""
 
     number: int = 0
-    """Of this beat; 0: the parts of the worker are not there yet."""
+    """The number of the beat, or 0 while the worker starts."""
     counting: bool = False
-    """Whether its partitions are recovered."""
-    moved: int = 0
-    """Sums up whatever moves while partitions are shared out and recovered."""
+    """Whether the partitions are recovered."""
+    steps: int = 0
+    """A number that grows while a rebalance or a recovery makes progress."""
     reports: Mapping[int, int] = field(default_factory=dict)
-    """By owned partition, the acknowledged offset."""
+    """The acknowledged next offset of each owned partition."""
     more: frozenset[int] = frozenset()
-    """The owned partitions that are known to hold more than was read."""
+    """The owned partitions with unread records."""
     snapshots: Mapping[int, int] = field(default_factory=dict)
-    """By partition, the offset up to which they are merged."""
+    """The next offset of each snapshot partition."""
     rounds: int = 0
-    """Rises whenever the merger comes round, or has written something."""
+    """A number that grows with each round and each write of the merger."""
     pause: float = 0.0
-    """Seconds between two acknowledgements where all is well."""
+    """Seconds between two checkpoints of a healthy worker."""
 
 
 @dataclass(frozen=True)
-class Still:
-    """A part that stands still."""
+class Standstill:
+    """A part that makes no progress, with the time since its last progress."""
 
     part: Stage
     seconds: float
@@ -61,55 +61,55 @@ class Still:
     offset: int = -1
 
     @property
-    def asks(self) -> bool:
-        """Whether it hangs only if the broker has more of this partition."""
+    def needs_broker(self) -> bool:
+        """Whether the part hangs only if the broker has more records of the partition."""
         return self.part in (Stage.REPORTS, Stage.SNAPSHOTS)
 
     def __str__(self) -> str:
-        where = f"partition {self.partition} of {self.part} at offset {self.offset}" if self.asks else self.part
-        return f"{where} for {self.seconds:.0f} s"
+        place = f"partition {self.partition} of {self.part} at offset {self.offset}" if self.needs_broker else self.part
+        return f"{place} for {self.seconds:.0f} s"
 
 
 class Liveness:
-    """Since when each part stands where it is."""
+    """The time since when each part has made no progress."""
 
     def __init__(self, haste: float = 1.0) -> None:
         self._haste = haste
-        self._seen: dict[tuple[Stage, int], tuple[int, float]] = {}
+        self._marks: dict[tuple[Stage, int], tuple[int, float]] = {}
         self._beat = Beat()
 
-    def look(self, beat: Beat, now: float) -> list[Still]:
-        """The parts that have stood still for too long; a part that comes anew begins anew."""
-        seen, self._beat = self._seen, beat
-        self._seen = {}
+    def find_hung(self, beat: Beat, now: float) -> list[Standstill]:
+        """Return the parts that have stood still for too long. A part that the last beat lacked starts at 0."""
+        marks, self._beat = self._marks, beat
+        self._marks = {}
         for part, partition, value in _parts(beat):
-            known = seen.get((part, partition))
-            self._seen[part, partition] = known if known is not None and known[0] == value else (value, now)
-        return [still for still in self._standing(now) if still.seconds > self._patience(still.part)]
+            mark = marks.get((part, partition))
+            self._marks[part, partition] = mark if mark is not None and mark[0] == value else (value, now)
+        return [one for one in self._standstills(now) if one.seconds > self._patience(one.part)]
 
-    def unready(self, now: float) -> Still | None:
-        """Stages that already stand still for so long that the worker is not ready, whether or not it hangs."""
-        for still in self._standing(now):
-            known = still.part in (Stage.MERGER, Stage.LOOP) or (
-                still.part is Stage.REPORTS and still.partition in self._beat.more
+    def find_slow(self, now: float) -> Standstill | None:
+        """Return a part that stands still so long that the worker is not ready, or None. It need not hang."""
+        for standstill in self._standstills(now):
+            is_certain = standstill.part in (Stage.MERGER, Stage.LOOP) or (
+                standstill.part is Stage.REPORTS and standstill.partition in self._beat.more
             )
-            if known and still.seconds > SILENT + self._beat.pause:
-                return still
+            if is_certain and standstill.seconds > SILENT + self._beat.pause:
+                return standstill
         return None
 
-    def excuse(self, still: Still, now: float) -> None:
-        """It stands still for a good reason: begin anew."""
-        known = self._seen.get((still.part, still.partition))
-        if known is not None:
-            self._seen[still.part, still.partition] = known[0], now
+    def restart(self, standstill: Standstill, now: float) -> None:
+        """Restart the time of a part that stands still for a good reason."""
+        mark = self._marks.get((standstill.part, standstill.partition))
+        if mark is not None:
+            self._marks[standstill.part, standstill.partition] = mark[0], now
 
-    def excuse_all(self) -> None:
-        """No broker answers: nothing of ours can move."""
-        self._seen.clear()
+    def restart_all(self) -> None:
+        """Restart the time of all parts, because no part can move while no broker answers."""
+        self._marks.clear()
 
-    def _standing(self, now: float) -> Iterator[Still]:
-        for (part, partition), (value, since) in list(self._seen.items()):
-            yield Still(part, now - since, partition, value)
+    def _standstills(self, now: float) -> Iterator[Standstill]:
+        for (part, partition), (value, since) in list(self._marks.items()):
+            yield Standstill(part, now - since, partition, value)
 
     def _patience(self, part: Stage) -> float:
         patience = _PATIENCE.get(part, PATIENCE) * self._haste
@@ -125,13 +125,13 @@ _PATIENCE = {
 
 
 def _parts(beat: Beat) -> Iterator[tuple[Stage, int, int]]:
-    """All that is watched now: stage, partition, and what should change."""
+    """Yield stage, partition, and a number that should change, for each watched part."""
     if not beat.number:
         yield Stage.START, -1, 0
         return
     yield Stage.LOOP, -1, beat.number
     if not beat.counting:
-        yield Stage.SHARING, -1, beat.moved
+        yield Stage.SHARING, -1, beat.steps
         return
     yield Stage.MERGER, -1, beat.rounds
     for partition, offset in beat.reports.items():

@@ -1,187 +1,167 @@
-"""The metrics of a worker."""
+"""The metrics of a worker. The names, labels and help texts are part of the contract."""
 
 from collections.abc import Collection, Iterable, Mapping
-from itertools import product
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from hubbub.metrics import registry as registry_of_a_process
+from hubbub.command.metrics import Labels, MetricRow, MetricTable
 from oracles.query import Query
 
 REASONS = ("malformed", "stale_digest", "late", "future", "expired", "duplicate", "too_large")
-"""Why reports to a query are refused."""
+"""The reasons to refuse reports to a query."""
 UNKNOWN = ("too_large", "malformed", "unknown_query")
-"""Why those are that name no query."""
+"""The reasons to refuse reports of an unknown query."""
 UNREAD = ("snapshots", "truth")
-"""Topics whose records a worker passes over where they cannot be read."""
+"""The topics whose unreadable records a worker skips."""
 KINDS = ("enter", "leave", "surge")
-FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", "small", "held", "corrected")
+FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", "small", "held")
 LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 RECOVERIES = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+_BOOLEANS = ("false", "true")
+_QUERY: Labels = {"query": None}
+_PARTITION: Labels = {"partition": None}
+_ATTRIBUTE: Labels = {"query": None, "attribute": None}
 
 
-class Metrics:
-    """The names are part of the contract."""
+class Metrics(MetricTable):
+    """The metrics of one worker."""
+
+    reports = MetricRow("hubbub_reports", Counter, "Reports counted", _QUERY)
+    frames = MetricRow("hubbub_frames", Counter, "Frames counted", _QUERY)
+    implausible = MetricRow("hubbub_implausible", Counter, "Reports left out as implausible", _QUERY)
+    rejected = MetricRow(
+        "hubbub_rejected",
+        Counter,
+        "Reports refused; query is empty if it is unknown",
+        {"query": None, "reason": REASONS},
+    )
+    lost = MetricRow("hubbub_lost_records", Counter, "Records that Kafka deleted before a worker read them")
+    unread = MetricRow(
+        "hubbub_unread_records",
+        Counter,
+        "Unreadable records skipped in topics that only hubbub writes",
+        {"topic": UNREAD},
+    )
+    lag_records = MetricRow("hubbub_lag_records", Gauge, "Records of the partition not read yet", _PARTITION)
+    lag_seconds = MetricRow("hubbub_lag_seconds", Gauge, "Seconds by which the slowest partition's clock is behind")
+    clock_ahead = MetricRow(
+        "hubbub_clock_ahead_seconds",
+        Gauge,
+        "Seconds by which the partition's clock is ahead of this machine's; negative if behind",
+        _PARTITION,
+    )
+    publish_lag = MetricRow("hubbub_publish_lag_seconds", Gauge, "Seconds since the oldest unpublished final was due")
+    recovery = MetricRow(
+        "hubbub_recovery_seconds",
+        Histogram,
+        "Seconds from the assignment of partitions to the end of their recovery",
+        buckets=RECOVERIES,
+    )
+    checkpoint = MetricRow(
+        "hubbub_checkpoint_seconds",
+        Histogram,
+        "Seconds from the start of a checkpoint to its acknowledgement",
+        buckets=LATENCIES,
+    )
+    checkpoint_bytes = MetricRow("hubbub_checkpoint_bytes", Counter, "Bytes of tallies and snapshots written")
+    close_to_record = MetricRow(
+        "hubbub_close_to_record_seconds",
+        Histogram,
+        "Seconds from the close of a window's last pane to its acknowledged final record",
+        buckets=LATENCIES,
+    )
+    records = MetricRow("hubbub_records", Counter, "Records published", {"query": None, "final": _BOOLEANS})
+    too_large = MetricRow(
+        "hubbub_records_too_large", Counter, "Records not published because they are too large", _QUERY
+    )
+    states_too_large = MetricRow(
+        "hubbub_states_too_large",
+        Counter,
+        "States not written because they are too large; a restart then repeats finals",
+        _QUERY,
+    )
+    definitions_behind = MetricRow(
+        "hubbub_definitions_behind", Gauge, "1 if the topic has a later revision of the query file"
+    )
+    definitions_refused = MetricRow("hubbub_definitions_refused", Gauge, "1 if the present query file is unusable")
+    definitions_unread = MetricRow("hubbub_definitions_unread", Gauge, "Unreadable records in the topic of definitions")
+    alerts = MetricRow(
+        "hubbub_alerts", Counter, "Alerts published", {"query": None, "kind": KINDS, "baseline": _BOOLEANS}
+    )
+    flags = MetricRow("hubbub_flags", Counter, "Final windows with this quality flag", {"query": None, "flag": FLAGS})
+    tally_bytes = MetricRow("hubbub_tally_bytes", Gauge, "Bytes of memory of the tallies of open panes")
+    predicted_tally_bytes = MetricRow(
+        "hubbub_predicted_tally_bytes",
+        Gauge,
+        "Largest possible bytes of tallies for the assigned partitions, as in hubbub check",
+    )
+    true_mse = MetricRow(
+        "hubbub_true_mse",
+        Gauge,
+        "Mean squared error of the newest final, from a simulation's truth",
+        {**_ATTRIBUTE, "method": None},
+    )
+    coverage = MetricRow(
+        "hubbub_coverage_ratio",
+        Gauge,
+        "Share of values of the newest final whose 95% interval holds a simulation's truth",
+        _ATTRIBUTE,
+    )
+    detectable = MetricRow(
+        "hubbub_detectable_share",
+        Gauge,
+        "Smallest share that the newest final detects with probability 0.9",
+        _ATTRIBUTE,
+    )
+    sigma = MetricRow("hubbub_sigma_share", Gauge, "Standard error at a share of 0 in the newest final", _ATTRIBUTE)
+    threshold = MetricRow(
+        "hubbub_threshold_share",
+        Gauge,
+        "Share above which a value is a heavy hitter, in the newest final",
+        _ATTRIBUTE,
+    )
 
     def __init__(self) -> None:
-        registry = self.registry = registry_of_a_process()
-        query = ["query"]
-        self.reports = Counter("hubbub_reports", "Reports counted", query, registry=registry)
-        self.frames = Counter("hubbub_frames", "Frames counted", query, registry=registry)
-        self.implausible = Counter("hubbub_implausible", "Reports left out as implausible", query, registry=registry)
-        self.rejected = Counter(
-            "hubbub_rejected", "Reports refused; query is empty where unknown", ["query", "reason"], registry=registry
-        )
-        self.lost = Counter("hubbub_lost_records", "Records deleted before they were read", registry=registry)
-        self.unread = Counter(
-            "hubbub_unread_records",
-            "Records of a topic of hubbub's own that cannot be read and were passed over",
-            ["topic"],
-            registry=registry,
-        )
-        self.lag_records = Gauge(
-            "hubbub_lag_records", "Records of the log not read yet", ["partition"], registry=registry
-        )
-        self.lag_seconds = Gauge(
-            "hubbub_lag_seconds", "How far the oldest partition's clock is behind", registry=registry
-        )
-        self.clock_ahead = Gauge(
-            "hubbub_clock_ahead_seconds",
-            "How far a partition's clock is ahead of this machine's; below 0: behind",
-            ["partition"],
-            registry=registry,
-        )
-        self.publish_lag = Gauge(
-            "hubbub_publish_lag_seconds", "How long the oldest final that is due is not published", registry=registry
-        )
-        self.recovery = Histogram(
-            "hubbub_recovery_seconds",
-            "From the assignment of partitions to the end of their recovery",
-            buckets=RECOVERIES,
-            registry=registry,
-        )
-        self.checkpoint = Histogram(
-            "hubbub_checkpoint_seconds", "A checkpoint, acknowledged", buckets=LATENCIES, registry=registry
-        )
-        self.checkpoint_bytes = Counter(
-            "hubbub_checkpoint_bytes", "Bytes of tallies and snapshots written", registry=registry
-        )
-        self.close_to_record = Histogram(
-            "hubbub_close_to_record_seconds",
-            "From the closing of a window's last pane to its final record, acknowledged",
-            buckets=LATENCIES,
-            registry=registry,
-        )
-        self.records = Counter("hubbub_records", "Records published", ["query", "final"], registry=registry)
-        self.too_large = Counter(
-            "hubbub_records_too_large", "Records that were not published for their size", query, registry=registry
-        )
-        self.states_too_large = Counter(
-            "hubbub_states_too_large",
-            "States that were not written for their size: a restart repeats finals",
-            query,
-            registry=registry,
-        )
-        self.definitions_behind = Gauge(
-            "hubbub_definitions_behind", "1 where the topic has a later revision of the query file", registry=registry
-        )
-        self.definitions_refused = Gauge(
-            "hubbub_definitions_refused", "1 where the query file as it is now cannot be used", registry=registry
-        )
-        self.definitions_unread = Gauge(
-            "hubbub_definitions_unread", "Records of the definitions that cannot be read", registry=registry
-        )
-        self.alerts = Counter("hubbub_alerts", "Alerts published", ["query", "kind", "baseline"], registry=registry)
-        self.flags = Counter(
-            "hubbub_flags", "Final windows that carry a flag of quality", ["query", "flag"], registry=registry
-        )
-        self.tally_bytes = Gauge("hubbub_tally_bytes", "Memory of the tallies of open panes", registry=registry)
-        self.predicted_tally_bytes = Gauge(
-            "hubbub_predicted_tally_bytes",
-            "The most that the tallies of the partitions owned may take, as hubbub check says",
-            registry=registry,
-        )
-        attribute = ["query", "attribute"]
-        self.true_mse = Gauge(
-            "hubbub_true_mse",
-            "Mean squared error of the newest final of a simulation",
-            [*attribute, "method"],
-            registry=registry,
-        )
-        self.coverage = Gauge(
-            "hubbub_coverage_ratio",
-            "Values of the newest final of a simulation whose 95% interval holds the truth",
-            attribute,
-            registry=registry,
-        )
-        self.detectable = Gauge(
-            "hubbub_detectable_share",
-            "Share found with probability 0.9 in the newest final",
-            attribute,
-            registry=registry,
-        )
-        self.sigma = Gauge(
-            "hubbub_sigma_share", "Standard error at a share of 0 in the newest final", attribute, registry=registry
-        )
-
-        self.threshold = Gauge(
-            "hubbub_threshold_share",
-            "Share above which a value is a heavy hitter, in the newest final",
-            attribute,
-            registry=registry,
-        )
-        self._known: set[str] = set()
+        super().__init__()
+        self._queries: set[str] = set()
         for reason in UNKNOWN:
             self.rejected.labels("", reason)
-        for topic in UNREAD:
-            self.unread.labels(topic)
 
-    def know(self, queries: Iterable[Query]) -> None:
-        """Counters of these queries stand at 0 from now on, so that the first event of a kind is an increase."""
+    def add_queries(self, queries: Iterable[Query]) -> None:
+        """Create the counters' series of these queries."""
         for query in queries:
-            self._known.add(query.name)
-            for counter in (self.reports, self.frames, self.implausible, self.too_large, self.states_too_large):
-                counter.labels(query.name)
-            for counter, labels in (
-                (self.rejected, product(REASONS)),
-                (self.records, product(("false", "true"))),
-                (self.flags, product(FLAGS)),
-                (self.alerts, product(KINDS, ("false", "true"))),
-            ):
-                for rest in labels:
-                    counter.labels(query.name, *rest)
+            self._queries.add(query.name)
+            self.add_series(query=query.name)
 
-    def keep(self, names: Collection[str]) -> None:
-        """Forget all queries but these: they are let go of, with all that was ever said of them."""
-        for name in self._known - set(names):
-            for metric in (metric for metric in vars(self).values() if isinstance(metric, Counter | Gauge)):
-                if "query" in metric._labelnames:  # noqa: SLF001 - there is no other way to ask
-                    metric.remove_by_labels({"query": name})
-        self._known &= set(names)
+    def retain_queries(self, names: Collection[str]) -> None:
+        """Remove the series of all queries except these."""
+        for name in self._queries - set(names):
+            self.remove_series(query=name)
+        self._queries &= set(names)
 
-    def took(
+    def count(
         self,
         frames: Mapping[str, int],
         reports: Mapping[str, int],
         implausible: Mapping[str, int],
-        rejected: Mapping[tuple[str, str], int],
+        rejects: Mapping[tuple[str, str], int],
     ) -> None:
-        """Count the outcomes of a run of records: by query, and what was refused by query and reason."""
+        """Count the outcomes of a run of records by query, and its refused reports by query and reason."""
         for counter, counts in (self.frames, frames), (self.reports, reports), (self.implausible, implausible):
             for query, count in counts.items():
                 if count:
                     counter.labels(query).inc(count)
-        for (query, reason), count in rejected.items():
+        for (query, reason), count in rejects.items():
             self.rejected.labels(query, reason).inc(count)
 
-    def owned(self, partitions: set[int]) -> None:
-        """Forget the lag of partitions that others read now."""
+    def set_partitions(self, partitions: set[int]) -> None:
+        """Remove the lag of the partitions that other workers own now."""
         self.lag_records.clear()
         self.clock_ahead.clear()
         for partition in partitions:
             self.lag_records.labels(str(partition)).set(0)
 
-    def merging(self) -> None:
-        """Forget what finals said: others may merge these queries now."""
+    def clear_finals(self) -> None:
+        """Remove the gauges of finals, because other workers may merge these queries now."""
         for gauge in (self.sigma, self.detectable, self.threshold, self.true_mse, self.coverage):
             gauge.clear()

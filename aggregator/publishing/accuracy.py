@@ -1,4 +1,4 @@
-"""How right the finals of a simulation are: its truth beside them, as metrics."""
+"""The accuracy of a simulation's finals, as metrics. It compares estimates with the true counts."""
 
 import asyncio
 import logging
@@ -6,63 +6,63 @@ import math
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
-from aiokafka import TopicPartition
 
 from aggregator.merging.windows import Span
 from aggregator.process.metrics import Metrics
-from aggregator.publishing.analysis import Findings
+from aggregator.publishing.findings import Findings
 from aggregator.publishing.truth import Truth
-from aggregator.topics.sizes import LARGEST
-from hubbub.kafka import Kafka, consumer
-from hubbub.names import TRUTH
-from hubbub.truth import decode
+from hubbub.kafka.log_reader import Batches, open_log
+from hubbub.kafka.settings import LARGEST, TRUTH, Kafka
+from hubbub.true_counts import decode
 from oracles.query import Query
 from oracles.types import Floats
 
 log = logging.getLogger(__name__)
 
 PANES = 10_000
-"""Of truth that are kept, the newest of all queries."""
+"""Most panes of true counts in memory, of all queries together. The oldest are dropped first."""
 AHEAD = 600
-"""Seconds by which clocks may differ."""
+"""Seconds by which a pane may start in the future. The clocks of two machines may differ."""
 WAIT = 3.0
-"""Seconds until a final is measured: the truth about its last pane may come after it."""
+"""Seconds from a final to its measurement, since the true counts of its last pane may come later."""
 WAITING = 16
+"""Most finals that wait for their measurement."""
 
 
 @dataclass
 class Truths:
-    """The truth about each digest: of all together the newest panes."""
+    """The true counts of all queries."""
 
-    unread: int = 0
-    """Records that could not be read."""
-    _of: dict[str, Truth] = field(default_factory=dict)
+    unreadable: int = 0
+    """Number of unreadable records since the last fetch."""
+    _by_digest: dict[str, Truth] = field(default_factory=dict)
 
     def put(self, value: bytes | None, now: float = math.inf) -> None:
-        """One record; what is none, or is far ahead, is passed over, since anybody may write it."""
+        """Add one record. Skip an unreadable one, or one far in the future, since anybody may write to the topic."""
         try:
-            told = decode(value or b"")
+            record = decode(value or b"")
         except ValueError as error:
-            if not self.unread:  # one line stands for all of a fetch
-                log.warning("a record of the truth cannot be read: %r", error)
-            self.unread += 1
+            if not self.unreadable:  # one line for all unreadable records of a fetch
+                log.warning("true counts skipped, since the record is unreadable: %r", error)
+            self.unreadable += 1
             return
-        if told.pane <= now + AHEAD:
-            self._of.setdefault(told.digest, Truth()).put(told.pane, told.source, told.counts)
-        while sum(map(len, self._of.values())) > PANES:
-            digest = min(self._of, key=lambda digest: self._of[digest].oldest or 0)
-            self._of[digest].drop_oldest()
-            if not self._of[digest]:
-                del self._of[digest]
+        if record.pane <= now + AHEAD:
+            self._by_digest.setdefault(record.digest, Truth()).put(record.pane, record.source, record.counts)
+        while sum(map(len, self._by_digest.values())) > PANES:
+            digest = min(self._by_digest, key=lambda digest: self._by_digest[digest].oldest or 0)
+            self._by_digest[digest].drop_oldest()
+            if not self._by_digest[digest]:
+                del self._by_digest[digest]
 
     def __contains__(self, digest: str) -> bool:
-        return digest in self._of
+        return digest in self._by_digest
 
     def shares(self, query: Query, span: Span) -> list[Floats] | None:
-        """The true shares of each attribute in a window; None where nothing is known of it."""
-        truth = self._of.get(query.digest.hex())
+        """Return the true shares of each attribute in a window, or None if they are unknown."""
+        truth = self._by_digest.get(query.digest.hex())
         totals = truth.counts(span) if truth else None
         if totals is None or [len(total) for total in totals] != [domain.size for domain in query.domains]:
             return None
@@ -71,7 +71,7 @@ class Truths:
 
 @dataclass
 class Accuracy:
-    """The truth topic, read apart from everything else, and the finals that wait to be measured."""
+    """A reader of the topic `truth`, and the finals that wait for their measurement."""
 
     kafka: Kafka
     partitions: int
@@ -82,44 +82,42 @@ class Accuracy:
     )
 
     def measures(self, query: Query, span: Span) -> bool:
-        """Whether the truth about a window may come: of a query that is not simulated none does."""
-        return query.digest.hex() in self.truth and span.window.kind != "all"  # of `all` the beginning may be gone
+        """Whether true counts of a window may come. Only simulated queries have them."""
+        return query.digest.hex() in self.truth and span.window.kind != "all"  # the start of `all` may be dropped
 
-    def later(self, query: Query, span: Span, findings: tuple[Findings, ...]) -> None:
-        """Measure a final once the truth about it had the time to come."""
+    def enqueue(self, query: Query, span: Span, findings: tuple[Findings, ...]) -> None:
+        """Measure a final later, when its true counts had time to come."""
         if self.measures(query, span):
             self._waiting.append((time.monotonic() + WAIT, query, span, findings))
 
     async def run(self) -> None:
-        """Until cancelled. Nothing rests on it, so that it ends nothing where it fails."""
-        reader = consumer(self.kafka, max_partition_fetch_bytes=LARGEST)
+        """Read and measure until this task is cancelled. An error ends the measurement, but not the worker."""
+        topics = {TRUTH: range(self.partitions)}
         try:
-            await reader.start()
-            reader.assign([TopicPartition(self.kafka.topic(TRUTH), p) for p in range(self.partitions)])
-            await reader.seek_to_beginning()
-            while True:
-                for records in (await reader.getmany(timeout_ms=500)).values():
-                    for record in records:
-                        self.truth.put(record.value, time.time())
-                    self.metrics.unread.labels(TRUTH).inc(self.truth.unread)
-                    self.truth.unread = 0
-                while self._waiting and self._waiting[0][0] <= time.monotonic():
-                    _, query, span, findings = self._waiting.popleft()
-                    self.measure(query, span, findings)
+            async with open_log(self.kafka, topics, max_partition_fetch_bytes=LARGEST) as log_reader:
+                async for batches in log_reader.batches():
+                    self._take(batches)
         except asyncio.CancelledError:
             raise
         except Exception:
-            log.exception("accuracy is not measured any more")
-        finally:
-            await reader.stop()
+            log.exception("the measurement of accuracy has ended with an error. The worker continues without it")
+
+    def _take(self, batches: Batches) -> None:
+        for record in chain(*batches.values()):
+            self.truth.put(record.value, time.time())
+        self.metrics.unread.labels(TRUTH).inc(self.truth.unreadable)
+        self.truth.unreadable = 0
+        while self._waiting and self._waiting[0][0] <= time.monotonic():
+            _, query, span, findings = self._waiting.popleft()
+            self.measure(query, span, findings)
 
     def measure(self, query: Query, span: Span, findings: tuple[Findings, ...]) -> None:
         """Set the metrics of one final."""
-        for found, truth in zip(findings, self.truth.shares(query, span) or (), strict=False):
-            if found.withheld:
+        for attribute, truth in zip(findings, self.truth.shares(query, span) or (), strict=False):
+            if attribute.withheld:
                 continue
-            labels = query.name, found.subject.name or ""
-            for method, by in found.by.items():
-                self.metrics.true_mse.labels(*labels, method).set(float(np.mean((by.shares - truth) ** 2)))
-            low, high = found.estimate.interval()
+            labels = query.name, attribute.subject.name or ""
+            for method, result in attribute.by_method.items():
+                self.metrics.true_mse.labels(*labels, method).set(float(np.mean((result.shares - truth) ** 2)))
+            low, high = attribute.estimate.interval()
             self.metrics.coverage.labels(*labels).set(float(np.mean((low <= truth) & (truth <= high))))

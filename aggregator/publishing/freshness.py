@@ -1,17 +1,37 @@
-"""Freshness: how old the newest final may become while all is well."""
+"""The metrics of freshness: the age of each query's newest final, and its expected age."""
 
-from oracles.query import Query
-from oracles.query.settings import Window
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
-PUBLISHING = 10
-"""Seconds that workers may take from the moment when a window can be final to its record."""
-
-
-def expected(query: Query, window: Window) -> int:
-    """The age in seconds that the newest final of a kind of window reaches while all is well and reports come."""
-    return (window.step or query.pane) + query.lateness + PUBLISHING
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 
-def shortest(query: Query) -> int:
-    """Of all kinds of windows of a query, as that of the newest final of any."""
-    return min(expected(query, window) for window in query.windows)
+class NewestFinal(NamedTuple):
+    """The newest final of a query."""
+
+    query: str
+    end: int | None
+    """The end of its window, or None before the first final."""
+    expected_age: int
+    """The age in seconds that it reaches in normal operation."""
+
+
+class Freshness(Collector):
+    """A collector that asks for the newest finals at each scrape."""
+
+    def __init__(self, newest: Callable[[], Iterable[NewestFinal]]) -> None:
+        self._newest = newest
+
+    def collect(self) -> Iterator[Metric]:
+        text = "Seconds since the end of the newest final window; 0 before the first"
+        ages = GaugeMetricFamily("hubbub_newest_final_age_seconds", text, labels=["query"])
+        text = "Largest age in seconds of the newest final that the query's windows allow"
+        expected_ages = GaugeMetricFamily("hubbub_expected_final_age_seconds", text, labels=["query"])
+        now = time.time()
+        for final in self._newest():
+            ages.add_metric([final.query], 0.0 if final.end is None else max(0.0, now - final.end))
+            expected_ages.add_metric([final.query], final.expected_age)
+        yield ages
+        yield expected_ages

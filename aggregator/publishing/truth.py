@@ -1,4 +1,4 @@
-"""The true counts of a simulation as they are kept: what estimates are measured against. Pure."""
+"""The true counts of a simulated query, to compare estimates with. Pure."""
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from oracles.types import Ints
 
 @dataclass(slots=True, eq=False)
 class Truth:
-    """Of one digest: the counts of each pane, which sources replace and the board adds up."""
+    """The true counts of one query by pane and source. A newer record of a source replaces the older one."""
 
     size: int = 0
-    """The memory it takes, about."""
+    """Approximate bytes in memory."""
     _panes: list[int] = field(default_factory=list)
-    """In order."""
+    """The panes in the order of time."""
     _counts: dict[int, dict[str, tuple[Ints, ...]]] = field(default_factory=dict)
-    _dropped: int | None = None
-    """Panes up to this one are forgotten."""
+    _dropped_through: int | None = None
+    """The newest dropped pane."""
 
     def __len__(self) -> int:
-        """How many panes are kept."""
+        """Return the number of panes."""
         return len(self._panes)
 
     @property
@@ -35,8 +35,8 @@ class Truth:
         return self._panes[-1] if self._panes else None
 
     def put(self, pane: int, source: str, counts: tuple[Ints, ...]) -> None:
-        """The counts of one source, in place of those it sent before."""
-        if self._dropped is not None and pane <= self._dropped:
+        """Set the counts of one source, in place of its earlier ones."""
+        if self._dropped_through is not None and pane <= self._dropped_through:
             return
         if pane not in self._counts:
             insort(self._panes, pane)
@@ -48,36 +48,36 @@ class Truth:
     def drop_oldest(self) -> None:
         pane = self._panes.pop(0)
         self.size -= sum(map(_bytes, self._counts.pop(pane).values()))
-        self._dropped = pane
+        self._dropped_through = pane
 
     def counts(self, span: Span) -> tuple[Ints, ...] | None:
-        """The counts of all values of each attribute in a window; None where they are not known."""
+        """Return the counts of all values of each attribute in a window, or None if they are unknown."""
         if not self._covers(span):
             return None
         inside = self._panes[bisect_left(self._panes, span.start) : bisect_left(self._panes, span.end)]
-        known = [counts for pane in inside for counts in self._counts[pane].values()]
-        if len({tuple(map(len, counts)) for counts in known}) != 1:
+        by_source = [counts for pane in inside for counts in self._counts[pane].values()]
+        if len({tuple(map(len, counts)) for counts in by_source}) != 1:
             return None
-        return tuple(np.sum(of_attribute, axis=0) for of_attribute in zip(*known, strict=True))
+        return tuple(np.sum(of_attribute, axis=0) for of_attribute in zip(*by_source, strict=True))
 
     def shares(self, spans: Sequence[Span], attribute: int, position: int) -> list[float | None]:
-        """The share of one value in each of these windows; None where it is not known."""
+        """Return the share of one value in each window, or None if it is unknown."""
         totals, own = [0], [0]
         for pane in self._panes:
-            known = [counts[attribute] for counts in self._counts[pane].values()]
-            totals.append(totals[-1] + sum(int(counts.sum()) for counts in known))
-            own.append(own[-1] + sum(int(counts[position]) for counts in known))
-        found: list[float | None] = []
+            by_source = [counts[attribute] for counts in self._counts[pane].values()]
+            totals.append(totals[-1] + sum(int(counts.sum()) for counts in by_source))
+            own.append(own[-1] + sum(int(counts[position]) for counts in by_source))
+        shares: list[float | None] = []
         for span in spans:
             first, last = (bisect_left(self._panes, at) for at in (span.start, span.end))
             n = totals[last] - totals[first]
-            found.append((own[last] - own[first]) / n if n and self._covers(span) else None)
-        return found
+            shares.append((own[last] - own[first]) / n if n and self._covers(span) else None)
+        return shares
 
     def _covers(self, span: Span) -> bool:
-        if self._dropped is not None and span.start <= self._dropped:
+        if self._dropped_through is not None and span.start <= self._dropped_through:
             return False
-        # `all` begins with the first pane that has reports, so its truth must be there too.
+        # `all` starts at the first pane with reports, so the true counts of this pane are needed too.
         return span.window.kind != "all" or (bool(self._panes) and self._panes[0] <= span.start)
 
 

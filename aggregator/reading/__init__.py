@@ -1,1 +1,1 @@
-"""Readers of what is published: followed in the terminal, taken away as a table, held against the log."""
+"""Commands that read the published records: `tail` shows them, `export` writes tables, `audit` verifies them."""

@@ -1,1 +1,1 @@
-"""The topics in Kafka: the names, their settings, what is written to them and under which keys."""
+"""The topics in Kafka: their settings, sizes and ids, and the command that creates them."""

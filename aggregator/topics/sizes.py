@@ -1,46 +1,45 @@
-"""How large records can become: what each topic must take for the queries of a file, and no more.
+"""The sizes of the largest records that the topics must accept for the queries of a file.
 
-Services that run Kafka cap `max.message.bytes` far below what its own brokers take, so nobody is asked for
-more than can come. A query that is added later may need more: `hubbub topics` is run again then.
+Kafka services limit `max.message.bytes` far more than Kafka itself does. So `hubbub topics` asks for
+no more than the queries need. After a query is added, run `hubbub topics` again.
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from hubbub.definitions import Definitions, changes
+from hubbub.definitions.catalog import Definitions, changes
+from hubbub.kafka.settings import LARGEST
 from oracles.query import File, Query
 from oracles.query.domain import Domain
 from oracles.query.footprint import INTEGER, state_bytes
 
-LARGEST = 64 << 20
-"""Bytes asked for where no query file says less, and the most that is ever written or read."""
 LEAST = 1 << 20
-"""Kafka's own default is a little more, so nobody caps it lower."""
+"""The least size in bytes. Kafka's default is a little more, so no service has a lower limit."""
 ENVELOPE = 64 << 10
-"""Bytes that a batch, a key, and all that stands beside integers and values add."""
+"""The bytes of the batch, the key, and all fields except integers and values."""
 NUMBER = 22
-"""Bytes of a number in JSON, with its comma."""
+"""The bytes of a number in JSON, with its comma."""
 HITTER = 170
-"""Bytes of a heavy hitter in JSON, without its name."""
+"""The bytes of a heavy hitter in JSON, without its name."""
 SET = 250
-"""Bytes of a set, likewise."""
+"""The bytes of a set in JSON, without its name."""
 PROVED = 1_000
-"""Values that a record can hold beyond `publish` since they are proved: fewer than one by the least share there is."""
+"""The most proved values that a record holds beyond `publish`: 1 divided by the smallest possible threshold."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of the largest record of each kind of topic."""
+    """The bytes of the largest record of each kind of topic."""
 
     tallies: int = LARGEST
-    """Tallies, snapshots, and what windows go on from."""
+    """The largest tally, snapshot or state of a window."""
     definitions: int = LARGEST
     estimates: int = LARGEST
     truth: int = LARGEST
 
 
 def sizes(queries: Collection[Query]) -> Sizes:
-    """The sizes that these queries need."""
+    """Return the sizes that these queries need."""
     writes = changes(File({query.name: query for query in queries}), Definitions(), (), "0" * 16).writes
     return Sizes(
         tallies=_most(_tally_bytes(query) for query in queries),
@@ -50,22 +49,22 @@ def sizes(queries: Collection[Query]) -> Sizes:
     )
 
 
-def _most(found: Iterable[int]) -> int:
-    return min(LARGEST, max(LEAST, ENVELOPE + max(found, default=0)))
+def _most(lengths: Iterable[int]) -> int:
+    return min(LARGEST, max(LEAST, ENVELOPE + max(lengths, default=0)))
 
 
 def _tally_bytes(query: Query) -> int:
-    """A tally, or the state of a window and of the alerts that it brings."""
+    """Return the bytes of the largest tally, or state of a window with its alerts."""
     cells, values = query.oracle.state_size, sum(domain.size for domain in query.domains)
-    sampled = len(query.attributes) if query.solution == "smp" else 1
-    shown = sampled if query.crowd > 1 else 0
-    states = [state_bytes(window, cells, values, shown) for window in query.windows]
+    groups = len(query.attributes) if query.solution == "smp" else 1
+    visible = groups if query.crowd > 1 else 0
+    states = [state_bytes(window, cells, values, visible) for window in query.windows]
     alerts = sum(min(domain.size, PROVED) * (_name_bytes(domain) + 4 * NUMBER) for domain in query.domains)
     return max(INTEGER * cells, alerts + max(states))
 
 
 def _estimate_bytes(query: Query) -> int:
-    """A record of one attribute with all the values that it can name."""
+    """Return the bytes of the largest record of one attribute."""
     return max(_record_bytes(query, domain) for domain in query.domains)
 
 
@@ -79,6 +78,6 @@ def _record_bytes(query: Query, domain: Domain) -> int:
 
 
 def _name_bytes(domain: Domain) -> int:
-    """Bytes of the longest value's name in JSON, where each may become six."""
+    """Return the bytes of the longest name of a value in JSON, in which a character may take six bytes."""
     longest = max(map(len, domain.values), default=0) if domain.values else len(str(domain.size))
     return 6 * longest + 3 if domain.values else longest + 3

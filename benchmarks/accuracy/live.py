@@ -1,22 +1,23 @@
-"""Live: an hour of a stream through the real daemon, and ten minutes on Kafka's own time."""
+"""The live study: an hour of a stream through the real daemon, and ten minutes in real time on Kafka."""
 
 import tempfile
 from pathlib import Path
 
-from benchmarks.accuracy.stream import PARTITIONS, PEOPLE, RISEN, SIZE, SURGE, Stream, Window, followed
+from benchmarks.accuracy.stream import PARTITIONS, PEOPLE, RISEN, SIZE, SURGE, Stream, Window, finals_of
 from benchmarks.accuracy.study import Claim, Figure, Line, Panel, Plot, Section, Table, Track
 
 HOUR = Stream("an hour, ticks of its own", 10, 360, 60, wall=False)
 KAFKA = Stream("ten minutes, LogAppendTime", 1, 600, 5, wall=True)
-SHOWN = 9
-"""Rows of a table."""
+ROWS = 9
+"""Number of rows in a table."""
 
-TEXT = f"""One worker, {PARTITIONS} partitions, {PARTITIONS * PEOPLE:,} reports a pane, `olh`, epsilon 1, {SIZE} values.
-Shares drift, and from the middle on value {SURGE} takes {RISEN:.0%} of all. First an hour of event time in a quarter of
-a minute, panes of {HOUR.pane} s, on the embedded broker: there only ticks move the clock, and this study appends them.
-Then ten minutes on Apache Kafka, which appends its own timestamps (LogAppendTime), panes of a second. *True error* is
-the root mean square over all values of published less true share of the window's people, *stated* that of the
-published standard errors."""
+TEXT = f"""One worker counts {PARTITIONS} partitions, with {PARTITIONS * PEOPLE:,} reports per pane, `olh`,
+epsilon 1 and {SIZE} values. Shares drift, and from the middle on value {SURGE} has {RISEN:.0%} of all reports.
+The first run is an hour of event time in a quarter of a minute, with panes of {HOUR.pane} s, on the embedded
+broker. There only ticks move the clock, and this study appends them. The second run is ten minutes on Apache
+Kafka with its own timestamps (LogAppendTime) and panes of a second. *True error* is the root mean square over
+all values of the published share minus the true share of the window's people. *Stated* is the root mean square
+of the published standard errors."""
 
 
 def run(track: Track, folder: Path) -> Section:
@@ -25,28 +26,28 @@ def run(track: Track, folder: Path) -> Section:
     panels = []
     for stream in (HOUR, KAFKA):
         try:
-            found = _through(stream, track)
+            finals = _through(stream, track)
         except Absent as reason:
-            section.skipped.append(f"{stream.name}: {reason}")
+            section.omissions.append(f"{stream.name}: {reason}")
             continue
-        for kind, windows in found.items():
+        for kind, windows in finals.items():
             name = f"windows of {stream.window} s" if kind == "tumbling" else "all so far"
             section.tables.append(_table(f"{stream.name}: {name}", windows))
             section.claims.append(_claim(f"{stream.name}, {name}", windows, alone=kind == "tumbling"))
             if stream is HOUR or kind == "all":
                 panels.append(_panel(f"{stream.name}: {name}", windows, "y" if kind == "all" else ""))
     if panels:
-        caption = "Streams through the daemon: the true error of what is published, and the stated one."
+        caption = "Streams through the daemon: the true error and the stated error of published shares."
         section.plots.append(Plot("live", caption, panels))
     return section
 
 
 class Absent(Exception):
-    """What a stream needs is not here."""
+    """A requirement of a stream is missing."""
 
 
 def _through(stream: Stream, track: Track) -> dict[str, list[Window]]:
-    """The finals of a stream, through a broker of its own."""
+    """Return the finals of a stream through its own broker."""
     from aggregator.errors import EmbeddedError
 
     try:
@@ -60,29 +61,31 @@ def _through(stream: Stream, track: Track) -> dict[str, list[Window]]:
             tempfile.TemporaryDirectory() as folder,
             Place(broker, Path(folder), stream.query, PARTITIONS) as place,
         ):
-            return followed(stream, place, track)
+            return finals_of(stream, place, track)
     except (EmbeddedError, Unavailable) as error:
         raise Absent(str(error)) from error
 
 
 def _table(title: str, windows: list[Window]) -> Table:
-    shown = windows[:: max(len(windows) // SHOWN, 1)]
-    rows = [[f"{w.seconds:g}", f"{w.true:.3%}", f"{w.stated:.3%}", f"{w.covered:.3f}"] for w in shown]
+    selection = windows[:: max(len(windows) // ROWS, 1)]
+    rows = [[f"{w.seconds:g}", f"{w.true_error:.3%}", f"{w.stated_error:.3%}", f"{w.coverage:.3f}"] for w in selection]
     head = ["seconds", "true error", "stated error", "values within their 95% intervals"]
-    return Table(title, f"{len(windows)} finals, of which some.", head, rows)
+    return Table(title, f"A selection of {len(windows)} finals.", head, rows)
 
 
 def _claim(name: str, windows: list[Window], *, alone: bool) -> Claim:
-    ratio, covered = Figure.of(w.true / w.stated for w in windows), Figure.of(w.covered for w in windows)
-    good = abs(ratio.mean - 1.0) < 0.1 and covered.mean > 0.94
-    told = f"true / stated error {ratio}, coverage {covered}, {len(windows)} finals"
+    ratio, coverage = Figure.of(w.true_error / w.stated_error for w in windows), Figure.of(w.coverage for w in windows)
+    is_right = abs(ratio.mean - 1.0) < 0.1 and coverage.mean > 0.94
+    result = f"true / stated error {ratio}, coverage {coverage}, {len(windows)} finals"
     if not alone:
-        told = f"true / stated error {ratio.mean:.3f}, coverage {covered.mean:.3f}; each final holds the ones before it"
-    return Claim("hubbub", f"what the daemon publishes is as sure as it says ({name})", "yes" if good else "no", told)
+        result = (
+            f"true / stated error {ratio.mean:.3f}, coverage {coverage.mean:.3f}; each final contains the earlier ones"
+        )
+    return Claim("hubbub", f"the daemon states its errors right ({name})", "yes" if is_right else "no", result)
 
 
 def _panel(title: str, windows: list[Window], log: str) -> Panel:
     x = [w.seconds for w in windows]
-    true = Line("true error", x, [w.true for w in windows], style="-")
-    stated = Line("stated error", x, [w.stated for w in windows], style="-")
-    return Panel(title, "seconds", "root mean square error", [true, stated], log)
+    true_line = Line("true error", x, [w.true_error for w in windows], style="-")
+    stated_line = Line("stated error", x, [w.stated_error for w in windows], style="-")
+    return Panel(title, "seconds", "root mean square error", [true_line, stated_line], log)

@@ -1,4 +1,4 @@
-"""Wang et al.'s study: every method on full domains, sets and the most frequent values."""
+"""The study of Wang et al., with every method on full domains, sets and the most frequent values."""
 
 from pathlib import Path
 
@@ -13,12 +13,13 @@ from oracles.types import Ints
 
 RUNS = 40
 EPSILONS = tuple(round(0.2 * i, 1) for i in range(1, 11))
-SHOWN = ("base", "base_cut", "norm", "norm_mul", "norm_sub", "norm_hyb", "mle_apx", "calibrate_norm_sub")
+LINES = ("base", "base_cut", "norm", "norm_mul", "norm_sub", "norm_hyb", "mle_apx", "calibrate_norm_sub")
 
-TEXT = f"""Wang et al. 2020, with their two kinds of data: Zipf (exponent 1.5, 1,024 values, a million people) and
-Beta(50, 2) in 400 equal bins, 100,000 people. Oracle `olh`, {RUNS} runs a cell, epsilon 0.2 to 2. `calibrate` is
-their Power, `calibrate_norm_sub` their PowerNS. Sets: {SETS} random ones of each size, the same in all runs. Top k:
-the squared error over the k truly most frequent values."""
+TEXT = f"""Wang et al. 2020. The study uses their two kinds of data: Zipf (exponent 1.5, 1,024 values, a
+million people) and Beta(50, 2) in 400 equal bins (100,000 people). The oracle is `olh`, with {RUNS} runs per
+cell and epsilon 0.2 to 2. `calibrate` is their Power, and `calibrate_norm_sub` their PowerNS. There are {SETS}
+random sets of each size, the same in all runs. Top k is the squared error over the k values that are most
+frequent in truth."""
 
 
 def data() -> dict[str, Ints]:
@@ -45,55 +46,60 @@ def run(track: Track, folder: Path) -> Section:
 
 
 def full(name: str, cells: Cells) -> Table:
-    shown = (0.2, 0.6, 1.0, 2.0)
-    rows = [[f"`{m}`", *(str(cells[name, e][m, what]) for what in ("MSE", "MAE") for e in shown)] for m in METHODS]
-    head = ["", *(f"{what}, epsilon {e:g}" for what in ("MSE", "MAE") for e in shown)]
-    return Table(f"{name}: all values", "MSE as a part of sigma^2, MAE (mean absolute error) of sigma.", head, rows)
+    epsilons = (0.2, 0.6, 1.0, 2.0)
+    rows = [
+        [f"`{m}`", *(str(cells[name, e][m, measure]) for measure in ("MSE", "MAE") for e in epsilons)] for m in METHODS
+    ]
+    head = ["", *(f"{measure}, epsilon {e:g}" for measure in ("MSE", "MAE") for e in epsilons)]
+    return Table(
+        f"{name}: all values", "MSE relative to sigma^2, and MAE (mean absolute error) relative to sigma.", head, rows
+    )
 
 
 def sets(name: str, cells: Cells) -> Table:
     cell, others = cells[name, 1.0], [cells[name, e] for e in (0.2, 2.0)]
     rows = [[f"`{m}`", *(str(cell[m, s]) for s in cell.sets), *(str(c[m, "50%"]) for c in others)] for m in METHODS]
     head = ["", *cell.sets, "50%, epsilon 0.2", "50%, epsilon 2"]
-    note = "Mean squared error of a set's share as a part of sigma^2, epsilon 1 but for the last two columns."
+    note = "Mean squared error of a set's share relative to sigma^2. Epsilon is 1, except in the last two columns."
     return Table(f"{name}: sets", note, head, rows)
 
 
 def tops(name: str, cells: Cells) -> Table:
-    shown = [(1.0, k) for k in TOPS] + [(0.2, 16), (2.0, 16)]
-    rows = [[f"`{m}`", *(str(cells[name, e][m, f"top {k}"]) for e, k in shown)] for m in METHODS]
-    rows.append([KNOWN, *(str(cells[name, e][KNOWN, f"top {k}"]) for e, k in shown)])
-    head = ["", *(f"k = {k}" + (f", epsilon {e:g}" if e != 1.0 else "") for e, k in shown)]
+    columns = [(1.0, k) for k in TOPS] + [(0.2, 16), (2.0, 16)]
+    rows = [[f"`{m}`", *(str(cells[name, e][m, f"top {k}"]) for e, k in columns)] for m in METHODS]
+    rows.append([KNOWN, *(str(cells[name, e][KNOWN, f"top {k}"]) for e, k in columns)])
+    head = ["", *(f"k = {k}" + (f", epsilon {e:g}" if e != 1.0 else "") for e, k in columns)]
     note = (
-        "Mean squared error of the k most frequent values as a part of sigma^2, epsilon 1 but for the last two columns."
+        "Mean squared error of the k most frequent values relative to sigma^2. Epsilon is 1, except in the last two"
+        " columns."
     )
     return Table(f"{name}: the most frequent values", note, head, rows)
 
 
 def biases(name: str, cells: Cells) -> Table:
     cell = cells[name, 1.0]
-    rows = [[f"`{m}`", *(str(cell[m, what]) for what in ("frequent", "rare", "sum"))] for m in METHODS]
+    rows = [[f"`{m}`", *(str(cell[m, measure]) for measure in ("frequent", "rare", "sum"))] for m in METHODS]
     note = (
         f"Epsilon 1: mean error of the {int(np.sum(cell.truth > 3 * cell.sigma))} values above 3 sigma and of all"
-        " others, in sigma; and how far the sum of all shares is above 1."
+        " others, in sigma, and the difference of the sum of all shares from 1."
     )
     return Table(f"{name}: biases", note, ["", "frequent", "rare", "sum - 1"], rows)
 
 
 def plot(name: str, cells: Cells) -> Plot:
-    def line(method: str, x: list[float], found: list[Figure]) -> Line:
-        return Line(method, x, [f.mean for f in found], [f.stderr for f in found])
+    def line(method: str, x: list[float], figures: list[Figure]) -> Line:
+        return Line(method, x, [f.mean for f in figures], [f.stderr for f in figures])
 
     cell = cells[name, 1.0]
-    over = [line(m, list(EPSILONS), [cells[name, e][m, "MSE"] for e in EPSILONS]) for m in SHOWN]
-    size = [line(m, list(PARTS), [cell[m, f"{part:.0%}"] for part in PARTS]) for m in SHOWN]
-    top = [line(m, [float(k) for k in TOPS], [cell[m, f"top {k}"] for k in TOPS]) for m in SHOWN]
-    half = [line(m, list(EPSILONS), [cells[name, e][m, "50%"] for e in EPSILONS]) for m in SHOWN]
-    sixteen = [line(m, list(EPSILONS), [cells[name, e][m, "top 16"] for e in EPSILONS]) for m in SHOWN]
-    absolute = [line(m, list(EPSILONS), [cells[name, e][m, "MAE"] for e in EPSILONS]) for m in SHOWN]
+    over = [line(m, list(EPSILONS), [cells[name, e][m, "MSE"] for e in EPSILONS]) for m in LINES]
+    size = [line(m, list(PARTS), [cell[m, f"{part:.0%}"] for part in PARTS]) for m in LINES]
+    top = [line(m, [float(k) for k in TOPS], [cell[m, f"top {k}"] for k in TOPS]) for m in LINES]
+    half = [line(m, list(EPSILONS), [cells[name, e][m, "50%"] for e in EPSILONS]) for m in LINES]
+    sixteen = [line(m, list(EPSILONS), [cells[name, e][m, "top 16"] for e in EPSILONS]) for m in LINES]
+    absolute = [line(m, list(EPSILONS), [cells[name, e][m, "MAE"] for e in EPSILONS]) for m in LINES]
     return Plot(
         f"methods-{name.lower()}",
-        f"{name}, olh: errors over epsilon, over the size of a set, and over the number of top values.",
+        f"{name}, olh: errors by epsilon, by the size of a set, and by the number of top values.",
         [
             Panel("all values", "epsilon", "MSE / sigma^2", over, "y"),
             Panel("half of all values", "epsilon", "squared error / sigma^2", half, "y"),

@@ -1,4 +1,4 @@
-"""Claims of Wang et al. about methods, held against the cells of the study."""
+"""Claims of Wang et al. about methods, checked with the cells of the study."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,9 @@ from benchmarks.accuracy.methods_cell import KNOWN, Cell
 from benchmarks.accuracy.study import Claim
 
 TEN = ("base", "base_pos", "post_pos", "base_cut", "norm", "norm_mul", "norm_sub", "norm_cut", "norm_hyb", "mle_apx")
-"""Those that the guide chooses from; calibrate and calibrate_norm_sub stand beside them."""
+"""The ten methods of the paper's guide. calibrate and calibrate_norm_sub are compared with them."""
 NEAR = 1.05
-WHO = "Wang et al."
+PAPER = "Wang et al."
 
 
 _SIGNS = {
@@ -19,7 +19,7 @@ _SIGNS = {
     "norm_mul lowers frequent values and raises rare ones": [("norm_mul", "frequent", -1), ("norm_mul", "rare", 1)],
     "base_cut lowers rare values": [("base_cut", "rare", -1)],
 }
-"""The sign of a method's mean error."""
+"""The claimed signs of a method's mean error."""
 
 
 def claims(cells: Mapping[tuple[str, float], Cell]) -> list[Claim]:
@@ -29,70 +29,75 @@ def claims(cells: Mapping[tuple[str, float], Cell]) -> list[Claim]:
         _best("single values: base_cut is best", every, "base_cut", ("MSE",)),
         _best("single values, absolute error: base_cut is best", every, "base_cut", ("MAE",), "(a question)"),
         _best("top values: norm is best", every, "norm", top),
-        _known("top values: norm_hyb is best where k is known", every, top),
+        _known("top values: norm_hyb is best if k is known", every, top),
         _best("sets: norm_hyb is best", every, "norm_hyb", half),
-        _beside("single values", every, ("MSE",)),
-        _beside("single values, absolute error", every, ("MAE",)),
-        _beside("random sets", every, half),
-        _beside("top values", every, top),
-        _beside("a set of the most frequent values", every, ("the top tenth",)),
+        _compare("single values", every, ("MSE",)),
+        _compare("single values, absolute error", every, ("MAE",)),
+        _compare("random sets", every, half),
+        _compare("top values", every, top),
+        _compare("a set of the most frequent values", every, ("the top tenth",)),
         *_biases(cells),
     ]
 
 
-def _best(claim: str, cells: Sequence[Cell], method: str, measures: Sequence[str], who: str = WHO) -> Claim:
-    """Whether `method` is best of the ten, or within 5% of it."""
-    won, best, held = 0, Counter[str](), 0
+def _best(claim: str, cells: Sequence[Cell], method: str, measures: Sequence[str], source: str = PAPER) -> Claim:
+    """Return the claim that `method` is the best of the ten, or within 5% of the best."""
+    wins, best, trials = 0, Counter[str](), 0
     for cell in cells:
         for measure in measures:
             errors = {m: cell[m, measure].mean for m in TEN}
             least = min(errors, key=errors.__getitem__)
             best[least] += 1
-            held += 1
-            won += errors[method] <= NEAR * errors[least]
+            trials += 1
+            wins += errors[method] <= NEAR * errors[least]
     winners = ", ".join(f"{m} {count}" for m, count in best.most_common(4))
-    verdict = "yes" if won > 0.9 * held else "no" if won < 0.5 * held else "mostly"
-    return Claim(who, claim, verdict, f"within 5% of the best of the ten in {won} of {held} cells; best: {winners}")
+    verdict = "yes" if wins > 0.9 * trials else "no" if wins < 0.5 * trials else "mostly"
+    return Claim(
+        source, claim, verdict, f"within 5% of the best of the ten in {wins} of {trials} cells; best: {winners}"
+    )
 
 
 def _known(claim: str, cells: Sequence[Cell], measures: Sequence[str]) -> Claim:
-    held = [(cell, measure) for cell in cells for measure in measures]
-    won = sum(cell[KNOWN, measure].mean <= NEAR * min(cell[m, measure].mean for m in TEN) for cell, measure in held)
-    over_base = max(cell[KNOWN, m].mean / cell["base", m].mean for cell, m in held)
-    verdict = "yes" if won > 0.9 * len(held) else "no" if won < 0.5 * len(held) else "mostly"
-    told = (
-        f"within 5% of the best of the ten in {won} of {len(held)} cells; at worst {over_base:.1f} times base's error"
+    trials = [(cell, measure) for cell in cells for measure in measures]
+    wins = sum(cell[KNOWN, measure].mean <= NEAR * min(cell[m, measure].mean for m in TEN) for cell, measure in trials)
+    over_base = max(cell[KNOWN, m].mean / cell["base", m].mean for cell, m in trials)
+    verdict = "yes" if wins > 0.9 * len(trials) else "no" if wins < 0.5 * len(trials) else "mostly"
+    result = (
+        f"within 5% of the best of the ten in {wins} of {len(trials)} cells;"
+        f" at worst {over_base:.1f} times base's error"
     )
-    return Claim(WHO, claim, verdict, told)
+    return Claim(PAPER, claim, verdict, result)
 
 
-def _beside(label: str, cells: Sequence[Cell], measures: Sequence[str]) -> Claim:
-    """PowerNS against the best of the ten, whichever that is."""
+def _compare(label: str, cells: Sequence[Cell], measures: Sequence[str]) -> Claim:
+    """Return the claim that PowerNS is better than the best of the ten."""
     ratios = [
         cell["calibrate_norm_sub", measure].mean / min(cell[m, measure].mean for m in TEN)
         for cell in cells
         for measure in measures
     ]
     ahead = sum(ratio < 1.0 for ratio in ratios)
-    told = f"in {ahead} of {len(ratios)} cells; its error is {min(ratios):.2f} to {max(ratios):.2f} times the best's"
+    result = (
+        f"in {ahead} of {len(ratios)} cells; its error is {min(ratios):.2f} to {max(ratios):.2f} times that of the best"
+    )
     verdict = "yes" if ahead > 0.9 * len(ratios) else "no" if ahead < 0.5 * len(ratios) else "mostly"
-    return Claim("(a rule of thumb)", f"{label}: calibrate_norm_sub is ahead of all ten", verdict, told)
+    return Claim("(a rule of thumb)", f"{label}: calibrate_norm_sub is better than all ten", verdict, result)
 
 
 def _biases(cells: Mapping[tuple[str, float], Cell]) -> list[Claim]:
-    """Signs of mean errors at epsilon 1, by four standard errors."""
-    found = []
+    """Return the claims about the signs of mean errors at epsilon 1, with four standard errors."""
+    claims = []
     for claim, signs in _SIGNS.items():
-        wrong, told = [], []
+        wrong, figures = [], []
         for (name, epsilon), cell in cells.items():
             if epsilon != 1.0:
                 continue
             for method, group, sign in signs:
                 bias = cell[method, group]
-                seen = 0 if abs(bias.mean) < 4.0 * bias.stderr else 1 if bias.mean > 0 else -1
-                told.append(f"{name} {method} {group} {bias}")
-                if seen != sign:
+                measured_sign = 0 if abs(bias.mean) < 4.0 * bias.stderr else 1 if bias.mean > 0 else -1
+                figures.append(f"{name} {method} {group} {bias}")
+                if measured_sign != sign:
                     wrong.append(f"{name} {method} {group}")
         verdict = "yes" if not wrong else f"not for {', '.join(wrong)}"
-        found.append(Claim(WHO, claim, verdict, "; ".join(told) + " (in sigma; sums as shares)"))
-    return found
+        claims.append(Claim(PAPER, claim, verdict, "; ".join(figures) + " (in sigma; sums as shares)"))
+    return claims

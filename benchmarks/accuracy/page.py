@@ -1,4 +1,4 @@
-"""The page docs/accuracy.md, written from the results that studies have kept."""
+"""The page docs/accuracy.md, from the stored results of the studies."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -7,30 +7,33 @@ from benchmarks.accuracy.plots import draw
 from benchmarks.accuracy.study import SEED, Claim, Section, Table
 
 ROOT = Path(__file__).parents[2]
-KEPT = ROOT / "build" / "accuracy"
+RESULTS = ROOT / "build" / "accuracy"
 DOCS = ROOT / "docs"
 HEAD = f"""# How accurate the shares are
 
-`make bench-accuracy DATA=folder` writes this page and its plots: every figure comes from the code in this
-repository, run on data whose truth is known. `python -m benchmarks.accuracy STUDY` runs one study.
-[method.md](method.md) says what follows for a choice.
+`make bench-accuracy DATA=folder` writes this page and its plots. The code in this repository computes every
+figure, from data whose truth is known. `python -m benchmarks.accuracy STUDY` runs one study.
+[method.md](method.md) turns the results into advice.
 
-**How it is measured.** Support counts are drawn from their exact law, sums of binomials, where single values, pairs
-or sums of squares are judged; attacks, panels and subset selection answer with real reports.
-`tests/unit/test_draw.py` shows for each oracle that both agree in distribution. Every cell has a generator of its
-own, seeded with {SEED} and its labels. `a ± b` is a mean over runs (or a part of trials) and its standard error.
-MSE is the mean over values of (estimated share - true share)^2; sigma the standard error of an unbiased share at
-zero; n people, d values.
+**Method.** For single values, pairs and sums of squares, the studies draw support counts from their exact law,
+which is a sum of binomials. Attacks, panels and subset selection use real reports. `tests/unit/test_draw.py`
+shows for each oracle that both have the same distribution. Every cell has its own generator, seeded with {SEED}
+and its labels. `a ± b` is a mean over runs (or a share of trials) and its standard error. MSE is the mean over
+values of (estimated share - true share)^2. sigma is the standard error of an unbiased share at zero. n is the
+number of people, and d the number of values.
 
-**Data.** Retail Market Basket (FIMI, Tom Brijs): 908,576 bought items, 16,470 different ones, each taken as a
-person's answer. Adult (UCI; rows with missing values dropped): 45,222 people, 9 attributes. Nursery (UCI): 12,960
-rows, 9 attributes. MS-FIMU: 88,935 people, 6 attributes. None is part of this repository: DATA names a folder with
-{{files}}.
+**Data.** No data set is part of this repository. DATA names a folder with {{files}}.
+
+- Retail Market Basket (FIMI, Tom Brijs) has 908,576 bought items, 16,470 different ones. Each item counts as a
+  person's answer.
+- Adult (UCI, without rows with missing values) has 45,222 people and 9 attributes.
+- Nursery (UCI) has 12,960 rows and 9 attributes.
+- MS-FIMU has 88,935 people and 6 attributes.
 """
 
 
 def write(studies: Mapping[str, str]) -> None:
-    """The page and its plots, of the studies whose results are kept."""
+    """Write the page and its plots from the stored results."""
     from benchmarks.accuracy.populations import FILES
 
     sections = {name: _section(name) for name in studies}
@@ -39,7 +42,7 @@ def write(studies: Mapping[str, str]) -> None:
     if claims:
         text.append(_claims(claims))
     for name, section in sections.items():
-        text.extend(_told(studies[name], section))
+        text.extend(_study(studies[name], section))
     (DOCS / "accuracy.md").write_text("\n".join(text).rstrip() + "\n", encoding="utf-8")
     for section in sections.values():
         for plot in section.plots if section else ():
@@ -47,7 +50,7 @@ def write(studies: Mapping[str, str]) -> None:
 
 
 def _section(name: str) -> Section | None:
-    path = KEPT / f"{name}.json"
+    path = RESULTS / f"{name}.json"
     return Section.load(path) if path.is_file() else None
 
 
@@ -55,18 +58,18 @@ def _claims(claims: list[Claim]) -> str:
     table = Table(
         "Claims, and whether they hold",
         "",
-        ["of", "claim", "holds", "what we find"],
+        ["source", "claim", "holds", "result"],
         [[claim.source, claim.claim, claim.verdict, claim.figures] for claim in claims],
     )
     return "\n".join(["## Claims, and whether they hold", "", *_rows(table), ""])
 
 
-def _told(title: str, section: Section | None) -> Iterator[str]:
+def _study(title: str, section: Section | None) -> Iterator[str]:
     if section is None:
         yield f"## {title}\n\nNot measured yet.\n"
         return
     yield f"## {title}\n\n{section.text}\n"
-    for missing in section.skipped:
+    for missing in section.omissions:
         yield f"*Left out: {missing}*\n"
     for plot in section.plots:
         yield f"![{plot.caption}](accuracy-{plot.name}.png)\n\n{plot.caption}\n"

@@ -9,28 +9,30 @@ COLOURS = ["#1d3b6f", "#d1495b", "#2e8b57", "#e09f3e", "#7b5ea7", "#4aa3c7", "#8
 
 
 def draw(plot: Plot, path: Path) -> None:
-    """The panels side by side."""
+    """Draw the panels side by side into one file."""
     import matplotlib as mpl
 
     mpl.use("agg")
     from matplotlib import pyplot as plt
     from PIL import Image
 
-    shared = len({tuple(line.label for line in panel.lines) for panel in plot.panels}) == 1 < len(plot.panels)
+    has_common_legend = (
+        len({tuple(line.label for line in panel.lines) for panel in plot.panels}) == 1 < len(plot.panels)
+    )
     across = min(len(plot.panels), 3)
     down = -(-len(plot.panels) // across)
     figure, grid = plt.subplots(down, across, figsize=(4.3 * across, 3.7 * down), layout="constrained", squeeze=False)
     for panel, ax in zip(plot.panels, grid.flat, strict=True):
         _panel(panel, ax)
-        if not shared:
+        if not has_common_legend:
             ax.legend(fontsize=7.5, framealpha=0.85)
-    if shared:
+    if has_common_legend:
         handles, labels = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4 * (across - 1), fontsize=8)
-    drawn = BytesIO()
-    figure.savefig(drawn, dpi=92)
+    buffer = BytesIO()
+    figure.savefig(buffer, dpi=92)
     plt.close(figure)
-    Image.open(drawn).convert("RGB").quantize(128).save(path, optimize=True)
+    Image.open(buffer).convert("RGB").quantize(128).save(path, optimize=True)
 
 
 def _panel(panel: Panel, ax: object) -> None:
@@ -54,7 +56,7 @@ def _panel(panel: Panel, ax: object) -> None:
         ticks = sorted({x for line in panel.lines for x in line.x})
         ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
         ax.minorticks_off()
-    if "s" in panel.log:  # with a zero
+    if "s" in panel.log:  # the axis includes 0
         ax.set_xscale("symlog", linthresh=1e-3)
         ax.set_xlim(left=-2e-4)
     if "y" in panel.log:

@@ -1,4 +1,4 @@
-"""Populations with known counts: made ones by their law, and the public data sets where their folder is given."""
+"""Populations with known counts: synthetic ones, and the public data sets in a folder."""
 
 import csv
 import gzip
@@ -15,11 +15,11 @@ FILES = {
     "nursery": "nursery.csv.gz",
     "ms-fimu": "msfimu_marginals.csv.gz",
 }
-"""Under the names that the page uses."""
+"""File names by the names on the page."""
 
 
 def rounded(weights: Floats, people: int) -> Ints:
-    """Counts that sum to `people`, in proportion to the weights."""
+    """Return counts that sum to `people`, in proportion to the weights."""
     return np.diff(np.rint(people * np.cumsum(weights) / weights.sum()), prepend=0).astype(np.int64)
 
 
@@ -28,14 +28,14 @@ def zipf(size: int, people: int, exponent: float) -> Ints:
 
 
 def beta(size: int, people: int, a: float, b: float) -> Ints:
-    """A Beta law on [0, 1] in equal bins."""
+    """Return the counts of a Beta law on [0, 1] in equal bins."""
     from scipy import stats
 
     return rounded(np.diff(stats.beta.cdf(np.linspace(0.0, 1.0, size + 1), a, b)), people)
 
 
 def rows(folder: Path, name: str) -> list[dict[str, str]] | None:
-    """The rows of a public data set; None where it is absent."""
+    """Return the rows of a public data set, or None if its file is missing."""
     path = folder / FILES[name]
     if not path.is_file():
         return None
@@ -44,19 +44,19 @@ def rows(folder: Path, name: str) -> list[dict[str, str]] | None:
 
 
 def retail(folder: Path) -> Ints | None:
-    """The Retail Market Basket data (FIMI, Tom Brijs): how often each item was bought, the commonest first."""
-    found = rows(folder, "retail")
-    return None if found is None else np.sort([int(row["count"]) for row in found])[::-1].copy()
+    """Return the purchases of each item in Retail Market Basket (FIMI, Tom Brijs), the most common first."""
+    items = rows(folder, "retail")
+    return None if items is None else np.sort([int(row["count"]) for row in items])[::-1].copy()
 
 
 def marginals(folder: Path, name: str) -> list[Ints] | None:
-    """The counts of each attribute's values."""
-    found = rows(folder, name)
-    if found is None:
+    """Return the counts of each attribute's values, or None if the file is missing."""
+    records = rows(folder, name)
+    if records is None:
         return None
     if name == "ms-fimu":
         columns: dict[str, list[int]] = defaultdict(list)
-        for row in found:
+        for row in records:
             columns[row["attribute"]].append(int(row["count"]))
         return [np.array(column) for column in columns.values()]
-    return [np.bincount([int(row[column]) for row in found]) for column in found[0]]
+    return [np.bincount([int(row[column]) for row in records]) for column in records[0]]

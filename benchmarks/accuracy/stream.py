@@ -1,4 +1,4 @@
-"""A simulated stream through the real daemon, and its finals beside the truth."""
+"""A simulated stream through the real daemon, and the comparison of its finals with the truth."""
 
 import asyncio
 import time
@@ -11,7 +11,8 @@ import orjson
 from aiokafka import AIOKafkaProducer
 
 from benchmarks.accuracy.study import Track, seeded
-from hubbub.kafka import Kafka, started
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.settings import Kafka
 from oracles.frame import TICK, encode
 from oracles.query import Query
 from oracles.types import Floats, Ints
@@ -20,24 +21,24 @@ if TYPE_CHECKING:
     from tests.integration.workers import Place
 
 SIZE, PARTITIONS, PEOPLE = 256, 2, 2_000
-"""Values, partitions, and reports a pane and partition."""
+"""Numbers of values, of partitions, and of reports per pane and partition."""
 SURGE, RISEN = 200, 0.05
-"""The value that takes a share of its own in the second half."""
+"""The new value of the second half, and its share."""
 SOON = 15
-"""Seconds until the first pane: a definition speaks 2 s and its skew after it was read."""
+"""Seconds until the first pane, because a definition applies 2 s and its skew after a worker reads it."""
 PATIENCE = 240.0
 
 
 @dataclass(frozen=True)
 class Stream:
-    """So many panes, in windows of `window` seconds and all together."""
+    """A stream of panes, in windows of `window` seconds and in one window of kind `all`."""
 
     name: str
     pane: int
     panes: int
     window: int
     wall: bool
-    """Whether time is the broker's; else ticks of ours move the clocks, as fast as they can be read."""
+    """Whether the stream uses broker time. Otherwise its own ticks move the clocks at full speed."""
 
     @property
     def query(self) -> str:
@@ -57,7 +58,7 @@ emit_every = "never"
 """
 
     def shares(self, pane: int) -> Floats:
-        """True shares of a pane: half of the values rise and fall, three times in all; one arrives."""
+        """Return the true shares of a pane. Half of the values rise and fall three times, and one value is new."""
         moves = np.where(np.arange(SIZE) % 2, 1.0, -1.0)
         weights = np.arange(1, SIZE + 1) ** -1.1 * (1.0 + 0.3 * moves * np.sin(6.0 * np.pi * pane / self.panes))
         weights /= weights.sum()
@@ -69,35 +70,35 @@ emit_every = "never"
 
 @dataclass
 class Window:
-    """A final beside the truth: errors are root mean squares over all values."""
+    """A final compared with the truth. Its errors are root mean squares over all values."""
 
     seconds: float
-    true: float
-    stated: float
-    covered: float
+    true_error: float
+    stated_error: float
+    coverage: float
 
 
-def followed(stream: Stream, place: "Place", track: Track) -> dict[str, list[Window]]:
-    """All finals of a stream through one worker, by kind of window."""
+def finals_of(stream: Stream, place: "Place", track: Track) -> dict[str, list[Window]]:
+    """Return all finals of a stream through one worker, by kind of window."""
     place.start().ready()
     place.ticked()
     begin = int(time.time()) + SOON
     begin += -begin % stream.window
     counts: dict[int, Ints] = {}
-    some = stream.window // stream.pane
-    for first in track(range(0, stream.panes, some), description=stream.name):
-        asyncio.run(_feed(stream, place, begin, range(first, first + some), counts))
+    step = stream.window // stream.pane
+    for first in track(range(0, stream.panes, step), description=stream.name):
+        asyncio.run(_feed(stream, place, begin, range(first, first + step), counts))
     last = begin + stream.panes * stream.pane
     if not stream.wall:
         asyncio.run(_end(place.kafka, last + 60))
-    return _judged(_settled(place, last), counts, begin, last)
+    return _compare_all(_final_records(place, last), counts, begin, last)
 
 
 async def _feed(stream: Stream, place: "Place", begin: int, panes: range, counts: dict[int, Ints]) -> None:
-    """The frames of some panes: when it is time, or behind ticks that say that it is."""
+    """Send the frames of these panes, at their real time or after ticks with that time."""
     query: Query = place.queries["live"]
     rng, topic = seeded("live", stream.name, panes.start), place.kafka.topic("reports")
-    producer = AIOKafkaProducer(**place.kafka.client(), acks="all")
+    producer = AIOKafkaProducer(**client_arguments(place.kafka), acks="all")
     async with started(producer, place.kafka):
         for pane in panes:
             start = begin + pane * stream.pane
@@ -115,39 +116,41 @@ async def _feed(stream: Stream, place: "Place", begin: int, panes: range, counts
 
 
 async def _end(kafka: Kafka, moment: int) -> None:
-    """Close what is open."""
-    producer, topic = AIOKafkaProducer(**kafka.client(), acks="all"), kafka.topic("reports")
+    """Close all open panes by a late tick."""
+    producer, topic = AIOKafkaProducer(**client_arguments(kafka), acks="all"), kafka.topic("reports")
     async with started(producer, kafka):
         for partition in range(PARTITIONS):
             await producer.send_and_wait(topic, TICK, partition=partition, timestamp_ms=moment * 1000)
 
 
-def _settled(place: "Place", last: int) -> list[dict]:
-    """All final records, once those of the last windows are there."""
-    until = time.monotonic() + PATIENCE
+def _final_records(place: "Place", last: int) -> list[dict]:
+    """Return all final records when the last windows are final."""
+    deadline = time.monotonic() + PATIENCE
     while True:
         records = [orjson.loads(value) for versions in place.finals().values() for value in versions]
-        ended = {r["window"]["kind"] for r in records if r["window"]["end"] == last}
-        if ended >= {"tumbling", "all"}:
+        kinds = {r["window"]["kind"] for r in records if r["window"]["end"] == last}
+        if kinds >= {"tumbling", "all"}:
             return records
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             raise TimeoutError(f"after {PATIENCE:.0f} s the windows that end at {last} are not final")
         time.sleep(1.0)
 
 
-def _judged(records: list[dict], counts: dict[int, Ints], begin: int, last: int) -> dict[str, list[Window]]:
-    found: dict[str, list[Window]] = {"tumbling": [], "all": []}
+def _compare_all(records: list[dict], counts: dict[int, Ints], begin: int, last: int) -> dict[str, list[Window]]:
+    windows: dict[str, list[Window]] = {"tumbling": [], "all": []}
     for record in sorted(records, key=lambda r: r["window"]["end"]):
         if record["window"]["end"] <= last:
-            found[record["window"]["kind"]].append(_beside(record, counts, begin))
-    return found
+            windows[record["window"]["kind"]].append(_compare(record, counts, begin))
+    return windows
 
 
-def _beside(record: dict, counts: dict[int, Ints], begin: int) -> Window:
+def _compare(record: dict, counts: dict[int, Ints], begin: int) -> Window:
     window = record["window"]
     inside = list(_within(counts, window["start"], window["end"]))
     if record["n"] != sum(int(own.sum()) for own in inside):
-        raise ValueError(f"the window that ends at {window['end']} counts {record['n']} reports, others were sent")
+        raise ValueError(
+            f"the window that ends at {window['end']} counts {record['n']} reports, which is not the number sent"
+        )
     order = [int(value) for value in record["values"]]
     true = (sum(inside) / record["n"])[order]
     low, high, stderr = (np.array(record[column]) for column in ("low", "high", "stderr"))

@@ -1,4 +1,4 @@
-"""A study's results as values: tables, plots and judged claims, kept as JSON until the page is written."""
+"""The results of a study: tables, plots and claims, stored as JSON until the page is written."""
 
 import json
 import zlib
@@ -15,7 +15,7 @@ SEED = 20260101
 
 
 class Track(Protocol):
-    """Something to go through, with a progress bar."""
+    """A function that iterates over a sequence and shows a progress bar."""
 
     def __call__(
         self, sequence: Iterable[Any], *, total: float | None = None, description: str = ""
@@ -23,7 +23,7 @@ class Track(Protocol):
 
 
 def seeded(*labels: object) -> np.random.Generator:
-    """A generator of a cell's own, so that each study and cell can be run alone."""
+    """Return the generator of one cell, so that each study and cell can run alone."""
     return np.random.default_rng([SEED, zlib.crc32(repr(labels).encode())])
 
 
@@ -36,13 +36,13 @@ class Figure:
 
     @classmethod
     def of(cls, runs: Iterable[float]) -> Self:
-        found = np.asarray(list(runs), np.float64)
-        spread = float(found.std(ddof=1) / np.sqrt(len(found))) if len(found) > 1 else float("nan")
-        return cls(float(found.mean()), spread)
+        numbers = np.asarray(list(runs), np.float64)
+        spread = float(numbers.std(ddof=1) / np.sqrt(len(numbers))) if len(numbers) > 1 else float("nan")
+        return cls(float(numbers.mean()), spread)
 
     @classmethod
     def rate(cls, hits: float, of: int) -> Self:
-        """A part of independent trials; where none or all hit, the error is that of one."""
+        """Return the share of independent trials. If none or all hit, its error is the error of one hit or miss."""
         part = min(max(hits / of, 1.0 / of), 1.0 - 1.0 / of)
         return cls(hits / of, float(np.sqrt(part * (1.0 - part) / of)))
 
@@ -59,7 +59,7 @@ class Figure:
 
 @dataclass
 class Table:
-    """Columns under their names, with what stands in the first row said above."""
+    """A table with a title, a note and the names of its columns."""
 
     title: str
     note: str
@@ -87,9 +87,9 @@ class Panel:
     y: str
     lines: list[Line]
     log: str = ""
-    """The logarithmic axes: "", "x", "y" or "xy"; "s": x, with a zero."""
+    """The logarithmic axes: "", "x", "y" or "xy". "s" is x with a zero."""
     level: float | None = None
-    """A value to be held against."""
+    """The position of a horizontal line for comparison."""
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Plot:
 
 @dataclass
 class Claim:
-    """A statement, and whether it holds here."""
+    """A statement, and whether it holds in this study."""
 
     source: str
     claim: str
@@ -119,8 +119,8 @@ class Section:
     tables: list[Table] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    """The data that were absent, and what is missing for it."""
+    omissions: list[str] = field(default_factory=list)
+    """The parts that are left out, with the missing data."""
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,16 +128,16 @@ class Section:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"))
         plots = [
             Plot(
                 p["name"], p["caption"], [Panel(**{**q, "lines": [Line(**x) for x in q["lines"]]}) for q in p["panels"]]
             )
-            for p in said.pop("plots")
+            for p in values.pop("plots")
         ]
-        tables = [Table(**table) for table in said.pop("tables")]
-        claims = [Claim(**claim) for claim in said.pop("claims")]
-        return cls(**said, tables=tables, plots=plots, claims=claims)
+        tables = [Table(**table) for table in values.pop("tables")]
+        claims = [Claim(**claim) for claim in values.pop("claims")]
+        return cls(**values, tables=tables, plots=plots, claims=claims)
 
 
 def mse(shares: Floats, truth: Floats) -> float:

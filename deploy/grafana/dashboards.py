@@ -1,4 +1,4 @@
-"""The dashboards of Grafana: `python deploy/grafana/dashboards.py` writes them as JSON beside this file."""
+"""Grafana dashboards. `python deploy/grafana/dashboards.py` writes them as JSON into this folder."""
 
 import json
 from pathlib import Path
@@ -11,17 +11,17 @@ FOLDER = Path(__file__).parent
 
 
 def rendered() -> dict[str, str]:
-    """The JSON that Grafana is provisioned with, by the file's name."""
-    found = {}
-    for made in (results.overview(), results.query(), machinery.gateway(), machinery.workers()):
-        model = json.loads(json.dumps(made.build(), cls=JSONEncoder))
+    """Return the JSON of each dashboard by its file name."""
+    texts = {}
+    for builder in (results.overview(), results.query(), machinery.gateway(), machinery.workers()):
+        model = json.loads(json.dumps(builder.build(), cls=JSONEncoder))
         for number, panel in enumerate(model["panels"], 1):
             panel["id"] = number
-        for annotation in model["annotations"]["list"]:  # what the builder has no words for
+        for annotation in model["annotations"]["list"]:  # the builder has no methods for these
             annotation |= {"titleFormat": "{{alertname}}", "textFormat": "{{query}} {{instance}}", "step": "30s"}
         text = json.dumps(model, indent=1, sort_keys=True, ensure_ascii=False)
-        found[f"{model['uid'].removeprefix('hubbub-')}.json"] = f"{text}\n"
-    return found
+        texts[f"{model['uid'].removeprefix('hubbub-')}.json"] = f"{text}\n"
+    return texts
 
 
 if __name__ == "__main__":

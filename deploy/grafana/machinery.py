@@ -1,4 +1,4 @@
-"""The dashboards about what runs: gateways, and workers beside Kafka."""
+"""The dashboards about processes: gateways, workers and Kafka."""
 
 from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.models import units
@@ -7,26 +7,26 @@ from panels import AMBER, RED, board, graph, newest, quantile, rate, rows, varia
 INSTANCES = variable("instance", "Instance", 'label_values(hubbub_build_info{job=~"hubbub-(worker|board)"}, instance)')
 GATEWAYS = variable("instance", "Instance", 'label_values(hubbub_build_info{job="hubbub-gateway"}, instance)')
 I = 'instance=~"$instance"'
-"""What the variable chooses."""
+"""Selector of the variable `instance`."""
 
 
 def gateway() -> dashboard.Dashboard:
     return board(
         "gateway",
         "Gateway",
-        "What comes over HTTP, how it is answered, and how fast.",
+        "Requests over HTTP, their answers and their times.",
         'alertname=~"Hubbub(NoGateway|Gateway.*|Quota.*|Process.*)"',
         [GATEWAYS],
         [
             graph(
                 "Requests",
-                "Answered, by status.",
+                "Requests answered, by status.",
                 units.RequestsPerSecond,
                 {"{{route}} {{status}}": rate("hubbub_gateway_requests_total", "route, status", I)},
             ),
             graph(
                 "Errors",
-                "Requests that failed for a reason of the gateway's or Kafka's own (5xx).",
+                "Share of the requests that failed because of the gateway or Kafka (5xx).",
                 units.PercentUnit,
                 {"5xx": "hubbub:gateway_errors:ratio5m"},
                 levels=[(0.01, RED)],
@@ -34,7 +34,7 @@ def gateway() -> dashboard.Dashboard:
             ),
             graph(
                 "Time to acknowledge",
-                "From a request's body to its 202, with all that Kafka takes.",
+                "Time from a complete request body to its 202 answer, including Kafka's time.",
                 units.Seconds,
                 {
                     "p50": quantile(0.5, "hubbub_gateway_seconds", I),
@@ -45,20 +45,20 @@ def gateway() -> dashboard.Dashboard:
             ),
             graph(
                 "Reports",
-                "Acknowledged, by query, with and without a key.",
+                "Reports acknowledged, by query, with and without a key.",
                 units.CountsPerSecond,
                 {"{{query}} keyed: {{keyed}}": rate("hubbub_gateway_reports_total", "query, keyed", I)},
             ),
             graph(
                 "Refused",
-                "Requests, by reason.",
+                "Requests refused, by reason.",
                 units.RequestsPerSecond,
                 {"{{reason}}": rate("hubbub_gateway_refused_total", "reason", I)},
                 runbook="HubbubQuotaExhausted",
             ),
             graph(
                 "Memory",
-                "Resident.",
+                "Resident memory.",
                 units.BytesIEC,
                 {"{{instance}}": f'process_resident_memory_bytes{{job="hubbub-gateway", {I}}}'},
             ),
@@ -71,13 +71,13 @@ def workers() -> dashboard.Dashboard:
     return board(
         "workers",
         "Kafka and workers",
-        "How the log is read, what is kept, and what it costs.",
+        "Reading of the log, state of the workers, and its cost.",
         'alertname=~"Hubbub.*", severity!="info"',
         [INSTANCES],
         [
             graph(
                 "Records not read",
-                "By partition.",
+                "Records not read yet, by partition.",
                 units.Short,
                 {"{{partition}}": "hubbub:lag_records:max"},
                 levels=[(1000, AMBER)],
@@ -85,7 +85,7 @@ def workers() -> dashboard.Dashboard:
             ),
             graph(
                 "Clock ahead",
-                "The log's newest timestamp less the time, by partition: a broker whose clock is wrong shows here.",
+                "Newest timestamp of the log minus the time, by partition. It shows a broker with a wrong clock.",
                 units.Seconds,
                 {"{{partition}}": "max by (partition) (hubbub_clock_ahead_seconds)"},
                 levels=[(2, RED)],
@@ -93,7 +93,7 @@ def workers() -> dashboard.Dashboard:
             ),
             graph(
                 "Checkpoints",
-                "From the first write to the last acknowledgement.",
+                "Time from the first write to the last acknowledgement.",
                 units.Seconds,
                 {
                     "{{instance}} mean": f"hubbub:checkpoint:mean5m{{{I}}}",
@@ -104,13 +104,13 @@ def workers() -> dashboard.Dashboard:
             ),
             graph(
                 "Written to Kafka",
-                "Tallies and snapshots.",
+                "Bytes of tallies and snapshots.",
                 units.BytesPerSecondIEC,
                 {"{{instance}}": rate("hubbub_checkpoint_bytes_total", "instance", I)},
             ),
             graph(
                 "Recoveries",
-                "From being given partitions until they are counted, in the mean of half an hour.",
+                "Time from the assignment of partitions to the end of their recovery, mean of half an hour.",
                 units.Seconds,
                 {"{{instance}}": f"hubbub:recovery:mean30m{{{I}}}"},
                 levels=[(60, AMBER)],
@@ -118,7 +118,7 @@ def workers() -> dashboard.Dashboard:
             ),
             graph(
                 "From close to record",
-                "From the closing of a window's last pane to its final record; and the oldest that waits.",
+                "Time from the close of a window's last pane to its final record, and age of the oldest waiting one.",
                 units.Seconds,
                 {"p90": "hubbub:close_to_record:p90_5m", "waiting": "max(hubbub_publish_lag_seconds)"},
                 levels=[(60, RED)],
@@ -126,7 +126,7 @@ def workers() -> dashboard.Dashboard:
             ),
             graph(
                 "State",
-                "Tallies of open panes, and the most that `hubbub check` predicts for the partitions of this worker.",
+                "Tallies of open panes, and the largest size that `hubbub check` predicts for the worker's partitions.",
                 units.BytesIEC,
                 {
                     "{{instance}}": f"hubbub_tally_bytes{{{I}}}",
@@ -135,7 +135,7 @@ def workers() -> dashboard.Dashboard:
             ),
             graph(
                 "Memory",
-                "Resident, beside what `hubbub check` predicts for tallies alone.",
+                "Resident memory, and the prediction of `hubbub check` for the tallies alone.",
                 units.BytesIEC,
                 {
                     "{{instance}}": f"process_resident_memory_bytes{{{both}}}",
@@ -144,19 +144,19 @@ def workers() -> dashboard.Dashboard:
             ),
             graph(
                 "CPU",
-                "Cores.",
+                "Busy cores.",
                 units.Short,
                 {"{{instance}}": rate("process_cpu_seconds_total", "instance", both)},
             ),
             graph(
                 "Records published",
-                "Final ones and provisional ones.",
+                "Final and provisional records.",
                 units.RecordsPerSecond,
                 {"{{instance}} final: {{final}}": rate("hubbub_records_total", "instance, final", I)},
             ),
             graph(
                 "Starts",
-                "In half an hour.",
+                "Starts in half an hour.",
                 units.Short,
                 {"{{instance}}": f"changes(process_start_time_seconds{{{both}}}[30m])"},
                 levels=[(3, RED)],
@@ -164,7 +164,7 @@ def workers() -> dashboard.Dashboard:
             ),
             rows(
                 "Versions",
-                "What runs where.",
+                "Version and kernels of each process.",
                 units.NoUnit,
                 {"": newest("hubbub_build_info", I, "job, instance, version, kernels")},
                 labels=["job", "instance", "version", "kernels"],

@@ -1,4 +1,4 @@
-"""The dashboards about what is published: whether it is fresh, and what it says."""
+"""The dashboards about results: their age, their accuracy and their values."""
 
 from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.models import units
@@ -6,7 +6,7 @@ from panels import AMBER, RED, bars, board, figure, graph, newest, rate, rows, v
 
 QUERIES = variable("query", "Query", "label_values(hubbub_reports_total, query)")
 Q = 'query=~"$query"'
-"""What the variable chooses."""
+"""Selector of the variable `query`."""
 
 
 def overview() -> dashboard.Dashboard:
@@ -15,27 +15,27 @@ def overview() -> dashboard.Dashboard:
     return board(
         "overview",
         "Overview",
-        "Does it run, is it fresh, how much comes, and how much of it is refused?",
+        "Health of the system: workers, age of the results, reports and refusals.",
         machinery,
         [QUERIES],
         [
             figure(
                 "Workers",
-                "Those that answer.",
+                "Workers that answer.",
                 units.Short,
                 'count(up{job="hubbub-worker"} == 1) or vector(0)',
                 runbook="HubbubNoWorker",
             ),
             figure(
                 "Alerts",
-                "Those that fire; what the crowd does is not among them.",
+                "Firing alerts, without those about the crowd.",
                 units.Short,
                 f'count(ALERTS{{alertstate="firing", {machinery}}}) or vector(0)',
                 levels=[(1, RED)],
             ),
             figure(
                 "Late queries",
-                "Their newest final is older than their windows allow.",
+                "Queries whose newest final is older than their windows allow.",
                 units.Short,
                 f"sum({late})",
                 levels=[(1, RED)],
@@ -43,7 +43,7 @@ def overview() -> dashboard.Dashboard:
             ),
             figure(
                 "Lost records",
-                "In a day: records that Kafka deleted before they were read.",
+                "Records that Kafka deleted in the last day before a worker read them.",
                 units.Short,
                 "sum(increase(hubbub_lost_records_total[1d]))",
                 levels=[(1, RED)],
@@ -51,7 +51,7 @@ def overview() -> dashboard.Dashboard:
             ),
             graph(
                 "Age of the newest final",
-                "It grows until the next window is final; beside it, what the windows allow.",
+                "It grows until the next window is final. The second line is the largest age that the windows allow.",
                 units.Seconds,
                 {
                     "{{query}}": f"hubbub:newest_final_age:seconds{{{Q}}}",
@@ -61,13 +61,13 @@ def overview() -> dashboard.Dashboard:
             ),
             graph(
                 "Reports",
-                "Counted, by query.",
+                "Reports counted, by query.",
                 units.CountsPerSecond,
                 {"{{query}}": rate("hubbub_reports_total", "query", Q)},
             ),
             graph(
                 "Lag",
-                "How far reading is behind, and how far publishing is.",
+                "Delay of reading and of publishing.",
                 units.Seconds,
                 {"reading": "max(hubbub_lag_seconds)", "publishing": "max(hubbub_publish_lag_seconds)"},
                 levels=[(60, RED)],
@@ -75,7 +75,7 @@ def overview() -> dashboard.Dashboard:
             ),
             graph(
                 "Refused",
-                "The share of the reports that are refused, by reason; those without a query name none that is known.",
+                "Share of the reports that are refused, by reason. Series without a query are of unknown queries.",
                 units.PercentUnit,
                 {"{{query}} {{reason}}": 'hubbub:rejected:ratio15m{query=~"$query|"}'},
                 levels=[(0.01, AMBER)],
@@ -83,14 +83,14 @@ def overview() -> dashboard.Dashboard:
             ),
             graph(
                 "Values that enter, leave or surge",
-                "In 5 minutes, without those of first windows.",
+                "Changes in 5 minutes, without those of first windows.",
                 units.Short,
                 {"{{query}} {{kind}}": f'hubbub:alerts:increase5m{{{Q}, baseline="false"}}'},
                 runbook="HubbubHitterEntered",
             ),
             graph(
                 "Flags",
-                "Finals of the last hour that carry a flag of quality.",
+                "Share of the last hour's finals with a quality flag.",
                 units.PercentUnit,
                 {"{{query}} {{flag}}": f"hubbub:flagged:ratio1h{{{Q}}}"},
                 levels=[(0.5, AMBER)],
@@ -105,13 +105,13 @@ def query() -> dashboard.Dashboard:
     return board(
         "query",
         "Query",
-        "What a query says now, and how sure that is.",
+        "Results of a query, and how sure they are.",
         f'alertname=~"Hubbub.*", {Q}',
         [QUERIES],
         [
             rows(
                 "Top values",
-                "In the newest final of the shortest window: the unbiased share with its 95% interval.",
+                "Unbiased shares with their 95% intervals in the newest final of the shortest window.",
                 units.PercentUnit,
                 {
                     "share": newest("hubbub_top_share", Q, value),
@@ -122,22 +122,21 @@ def query() -> dashboard.Dashboard:
             ),
             bars(
                 "Heavy hitters",
-                "Values that are proved to be frequent in that window, with their unbiased share.",
+                "Unbiased shares of the values that are proved frequent in the newest final of the shortest window.",
                 units.PercentUnit,
                 {"{{query}} {{attribute}} {{value}}": newest("hubbub_hitter_share", Q, value)},
                 runbook="HubbubHitterEntered",
             ),
             graph(
                 "Top values over time",
-                "Unbiased shares; a line ends where its value is no longer among the first.",
+                "Unbiased shares. A line ends when its value is no longer among the first.",
                 units.PercentUnit,
                 {"{{query}} {{attribute}} {{value}}": newest("hubbub_top_share", Q, value)},
                 runbook="HubbubHitterSurging",
             ),
             graph(
                 "Accuracy",
-                "The share that is found with probability 0.9, the threshold where there is one, and the standard "
-                "error of a rare value.",
+                "Share detected with probability 0.9, threshold if the query has one, standard error of a rare value.",
                 units.PercentUnit,
                 {
                     "{{query}} {{attribute}} detectable": newest("hubbub_detectable_share", Q),
@@ -148,7 +147,7 @@ def query() -> dashboard.Dashboard:
             ),
             graph(
                 "Reports and refusals",
-                "Counted, left out as implausible, and refused.",
+                "Reports counted, left out as implausible, and refused.",
                 units.CountsPerSecond,
                 {
                     "{{query}} counted": rate("hubbub_reports_total", "query", Q),
@@ -159,7 +158,7 @@ def query() -> dashboard.Dashboard:
             ),
             graph(
                 "Quality",
-                "Finals of the last hour that carry a flag.",
+                "Share of the last hour's finals with a flag.",
                 units.PercentUnit,
                 {"{{query}} {{flag}}": f"hubbub:flagged:ratio1h{{{Q}}}"},
                 levels=[(0.5, AMBER)],
@@ -167,20 +166,20 @@ def query() -> dashboard.Dashboard:
             ),
             graph(
                 "Values that enter, leave or surge",
-                "In 5 minutes; a baseline is what a first window shows.",
+                "Changes in 5 minutes. The values of a first window are its baseline.",
                 units.Short,
                 {"{{query}} {{kind}}, baseline: {{baseline}}": f"hubbub:alerts:increase5m{{{Q}}}"},
                 runbook="HubbubHitterSurging",
             ),
             graph(
                 "Coverage",
-                "Where a simulation tells the truth: the intervals of the newest final that hold it. 0.95 is promised.",
+                "Share of the newest final's intervals that hold the truth of a simulation. The promise is 0.95.",
                 units.PercentUnit,
                 {"{{query}} {{attribute}}": newest("hubbub_coverage_ratio", Q)},
             ),
             graph(
                 "True error",
-                "Where a simulation tells the truth: the mean squared error of the newest final, by method.",
+                "Mean squared error of the newest final against the truth of a simulation, by method.",
                 units.Short,
                 {"{{query}} {{attribute}} {{method}}": newest("hubbub_true_mse", Q, "query, attribute, method")},
             ),

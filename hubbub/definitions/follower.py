@@ -1,7 +1,7 @@
-"""The follower of the topic of definitions: it has read all of it before anything is counted, and reads on.
+"""The follower of the topic `queries`: it reads all definitions at the start, and new ones when they appear.
 
-A version speaks of nothing that is logged less than MARGIN seconds after it. So whoever had read the
-topic to its end at a moment may count what is logged until then, and a little longer: by `cover`.
+A version applies to no report that is logged less than MARGIN seconds after it. So if a worker has read the topic to
+its end, it may count the reports that were logged until then and a little later. `cover` waits for that.
 """
 
 import asyncio
@@ -15,58 +15,60 @@ from typing import Self
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from hubbub import definitions
-from hubbub.definitions import Definitions, TopicRecord, Write
-from hubbub.kafka import Kafka, consumer, started
-from hubbub.names import QUERIES
+from hubbub.definitions import catalog
+from hubbub.definitions.catalog import Definitions, TopicRecord, Write
+from hubbub.kafka.clients import client_arguments, consumer, started
+from hubbub.kafka.settings import QUERIES, Kafka
 
 log = logging.getLogger(__name__)
 
 LARGEST = 64 << 20
 """Bytes of the largest definition."""
 PAUSE = 0.5
-"""Seconds between two looks at the topic."""
+"""Seconds between two reads of the topic."""
 AHEAD = 1.0
-"""Seconds that may be counted beyond the moment of a look: below MARGIN, since brokers' clocks differ a little."""
+"""Seconds after a read whose reports may be counted. Less than MARGIN, because the brokers' clocks differ a little."""
 PATIENCE = 10.0
-WAIT_MS, EMBEDDED_WAIT_MS = 100, 20
-"""For what the topic's end says is there, and where the end says nothing."""
-_ANSWER = KafkaError, TimeoutError, OSError
+"""Seconds for one read of the topic."""
+WAIT_MS, INEXACT_WAIT_MS = 100, 20
+"""Milliseconds that one poll waits for records: with an exact end of the topic, and without."""
+_BROKER_ERRORS = KafkaError, TimeoutError, OSError
 
 
 class Follower:
-    """The definitions as the topic says them now, and whom to tell when that changes."""
+    """The current definitions, and the functions to call when they change."""
 
     def __init__(self, kafka: Kafka) -> None:
-        self.known = Definitions()
+        self.definitions = Definitions()
         self.on_change: list[Callable[[Definitions], None]] = []
-        self._kafka = kafka
+        self._kafka, self._dialect = kafka, kafka.dialect
         self._tp = TopicPartition(kafka.topic(QUERIES), 0)
         self._records: list[TopicRecord] = []
-        self._found: list[TopicRecord] = []
-        """Read, and not taken in yet: a broker may fall silent over the rest."""
+        self._pending: list[TopicRecord] = []
+        """Records from the topic that are not applied yet. They survive a broker that stops answering."""
         self._before = Definitions()
-        """All that records said that are not at hand any more."""
-        self._unread: set[definitions.Unreadable] = set()
+        """The result of the records that are no longer in `_records`."""
+        self._unreadable: set[catalog.UnreadableRecord] = set()
         self._turn = asyncio.Lock()
         self._waiting = asyncio.Lock()
-        """Held by the one who asks for all that wait."""
-        self._seen = 0
-        """The newest timestamp of the reports that was read anywhere, in ms."""
-        self._through = 0
-        """Reports logged up to here may be counted, in ms."""
-        self._asked = float("-inf")
+        """Held by the caller that reads for all callers that wait."""
+        self._newest_report = 0
+        """The newest timestamp of all reports that were read, in milliseconds."""
+        self._covered = 0
+        """Reports that were logged up to this time may be counted, in milliseconds."""
+        self._read_at = float("-inf")
+        """The monotonic time at which the last complete read began, in seconds."""
         self._silent = False
 
     async def __aenter__(self) -> Self:
-        haste = {} if self._kafka.embedded else {"fetch_max_wait_ms": WAIT_MS}
+        haste = {"fetch_max_wait_ms": WAIT_MS} if self._dialect.ends_are_exact else {}
         self._consumer = consumer(self._kafka, max_partition_fetch_bytes=LARGEST, **haste)
         self._running = started(self._consumer, self._kafka)
         await self._running.__aenter__()
         self._consumer.assign([self._tp])
-        self._rest()
+        self._pause()
         await self._consumer.seek_to_beginning(self._tp)
-        await self.ask()
+        await self.read()
         return self
 
     async def __aexit__(
@@ -74,132 +76,140 @@ class Follower:
     ) -> None:
         await self._running.__aexit__(None, None, None)
 
-    async def ask(self) -> None:
-        """Read up to where the topic ends now."""
+    async def read(self) -> None:
+        """Read the topic up to its present end."""
         async with self._turn:
-            seen, asked = self._seen, time.monotonic()
+            newest_report, start = self._newest_report, time.monotonic()
             async with asyncio.timeout(PATIENCE):
                 end = (await self._consumer.end_offsets([self._tp]))[self._tp]
                 while True:
-                    # The embedded broker states an end that is too low: there, all is read when nothing more comes.
-                    waiting = self._kafka.embedded or await self._consumer.position(self._tp) < end
-                    batch = await self._read() if waiting else []
-                    self._found += batch
-                    if any(map(self._speaks_of_the_past, batch)):
-                        await self._recall()
+                    # With inexact ends the topic is read only when a poll brings no more records.
+                    has_more = not self._dialect.ends_are_exact or await self._consumer.position(self._tp) < end
+                    batch = await self._poll() if has_more else []
+                    self._pending += batch
+                    if any(map(self._needs_reread, batch)):
+                        await self._restart()
                     elif not batch and await self._consumer.position(self._tp) >= end:
                         break
-            self._asked = asked
-            self._through = max(self._through, seen + int(1000 * AHEAD))
-            if self._found:
-                found, self._found = self._found, []
-                self._take(found)
+            self._read_at = start
+            self._covered = max(self._covered, newest_report + int(1000 * AHEAD))
+            if self._pending:
+                records, self._pending = self._pending, []
+                self._apply(records)
 
-    def let_go(self, over: Mapping[bytes, str]) -> None:
-        """Keep no more of these retired definitions than their names."""
-        if not over or self._turn.locked():  # while the topic is read, more may come of these; there is time
+    def forget(self, retired: Mapping[bytes, str]) -> None:
+        """Forget these retired definitions, except for their names."""
+        if not retired or self._turn.locked():  # a read may bring new versions of them; forgetting can wait
             return
-        known, over = self.known, {**self._before.over, **over}
-        # What follows from all records together stays: one that goes may be what retired one that came back.
-        kept = {digest: versions for digest, versions in known.versions.items() if digest not in over}
-        self._before = replace(known, versions=kept, unread=(), over=over)
-        unread = {one.key for one in known.unread}
-        self._records = [record for record in self._records if record.key in unread]
-        self._take([])
+        definitions, forgotten = self.definitions, {**self._before.forgotten, **retired}
+        # Keep the result of all records together: one forgotten version may have retired another definition.
+        rest = {digest: versions for digest, versions in definitions.versions.items() if digest not in forgotten}
+        self._before = replace(definitions, versions=rest, unreadable=(), forgotten=forgotten)
+        unreadable = {record.key for record in definitions.unreadable}
+        self._records = [record for record in self._records if record.key in unreadable]
+        self._apply([])
 
-    def _speaks_of_the_past(self, record: TopicRecord) -> bool:
-        """Whether it comes back to what was let go of, or takes back a record that may be no more at hand."""
-        over = self._before.over
-        return bool(over) and (record.value is None or _digest_of(record.key) in over)
+    def _needs_reread(self, record: TopicRecord) -> bool:
+        """Whether a record changes a forgotten definition, or removes a record that may no longer be in memory."""
+        forgotten = self._before.forgotten
+        return bool(forgotten) and (record.value is None or _digest_of(record.key) in forgotten)
 
-    async def recall(self) -> None:
-        """Read all anew, those that were let go of too: other partitions may need them still."""
+    async def reread(self) -> None:
+        """Read all records again, those of forgotten definitions too, because new partitions may need them."""
         async with self._turn:
-            if self._before.over:
-                await self._recall()
+            if self._before.forgotten:
+                await self._restart()
         await self.within(0.0)
 
-    async def _recall(self) -> None:
-        self._before, self._records, self._found = Definitions(), [], []
+    async def _restart(self) -> None:
+        """Go back to the beginning of the topic."""
+        self._before, self._records, self._pending = Definitions(), [], []
         await self._consumer.seek_to_beginning(self._tp)
 
-    async def _read(self) -> list[TopicRecord]:
+    async def _poll(self) -> list[TopicRecord]:
         self._consumer.resume(self._tp)
         try:
-            timeout = EMBEDDED_WAIT_MS if self._kafka.embedded else WAIT_MS
+            timeout = WAIT_MS if self._dialect.ends_are_exact else INEXACT_WAIT_MS
             batch = (await self._consumer.getmany(self._tp, timeout_ms=timeout)).get(self._tp, [])
         finally:
-            self._rest()
+            self._pause()
         return [TopicRecord(record.key or b"", record.value, record.timestamp) for record in batch]
 
-    def _rest(self) -> None:
-        """Fetch nothing between looks.
+    def _pause(self) -> None:
+        """Fetch nothing between two reads.
 
-        A broker answers what comes on one connection in turn: the next look at the end of the topic would stand behind
-        a fetch that waits for more. The embedded broker's end says too little, so there it is always fetched.
+        A broker answers the requests of one connection in order. A fetch that waits for records would delay the next
+        request for the end of the topic. The embedded broker's end is inexact, so there the fetches go on.
         """
-        if not self._kafka.embedded:
+        if self._dialect.ends_are_exact:
             self._consumer.pause(self._tp)
 
-    def _take(self, found: Sequence[TopicRecord]) -> None:
-        self._records += found
-        self.known = definitions.read(self._records, self._before)
-        for unread in set(self.known.unread) - self._unread:
-            log.error("a definition cannot be read and is passed over: %s: %s", *unread)
-        self._unread = set(self.known.unread)
-        for tell in self.on_change:
-            tell(self.known)
+    def _apply(self, records: Sequence[TopicRecord]) -> None:
+        """Update the definitions by new records, and tell the listeners."""
+        for record in records:
+            if record.key.startswith(catalog.CORRECTION):
+                log.warning(
+                    "record %r of the topic queries is skipped: corrections of the log's time no longer exist",
+                    record.key,
+                )
+        self._records += records
+        self.definitions = catalog.read(self._records, self._before)
+        for unreadable in set(self.definitions.unreadable) - self._unreadable:
+            log.error("record %s of the topic queries is skipped, because it cannot be read: %s", *unreadable)
+        self._unreadable = set(self.definitions.unreadable)
+        for listener in self.on_change:
+            listener(self.definitions)
 
-    async def cover(self, newest: int, seen: int = 0) -> None:
-        """Wait until reports that were logged at this time (ms), and have been read, may be counted.
+    async def cover(self, time_ms: int, newest_ms: int = 0) -> None:
+        """Wait until all definitions are read that apply to reports logged until `time_ms`. Then they may be counted.
 
-        `seen` is the newest time that was read at all: one look then does for all until there.
+        `newest_ms` is the newest time of all reports that were read. One read then covers all reports until there.
         """
-        self._seen = max(self._seen, newest, seen)
-        while newest > self._through:
-            await self._asked_anew(lambda: newest <= self._through)
+        self._newest_report = max(self._newest_report, time_ms, newest_ms)
+        while time_ms > self._covered:
+            await self._read_again(lambda: time_ms <= self._covered)
 
     @property
     def age(self) -> float:
-        """Seconds since the end of the topic was last asked for and read up to."""
-        return time.monotonic() - self._asked
+        """Seconds since the last complete read of the topic began."""
+        return time.monotonic() - self._read_at
 
     async def within(self, seconds: float) -> None:
-        """Wait until all is read that stood in the topic this many seconds ago."""
+        """Wait until a complete read has begun no earlier than this many seconds ago."""
         since = time.monotonic() - seconds
-        while self._asked < since:
-            await self._asked_anew(lambda: self._asked >= since)
+        while self._read_at < since:
+            await self._read_again(lambda: self._read_at >= since)
 
-    async def _asked_anew(self, enough: Callable[[], bool] = lambda: False) -> None:
-        """Ask, unless it is enough what another has asked while one waited for him."""
+    async def _read_again(self, is_enough: Callable[[], bool] = lambda: False) -> None:
+        """Read the topic, unless another caller's read is enough by the time of our turn."""
         try:
             async with self._waiting:
-                if enough():
+                if is_enough():
                     return
-                await self.ask()
-        except _ANSWER as error:
+                await self.read()
+        except _BROKER_ERRORS as error:
             if not self._silent:
-                log.warning("the definitions cannot be read, nothing is counted meanwhile: %r", error)
+                log.warning("the topic queries cannot be read, so nothing is counted until it can: %r", error)
             self._silent = True
             await asyncio.sleep(PAUSE)
         else:
             if self._silent:
-                log.info("the definitions are read again")
+                log.info("the topic queries can be read again")
             self._silent = False
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Read the topic at intervals, until cancelled."""
         while True:
             await asyncio.sleep(PAUSE)
-            await self._asked_anew()
+            await self._read_again()
 
     async def append(self, writes: Sequence[Write]) -> None:
-        """Append them as one batch, which stands in the topic as a whole or not at all; and read them."""
+        """Append records as one batch, so that the topic gets all of them or none. Then read them."""
         size = sum(len(key) + len(value) + 1000 for key, value in writes)
         producer = AIOKafkaProducer(
-            **self._kafka.client(),
+            **client_arguments(self._kafka),
             acks="all",
-            enable_idempotence=not self._kafka.embedded,
+            enable_idempotence=self._dialect.is_idempotent,
             max_request_size=LARGEST,
             max_batch_size=size,
         )
@@ -209,11 +219,11 @@ class Follower:
                 if batch.append(key=key, value=value, timestamp=now) is None:
                     raise ValueError(f"{size} bytes of definitions do not fit into one batch")
             await (await producer.send_batch(batch, self._tp.topic, partition=0))
-        await self.ask()
+        await self.read()
 
 
 def _digest_of(key: bytes) -> bytes | None:
-    """The digest in a record's key; None where there is none."""
+    """Return the digest in a record's key, or None if it has none."""
     try:
         return bytes.fromhex(key.partition(b"|")[0].decode("ascii"))
     except ValueError:

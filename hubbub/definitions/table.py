@@ -1,4 +1,4 @@
-"""A query as the table that a file would have of it, all defaults and domain files resolved."""
+"""The table of a query, as a query file would have it, with all defaults and domain files resolved."""
 
 from typing import Any
 
@@ -7,10 +7,11 @@ from oracles.query.domain import Domain, Sets
 from oracles.query.settings import Threshold, Window
 
 TIMES = ("from", "until")
-"""The keys that hold moments."""
+"""The keys whose values are times."""
 
 
 def dump(query: Query) -> dict[str, Any]:
+    """Return the table of a query."""
     table: dict[str, Any] = {
         "epsilon": query.epsilon,
         "pane": f"{query.pane}s",
@@ -34,7 +35,7 @@ def dump(query: Query) -> dict[str, Any]:
         **({"buckets": max(filter(None, query.fewer))} if any(query.fewer) else {}),
         **{key: at for key, at in zip(TIMES, (query.starts, query.until), strict=True) if at is not None},
     }
-    if query.other is not None:  # else each attribute has its default
+    if query.other is not None:  # otherwise each attribute has its default
         table["other"] = query.other
     if query.domain is not None:
         return table | {

@@ -1,7 +1,7 @@
-"""The versions of one definition: which of them speaks for a pane, and when a pane closes under all of them.
+"""The versions of one definition: which version applies to a pane, and when a pane closes.
 
-A version speaks from its first pane on, until the next one does. All versions of a digest give a
-report the same meaning (domain, oracle, epsilon, pane); all else may differ from one to the next.
+A version applies from its first pane until the first pane of the next version. All versions of a digest give a report
+the same meaning: domain, oracle, epsilon and pane are equal. All other settings may differ.
 """
 
 from bisect import bisect_right
@@ -14,20 +14,27 @@ from oracles.query import Query
 from oracles.query.settings import Window
 
 FOR_EVER = 1 << 62
+MOST_SECONDS = 1 << 53
+"""No pane starts here or later, or before 0, even without a log time. So the times of every window fit in a record."""
 
 Untimely = Literal["expired", "late", "future"]
-"""Why a report does not count that a version speaks for."""
+"""The reason for which a report does not count although a version applies to its pane."""
+
+
+def open_panes(query: Query) -> int:
+    """Return the maximum number of open panes of a query on one partition."""
+    return (query.lateness + query.skew) // query.pane + 2
 
 
 class Version(NamedTuple):
     first: int
-    """The first pane that it speaks for; 0: all panes."""
+    """The first pane that the version applies to; 0 means all panes."""
     query: Query
     retired: bool = False
-    """Whether reports of its panes are refused."""
+    """Whether reports of these panes are refused."""
 
 
-class Tenure(NamedTuple):
+class PublicationInterval(NamedTuple):
     """A stretch of time in which a kind of window is published: whole windows that lie in it."""
 
     window: Window
@@ -37,21 +44,21 @@ class Tenure(NamedTuple):
 
 @dataclass(frozen=True)
 class Versions:
-    """All versions of one digest, in the order of their first panes; there is at least one."""
+    """All versions of one digest, at least one, in the order of their first panes."""
 
     versions: tuple[Version, ...]
 
     @classmethod
     def of(cls, query: Query, retired: int | None = None) -> "Versions":
-        """One version for all panes, or for those that start before `retired`."""
+        """Return a version for all panes, or for the panes that start before `retired`."""
         first = cls((Version(0, query),))
-        return first if retired is None else first.followed(Version(retired, query, retired=True))
+        return first if retired is None else first.with_version(Version(retired, query, retired=True))
 
-    def followed(self, version: Version) -> "Versions":
-        """With one more version; of two with the same first pane the later one speaks."""
+    def with_version(self, version: Version) -> "Versions":
+        """Return these versions and one more. It replaces a version that has the same first pane."""
         first = max(version.first, self.versions[-1].first)
-        kept = tuple(before for before in self.versions if before.first < first)
-        return Versions((*kept, version._replace(first=first)))
+        earlier = tuple(before for before in self.versions if before.first < first)
+        return Versions((*earlier, version._replace(first=first)))
 
     @property
     def newest(self) -> Version:
@@ -59,52 +66,59 @@ class Versions:
 
     @property
     def query(self) -> Query:
-        """The newest; name, digest, pane and oracle are those of all."""
+        """The newest query. All versions share its name, digest, pane and oracle."""
         return self.versions[-1].query
 
     @property
     def first(self) -> int:
-        """No version speaks for panes before."""
+        """The first pane that any version applies to."""
         return self.versions[0].first
 
     @property
     def retired(self) -> int | None:
-        """The first pane for which the definition is retired, where it is."""
+        """The first pane of the retirement, or None if the definition is not retired."""
         return self.newest.first if self.newest.retired else None
 
     @property
-    def owed_until(self) -> int | None:
-        """The end of the last window that can hold a report of a definition that is retired."""
+    def last_window_end(self) -> int | None:
+        """The end of the last window with reports of a retired definition, or None if it is not retired."""
         if self.retired is None:
             return None
         last = self.retired - self.query.pane
-        ends = (last // window.step * window.step + window.size for window, *_ in self.tenures if window.step)
+        ends = (last // window.step * window.step + window.size for window, *_ in self.intervals if window.step)
         return max([self.retired, *ends])
 
     def at(self, pane: int) -> Version:
-        """The version that speaks for a pane; for panes before all of them the first one."""
+        """Return the version that applies to a pane, and the first version for earlier panes."""
         return self.versions[self._index(pane)]
 
     def closes_after(self, pane: int) -> int:
-        """The last millisecond at which a report of the pane is still in time: no pane closes before an earlier one."""
+        """Return the last millisecond of log time for reports of the pane. No pane closes before an earlier one."""
         index = self._index(pane)
         query = self.versions[index].query
         return 1000 * max(pane + query.pane + query.lateness, self._floors[index])
 
-    def is_late(self, pane: int, clock: int) -> bool:
-        """Whether a report of the pane comes too late at this time of the log, in milliseconds: the pane is closed."""
-        return clock > self.closes_after(pane)
+    def is_late(self, pane: int, clock: int | None) -> bool:
+        """Whether the pane is closed at this log time in milliseconds, so that its reports are too late.
 
-    def is_future(self, pane: int, clock: int) -> bool:
-        return 1000 * (pane - self.at(pane).query.skew) > clock
+        Without a log time only panes before 0 are late.
+        """
+        return pane < 0 if clock is None else clock > self.closes_after(pane)
+
+    def is_future(self, pane: int, clock: int | None) -> bool:
+        """Whether the pane starts further after this log time in milliseconds than the skew allows.
+
+        Without a log time only panes from `MOST_SECONDS` on are in the future.
+        """
+        return pane >= MOST_SECONDS if clock is None else 1000 * (pane - self.at(pane).query.skew) > clock
 
     def is_expired(self, pane: int) -> bool:
-        """Whether the pane is outside of what is counted, whatever the time is."""
+        """Whether the pane is outside of the query's `from` and `until`."""
         query = self.at(pane).query
         return (query.starts is not None and pane < query.starts) or (query.until is not None and pane >= query.until)
 
-    def untimely(self, pane: int, clock: int) -> Untimely | None:
-        """Why a report of the pane does not count at this time of the log; None where it does."""
+    def untimely(self, pane: int, clock: int | None) -> Untimely | None:
+        """Return the reason for which a report of the pane does not count at this log time, or None if it counts."""
         if self.is_expired(pane):
             return "expired"
         if self.is_late(pane, clock):
@@ -112,7 +126,7 @@ class Versions:
         return "future" if self.is_future(pane, clock) else None
 
     def closed_through(self, clock: int) -> int:
-        """The end of the newest pane that is closed at this time: it and all before it are."""
+        """Return the end of the newest closed pane at this log time in milliseconds. All earlier panes are closed."""
         seconds = (clock - 1) // 1000
         index = next(index for index in reversed(range(len(self._floors))) if seconds >= self._floors[index])
         first, query, _ = self.versions[index]
@@ -121,7 +135,7 @@ class Versions:
 
     @property
     def most_open(self) -> int:
-        """How many panes can be open on a partition at once."""
+        """The maximum number of open panes on one partition."""
         lateness = max(version.query.lateness for version in self.versions)
         return (lateness + self.skew) // self.query.pane + 2
 
@@ -130,33 +144,33 @@ class Versions:
         return max(version.query.skew for version in self.versions)
 
     def is_partial(self, start: int, end: int) -> bool:
-        """Whether within [start, end) something changed that decides what is counted."""
+        """Whether the rules of counting changed within [start, end)."""
         return any(start < first < end for first in self._recounted)
 
     @cached_property
-    def tenures(self) -> tuple[Tenure, ...]:
-        """When each kind of window is published, in the order of time."""
-        return tuple(sorted(self._tenures(), key=lambda tenure: tenure.since))
+    def intervals(self) -> tuple[PublicationInterval, ...]:
+        """The intervals in which each kind of window is published, in the order of time."""
+        return tuple(sorted(self._intervals(), key=lambda interval: interval.since))
 
-    def _tenures(self) -> Iterator[Tenure]:
+    def _intervals(self) -> Iterator[PublicationInterval]:
         since: dict[Window, int] = {}
         for version in self.versions:
-            # What is retired publishes `all` no more; windows of a size still hold what was reported before.
+            # A retired query no longer publishes `all`. Windows of a fixed size still hold earlier reports.
             windows = [window for window in version.query.windows if window.step or not version.retired]
             for window in [window for window in since if window not in windows]:
-                yield Tenure(window, since.pop(window), version.first)
+                yield PublicationInterval(window, since.pop(window), version.first)
             for window in windows:
                 since.setdefault(window, version.first or -FOR_EVER)
-        yield from (Tenure(window, first, FOR_EVER) for window, first in since.items())
+        yield from (PublicationInterval(window, first, FOR_EVER) for window, first in since.items())
 
     def _index(self, pane: int) -> int:
         if len(self.versions) == 1:
-            return 0  # as nearly always, and each request asks several times
+            return 0  # the usual case, asked several times per request
         return max(0, bisect_right(self.versions, pane, key=lambda version: version.first) - 1)
 
     @cached_property
     def _floors(self) -> tuple[int, ...]:
-        """Of each version the second until which panes before its first are open."""
+        """For each version, the second until which panes before its first pane stay open."""
         floors = [-FOR_EVER]
         for before, version in zip(self.versions, self.versions[1:], strict=False):
             floors.append(max(floors[-1], version.first + before.query.lateness))
@@ -164,7 +178,7 @@ class Versions:
 
     @cached_property
     def _recounted(self) -> tuple[int, ...]:
-        """The first panes at which something changed that decides what is counted."""
+        """The first panes at which the rules of counting changed."""
         pairs = zip(self.versions, self.versions[1:], strict=False)
         return tuple(version.first for before, version in pairs if _rules(before) != _rules(version))
 

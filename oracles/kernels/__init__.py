@@ -1,1 +1,1 @@
-"""Numbers only: transforms, counts of bits, projections, tails and laws; no privacy."""
+"""Numerical kernels: transforms, counts of bits, projections, tails and laws. Nothing here concerns privacy."""

@@ -1,4 +1,4 @@
-"""Bounds of tails that hold whatever the law: of independent parts, by their variance and how far one can reach."""
+"""Bounds of tails for every law of independent parts, from their variance and the reach of one part."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from oracles.types import Floats
 
 
 def bennett(distance: Floats, variance: Floats, reach: float) -> Floats:
-    """Bennett's bound of P(X - E X >= distance), X the sum of parts that exceed their means by at most `reach`.
+    """Return Bennett's bound of P(X - E X >= distance), for a sum X whose parts exceed their means by `reach` at most.
 
     >>> bennett(np.array([0.0, 3.0]), np.ones(2), 1.0).round(4)
     array([1.    , 0.0785])

@@ -1,4 +1,4 @@
-"""Exact tests of support counts, turned round: critical counts, detectable numbers, intervals."""
+"""Inverted exact tests of support counts: critical counts, detectable numbers, intervals."""
 
 from collections.abc import Callable
 
@@ -12,11 +12,11 @@ with extra("stats"):
     from scipy import special
 
 POWER = 0.9
-"""The probability that what is called detectable is found."""
+"""Probability of finding a detectable value."""
 
 
 def critical(n: int, q: float, level: float) -> int | None:
-    """The least count c with P(Bin(n, q) >= c) <= level; None where not even n is rare enough.
+    """Return the least count c with P(Bin(n, q) >= c) <= level, or None if not even n is rare enough.
 
     >>> critical(10, 0.5, 0.05), critical(4, 0.5, 0.05)
     (9, None)
@@ -30,7 +30,9 @@ def critical(n: int, q: float, level: float) -> int | None:
 
 
 def detectable(n: int, c: int, p: float, q: float) -> int | None:
-    """How many of n must hold a value for its count to reach c with probability 0.9; None where all do not suffice.
+    """Return how many of n must hold a value so that its count reaches c with probability 0.9.
+
+    None means that n holders do not suffice.
 
     >>> detectable(100, 60, 0.75, 0.25)
     81
@@ -45,20 +47,20 @@ def detectable(n: int, c: int, p: float, q: float) -> int | None:
 
 
 def power(n: int, k: int, c: int, p: float, q: float) -> float:
-    """P(Bin(k, p) + Bin(n - k, q) >= c)."""
+    """Return P(Bin(k, p) + Bin(n - k, q) >= c)."""
     return float(two_binomials_tail(np.array([c]), k, p, n - k, q)[0])
 
 
 def rate_reaching(n: int, c: int) -> float:
-    """The rate at which Bin(n, rate) reaches c with probability 0.9: of a sample."""
+    """Return the rate of a sample at which Bin(n, rate) reaches c with probability 0.9."""
     return float(special.betaincinv(c, n - c + 1.0, POWER)) if c else 0.0
 
 
 def interval(counts: Ints, above: Ints, n: int, p: float, q: float, level: float, trials: int) -> tuple[Ints, Ints]:
-    """The least and the largest numbers k of 0..n that the counts do not refute, each at `level`.
+    """Return the least and the largest numbers k of 0..n that the counts do not refute, each at `level`.
 
-    Low is the least k with P(Bin(k, p) + Bin(trials - k, q) >= count) > level, high the largest one
-    with P(... <= above) > level; a count that was scaled lies between `counts` and `above`.
+    Low is the least k with P(Bin(k, p) + Bin(trials - k, q) >= count) > level. High is the largest k with P(...
+    <= above) > level. A scaled count lies between `counts` and `above`.
     """
     low = least(lambda k: two_binomials_tail(counts, k, p, trials - k, q) > level, len(counts), n)
     fewer = least(lambda k: two_binomials_tail(above, k, p, trials - k, q, below=True) <= level, len(counts), n)
@@ -66,7 +68,7 @@ def interval(counts: Ints, above: Ints, n: int, p: float, q: float, level: float
 
 
 def rates(counts: Ints, above: Ints, n: int, level: float) -> tuple[Floats, Floats]:
-    """The least and the largest rates that counts of Bin(n, rate) do not refute, each at `level`."""
+    """Return the least and the largest rates that counts of Bin(n, rate) do not refute, each at `level`."""
     c, u = counts.astype(np.float64), above.astype(np.float64)
     low = np.where(c > 0, special.betaincinv(np.maximum(c, 1.0), n - np.maximum(c, 1.0) + 1.0, level), 0.0)
     high = np.where(
@@ -76,7 +78,7 @@ def rates(counts: Ints, above: Ints, n: int, level: float) -> tuple[Floats, Floa
 
 
 def least(holds: Callable[[Ints], Flags], size: int, n: int) -> Ints:
-    """For each of `size` places the least k of 0..n for which it holds; n + 1 where it never does."""
+    """Return the least k of 0..n for which `holds` is true, for each of `size` places. n + 1 if there is none."""
     low, high = np.full(size, -1, np.int64), np.full(size, n + 1, np.int64)
     while (high - low > 1).any():
         middle = np.clip((low + high) // 2, 0, n)

@@ -1,4 +1,4 @@
-"""Rows in an order drawn at random, each order as likely as any other."""
+"""Rows in a random order, with equal probability for every order."""
 
 import os
 from collections.abc import Sequence
@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from oracles.kernels import compiled
+from oracles.kernels import c_library
 from oracles.types import Reports
 
 KEY = 32
-"""Bytes of the key of the kernel's stream, drawn anew for each order."""
+"""Bytes of the key of the kernel's stream. Each order has a new key."""
 
 
 def can_shuffle() -> bool:
-    return compiled.in_use() and hasattr(compiled.lib(), "shuffle_pieces")  # which a library of an older source has not
+    return c_library.in_use() and hasattr(c_library.lib(), "shuffle_pieces")  # missing in a library of an older source
 
 
 def shuffle(pieces: Sequence[Reports], into: Reports) -> None:
@@ -22,16 +22,16 @@ def shuffle(pieces: Sequence[Reports], into: Reports) -> None:
     if can_shuffle():
         order(pieces, os.urandom(KEY), into)
         return
-    # Not rng.permutation(rows): it moves row by row, which takes three times as long.
+    # rng.permutation(rows) moves row by row and takes three times as long.
     places = np.random.default_rng().permutation(len(into))
-    np.concatenate(pieces).take(places, axis=0, out=into, mode="clip")  # another mode would take a copy more
+    np.concatenate(pieces).take(places, axis=0, out=into, mode="clip")  # other modes make one more copy
 
 
 def order(pieces: Sequence[Reports], key: bytes, into: Reports) -> None:
-    """In the order that a key stands for, by the kernel."""
-    new = compiled.ffi().new
-    buffers = [compiled.octet_buffer(piece) for piece in pieces]
+    """Fill `into` in the order of a key, by the kernel."""
+    new = c_library.ffi().new
+    buffers = [c_library.octet_buffer(piece) for piece in pieces]
     rows, counts = new("uint8_t *[]", buffers), new("size_t[]", [len(piece) for piece in pieces])
-    words: Any = compiled.buffer("uint32_t[]", key)
-    place: Any = compiled.octet_buffer(into)
-    compiled.lib().shuffle_pieces(rows, counts, len(pieces), into.shape[1], words, place)
+    words: Any = c_library.buffer("uint32_t[]", key)
+    place: Any = c_library.octet_buffer(into)
+    c_library.lib().shuffle_pieces(rows, counts, len(pieces), into.shape[1], words, place)

@@ -1,56 +1,56 @@
-"""How often each bit is set over many packed rows, by carry-save addition; and in each row.
+"""Counts of ones in each column of many packed rows, by carry-save addition, and in each row.
 
-Three rows of equal weight make one row of sums and one of carries with five bitwise operations,
-whatever their width: nearly all of the counting is done before a single bit is unpacked.
+Five bitwise operations turn three rows of equal weight into one row of sums and one row of carries, at every
+width. So nearly all of the counting is done before a bit is unpacked.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.kernels import compiled
+from oracles.kernels import c_library
 
-Packed = NDArray[np.uint8]
-"""Rows of bits, eight to a byte."""
+BitRows = NDArray[np.uint8]
+"""Rows of bits, eight bits in a byte."""
 
 _SLAB = 3 << 15
-"""Bytes that are added at once: with its sums and carries this stays in a core's cache."""
+"""Bytes of one addition. With its sums and carries this stays in a core's cache."""
 _FEW = 64
-"""Packed below which unpacking them is cheaper than adding further; their sum fits a byte."""
+"""Rows below which unpacking is cheaper than further addition. Their sum fits a byte."""
 
 
-def column_counts(rows: Packed) -> NDArray[np.int64]:
-    """The number of rows in which each bit is set: bit j of byte i is column 8 i + j.
+def column_counts(rows: BitRows) -> NDArray[np.int64]:
+    """Return the number of rows in which each bit is 1. Bit j of byte i is column 8 i + j.
 
     >>> column_counts(np.array([[5], [4]], np.uint8))
     array([1, 0, 2, 0, 0, 0, 0, 0])
     """
     counts = np.zeros(8 * rows.shape[1], np.int64)
-    if compiled.in_use():
-        compiled.add_bits(counts, rows)
+    if c_library.in_use():
+        c_library.add_bits(counts, rows)
         return counts
     levels = _carry_save(rows)
     for weight, level in enumerate(levels):
-        left = np.concatenate(level) if len(level) > 1 else level[0]
+        rest = np.concatenate(level) if len(level) > 1 else level[0]
         carries = []
-        while len(left) > _FEW:
-            third = len(left) // 3
-            total, half, carry = left[2 * third :].copy(), np.empty_like(left[:third]), np.empty_like(left[:third])
-            _fold(total[:third], left[:third], left[third : 2 * third], half, carry)
+        while len(rest) > _FEW:
+            third = len(rest) // 3
+            total, half, carry = rest[2 * third :].copy(), np.empty_like(rest[:third]), np.empty_like(rest[:third])
+            _fold(total[:third], rest[:third], rest[third : 2 * third], half, carry)
             carries.append(carry)
-            left = total
+            rest = total
         if carries and weight + 1 == len(levels):
             levels.append([])
         if carries:
             levels[weight + 1] += carries
-        bits = np.unpackbits(left, axis=1, bitorder="little")
+        bits = np.unpackbits(rest, axis=1, bitorder="little")
         counts += np.add.reduce(bits, axis=0, dtype=np.uint8).astype(np.int64) << weight
     return counts
 
 
-def row_counts(rows: Packed) -> NDArray[np.int64]:
-    """The number of bits set in each row."""
-    if compiled.in_use():
-        return compiled.row_ones(rows)
+def row_counts(rows: BitRows) -> NDArray[np.int64]:
+    """Return the number of ones in each row."""
+    if c_library.in_use():
+        return c_library.row_ones(rows)
     whole = rows.shape[1] // 8 * 8
     counts = np.zeros(len(rows), np.float32)
     if whole:
@@ -60,25 +60,25 @@ def row_counts(rows: Packed) -> NDArray[np.int64]:
     return counts.astype(np.int64)
 
 
-def _row_sums(counts: Packed) -> NDArray[np.float32]:
-    # A product with ones adds short rows without a call for each; floats hold integers to 2**24.
+def _row_sums(counts: BitRows) -> NDArray[np.float32]:
+    # A product with ones adds short rows without a call for each. Floats hold integers up to 2**24.
     return counts.astype(np.float32) @ np.ones(counts.shape[1], np.float32)
 
 
-def _carry_save(rows: Packed) -> list[list[Packed]]:
-    """Packed as matrices by level: a row of level w counts 2**w of the given ones.
+def _carry_save(rows: BitRows) -> list[list[BitRows]]:
+    """Return packed rows by level: a row of level w counts 2**w of the rows of the argument.
 
-    Works like a binary counter whose digits are slabs: each level holds a sum, and a carry that
-    waits for a second one. Buffers go round, since fresh memory would cost more than the additions.
+    It works like a binary counter whose digits are slabs. Each level holds a sum, and a carry that waits for a
+    second one. Buffers are reused, since fresh memory would cost more than the additions.
     """
     step = max(1, _SLAB // rows.shape[1])
     pairs = len(rows) // (2 * step)
     if pairs < 2:
         return [[rows]]
     half = np.empty((step, rows.shape[1]), np.uint8)
-    sums: list[Packed] = []
-    waiting: list[Packed | None] = [None]
-    spare: list[Packed] = []
+    sums: list[BitRows] = []
+    waiting: list[BitRows | None] = [None]
+    spare: list[BitRows] = []
     for start in range(0, 2 * pairs * step, 2 * step):
         x, y = rows[start : start + step], rows[start + step : start + 2 * step]
         level = 0
@@ -101,8 +101,8 @@ def _carry_save(rows: Packed) -> list[list[Packed]]:
     return levels
 
 
-def _fold(total: Packed, x: Packed, y: Packed, half: Packed, carry: Packed) -> None:
-    """Add x and y to `total` bit by bit, the carries apart."""
+def _fold(total: BitRows, x: BitRows, y: BitRows, half: BitRows, carry: BitRows) -> None:
+    """Add x and y to `total` bit by bit, with the carries in `carry`."""
     np.bitwise_xor(total, x, out=half)
     np.bitwise_and(total, x, out=carry)
     np.bitwise_xor(half, y, out=total)

@@ -1,9 +1,9 @@
 """Priors of the true counts: four families of laws on the integers up to n.
 
-A sum over millions of integers is taken over a few hundred nodes: near the corners of a law (its
-ends, a kink) these are the integers themselves, further off Gauss-Legendre points of panels that
-widen with the distance. Their weights are positive, so what is computed is a true posterior, of a
-law that cannot be told from the one meant.
+A sum over millions of integers uses a few hundred nodes. Near the corners of a law (its ends, a kink) these are
+the integers themselves. Further away they are Gauss-Legendre points of panels that widen with the distance.
+Their weights are positive, so the result is a true posterior, of a law that is almost identical to the exact
+one.
 """
 
 from abc import ABC, abstractmethod
@@ -19,11 +19,11 @@ from oracles.errors import extra
 from oracles.types import Floats
 
 DIGITS = 9
-"""Of a fitted parameter."""
+"""Digits of a fitted parameter."""
 EXACT = 128
-"""Integers next to a corner that are nodes themselves."""
+"""Number of integers next to a corner that are nodes themselves."""
 GROWTH = 1.5
-"""A panel ends this much further from the corner than it begins."""
+"""Ratio of the distances from the corner to the two ends of a panel."""
 POINTS: Floats
 WEIGHTS: Floats
 POINTS, WEIGHTS = np.polynomial.legendre.leggauss(8)
@@ -32,51 +32,51 @@ POINTS, WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 @dataclass(frozen=True)
 class Corner:
-    """A place that a sum must be taken over with care."""
+    """A place around which a sum needs care."""
 
     at: float
     reach: float
-    """How far from it nodes are needed; 0 where it lies out of sight."""
+    """Distance up to which nodes are needed, 0 if the corner is out of sight."""
     width: float
-    """How wide a panel near it may be."""
+    """Width of the widest panel near it."""
 
 
 def nodes(corners: Sequence[Corner]) -> tuple[Floats, Floats]:
-    """Nodes and weights that sum a function over the integers within reach of a corner.
+    """Return nodes and weights that sum a function over the integers within reach of a corner.
 
-    Corners ascend and lie half-way between integers. The function may be anything beside them; the
-    further away, the smoother it must be, on the scale of the distance and of a corner's width.
+    Corners ascend and lie half-way between integers. The function may be anything near them. Further away it
+    must be smooth on the scale of the distance and of a corner's width.
     """
     pieces = []
-    for left, right in pairwise(corners):
-        between = right.at - left.at
+    for lower, upper in pairwise(corners):
+        between = upper.at - lower.at
         if between <= 2 * EXACT:
-            pieces.append((np.arange(left.at + 0.5, right.at), np.ones(int(between))))
+            pieces.append((np.arange(lower.at + 0.5, upper.at), np.ones(int(between))))
             continue
-        met = max(left.reach, right.reach) > between / 2
-        if left.reach or met:
-            offset, weight = _ramp(between / 2 if met else left.reach, left.width)
-            pieces.append((left.at + offset, weight))
-        if right.reach or met:
-            offset, weight = _ramp(between / 2 if met else right.reach, right.width)
-            pieces.append((right.at - offset[::-1], weight[::-1]))
+        meet = max(lower.reach, upper.reach) > between / 2
+        if lower.reach or meet:
+            offset, weight = _ramp(between / 2 if meet else lower.reach, lower.width)
+            pieces.append((lower.at + offset, weight))
+        if upper.reach or meet:
+            offset, weight = _ramp(between / 2 if meet else upper.reach, upper.width)
+            pieces.append((upper.at - offset[::-1], weight[::-1]))
     return np.concatenate([at for at, _ in pieces]), np.concatenate([weight for _, weight in pieces])
 
 
 def _ramp(length: float, width: float) -> tuple[Floats, Floats]:
-    """Offsets from a corner up to `length`, and their weights: integers, then panels up to `width` wide."""
+    """Return offsets from a corner up to `length`, and weights: integers, then panels up to `width` wide."""
     whole = np.arange(EXACT, dtype=np.float64) + 0.5
     ones = np.ones(EXACT)
     if length <= EXACT:
         return whole, ones
-    # A sum is its integral from half a step before the first term, plus the slope there over 24.
+    # A sum is the integral from half a step before the first term, plus the slope there over 24.
     ones[-2:] += -1 / 24, 1 / 24
     straight = min(max(EXACT, width / (GROWTH - 1.0)), length)
-    curved = EXACT * (straight / EXACT) ** np.linspace(
+    growing = EXACT * (straight / EXACT) ** np.linspace(
         0, 1, 1 + int(np.ceil(np.log(straight / EXACT) / np.log(GROWTH)))
     )
     even = np.linspace(straight, length, 1 + int(np.ceil((length - straight) / width)))
-    edges = np.concatenate([curved, even[1:]])
+    edges = np.concatenate([growing, even[1:]])
     half: Floats = np.diff(edges)[:, None] / 2
     panels = edges[:-1, None] + half * (1.0 + POINTS)
     return np.concatenate([whole, panels.ravel()]), np.concatenate([ones, (half * WEIGHTS).ravel()])
@@ -94,48 +94,51 @@ class Law(ABC):
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "n"}
 
     def rounded(self) -> Self:
-        """With parameters of so few digits that every processor finds the same ones, whatever its own logarithm."""
+        """Return the law with rounded parameters, so that every processor finds the same ones.
+
+        Logarithms differ between processors in the last digits.
+        """
         digits: dict[str, Any] = {name: float(f"{value:.{DIGITS}g}") for name, value in self.parameters.items()}
         return replace(self, **digits)
 
     @abstractmethod
     def log_weight(self, k: Floats) -> Floats:
-        """The logarithm of the probability of k, up to a constant."""
+        """Return the logarithm of the probability of k, up to a constant."""
 
     @abstractmethod
     def window(self, y: Floats, s: float) -> tuple[Floats, Floats]:
-        """Bounds that hold all but 1e-15 of the posterior of the count, given y = count + N(0, s^2)."""
+        """Return bounds of all but 1e-15 of the posterior of the count, given y = count + N(0, s^2)."""
 
     @property
     @abstractmethod
     def centre(self) -> float:
-        """A count near which much of the law lies."""
+        """Count near which much of the law lies."""
 
     @abstractmethod
     def body(self) -> tuple[float, float]:
-        """How far the law itself reaches from its corners, and how wide a panel may be for it alone."""
+        """Return how far the law reaches from its corners, and the width of the widest panel for it alone."""
 
     def kinks(self) -> list[float]:
-        """Where the law is not smooth within its range."""
+        """Return the points within the range at which the law is not smooth."""
         return []
 
     def turns(self, s: float) -> list[float]:
-        """Noisy counts around which the mean of the posterior bends."""
+        """Return the noisy counts around which the mean of the posterior bends."""
         del s
         return [self.lowest, self.n]
 
     def width(self, s: float, at: float) -> float:
-        """How wide a panel near `at` may be for the law times N(0, s^2) to be smooth on it."""
+        """Return the width of the widest panel near `at` on which the law times N(0, s^2) is smooth."""
         del at
         return 2.0 * s
 
     def corners(self, inner: Sequence[float]) -> list[float]:
-        """The ends of the range, and those of `inner` that lie within it."""
+        """Return the ends of the range, and the points of `inner` within it."""
         low, high = self.lowest - 0.5, self.n + 0.5
         return sorted({low, high, *(corner for corner in inner if low < corner < high)})
 
     def nodes(self) -> tuple[Floats, Floats]:
-        """Nodes and weights that sum over the whole law."""
+        """Return nodes and weights that sum over the whole law."""
         reach, width = self.body()
         return nodes([Corner(at, reach, width) for at in self.corners([np.floor(self.centre) + 0.5])])
 
@@ -152,7 +155,7 @@ class Law(ABC):
 
 @dataclass(frozen=True)
 class PowerLaw(Law):
-    """p(k) ~ k^-exponent on 1..n: few values are common, most are rare."""
+    """A law p(k) ~ k^-exponent on 1..n: few values are common, most are rare."""
 
     exponent: float
     lowest = 1
@@ -161,7 +164,7 @@ class PowerLaw(Law):
         return -self.exponent * np.log(k)
 
     def window(self, y: Floats, s: float) -> tuple[Floats, Floats]:
-        """Down to where even the law's value at 1 cannot outweigh the noise."""
+        """Return bounds. Below the lower one even the law's value at 1 cannot outweigh the noise."""
         near = np.clip(y, 1.0, self.n)
         down = np.sqrt(2.0 * (37.0 + max(self.exponent, 0.0) * np.log(near)))
         return near - down * s - 2.0, near + 10.0 * s + 2.0
@@ -259,7 +262,7 @@ class Poisson(Law):
         return weight
 
     def window(self, y: Floats, s: float) -> tuple[Floats, Floats]:
-        """Around the mode, where log k = log mean + (y - k)/s^2."""
+        """Return bounds around the mode, at which log k = log mean + (y - k)/s^2."""
         with extra("stats"):
             from scipy.special import wrightomega
 

@@ -1,6 +1,6 @@
-"""Tail probabilities of support counts: the sum of two binomials, as exactly as they can be had.
+"""Tail probabilities of support counts: the sum of two binomials, as exact as possible.
 
-Gaussian tails gave 8 to 42% false lists for a nominal 5%; these keep what they promise at every size.
+Gaussian tails gave 8 to 42% false lists for a nominal 5%. These keep their level at every size.
 """
 
 from functools import lru_cache
@@ -14,11 +14,11 @@ with extra("stats"):
     from scipy import special
 
 FEW = 100
-"""Below so many trials the saddlepoint fails (0 for a true 1.4e-4 at 3), and a sum over all outcomes is cheap."""
+"""Trials below which the saddlepoint fails (0 for a true 1.4e-4 at 3). There a sum over all outcomes is cheap."""
 
 
 def binomial_tail(counts: Ints, n: int | Ints, p: float | Floats, *, below: bool = False) -> Floats:
-    """P(X >= count), or with `below` P(X <= count), for X of Bin(n, p): the incomplete beta function."""
+    """Return P(X >= count), or with `below` P(X <= count), for X of Bin(n, p), by the incomplete beta function."""
     c = counts.astype(np.float64)
     with np.errstate(invalid="ignore"):
         if below:
@@ -31,13 +31,13 @@ def binomial_tail(counts: Ints, n: int | Ints, p: float | Floats, *, below: bool
 def two_binomials_tail(
     counts: Ints, k: Ints | int, p: float, m: Ints | int, q: float, *, below: bool = False
 ) -> Floats:
-    """P(X >= count), or with `below` P(X <= count), for X of Bin(k, p) + Bin(m, q), 1 > p > q > 0.
+    """Return P(X >= count), or with `below` P(X <= count), for X of Bin(k, p) + Bin(m, q), 1 > p > q > 0.
 
-    Exact where one of them is empty, or both together have fewer than 100 trials; else Lugannani and
-    Rice's saddlepoint formula with the second continuity correction, whose relative error stays small
-    far out in the tail. `counts`, `k` and `m` broadcast; k + m is the same for all.
+    It is exact if one of them is empty, or if both together have fewer than 100 trials. Otherwise it is
+    Lugannani and Rice's saddlepoint formula with the second continuity correction, whose relative error stays
+    small far out in the tail. `counts`, `k` and `m` broadcast. k + m is the same for all.
     """
-    if below:  # Failures are counted upwards just as successes are downwards.
+    if below:  # The failures are counted upwards instead.
         return two_binomials_tail(k + m - counts, k, 1.0 - p, m, 1.0 - q)
     x, own, other = (np.asarray(each, np.int64) for each in np.broadcast_arrays(counts, k, m))
     if not x.size:
@@ -56,7 +56,7 @@ def two_binomials_tail(
 
 @lru_cache(maxsize=32)
 def _joint_tails(n: int, p: float, q: float) -> Floats:
-    """P(Bin(k, p) + Bin(n - k, q) >= c) for all k of 0..n and c of 0..n + 1, term by term."""
+    """Return P(Bin(k, p) + Bin(n - k, q) >= c) for all k of 0..n and c of 0..n + 1, term by term."""
     tails = np.zeros((n + 1, n + 2))
     for k in range(n + 1):
         law = np.convolve(_law(k, p), _law(n - k, q))
@@ -66,7 +66,7 @@ def _joint_tails(n: int, p: float, q: float) -> Floats:
 
 
 def _law(n: int, p: float) -> Floats:
-    """Probabilities of 0..n in Bin(n, p)."""
+    """Return the probabilities of 0..n in Bin(n, p)."""
     k = np.arange(n + 1)
     ways = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
     law: Floats = np.exp(ways + special.xlogy(k, p) + special.xlog1py(n - k, -p))
@@ -86,7 +86,7 @@ def _saddlepoint(counts: Ints, k: Ints, p: float, m: Ints, q: float) -> Floats:
         v = 2.0 * np.sinh(u / 2.0) * spread
         density = np.exp(-w * w / 2.0) / np.sqrt(2.0 * np.pi)
         far = special.ndtr(-w) + density * (1.0 / v - 1.0 / w)
-    # Around the mean the formula is 0/0: there its limit, the Edgeworth expansion, is as good.
+    # The formula is 0/0 around the mean. Its limit, the Edgeworth expansion, is as good there.
     mean, variance, third = _moments(k, p, m, q)
     z = (x - mean) / np.sqrt(variance)
     skew = third / variance**1.5
@@ -96,12 +96,12 @@ def _saddlepoint(counts: Ints, k: Ints, p: float, m: Ints, q: float) -> Floats:
 
 
 def _saddle(x: Floats, k: Ints, p: float, m: Ints, q: float) -> tuple[Floats, Floats]:
-    """U and exp(u) at which the tilted law's mean is x: the positive root of a quadratic."""
+    """Return u and exp(u) at which the tilted law has mean x: the positive root of a quadratic."""
     a, b = p / (1.0 - p), q / (1.0 - q)
     second = a * b * (k + m - x)
     first = k * a + m * b - x * (a + b)
     root = np.sqrt(first * first + 4.0 * second * x)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of the form that is not taken
+    with np.errstate(divide="ignore", invalid="ignore"):  # in the form that is not used
         s = np.where(first > 0, 2.0 * x / (first + root), (root - first) / (2.0 * second))
     return np.log(s), s
 

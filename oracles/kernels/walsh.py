@@ -1,4 +1,4 @@
-"""The Walsh-Hadamard transform: how local hashing and Hadamard response are decoded."""
+"""The Walsh-Hadamard transform, which decodes local hashing and Hadamard response."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,18 +10,18 @@ for _ in range(_RADIX):
     _MATRICES.append(np.block([[_h, _h], [_h, -_h]]))
 
 _EXACT = ((np.float32, 1 << 24), (np.float64, 1 << 53))
-"""Floats hold every integer up to these sizes, so sums below them are exact in any order."""
+"""Floats hold every integer up to these sizes, so sums below them are exact in every order."""
 
 
 def walsh(vector: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The transform W[u] = sum over r of (-1)^parity(r & u) vector[r], of length 2**k, in integers.
+    """Return the transform W[u] = sum over r of (-1)^parity(r & u) vector[r], of length 2**k, in integers.
 
     >>> walsh(np.array([5, 1, 0, 2]))
     array([8, 2, 4, 6])
 
-    Each pass multiplies the three highest bits of the index by a small Hadamard matrix and makes
-    them the lowest, so that after all passes every bit is back in its place. That is a product of
-    matrices, which BLAS does at the speed of memory; the type is the narrowest that is exact.
+    Each pass multiplies the three highest bits of the index by a small Hadamard matrix and makes them the
+    lowest. After all passes every bit is back in its place. A pass is a product of matrices, which BLAS does at
+    the speed of memory. The type is the narrowest that is exact.
     """
     bits = len(vector).bit_length() - 1
     if len(vector) != 1 << bits:

@@ -1,6 +1,7 @@
 """Frequency oracles: ways to perturb one answer, each under its name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Protocol
 
 from oracles.errors import ParameterError
 from oracles.mechanisms.blh import Blh
@@ -11,9 +12,27 @@ from oracles.mechanisms.oue import Oue
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.ss import Ss
 from oracles.mechanisms.sue import Sue
-from oracles.types import MAX_WIDTH, usable_epsilon, usable_size
+from oracles.types import usable_epsilon, usable_size
 
-ORACLES: dict[str, Callable[[float, int], Oracle]] = {
+EDITION = 1
+"""The edition of a query file that names none."""
+
+
+class OracleType(Protocol):
+    """A class of oracles, as the table lists it."""
+
+    @property
+    def auto_edition(self) -> int | None: ...
+
+    @property
+    def max_size(self) -> int: ...
+
+    def __call__(self, epsilon: float, size: int) -> Oracle: ...
+
+    def candidate(self, epsilon: float, size: int, classes: int | None = None) -> Oracle | None: ...
+
+
+ORACLES: dict[str, OracleType] = {
     "grr": Grr,
     "sue": Sue,
     "oue": Oue,
@@ -22,13 +41,13 @@ ORACLES: dict[str, Callable[[float, int], Oracle]] = {
     "hr": Hr,
     "ss": Ss,
 }
-"""Every oracle under its name: whatever lists or checks oracles reads this."""
+"""Every oracle under its name. All code that lists, checks or chooses oracles reads this table."""
 
 
 def oracle(name: str, *, epsilon: float, size: int, buckets: int | None = None) -> Oracle:
-    """The frequency oracle `name` for `size` values, epsilon-LDP; "auto" takes the smallest variance.
+    """Return the frequency oracle `name` for `size` values, epsilon-LDP. "auto" chooses by variance and width.
 
-    `buckets` is for olh: fewer than the best number, so that a client that repeats itself has fewer classes.
+    `buckets` is for olh: fewer than the best number give a client that repeats itself fewer classes.
 
     >>> olh = oracle("olh", epsilon=1.0, size=1024)
     >>> olh.width, round(olh.variance(1_000_000) ** 0.5, 6)
@@ -37,37 +56,33 @@ def oracle(name: str, *, epsilon: float, size: int, buckets: int | None = None) 
     epsilon, size = usable_epsilon(epsilon), usable_size(size)
     if buckets is not None:
         if name != "olh":
-            raise ParameterError(f"buckets are for olh only, not for {name!r}")
+            raise ParameterError(f"oracle {name!r} takes no buckets; only olh does")
         return Olh(epsilon, size, buckets)
     if name == "auto":
         return automatic(epsilon, size)
     if name not in ORACLES:
-        raise ParameterError(f"there is no oracle {name!r}; choose one of {', '.join(ORACLES)} or auto")
+        raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(ORACLES)} or auto")
     return ORACLES[name](epsilon, size)
 
 
-def automatic(epsilon: float, size: int, classes: int | None = None) -> Oracle:
-    """The fewest bytes a report among those whose variance at f = 0 is within 10% of the smallest.
+def automatic(epsilon: float, size: int, classes: int | None = None, edition: int = EDITION) -> Oracle:
+    """Return the oracle with the shortest reports among those within 10% of the smallest variance at f = 0.
 
-    With `classes` only oracles of at most so many are meant: olh then with the best number of buckets
-    that fits, which is blh where it is two.
+    `classes` excludes oracles with more classes. `edition` is that of the query file: "auto" never
+    chooses an oracle of a later edition, so a new oracle changes no digest.
     """
-    candidates = list(_candidates(epsilon, size, classes))
+    candidates = list(_candidates(epsilon, size, classes, edition))
     if not candidates:
-        raise ParameterError(f"no oracle has as few as {classes} classes; there are at least 2")
-    best = min(candidate.variance(1) for candidate in candidates)
-    return min((c for c in candidates if c.variance(1) <= 1.1 * best), key=lambda c: c.width)
+        raise ParameterError(f"no oracle has at most {classes} classes; every oracle has at least 2")
+    limit = 1.1 * min(candidate.variance(1) for candidate in candidates)
+    # The name decides between equal widths: then the order of the table does not matter.
+    return min((c for c in candidates if c.variance(1) <= limit), key=lambda c: (c.width, c.name))
 
 
-def _candidates(epsilon: float, size: int, classes: int | None) -> Iterator[Oracle]:
-    """Of grr, olh and oue those with at most so many classes, in this order."""
-    most = size if classes is None else classes
-    if size <= most:
-        yield Grr(epsilon, size)
-    hashed = Olh(epsilon, size)
-    while hashed.classes > most and hashed.hashes > 1:
-        hashed = Olh(epsilon, size, hashed.buckets // 2)
-    if hashed.classes <= most:
-        yield Blh(epsilon, size) if hashed.hashes == 1 and classes is not None else hashed
-    if size <= min(most, 8 * MAX_WIDTH):
-        yield Oue(epsilon, size)
+def _candidates(epsilon: float, size: int, classes: int | None, edition: int) -> Iterator[Oracle]:
+    for kind in ORACLES.values():
+        if kind.auto_edition is None or kind.auto_edition > edition:
+            continue
+        candidate = kind.candidate(epsilon, size, classes)
+        if candidate is not None:
+            yield candidate

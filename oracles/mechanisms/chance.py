@@ -1,7 +1,7 @@
 """Probabilities as integers: thresholds T of 2**64 whose ratio never exceeds exp(epsilon).
 
-Floating point will not do: the floor of a float broke exp(epsilon) in half of all cases tried.
-exp is taken of the float's exact value, at 60 digits, and the integers are compared there.
+Floats are not exact enough: the floor of a float broke exp(epsilon) in half of all cases tried. So exp is
+computed from the exact value of the float to 60 digits, and the integers are compared at that precision.
 """
 
 import math
@@ -10,19 +10,19 @@ from fractions import Fraction
 
 ONE = 1 << 64
 DIGITS = Context(prec=60)
-"""Every step is taken here, so that no caller's own decimal context can change an integer."""
+"""Decimal context of every step. The decimal context of a caller changes no integer."""
 
 
 def exp(epsilon: float, parts: int = 1) -> Decimal:
-    """E to the exact value of `epsilon`, or to that divided by `parts`, to 60 digits."""
+    """Return e to the exact value of `epsilon`, or of epsilon / `parts`, to 60 digits."""
     return DIGITS.exp(DIGITS.divide(Decimal(epsilon), parts))
 
 
 def largest(losing: int, winning: int, limit: Decimal) -> int:
-    """The largest T with (T / winning) / ((2**64 - T) / losing) <= limit.
+    """Return the largest T with (T / winning) / ((2**64 - T) / losing) <= limit.
 
-    T of 2**64 is the chance of a group of `winning` equally likely outputs, the rest that of a
-    group of `losing`: the ratio is that of one output's probabilities under two inputs.
+    T / 2**64 is the probability of a group of `winning` equally likely outputs. The rest is that of a group of
+    `losing`. So the ratio is that of one output's probabilities under two inputs.
     """
     share = DIGITS.multiply(limit, winning)
     guess = int(DIGITS.divide(DIGITS.multiply(share, ONE), DIGITS.add(share, losing)))
@@ -38,18 +38,18 @@ def largest(losing: int, winning: int, limit: Decimal) -> int:
 
 
 def amplified(epsilon: float, attributes: int) -> float:
-    """ln(d (e - 1) + 1), rounded down to a float: what RS+FD spends on the attribute that it answers."""
+    """Return ln(d (e - 1) + 1), rounded down to a float: the epsilon of the attribute that RS+FD answers."""
     inner = DIGITS.add(DIGITS.multiply(DIGITS.subtract(exp(epsilon), 1), attributes), 1)
     return _down(DIGITS.ln(inner))
 
 
 def divided(epsilon: float, attributes: int) -> float:
-    """Epsilon / d, rounded down to a float, so that d of them never exceed epsilon."""
+    """Return epsilon / d, rounded down to a float, so that d of them never exceed epsilon."""
     return _down(DIGITS.divide(Decimal(epsilon), attributes))
 
 
 def fraction(threshold: int) -> Fraction:
-    """The exact probability of an event with this threshold."""
+    """Return the exact probability of an event with this threshold."""
     return Fraction(threshold, ONE)
 
 

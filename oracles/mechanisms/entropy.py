@@ -1,9 +1,8 @@
-"""Where randomness comes from, and the three exact draws that every oracle is made of.
+"""Sources of random bytes, and the three exact draws from which every oracle is made.
 
-A *source* is a stream of random bytes. Events, uniform integers and uniform subsets are read off it
-with integer arithmetic only, so their probabilities are exactly the stated fractions. The order in
-which bytes are consumed is part of the wire format (docs/wire-format.md): a client in another
-language that reads the same bytes sends the same report.
+Events, uniform integers and uniform subsets use integer arithmetic only. So their probabilities are exactly the
+stated fractions. The order in which they read bytes is part of the wire format (docs/wire-format.md). A client
+in another language that reads the same bytes sends the same report.
 """
 
 import math
@@ -19,18 +18,18 @@ Bytes = NDArray[np.uint8]
 
 
 class Source(ABC):
-    """A stream of random bytes and the exact draws made from it."""
+    """A stream of random bytes, and exact draws from it."""
 
     @abstractmethod
     def raw(self, count: int) -> Bytes:
-        """The next `count` bytes of the stream."""
+        """Return the next `count` bytes of the stream."""
 
     def events(self, threshold: int, *shape: int) -> NDArray[np.bool_]:
-        """Independent events, each with probability exactly threshold / 2**64.
+        """Return independent events, each with probability exactly threshold / 2**64.
 
-        An event compares a 64-bit integer with the threshold, most significant byte first: one byte
-        decides 255 times of 256, and only a tie reads the other seven. All first bytes are read
-        first, in C order, then the ties' in the same order, little-endian.
+        An event compares a 64-bit integer with the threshold, the most significant byte first. One byte decides
+        255 times of 256, and only a tie reads the other seven. All first bytes are read first, in C order. Then
+        the bytes of the ties follow in the same order, little-endian.
         """
         high, low = divmod(threshold, 1 << 56)
         first = self.raw(math.prod(shape))
@@ -43,58 +42,58 @@ class Source(ABC):
         return happens.reshape(shape)
 
     def below(self, bound: int, count: int) -> NDArray[np.int64]:
-        """Uniform integers 0..bound-1, by rejection of masked little-endian integers.
+        """Return uniform integers of 0..bound-1, by rejection of masked little-endian integers.
 
-        Each is read in 1, 2, 4 or 8 bytes, the least that hold bound - 1; those rejected are drawn
-        again, together, in their order. A bound of 1 reads nothing.
+        An integer takes 1, 2, 4 or 8 bytes, the least that hold bound - 1. Rejected integers are drawn again
+        together, in their order. A bound of 1 reads nothing.
         """
         bits = (bound - 1).bit_length()
-        drawn = np.zeros(count, np.int64)
+        integers = np.zeros(count, np.int64)
         width = next(w for w in (1, 2, 4, 8) if 8 * w >= bits)
         todo: NDArray[np.int64] | slice = slice(None)
-        left = count if bits else 0
-        while left:
-            values = self.raw(left * width).view(f"<u{width}") & ((1 << bits) - 1)
-            drawn[todo] = values.astype(np.int64)
-            todo = np.flatnonzero(drawn >= bound)
-            left = len(todo)
-        return drawn
+        missing = count if bits else 0
+        while missing:
+            values = self.raw(missing * width).view(f"<u{width}") & ((1 << bits) - 1)
+            integers[todo] = values.astype(np.int64)
+            todo = np.flatnonzero(integers >= bound)
+            missing = len(todo)
+        return integers
 
-    def subsets(self, count: int, among: int, chosen: int) -> NDArray[np.bool_]:
-        """For each of `count` rows a uniform subset of `chosen` of `among` items.
+    def subsets(self, count: int, items: int, members: int) -> NDArray[np.bool_]:
+        """Return for each of `count` rows a uniform subset: `members` of `items` items.
 
-        Each item gets a 32-bit little-endian key, and the smallest keys are chosen. A row whose
-        boundary is tied is drawn again, which makes the choice exactly uniform.
+        Each item gets a 32-bit little-endian key, and the smallest keys win. A row with a tie at the boundary
+        is drawn again, so the choice is exactly uniform.
         """
-        picked = np.full((count, among), chosen == among)
-        if chosen in (0, among):
-            return picked
+        subsets = np.full((count, items), members == items)
+        if members in (0, items):
+            return subsets
         todo: NDArray[np.int64] | slice = slice(None)
-        left = count
-        while left:
-            keys = self.raw(4 * left * among).view("<u4").reshape(left, among)
-            edge = np.partition(keys, chosen - 1, axis=1)[:, chosen - 1, None]
-            picked[todo] = keys <= edge
-            todo = np.flatnonzero(np.count_nonzero(picked, axis=1) != chosen)
-            left = len(todo)
-        return picked
+        missing = count
+        while missing:
+            keys = self.raw(4 * missing * items).view("<u4").reshape(missing, items)
+            edge = np.partition(keys, members - 1, axis=1)[:, members - 1, None]
+            subsets[todo] = keys <= edge
+            todo = np.flatnonzero(np.count_nonzero(subsets, axis=1) != members)
+            missing = len(todo)
+        return subsets
 
 
 class System(Source):
-    """The operating system's entropy: what clients draw from, always."""
+    """The operating system's entropy: every client draws from it."""
 
     def raw(self, count: int) -> Bytes:
         try:
             data = os.urandom(count)
         except (OSError, NotImplementedError) as error:
-            raise EntropyError(f"the system's entropy failed, nothing was perturbed: {error}") from error
+            raise EntropyError(f"the system's entropy failed, so no value was perturbed: {error}") from error
         if len(data) != count:
-            raise EntropyError(f"the system gave {len(data)} bytes of entropy where {count} were asked for")
+            raise EntropyError(f"the system gave {len(data)} of {count} bytes of entropy, so no value was perturbed")
         return np.frombuffer(data, np.uint8)
 
 
 class Seeded(Source):
-    """A seeded NumPy generator: for simulations, never for a person's answer."""
+    """A seeded NumPy generator, for simulations and never for a person's answer."""
 
     def __init__(self, rng: "np.random.Generator") -> None:
         self.rng = rng
@@ -105,7 +104,7 @@ class Seeded(Source):
 
 
 def source(rng: "np.random.Generator | Source | None") -> Source:
-    """None is the system's entropy; a simulation says so by passing its generator."""
+    """Return the source for `rng`. None is the system's entropy, and a simulation passes its generator."""
     if rng is None:
         return System()
     if isinstance(rng, np.random.Generator):
@@ -118,10 +117,10 @@ def source(rng: "np.random.Generator | Source | None") -> Source:
 
 
 def _positions(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """np.flatnonzero, which for large masks that are nearly empty looks at eight flags at a time first."""
+    """Return np.flatnonzero(mask), faster for large masks with few flags: it looks at eight flags at a time."""
     if len(mask) % 8 or len(mask) < 1 << 12:
         return np.flatnonzero(mask)
     eights = np.flatnonzero(mask.view(np.uint64) != 0)
-    among = np.flatnonzero(mask.reshape(-1, 8)[eights])
-    positions: NDArray[np.int64] = eights[among >> 3] * 8 + (among & 7)
+    flags = np.flatnonzero(mask.reshape(-1, 8)[eights])
+    positions: NDArray[np.int64] = eights[flags >> 3] * 8 + (flags & 7)
     return positions

@@ -1,4 +1,4 @@
-"""GRR, generalised randomised response: say your value, or with some probability any other one."""
+"""GRR, generalised randomised response: the client reports its value, or with some probability another one."""
 
 from fractions import Fraction
 
@@ -12,15 +12,17 @@ from oracles.types import MARKS, Flags, Ints, Reports, Rows
 
 
 class Grr(Oracle):
-    """The value itself with probability p, each other value with q = (1 - p)/(d - 1).
+    """The own value with probability p, and each other value with q = (1 - p)/(d - 1).
 
-    Claim: epsilon-LDP. An output's probability is p under one input and q under all others, and p is
-    the largest multiple of 2**-64 whose ratio p/q is at most exp(epsilon): about e/(e + d - 1).
+    Claim: epsilon-LDP. An output has probability p under one input and q under all others. Here p is the largest
+    multiple of 2**-64 whose ratio p/q is at most exp(epsilon), about e/(e + d - 1).
     Variance: n Var = (d - 2 + e)/(e - 1)^2 + f (d - 2)/(e - 1), which grows with the domain.
-    Shown in tests/unit/test_privacy.py and test_conformance.py.
+    Test: tests/unit/test_privacy.py and test_conformance.py.
 
     Warner 1965; Kairouz, Bonawitz and Ramage 2016.
     """
+
+    auto_edition = 1
 
     def __init__(self, epsilon: float, size: int) -> None:
         self.width = 1 if size <= 1 << 8 else 2 if size <= 1 << 16 else 4
@@ -32,12 +34,12 @@ class Grr(Oracle):
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
         del rows
         draw, answers = source(rng), classes.copy()
-        lies = np.flatnonzero(~draw.events(self.keep, len(classes)))
-        other = draw.below(self.size - 1, len(lies))
-        answers[lies] = other + (other >= classes[lies])
-        return self.written(answers)
+        false_answers = np.flatnonzero(~draw.events(self.keep, len(classes)))
+        other = draw.below(self.size - 1, len(false_answers))
+        answers[false_answers] = other + (other >= classes[false_answers])
+        return self.report_bytes(answers)
 
-    def written(self, answers: Ints) -> Reports:
+    def report_bytes(self, answers: Ints) -> Reports:
         return answers.astype(f"<u{self.width}").view(np.uint8).reshape(-1, self.width)
 
     def _malformed(self, reports: Reports) -> Flags | None:
@@ -51,19 +53,23 @@ class Grr(Oracle):
     def work(self) -> int:
         return 1
 
+    @property
+    def supports_one(self) -> bool:
+        return True
+
     def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
-        return self.written(rng.choice(targets, count))
+        return self.report_bytes(rng.choice(targets, count))
 
     def set_law(self, values: int) -> tuple[int, float, float]:
         return 1, self.p + (values - 1) * self.q, values * self.q
 
     def set_variance(self, n: int, values: int, share: float) -> float:
-        """A set is itself one value, supported with p + (M - 1) q and M q."""
+        """Return the variance of a set, which acts as one value with p + (M - 1) q and M q."""
         p, q = self.exact
         return set_as_value(p, q, n, values, share)
 
 
 def set_as_value(p: Fraction, q: Fraction, n: int, values: int, share: float) -> float:
-    """Variance of a set's share where a report supports exactly one value, as with GRR."""
+    """Return the variance of a set's share if each report supports exactly one value, as in GRR."""
     inside, outside = p + (values - 1) * q, values * q
     return float(outside * (1 - outside) / (p - q) ** 2 + Fraction(share) * (1 - inside - outside) / (p - q)) / n

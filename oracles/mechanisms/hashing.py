@@ -1,9 +1,9 @@
-"""Local hashing by random linear maps, shared by BLH, OLH and HR: constant time a report.
+"""Local hashing by random linear maps, shared by BLH, OLH and HR: constant time for each report.
 
-A report is l random rows of k bits and l bits y: bit j of a value's hash is parity(row_j & code),
-and y is the hash of the own value, or with some probability another bucket. For every non-empty
-set J of rows the tally at the xor of its rows gains (-1)^(xor of its y), g - 1 increments whatever
-the domain, and one Walsh-Hadamard transform gives the support of all values at once.
+A report holds l random rows of k bits, and l bits y. Bit j of a value's hash is parity(row_j & code). y is the
+hash of the own value, or with some probability another bucket. For every non-empty set J of rows, the tally at
+the xor of these rows gains (-1)^(xor of its y). These are g - 1 increments for every domain. One Walsh-Hadamard
+transform gives the support of all values.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.errors import ReportError
-from oracles.kernels import compiled
+from oracles.kernels import c_library
 from oracles.kernels.arrays import above, runs
 from oracles.kernels.parity import orthogonal
 from oracles.kernels.walsh import walsh
@@ -26,29 +26,29 @@ from oracles.types import MARKS, Flags, Floats, Ints, Reports, Rows
 
 Words = NDArray[np.integer]
 Part = tuple[Words, bool]
-"""Where reports count: xor of rows << 1 | xor of y, and whether of a single row."""
+"""Cells of a tally for some reports (xor of rows << 1 | xor of y), and whether each is a single row."""
 
 MAX_ROWS = 8
 RUN = 1 << 16
-"""Reports that are counted at a time, so that they stay in cache."""
+"""Number of reports in one pass, so that they stay in cache."""
 
 
 class Hashing(Oracle):
-    """A report names g = 2**l buckets by l rows; a value's code is the value plus `offset`.
+    """A base of local hashing: a report names g = 2**l buckets by l rows. A value's code is the value + `offset`.
 
     The family is 2-universal: two values collide with probability exactly 1/g, which is q.
     """
 
     def __init__(self, name: str, epsilon: float, size: int, rows: int, offset: int = 0) -> None:
         self.hashes = rows
-        """Rows of a report: l."""
+        """Number of rows in a report, l."""
         self.buckets = 1 << rows
         self.offset = offset
         self.bits = max(1, (size - 1 + offset).bit_length())
-        """Bits of a row: k."""
+        """Bits of a row, k."""
         self.cells = 1 << self.bits
         self.used = rows * (1 + self.bits)
-        """Bits of a report that are not padding."""
+        """Bits of a report without the padding."""
         self.width = 4 if self.used <= 32 else -(-self.used // 64) * 8
         self.state_size = self.cells + MARKS
         self.keep = chance.largest(self.buckets - 1, 1, chance.exp(epsilon))
@@ -63,7 +63,7 @@ class Hashing(Oracle):
         return np.stack([draw.below(self.cells, count) for _ in range(self.hashes)]).T
 
     def classify(self, values: Ints, rows: Rows) -> Ints:
-        """The bucket of each value under its client's rows."""
+        """Return the bucket of each value under the rows of its client."""
         code = values + self.offset
         bucket = np.zeros(len(values), np.int64)
         for j, row in enumerate(_columns(rows)):
@@ -72,13 +72,13 @@ class Hashing(Oracle):
 
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
         draw, bucket = source(rng), classes.copy()
-        lies = np.flatnonzero(~draw.events(self.keep, len(classes)))
-        other = draw.below(self.buckets - 1, len(lies))
-        bucket[lies] = other + (other >= classes[lies])
+        false_answers = np.flatnonzero(~draw.events(self.keep, len(classes)))
+        other = draw.below(self.buckets - 1, len(false_answers))
+        bucket[false_answers] = other + (other >= classes[false_answers])
         return self.pack(bucket, rows)
 
     def pack(self, bucket: Ints, rows: Rows) -> Reports:
-        """The bit string y | row_0 << l | row_1 << (l + k) ..., little-endian."""
+        """Return the bit strings y | row_0 << l | row_1 << (l + k) ..., little-endian."""
         words = np.zeros((len(bucket), -(-self.used // 64)), "<u8")
         words[:, 0] = bucket
         for j, row in enumerate(_columns(rows)):
@@ -97,12 +97,12 @@ class Hashing(Oracle):
         return above(last, 1 << (self.used - 64 * (self.width // 8 - 1 if self.width > 8 else 0)))
 
     def _signed_rows(self, words: Words) -> list[Words]:
-        """row_j << 1 | y_j for each j: the xor of some of them is their rows' xor and their sign."""
+        """Return row_j << 1 | y_j for each j. The xor of several holds the xor of their rows and their sign."""
         first = words[:, 0]
         if self.hashes == 1:
             return [first]
         size = 8 * words.itemsize
-        signed: list[Words] = []
+        signed_rows: list[Words] = []
         for j in range(self.hashes):
             word, shift = divmod(self.hashes + j * self.bits, size)
             row = words[:, word] >> shift
@@ -111,12 +111,12 @@ class Hashing(Oracle):
             row &= self.cells - 1
             row <<= 1
             row |= (first >> j) & 1
-            signed.append(row)
-        return signed
+            signed_rows.append(row)
+        return signed_rows
 
     def _count(self, state: Ints, reports: Reports) -> int:
-        if compiled.in_use():
-            compiled.add_hashes(state[: self.cells], state[self.cells :], reports, self.hashes, self.bits)
+        if c_library.in_use():
+            c_library.add_hashes(state[: self.cells], state[self.cells :], reports, self.hashes, self.bits)
             return 0
         words = self._words(reports)
         parts = (_combinations(self._signed_rows(words[run])) for run in runs(len(words), 1, RUN))
@@ -125,7 +125,7 @@ class Hashing(Oracle):
         return 0
 
     def _add_many(self, state: Ints, parts: Iterable[Part]) -> None:
-        """Histograms over both signs: they hold the signed counts and the rows seen."""
+        """Add histograms over both signs. They give the signed counts and the marks of the rows."""
         own, joint = np.zeros((2, 2 * self.cells), np.int64)
         for index, single in parts:
             counts = np.bincount(index, minlength=2 * self.cells)
@@ -139,7 +139,7 @@ class Hashing(Oracle):
         state[self.cells :][: len(marks) // 2] += marks[0::2] + marks[1::2]
 
     def _add_few(self, state: Ints, parts: Iterable[Part]) -> None:
-        """Reports one by one, where a histogram would be larger than they are."""
+        """Add reports one by one, if a histogram would be larger than they are."""
         for index, single in parts:
             row = index >> 1
             np.add.at(state[: self.cells], row, 1 - 2 * (index & 1).astype(np.int64))
@@ -156,30 +156,34 @@ class Hashing(Oracle):
         return np.where(np.arange(MARKS) < rows, 1.0 / rows, 0.0)
 
     def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
-        """Random rows under which all targets have one hash, and that hash.
+        """Return random rows under which all targets have the same hash, with that hash.
 
-        Such rows are those whose parity with the difference of any two targets is even: a linear space.
+        The parity of such a row with the difference of any two targets is even. So the rows are a linear space.
         """
         codes = targets + self.offset
         basis = orthogonal(codes[1:] ^ codes[0], self.bits)
-        chosen = [rng.integers(0, 2, (count, len(basis))) * basis for _ in range(self.hashes)]
-        rows = np.stack([np.bitwise_xor.reduce(some, axis=1) for some in chosen]).T
+        draws = [rng.integers(0, 2, (count, len(basis))) * basis for _ in range(self.hashes)]
+        rows = np.stack([np.bitwise_xor.reduce(some, axis=1) for some in draws]).T
         return self.pack(self.classify(np.broadcast_to(targets[:1], count), rows), rows)
 
     def set_law(self, values: int) -> tuple[int, float, float] | None:
-        """Two values are supported independently; of more, another value's code can be the xor of three."""
+        """Return the law of a set of one or two values, which are independent.
+
+        In a larger set, one code can be the xor of three others.
+        """
         return super().set_law(values) if values <= 2 else None
 
-    def clumped(self, chosen: Ints, n: int) -> bool:
-        """By the fours of values whose codes have an xor of 0: under linear maps they fall together.
+    def clumped(self, positions: Ints, n: int) -> bool:
+        """Whether too many fours of values have codes with an xor of 0: linear maps support them together.
 
-        The more of them, the fewer reports tell of the set at all: of 256 values in a row, each 256th with two
-        buckets has all or none. The sum's excess kurtosis is fours / (values**2 (buckets - 1) n).
+        Then few reports tell anything about the set. For 256 consecutive values and two buckets, one report in
+        256 supports all values or none, and every other report supports half. The sum's excess kurtosis is
+        fours / (values**2 (buckets - 1) n).
         """
-        size, enough = len(chosen), DENSE / (n * (self.buckets - 1))
+        size, enough = len(positions), DENSE / (n * (self.buckets - 1))
         if size <= 2 or size * enough <= 1.0:
             return False
-        codes = chosen + self.offset
+        codes = positions + self.offset
         if size * size <= self.cells:
             pairs = np.unique(codes[:, None] ^ codes, return_counts=True)[1]
             fours = int((pairs**2).sum())
@@ -195,21 +199,21 @@ class Hashing(Oracle):
 
 
 def _columns(rows: Rows) -> Ints:
-    """Rows by their number, each of all clients."""
+    """Return the rows transposed: one array for each row number, over all clients."""
     if rows is None:
-        raise ReportError("clients of local hashing have rows, as rows() gives them")
+        raise ReportError("local hashing needs the rows of the clients; draw them with rows()")
     return rows.T
 
 
-def _combinations(signed: list[Words]) -> Iterator[Part]:
-    """The xor of every non-empty set of signed rows.
+def _combinations(signed_rows: list[Words]) -> Iterator[Part]:
+    """Yield the xor of every non-empty set of signed rows.
 
-    Gray's order visits every set by adding or taking away one. Words of 64 bits are given as int64,
-    which NumPy wants of an index; they are small enough.
+    Gray's order adds or removes one row at each step. Words of 64 bits become int64, the type of NumPy's
+    indices. They are small enough.
     """
-    xor = signed[0]
-    for step in range(1, 1 << len(signed)):
+    xor = signed_rows[0]
+    for step in range(1, 1 << len(signed_rows)):
         if step > 1:
-            xor = xor ^ signed[(step & -step).bit_length() - 1]
+            xor = xor ^ signed_rows[(step & -step).bit_length() - 1]
         members = step ^ step >> 1
         yield (xor.view(np.int64) if xor.itemsize == 8 else xor), members & (members - 1) == 0

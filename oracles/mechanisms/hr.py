@@ -1,4 +1,4 @@
-"""HR, Hadamard response: one random coefficient of the value's Hadamard code, told with noise."""
+"""HR, Hadamard response: the client reports one random coefficient of its value's Hadamard code, with noise."""
 
 from oracles.mechanisms.hashing import Hashing
 
@@ -6,10 +6,10 @@ from oracles.mechanisms.hashing import Hashing
 class Hr(Hashing):
     """A random row r of 0..K-1, K = 2**ceil(log2(d + 1)), and parity(r & (v + 1)): p = e/(e + 1), q = 1/2.
 
-    Claim: epsilon-LDP. The row is drawn whatever the value is; given it, the bit is randomised
-    response, and p is the largest multiple of 2**-64 whose ratio p/(1 - p) is at most exp(epsilon).
+    Claim: epsilon-LDP. The row does not depend on the value. Given the row, the bit is randomised response. Here p
+    is the largest multiple of 2**-64 whose ratio p/(1 - p) is at most exp(epsilon).
     Variance: n Var = (e + 1)^2/(e - 1)^2 at f = 0, as BLH.
-    Shown in tests/unit/test_privacy.py and test_conformance.py.
+    Test: tests/unit/test_privacy.py and test_conformance.py.
 
     Acharya, Sun and Zhang 2019.
     """

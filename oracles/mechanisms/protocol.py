@@ -1,10 +1,10 @@
-"""Verbs of a frequency oracle: perturb on the client; zeros, check, add, support and estimate on the server."""
+"""The verbs of a frequency oracle: perturb on the client; check, add, support and estimate on the server."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,59 +13,61 @@ from oracles.errors import ParameterError, ReportError
 from oracles.estimate import Estimate, Pure
 from oracles.mechanisms.entropy import Source, source
 from oracles.tally import ValueTally
-from oracles.types import MAX_WIDTH, Flags, Floats, Ints, Reports, Rows, positions, whole_number
+from oracles.types import MAX_SIZE, MAX_WIDTH, Flags, Floats, Ints, Reports, Rows, positions, whole_number
 
 
-class Protocol(ABC):
-    """The verbs that one value and records of several share. Reports are rows of bytes."""
+class Mechanism(ABC):
+    """A base of oracles for one value and for records of several. Reports are rows of bytes."""
 
     width: int
-    """Bytes a report."""
+    """Bytes of a report."""
     state_size: int
-    """Integers in a tally."""
+    """Number of integers in a tally."""
 
     @property
     @abstractmethod
     def life(self) -> "Charge | None":
-        """The charge of a client that answers for life; None where it cannot."""
+        """Charge of a client that answers for life, or None if that is not possible."""
 
     @abstractmethod
     def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
-        """A report for each value: uint8, (n, width).
+        """Return a report for each value: uint8 of shape (n, width).
 
-        Without `rng` the randomness is the operating system's. A seeded generator is for
-        simulations only.
+        Without `rng` the operating system gives the randomness. A seeded generator is for simulations only.
         """
 
     @abstractmethod
     def attack(self, targets: Sequence[Ints], values: Ints, rng: "np.random.Generator") -> Reports:
-        """A report from each attacker that supports as many targets as it can, for simulations.
+        """Return a report of each attacker that supports as many targets as possible, for simulations.
 
-        `targets` are those of each attribute, or of the one; `values` is what attributes without
-        targets are answered with. The maximal-gain attack of Cao, Jia and Gong 2021.
+        `targets` has an array for each attribute. `values` are the answers to attributes without targets. This
+        is the maximal-gain attack of Cao, Jia and Gong 2021.
         """
 
     def zeros(self) -> Ints:
-        """An empty tally. Tallies add and subtract as vectors of integers."""
+        """Return an empty tally. Tallies add and subtract as vectors of integers."""
         return np.zeros(self.state_size, np.int64)
 
     def check(self, reports: Reports) -> int | None:
-        """The index of the first malformed report, or None."""
+        """Return the index of the first malformed report, or None."""
         bad = self.malformed(reports)
         return None if bad is None else int(np.argmax(bad))
 
     def malformed(self, reports: Reports) -> Flags | None:
-        """Which reports no client, honest or not, can have made by the format; None where there is none."""
+        """Return a mask of the reports that no client can make, or None if there is none.
+
+        The format alone decides, so this does not separate honest clients from others.
+        """
         reports = self._rows(reports)
         return self._malformed(reports) if len(reports) else None
 
     def add(self, state: Ints, reports: Reports) -> int:
-        """Count reports into a tally, in place; returns how many implausible ones were left out.
+        """Count reports into a tally, in place. Return the number of implausible reports, which do not count.
 
-        One malformed report refuses them all, and the tally stays as it was.
+        One malformed report raises ReportError and leaves the tally unchanged.
         """
         if not isinstance(state, np.ndarray) or state.dtype != np.int64 or state.shape != (self.state_size,):
-            raise ReportError(f"a tally is an int64 vector of {self.state_size} integers, as zeros() gives")
+            raise ReportError(f"a tally must be an int64 vector of {self.state_size} integers; make one with zeros()")
         bad = self.check(reports)
         if bad is not None:
             raise ReportError(f"report {bad} is malformed", bad)
@@ -80,104 +82,119 @@ class Protocol(ABC):
 
     def _rows(self, reports: Reports) -> Reports:
         if not isinstance(reports, np.ndarray) or reports.dtype != np.uint8:
-            raise ReportError("reports are a NumPy array of uint8")
+            raise ReportError("reports must be a NumPy array of uint8")
         if reports.ndim != 2 or reports.shape[1] != self.width:
-            raise ReportError(f"reports have shape (n, {self.width}), these have {reports.shape}")
+            raise ReportError(f"reports must have shape (n, {self.width}), got {reports.shape}")
         return np.ascontiguousarray(reports)
 
 
 class Charge(NamedTuple):
-    """The cost of answers to a client: so many times an epsilon."""
+    """The cost of answers to a client: a number of times an epsilon."""
 
     epsilon: float
     times: int
 
     @property
     def amount(self) -> Fraction:
-        """The sum, exactly."""
+        """Exact sum."""
         return Fraction(self.epsilon) * self.times
 
 
-class Oracle(Pure, Protocol):
-    """A frequency oracle: one value in, one report out, all shares back."""
+class Oracle(Pure, Mechanism):
+    """A frequency oracle: it takes one value, makes one report, and estimates the shares of all values."""
+
+    auto_edition: ClassVar[int | None] = None
+    """First edition of query files in which "auto" may choose this oracle. None means never."""
+    max_size: ClassVar[int] = MAX_SIZE
+    """Largest domain whose reports fit a frame."""
 
     def __init__(self, name: str, epsilon: float, size: int, p: Fraction, q: Fraction) -> None:
         super().__init__(name, size, p, q)
         self.epsilon = epsilon
         if self.width > MAX_WIDTH:
-            raise ParameterError(f"{name}: a report of {size} values needs more than {MAX_WIDTH} bytes; use olh")
+            raise ParameterError(f"{name}: a report of {size} values needs more than {MAX_WIDTH} bytes; choose olh")
 
     def __repr__(self) -> str:
         return f"oracle({self.name!r}, epsilon={self.epsilon!r}, size={self.size})"
+
+    @classmethod
+    def candidate(cls, epsilon: float, size: int, classes: int | None = None) -> "Oracle | None":
+        """Return the oracle that "auto" considers, or None if it has more than `classes` classes."""
+        if size > cls.max_size or (classes is not None and size > classes):
+            return None
+        return cast("Callable[[float, int], Oracle]", cls)(epsilon, size)
 
     def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
         return self.encode(positions(values, self.size), source(rng))
 
     def encode(self, values: Ints, draw: Source) -> Reports:
-        """`perturb` for values that are known to be positions in the domain."""
+        """Perturb values that are valid positions in the domain."""
         rows = self.rows(len(values), draw)
         return self.answer(self.classify(values, rows), rows, draw)
 
     @property
     def classes(self) -> int:
-        """K: how many different answers a client has that keeps its rows. Here one a value."""
+        """Number of different answers, K, of a client that keeps its rows. By default one for each value."""
         return self.size
 
     @property
     def life(self) -> Charge:
-        """The most that all answers of a client reveal that keeps its rows, and one report a class."""
+        """Charge of a client that keeps its rows and one report for each class."""
         return Charge(self.epsilon, self.classes)
 
     def rows(self, count: int, rng: "np.random.Generator | Source | None" = None) -> Rows:
-        """Draws of `count` clients, whatever their values are: (count, some), or None where nothing is."""
+        """Return the draws of `count` clients that do not depend on their values, or None if there are none."""
         del count, rng
         return None
 
     def classify(self, values: Ints, rows: Rows) -> Ints:
-        """The class of each value under its client's rows: values of one class have one law of reports."""
+        """Return the class of each value under the rows of its client.
+
+        All values of one class have the same law of reports.
+        """
         del rows
         return values
 
     @abstractmethod
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
-        """A report for each class under its client's rows: what `perturb` does once the classes are known."""
+        """Return a report for each class under the rows of its client, the second half of `perturb`."""
 
     def support(self, state: Ints, n: int) -> Ints:
-        """How many of the `n` reports in the tally support each value: here what the tally counts."""
+        """Return how many of the `n` reports in a tally support each value. By default the tally holds these counts."""
         del n
         return state[: self.size].copy()
 
     @property
     def work(self) -> int:
-        """Integers that counting one report changes. Here all that a tally has, the most there can be."""
+        """Number of integers that one report changes in a tally. By default all, the largest possible number."""
         return self.state_size
 
     @cached_property
     def honest_marks(self) -> Floats | None:
-        """The probability of each mark from an honest client; None where a tally's marks stay empty."""
+        """Probability of each mark in an honest report, or None if the oracle writes no marks."""
         return None
 
     def attack(self, targets: Sequence[Ints], values: Ints, rng: "np.random.Generator") -> Reports:
         return self.forge(targets[0], len(values), rng)
 
     def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
-        """`count` well-formed, plausible reports that support all targets, or as many as one can.
+        """Return `count` well-formed, plausible reports that support all targets, or as many as one report can.
 
-        Here honest reports of targets, which every oracle has; one that leaves more to an attacker says so.
+        By default these are honest reports of targets. Override this if an attacker can do more.
         """
         return self.encode(rng.choice(targets, count), source(rng))
 
     def implausible(self, reports: Reports) -> Flags | None:
-        """Which well-formed reports no honest client sends; None where there is none."""
+        """Return a mask of the well-formed reports that no honest client sends, or None if there is none."""
         del reports
         return None
 
     def tally(self, labels: Sequence[str] | None = None) -> ValueTally[Self]:
-        """An empty tally that knows its n; `labels` are the names of the values."""
+        """Return an empty tally that counts its reports. `labels` are the names of the values."""
         return ValueTally(self, labels)
 
     def estimate(self, state: Ints, n: int, n_independent: int | None = None) -> Estimate:
-        """Unbiased shares of all values from a tally of `n` reports."""
+        """Return unbiased shares of all values from a tally of `n` reports."""
         n = whole_number("n", n)
         independent = n if n_independent is None else whole_number("n_independent", n_independent)
         return Estimate(self.shares(self.support(state, n), n), n, self, independent)

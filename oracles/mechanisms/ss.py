@@ -1,4 +1,4 @@
-"""SS, subset selection: a random set of values that holds the own one with probability p."""
+"""SS, subset selection: the client reports a random set of values that holds its own with probability p."""
 
 from decimal import Decimal, localcontext
 
@@ -10,30 +10,32 @@ from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.unary import forged_sets, padding
-from oracles.types import MARKS, Flags, Ints, Reports, Rows
+from oracles.types import MARKS, MAX_WIDTH, Flags, Ints, Reports, Rows
 
 
 class Ss(Oracle):
-    """m values: the own one and m - 1 others with probability p = m e/(m e + d - m), else m others.
+    """Sets of m values: the own one and m - 1 others with p = m e/(m e + d - m), else m others.
 
-    Claim: epsilon-LDP. A set's probability is p/C(d-1, m-1) if it holds the input and
-    (1 - p)/C(d-1, m) if not; p is the largest multiple of 2**-64 that keeps the ratio at
-    exp(epsilon). m is the floor or ceiling of d/(e + 1) with the smaller variance at f = 0, and
-    q = p (m - 1)/(d - 1) + (1 - p) m/(d - 1). No other oracle has a smaller variance.
-    Shown in tests/unit/test_privacy.py and test_conformance.py.
+    Claim: epsilon-LDP. A set has probability p/C(d-1, m-1) if it holds the input, and (1 - p)/C(d-1, m) if not.
+    Here p is the largest multiple of 2**-64 that keeps the ratio at exp(epsilon). The number m is the floor or
+    ceiling of d/(e + 1) with the smaller variance at f = 0. No other oracle has a smaller variance.
+    q = p (m - 1)/(d - 1) + (1 - p) m/(d - 1).
+    Test: tests/unit/test_privacy.py and test_conformance.py.
 
     Ye and Barg 2018; Wang et al. 2016.
     """
+
+    max_size = 8 * MAX_WIDTH
 
     def __init__(self, epsilon: float, size: int) -> None:
         self.width = -(-size // 8)
         self.state_size = size + MARKS
         e = chance.exp(epsilon)
         with localcontext(chance.DIGITS):
-            self.chosen = min(_sizes(size, e), key=lambda m: _variance(size, m, e))
-        self.inside = chance.largest(size - self.chosen, self.chosen, e)
+            self.members = min(_sizes(size, e), key=lambda m: _variance(size, m, e))
+        self.inside = chance.largest(size - self.members, self.members, e)
         p = chance.fraction(self.inside)
-        q = (p * (self.chosen - 1) + (1 - p) * self.chosen) / (size - 1)
+        q = (p * (self.members - 1) + (1 - p) * self.members) / (size - 1)
         super().__init__("ss", epsilon, size, p, q)
 
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
@@ -45,8 +47,8 @@ class Ss(Oracle):
             bits = np.zeros((len(own), self.size), np.bool_)
             for holds in (True, False):
                 these = np.flatnonzero(inside == holds)
-                bits[these, :-1] = draw.subsets(len(these), self.size - 1, self.chosen - holds)
-            # The others stand in 0..d-2: the last value takes the place that belongs to the own one.
+                bits[these, :-1] = draw.subsets(len(these), self.size - 1, self.members - holds)
+            # The others are drawn in 0..d-2. The last value takes the place of the own one.
             every = np.arange(len(own))
             bits[every, -1] = bits[every, own]
             bits[every, own] = inside
@@ -56,7 +58,7 @@ class Ss(Oracle):
     def _malformed(self, reports: Reports) -> Flags | None:
         wrong = np.empty(len(reports), np.bool_)
         for run in runs(len(reports), self.width):
-            wrong[run] = row_counts(reports[run]) != self.chosen
+            wrong[run] = row_counts(reports[run]) != self.members
         return either(padding(reports, self.size), wrong if wrong.any() else None)
 
     def _count(self, state: Ints, reports: Reports) -> int:
@@ -65,20 +67,28 @@ class Ss(Oracle):
 
     @property
     def work(self) -> int:
-        """Words of 64 bits, which are added as one integer."""
+        """Words of 64 bits: each is added as one integer."""
         return -(-self.size // 64)
 
+    @property
+    def supports_one(self) -> bool:
+        return self.members == 1
+
     def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
-        return forged_sets(self.size, self.chosen, targets, count, source(rng))
+        return forged_sets(self.size, self.members, targets, count, source(rng))
 
     def set_law(self, values: int) -> tuple[int, float, float] | None:
-        """A subset of one value is a value; of more, each that is in it leaves less room for the others."""
-        one = self.chosen == 1
-        return (1, self.p + (values - 1) * self.q, values * self.q) if one else super().set_law(values)
+        """Return the law of a set if m is 1: then a subset is a value.
+
+        With a larger m, each value in a subset leaves less room for the others.
+        """
+        if not self.supports_one:
+            return super().set_law(values)
+        return 1, self.p + (values - 1) * self.q, values * self.q
 
     def set_variance(self, n: int, values: int, share: float) -> float:
-        """Exactly m ones in every report make the errors of values dependent."""
-        d, m, p, q = self.size, self.chosen, self.p, self.q
+        """Return the variance of a set. Every report holds exactly m ones, so the errors of values are dependent."""
+        d, m, p, q = self.size, self.members, self.p, self.q
         both = p * (m - 1) / (d - 1)
         neither = (p * (m - 1) * (m - 2) + (1 - p) * m * (m - 1)) / ((d - 1) * (d - 2)) if d > 2 else 0.0
         pairs = 2 * share * (both - p * q) + (values - 2 * share) * (neither - q * q)
@@ -86,12 +96,12 @@ class Ss(Oracle):
 
 
 def _sizes(size: int, e: Decimal) -> tuple[int, ...]:
-    """The candidates for m, the smaller first."""
+    """Return the candidates for m, the smaller first."""
     floor = int(size / (e + 1))
     return tuple(sorted({min(max(m, 1), size - 1) for m in (floor, floor + 1)}))
 
 
-def _variance(size: int, chosen: int, e: Decimal) -> Decimal:
-    p = chosen * e / (chosen * e + size - chosen)
-    q = (p * (chosen - 1) + (1 - p) * chosen) / (size - 1)
+def _variance(size: int, members: int, e: Decimal) -> Decimal:
+    p = members * e / (members * e + size - members)
+    q = (p * (members - 1) + (1 - p) * members) / (size - 1)
     return q * (1 - q) / (p - q) ** 2 if p > q else Decimal("inf")

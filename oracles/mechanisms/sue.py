@@ -1,16 +1,16 @@
-"""SUE, symmetric unary encoding: every bit is flipped with the same probability (basic RAPPOR)."""
+"""SUE, symmetric unary encoding: the client flips every bit with the same probability (basic RAPPOR)."""
 
 from oracles.mechanisms import chance
 from oracles.mechanisms.unary import Unary
 
 
 class Sue(Unary):
-    """p = s/(s + 1) with s = exp(epsilon/2), and q = 1 - p.
+    """Unary encoding with p = s/(s + 1), s = exp(epsilon/2), and q = 1 - p.
 
-    Claim: epsilon-LDP. Two inputs differ in two bits, so the ratio of an output's probabilities is
-    at most (p/(1 - p))^2, and p is the largest multiple of 2**-64 that keeps it at exp(epsilon).
-    Variance: n Var = s/(s - 1)^2, whatever the share.
-    Shown in tests/unit/test_privacy.py and test_conformance.py.
+    Claim: epsilon-LDP. Two inputs differ in two bits, so the ratio of an output's probabilities is at most
+    (p/(1 - p))^2. Here p is the largest multiple of 2**-64 that keeps it at exp(epsilon).
+    Variance: n Var = s/(s - 1)^2 for every share.
+    Test: tests/unit/test_privacy.py and test_conformance.py.
 
     Erlingsson, Pihur and Korolova 2014; Wang, Blocki, Li and Jha 2017.
     """

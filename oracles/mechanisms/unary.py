@@ -1,46 +1,48 @@
-"""Unary encoding, shared by SUE and OUE: one bit a value, each flipped on its own."""
+"""Unary encoding, shared by SUE and OUE: one bit for each value, and every bit flips on its own."""
 
 import math
 from functools import cached_property
 
 import numpy as np
 
-from oracles.kernels import compiled
+from oracles.kernels import c_library
 from oracles.kernels.arrays import above, runs
 from oracles.kernels.popcount import column_counts, row_counts
 from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Oracle
-from oracles.types import MARKS, Flags, Floats, Ints, Reports, Rows
+from oracles.types import MARKS, MAX_WIDTH, Flags, Floats, Ints, Reports, Rows
 
 _IMPLAUSIBLE = 1e-9
-"""Chance of an honest report to be taken for a forged one."""
+"""Probability that an honest report looks forged."""
 
 
 def padding(reports: Reports, size: int) -> Flags | None:
-    """Which reports have a bit beyond `size`, or None."""
+    """Return a mask of the reports with a bit beyond `size`, or None if there is none."""
     return above(reports[:, -1], 1 << (size % 8)) if size % 8 else None
 
 
 def forged_sets(size: int, ones: int, targets: Ints, count: int, draw: Source) -> Reports:
-    """`count` rows of exactly so many ones: at targets, then at random other values."""
-    held = min(len(targets), ones)
+    """Return `count` rows with exactly `ones` ones: at targets first, then at random other values."""
+    hits = min(len(targets), ones)
     others = np.setdiff1d(np.arange(size), targets)
     bits = np.zeros((count, size), np.bool_)
-    bits[:, targets] = draw.subsets(count, len(targets), held)
-    bits[:, others] = draw.subsets(count, len(others), ones - held)
+    bits[:, targets] = draw.subsets(count, len(targets), hits)
+    bits[:, others] = draw.subsets(count, len(others), ones - hits)
     return np.packbits(bits, axis=1, bitorder="little")
 
 
 class Unary(Oracle):
-    """Bit v is set with probability p for the own value and q for every other one."""
+    """A base of unary encodings: bit v is 1 with probability p for the own value and q for every other one."""
+
+    max_size = 8 * MAX_WIDTH
 
     def __init__(self, name: str, epsilon: float, size: int, p: int, q: int, empty: float) -> None:
         self.width = -(-size // 8)
         self.state_size = size + MARKS
         self.own, self.other = p, q
         self.empty = empty
-        """Share of reports that are perturbed zero vectors, as some of rsfd's are."""
+        """Share of reports that are perturbed zero vectors, as some reports of rsfd are."""
         super().__init__(name, epsilon, size, chance.fraction(p), chance.fraction(q))
 
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
@@ -48,7 +50,7 @@ class Unary(Oracle):
         return self.flip(len(classes), classes, source(rng))
 
     def flip(self, count: int, values: Ints | None, draw: Source) -> Reports:
-        """`count` perturbed vectors: one-hot at their values, or zero everywhere."""
+        """Return `count` perturbed vectors, one-hot at their values, or all zero without values."""
         reports = np.empty((count, self.width), np.uint8)
         own = None if values is None else draw.events(self.own, count)
         for run in runs(count, self.size, 1 << 20):
@@ -62,36 +64,36 @@ class Unary(Oracle):
         return padding(reports, self.size)
 
     def _count(self, state: Ints, reports: Reports) -> int:
-        if compiled.in_use():
+        if c_library.in_use():
             counts, marks = state[: self.size], state[-MARKS:]
-            return compiled.add_plausible(counts, reports, self._bins, self.plausible, marks)
-        marks, strange = self._survey(reports)
-        if strange is not None:
-            reports = reports[~strange]
+            return c_library.add_plausible(counts, reports, self._bins, self.plausible, marks)
+        marks, implausible = self._survey(reports)
+        if implausible is not None:
+            reports = reports[~implausible]
         state[: self.size] += column_counts(reports)[: self.size]
         state[-MARKS:] += marks
-        return 0 if strange is None else int(np.count_nonzero(strange))
+        return 0 if implausible is None else int(np.count_nonzero(implausible))
 
     def implausible(self, reports: Reports) -> Flags | None:
         return self._survey(reports)[1]
 
     def _survey(self, reports: Reports) -> tuple[Ints, Flags | None]:
-        """The marks of plausible reports, and which reports are implausible."""
+        """Return the marks of plausible reports, and a mask of the implausible ones."""
         low, high = self.plausible
         marks = np.zeros(MARKS, np.int64)
-        strange: Flags | None = None
+        implausible: Flags | None = None
         for run in runs(len(reports), self.width, 1 << 18):
             ones = row_counts(reports[run])
             if int(ones.min()) < low or int(ones.max()) > high:
-                strange = np.zeros(len(reports), np.bool_) if strange is None else strange
-                strange[run] = (ones < low) | (ones > high)
-                ones = ones[~strange[run]]
+                implausible = np.zeros(len(reports), np.bool_) if implausible is None else implausible
+                implausible[run] = (ones < low) | (ones > high)
+                ones = ones[~implausible[run]]
             marks += np.bincount(self._bins[ones], minlength=MARKS)
-        return marks, strange
+        return marks, implausible
 
     @property
     def work(self) -> int:
-        """Words of 64 bits, which are added as one integer."""
+        """Words of 64 bits: each is added as one integer."""
         return -(-self.size // 64)
 
     @cached_property
@@ -101,12 +103,12 @@ class Unary(Oracle):
         return marks
 
     def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
-        """As many ones as an honest report has on average, so that none is implausible by itself."""
+        """Return rows with as many ones as an honest report has on average, so that all are plausible."""
         ones = max(1, round(self.p + (self.size - 1) * self.q))
         return forged_sets(self.size, ones, targets, count, source(rng))
 
     def law(self) -> Floats:
-        """The honest law of the number of ones in a report: probabilities of 0..d."""
+        """Return the honest law of the number of ones in a report: the probabilities of 0..d."""
         own = _binomial(self.size - 1, self.q)
         law = np.zeros(self.size + 1)
         law[:-1] += (1.0 - self.p) * own
@@ -115,7 +117,7 @@ class Unary(Oracle):
 
     @cached_property
     def plausible(self) -> tuple[int, int]:
-        """The least and the most ones of a plausible report: the central 1 - 1e-9 of the honest law."""
+        """Least and largest number of ones of a plausible report: the central 1 - 1e-9 of the honest law."""
         law = self.law()
         low = int(np.argmax(np.cumsum(law) > _IMPLAUSIBLE / 2))
         high = self.size - int(np.argmax(np.cumsum(law[::-1]) > _IMPLAUSIBLE / 2))
@@ -123,7 +125,7 @@ class Unary(Oracle):
 
     @cached_property
     def _bins(self) -> Ints:
-        """The mark of each number of ones: eighths of a standard deviation around the mean."""
+        """Mark of each number of ones, in eighths of a standard deviation around the mean."""
         p, q, d, empty = self.p, self.q, self.size, self.empty
         mean = (d - 1) * q + p
         variance = (d - 1) * q * (1 - q) + p * (1 - p)
@@ -135,7 +137,7 @@ class Unary(Oracle):
 
 
 def _binomial(n: int, p: float) -> Floats:
-    """Without SciPy: what is implausible, whoever counts has to know."""
+    """Return the law of Bin(n, p), without SciPy: a server that only counts needs it too."""
     k = np.arange(n + 1)
     factorials = np.fromiter(map(math.lgamma, range(1, n + 2)), np.float64, n + 1)
     law: Floats = np.exp(factorials[n] - factorials - factorials[::-1] + k * math.log(p) + (n - k) * math.log1p(-p))

@@ -1,4 +1,4 @@
-"""Several attributes of one client: spl, smp and rsfd, each attribute seen as a pure oracle."""
+"""Several attributes of one client by spl, smp or rsfd. Each attribute acts as a pure oracle."""
 
 from collections.abc import Sequence
 
@@ -21,17 +21,17 @@ ADAPTIVE = "adaptive"
 class Spl(Joint):
     """Every attribute with epsilon/d.
 
-    Claim: epsilon-LDP for a whole record, by composition; d times the rounded-down float epsilon/d
-    is at most epsilon.
+    Claim: epsilon-LDP for a whole record, by composition. epsilon/d is rounded down, so d times it is at most
+    epsilon.
     """
 
     @property
     def life(self) -> Charge:
-        """Each attribute is memoised by its own class."""
+        """Charge of a client that keeps one report for each class of each attribute."""
         return Charge(self.encoders[0].epsilon, sum(encoder.classes for encoder in self.encoders))
 
     def joined(self, pieces: Sequence[Reports]) -> Reports:
-        """The reports of whole records, from those of each attribute."""
+        """Join the reports of the attributes into reports of whole records."""
         return np.hstack(pieces)
 
     def _encode(self, columns: list[Ints], draw: Source) -> Reports:
@@ -39,10 +39,11 @@ class Spl(Joint):
 
 
 class Smp(Multi):
-    """One attribute, uniformly chosen and disclosed, with epsilon.
+    """One attribute, chosen uniformly and named in the report, with epsilon.
 
-    Claim: epsilon-LDP for a whole record: the choice does not depend on it. A tally ends with the
-    number of reports for each attribute; those who answered are a sample, which adds to the error.
+    Claim: epsilon-LDP for a whole record, because the choice does not depend on it. A tally ends with the
+    number of reports for each attribute. The clients that answer an attribute are a sample, which adds to the
+    error.
     """
 
     def __init__(self, epsilon: float, encoders: Sequence[Oracle]) -> None:
@@ -54,20 +55,20 @@ class Smp(Multi):
 
     @property
     def life(self) -> Charge:
-        """A client answers one attribute for life, whichever it drew."""
+        """Charge of a client that answers one attribute for life."""
         return Charge(self.epsilon, max(encoder.classes for encoder in self.encoders))
 
-    def disclosed(self, answered: Ints) -> Reports:
-        """Reports that name the attribute they answer, and nothing more yet."""
-        reports = np.zeros((len(answered), self.width), np.uint8)
-        reports[:, :2] = answered.astype("<u2").view(np.uint8).reshape(-1, 2)
+    def disclosed(self, attribute_of_report: Ints) -> Reports:
+        """Return reports that name their attribute and hold no answer yet."""
+        reports = np.zeros((len(attribute_of_report), self.width), np.uint8)
+        reports[:, :2] = attribute_of_report.astype("<u2").view(np.uint8).reshape(-1, 2)
         return reports
 
     def _encode(self, columns: list[Ints], draw: Source) -> Reports:
-        answered = draw.below(len(self.encoders), len(columns[0]))
-        reports = self.disclosed(answered)
+        attribute_of_report = draw.below(len(self.encoders), len(columns[0]))
+        reports = self.disclosed(attribute_of_report)
         for j, encoder in enumerate(self.encoders):
-            rows = np.flatnonzero(answered == j)
+            rows = np.flatnonzero(attribute_of_report == j)
             reports[rows, 2 : 2 + encoder.width] = encoder.encode(columns[j][rows], draw)
         return reports
 
@@ -75,32 +76,32 @@ class Smp(Multi):
         return np.ascontiguousarray(reports[:, :2]).view("<u2")[:, 0]
 
     def _malformed(self, reports: Reports) -> Flags | None:
-        answered = self._answered(reports)
-        wrong = answered >= len(self.encoders)
+        attribute_of_report = self._answered(reports)
+        bad = attribute_of_report >= len(self.encoders)
         for j, encoder in enumerate(self.encoders):
-            rows = np.flatnonzero(answered == j)
-            wrong[rows] = reports[rows, 2 + encoder.width :].any(axis=1)
-            bad = encoder.malformed(np.ascontiguousarray(reports[rows, 2 : 2 + encoder.width]))
-            if bad is not None:
-                wrong[rows] |= bad
-        return wrong if wrong.any() else None
+            rows = np.flatnonzero(attribute_of_report == j)
+            bad[rows] = reports[rows, 2 + encoder.width :].any(axis=1)
+            mask = encoder.malformed(np.ascontiguousarray(reports[rows, 2 : 2 + encoder.width]))
+            if mask is not None:
+                bad[rows] |= mask
+        return bad if bad.any() else None
 
     def _count(self, state: Ints, reports: Reports) -> int:
-        answered = self._answered(reports)
+        attribute_of_report = self._answered(reports)
         left_out = 0
         for j, (encoder, part) in enumerate(zip(self.encoders, self._states, strict=True)):
-            mine = reports[answered == j, 2 : 2 + encoder.width]
+            mine = reports[attribute_of_report == j, 2 : 2 + encoder.width]
             implausible = encoder.add(state[part], mine)
             state[j - len(self.encoders)] += len(mine) - implausible
             left_out += implausible
         return left_out
 
     def attack(self, targets: Sequence[Ints], values: Ints, rng: "np.random.Generator") -> Reports:
-        """Each attacker chooses an attribute that has targets."""
-        answered = rng.choice([j for j, aims in enumerate(targets) if len(aims)], len(values))
-        reports = self.disclosed(answered)
-        for j in np.unique(answered):
-            rows, encoder = np.flatnonzero(answered == j), self.encoders[j]
+        """Return reports of attackers that each choose an attribute with targets."""
+        attribute_of_report = rng.choice([j for j, aims in enumerate(targets) if len(aims)], len(values))
+        reports = self.disclosed(attribute_of_report)
+        for j in np.unique(attribute_of_report):
+            rows, encoder = np.flatnonzero(attribute_of_report == j), self.encoders[j]
             reports[rows, 2 : 2 + encoder.width] = encoder.forge(targets[j], len(rows), rng)
         return reports
 
@@ -131,10 +132,10 @@ def multi(
     oracle: str | Sequence[str] = ADAPTIVE,
     buckets: int | None = None,
 ) -> Multi:
-    """The `solution` (spl, smp or rsfd) for attributes of these sizes; one oracle for all, or one each.
+    """Return the `solution` (spl, smp or rsfd) for attributes of these sizes, with one oracle for all or one each.
 
-    "adaptive" takes for each attribute the candidate with the smallest variance; it depends on
-    epsilon and the sizes only, never on data. `buckets` is for olh, of every attribute that has it.
+    "adaptive" takes the candidate with the smallest variance for each attribute. It depends on epsilon and the
+    sizes only, never on data. `buckets` is for every attribute with olh.
 
     >>> rsfd = multi("rsfd", sizes=[7, 16], epsilon=1.0)
     >>> rsfd.names, rsfd.width, round(rsfd.record_epsilon, 4)
@@ -144,40 +145,42 @@ def multi(
     sizes = [usable_size(size) for size in sizes]
     d = len(sizes)
     if not 1 <= d <= MAX_WIDTH:
-        raise ParameterError(f"there must be between 1 and {MAX_WIDTH} attributes, got {d}")
+        raise ParameterError(f"the number of attributes must be from 1 to {MAX_WIDTH}, got {d}")
     names = [oracle] * d if isinstance(oracle, str) else list(oracle)
     if len(names) != d:
-        raise ParameterError(f"there are {d} attributes, but {len(names)} oracles")
+        raise ParameterError(f"{d} attributes need {d} oracles, got {len(names)}; name one for all, or one each")
     if buckets is not None and "olh" not in names:
-        raise ParameterError(f"buckets are for olh only, not for {', '.join(dict.fromkeys(names))}")
+        raise ParameterError(f"none of the oracles ({', '.join(dict.fromkeys(names))}) takes buckets; only olh does")
     if solution == "rsfd":
-        spent = chance.amplified(epsilon, d)
-        return Rsfd(epsilon, spent, [_hidden(name, spent, size, d) for name, size in zip(names, sizes, strict=True)])
+        encoder_epsilon = chance.amplified(epsilon, d)
+        return Rsfd(
+            epsilon,
+            encoder_epsilon,
+            [_hidden(name, encoder_epsilon, size, d) for name, size in zip(names, sizes, strict=True)],
+        )
     if solution not in ("spl", "smp"):
-        raise ParameterError(f"there is no solution {solution!r}; choose one of spl, smp, rsfd")
-    spent = chance.divided(epsilon, d) if solution == "spl" else epsilon
-    encoders = [_open(name, spent, size, buckets) for name, size in zip(names, sizes, strict=True)]
+        raise ParameterError(f"unknown solution {solution!r}; choose one of spl, smp, rsfd")
+    encoder_epsilon = chance.divided(epsilon, d) if solution == "spl" else epsilon
+    encoders = [_encoder(name, encoder_epsilon, size, buckets) for name, size in zip(names, sizes, strict=True)]
     return Spl("spl", epsilon, epsilon, encoders) if solution == "spl" else Smp(epsilon, encoders)
 
 
-def _open(name: str, epsilon: float, size: int, buckets: int | None) -> Oracle:
-    """An encoder for spl and smp."""
+def _encoder(name: str, epsilon: float, size: int, buckets: int | None) -> Oracle:
+    """Return an encoder for spl or smp."""
     if name == "olh":
         return Olh(epsilon, size, buckets)
     if name == ADAPTIVE:
-        names = ("grr", "oue") if size <= 8 * MAX_WIDTH else ("grr",)
-        return min((ORACLES[candidate](epsilon, size) for candidate in names), key=lambda o: o.variance(1))
+        candidates = (ORACLES[name](epsilon, size) for name in ("grr", "oue") if size <= ORACLES[name].max_size)
+        return min(candidates, key=lambda candidate: candidate.variance(1))
     if name not in ORACLES:
-        raise ParameterError(f"there is no oracle {name!r}; choose one of {', '.join(ORACLES)} or {ADAPTIVE}")
+        raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(ORACLES)} or {ADAPTIVE}")
     return ORACLES[name](epsilon, size)
 
 
 def _hidden(name: str, epsilon: float, size: int, attributes: int) -> Hidden:
-    """An attribute for rsfd."""
+    """Return an attribute of rsfd."""
     if name == ADAPTIVE:
-        names = tuple(FAKES) if size <= 8 * MAX_WIDTH else ("grr",)
-        candidates = (Hidden(candidate, epsilon, size, attributes) for candidate in names)
+        names = [name for name, fake in FAKES.items() if size <= fake.oracle.max_size]
+        candidates = (Hidden(name, epsilon, size, attributes) for name in names)
         return min(candidates, key=lambda hidden: hidden.variance(1, 1 / size))
-    if name not in FAKES:
-        raise ParameterError(f"there is no oracle {name!r} for rsfd; choose one of {', '.join(FAKES)} or {ADAPTIVE}")
     return Hidden(name, epsilon, size, attributes)

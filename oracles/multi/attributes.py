@@ -1,7 +1,7 @@
-"""A solution for several attributes: an encoder for each, and one tally of all.
+"""A base of solutions for several attributes: an encoder for each, and one tally of all.
 
-What comes out is a list of Estimates, so that everything behind them works on an attribute as it
-does on a query of its own. `record_epsilon` is what a *whole record* is protected with.
+The result is a list of Estimates, so all later steps treat an attribute like a query of its own.
+`record_epsilon` protects a whole record.
 """
 
 from abc import abstractmethod
@@ -17,13 +17,13 @@ from oracles.errors import ParameterError, ReportError
 from oracles.estimate import Estimate, Pure
 from oracles.kernels.arrays import either
 from oracles.mechanisms.entropy import Source, source
-from oracles.mechanisms.protocol import Oracle, Protocol
+from oracles.mechanisms.protocol import Mechanism, Oracle
 from oracles.tally import RecordTally
 from oracles.types import MAX_WIDTH, Flags, Ints, Reports, positions, whole_number
 
 
-class Multi(Protocol):
-    """Attributes with an encoder each; a tally is theirs one after another."""
+class Multi(Mechanism):
+    """Attributes with an encoder each. A tally holds their tallies one after another."""
 
     def __init__(self, solution: str, epsilon: float, record_epsilon: float, encoders: Sequence[Oracle]) -> None:
         self.solution = solution
@@ -35,7 +35,9 @@ class Multi(Protocol):
         self.attributes: tuple[Pure, ...] = self.encoders
         self.width = self._width()
         if self.width > MAX_WIDTH:
-            raise ParameterError(f"{solution}: a report of these attributes needs {self.width} bytes, over {MAX_WIDTH}")
+            raise ParameterError(
+                f"{solution}: a report of these attributes needs {self.width} bytes; the limit is {MAX_WIDTH}"
+            )
         self.state_size = sum(encoder.state_size for encoder in encoders)
         self._states = _slices(encoder.state_size for encoder in encoders)
 
@@ -45,10 +47,10 @@ class Multi(Protocol):
         )
 
     def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
-        """A report for each record: values have shape (n, attributes)."""
+        """Return a report for each record. `values` has shape (n, attributes)."""
         array = np.asarray(values)
         if array.ndim != 2 or array.shape[1] != len(self.sizes):
-            raise ReportError(f"records have shape (n, {len(self.sizes)}), these have {array.shape}")
+            raise ReportError(f"records must have shape (n, {len(self.sizes)}), got {array.shape}")
         return self._encode([positions(array[:, j], size) for j, size in enumerate(self.sizes)], source(rng))
 
     @abstractmethod
@@ -58,20 +60,20 @@ class Multi(Protocol):
         return sum(encoder.width for encoder in self.encoders)
 
     def tally(self, labels: Sequence[Sequence[str] | None] | None = None) -> RecordTally[Self]:
-        """An empty tally that knows its n; `labels` are the names of each attribute's values."""
+        """Return an empty tally that counts its reports. `labels` are the names of each attribute's values."""
         return RecordTally(self, labels)
 
     def answering(self, state: Ints, n: int) -> list[int]:
-        """How many of a tally's `n` reports answer each attribute: here all of them."""
+        """Return how many of the `n` reports in a tally answer each attribute. By default all of them."""
         del state
         return [n] * len(self.encoders)
 
     def support(self, state: Ints, n: int) -> list[Ints]:
-        """Support counts of all values of each attribute."""
+        """Return the support counts of all values of each attribute."""
         return [e.support(state[part], n) for e, part in zip(self.encoders, self._states, strict=True)]
 
     def estimate(self, state: Ints, n: int, n_independent: int | None = None) -> list[Estimate]:
-        """Unbiased shares of all values of each attribute, from a tally of `n` reports."""
+        """Return unbiased shares of all values of each attribute, from a tally of `n` reports."""
         n = whole_number("n", n)
         independent = n if n_independent is None else whole_number("n_independent", n_independent)
         supports = self.support(state, n)
@@ -82,14 +84,14 @@ class Multi(Protocol):
 
 
 class Joint(Multi):
-    """Every attribute has its part in a report, one after another."""
+    """A solution whose reports hold a part for every attribute, one after another."""
 
     def __init__(self, solution: str, epsilon: float, record_epsilon: float, encoders: Sequence[Oracle]) -> None:
         super().__init__(solution, epsilon, record_epsilon, encoders)
         self._parts = _slices(encoder.width for encoder in encoders)
 
     def _pieces(self, reports: Reports) -> list[tuple[Oracle, slice, Reports]]:
-        """Each attribute's encoder, its part of the tally, and its reports."""
+        """Return each attribute's encoder, its part of the tally, and its reports."""
         return [
             (encoder, state, np.ascontiguousarray(reports[:, part]))
             for encoder, state, part in zip(self.encoders, self._states, self._parts, strict=True)
@@ -106,20 +108,20 @@ class Joint(Multi):
         return reduce(either, (encoder.malformed(piece) for encoder, _, piece in self._pieces(reports)))
 
     def _count(self, state: Ints, reports: Reports) -> int:
-        strange = np.zeros(len(reports), np.bool_)
+        implausible = np.zeros(len(reports), np.bool_)
         for encoder, _, piece in self._pieces(reports):
-            odd = encoder.implausible(piece)
-            if odd is not None:
-                strange |= odd
-        left_out = int(np.count_nonzero(strange))
+            mask = encoder.implausible(piece)
+            if mask is not None:
+                implausible |= mask
+        left_out = int(np.count_nonzero(implausible))
         if left_out:
-            reports = reports[~strange]
+            reports = reports[~implausible]
         for encoder, part, piece in self._pieces(reports):
             encoder.add(state[part], piece)
         return left_out
 
 
 def _slices(lengths: Iterable[int]) -> tuple[slice, ...]:
-    """Consecutive slices of these lengths."""
+    """Return consecutive slices of these lengths."""
     ends = [0, *accumulate(lengths)]
     return tuple(slice(start, end) for start, end in pairwise(ends))

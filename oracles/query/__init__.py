@@ -1,4 +1,4 @@
-"""Queries, what is counted and how: their file, read, checked, and given the digest that reports carry."""
+"""Queries: the definitions in a query file, their checks, and the digest that reports carry."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,10 +12,10 @@ from typing import Any
 from oracles.consistency import NORM_SUB
 from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.multi.attributes import Multi
-from oracles.query.counted import Ask, Attribute, read_one, read_several
 from oracles.query.domain import Domain, Sets
-from oracles.query.footprint import bounded
-from oracles.query.lifetime import bearable, times
+from oracles.query.footprint import check_sizes
+from oracles.query.lifetime import check_lifetime, times
+from oracles.query.oracle_keys import Attribute, OracleSettings, read_one, read_several
 from oracles.query.settings import (
     ANSWERS,
     KEYS,
@@ -37,88 +37,88 @@ from oracles.tally import RecordTally, ValueTally
 
 @dataclass(frozen=True)
 class Query:
-    """A query as its file says it, nothing left open. Times are whole seconds."""
+    """A query of a file, with every setting resolved. Times are whole seconds."""
 
     name: str
     oracle: Oracle | Multi = field(compare=False)
     epsilon: float
     record_epsilon: float
-    """The guarantee of a whole record: epsilon, but for rsfd."""
+    """Guarantee of a whole record: epsilon, except for rsfd."""
     pane: int
     lateness: int
     skew: int
     windows: tuple[Window, ...]
     period: int
     starts: int | None
-    """The first pane counted starts here or later (`from`); panes start before `until`."""
+    """Time of the first pane, or None (`from` in the file). The last pane starts before `until`."""
     until: int | None
     emit_every: int | None
     methods: tuple[str, ...]
     fallback: str
     publish: int | None
-    """The number of values in a record; None for all."""
+    """Number of values in a record, or None for all."""
     crowd: int
-    """The smallest group whose values can be had from records of one kind; 1: any."""
+    """Smallest group whose values records of one kind can reveal. 1 means any."""
     threshold: Threshold
     require_id: bool
     family_error: float
     alerts_a_day: float
     max_ids: int
     answers: str
-    """How a client repeats itself: life, once or fresh."""
+    """Way in which a client repeats itself: life, once or fresh."""
     budget: float
-    """The epsilon that a client may spend on this definition in a round, in epsilon."""
+    """Epsilon that a client may spend on this definition in a round."""
     renew: int | None
-    """After so long a client's noise and charges begin anew."""
+    """Length of a round, or None. A new round has new noise and new charges."""
     domain: Domain | None
-    """None for several attributes."""
+    """Domain of the answer, or None for several attributes."""
     sets: Sets
     attributes: tuple[Attribute, ...]
-    """In code-point order of their names; empty for one."""
+    """Attributes in code-point order of their names, empty for one answer."""
     solution: str | None
     oracle_names: tuple[str, ...]
-    """The oracle of each attribute, or of the one; never `auto` or `adaptive`."""
+    """Oracle of each attribute or of the one answer, never `auto` or `adaptive`."""
     fewer: tuple[int | None, ...]
-    """Each one's buckets, where it is olh with fewer than the best."""
+    """Number of buckets of each oracle, or None unless it is olh with fewer than the best."""
     automatic: bool = field(compare=False)
-    """Whether the file left the choice of the oracle open."""
+    """Whether the file leaves the choice of the oracle open."""
 
     @property
     def domains(self) -> tuple[Domain, ...]:
-        """The domain of each attribute, or of the one."""
+        """Domain of each attribute, or of the one answer."""
         return tuple(attribute.domain for attribute in self.attributes) if self.domain is None else (self.domain,)
 
     @property
     def other(self) -> bool | None:
-        """Whether answers outside the domain are counted as "(other)"; None where attributes differ."""
+        """Whether answers outside the domain count as "(other)". None if attributes differ."""
         kinds = {domain.other for domain in self.domains}
         return kinds.pop() if len(kinds) == 1 else None
 
     def tally(self) -> ValueTally[Oracle] | RecordTally[Multi]:
-        """An empty tally, whose estimates know the values by their names."""
+        """Return an empty tally whose estimates know the names of the values."""
         names = [domain.names for domain in self.domains]
         return self.oracle.tally(names[0]) if isinstance(self.oracle, Oracle) else self.oracle.tally(names)
 
     @property
     def charge(self) -> Charge:
-        """The charge of a client's first answer of a round; "fresh" is charged that for every answer."""
+        """Charge of a client's first answer of a round. "fresh" has this charge for every answer."""
         if self.answers == "life" and self.oracle.life is not None:
             return self.oracle.life
         return Charge(self.record_epsilon, 1)
 
     @property
     def record_charge(self) -> float:
-        """`charge` as one number, in epsilon."""
+        """Sum of `charge`, in epsilon."""
         return float(self.charge.amount)
 
     @property
     def charges(self) -> int:
-        """How many charges a client takes in a round until it is silent: one, or as many fresh answers."""
+        """Number of charges in a round before a client is silent: one, or one for each fresh answer."""
         return times(self.budget, self.record_epsilon) if self.answers == "fresh" else 1
 
     @property
     def classes(self) -> int | dict[str, int] | None:
-        """K, how many different answers a client has that answers for life: of each attribute; None for rsfd."""
+        """Number of different answers, K, of a client that answers for life. One for each attribute, None for rsfd."""
         oracle = self.oracle
         if isinstance(oracle, Oracle):
             return oracle.classes
@@ -129,26 +129,26 @@ class Query:
 
     @property
     def buckets(self) -> int | dict[str, int] | None:
-        """Of olh where they are not the best for epsilon; an object of those attributes; None where all are."""
+        """Buckets of olh if they are not the best for epsilon, by attribute if there are several. Else None."""
         if not self.attributes:
             return self.fewer[0]
         names = (attribute.name for attribute in self.attributes)
         return {name: fewer for name, fewer in zip(names, self.fewer, strict=True) if fewer} or None
 
     def round(self, at: float) -> int:
-        """The Unix second at which the round began that a time falls in; 0 without renew."""
+        """Return the Unix second at which the round of a time began, 0 without renew."""
         return 0 if self.renew is None else int(at // self.renew) * self.renew
 
     def repeats(self, start: int, end: int) -> int:
-        """How often one client's noise may stand in a window: its aligned periods that the window touches."""
+        """Return how often a window may hold one client's noise: the number of aligned periods that it touches."""
         if self.answers == "fresh":
             return 1
-        touched = max(1, -(-end // self.period) - start // self.period)
-        return touched if self.renew is None else min(touched, self.renew // self.period)
+        periods = max(1, -(-end // self.period) - start // self.period)
+        return periods if self.renew is None else min(periods, self.renew // self.period)
 
     @cached_property
     def canonical(self) -> str:
-        """All that gives a report its meaning, as canonical JSON."""
+        """All settings that give a report its meaning, as canonical JSON."""
         meaning: dict[str, Any] = {"format": 1, "name": self.name, "epsilon": self.epsilon, "pane": self.pane}
         if self.domain is not None:
             meaning |= _meaning(self.domain) | {"oracle": self.oracle_names[0]}
@@ -163,7 +163,7 @@ class Query:
 
     @cached_property
     def digest(self) -> bytes:
-        """8 bytes that change whenever a report would mean something else."""
+        """8 bytes that change if the meaning of a report changes."""
         return sha256(self.canonical.encode()).digest()[:8]
 
 
@@ -190,18 +190,18 @@ class File:
 
     queries: Mapping[str, Query]
     revision: int = 0
-    """Of two files of a prefix the one with the lower revision is the older one."""
+    """Age of the file: of two files of a prefix, the one with the lower revision is older."""
     paths: tuple[Path, ...] = ()
-    """The file itself, and those that its domains name."""
+    """Paths of the file and of its domain files."""
 
 
 def load(path: str | PathLike[str]) -> dict[str, Query]:
-    """The queries of a TOML file, by name; QueryError says what cannot be used, where and why."""
+    """Return the queries of a TOML file, by name. A QueryError names file, key and valid range."""
     return dict(load_file(path).queries)
 
 
 def load_file(path: str | PathLike[str]) -> File:
-    """A query file, with what it says beside its queries."""
+    """Return a query file with its settings outside the queries."""
     at = Place(fspath(path))
     mapping = read_toml(Path(path), at)
     folder = Path(path).parent
@@ -211,8 +211,8 @@ def load_file(path: str | PathLike[str]) -> File:
 
 
 def _named_files(tables: Mapping[str, Any]) -> Iterator[str]:
-    for given in tables.values():
-        for domain in (given.get("domain"), *given.get("attributes", {}).values()):
+    for query in tables.values():
+        for domain in (query.get("domain"), *query.get("attributes", {}).values()):
             if isinstance(domain, dict) and "file" in domain:
                 yield domain["file"]
 
@@ -220,9 +220,9 @@ def _named_files(tables: Mapping[str, Any]) -> Iterator[str]:
 def parse(
     mapping: Mapping[str, Any], where: str, folder: str | PathLike[str] | None, *, standing: bool = False
 ) -> dict[str, Query]:
-    """The queries of a file that is read already: `where` names it, `folder` is where domain files are sought.
+    """Return the queries of a file's contents. `where` names it, and `folder` holds its domain files.
 
-    `standing` definitions are in force already: what clients would fall silent under is not refused.
+    Definitions that are `standing` are already active, so settings that would silence clients are not refused.
     Without a folder a domain may name no file.
     """
     at = Place(where)
@@ -236,54 +236,56 @@ def parse(
 
 
 def _query(name: str, value: object, at: Place, folder: Path | None, *, standing: bool) -> Query:
-    given = _table(value, at)
-    read = {key: setting(given, key, at) for key in KEYS}
-    if standing and "crowd" not in given:  # it is older than the key
-        read["crowd"] = 1
-    starts, until, other = read.pop("from"), read["until"], read.pop("other")
+    keys = _table(value, at)
+    settings = {key: setting(keys, key, at) for key in KEYS}
+    if standing and "crowd" not in keys:  # the definition is older than the key
+        settings["crowd"] = 1
+    starts, until, other = settings.pop("from"), settings["until"], settings.pop("other")
     if starts is not None and until is not None and starts >= until:
-        raise (at / "until").error(f"must be later than from ({given['from']}), got {given['until']}")
-    epsilon, pane = read["epsilon"], read["pane"]
-    windows = read_windows(given.get("windows", [f"{pane}s"]), at / "windows", pane)
+        raise (at / "until").error(f"must be later than from ({keys['from']}), got {keys['until']}")
+    epsilon, pane = settings["epsilon"], settings["pane"]
+    windows = read_windows(keys.get("windows", [f"{pane}s"]), at / "windows", pane)
     longest = max(window.size for window in windows) or pane
-    period, renew = _PERIOD(given["period"], at / "period") if "period" in given else longest, read["renew"]
+    period, renew = _PERIOD(keys["period"], at / "period") if "period" in keys else longest, settings["renew"]
     if period % pane and not standing:
         raise (at / "period").error(f"must be a multiple of the pane ({pane}s), got {period}s")
     if renew is not None and renew % period:
         raise (at / "renew").error(f"must be a multiple of the period ({period}s), got {renew}s")
-    # Definitions that stand may be older than the key.
-    default = "once" if given.get("solution") == "rsfd" and not standing else "life"
-    answers = _ANSWERS(given.get("answers", default), at / "answers")
-    reader = read_several if "attributes" in given else read_one
-    counted = reader(given, at, folder, Ask(other, epsilon, read.pop("buckets"), answers))
-    make = counted.pop("make")
-    values = sum(attribute.domain.size for attribute in counted["attributes"]) or counted["domain"].size
-    sampled = len(counted["attributes"]) if counted["solution"] == "smp" else 1
-    shown = sampled if read["crowd"] > 1 else 0
-    of = "attributes" if counted["attributes"] else "domain"
-    bounded(counted["oracle"].state_size, values, windows, at, of, shown)
+    # Active definitions may be older than the key.
+    default = "once" if keys.get("solution") == "rsfd" and not standing else "life"
+    answers = _ANSWERS(keys.get("answers", default), at / "answers")
+    reader = read_several if "attributes" in keys else read_one
+    oracle_settings = reader(keys, at, folder, OracleSettings(other, epsilon, settings.pop("buckets"), answers))
+    make = oracle_settings.pop("make")
+    values = sum(attribute.domain.size for attribute in oracle_settings["attributes"]) or oracle_settings["domain"].size
+    sample_tallies = len(oracle_settings["attributes"]) if oracle_settings["solution"] == "smp" else 1
+    overlap_tallies = sample_tallies if settings["crowd"] > 1 else 0
+    of = "attributes" if oracle_settings["attributes"] else "domain"
+    check_sizes(oracle_settings["oracle"].state_size, values, windows, at, of, overlap_tallies)
     if answers == "life" and not standing:
-        bearable(counted["oracle"], counted["budget"], make, at / "answers")
+        check_lifetime(oracle_settings["oracle"], oracle_settings["budget"], make, at / "answers")
     return Query(
-        **read,
-        **counted,
+        **settings,
+        **oracle_settings,
         name=name,
         starts=starts,
         windows=windows,
         period=period,
         answers=answers,
-        methods=read_methods(given.get("methods", [NORM_SUB]), at / "methods"),
-        threshold=read_threshold(given.get("threshold", "significance"), at / "threshold"),
+        methods=read_methods(keys.get("methods", [NORM_SUB]), at / "methods"),
+        threshold=read_threshold(keys.get("threshold", "significance"), at / "threshold"),
     )
 
 
 def _table(value: object, at: Place) -> dict[str, Any]:
-    """A query's table, with the keys of one answer or those of several."""
-    given = table(value, at, _KEYS)
-    if "domain" in given and "attributes" in given:
-        raise (at / "attributes").error("must not stand beside domain, which is for one answer instead of several")
-    if "domain" not in given and "attributes" not in given:
+    """Return a query's table, with the keys of one answer or of several."""
+    keys = table(value, at, _KEYS)
+    if "domain" in keys and "attributes" in keys:
+        raise (at / "attributes").error(
+            "must be absent if domain is present: domain is for one answer, attributes for several"
+        )
+    if "domain" not in keys and "attributes" not in keys:
         raise (at / "domain").error("is missing; it must be a domain, or attributes must be a table of several")
-    if "domain" in given and "solution" in given:
-        raise (at / "solution").error("is for attributes only; a query with a domain must not have it")
-    return given
+    if "domain" in keys and "solution" in keys:
+        raise (at / "solution").error("must be absent if domain is present; it is for attributes only")
+    return keys

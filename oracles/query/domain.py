@@ -1,4 +1,4 @@
-"""Domains, what can be answered: the values and their positions, and named sets of them."""
+"""Domains: the possible answers and their positions, and named sets of them."""
 
 import re
 import unicodedata
@@ -13,7 +13,7 @@ from oracles.query.text import read_text
 from oracles.types import MAX_SIZE
 
 OTHER = "(other)"
-"""The name of the last value where answers outside the domain are counted too."""
+"""Name of the last value, if answers outside the domain count too."""
 
 Sets = tuple[tuple[str, tuple[int, ...]], ...]
 """Names of sets with the positions of their values, both in order."""
@@ -23,42 +23,44 @@ _NUMBER = re.compile("0|[1-9][0-9]{0,9}")
 
 @dataclass(frozen=True)
 class Domain:
-    """Values in order, or only how many there are: those are named "0", "1", ..."""
+    """Values in order, or only their number: then their names are "0", "1", ..."""
 
     values: tuple[str, ...] | None
     size: int
-    """Names of all that the oracle counts: the values, and "(other)" where there is one."""
+    """Number of names that the oracle counts: the values, and "(other)" if there is one."""
     other: bool
 
     @property
     def named(self) -> int:
-        """How many values there are without "(other)"."""
+        """Number of values without "(other)"."""
         return self.size - self.other
 
     def name(self, position: int) -> str:
-        """The value at `position`."""
+        """Return the value at `position`."""
         if not 0 <= position < self.size:
-            raise ReportError(f"a position in this domain is between 0 and {self.size - 1}, got {position}")
+            raise ReportError(f"a position in this domain must be from 0 to {self.size - 1}, got {position}")
         if position == self.named:
             return OTHER
         return str(position) if self.values is None else self.values[position]
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """All that is counted by name, in order; None where the domain is a size."""
+        """Names of all values in order, or None if the domain is a size."""
         return None if self.values is None else self.values + (OTHER,) * self.other
 
     def position(self, value: str | int) -> int:
-        """Where `value` stands; that of "(other)" for what the domain does not hold, if it has one."""
-        found = self.find(value)
-        if found is None and self.other:
+        """Return the position of `value`. Values outside the domain have that of "(other)", if there is one."""
+        position = self.find(value)
+        if position is None and self.other:
             return self.size - 1
-        if found is None:
-            raise ReportError(f'{shown(value)} is not in the domain of {self.size} values, which has no "{OTHER}"')
-        return found
+        if position is None:
+            raise ReportError(
+                f'value {shown(value)} is not in the domain of {self.size} values, and there is no "{OTHER}"'
+            )
+        return position
 
     def find(self, value: object) -> int | None:
-        """Where `value` stands, None if nowhere. The values of a size may be said as integers."""
+        """Return the position of `value`, or None. The values of a size may be integers."""
         if value == OTHER and self.other:
             return self.size - 1
         if self.values is not None:
@@ -73,7 +75,7 @@ class Domain:
 
 
 def composed(text: str) -> str:
-    """A text in Unicode's normal form C: an e with an accent is one answer, in whichever way it was typed."""
+    """Return a text in Unicode's normal form C, so that an e with an accent is one answer however it was typed."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
@@ -95,14 +97,14 @@ _SIZE = Rule(
 
 
 def read_domain(value: object, at: Place, folder: Path | None, other: bool | None) -> Domain:
-    """A list of values, a file of them or a size; `other` by default where values are named."""
+    """Return the domain of a list of values, a file or a size. `other` is true by default if values have names."""
     values: tuple[str, ...] | None = None
     if isinstance(value, list):
         values = several(value, at, _VALUE)
     elif isinstance(value, dict):
         name = table(value, at, ("file",)).get("file")
         if folder is None:
-            raise at.error(f"must hold its values: no file may be named here, got {shown(name)}")
+            raise at.error(f"must list its values: a file is not allowed here, got {shown(name)}")
         values = _file(name, at / "file", folder)
     same = None if values is None or folder is None else repeated([composed(value) for value in values])
     if values is not None and same is not None:
@@ -115,7 +117,7 @@ def read_domain(value: object, at: Place, folder: Path | None, other: bool | Non
 
 
 def _file(name: Any, at: Place, folder: Path) -> tuple[str, ...]:
-    """The lines of a domain file, its path relative to that of the query file."""
+    """Return the lines of a domain file. Its path is relative to the query file."""
     if not isinstance(name, str):
         raise at.error(f"must be the path of a text file with one value a line, got {shown(name)}")
     lines = [line.removesuffix("\r") for line in read_text(folder / name, at, f"{name} ").split("\n")]
@@ -136,7 +138,7 @@ def _file(name: Any, at: Place, folder: Path) -> tuple[str, ...]:
 
 
 def read_sets(value: object, at: Place, domain: Domain) -> Sets:
-    """A table of sets, each a list of distinct values of the domain."""
+    """Return the sets of a table. Each is a list of distinct values of the domain."""
     member = Rule("a value of the domain", lambda item: domain.find(item) is not None, domain.find)
     sets = {name: several(values, at / name, member) for name, values in table(value, at).items()}
     return tuple((name, tuple(sorted(sets[name]))) for name in sorted(sets))

@@ -1,48 +1,54 @@
-"""How large a query can become: a tally of it, and the state that one of its windows goes on from."""
+"""Size limits of a query: a tally, and the stored state of one of its windows."""
 
 from collections.abc import Iterable
 
 from oracles.query.settings import Place, Window
 
 LARGEST = 60 << 20
-"""Bytes that a tally or a state may come to: one record of a topic holds it, and brokers take 64 MiB."""
+"""Bytes of the largest tally or state. It must fit one record of a topic, and brokers accept 64 MiB."""
 INTEGER = 8
 """Bytes of the widest integer."""
 SPACING = 4
-"""Windows that later ones are compared with are kept no closer than this part of their size: a hopping one of a day
-needs 5, not 8,640."""
+"""Stored windows for later comparisons are at least this part of their size apart.
+
+A hopping window of a day then needs 5 of them, not 8,640.
+"""
 
 
-def kept(window: Window) -> int:
-    """The most windows of a kind that are kept for later ones to be compared with."""
+def stored_windows(window: Window) -> int:
+    """Return the largest number of stored windows of a kind, for comparison with later ones."""
     if window.kind == "all":
         return 0
     apart = -(-window.size // (SPACING * window.step)) * window.step
     return 1 - (window.step - window.size) // apart
 
 
-def state_bytes(window: Window, cells: int, values: int, shown: int = 0) -> int:
-    """The most that the integers in a window's state can take: of `all` its sum, of others the windows kept.
+def state_bytes(window: Window, cells: int, values: int, overlap_tallies: int = 0) -> int:
+    """Return the most bytes that the integers in a window's state take.
 
-    `shown` are the tallies of windows last shown, for those that overlap them.
+    The state of `all` is its sum. Other windows store earlier windows. `overlap_tallies` is the number of
+    stored tallies of windows that were published last, for windows that overlap them.
     """
     if window.kind == "all":
-        return INTEGER * cells * (1 + shown)
-    return INTEGER * (kept(window) * values + cells * (max(shown, 1) if window.kind == "hopping" else 0))
+        return INTEGER * cells * (1 + overlap_tallies)
+    return INTEGER * (
+        stored_windows(window) * values + cells * (max(overlap_tallies, 1) if window.kind == "hopping" else 0)
+    )
 
 
-def bounded(cells: int, values: int, windows: Iterable[Window], at: Place, domain: str, shown: int = 0) -> None:
-    """Refuse what could not be written down: `cells` are the integers of a tally, `values` those that it tells of."""
+def check_sizes(
+    cells: int, values: int, windows: Iterable[Window], at: Place, domain: str, overlap_tallies: int = 0
+) -> None:
+    """Raise QueryError if a tally of `cells` integers and `values` values, or a window's state, is too large."""
     most = f"{LARGEST >> 20} MiB"
     if INTEGER * cells > LARGEST:
         raise (at / domain).error(
-            f"a tally can take {INTEGER * cells:,} bytes, more than {most}; name fewer values, or count parts of them "
-            f"in queries of their own"
+            f"a tally can take {INTEGER * cells:,} bytes, more than {most}; use fewer values, or several queries"
         )
     for window in windows:
-        size = state_bytes(window, cells, values, shown)
+        size = state_bytes(window, cells, values, overlap_tallies)
         if size > LARGEST:
             raise (at / "windows").error(
-                f"what a {window.kind} window of {window.size}s/{window.step}s is compared with can take {size:,} "
+                f"the state of a {window.kind} window of {window.size}s/{window.step}s can take {size:,} "
                 f"bytes, more than {most}; a tumbling one of these values takes {INTEGER * values:,}"
             )

@@ -1,4 +1,4 @@
-"""Lifetimes: what a client's answers to a query cost it, and which definitions a budget can bear."""
+"""Lifetimes: the charges of a client's answers to a query, and the definitions that a budget allows."""
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -10,27 +10,27 @@ from oracles.multi.attributes import Multi
 from oracles.query.settings import Place
 
 _SLACK = 1 + Fraction(1, 10**12)
-"""A budget of 0.3 is three times 0.1."""
+"""Tolerance of a budget, so that 0.3 is three times 0.1."""
 _ROUNDS = 50
 DEVICE_EPSILON = 8.0
-"""The epsilon that a device reveals over all queries, unless the application says otherwise."""
+"""Epsilon that a device reveals over all queries, by default."""
 
 Make = Callable[..., Oracle | Multi]
-"""The oracle of a query, had its file another `oracle`, `buckets` or `epsilon`."""
+"""Function that returns the oracle of a query for another `oracle`, `buckets` or `epsilon`."""
 
 
 def affords(budget: float, amount: Fraction | float) -> bool:
-    """Whether so much may be charged."""
+    """Whether the budget allows this charge."""
     return Fraction(amount) <= Fraction(budget) * _SLACK
 
 
 def times(budget: float, epsilon: float) -> int:
-    """How often a budget bears an epsilon."""
+    """Return how often a budget allows an epsilon."""
     return int(Fraction(budget) / Fraction(epsilon) * _SLACK)
 
 
-def bearable(oracle: Oracle | Multi, budget: float, make: Make, at: Place) -> None:
-    """Refuse what a client that answers for life could not pay for, and would fall silent under."""
+def check_lifetime(oracle: Oracle | Multi, budget: float, make: Make, at: Place) -> None:
+    """Raise QueryError if the budget cannot pay for answers for life: then clients would be silent."""
     charge = oracle.life
     if charge is None:
         raise at.error(
@@ -45,18 +45,18 @@ def bearable(oracle: Oracle | Multi, budget: float, make: Make, at: Place) -> No
 
 
 def _ways(charge: Charge, epsilon: float, budget: float, make: Make) -> Iterator[str]:
-    """Settings that would do instead, in words."""
-    yield f"budget = {float(charge.amount):g} would do"
-    fits = [buckets for buckets in (256, 128, 64, 32, 16, 8, 4, 2) if _bears(budget, make, name="olh", buckets=buckets)]
+    """Yield settings that would fit instead, in words."""
+    yield f"use budget = {float(charge.amount):g}"
+    fits = [buckets for buckets in (256, 128, 64, 32, 16, 8, 4, 2) if _fits(budget, make, name="olh", buckets=buckets)]
     if fits:
         yield f'oracle = "olh" with buckets = {fits[0]}'
-    less = _largest_epsilon(lambda smaller: _bears(budget, make, epsilon=smaller), epsilon)
+    less = _largest_epsilon(lambda smaller: _fits(budget, make, epsilon=smaller), epsilon)
     if less is not None:
         yield f"epsilon = {less:g}"
     yield 'answers = "once" or "fresh"'
 
 
-def _bears(budget: float, make: Make, **other: Any) -> bool:
+def _fits(budget: float, make: Make, **other: Any) -> bool:
     try:
         charge = make(**other).life
     except ParameterError:
@@ -65,7 +65,10 @@ def _bears(budget: float, make: Make, **other: Any) -> bool:
 
 
 def _largest_epsilon(holds: Callable[[float], bool], most: float) -> float | None:
-    """The largest epsilon of five digits for which `holds`, which it does for every smaller one; None for none."""
+    """Return the largest epsilon of five digits for which `holds` is true, or None.
+
+    `holds` must be true for every smaller epsilon too.
+    """
     low, high = 0.0, most
     for _ in range(_ROUNDS):
         middle = (low + high) / 2
@@ -73,8 +76,8 @@ def _largest_epsilon(holds: Callable[[float], bool], most: float) -> float | Non
     if not low:
         return None
     text = f"{low:.4e}"
-    rounded = float(text)
-    if holds(rounded):
-        return rounded
+    nearest = float(text)
+    if holds(nearest):
+        return nearest
     mantissa, _, exponent = text.partition("e")
     return float(f"{float(mantissa) - 1e-4:.4f}e{exponent}")

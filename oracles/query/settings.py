@@ -1,4 +1,4 @@
-"""The settings of a query: what each may be, its default, and an error that says file, key and valid range."""
+"""The settings of a query: the valid values of each, its default, and errors with file, key and valid range."""
 
 import calendar
 import re
@@ -21,7 +21,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value stands: a file, and the keys that lead to it."""
+    """The place of a value: a file, and the keys that lead to it."""
 
     file: str
     keys: tuple[str, ...] = ()
@@ -30,12 +30,12 @@ class Place:
         return Place(self.file, (*self.keys, key))
 
     def error(self, fault: str) -> QueryError:
-        dotted = ".".join(key if _BARE.fullmatch(key) else repr(key) for key in self.keys)
-        return QueryError(": ".join(part for part in (self.file, dotted, fault) if part))
+        path = ".".join(key if _BARE.fullmatch(key) else repr(key) for key in self.keys)
+        return QueryError(": ".join(part for part in (self.file, path, fault) if part))
 
 
 def shown(value: object) -> str:
-    """A value as an error quotes it: one line, and not a long one."""
+    """Return a value as an error quotes it: one short line."""
     try:
         text = str(value) if hasattr(value, "isoformat") else repr(value)
     except (ValueError, RecursionError):
@@ -44,7 +44,7 @@ def shown(value: object) -> str:
 
 
 def nearest(word: str, words: Collection[str]) -> str:
-    """Which of `words` was meant; all of them where none is near."""
+    """Return a hint: the most similar of `words`, or all of them."""
     import difflib
 
     near = difflib.get_close_matches(word, words, 1)
@@ -53,20 +53,20 @@ def nearest(word: str, words: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of values, in words and in code, and what they are read as."""
+    """A rule for values, in words and in code, with the conversion of a valid value."""
 
     valid: str
     holds: Callable[[Any], bool]
-    read: Callable[[Any], Any] = lambda value: value
+    convert: Callable[[Any], Any] = lambda value: value
 
     def __call__(self, value: object, at: Place) -> Any:
         if not self.holds(value):
             raise at.error(f"must be {self.valid}, got {shown(value)}")
-        return self.read(value)
+        return self.convert(value)
 
 
 def number(valid: str, holds: Callable[[float], bool]) -> Rule:
-    """A finite number that becomes a float."""
+    """Return a rule for finite numbers, which become floats."""
 
     def finite(value: object) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
@@ -83,16 +83,16 @@ def choice(*names: str) -> Rule:
 
 
 def instead(rule: Rule, word: str, meaning: Any) -> Rule:
-    """A rule that also takes one word."""
+    """Return a rule that also accepts one word."""
     return Rule(
         f'{rule.valid}, or "{word}"',
         lambda value: value == word or rule.holds(value),
-        lambda value: meaning if value == word else rule.read(value),
+        lambda value: meaning if value == word else rule.convert(value),
     )
 
 
 def seconds(text: object) -> int | None:
-    """A duration such as "10s", "1m", "2h" or "1d" in seconds, None where it is none."""
+    """Return a duration such as "10s", "1m", "2h" or "1d" in seconds, or None if the text is none."""
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     length = int(match[1]) * _UNITS[match[2]] if match else None
     return length if length is not None and length <= MAX_SECONDS else None
@@ -107,7 +107,7 @@ def duration(least: int) -> Rule:
 
 
 def instant(value: object) -> int | None:
-    """A TOML date or date-time in whole Unix seconds, UTC where it names no offset; None for all else."""
+    """Return a TOML date or date-time in whole Unix seconds, UTC without an offset. None for all other values."""
     fields = getattr(value, "utctimetuple", None) or getattr(value, "timetuple", None)
     if fields is None or getattr(value, "microsecond", None):
         return None
@@ -125,20 +125,20 @@ INSTANT = Rule(
 )
 
 
-def table(value: object, at: Place, known: Collection[str] | None = None) -> dict[str, Any]:
-    """A table with no other keys than those `known`; where none are given, its keys are names."""
+def table(value: object, at: Place, allowed: Collection[str] | None = None) -> dict[str, Any]:
+    """Return a table whose keys are all in `allowed`. Without `allowed` its keys are names."""
     if not isinstance(value, dict):
         raise at.error(f"must be a table, got {shown(value)}")
     for key in value:
-        if known is None and not _NAME.fullmatch(key):
+        if allowed is None and not _NAME.fullmatch(key):
             raise (at / key).error("a name must be 1 to 64 of the characters A-Z a-z 0-9 _ . -")
-        if known is not None and key not in known:
-            raise (at / key).error(f"there is no such key; {nearest(key, known)}")
+        if allowed is not None and key not in allowed:
+            raise (at / key).error(f"unknown key; {nearest(key, allowed)}")
     return value
 
 
 def several(value: object, at: Place, rule: Rule) -> tuple[Any, ...]:
-    """A list of one or more items, each by the same rule, none twice."""
+    """Return a list of one or more items, each by the same rule, none twice."""
     if not isinstance(value, list) or not value:
         raise at.error(f"must be a list of one or more, each {rule.valid}; got {shown(value)}")
     items = tuple(rule(item, at) for item in value)
@@ -149,18 +149,18 @@ def several(value: object, at: Place, rule: Rule) -> tuple[Any, ...]:
 
 
 def repeated(items: Sequence[Hashable]) -> int | None:
-    """The index of the first item that stands before already, or None."""
-    seen: set[Hashable] = set()
+    """Return the index of the first item that occurs earlier in the list, or None."""
+    earlier: set[Hashable] = set()
     for index, item in enumerate(items):
-        if item in seen:
+        if item in earlier:
             return index
-        seen.add(item)
+        earlier.add(item)
     return None
 
 
 @dataclass(frozen=True)
 class Window:
-    """A union of consecutive panes, in seconds; `all` is since the start, with size and step 0."""
+    """A union of consecutive panes, in seconds. `all` starts with the query and has size and step 0."""
 
     kind: Literal["tumbling", "hopping", "all"]
     size: int
@@ -169,27 +169,27 @@ class Window:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Above what a value is a heavy hitter: a share, a count, or what is significant (value 0)."""
+    """The limit above which a value is a heavy hitter: a share, a count, or significance (value 0)."""
 
     kind: Literal["significance", "share", "count"]
     value: float = 0.0
 
     def share(self, n: int) -> float | None:
-        """It as a share of `n` reports; None where it is significance, which no number says beforehand."""
+        """Return the threshold as a share of `n` reports, or None for significance."""
         if self.kind == "significance" or not n:
             return None
         return self.value if self.kind == "share" else min(1.0, self.value / n)
 
 
 ANSWERS = ("life", "once", "fresh")
-"""How a client repeats itself."""
+"""Ways in which a client repeats itself."""
 _BUCKETS = tuple(1 << rows for rows in range(1, 9))
 
 REQUIRED = object()
 _METHOD = choice(*(name for name in METHODS if name != BASE))
-"""A query can ask for all of them; the unbiased shares are always there."""
+"""Methods that a query can name. The unbiased shares are always there."""
 _FALLBACK = choice(*(name for name, row in METHODS.items() if name != BASE and not row.fits_a_prior))
-"""Where a prior is rejected, all that fit none can take its place."""
+"""Methods that can replace a rejected prior: all that fit none."""
 _POSITIVE = whole("a whole number of at least 1", 1)
 KEYS: dict[str, tuple[Rule, Any]] = {
     "epsilon": (number(f"above 0 and at most {MAX_EPSILON:g}", lambda value: 0 < value <= MAX_EPSILON), REQUIRED),
@@ -210,7 +210,7 @@ KEYS: dict[str, tuple[Rule, Any]] = {
     "renew": (duration(1), None),
     "buckets": (Rule("a power of two from 2 to 256", lambda value: type(value) is int and value in _BUCKETS), None),
 }
-"""The keys whose valid values depend on no other key, with their defaults."""
+"""Keys whose valid values depend on no other key, with their defaults."""
 
 _THRESHOLD = Rule(
     '"significance", a share above 0 and below 1, or { count = N } with N of at least 1',
@@ -219,11 +219,11 @@ _THRESHOLD = Rule(
 )
 
 
-def setting(given: dict[str, Any], key: str, at: Place) -> Any:
-    """The value of one of KEYS in a query's table."""
+def setting(keys: dict[str, Any], key: str, at: Place) -> Any:
+    """Return the value of one of KEYS in a query's table."""
     rule, default = KEYS[key]
-    if key in given:
-        return rule(given[key], at / key)
+    if key in keys:
+        return rule(keys[key], at / key)
     if default is REQUIRED:
         raise (at / key).error(f"is missing; it must be {rule.valid}")
     return default

@@ -1,4 +1,4 @@
-"""The text of the files that people write: whatever is wrong with one is said with the file's name."""
+"""Text files of operators. Errors name the file."""
 
 from pathlib import Path
 from typing import Any
@@ -6,20 +6,20 @@ from typing import Any
 from oracles.query.settings import Place
 
 
-def read_text(path: Path, at: Place, what: str = "") -> str:
-    """A UTF-8 file, with or without a byte order mark; an error calls it `what`."""
+def read_text(path: Path, at: Place, name: str = "") -> str:
+    """Return a UTF-8 file, with or without a byte order mark. Errors call it `name`."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise at.error(f"{what}must be UTF-8 text, but its byte {error.start} is not") from error
+        raise at.error(f"{name}must be UTF-8 text, but its byte {error.start} is not") from error
     except OSError as error:
-        raise at.error(f"{what}cannot be read: {error.strerror or error}") from error
+        raise at.error(f"{name}cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # a path that no system takes
-        raise at.error(f"{what}cannot be read: {error}") from error
+        raise at.error(f"{name}cannot be read: {error}") from error
 
 
 def read_toml(path: Path, at: Place) -> dict[str, Any]:
-    """A file of TOML."""
+    """Return the contents of a TOML file."""
     import tomllib
 
     text = read_text(path, at)

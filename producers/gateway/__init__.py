@@ -1,1 +1,1 @@
-"""The gateway: reports over HTTP, for devices that do not speak Kafka and must not log in there."""
+"""The gateway, which accepts reports over HTTP from devices that cannot use Kafka."""

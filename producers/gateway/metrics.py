@@ -1,53 +1,57 @@
-"""The metrics of a gateway: no address, no token, no key."""
+"""The metrics of a gateway. No label contains an address, a token or a key."""
 
 from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from hubbub.metrics import registry
+from hubbub.command.metrics import MetricRow, MetricTable
+from producers.gateway.openapi import ROUTES
 
-ROUTES = ("/v1/reports", "/v1/queries", "")
-"""Of which requests are counted; the last is all else."""
+PATHS = tuple(route.path for route in ROUTES if route.for_clients)
+"""The paths with their own series. All other requests have the path ""."""
 REASONS = ("malformed", "unknown_query", "too_large", "late", "future", "expired", "quota", "rate", "ids")
+LATENCIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
-class GatewayMetrics:
-    """Each gateway's own."""
+class GatewayMetrics(MetricTable):
+    """The metrics of one gateway."""
 
-    def __init__(self, names: Mapping[str, Callable[[], float]], queries: Iterable[str]) -> None:
-        """`names` of gauges that are looked up when they are asked for; series of `queries` exist from the start."""
-        made = self.registry = registry()
-        requests = Counter("hubbub_gateway_requests", "Requests answered", ["route", "status"], registry=made)
-        self._requests = {(path, 202): requests.labels(path, "202") for path in ROUTES[:1]}
-        self._requests[ROUTES[1], 200] = requests.labels(ROUTES[1], "200")
-        self._request = requests
-        self._reports = Counter("hubbub_gateway_reports", "Reports acknowledged", ["query", "keyed"], registry=made)
-        self._taken = {(query, keyed): self._series(query, keyed=keyed) for query in queries for keyed in (False, True)}
-        self._refused = Counter("hubbub_gateway_refused", "Requests refused, by reason", ["reason"], registry=made)
-        for reason in REASONS:
-            self._refused.labels(reason)
-        buckets = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-        self.seconds = Histogram(
-            "hubbub_gateway_seconds", "From a request's body to its 202", buckets=buckets, registry=made
-        )
-        for name, read in names.items():
-            Gauge(f"hubbub_gateway_{name}", name.replace("_", " "), registry=made).set_function(read)
+    requests = MetricRow("hubbub_gateway_requests", Counter, "Requests answered", {"route": None, "status": None})
+    reports = MetricRow(
+        "hubbub_gateway_reports", Counter, "Reports acknowledged by Kafka", {"query": None, "keyed": ("0", "1")}
+    )
+    refusals = MetricRow("hubbub_gateway_refused", Counter, "Requests refused, by reason", {"reason": REASONS})
+    seconds = MetricRow(
+        "hubbub_gateway_seconds",
+        Histogram,
+        "Seconds from a complete request body to its 202 answer",
+        buckets=LATENCIES,
+    )
+    held_bytes = MetricRow("hubbub_gateway_held_bytes", Gauge, "Bytes of request bodies in memory")
+    unacknowledged_bytes = MetricRow(
+        "hubbub_gateway_unacknowledged_bytes", Gauge, "Bytes of frames that Kafka has not acknowledged"
+    )
+    connections = MetricRow("hubbub_gateway_connections", Gauge, "Open connections")
+    connections_refused = MetricRow("hubbub_gateway_connections_refused", Gauge, "Connections refused since the start")
+    ready = MetricRow("hubbub_gateway_ready", Gauge, "1 if the gateway accepts requests, else 0")
 
-    def answered(self, path: str, status: int) -> None:
-        key = path if path in ROUTES else "", status
-        if key not in self._requests:
-            self._requests[key] = self._request.labels(key[0], str(status))
-        self._requests[key].inc()
+    def __init__(self, gauges: Mapping[str, Callable[[], float]], queries: Iterable[str]) -> None:
+        """Read each gauge by the function of its name. The series of `queries` exist from the start."""
+        super().__init__()
+        for name, function in gauges.items():
+            vars(self)[name].set_function(function)
+        for route in ROUTES:
+            for status in route.answers if route.for_clients else ():
+                self.requests.labels(route.path, str(status))
+        for query in queries:
+            self.add_series(query=query)
 
-    def refused(self, reason: object) -> None:
+    def count_answer(self, path: str, status: int) -> None:
+        self.requests.labels(path if path in PATHS else "", str(status)).inc()
+
+    def count_refusal(self, reason: object) -> None:
         if reason in REASONS:
-            self._refused.labels(str(reason)).inc()
+            self.refusals.labels(str(reason)).inc()
 
-    def _series(self, query: str, *, keyed: bool) -> Counter:
-        return self._reports.labels(query, str(int(keyed)))
-
-    def took(self, query: str, reports: int, *, keyed: bool) -> None:
-        key = query, keyed
-        if key not in self._taken:
-            self._taken[key] = self._series(query, keyed=keyed)
-        self._taken[key].inc(reports)
+    def count_reports(self, query: str, reports: int, *, has_key: bool) -> None:
+        self.reports.labels(query, str(int(has_key))).inc(reports)

@@ -1,50 +1,90 @@
-"""The description of the gateway's interface: /openapi.json."""
+"""The routes of the gateway, and their description at /openapi.json. The server adds its handlers to the same table."""
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
-from hubbub.problem import KIND, TITLES
-from producers.gateway.submission import FRAMES, JSON
+from hubbub.http.problem import KIND, TITLES
+from hubbub.http.schema import Digest, Schema, schema
+from producers.gateway.intake.submission import FRAMES, ITEMS, JSON
 
-Schema = dict[str, Any]
+KEY = (16, 256)
+"""Limits of an Idempotency-Key in bytes: long enough for a unique random key, and not longer than a log line."""
+
+Seconds = Annotated[int, {"minimum": 0, "description": "Seconds"}]
+Time = Annotated[int | None, {"description": "Unix seconds; null: no limit"}]
+
+
+@dataclass(frozen=True)
+class AcceptedReports:
+    """The answer to accepted reports."""
+
+    accepted: Annotated[int, {"minimum": 1, "description": "Number of reports"}]
+
 
 _HEX = {"type": "string", "pattern": "^[0-9A-Fa-f]{16}$"}
-_COUNT = {"type": "integer", "minimum": 0}
-_SECONDS = {"type": "integer", "minimum": 0, "description": "Seconds"}
-_TIME = {"type": ["integer", "null"], "description": "Unix seconds; null: no limit"}
+_TEXT = {"type": "string"}
 _DOMAIN = {
-    "description": "The values in order, how many there are, or how numbers are cut into bins",
-    "oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "integer"}, {"type": "object"}],
+    "description": "The values in order, their number, or the bins of numbers",
+    "oneOf": [{"type": "array", "items": _TEXT}, {"type": "integer"}, {"type": "object"}],
 }
 _EACH = {
     "oneOf": [{"type": ["integer", "null"]}, {"type": "object", "additionalProperties": {"type": "integer"}}],
 }
-_RETRY = {"Retry-After": {"description": "Seconds", "required": True, "schema": {"type": "integer", "minimum": 1}}}
-
-SCHEMAS: dict[str, Schema] = {
-    "frame": {
-        "type": "object",
-        "description": "docs/wire-format.md. An id is not used: a gateway gives ids of its own",
-        "properties": {
-            "digest": {**_HEX, "description": "Of the query"},
-            "pane": {"type": "integer", "format": "int64", "description": "The pane's start, in Unix seconds"},
-            "id": _HEX,
-            "reports": {
-                "type": "string",
-                "contentEncoding": "base64",
-                "minLength": 4,
-                "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
-                "description": "One after another",
-            },
+_FRAME = {
+    "type": "object",
+    "description": "A frame, see docs/wire-format.md. The gateway ignores the id and gives ids of its own",
+    "properties": {
+        "digest": {**_HEX, "description": "Digest of the query"},
+        "pane": {"type": "integer", "format": "int64", "description": "Start of the pane, in Unix seconds"},
+        "id": _HEX,
+        "reports": {
+            "type": "string",
+            "contentEncoding": "base64",
+            "minLength": 4,
+            "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+            "description": "The reports, one after another",
         },
-        "required": ["digest", "pane", "reports"],
-        "additionalProperties": False,
     },
-    "accepted": {
-        "type": "object",
-        "properties": {"accepted": {**_COUNT, "minimum": 1, "description": "Reports"}},
-        "required": ["accepted"],
-        "additionalProperties": False,
+    "required": ["digest", "pane", "reports"],
+    "additionalProperties": False,
+}
+_QUERY = {
+    "name": _TEXT,
+    "digest": schema(Digest),
+    "domain": _DOMAIN,
+    "attributes": {"type": "object", "additionalProperties": {"type": "object"}},
+    "solution": {"enum": ["spl", "smp", "rsfd", None]},
+    "oracle": {
+        "description": "The oracle, or one for each attribute",
+        "oneOf": [_TEXT, {"type": "object", "additionalProperties": _TEXT}],
     },
+    "other": schema(Annotated[bool | None, {"description": "Null: see the attributes"}]),
+    "epsilon": schema(Annotated[float, {"exclusiveMinimum": 0}]),
+    "pane": schema(Seconds),
+    "period": schema(Seconds),
+    "lateness": schema(Seconds),
+    "skew": schema(Seconds),
+    "from": schema(Time),
+    "until": schema(Time),
+    "answers": schema(Literal["life", "once", "fresh"]),
+    "budget": schema(float),
+    "renew": schema(Annotated[int | None, {"description": "Seconds after which charges restart; null: never"}]),
+    "classes": {**_EACH, "description": "K, or one K for each attribute; null: the answers are not for life"},
+    "record_charge": schema(Annotated[float, {"description": "Charge of a first answer, in epsilon"}]),
+    "buckets": {**_EACH, "description": "Number of buckets, if below the best of olh; null: the best"},
+    "width": schema(Annotated[int, {"minimum": 1, "description": "Bytes of a report"}]),
+}
+_PROBLEM = {
+    "status": schema(int),
+    "title": _TEXT,
+    "detail": _TEXT,
+    "reason": {"type": "string", "description": "The reason in the workers' word, or rate, quota or ids"},
+    "index": {"type": "integer", "minimum": 0, "description": "Position of the invalid item"},
+    "counted": {"enum": ["none", "unknown"], "description": "Whether some of the reports may count already"},
+}
+SCHEMAS: dict[str, Schema] = {
+    "frame": _FRAME,
+    "accepted": schema(AcceptedReports),
     "queries": {
         "type": "object",
         "properties": {"queries": {"type": "array", "items": {"$ref": "#/components/schemas/query"}}},
@@ -53,138 +93,122 @@ SCHEMAS: dict[str, Schema] = {
     },
     "query": {
         "type": "object",
-        "properties": {
-            "name": {"type": "string"},
-            "digest": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
-            "domain": _DOMAIN,
-            "attributes": {"type": "object", "additionalProperties": {"type": "object"}},
-            "solution": {"enum": ["spl", "smp", "rsfd", None]},
-            "oracle": {
-                "description": "Of each attribute, or of the one",
-                "oneOf": [{"type": "string"}, {"type": "object", "additionalProperties": {"type": "string"}}],
-            },
-            "other": {"type": ["boolean", "null"], "description": "Null: see the attributes"},
-            "epsilon": {"type": "number", "exclusiveMinimum": 0},
-            "pane": _SECONDS,
-            "period": _SECONDS,
-            "lateness": _SECONDS,
-            "skew": _SECONDS,
-            "from": _TIME,
-            "until": _TIME,
-            "answers": {"enum": ["life", "once", "fresh"]},
-            "budget": {"type": "number"},
-            "renew": {**_TIME, "description": "Seconds after which charges begin anew; null: never"},
-            "classes": {**_EACH, "description": "K, of each attribute or of the one; null: not for life"},
-            "record_charge": {"type": "number", "description": "What a first answer charges"},
-            "buckets": {**_EACH, "description": "Fewer than the best of olh; null: the best"},
-            "width": {"type": "integer", "minimum": 1, "description": "Bytes a report"},
-        },
-        "required": [
-            *("name", "digest", "solution", "oracle", "other", "epsilon", "pane", "period", "lateness", "skew"),
-            *("from", "until", "answers", "budget", "renew", "classes", "record_charge", "buckets", "width"),
-        ],
+        "properties": _QUERY,
+        "required": [name for name in _QUERY if name not in ("domain", "attributes")],
     },
-    "problem": {
-        "type": "object",
-        "properties": {
-            "status": {"type": "integer"},
-            "title": {"type": "string"},
-            "detail": {"type": "string"},
-            "reason": {"type": "string", "description": "The word that the workers count, or rate, quota, ids"},
-            "index": {**_COUNT, "description": "The item at fault"},
-            "counted": {"enum": ["none", "unknown"], "description": "Whether some of the reports may count already"},
-        },
-        "required": ["status", "title", "detail"],
-    },
+    "problem": {"type": "object", "properties": _PROBLEM, "required": ["status", "title", "detail"]},
 }
 
 
-def describe(version: str, *, protected: bool) -> Schema:
-    """The whole description."""
-    described: Schema = {
-        "openapi": "3.1.0",
-        "info": {"title": "hubbub gateway", "version": version, "license": {"name": "Apache-2.0"}},
-        "paths": {
-            "/v1/reports": {"post": _reports_path(protected=protected)},
-            "/v1/queries": {"get": _queries(protected=protected)},
-            "/healthz": {"get": _plain("healthz", "Whether the process lives")},
-            "/readyz": {"get": _plain("readyz", "Whether reports are taken", 503)},
-            "/metrics": {"get": _plain("metrics", "For Prometheus")},
-            "/openapi.json": {
-                "get": {
-                    "operationId": "openapi",
-                    "summary": "This description",
-                    "responses": {"200": _content("It", JSON, {"type": "object"})},
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _content(description: str, kind: str, content: Schema) -> Schema:
+    return {"description": description, "content": {kind: {"schema": content}}}
+
+
+@dataclass(frozen=True)
+class GatewayRoute:
+    """A path of the gateway, with its method and the description of its requests and answers."""
+
+    path: str
+    method: str
+    summary: str
+    answers: dict[int, Schema]
+    problems: tuple[int, ...] = ()
+    request: Schema = field(default_factory=dict)
+    """The parameters and the body, if there are any."""
+    for_clients: bool = False
+    """Whether the route needs a token, and may be used by the pages of `--origins`."""
+
+    @property
+    def name(self) -> str:
+        return self.path.rsplit("/", 1)[1].removesuffix(".json")
+
+
+_SUBMISSION = {
+    "parameters": [
+        {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "description": "A random key for one body. At a retry, on any gateway, the reports count once",
+            "schema": {"type": "string", "minLength": KEY[0], "maxLength": KEY[1], "pattern": "^[A-Za-z0-9_.-]*$"},
+        },
+        {"name": "Content-Encoding", "in": "header", "schema": {"enum": ["gzip"]}},
+    ],
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {
+                "schema": {
+                    "oneOf": [
+                        _ref("frame"),
+                        {"type": "array", "items": _ref("frame"), "minItems": 1, "maxItems": ITEMS},
+                    ]
                 }
             },
+            FRAMES: {"schema": {"type": "string", "format": "binary", "description": "Frames, one after another"}},
         },
-        "components": {"schemas": SCHEMAS},
-    }
-    if protected:
-        described["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    return described
+    },
+}
+_PLAIN = _content("Text", "text/plain", _TEXT)
+
+REPORTS = GatewayRoute(
+    "/v1/reports",
+    "POST",
+    "Send reports. The gateway accepts all of them or none",
+    {202: _content("All reports are in the log, in time", JSON, _ref("accepted"))},
+    (400, 408, 409, 413, 415, 429, 503),
+    _SUBMISSION,
+    for_clients=True,
+)
+QUERIES = GatewayRoute(
+    "/v1/queries",
+    "GET",
+    "List the queries that are counted now, with all that a client needs to answer",
+    {200: _content("The queries", JSON, _ref("queries"))},
+    (429,),
+    for_clients=True,
+)
+ROUTES = (
+    REPORTS,
+    QUERIES,
+    GatewayRoute("/healthz", "GET", "Whether the process lives", {200: _PLAIN}),
+    GatewayRoute("/readyz", "GET", "Whether the gateway accepts reports", {200: _PLAIN, 503: _PLAIN}),
+    GatewayRoute("/metrics", "GET", "Metrics for Prometheus", {200: _PLAIN}),
+    GatewayRoute("/openapi.json", "GET", "This description", {200: _content("OpenAPI 3.1", JSON, {"type": "object"})}),
+)
 
 
-def _reports_path(*, protected: bool) -> Schema:
-    frame = {"$ref": "#/components/schemas/frame"}
-    key = {
-        "name": "Idempotency-Key",
-        "in": "header",
-        "description": "One body's for ever: whichever gateway gets it again, it counts once",
-        "schema": {"type": "string", "minLength": 16, "maxLength": 256, "pattern": "^[A-Za-z0-9_.-]*$"},
-    }
-    encoding = {"name": "Content-Encoding", "in": "header", "schema": {"enum": ["gzip"]}}
-    body = {
-        JSON: {"schema": {"oneOf": [frame, {"type": "array", "items": frame, "minItems": 1, "maxItems": 10_000}]}},
-        FRAMES: {"schema": {"type": "string", "format": "binary", "description": "Frames back to back"}},
-    }
+def describe(version: str, *, needs_token: bool) -> Schema:
+    """Return the description of a gateway, whose clients may need a token."""
+    components: Schema = {"schemas": SCHEMAS}
+    if needs_token:
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     return {
-        "operationId": "reports",
-        "summary": "Bring reports in: all of them, or none",
-        "parameters": [key, encoding],
-        "requestBody": {"required": True, "content": body},
-        "responses": {
-            "202": _content("All are in the log, in time", JSON, {"$ref": "#/components/schemas/accepted"}),
-            **_problems(400, 408, 409, 413, 415, 429, 503, protected=protected),
-        },
-        **_security(protected=protected),
+        "openapi": "3.1.0",
+        "info": {"title": "hubbub gateway", "version": version, "license": {"name": "Apache-2.0"}},
+        "paths": {route.path: {route.method.lower(): _operation(route, needs_token=needs_token)} for route in ROUTES},
+        "components": components,
     }
 
 
-def _queries(*, protected: bool) -> Schema:
+def _operation(route: GatewayRoute, *, needs_token: bool) -> Schema:
+    access = (401 if needs_token else 403,) if route.for_clients else ()
+    problems = {status: _problem(status) for status in sorted({*route.problems, *access})}
     return {
-        "operationId": "queries",
-        "summary": "What is counted, and all that a client needs to answer",
-        "responses": {
-            "200": _content("The queries", JSON, {"$ref": "#/components/schemas/queries"}),
-            **_problems(429, protected=protected),
-        },
-        **_security(protected=protected),
+        "operationId": route.name,
+        "summary": route.summary,
+        **route.request,
+        "responses": {str(status): answer for status, answer in (route.answers | problems).items()},
+        **({"security": [{"token": []}]} if needs_token and route.for_clients else {}),
     }
-
-
-def _security(*, protected: bool) -> Schema:
-    return {"security": [{"token": []}]} if protected else {}
-
-
-def _problems(*statuses: int, protected: bool) -> Schema:
-    found = sorted({*statuses, 401 if protected else 403})
-    return {str(status): _problem(status) for status in found}
 
 
 def _problem(status: int) -> Schema:
-    described = _content(TITLES[status], KIND, {"$ref": "#/components/schemas/problem"})
-    return described | ({"headers": _RETRY} if status in (429, 503) else {})
-
-
-def _plain(name: str, summary: str, *more: int) -> Schema:
-    text = {"type": "string"}
-    return {
-        "operationId": name,
-        "summary": summary,
-        "responses": {str(status): _content("Text", "text/plain", text) for status in (200, *more)},
-    }
-
-
-def _content(description: str, kind: str, schema: Schema) -> Schema:
-    return {"description": description, "content": {kind: {"schema": schema}}}
+    problem = _content(TITLES[status], KIND, _ref("problem"))
+    if status in (429, 503):
+        seconds = {"description": "Seconds", "required": True, "schema": {"type": "integer", "minimum": 1}}
+        problem["headers"] = {"Retry-After": seconds}
+    return problem

@@ -1,1 +1,1 @@
-"""Simulated crowds: what they answer, how it gets into Kafka, and the truth about it."""
+"""Simulated clients: their answers, the way of their frames to Kafka, and the true counts."""

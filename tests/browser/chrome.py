@@ -1,4 +1,4 @@
-"""Debian's chromium, driven by Playwright; it downloads nothing."""
+"""The chromium of Debian, which Playwright controls without a download."""
 
 import shutil
 from contextlib import contextmanager
@@ -19,12 +19,12 @@ TABLET = {"width": 768, "height": 1024}
 
 
 def executable():
-    """Where chromium is, None where it is not installed."""
+    """Return the path of chromium, or None if it is not installed."""
     return shutil.which("chromium")
 
 
 @contextmanager
-def launched():
+def launch_browser():
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable(), args=list(ARGUMENTS))
         try:

@@ -1,4 +1,4 @@
-"""A browser, and pages that keep note of what they should not do."""
+"""A browser, and pages that record errors and requests."""
 
 import re
 
@@ -10,11 +10,11 @@ from tests.browser import chrome
 
 @pytest.fixture(scope="module")
 def browser():
-    """Not for longer: its event loop runs in the main thread, where other suites want to run theirs."""
+    """Start a browser per module. Its event loop blocks the main thread, which other suites need."""
     if chrome.executable() is None:
         missing(RuntimeError("no browser: chromium is not installed (apt-get install chromium)"))
-    with chrome.launched() as launched:
-        yield launched
+    with chrome.launch_browser() as process:
+        yield process
 
 
 @pytest.fixture(scope="session")
@@ -22,8 +22,8 @@ def broker(tansu: Tansu):
     return tansu
 
 
-class Watched:
-    """A page, and what its console and its network have seen."""
+class PageRecorder:
+    """A page with its console errors and its requests."""
 
     def __init__(self, context):
         self.page = context.new_page()
@@ -37,8 +37,8 @@ class Watched:
         if message.type in ("error", "warning"):
             self.errors.append(message.text)
 
-    def elsewhere(self, url):
-        """The requests that left for another host than the board's."""
+    def foreign_requests(self, url):
+        """Return the requests to other hosts than the board."""
         return [request for request in self.requests if not request.startswith((url, "data:"))]
 
     def text(self, selector):
@@ -47,12 +47,12 @@ class Watched:
 
 @pytest.fixture
 def watch(browser):
-    """A new page: `watch(viewport=..., color_scheme=...)`."""
+    """Return a function that opens a new page: `watch(viewport=..., color_scheme=...)`."""
     contexts = []
 
     def watch(**settings):
         contexts.append(browser.new_context(**{"viewport": chrome.DESK, **settings}))
-        return Watched(contexts[-1])
+        return PageRecorder(contexts[-1])
 
     yield watch
     for context in contexts:

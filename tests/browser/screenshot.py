@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests import boards
 from tests.brokers import Tansu, prepared
-from tests.browser.chrome import DESK, PHONE, TABLET, launched
+from tests.browser.chrome import DESK, PHONE, TABLET, launch_browser
 
 PANES = 40
 SURGE = 34
@@ -17,7 +17,7 @@ AT_REST = """
   () => document.getAnimations().every(
     (each) => each.playState !== "running" || each.effect.getComputedTiming().endTime === Infinity)
 """
-"""Whether all that moves has come to its end, but for what never does."""
+"""Whether all animations have ended, except endless ones."""
 PICTURES = (
     ("page-light", DESK, "light"),
     ("page-dark", DESK, "dark"),
@@ -27,7 +27,7 @@ PICTURES = (
 
 
 def busy(crowd, pane):
-    """The messages of a pane in which more or fewer clients answer."""
+    """Return the messages of a pane in which the number of clients varies."""
     crowd.clients = int(60_000 + 12_000 * math.sin(pane / 5) + 3_000 * math.cos(2.3 * pane))
     return crowd.next()
 
@@ -36,14 +36,16 @@ def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     with Tansu() as broker:
         kafka = prepared(broker)
-        # A minute or two ahead, so that the windows are still new when the last picture is taken; all to the minute,
-        # so that the last window of one holds each client once, whenever they are taken.
+        # The last pane ends one or two minutes in the future, so the windows are still new at the last picture.
+        # The first pane starts at a full minute, so the last window of a minute has each client once.
         start = (int(time.time()) // 60 + 2) * 60 - PANES * boards.PANE
         crowd = boards.Crowd(boards.HOMEPAGE, start=start, surge=SURGE)
-        told = [message for pane in range(SURGE) for message in busy(crowd, pane)]
+        messages = [message for pane in range(SURGE) for message in busy(crowd, pane)]
         other = boards.Crowd(boards.PROFILE, start=start)
-        boards.publish(kafka, [*boards.defined(), *told, *[message for _ in range(3) for message in other.next()]])
-        with boards.Board(kafka) as board, launched() as browser:
+        boards.publish(
+            kafka, [*boards.definition_messages(), *messages, *[message for _ in range(3) for message in other.next()]]
+        )
+        with boards.Board(kafka) as board, launch_browser() as browser:
             board.ready()
             page = browser.new_context(viewport=DESK).new_page()
             page.goto(f"{board.url}#q=homepage&window=hopping-60-10&value=books.example")
@@ -57,8 +59,8 @@ def main(folder):
             for name, size, scheme in PICTURES:
                 page.set_viewport_size(size)
                 page.emulate_media(color_scheme=scheme)
-                page.wait_for_timeout(500)  # what the new size changes has begun to move
-                # News tell of what comes: what they lie over is to be seen.
+                page.wait_for_timeout(500)  # the changes of the new size have started
+                # Close the news, because they cover parts of the page.
                 page.locator("#news button").evaluate_all("buttons => buttons.forEach(button => button.click())")
                 page.wait_for_function(AT_REST)
                 page.screenshot(path=folder / f"{name}.png", full_page=True, animations="disabled")

@@ -1,4 +1,4 @@
-"""The live page where there is much of everything, or nothing comes any more: in a real browser."""
+"""The live page in a real browser, with very much data or with no new data."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from oracles.query import parse
-from tests.boards import PANE, Board, Crowd, aside, defined, publish
+from tests.boards import PANE, Board, Crowd, definition_messages, in_thread, publish
 from tests.brokers import Tansu, missing, prepared
 from tests.browser.chrome import DESK, PHONE, TABLET
 from tests.browser.test_page import SHIFTS, rows
@@ -38,30 +38,30 @@ def now():
 
 
 @contextmanager
-def running(broker):
-    """A board of 24 queries: one has 1,024 values, one is a little late, one very; and the crowd of the first."""
-    kafka = aside(lambda: prepared(broker))
+def run_board(broker):
+    """Start a board of 24 queries: one with 1,024 values and its crowd, one a little late, and one very late."""
+    kafka = in_thread(lambda: prepared(broker))
     crowd = Crowd(QUERIES[BIG], clients=40_000, start=now() - 4 * PANE)
-    told = [message for _ in range(4) for message in crowd.next()]
+    messages = [message for _ in range(4) for message in crowd.next()]
     late = Crowd(QUERIES[SMALL[0]], clients=500, start=now() - 6 * PANE).next()
-    gone = Crowd(QUERIES[SMALL[1]], clients=500, start=now() - 40 * PANE).next()
-    publish(kafka, [*defined(QUERIES), *told, *late, *gone])
-    # Nobody reads what a board without a broker says of it ten times a second: a full pipe would stop it.
+    old = Crowd(QUERIES[SMALL[1]], clients=500, start=now() - 40 * PANE).next()
+    publish(kafka, [*definition_messages(QUERIES), *messages, *late, *old])
+    # A board without a broker logs ten times per second. Nobody reads it here, and a full pipe would stop the board.
     with Board(kafka, stderr=subprocess.DEVNULL) as board:
         yield kafka, board.ready(), crowd
 
 
 @pytest.fixture(scope="module")
-def crowded(broker):
-    with running(broker) as found:
-        yield found
+def scene(broker):
+    with run_board(broker) as parts:
+        yield parts
 
 
-def opened(watch, board, name, **settings):
-    watched = watch(**settings)
-    watched.page.goto(f"{board.url}#q={name}")
-    expect(watched.page.locator("#rows tr").first).to_be_visible()
-    return watched
+def open_page(watch, board, name, **settings):
+    view = watch(**settings)
+    view.page.goto(f"{board.url}#q={name}")
+    expect(view.page.locator("#rows tr").first).to_be_visible()
+    return view
 
 
 @pytest.mark.parametrize(
@@ -72,40 +72,40 @@ def opened(watch, board, name, **settings):
         *(pytest.param(TABLET, scheme, marks=LONG) for scheme in ("light", "dark")),
     ],
 )
-def test_a_thousand_long_names_fit_and_keep_nobody_out(watch, crowded, size, scheme):
-    _, board, _ = crowded
-    page = opened(watch, board, BIG, viewport=size, color_scheme=scheme).page
+def test_a_thousand_long_names_fit_and_are_accessible(watch, scene, size, scheme):
+    _, board, _ = scene
+    page = open_page(watch, board, BIG, viewport=size, color_scheme=scheme).page
     page.get_by_role("button", name="Show all").click()
     expect(page.locator("#rows tr")).to_have_count(1024)
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
-    shown = page.locator("#rows .ends").evaluate_all(
+    visible = page.locator("#rows .ends").evaluate_all(
         """nodes => nodes.map(node => {
           const end = node.getBoundingClientRect();
           const box = node.closest("th").getBoundingClientRect();
           return end.left >= box.left && end.right <= box.right + 1 ? node.textContent : "cut";
         })"""
     )
-    assert len(set(shown)) == 1024, "what differs is seen of every value"
+    assert len(set(visible)) == 1024, "the different part of every value is visible"
     assert page.locator("#queries [aria-current]").evaluate(
         """node => {
           const own = node.getBoundingClientRect(), list = node.parentElement.getBoundingClientRect();
           return own.top >= list.top - 1 && own.bottom <= list.bottom + 1;
         }"""
-    ), "the chosen query is in view"
+    ), "the current query is visible"
     ticks = page.locator("#axis span").evaluate_all(
         "nodes => nodes.map(node => node.getBoundingClientRect()).map(({ left, right }) => [left, right])"
     )
-    assert all(before[1] < after[0] for before, after in pairwise(ticks)), "no tick over another"
-    page.get_by_label("Find a value").fill("/012/")  # axe takes its time over a thousand rows
+    assert all(before[1] < after[0] for before, after in pairwise(ticks)), "ticks do not overlap"
+    page.get_by_label("Find a value").fill("/012/")  # axe is slow on a thousand rows
     expect(page.locator("#rows tr")).to_have_count(8)
-    found = Axe().run(page).response["violations"]
-    serious = [each for each in found if each["impact"] in ("serious", "critical")]
+    violations = Axe().run(page).response["violations"]
+    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
     assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
 
 
-def test_a_long_name_is_found_and_chosen_by_keyboard_and_read_out_whole(watch, crowded):
-    _, board, _ = crowded
-    page = opened(watch, board, BIG).page
+def test_a_long_name_can_be_found_and_selected_by_keyboard(watch, scene):
+    _, board, _ = scene
+    page = open_page(watch, board, BIG).page
     page.get_by_label("Find a value").focus()
     page.keyboard.type("/aaa/012/")
     expect(page.locator("#rows tr")).to_have_count(1)
@@ -122,8 +122,8 @@ def test_a_long_name_is_found_and_chosen_by_keyboard_and_read_out_whole(watch, c
     ("size", "seconds"), [(PHONE, 4), *(pytest.param(size, 60, marks=LONG) for size in (PHONE, TABLET, DESK))]
 )
 def test_a_thousand_values_move_nothing_else(watch, broker, size, seconds):
-    with running(broker) as (kafka, board, crowd):
-        page = opened(watch, board, BIG, viewport=size).page
+    with run_board(broker) as (kafka, board, crowd):
+        page = open_page(watch, board, BIG, viewport=size).page
         page.wait_for_timeout(1_000)
         before = rows(page)
         page.evaluate(SHIFTS)
@@ -135,23 +135,23 @@ def test_a_thousand_values_move_nothing_else(watch, broker, size, seconds):
         assert page.evaluate("window.shifts") < 0.02
 
 
-def test_where_no_window_comes_the_page_turns_amber_then_red_and_says_what_to_look_at(watch, crowded):
-    """What a killed worker leaves: a board and a broker that are well, and data that grows old."""
-    _, board, _ = crowded
+def test_without_new_windows_the_page_turns_amber_then_red_with_a_hint(watch, scene):
+    """After a worker has died, board and broker still work, but the data becomes old."""
+    _, board, _ = scene
     for name, state in ((SMALL[0], "late|stale"), (SMALL[1], "stale")):
-        watched = opened(watch, board, name)
-        expect(watched.page.locator("#status")).to_have_attribute("data-state", re.compile(f"^({state})$"))
-        expect(watched.page.locator("#status")).to_contain_text("Late by")
-        expect(watched.page.locator("#late")).to_contain_text("look at their /readyz")
-        assert watched.errors == []
+        view = open_page(watch, board, name)
+        expect(view.page.locator("#status")).to_have_attribute("data-state", re.compile(f"^({state})$"))
+        expect(view.page.locator("#status")).to_contain_text("Late by")
+        expect(view.page.locator("#late")).to_contain_text("Check /readyz of the workers")
+        assert view.errors == []
 
 
 def test_a_page_that_was_live_turns_amber_by_itself(watch, broker):
-    kafka = aside(lambda: prepared(broker))
+    kafka = in_thread(lambda: prepared(broker))
     crowd = Crowd(QUERIES[SMALL[0]], clients=500, start=int(time.time()) - 32)
     with Board(kafka) as board:
-        publish(kafka, [*defined(QUERIES), *crowd.next()])
-        page = opened(watch, board.ready(), SMALL[0]).page
+        publish(kafka, [*definition_messages(QUERIES), *crowd.next()])
+        page = open_page(watch, board.ready(), SMALL[0]).page
         states = page.evaluate_handle(
             """() => {
               const status = document.getElementById("status"), seen = [status.dataset.state];
@@ -160,20 +160,20 @@ def test_a_page_that_was_live_turns_amber_by_itself(watch, broker):
             }"""
         )
         expect(page.locator("#status")).to_have_attribute("data-state", "late", timeout=15_000)
-        assert "lost" not in states.json_value(), "the line was there all the time"
+        assert "lost" not in states.json_value(), "the connection was never lost"
 
 
-def test_a_dead_broker_is_said_and_no_worker_is_blamed(watch):
+def test_a_dead_broker_is_reported_without_blaming_workers(watch):
     try:
         broker = Tansu().start()
-    except Exception as error:  # noqa: BLE001 - as the fixture of all others
+    except Exception as error:  # noqa: BLE001 - like the fixture `tansu`
         missing(error)
-    with broker, running(broker) as (_, board, _):
-        watched = opened(watch, board, BIG)
-        page, before = watched.page, rows(watched.page)
+    with broker, run_board(broker) as (_, board, _):
+        view = open_page(watch, board, BIG)
+        page, before = view.page, rows(view.page)
         broker.__exit__(None, None, None)
         expect(page.locator("#status")).to_have_attribute("data-state", "lost", timeout=20_000)
         expect(page.locator("#status")).to_have_text(re.compile(r"Kafka at .* does not answer\. Stale since .*"))
-        expect(page.locator("#late")).to_contain_text("Look at the brokers")
-        assert "workers" not in watched.text("#late")
-        assert rows(page) == before, "what was known still stands"
+        expect(page.locator("#late")).to_contain_text("Check the brokers")
+        assert "workers" not in view.text("#late")
+        assert rows(page) == before, "the old numbers remain"

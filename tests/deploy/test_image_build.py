@@ -1,4 +1,4 @@
-"""The build stage of deploy/Dockerfile, run outside a container: its own commands, on what .dockerignore lets in."""
+"""The commands of the build stage of deploy/Dockerfile, run outside a container on the files of the context."""
 
 import re
 import shutil
@@ -15,29 +15,29 @@ PLACES = {"/opt/hubbub": "image", "/src": "src"}
 
 
 def lines():
-    """The instructions of the first stage, a line each."""
+    """Return the instructions of the first stage, one per line."""
     stage = (ROOT / "deploy" / "Dockerfile").read_text().replace("\\\n", " ").split("\nFROM ")[1]
     return [line for line in stage.splitlines()[1:] if line and not line.startswith("#")]
 
 
 def context(folder):
-    """What .dockerignore lets in."""
+    """Copy the files that .dockerignore allows."""
     rules = (ROOT / ".dockerignore").read_text().splitlines()
-    left_out = shutil.ignore_patterns("__pycache__", "vendor", "_compiled*")
+    ignore = shutil.ignore_patterns("__pycache__", "vendor", "_compiled*")
     assert [rule for rule in rules if rule.startswith("**/")] == ["**/__pycache__", "**/static/vendor", "**/_compiled*"]
     for rule in (rule for rule in rules if rule.startswith("!")):
         for path in ROOT.glob(rule[1:]):
             place = folder / path.relative_to(ROOT)
             place.parent.mkdir(parents=True, exist_ok=True)
-            (shutil.copytree(path, place, ignore=left_out) if path.is_dir() else shutil.copy(path, place))
+            (shutil.copytree(path, place, ignore=ignore) if path.is_dir() else shutil.copy(path, place))
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory):
-    """The folder that the last stage copies."""
+    """Build the image, and return the folder that the last stage copies."""
     folder = tmp_path_factory.mktemp("build")
-    given = folder / "context"
-    context(given)
+    source = folder / "context"
+    context(source)
     for line in lines():
         instruction, _, rest = line.partition(" ")
         for place, here in PLACES.items():
@@ -46,7 +46,7 @@ def image(tmp_path_factory):
             command = rest.replace("python -m venv", f"{sys.executable} -m venv")
             subprocess.run(["bash", "-euc", command], cwd=folder / "src", check=True, timeout=600)
         elif instruction == "COPY":
-            shutil.copytree(given, folder / "src", dirs_exist_ok=True)
+            shutil.copytree(source, folder / "src", dirs_exist_ok=True)
         else:
             assert instruction in ("ENV", "WORKDIR")
             (folder / "src").mkdir(exist_ok=True)
@@ -60,22 +60,22 @@ def run(image, *command):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_is_there(image, name):
-    done = run(image, "hubbub", name, "--help")
-    # The embedded broker is for trying out: no image brings it.
-    assert done.returncode == 0, done.stderr
+def test_every_command_is_installed(image, name):
+    process = run(image, "hubbub", name, "--help")
+    # No image has the embedded broker, which is for demos.
+    assert process.returncode == 0, process.stderr
 
 
-def test_no_tools_are_left(image):
+def test_the_image_has_no_build_tools(image):
     assert run(image, "python", "-m", "pip", "--version").returncode != 0
     assert run(image, "python", "-c", "import setuptools").returncode != 0
 
 
-def test_it_counts_with_compiled_kernels(image):
+def test_the_image_counts_with_compiled_kernels(image):
     assert run(image, "hubbub", "--version").stdout.strip().endswith("kernels: c")
 
 
-def test_the_page_has_its_charts(image):
+def test_the_image_has_the_chart_library(image):
     assert list(image.rglob("board/static/vendor/uPlot.js"))
 
 

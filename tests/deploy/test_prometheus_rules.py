@@ -1,4 +1,4 @@
-"""The files of deploy/prometheus, by the real promtool and amtool, and the runbooks that alerts name."""
+"""The real promtool and amtool check deploy/prometheus. The runbooks of the alerts are complete."""
 
 import re
 from collections import defaultdict
@@ -7,33 +7,33 @@ import pytest
 import yaml
 
 from hubbub.__main__ import COMMANDS
-from tests.deploy.observers import PROMETHEUS, ROOT, read, rules, said
+from tests.deploy.observers import PROMETHEUS, ROOT, output, read, rules
 
 ALERTS = {rule["alert"]: rule for rule in rules("alerts.rules.yaml")}
 RUNBOOKS = ROOT / "deploy" / "runbooks"
 TESTS = sorted((PROMETHEUS / "tests").glob("*.yaml"))
 SEVERITIES = {"critical": "pager", "warning": "operators", "info": "analysts"}
-"""Who is told; but for the baselines, which nobody is told."""
+"""The receiver for each severity. Nobody receives the alerts of the baseline."""
 
 
-def test_prometheus_takes_its_configuration():
-    assert "2 rule files found" in said("promtool", "check", "config", "--lint=all", "--lint-fatal", "prometheus.yml")
+def test_prometheus_accepts_its_configuration():
+    assert "2 rule files found" in output("promtool", "check", "config", "--lint=all", "--lint-fatal", "prometheus.yml")
 
 
-def test_no_rule_stands_twice():
-    assert said("promtool", "check", "rules", "--lint=all", "--lint-fatal", *read("prometheus.yml")["rule_files"])
+def test_each_rule_occurs_once():
+    assert output("promtool", "check", "rules", "--lint=all", "--lint-fatal", *read("prometheus.yml")["rule_files"])
 
 
-def test_alertmanager_takes_its_configuration():
-    assert "SUCCESS" in said("amtool", "check-config", "alertmanager.yml")
+def test_alertmanager_accepts_its_configuration():
+    assert "SUCCESS" in output("amtool", "check-config", "alertmanager.yml")
 
 
 @pytest.mark.parametrize("file", TESTS, ids=lambda file: file.stem)
-def test_rules_do_what_their_tests_say(file):
-    assert "SUCCESS" in said("promtool", "test", "rules", file)
+def test_rules_pass_their_own_tests(file):
+    assert "SUCCESS" in output("promtool", "test", "rules", file)
 
 
-def test_each_alert_is_tested_firing_and_not_firing():
+def test_each_alert_has_a_test_that_fires_and_one_that_does_not():
     outcomes = defaultdict(set)
     for file in TESTS:
         for group in yaml.safe_load(file.read_text())["tests"]:
@@ -43,15 +43,17 @@ def test_each_alert_is_tested_firing_and_not_firing():
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_is_told_to_whom_it_concerns(name):
+def test_an_alert_reaches_the_receiver_of_its_severity(name):
     labels = {"alertname": name, **ALERTS[name]["labels"]}
-    told = said("amtool", "config", "routes", "test", "--config.file=alertmanager.yml", *map("=".join, labels.items()))
-    expected = "nobody" if name == "HubbubBaseline" else SEVERITIES[labels["severity"]]
-    assert told.split() == [expected]
+    receivers = output(
+        "amtool", "config", "routes", "test", "--config.file=alertmanager.yml", *map("=".join, labels.items())
+    )
+    receiver = "nobody" if name == "HubbubBaseline" else SEVERITIES[labels["severity"]]
+    assert receivers.split() == [receiver]
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_says_what_is_wrong_and_where_to_read_on(name):
+def test_an_alert_has_a_summary_and_a_runbook(name):
     annotations = ALERTS[name]["annotations"]
     assert annotations.keys() == {"summary", "runbook_url"}
     assert annotations["summary"].endswith(".")
@@ -68,39 +70,46 @@ def test_a_runbook_has_all_its_parts(name):
     assert all(part.strip() for part in parts.values())
 
 
-def test_a_runbook_is_of_an_alert():
+def test_each_runbook_belongs_to_an_alert():
     assert {file.stem for file in RUNBOOKS.iterdir()} == {*ALERTS, "README"}
 
 
-def documented():
-    """The names of docs/metrics.md, and those of a histogram's parts."""
-    found = re.findall(r"^\| `(\w+)` \| (\w+) ", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
+def documented_series():
+    """Return the series of docs/metrics.md, with the parts of each histogram."""
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) ", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
     return {
-        name + part
-        for name, kind in found
-        for part in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))
+        name + part for name, kind in rows for part in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))
     }
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_a_runbook_looks_at_metrics_and_calls_commands_that_there_are(name):
+def test_runbooks_name_only_existing_metrics_and_commands(name):
     text = (RUNBOOKS / f"{name}.md").read_text()
-    for pattern in re.findall(r"/metrics \| grep (?:-E '([^']+)'|\S+)", text):
-        for part in filter(None, pattern.split("|") if "(" not in pattern else [pattern]):
-            assert any(re.match(part.partition(".")[0], metric) for metric in documented()), part
-    for plain in re.findall(r"/metrics \| grep (hubbub_\w+)", text):
-        assert any(metric.startswith(plain) for metric in documented()), plain
-    for command in re.findall(r"(?:^|`)hubbub (\w+)", text, re.MULTILINE):
+    rule_names = {rule["record"] for rule in rules("recording.rules.yaml")}
+    queries = re.findall(r"promtool query instant \S+ '([^']+)'", text)
+    names = {name for query in queries for name in re.findall(r"\b(?:hubbub|process)[_:][\w:]+", query)}
+    assert names <= documented_series() | rule_names
+    code = "\n".join(re.findall(r"```sh\n.+?```|`[^`\n]+`", text, re.DOTALL)).replace("`", "")
+    for command in re.findall(r"(?:^|exec \w+ )hubbub (\w+)", code, re.MULTILINE):
         assert command in COMMANDS
 
 
+def test_prometheus_parses_the_queries_of_runbooks(tmp_path):
+    text = "".join(file.read_text() for file in sorted(RUNBOOKS.iterdir()) if file.stem in ALERTS)
+    queries = sorted(set(re.findall(r"promtool query instant \S+ '([^']+)'", text)))
+    rule_file = tmp_path / "queries.yaml"
+    records = [{"record": f"runbook:query:{number}", "expr": query} for number, query in enumerate(queries)]
+    rule_file.write_text(yaml.safe_dump({"groups": [{"name": "runbooks", "rules": records}]}))
+    assert f"{len(queries)} rules found" in output("promtool", "check", "rules", rule_file)
+
+
 @pytest.mark.parametrize("file", ["recording.rules.yaml", "alerts.rules.yaml"])
-def test_rules_are_about_metrics_that_are_documented(file):
+def test_rules_use_only_documented_metrics(file):
     names = {name for rule in rules(file) for name in re.findall(r"\b(?:hubbub|process)_\w+", rule["expr"])}
-    assert names <= documented()
+    assert names <= documented_series()
 
 
 @pytest.mark.parametrize("file", sorted(RUNBOOKS.iterdir()), ids=lambda file: file.stem)
-def test_a_runbook_leads_to_pages_that_are_there(file):
+def test_links_of_a_runbook_lead_to_existing_pages(file):
     for link in re.findall(r"\]\(([^)#]+)", file.read_text()):
         assert (file.parent / link).is_file(), link

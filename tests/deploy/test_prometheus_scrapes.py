@@ -1,4 +1,4 @@
-"""A real Prometheus and Alertmanager beside a real worker, board and crowd: what they see, and whom they tell."""
+"""A real Prometheus and Alertmanager watch a real worker, board and crowd, and send the right alerts."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from aggregator.demo.embedded import free_port
+from aggregator.demo.broker import free_port
 from tests.boards import Board
 from tests.deploy.observers import ROOT, Alertmanager, Prometheus, rules, until, webhook
 from tests.integration.crowds import crowd
@@ -60,11 +60,11 @@ share = 0.4
 begins = "6s"
 """
 NAME = r"\b((?:hubbub|process)[a-z0-9_]*:?[a-z0-9_:]*|up)\b"
-"""Of a metric or a recorded series."""
+"""The name of a metric or of a recorded series."""
 
 
 @dataclass
-class Documented:
+class MetricRow:
     """A row of docs/metrics.md."""
 
     name: str
@@ -74,23 +74,23 @@ class Documented:
     jobs: set[str] = field(default_factory=set)
 
 
-def documented():
-    """Every row, with the jobs that it is about."""
+def documented_metrics():
+    """Yield every row, with the jobs that have the metric."""
     text = (ROOT / "docs" / "metrics.md").read_text()
     for part in text.split("\n## ")[1:]:
         title = part.partition("\n")[0].partition(":")[0]
         jobs = {*JOBS.values()} if title == "Every process" else {JOBS[title]}
-        for name, kind, labels, said, _ in re.findall(
+        for name, kind, labels, description, _ in re.findall(
             r"^\| `(\w+)` \| (\w+) \|(.*?)\|(.*?)\|(.*)\|$", part, re.MULTILINE
         ):
-            yield Documented(name, kind, set(labels.replace(",", " ").split()), said.strip(), jobs)
+            yield MetricRow(name, kind, set(labels.replace(",", " ").split()), description.strip(), jobs)
 
 
-class Watched:
-    """Everything at once, until a surge has been told."""
+class Deployment:
+    """A worker, a board, a gateway, crowds, Prometheus and Alertmanager. A surge has raised an alert."""
 
     def __init__(self, stack, broker, folder):
-        port, self.told = stack.enter_context(webhook())
+        port, self.notifications = stack.enter_context(webhook())
         alertmanager = stack.enter_context(Alertmanager(port))
         ports = self.ports = {job: free_port() for job in RUNNING}
         addresses = {job: [f"127.0.0.1:{port}"] for job, port in ports.items()}
@@ -106,80 +106,80 @@ class Watched:
             )
         (folder / "surge.toml").write_text(SURGE)
         common = ("--clients", 3000, "--seed", 5, "--values")
-        at = ("--port", ports["hubbub-simulator"], "--scenario", folder / "surge.toml")
-        crowd(self.place, "page", *at, *common, "zipf:1.5")
+        surge = ("--port", ports["hubbub-simulator"], "--scenario", folder / "surge.toml")
+        crowd(self.place, "page", *surge, *common, "zipf:1.5")
         crowd(self.place, "profile", "--port", 0, *common, "age=uniform", "--values", "sex=uniform")
-        until(lambda: self.alerted("HubbubHitterSurging"), "an alert of the surge")
-        until(lambda: self.prometheus.query("hubbub_true_mse"), "a final beside the truth")
+        until(lambda: self.alerts("HubbubHitterSurging"), "an alert of the surge")
+        until(lambda: self.prometheus.query("hubbub_true_mse"), "a final with its true error")
 
-    def alerted(self, name):
-        """Who was told of an alert, and what."""
-        return [(receiver, alert) for receiver, alert in self.told if alert["labels"]["alertname"] == name]
+    def alerts(self, name):
+        """Return (receiver, alert) for each notification of this alert."""
+        return [(receiver, alert) for receiver, alert in self.notifications if alert["labels"]["alertname"] == name]
 
 
 @pytest.fixture(scope="module")
-def watched(tansu, tmp_path_factory):
+def deployment(tansu, tmp_path_factory):
     with ExitStack() as stack:
-        yield Watched(stack, tansu, tmp_path_factory.mktemp("watched"))
+        yield Deployment(stack, tansu, tmp_path_factory.mktemp("deployment"))
 
 
 @pytest.fixture(scope="module")
-def found(watched):
-    """What Prometheus knows of each job's metrics: name, type, labels, help."""
-    return {job: dict(_found(watched.prometheus, job)) for job in watched.prometheus.targets()}
+def scraped_metrics(deployment):
+    """Return for each job the type, labels and help of each metric that Prometheus has scraped."""
+    return {job: dict(_metrics_of(deployment.prometheus, job)) for job in deployment.prometheus.targets()}
 
 
-def _found(prometheus, job):
-    described = prometheus.get("/api/v1/targets/metadata", match_target=f'{{job="{job}"}}')["data"]
+def _metrics_of(prometheus, job):
+    metadata = prometheus.get("/api/v1/targets/metadata", match_target=f'{{job="{job}"}}')["data"]
     series = prometheus.get("/api/v1/series", **{"match[]": f'{{job="{job}"}}'})["data"]
     labels = {}
     for one in series:
         labels.setdefault(one.pop("__name__"), set()).update(one.keys() - {"job", "instance", "le"})
-    for one in described:
+    for one in metadata:
         kind, name = one["type"], one["metric"]
         name += "_total" * (kind == "counter")
         sample = f"{name}_bucket" if kind == "histogram" else name
         yield name, (kind, labels.get(sample, set()), one["help"])
 
 
-def test_all_targets_are_up(watched):
-    assert watched.prometheus.targets() == dict.fromkeys(RUNNING, "up")
+def test_all_targets_are_up(deployment):
+    assert deployment.prometheus.targets() == dict.fromkeys(RUNNING, "up")
 
 
-def test_every_metric_that_is_documented_is_there_and_is_what_the_page_says(found):
+def test_every_documented_metric_exists_and_matches_its_row(scraped_metrics):
     missing = set()
-    for row in documented():
-        for job in row.jobs & found.keys():
-            if row.name not in found[job]:
+    for row in documented_metrics():
+        for job in row.jobs & scraped_metrics.keys():
+            if row.name not in scraped_metrics[job]:
                 missing.add(row.name)
                 continue
-            assert found[job][row.name] == (row.type, row.labels, row.help), f"{row.name} of {job}"
-        if not row.jobs & found.keys():
+            assert scraped_metrics[job][row.name] == (row.type, row.labels, row.help), f"{row.name} of {job}"
+        if not row.jobs & scraped_metrics.keys():
             missing.add(row.name)
     assert not missing
 
 
-def test_every_metric_that_is_there_is_documented(found):
-    for job, names in found.items():
-        told = {row.name for row in documented() if job in row.jobs}
-        assert {name for name in names if name.startswith("hubbub_")} <= told
+def test_every_scraped_metric_is_documented(scraped_metrics):
+    for job, names in scraped_metrics.items():
+        rows = {row.name for row in documented_metrics() if job in row.jobs}
+        assert {name for name in names if name.startswith("hubbub_")} <= rows
 
 
 @pytest.mark.parametrize("rule", [pytest.param(rule, id=rule["record"]) for rule in rules("recording.rules.yaml")])
-def test_a_recording_rule_brings_series(watched, rule):
-    expression = rule["expr"].replace("[1d:1m]", "[1m:1s]")  # a minute is what there is
-    watched.prometheus.query(expression)
-    until(lambda: watched.prometheus.query(expression), f"series of {expression}")
+def test_a_recording_rule_produces_series(deployment, rule):
+    expression = rule["expr"].replace("[1d:1m]", "[1m:1s]")  # only a minute of data exists
+    deployment.prometheus.query(expression)
+    until(lambda: deployment.prometheus.query(expression), f"series of {expression}")
 
 
 @pytest.mark.parametrize("rule", [pytest.param(rule, id=rule["alert"]) for rule in rules("alerts.rules.yaml")])
-def test_an_alert_looks_at_series_that_are_there(watched, rule):
-    watched.prometheus.query(rule["expr"])
-    for selected in re.finditer(NAME + r"(\{[^}]*\})?", rule["expr"]):
-        selector = selected[0]
+def test_an_alert_uses_existing_series(deployment, rule):
+    deployment.prometheus.query(rule["expr"])
+    for match in re.finditer(NAME + r"(\{[^}]*\})?", rule["expr"]):
+        selector = match[0]
         if selector.startswith("hubbub:quiet"):
             continue
-        until(lambda selector=selector: watched.prometheus.query(selector), f"series of {selector}")
+        until(lambda selector=selector: deployment.prometheus.query(selector), f"series of {selector}")
 
 
 def targets():
@@ -193,49 +193,49 @@ def targets():
 
 
 @pytest.mark.parametrize("expression", [*targets()])
-def test_a_dashboard_shows_series(watched, expression):
+def test_a_dashboard_shows_series(deployment, expression):
     for name, value in (("$__rate_interval", "1m"), ("$query", ".*"), ("$instance", ".*")):
         expression = expression.replace(name, value)
-    watched.prometheus.query(expression)
+    deployment.prometheus.query(expression)
     if expression.startswith("ALERTS{"):
         return
-    until(lambda: watched.prometheus.query(expression), f"series of {expression}")
+    until(lambda: deployment.prometheus.query(expression), f"series of {expression}")
 
 
-def test_a_variable_of_a_dashboard_has_values(watched):
+def test_a_variable_of_a_dashboard_has_values(deployment):
     for file in (ROOT / "deploy" / "grafana").glob("*.json"):
         for variable in json.loads(file.read_text())["templating"]["list"]:
             if variable["type"] == "query":
                 selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]).groups()
-                assert {one["metric"][label] for one in watched.prometheus.query(selector)}, variable["query"]
+                assert {one["metric"][label] for one in deployment.prometheus.query(selector)}, variable["query"]
 
 
 @pytest.mark.parametrize("job", sorted(RUNNING))
 @pytest.mark.parametrize("kind", ["application/openmetrics-text", "text/plain"])
-def test_a_process_speaks_the_format_that_it_is_asked_for(watched, job, kind):
-    asked = Request(f"http://127.0.0.1:{watched.ports[job]}/metrics", headers={"Accept": f"{kind}; version=1.0.0"})
-    with urlopen(asked, timeout=10) as response:  # noqa: S310 - of this machine
+def test_a_process_writes_metrics_in_the_accepted_format(deployment, job, kind):
+    request = Request(f"http://127.0.0.1:{deployment.ports[job]}/metrics", headers={"Accept": f"{kind}; version=1.0.0"})
+    with urlopen(request, timeout=10) as response:  # noqa: S310 - on this machine
         text = response.read().decode()
         assert response.headers["Content-Type"].startswith(kind)
     assert text.endswith("# EOF\n") == kind.startswith("application")
     assert "_created" not in text
 
 
-def test_a_surge_reaches_those_who_read_the_numbers_and_nobody_else(watched):
-    for receiver, alert in watched.alerted("HubbubHitterSurging"):
+def test_a_surge_reaches_the_analysts_only(deployment):
+    for receiver, alert in deployment.alerts("HubbubHitterSurging"):
         assert receiver == "analysts"
         assert alert["labels"]["query"] == "page"
-        assert alert["annotations"]["summary"] == "The share of a value of page has risen. The board says which."
+        assert alert["annotations"]["summary"] == "The share of a value of page has risen. The board shows which."
         assert alert["annotations"]["runbook_url"] == "deploy/runbooks/HubbubHitterSurging.md"
 
 
-def test_nobody_is_woken_where_all_is_well(watched):
-    assert [alert for receiver, alert in watched.told if receiver in ("pager", "operators")] == []
+def test_nobody_gets_an_alert_when_all_is_well(deployment):
+    assert [alert for receiver, alert in deployment.notifications if receiver in ("pager", "operators")] == []
 
 
-def test_the_board_knows_how_old_the_numbers_are_when_no_worker_lives(watched):
-    watched.worker.kill()
+def test_the_board_reports_the_age_of_numbers_when_no_worker_runs(deployment):
+    deployment.worker.kill()
     board = 'hubbub_newest_final_age_seconds{job="hubbub-board", query="page"}'
-    until(lambda: float(watched.prometheus.query(board)[0]["value"][1]) > 12, "the newest final ages")
+    until(lambda: float(deployment.prometheus.query(board)[0]["value"][1]) > 12, "the newest final ages")
     pending = 'ALERTS{alertname="HubbubNoWorker"}'
-    assert until(lambda: watched.prometheus.query(pending), "no worker: somebody will be told")
+    assert until(lambda: deployment.prometheus.query(pending), "the alert about missing workers is pending")

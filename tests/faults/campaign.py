@@ -26,11 +26,13 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+from hubbub.kafka.clients import client_arguments
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from aggregator.topics.command import alter, describe
-from hubbub.kafka import started
-from hubbub.names import CHANGELOG, SNAPSHOTS
+from hubbub.kafka.clients import started
+from hubbub.kafka.settings import CHANGELOG, SNAPSHOTS
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load
 from tests import hostile
@@ -175,7 +177,7 @@ class Load(Writer):
 
     async def _run(self):
         producer = AIOKafkaProducer(
-            **self.kafka.client(),
+            **client_arguments(self.kafka),
             acks="all",
             enable_idempotence=not self.kafka.embedded,
             request_timeout_ms=10_000,
@@ -323,7 +325,7 @@ def campaign(
         time.sleep(4)
         log = asyncio.run(read_log(kafka, partitions))
         versions = asyncio.run(read_definitions(kafka)).versions.values()
-        wanted = expected(log, versions, kafka.embedded)
+        wanted = expected(log, versions, kafka.dialect.log_has_time)
         end = time.monotonic() + settle
         while True:
             found = asyncio.run(read_published(kafka, partitions))
@@ -331,7 +333,9 @@ def campaign(
             if wanted.keys() <= found.keys() or time.monotonic() > end:
                 break
             time.sleep(1)
-        verdict = judge(found, wanted, expected(asyncio.run(read_log(kafka, partitions)), versions, kafka.embedded))
+        verdict = judge(
+            found, wanted, expected(asyncio.run(read_log(kafka, partitions)), versions, kafka.dialect.log_has_time)
+        )
         verdict.faults = Counter(done)
         if not verdict.exact or crew.exits[1]:  # 1: what nobody has foreseen
             log = (folder / "workers.log").read_text()
@@ -353,7 +357,7 @@ def campaign(
 
 async def clean_always(kafka):
     """A cleaner that is always at work."""
-    async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
+    async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
         names = [kafka.topic(name) for name in (CHANGELOG, SNAPSHOTS)]
         changes = {name: {"segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"} for name in names}
         await alter(admin, await describe(admin, names), changes)

@@ -24,11 +24,13 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from hubbub.kafka.clients import client_arguments
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from hubbub.kafka import started  # noqa: E402
-from hubbub.names import ALERTS, CHANGELOG, ESTIMATES, REJECTS, REPORTS, SNAPSHOTS, TRUTH  # noqa: E402
+from hubbub.kafka.clients import started  # noqa: E402
+from hubbub.kafka.settings import ALERTS, CHANGELOG, ESTIMATES, REJECTS, REPORTS, SNAPSHOTS, TRUTH  # noqa: E402
 from oracles.frame import TICK, encode  # noqa: E402
 from tests.brokers import Cluster  # noqa: E402
 from tests.integration.workers import HUBBUB, Place, environment, until  # noqa: E402
@@ -79,7 +81,7 @@ TO_COME = {"message.timestamp.after.max.ms": str(1 << 53)}
 
 async def hurry(kafka):
     """Settings of the topics for time that runs fast."""
-    async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
+    async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
         for name in TOPICS:
             settings = {**HURRIED.get(name, {}), **TO_COME}
             if name in (SNAPSHOTS, CHANGELOG):
@@ -156,7 +158,7 @@ class Soak:
 
     def _producer(self):
         kafka = self.place.kafka
-        return started(AIOKafkaProducer(**kafka.client(), acks="all", linger_ms=20), kafka)
+        return started(AIOKafkaProducer(**client_arguments(kafka), acks="all", linger_ms=20), kafka)
 
     def _frames(self, at):
         """What comes in a second, of each partition."""

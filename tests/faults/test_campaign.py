@@ -5,8 +5,8 @@ import pytest
 from tests.faults.campaign import BROKER_FAULTS, FAULTS, campaign
 
 COLUMNS = """
-from aggregator.counting import run
-run.FEW = 1
+from aggregator.counting.admission import record_run
+record_run.FEW = 1
 """
 """The few records of a campaign come as columns too."""
 OFFSETS = """
@@ -20,7 +20,7 @@ def taken(self, run):
 SourcePartition.take = taken
 """
 IDS = """
-from aggregator.counting.tally import Tally
+from aggregator.tallies.tally import Tally
 Tally.recover_ids = lambda *_: None
 """
 

@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.demo.embedded import free_port
+from aggregator.demo.broker import free_port
 from oracles.frame import decode
 from tests.integration.gateways import Gateway, Site
 from tests.integration.workers import until

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import orjson
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from oracles.frame import TICK, decode, encode
@@ -42,9 +41,6 @@ pane = "60s"
 lateness = "30s"
 """
 """Reports that are told apart by what they say."""
-
-EITHER = pytest.mark.parametrize("broker", ["kafka", pytest.param("tansu", marks=pytest.mark.long)], indirect=True)
-"""On one broker each time, on the other too where time allows: what does not depend on which it is."""
 
 
 def now(pane=60):

@@ -1,4 +1,4 @@
-"""`hubbub board` on real brokers: what it answers, tells, refuses, and how it begins and ends."""
+"""`hubbub board` with real brokers: its answers, events and refusals, its start and its end."""
 
 import csv
 import io
@@ -15,9 +15,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from aggregator.board.command import main
-from aggregator.demo.embedded import free_port
+from aggregator.demo.broker import free_port
 from tests import boards
-from tests.boards import HOMEPAGE, PANE, START, Board, Crowd, defined, publish
+from tests.boards import HOMEPAGE, PANE, START, Board, Crowd, definition_messages, publish
 from tests.brokers import prepared
 
 OF = "api/v1/queries/homepage"
@@ -33,21 +33,21 @@ def crowd():
 
 @pytest.fixture
 def place(broker, crowd):
-    """A prefix with all that was published of a crowd."""
+    """Return topics with the published records of a crowd."""
     kafka = prepared(broker)
-    publish(kafka, [*defined(), *crowd.told])
+    publish(kafka, [*definition_messages(), *crowd.told])
     return kafka
 
 
 @pytest.fixture
 def tansu_place(tansu, crowd):
     kafka = prepared(tansu)
-    publish(kafka, [*defined(), *crowd.told])
+    publish(kafka, [*definition_messages(), *crowd.told])
     return kafka
 
 
 class Ear:
-    """Listens to a board's events in a thread."""
+    """Read the events of a board in a thread."""
 
     def __init__(self, board, **headers):
         self.heard = []
@@ -77,7 +77,7 @@ class Ear:
 
 
 def record(crowd, kind, end):
-    """The record that was published of a window."""
+    """Return the published record of a window."""
     key = f"{HOMEPAGE.name}|{HOMEPAGE.digest.hex()}|{kind}|{end}".encode()
     return orjson.loads(next(value for topic, found, value in crowd.told if topic == "estimates" and found == key))
 
@@ -104,7 +104,7 @@ def test_it_answers_with_the_numbers_of_the_records(place, crowd):
         assert board.stop() == (0, "")
 
 
-def test_another_board_knows_the_same_after_a_restart(place):
+def test_another_board_gives_the_same_answers(place):
     paths = (f"{OF}/estimate", f"{OF}/history?value=a,b", f"{OF}/windows?kind=all", "api/v1/alerts")
     with Board(place) as board:
         before = [board.ready().get(path).headers["ETag"] for path in paths]
@@ -112,7 +112,7 @@ def test_another_board_knows_the_same_after_a_restart(place):
         assert [board.ready().get(path).headers["ETag"] for path in paths] == before
 
 
-def test_what_is_new_is_told_as_it_comes(place, crowd):
+def test_new_records_cause_events(place, crowd):
     later = Crowd(HOMEPAGE, clients=40_000, surge=7)
     for _ in range(9):
         list(later.next())
@@ -139,7 +139,7 @@ def test_what_is_new_is_told_as_it_comes(place, crowd):
         ear.close()
 
 
-def test_a_table_is_csv_and_what_has_not_changed_is_not_sent(tansu_place):
+def test_a_table_is_csv_and_unchanged_answers_are_not_sent(tansu_place):
     with Board(tansu_place) as board:
         board.ready()
         for table in (board.get(f"{OF}/estimate?format=csv"), board.get(f"{OF}/estimate", Accept="text/csv")):
@@ -158,7 +158,7 @@ def test_a_table_is_csv_and_what_has_not_changed_is_not_sent(tansu_place):
         board.until(lambda: board.get(f"{OF}/windows", If_None_Match=tag).status == 200)
 
 
-def test_what_cannot_be_answered_is_a_problem(tansu_place):
+def test_a_refusal_is_a_problem(tansu_place):
     with Board(tansu_place) as board:
         board.ready()
         validator = Draft202012Validator(board.json("openapi.json")["components"]["schemas"]["problem"])
@@ -182,7 +182,7 @@ def test_what_cannot_be_answered_is_a_problem(tansu_place):
         assert board.stop() == (0, "")
 
 
-def test_everything_binds_the_browser(tansu_place):
+def test_every_response_has_the_security_headers(tansu_place):
     with Board(tansu_place) as board:
         board.ready()
         for path in (
@@ -203,7 +203,7 @@ def test_everything_binds_the_browser(tansu_place):
         assert not re.search(r"\bon\w+=|style=|https?://", page)
 
 
-def test_a_token_is_asked_for_where_there_is_one(tansu_place):
+def test_the_api_requires_the_token(tansu_place):
     with Board(tansu_place, env=os.environ | {"HUBBUB_TOKEN": WORD}) as board:
         board.ready()
         for headers in (
@@ -223,7 +223,7 @@ def test_a_token_is_asked_for_where_there_is_one(tansu_place):
         assert b"hubbub_top_share" in board.get("metrics", Authorization=f"Bearer {WORD}").body
 
 
-def test_what_cannot_be_read_is_counted_and_harms_nothing(tansu_place, crowd):
+def test_unreadable_records_are_counted_and_do_no_harm(tansu_place, crowd):
     estimate = next(value for topic, _, value in crowd.told if topic == "estimates")
     alert = next(value for topic, _, value in crowd.told if topic == "alerts")
     strange = [
@@ -255,7 +255,7 @@ def test_what_cannot_be_read_is_counted_and_harms_nothing(tansu_place, crowd):
         assert re.search(r"hubbub_board_windows \d\d\.0", metrics)
         code, said = board.stop()
         assert code == 0
-        assert re.search(rf"{prefix}estimates, partition \d, offset \d+ cannot be read", said)
+        assert re.search(rf"{prefix}estimates, partition \d, offset \d+: unreadable record skipped", said)
 
 
 def test_retention_and_memory_are_options(tansu_place):
@@ -270,14 +270,14 @@ def test_retention_and_memory_are_options(tansu_place):
 
 
 def ends(*options, **environment):
-    """The exit code of a board that does not begin, and what it says."""
+    """Return the exit code and the output of a board that cannot start."""
     command = [sys.executable, "-c", boards.COMMAND, "--port", "0", *options]
     env = os.environ | environment
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stderr
 
 
-def test_it_does_not_begin_without_kafka_or_topics(tansu):
+def test_it_does_not_start_without_kafka_or_topics(tansu):
     nowhere = f"127.0.0.1:{free_port()}"
     code, said = ends("--kafka", nowhere)
     assert (code, nowhere in said) == (3, True)
@@ -285,7 +285,7 @@ def test_it_does_not_begin_without_kafka_or_topics(tansu):
     assert (code, "nothing.estimates: there is no such topic; run `hubbub topics`" in said) == (4, True)
 
 
-def test_options_that_cannot_be_had_are_refused(tansu_place, capsys):
+def test_invalid_options_are_refused(tansu_place, capsys):
     with Board(tansu_place) as board:
         code, said = ends("--kafka", tansu_place.servers, "--port", str(board.port))
         assert (code, "cannot be listened on" in said) == (2, True)
@@ -297,9 +297,9 @@ def test_options_that_cannot_be_had_are_refused(tansu_place, capsys):
         assert (ended.value.code, option in capsys.readouterr().err) == (2, True)
 
 
-def test_a_kafka_that_does_not_answer_is_said(kafka, crowd):
+def test_a_silent_kafka_is_reported(kafka, crowd):
     place = prepared(kafka)
-    publish(place, [*defined(), *crowd.told])
+    publish(place, [*definition_messages(), *crowd.told])
     with Board(place) as board:
         ear = Ear(board.ready())
         kafka.freeze(0)
@@ -319,7 +319,7 @@ def test_a_kafka_that_does_not_answer_is_said(kafka, crowd):
         ear.close()
 
 
-def test_who_listens_does_not_hold_up_the_end(tansu_place):
+def test_listeners_do_not_delay_the_end(tansu_place):
     with Board(tansu_place) as board:
         ear = Ear(board.ready())
         board.until(lambda: ear.heard)

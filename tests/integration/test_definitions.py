@@ -12,8 +12,8 @@ import pytest
 from aiokafka.client import AIOKafkaClient
 
 from aggregator.reading.audit import command as audit
-from aggregator.topics.registrar import Registrar
 from hubbub.definitions.follower import Follower
+from hubbub.definitions.registrar import Registrar
 from oracles.query import load_file
 from tests.integration.workers import Place, until
 
@@ -105,7 +105,7 @@ def audited(place, since, capsys):
     where = ["--kafka", place.kafka.servers, "--prefix", place.kafka.prefix]
     capsys.readouterr()
     assert audit.main(where) == 0, capsys.readouterr()
-    assert re.match(r"(\d+) of \1 are as the log demands\n", capsys.readouterr().out)
+    assert re.match(r"(\d+) of \1 records match the log\n", capsys.readouterr().out)
     part = ["--from", str(since), "--to", str(since + 6)]
     assert audit.main([*where, *part]) == 0, capsys.readouterr()
     assert "windows since the start" in capsys.readouterr().out
@@ -113,7 +113,7 @@ def audited(place, since, capsys):
     place.send((0, b"{}", key), topic="estimates")
     place.send((1, b"{}", key), topic="estimates")
     assert audit.main([*where, *part]) == 4
-    assert f"{key.decode()}: differs from what the log demands" in capsys.readouterr().err
+    assert f"{key.decode()}: differs from the log" in capsys.readouterr().err
 
 
 def test_a_running_worker_follows_its_file_and_the_topic(place, capsys):
@@ -128,7 +128,7 @@ def test_a_running_worker_follows_its_file_and_the_topic(place, capsys):
         until(lambda: all(worker.total("hubbub_definitions_refused") for worker in (one, two)))
         place.define(PAGE)  # lacks a query, and nobody has said to retire it
         one.signal(signal.SIGHUP)
-        until(lambda: "it lacks queries that are counted here: site" in one.said)
+        until(lambda: "active queries are missing: site" in one.said)
         assert len(spoken(place, "page")) == 2
         place.define(PAGE + SITE)
         passed(place, "page", 3)
@@ -154,11 +154,11 @@ def test_no_fetch_stands_before_a_look_at_the_topic(place, monkeypatch):
         async with Follower(place.kafka) as follower:
             monkeypatch.setattr(AIOKafkaClient, "send", sent)
             for _ in range(5):
-                await follower.ask()
+                await follower.read()
                 await asyncio.sleep(0.2)
             idle = asked.copy()
             await Registrar(place.file, follower).register(load_file(place.file))
-            return idle, follower.known
+            return idle, follower.definitions
 
     idle, known = asyncio.run(run())
     assert any("Offset" in name for name in idle)
@@ -173,8 +173,8 @@ def test_a_record_that_nobody_can_read_is_passed_over_and_healed_by_a_tombstone(
         place.send((0, value, b"0011223344556677|v0"), topic="queries")
     one = place.start().ready()
     assert one.total("hubbub_definitions_unread") == 1
-    assert "a definition cannot be read and is passed over" in one.said
-    assert "no file may be named here" in one.said
+    assert "of the topic queries is skipped, because it cannot be read" in one.said
+    assert "a file is not allowed here" in one.said
     place.send((0, place.frame("page", [0, 1])))
     place.send((0, None, b"0011223344556677|v0"), topic="queries")
     until(lambda: not one.total("hubbub_definitions_unread"))
@@ -189,12 +189,12 @@ def test_a_file_that_lacks_what_is_counted_ends_with_2_and_names_it(place):
     place.define(PAGE)
     one = place.start()
     assert one.wait() == 2
-    assert "it lacks queries that are counted here: site" in one.said
+    assert "active queries are missing: site" in one.said
     assert "--retire site" in one.said
     assert not any(version.retired for version in spoken(place, "site"))
     two = place.start("--retire", "site", "--retire", "page").ready()
     assert [version.retired for version in spoken(place, "site")] == [False, True]
-    assert "page is not retired" in two.said
+    assert "cannot retire page" in two.said
 
 
 def test_an_older_revision_follows_the_topic_and_says_so(place):
@@ -205,7 +205,7 @@ def test_an_older_revision_follows_the_topic_and_says_so(place):
     old = place.start().ready()
     until(lambda: old.total("hubbub_definitions_behind") == 1)
     until(lambda: new.total("hubbub_definitions_behind") == 1)  # its own file has become the older one
-    assert "is older than the definitions" in old.said
+    assert "has an older revision than the topic" in old.said
     assert len(spoken(place, "page")) == len(spoken(place, "site")) == 1
 
 

@@ -5,14 +5,16 @@ import re
 import pytest
 import trustme
 
+from aggregator.demo.broker import free_port
 from aggregator.demo.command import QUERIES as DEMO
-from aggregator.demo.embedded import free_port
 from oracles.query import load
-from producers.simulation.scenario import read_scenario
+from producers.simulation.crowd.scenario import read_scenario
 from tests.blocks import DOCUMENTS, Session, blocks
 
 LANGUAGES = {"python", "console", "toml", "json", "text"}
-SHARED = ("README.md", "clients.md", "export.md")
+TUTORIAL = "tutorial.md"
+"""The page that starts a broker of its own, in an empty folder."""
+SHARED = ("README.md", "clients.md", "export.md", TUTORIAL)
 """Those whose Python names no prefix; they mean the same homepage."""
 QUERIES = '[queries.homepage]\ndomain = ["a.example", "b.example"]\nepsilon = 1.0\npane = "10s"\n'
 BROKERS = "kafka-1:9092,kafka-2:9092,kafka-3:9092", "kafka-1:9092", "localhost:9092"
@@ -28,7 +30,8 @@ def session(tmp_path, monkeypatch, request):
     kafka = request.getfixturevalue("kafka") if request.param else None
     monkeypatch.chdir(tmp_path)
     document = request.node.callspec.params["document"]
-    (tmp_path / "hubbub.toml").write_text(DEMO.read_text() if document.name == "simulate.md" else QUERIES)
+    if document.name != TUTORIAL:
+        (tmp_path / "hubbub.toml").write_text(DEMO.read_text() if document.name == "simulate.md" else QUERIES)
     certificate = trustme.CA().issue_cert("127.0.0.1")
     certificate.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
     certificate.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
@@ -38,6 +41,9 @@ def session(tmp_path, monkeypatch, request):
     if kafka is not None:
         instead |= dict.fromkeys(BROKERS, kafka.bootstrap)
         environment["HUBBUB_KAFKA"] = kafka.bootstrap
+    if document.name == TUTORIAL:
+        instead["9092"] = str(free_port())
+        environment["HUBBUB_KAFKA"] = f"127.0.0.1:{instead['9092']}"
     made = Session(tmp_path, instead, environment)
     if kafka is not None and not any("hubbub topics" in block.text for block in run(document)):
         made.command("hubbub topics")
@@ -46,7 +52,7 @@ def session(tmp_path, monkeypatch, request):
 
 
 def needs_kafka(document):
-    return any(
+    return document.name != TUTORIAL and any(
         re.search(r"9092|hubbub (topics|worker|gateway --|board|simulate)", block.text) for block in run(document)
     )
 
@@ -81,7 +87,7 @@ def read(folder):
     """What a block of TOML was written to can be used."""
     load(folder / "hubbub.toml")
     if (folder / "scenario.toml").exists():
-        read_scenario(folder / "scenario.toml", load(DEMO)["homepage"])
+        read_scenario(folder / "scenario.toml", load(folder / "hubbub.toml")["homepage"])
 
 
 def test_documents_with_code_are_found():

@@ -6,17 +6,11 @@ people in the same panes. Checks of coverage fail once in a million times, other
 
 import signal
 import time
-from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from aggregator.counting.tally import Snapshot
-from aggregator.merging.windows import Span
-from aggregator.publishing.analysis import find_all
 from oracles.frame import decode
-from oracles.query import parse
-from producers.spool import Spool
+from producers.publishers.spool import Spool
 from tests.brokers import ROOT
 from tests.integration.crowds import Coverage, covered, crowd, finals, script, settled, truth, within
 from tests.integration.workers import Place, until
@@ -68,7 +62,8 @@ windows = ["1s"]
 {COMMON}
 """
 ON_EACH_BROKER = [
-    pytest.param(name, marks=pytest.mark.xdist_group(f"end to end, {name}")) for name in ("tansu", "kafka")
+    pytest.param("kafka", marks=pytest.mark.xdist_group("end to end, kafka")),
+    pytest.param("tansu", marks=[pytest.mark.xdist_group("end to end, tansu"), pytest.mark.long]),
 ]
 
 PUBLISHER = """
@@ -78,7 +73,7 @@ from threading import Lock
 from hubbub.kafka import Kafka
 from oracles.query import load
 from producers import Client, Publisher
-from producers.spool import Spool
+from producers.publishers.spool import Spool
 
 go, spool, frames, until = *map(Path, sys.argv[1:3]), *map(int, sys.argv[3:])
 query = load(os.environ["HUBBUB_QUERIES"])["sent"]
@@ -154,8 +149,8 @@ class Run:
 
 
 def hasty_poison(folder):
-    """The scenario that stands in producers/simulation/scenarios, begun a minute earlier."""
-    text = (ROOT / "producers" / "simulation" / "scenarios" / "poison.toml").read_text()
+    """The scenario that stands in producers/simulation/crowd/scenarios, begun a minute earlier."""
+    text = (ROOT / "producers" / "simulation" / "crowd" / "scenarios" / "poison.toml").read_text()
     path = folder / "poison.toml"
     path.write_text(text.replace('"1m"', f'"{HONEST}s"'))
     assert "1m" in text
@@ -278,18 +273,3 @@ def test_a_broker_that_is_away_loses_nothing(kafka, tmp_path, away, lateness):
 def fresh(place):
     """Whether the log holds reports of the pane before this one."""
     return any(decode(data).pane >= time.time() - 2 for part in place.log() for _, _, data in part)
-
-
-@pytest.mark.parametrize("name", ["olh", *[pytest.param(name, marks=pytest.mark.long) for name in ("hr", "oue")]])
-def test_an_honest_day_is_not_flagged(name):
-    """A day of windows of 10 s. Each is flagged with a probability of 2e-6 at most: three of them once in a million."""
-    table = {"domain": 16, "oracle": name, "epsilon": 1.0, "budget": 1e9, "pane": "10s"}
-    query = replace(parse({"queries": {"day": table}}, "test", ".")["day"], methods=())  # they change no flag
-    rng, flagged = np.random.default_rng(3), 0
-    for start in range(0, 86_400, 10):
-        state = query.oracle.zeros()
-        left_out = query.oracle.add(state, query.oracle.perturb(rng.integers(0, 16, 1_000), rng))
-        total = Snapshot(1_000 - left_out, left_out, 0, 0, state)
-        [found] = find_all(query, Span(query.windows[0], start, start + 10), total)
-        flagged += "skewed" in found.flags
-    assert flagged <= 2

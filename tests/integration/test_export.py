@@ -1,4 +1,4 @@
-"""`hubbub export` and `hubbub.read`: what was published, taken away as it was."""
+"""`hubbub export` and `hubbub.read` return the published records unchanged."""
 
 import asyncio
 import csv
@@ -9,20 +9,23 @@ import polars as pl
 import pytest
 
 import hubbub
-from aggregator.reading.export.command import main, moment
-from aggregator.reading.export.finals import nothing
-from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd, aside, defined, publish
+from aggregator.reading.export.command import main
+from aggregator.reading.export.finals import no_match
+from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd, definition_messages, in_thread, publish
 from tests.brokers import prepared
 
 
 @pytest.fixture(scope="module")
 def told(tansu):
-    """A prefix with what was published of two crowds, a part of it twice, and what is none of it."""
+    """Return topics with the records of two crowds, some of them repeated, and with invalid records."""
     crowd, other = Crowd(HOMEPAGE, clients=2_000), Crowd(PROFILE, clients=2_000)
     messages = [message for _ in range(7) for message in crowd.next()]
-    kafka = aside(lambda: prepared(tansu))
+    kafka = in_thread(lambda: prepared(tansu))
     strange = [("estimates", b"x", b"{}"), ("estimates", b"x", None), crowd.provisional()]
-    publish(kafka, [*defined(), *messages, *messages[:5], *strange, *[m for _ in range(2) for m in other.next()]])
+    publish(
+        kafka,
+        [*definition_messages(), *messages, *messages[:5], *strange, *[m for _ in range(2) for m in other.next()]],
+    )
     return kafka, messages
 
 
@@ -47,7 +50,7 @@ def test_a_table_holds_every_value_of_every_final_once(told):
         assert set(rows["n"]) == {record["n"]}
 
 
-def test_times_kinds_and_attributes_choose(place):
+def test_times_kinds_and_attributes_select_records(place):
     since, until = START + 3 * PANE, START + 5 * PANE
     table = hubbub.read(place.servers, "homepage", prefix=place.prefix, since=since, until=until, kind="tumbling")
     assert sorted(set(table["end"])) == [START + 3 * PANE, START + 4 * PANE]
@@ -56,8 +59,8 @@ def test_times_kinds_and_attributes_choose(place):
     assert set(profile["digest"]) == {PROFILE.digest.hex()}
 
 
-def test_columns_have_their_types_whatever_stands_in_them(place):
-    """So that tables of several queries, or of a time without windows, can be put together."""
+def test_columns_have_their_types_for_any_content(place):
+    """So tables of several queries, or of a time without windows, can be joined."""
     home, profile, none = (
         hubbub.read(place.servers, q, prefix=place.prefix) for q in ("homepage", "profile", "nobody")
     )
@@ -68,25 +71,25 @@ def test_columns_have_their_types_whatever_stands_in_them(place):
     assert pl.concat([none, profile, home], how="diagonal").height == profile.height + home.height
 
 
-def test_it_says_why_there_is_nothing(place, caplog):
+def test_it_reports_why_there_is_no_match(place, caplog):
     hubbub.read(place.servers, "homepages", prefix=place.prefix)
-    assert "no final of 'homepages' stands there; there are finals of homepage, profile" in caplog.text
-    assert nothing("homepage", {}) == "no final of any query stands there yet"
+    assert "there are no finals of query 'homepages'; there are finals of homepage, profile" in caplog.text
+    assert no_match("homepage", {}) == "there are no finals yet, of any query"
     hubbub.read(place.servers, "homepage", prefix=place.prefix, since=START + 1000)
-    assert "those that stand there end from 2023-11-14T22:13:30+00:00 to 2023-11-14T22:14:30+00:00" in caplog.text
+    assert "its finals end from 2023-11-14T22:13:30+00:00 to 2023-11-14T22:14:30+00:00" in caplog.text
 
 
-def test_a_notebook_reads_too(place):
-    """Where a loop runs in the thread already."""
+def test_it_works_in_a_notebook(place):
+    """A notebook has an event loop in the thread already."""
 
     async def cell():
         return hubbub.read(place.servers, "profile", prefix=place.prefix)
 
-    assert aside(lambda: asyncio.run(cell())).height > 0
+    assert in_thread(lambda: asyncio.run(cell())).height > 0
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_files_hold_what_the_table_holds(place, tmp_path, form):
+def test_files_have_the_content_of_the_table(place, tmp_path, form):
     file = tmp_path / f"out.{form}"
     where = ["--kafka", place.servers, "--prefix", place.prefix, "--query", "homepage", "--output", str(file)]
     assert main([*where, "--format", form, "--kind", "all"]) == 0
@@ -99,18 +102,3 @@ def test_files_hold_what_the_table_holds(place, tmp_path, form):
     assert [row["value"] for row in rows] == table["value"].to_list()
     assert [float(row["unbiased"]) for row in rows] == table["unbiased"].to_list()
     assert set(rows[0]) == set(table.columns)
-
-
-def test_times_are_read_as_people_write_them(capsys):
-    assert [moment(text) for text in ("1700000000", "2023-11-14T22:13:20", "2023-11-14T22:13:20+00:00")] == [START] * 3
-    for wrong in (
-        ["--from", "yesterday"],
-        ["--from", "2023-11-15", "--to", "2023-11-14"],
-        ["--format", "parquet"],
-        ["--format", "xml"],
-        ["--output", "/nowhere/at/all.csv"],
-    ):
-        with pytest.raises(SystemExit) as ended:
-            main(["--query", "q", *wrong])
-        assert ended.value.code == 2
-        assert "hubbub export: error:" in capsys.readouterr().err

@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from aggregator.topics.registrar import Registrar
 from hubbub.definitions.follower import Follower
-from hubbub.kafka import Kafka, started
+from hubbub.definitions.registrar import Registrar
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.settings import Kafka
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load_file
-from producers.gateway.parts import identity
-from producers.gateway.tokens import short_lived
+from producers.gateway.access.tokens import short_lived
+from producers.gateway.intake.keyed_frames import frame_id
 from tests.brokers import frozen
-from tests.integration.gateways import EITHER, JSON, KEY, NUMBERS, OTHER, TOKEN, Gateway, Site, now
-from tests.integration.workers import until
+from tests.integration.gateways import JSON, KEY, NUMBERS, OTHER, TOKEN, Gateway, Site, now
+from tests.integration.workers import EITHER, until
 
 QUERIES = f"""{NUMBERS}max_ids = 40
 [queries.short]
@@ -88,7 +89,7 @@ def test_reports_are_in_the_log_once_they_are_accepted_in_every_form(site):
             if site.kafka.embedded:
                 assert record.timestamp == 1000 * pane  # no finer time than the pane's
         keyed = {frame.id: frame.reports.tobytes() for _, frame in site.frames()}
-        assert keyed[identity("app", key.encode(), digest, pane, 0)] == b"".join(p.tobytes() for p in parts[8:10])
+        assert keyed[frame_id("app", key.encode(), digest, pane, 0)] == b"".join(p.tobytes() for p in parts[8:10])
         assert b"theirown" not in keyed
         assert gateway.metric("hubbub_gateway_reports_total", query="numbers") == 2400
         assert gateway.metric("hubbub_gateway_held_bytes") == 0
@@ -204,7 +205,7 @@ def test_short_lived_tokens_have_a_quota_each_and_their_keys_name_in_ids(site):
         assert gateway.post(three, first, "a key that is long").status == 202
         assert gateway.post(three, first).status == 429
         assert gateway.post(three, second, "a key that is long").status == 202
-        wanted = identity("site", b"a key that is long", site.queries["numbers"].digest, pane, 0)
+        wanted = frame_id("site", b"a key that is long", site.queries["numbers"].digest, pane, 0)
         assert {frame.id for _, frame in site.frames()} == {wanted}
 
 
@@ -357,7 +358,7 @@ def test_a_topic_with_the_senders_time_ends_the_gateway(kafka, tmp_path):
         site.kafka = Kafka(kafka.bootstrap, f"{site.kafka.prefix}own.")
 
         async def create():
-            async with started(AIOKafkaAdminClient(**site.kafka.client()), site.kafka) as admin:
+            async with started(AIOKafkaAdminClient(**client_arguments(site.kafka)), site.kafka) as admin:
                 names = map(site.kafka.topic, ("reports", "queries"))
                 await admin.create_topics([NewTopic(name, 2, 1) for name in names])
 

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.gateways import NUMBERS, OTHER, TOKEN, TOKENS, Site
 from tests.integration.workers import until
 
-HASTY = "import hubbub.http as http\nhttp.serving.__wrapped__.__kwdefaults__['header'] = 1.0"
+HASTY = "import hubbub.http.server as http\nhttp.serving.__wrapped__.__kwdefaults__['header'] = 1.0"
 HEAD = b"POST /v1/reports HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.hubbub.frames\r\n"
 
 
@@ -136,7 +136,7 @@ def test_certificates_are_followed_and_a_pair_that_does_not_match_changes_nothin
         until(lambda: trusted(second))
         assert not trusted(first)
         (site.folder / "key.pem").write_bytes(key)
-        until(lambda: "stays in force" in gateway.said)
+        until(lambda: "keeping the previous content" in gateway.said)
         assert trusted(second)
 
 
@@ -147,7 +147,7 @@ def test_tokens_and_queries_are_followed(site):
         site.tokens.write_text(TOKENS[TOKENS.index("[tokens.small]") :])
         until(lambda: gateway.post(site.some(), TOKEN).status == 401)
         site.tokens.write_text("nonsense")
-        until(lambda: "stays in force" in gateway.said)
+        until(lambda: "keeping the previous content" in gateway.said)
         assert gateway.post(site.some(), OTHER).status == 202
         before = site.some()
         site.define(NUMBERS.replace("60000", "50000"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.names import ALERTS, CHANGELOG, ESTIMATES, QUERIES, SNAPSHOTS, TRUTH
+from hubbub.kafka.settings import ALERTS, CHANGELOG, ESTIMATES, QUERIES, SNAPSHOTS, TRUTH
 from tests.hostile import append, batch, bomb, record
 from tests.integration.workers import Place, until
 

@@ -1,19 +1,17 @@
-"""What a worker counts is bound to its topics: their ids, their partitions, the log's own time; else it ends with 4."""
+"""A worker exits with code 4 if its topics change: their ids, their partitions, or the log's own time."""
 
 import asyncio
 import time
 
 import pytest
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import NewPartitions, RecordsToDelete
 
-from aggregator.counting.topicids import topic_ids
-from aggregator.topics import command
-from aggregator.topics.command import alter, describe, ensure
-from aggregator.topics.settings import TIMESTAMP, layout
-from hubbub.kafka import started
-from hubbub.names import QUERIES, REPORTS, SNAPSHOTS
-from oracles.frame import MAX_FRAME
+from aggregator.topics.layout import TIMESTAMP
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.patches.metadata_request import topic_ids
+from hubbub.kafka.settings import QUERIES, REPORTS, SNAPSHOTS
+from tests.integration.admin import administer, change_settings, recreate
 from tests.integration.workers import Place, until
 
 PAGE = """\
@@ -27,8 +25,6 @@ lateness = "20s"
 skew = "3s"
 windows = ["1s", "3s/1s", "all"]
 """
-LONG = 300
-"""Tenths of a second until brokers have heard of a change."""
 SLOW = "import time\nwall = time.time\ntime.time = lambda: wall() - 600"
 
 
@@ -38,142 +34,75 @@ def place(kafka, tmp_path):
         yield place
 
 
-def administer(place, work):
-    async def run():
-        async with started(AIOKafkaAdminClient(**place.kafka.client()), place.kafka) as admin:
-            return await work(admin)
-
-    return asyncio.run(run())
-
-
-async def deleted(admin, names):
-    await admin.delete_topics([*names])
-    for _ in range(LONG):
-        if not names & {*await admin.list_topics()}:
-            return
-        await asyncio.sleep(0.1)
-
-
-def make_again(place, *names):
-    """Delete these topics and make them anew, as they were."""
-    topics = {place.kafka.topic(name) for name in names}
-
-    async def work(admin):
-        await deleted(admin, topics)
-        wanted = layout(place.kafka.prefix, place.partitions, 1, MAX_FRAME)
-        for topic in wanted:
-            if topic.name in topics:
-                await admin.create_topics([NewTopic(topic.name, topic.partitions, 1, topic_configs=topic.settings)])
-        for _ in range(LONG):
-            if topics <= {*await describe(admin, [*topics])}:
-                return
-            await asyncio.sleep(0.1)
-
-    administer(place, work)
-
-
-def timestamps(place, kind):
-    async def work(admin):
-        name = place.kafka.topic(REPORTS)
-        await alter(admin, await describe(admin, [name]), {name: {TIMESTAMP: kind}})
-        for _ in range(LONG):
-            if (await describe(admin, [name]))[name].settings[TIMESTAMP] == kind:
-                return
-            await asyncio.sleep(0.1)
-
-    administer(place, work)
-
-
-def test_brokers_give_topics_ids_by_a_request_that_aiokafka_does_not_know(place):
-    """The contract of topic_ids."""
+def test_brokers_answer_a_request_for_topic_ids_that_aiokafka_lacks(place):
+    """`topic_ids` relies on it."""
     names = [place.kafka.topic(name) for name in (REPORTS, QUERIES)]
 
     async def ids(admin):
         return await topic_ids(admin._client, [*names, place.kafka.topic("nothing")])
 
-    before = administer(place, ids)
+    before = administer(place.kafka, ids)
     assert {name: count for name, (_, count) in before.items()} == {names[0]: 2, names[1]: 1}
     assert all(len(number) == 16 and any(number) for number, _ in before.values())
-    make_again(place, REPORTS)
-    after = administer(place, ids)
+    recreate(place.kafka, REPORTS, place.partitions)
+    after = administer(place.kafka, ids)
     assert after[names[1]] == before[names[1]]
     assert after[names[0]] != before[names[0]]
 
 
 @pytest.mark.parametrize("name", [REPORTS, SNAPSHOTS])
-def test_a_topic_that_was_made_again_ends_it_however_long_it_is(place, name):
+def test_a_topic_that_was_created_again_ends_the_worker_even_if_it_is_longer(place, name):
     one = place.start().ready()
     place.send((0, place.frame("page", [0, 1])))
     until(lambda: one.total("hubbub_reports_total"))
     assert one.stop() == 0
-    make_again(place, name)
+    recreate(place.kafka, name, place.partitions)
     place.send(*[(p, place.frame("page", [0])) for p in range(2) for _ in range(40)])  # longer than what was counted
     two = place.start()
     assert two.wait() == 4
-    assert f"{place.kafka.topic(name)} is not the topic that was counted so far" in two.said
-    assert "all is counted again" in two.said
+    assert f"{place.kafka.topic(name)} was deleted and created again since it was counted" in two.said
+    assert "count all reports again" in two.said
 
 
-def test_partitions_that_are_added_end_it(place):
+def test_more_partitions_end_the_worker(place):
     one = place.start().ready()
 
-    async def raised(admin):
+    async def add_partition(admin):
         await admin.create_partitions({place.kafka.topic(REPORTS): NewPartitions(3)})
 
-    administer(place, raised)
+    administer(place.kafka, add_partition)
     assert one.wait() == 4
     assert "another --prefix" in one.said
 
 
-async def forged(place, partition, frame, ms):
-    producer = AIOKafkaProducer(**place.kafka.client())
+async def send_with_time(place, partition, frame, ms):
+    producer = AIOKafkaProducer(**client_arguments(place.kafka))
     async with started(producer, place.kafka):
         sent = await producer.send_and_wait(place.kafka.topic(REPORTS), frame, partition=partition, timestamp_ms=ms)
     return sent.offset
 
 
-def test_a_time_that_is_not_the_logs_ends_it_and_a_correction_and_a_recount_keep_the_reports(place, capsys):
+def test_a_record_without_a_log_time_ends_workers_until_it_is_deleted(place):
     one = place.start().ready()
     place.send((0, place.frame("page", [0, 1])))
     until(lambda: one.total("hubbub_reports_total"))
-    timestamps(place, "CreateTime")
-    offset = asyncio.run(forged(place, 0, place.frame("page", [2]), int(time.time() * 1000) + 600_000))
+    change_settings(place.kafka, REPORTS, {TIMESTAMP: "CreateTime"})
+    offset = asyncio.run(send_with_time(place, 0, place.frame("page", [2]), int(time.time() * 1000) + 600_000))
     assert one.wait() == 4
-    assert "its timestamp is not the log's own" in one.said
-    timestamps(place, "LogAppendTime")
+    assert f"partition 0, offset {offset}: the record has no log time" in one.said
+    change_settings(place.kafka, REPORTS, {TIMESTAMP: "LogAppendTime"})
     two = place.start()
     assert two.wait() == 4
-    place.send((0, place.frame("page", [1])))
-    where = ["--kafka", place.kafka.servers, "--prefix", place.kafka.prefix]
     wrong = [(record.partition, record.offset) for record in place.read(REPORTS) if not record.timestamp_type]
     assert (0, offset) in wrong
-    for partition, at in wrong:
-        assert command.main([*where, "--correct", f"{partition}:{at}:{at + 1}=none"]) == 0
-    assert f"partition 0, offsets {offset} to {offset}" in capsys.readouterr().out
-    count_again(place)
+    place.send((0, place.frame("page", [1])))
+    ends = {TopicPartition(place.kafka.topic(REPORTS), p): RecordsToDelete(at + 1) for p, at in sorted(wrong)}
+    administer(place.kafka, lambda admin: admin.delete_records(ends))
     three = place.start().ready()
-    until(lambda: three.total("hubbub_reports_total") == 4)
-    verdict = place.verdict()
-    assert verdict.exact, verdict
-    assert verdict.reports == 4
-    late = place.start()  # one about what is counted now takes another recount
-    place.send((0, place.frame("page", [0])))
-    late.ready()
-    assert command.main([*where, "--correct", "0:0:1=none"]) == 0
-    assert three.wait() == 4 or late.wait() == 4
+    until(lambda: three.total("hubbub_reports_total") == 1)
 
 
-def count_again(place):
-    async def work(admin):
-        kept = {place.kafka.topic(name) for name in (REPORTS, QUERIES)}
-        names = {name for name in await admin.list_topics() if name.startswith(place.kafka.prefix)} - kept
-        await deleted(admin, names)
-
-    administer(place, work)
-    asyncio.run(ensure(place.kafka, place.partitions))
-
-
-def test_a_clock_ahead_of_the_wall_is_told(place):
+def test_a_log_ahead_of_the_clock_of_the_worker_is_logged(place):
     one = place.start(patch=SLOW).ready()
     place.send((0, place.frame("page", [0])))
     until(lambda: any(ahead > 590 for _, ahead in one.metrics()["hubbub_clock_ahead_seconds"]))

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from aggregator.topics.outbox import Outbox
-from hubbub.names import SNAPSHOTS
+from hubbub.kafka.outbox import Outbox
+from hubbub.kafka.settings import SNAPSHOTS
 from tests.brokers import prepared
 from tests.integration.workers import Place, until
 
@@ -52,11 +52,11 @@ def test_a_checkpoint_of_more_than_a_broker_takes_in_one_request_is_acknowledged
 
 
 GREAT = """
-from aggregator.merging import slot
-encode = slot.encode_state
+from aggregator.merging import query_state
+encode = query_state.encode_state
 def encoded(position, *rest):
     return encode(position, *rest) + bytes(65 << 20 if position.total is None else 0)
-slot.encode_state = encoded
+query_state.encode_state = encoded
 """
 
 
@@ -69,7 +69,7 @@ def test_a_state_that_is_too_large_costs_repeated_finals_after_a_restart_and_not
         assert place.verdict().exact
         until(lambda: worker.total("hubbub_states_too_large_total", query="page"))
         assert not worker.total("hubbub_states_too_large_total", query="site")
-        assert "a state is not written, a restart repeats finals of page" in worker.said
+        assert "state of query page is too large to store" in worker.said
         told = worker.total("hubbub_records_total", query="page", final="true")
         worker.kill()
         again = place.start().ready()

@@ -10,10 +10,11 @@ import pytest
 from aiokafka import conn
 from aiokafka.admin import AIOKafkaAdminClient
 
-from aggregator.counting import reception
-from hubbub.errors import KafkaUnreachable
-from hubbub.kafka import Kafka, started
-from hubbub.options import add_kafka
+from hubbub.command.options import add_kafka
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.errors import KafkaUnreachable
+from hubbub.kafka.patches import answer_reader
+from hubbub.kafka.settings import Kafka
 from tests.brokers import USER
 from tests.integration.test_brokers import create, receive, send
 
@@ -28,7 +29,7 @@ def where(environment):
 
 
 async def brokers_of(kafka):
-    async with started(AIOKafkaAdminClient(**kafka.client()), kafka) as admin:
+    async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
         return await admin.describe_cluster()
 
 
@@ -40,7 +41,7 @@ def test_each_login_passes_through(secured, how, in_place, monkeypatch):
     for name in ("AIOKafkaProtocol", "AIOKafkaConnection"):
         monkeypatch.setattr(conn, name, getattr(conn, name))
     if in_place:
-        reception.install()
+        answer_reader.install()
 
     async def run():
         await secured.allow(USER, ("Create", "topic", topic), ("Write", "topic", topic), ("Read", "topic", topic))

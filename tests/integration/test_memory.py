@@ -12,7 +12,7 @@ import pytest
 from aggregator.plan import memory
 from oracles.frame import encode
 from oracles.query import parse
-from tests.boards import Board, defined, publish
+from tests.boards import Board, definition_messages, publish
 from tests.brokers import prepared
 from tests.footprints import worked
 from tests.integration.workers import Place, Worker, environment, until
@@ -85,7 +85,7 @@ def test_a_board_that_begins_with_long_topics_takes_no_more(kafka, limit):
     records, seconds = [], 240
     worked(list(queries.values()), {}, seconds, records.extend)
     place = prepared(kafka, 12)
-    publish(place, [*defined(queries), *(("estimates", *record) for record in records)])
+    publish(place, [*definition_messages(queries), *(("estimates", *record) for record in records)])
     with Board(place, "--memory", f"{limit}MiB") as board:
         board.until(board._is_ready, 300)
         within(memory.board(queries.values(), seconds, limit * MIB), highest(board.process.pid))

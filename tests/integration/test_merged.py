@@ -2,9 +2,9 @@
 
 import time
 
-from aggregator.topics import keys
-from aggregator.topics.keys import PaneKey
-from tests.integration.test_worker import PAGE
+from aggregator.tallies import keys
+from aggregator.tallies.keys import PaneKey
+from tests.integration.queries import PAGE
 from tests.integration.workers import Place, until
 
 LONG = PAGE.replace('"3s/1s", "all"', '"12s/1s"').replace('lateness = "1s"', 'lateness = "2s"')

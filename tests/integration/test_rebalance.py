@@ -5,21 +5,21 @@ from collections import Counter
 
 import pytest
 
-from tests.integration.test_worker import PATIENT
+from tests.integration.queries import PATIENT
 from tests.integration.workers import Place, until
 
 STALL = """
 import asyncio, os
 from aggregator.counting.checkpoint import Checkpoints
-from aggregator.counting.draft import Draft
+from aggregator.counting.checkpoint_plan import CheckpointPlan
 
 PHASE, FOLDER = int(os.environ["CUT_PHASE"]), os.environ["CUT_FOLDER"]
-phases, send, full = Draft.phases, Checkpoints._send, []
+phases, send, full = CheckpointPlan.phases, Checkpoints._send, []
 
-def numbered(draft, *rest):
-    for number, phase in enumerate(phases(draft, *rest)):
-        if number == PHASE and draft.ids and draft.tallies and draft.rejects and os.path.exists(f"{FOLDER}/armed"):
-            full.append(draft)
+def numbered(plan, *rest):
+    for number, phase in enumerate(phases(plan, *rest)):
+        if number == PHASE and plan.ids and plan.tallies and plan.rejects and os.path.exists(f"{FOLDER}/armed"):
+            full.append(plan)
         yield phase
 
 async def rebalanced(app, generation):
@@ -35,7 +35,7 @@ async def stalled(checkpoints, *rest, **more):
         acks.append(asyncio.ensure_future(rebalanced(checkpoints.counting.app, checkpoints.counting.generation)))
     return acks
 
-Draft.phases, Checkpoints._send = numbered, stalled
+CheckpointPlan.phases, Checkpoints._send = numbered, stalled
 """
 """What one phase wrote is acknowledged only once the group has another generation."""
 
@@ -70,7 +70,7 @@ def test_a_checkpoint_that_a_rebalance_cuts_loses_nothing_and_repeats_nothing(ka
         two = place.start().ready()
         again = until(lambda: one.events("recovered")[before:])[0]
         assert again["offsets"], "it has a partition again"
-        assert again["kept"] == [], f"what the draft had taken would be missing: {one.events('recovered')}, {before}"
+        assert again["kept"] == [], f"what the plan had taken would be missing: {one.events('recovered')}, {before}"
         place.send(*frames(place, pane, 5, 20))
         for _ in range(TRIES):
             time.sleep(1)

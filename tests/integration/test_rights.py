@@ -15,8 +15,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from aggregator.topics.command import ensure
-from hubbub.kafka import Kafka, started
-from hubbub.rights import ALL, RIGHTS, Right
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.rights import ALL, RIGHTS, Right
+from hubbub.kafka.settings import Kafka
 
 pytestmark = pytest.mark.long
 QUERIES = """
@@ -85,7 +86,7 @@ class Crowd:
 
         async def send():
             where = Kafka(self.secured.bootstrap)
-            async with started(AIOKafkaProducer(**where.client()), where) as producer:
+            async with started(AIOKafkaProducer(**client_arguments(where)), where) as producer:
                 await producer.send_and_wait(f"{self.prefix}reports", b"rubbish")
 
         asyncio.run(send())
@@ -181,6 +182,6 @@ async def spoil(crowd):
     from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
     where = crowd.secured.kafka(crowd.prefix)
-    async with started(AIOKafkaAdminClient(**where.client()), where) as admin:
+    async with started(AIOKafkaAdminClient(**client_arguments(where)), where) as admin:
         topic = ConfigResource(ConfigResourceType.TOPIC, f"{crowd.prefix}reports", {"cleanup.policy": "compact"})
         await admin.alter_configs([topic])

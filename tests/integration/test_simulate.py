@@ -1,4 +1,4 @@
-"""`hubbub simulate` and `hubbub replay` on real brokers: what is in the log, and what the truth says of it."""
+"""`hubbub simulate` and `hubbub replay` on real brokers: the records in the log, and the truth about them."""
 
 import asyncio
 import re
@@ -17,11 +17,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from hubbub.kafka import started
+from hubbub.kafka.clients import client_arguments, started
 from oracles.frame import decode, partition_of
 from oracles.query import load
 from producers.simulation import replay, simulate
-from producers.simulation.truth import in_time
+from producers.simulation.delivery.true_answers import in_time
 
 PARTITIONS = 3
 QUERIES = """
@@ -46,7 +46,7 @@ pane       = "1s"
 
 
 class Place:
-    """A prefix of its own on a broker, with the topics that are sent to, and a query file."""
+    """A prefix of its own on a broker, with the topics of the reports and the truth, and a query file."""
 
     def __init__(self, broker, folder):
         self.kafka = broker.kafka(f"t{uuid.uuid4().hex[:8]}.")
@@ -56,11 +56,11 @@ class Place:
         asyncio.run(self._create())
 
     async def _create(self):
-        stamped = {"message.timestamp.type": "LogAppendTime"}
-        async with started(AIOKafkaAdminClient(**self.kafka.client()), self.kafka) as admin:
+        configs = {"message.timestamp.type": "LogAppendTime"}
+        async with started(AIOKafkaAdminClient(**client_arguments(self.kafka)), self.kafka) as admin:
             await admin.create_topics(
                 [
-                    NewTopic(self.kafka.topic("reports"), PARTITIONS, 1, topic_configs=stamped),
+                    NewTopic(self.kafka.topic("reports"), PARTITIONS, 1, topic_configs=configs),
                     NewTopic(self.kafka.topic("truth"), PARTITIONS, 1, topic_configs={"cleanup.policy": "compact"}),
                 ]
             )
@@ -70,23 +70,23 @@ class Place:
         return [*where, "--port", "0", *more]
 
     def read(self, topic, least=None):
-        """The records of a topic, a partition after another: all, or at least so many while more come."""
+        """Return the records of a topic by partition: all, or at least `least` of a running stream."""
         return asyncio.run(self._read(self.kafka.topic(topic), least))
 
     async def _read(self, topic, least):
-        consumer = AIOKafkaConsumer(**self.kafka.client(), max_partition_fetch_bytes=4 << 20)
+        consumer = AIOKafkaConsumer(**client_arguments(self.kafka), max_partition_fetch_bytes=4 << 20)
         async with started(consumer, self.kafka), asyncio.timeout(30):
             consumer.assign([TopicPartition(topic, partition) for partition in range(PARTITIONS)])
             await consumer.seek_to_beginning()
-            found, quiet = [], False
-            while not quiet if least is None else len(found) < least:
+            result, quiet = [], False
+            while not quiet if least is None else len(result) < least:
                 records = await consumer.getmany(timeout_ms=500)
                 quiet = not records
-                found += [record for several in records.values() for record in several]
-            return sorted(found, key=lambda record: (record.partition, record.offset))
+                result += [record for several in records.values() for record in several]
+            return sorted(result, key=lambda record: (record.partition, record.offset))
 
     def truth(self):
-        """By pane and source, the newest record."""
+        """Return the newest record of each pane and source."""
         return {record.key: orjson.loads(record.value) for record in self.read("truth")}
 
 
@@ -95,36 +95,36 @@ def place(broker, tmp_path):
     return Place(broker, tmp_path)
 
 
-def counted(query, records):
-    """What a worker counts: the reports of frames in time, each once, by pane."""
-    reports, seen = {}, set()
+def admit(query, records):
+    """Return the reports that a worker counts, by pane: those of frames in time, each frame once."""
+    reports, ids = {}, set()
     for record in records:
         frame = decode(record.value).shaped(query.oracle.width)
         assert record.partition == partition_of(frame.id, PARTITIONS)
-        if (frame.pane, frame.id) in seen or not in_time(query, frame.pane, record.timestamp):
+        if (frame.pane, frame.id) in ids or not in_time(query, frame.pane, record.timestamp):
             continue
-        seen.add((frame.pane, frame.id))
+        ids.add((frame.pane, frame.id))
         reports.setdefault(frame.pane, []).append(frame.reports)
     return {pane: np.concatenate(pieces) for pane, pieces in reports.items()}
 
 
 def agree(query, records, truth):
-    """The truth has as many answers as are counted, and is what they estimate."""
-    by_pane = counted(query, records)
-    told = Counter()
+    """Check that the truth has the number of admitted reports, and agrees with their estimate."""
+    by_pane = admit(query, records)
+    answers = Counter()
     for record in truth.values():
-        told[record["pane"]] += sum(record["counts"])
-    assert told == {pane: len(reports) for pane, reports in by_pane.items()}
+        answers[record["pane"]] += sum(record["counts"])
+    assert answers == {pane: len(reports) for pane, reports in by_pane.items()}
     state, reports = query.oracle.zeros(), np.concatenate(list(by_pane.values()))
     query.oracle.add(state, reports)
     repeats = (max(by_pane) - min(by_pane)) // query.period + 2
     estimate = query.oracle.estimate(state, len(reports), len(reports) // repeats)
     true = sum(np.array(record["counts"]) for record in truth.values()) / len(reports)
-    # So often, at the most, does a client send the same report. False once in 1e8 runs.
+    # A client repeats its report `repeats` times at most. False once in 1e8 runs.
     assert (np.abs(estimate.shares - true) < 6 * estimate.stderr).all()
 
 
-def test_the_truth_is_that_of_the_log(place, tmp_path):
+def test_the_truth_agrees_with_the_log(place, tmp_path):
     (tmp_path / "rough.toml").write_text(
         'late = { share = 0.1, by = "1s" }\nduplicate = { share = 0.2 }\n'
         'clock = [{ share = 0.05, by = "-1h" }]\nsurge = [{ value = "d", share = 0.2, begins = "2s" }]\n'
@@ -140,7 +140,7 @@ def test_the_truth_is_that_of_the_log(place, tmp_path):
     assert max(sum(record["counts"]) for record in place.truth().values()) > 2000
 
 
-def test_several_attributes_have_their_truth_too(place):
+def test_several_attributes_have_a_truth_each(place):
     assert simulate.main(place.options("--query", "profile", "--rate", "1000", "--seconds", "2", "--seed", "1")) == 0
     answers = sum(decode(record.value).n for record in place.read("reports"))
     ages, sexes = (sum(np.array(record["counts"][j]) for record in place.truth().values()) for j in range(2))
@@ -148,7 +148,7 @@ def test_several_attributes_have_their_truth_too(place):
     assert (len(ages), len(sexes)) == (5, 3)
 
 
-def test_a_seeded_run_on_made_up_time_is_the_same_byte_for_byte(broker, tmp_path):
+def test_a_seeded_run_on_a_virtual_clock_is_the_same_byte_for_byte(broker, tmp_path):
     runs = []
     for _ in range(2):
         place = Place(broker, tmp_path)
@@ -159,14 +159,14 @@ def test_a_seeded_run_on_made_up_time_is_the_same_byte_for_byte(broker, tmp_path
     assert sum(decode(value).n for _, value in runs[0]) == 7500
 
 
-def test_as_fast_as_possible_is_faster(place, capsys):
+def test_the_highest_rate_sends_more(place, capsys):
     assert simulate.main(place.options("--query", "site", "--rate", "max", "--seconds", "1")) == 0
     assert "as fast as possible" in capsys.readouterr().out
     assert sum(decode(record.value).n for record in place.read("reports")) > 50_000
 
 
 class Running:
-    """A command in a process of its own."""
+    """A command in its own process."""
 
     def __init__(self, command, arguments):
         run = f"import sys; from producers.simulation.{command} import main; sys.exit(main(sys.argv[1:]))"
@@ -177,13 +177,13 @@ class Running:
         self.reader = threading.Thread(target=lambda: self.lines.extend(iter(self.process.stdout.readline, "")))
         self.reader.start()
 
-    def said(self, pattern):
+    def wait_for(self, pattern):
         until = time.monotonic() + 30
         while time.monotonic() < until:
-            if found := re.search(pattern, "".join(self.lines)):
-                return found
+            if match := re.search(pattern, "".join(self.lines)):
+                return match
             time.sleep(0.05)
-        raise AssertionError(f"{pattern} was not said: {self.lines}")
+        raise AssertionError(f"{pattern} is not in the output: {self.lines}")
 
     def end(self, number):
         self.process.send_signal(number)
@@ -204,37 +204,37 @@ class Running:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_whoever_is_asked_to_end_sends_what_waits_and_tells_the_truth(tansu, tmp_path, number):
+def test_a_signal_sends_the_waiting_frames_and_publishes_the_truth(tansu, tmp_path, number):
     place = Place(tansu, tmp_path)
     with Running("simulate", place.options("--query", "site", "--clients", "2000", "--frame", "20")) as running:
-        running.said("/metrics")
+        running.wait_for("/metrics")
         place.read("reports", least=20)
         assert running.end(number) == ""
-        running.said(r"s in all: [0-9,]+ reports")
+        running.wait_for(r"s in all: [0-9,]+ reports")
     agree(place.queries["site"], place.read("reports"), place.truth())
 
 
 def metrics(where):
-    with urllib.request.urlopen(where, timeout=10) as answer:  # noqa: S310 - it is the command's own address
+    with urllib.request.urlopen(where, timeout=10) as answer:  # noqa: S310 - the address of the command
         text = answer.read().decode()
     return dict(re.findall(r"^(hubbub_\w+)\{query=\"site\"\} (\S+)$", text, re.MULTILINE))
 
 
-def test_metrics_count_what_kafka_has(tansu, tmp_path):
+def test_metrics_count_the_acknowledged_reports(tansu, tmp_path):
     place = Place(tansu, tmp_path)
     with Running("simulate", place.options("--query", "site", "--clients", "2000", "--frame", "20")) as running:
-        where = running.said(r"http://\S+/metrics")[0]
-        answered = sum(decode(record.value).n for record in place.read("reports", least=5))
-        shown, until = metrics(where), time.monotonic() + 20
-        while float(shown["hubbub_simulated_reports_total"]) < answered and time.monotonic() < until:
-            shown = metrics(where)
+        where = running.wait_for(r"http://\S+/metrics")[0]
+        answers = sum(decode(record.value).n for record in place.read("reports", least=5))
+        samples, until = metrics(where), time.monotonic() + 20
+        while float(samples["hubbub_simulated_reports_total"]) < answers and time.monotonic() < until:
+            samples = metrics(where)
         running.end(signal.SIGINT)
-    assert float(shown["hubbub_simulated_reports_total"]) >= answered >= 5
-    assert {"hubbub_simulated_errors_total", "hubbub_simulated_lost_total"} < shown.keys()
-    assert float(shown["hubbub_simulated_lag_seconds"]) >= 0
+    assert float(samples["hubbub_simulated_reports_total"]) >= answers >= 5
+    assert {"hubbub_simulated_errors_total", "hubbub_simulated_lost_total"} < samples.keys()
+    assert float(samples["hubbub_simulated_lag_seconds"]) >= 0
 
 
-def test_a_broker_that_is_away_delays_and_loses_nothing(kafka, tmp_path):
+def test_a_silent_broker_delays_frames_and_loses_none(kafka, tmp_path):
     place = Place(kafka, tmp_path)
     with Running("simulate", place.options("--query", "site", "--clients", "2000", "--frame", "20")) as running:
         place.read("reports", least=20)
@@ -243,28 +243,28 @@ def test_a_broker_that_is_away_delays_and_loses_nothing(kafka, tmp_path):
         kafka.resume(0)
         time.sleep(1)
         running.end(signal.SIGINT)
-        running.said("0 errors")
+        running.wait_for("0 errors")
     records = place.read("reports")
     agree(place.queries["site"], records, place.truth())
     late = [r for r in records if not in_time(place.queries["site"], decode(r.value).pane, r.timestamp)]
-    assert late, "what was answered meanwhile came late"
+    assert late, "answers during the silence came late"
 
 
 def test_a_file_is_replayed_row_by_row(place, tmp_path, capsys):
     rows = ["a,x"] * 500 + ["b,x"] * 300 + [",x"] * 7 + ["elsewhere,x"] * 200
     (tmp_path / "visits.csv").write_text("site,other\n" + "\n".join(rows) + "\n")
-    told = ["--query", "site", "--column", "site", "--truth", "--rate", "2000", "--frame", "100"]
-    assert replay.main(place.options(str(tmp_path / "visits.csv"), *told)) == 0
+    options = ["--query", "site", "--column", "site", "--truth", "--rate", "2000", "--frame", "100"]
+    assert replay.main(place.options(str(tmp_path / "visits.csv"), *options)) == 0
     records = place.read("reports")
     assert sum(decode(record.value).n for record in records) == 1000
     agree(place.queries["site"], records, place.truth())
     assert sum(np.array(record["counts"]) for record in place.truth().values()).tolist() == [500, 300, 0, 0, 200]
-    said = capsys.readouterr().err
-    assert "7 rows were skipped" in said
-    assert "rows of the same person, and the same file again, are charged anew" in said
+    errors = capsys.readouterr().err
+    assert "skipped 7 rows" in errors
+    assert "another row of the same person, or the same file again, spends it again" in errors
 
 
-def test_a_replay_of_several_attributes_tells_no_truth_unless_asked(tansu, tmp_path):
+def test_a_replay_without_the_option_publishes_no_truth(tansu, tmp_path):
     place = Place(tansu, tmp_path)
     (tmp_path / "people.csv").write_text("sex,age\nf,1\nm,4\nm,9\n")
     assert replay.main(place.options(str(tmp_path / "people.csv"), "--query", "profile")) == 0
@@ -272,45 +272,15 @@ def test_a_replay_of_several_attributes_tells_no_truth_unless_asked(tansu, tmp_p
     assert place.read("truth") == []
 
 
-def test_a_missing_topic_is_said(tansu, tmp_path, capsys):
+def test_the_error_names_a_missing_topic(tansu, tmp_path, capsys):
     place = Place(tansu, tmp_path)
     options = [*place.options("--query", "site"), "--prefix", "nowhere."]
     assert simulate.main(options) == 4
     assert "nowhere.reports: there is no such topic; run `hubbub topics`" in capsys.readouterr().err
 
 
-def test_no_broker_is_said(tmp_path, capsys):
-    (tmp_path / "hubbub.toml").write_text(QUERIES)
-    options = ["--kafka", "127.0.0.1:1", "--queries", str(tmp_path / "hubbub.toml"), "--query", "site", "--port", "0"]
-    assert simulate.main(options) == 3
-    assert "Kafka at 127.0.0.1:1 cannot be reached" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ([], "--query must say which: site, profile"),
-        (["--query", "sight"], "there is no query 'sight': site, profile"),
-        (["--query", "site", "--values", "gauss"], "a distribution is uniform"),
-        (["--query", "site", "--scenario", "/nowhere.toml"], "/nowhere.toml: cannot be read"),
-    ],
-)
-def test_what_cannot_be_simulated_is_said(tmp_path, capsys, more, said):
-    (tmp_path / "hubbub.toml").write_text(QUERIES)
-    assert simulate.main(["--queries", str(tmp_path / "hubbub.toml"), *more]) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_a_crowd_too_small_for_its_rate_is_said(tansu, tmp_path, capsys):
+def test_a_crowd_too_small_for_its_rate_brings_a_warning(tansu, tmp_path, capsys):
     place = Place(tansu, tmp_path)
     small = ["--query", "site", "--rate", "1000", "--clients", "500", "--seconds", "1"]
     assert simulate.main(place.options(*small)) == 0
     assert "each client answers every 0.5 s, sooner than the period of 2 s" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", [simulate, replay])
-def test_help_teaches_with_an_example(command, capsys):
-    with pytest.raises(SystemExit) as ended:
-        command.main(["--help"])
-    assert ended.value.code == 0
-    assert f"$ hubbub {command.__name__.rpartition('.')[2]} " in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`hubbub tail` on real brokers: it shows what is published, and ends as commands end."""
+"""`hubbub tail` with real brokers: it shows the published records and ends cleanly."""
 
 import asyncio
 import json
@@ -11,8 +11,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from aggregator.reading.tail import command as tail
-from hubbub.kafka import started
-from hubbub.names import ALERTS, ESTIMATES
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.settings import ALERTS, ESTIMATES
 from tests.brokers import prepared
 
 START = 1_700_000_000
@@ -25,8 +25,9 @@ HITTER = {"value": "a", "share": 0.4, "decided": True, "p_value": 1e-9, "probabi
 
 def record(query="visits", end=10, *, final=True):
     return {
-        "version": 1,
+        "version": 2,
         "query": query,
+        "attribute": None,
         "digest": "0123456789abcdef",
         "window": {"kind": "tumbling", "start": START + end - 10, "end": START + end, "size": 10, "step": 10},
         "final": final,
@@ -75,7 +76,7 @@ def line(message):
 
 def publish(kafka, *messages):
     async def send():
-        async with started(AIOKafkaProducer(**kafka.client()), kafka) as producer:
+        async with started(AIOKafkaProducer(**client_arguments(kafka)), kafka) as producer:
             for message in messages:
                 topic = kafka.topic(ALERTS if message.get("kind") else ESTIMATES)
                 value = json.dumps(message).encode()
@@ -104,7 +105,7 @@ def read(command, count):
     return [command.stdout.readline() for _ in range(count)]
 
 
-def test_json_gives_finals_and_alerts_a_line_each_and_ends_when_asked(kafka):
+def test_json_has_a_line_for_each_final_and_alert_and_ends_on_a_signal(kafka):
     publish(kafka, record(), record(final=False), record("clicks"), alert("clicks"), {"final": True}, alert())
     with tailing(kafka, "visits", "--json") as command:
         assert sorted(read(command, 2)) == sorted(map(line, (record(), alert())))
@@ -115,7 +116,7 @@ def test_json_gives_finals_and_alerts_a_line_each_and_ends_when_asked(kafka):
         assert command.returncode == 0
 
 
-def test_lines_where_there_is_no_terminal(kafka):
+def test_without_a_terminal_it_prints_lines(kafka):
     publish(kafka, record(), alert())
     with tailing(kafka) as command:
         said = "".join(sorted(read(command, 2)))
@@ -127,7 +128,7 @@ def test_lines_where_there_is_no_terminal(kafka):
         assert command.returncode == 0
 
 
-def test_it_begins_where_it_is_told_to(tansu):
+def test_it_starts_at_the_requested_records(tansu):
     kafka = prepared(tansu, 1)
     publish(kafka, *(record(end=end) for end in range(10, 60, 10)))
     with tailing(kafka, "--json", "--last", "2") as command:
@@ -146,7 +147,7 @@ def test_the_end_of_a_pipe_ends_it(tansu):
         assert command.stderr.read() == ""
 
 
-def test_what_is_missing_is_said(tansu, capsys):
+def test_missing_topics_are_reported(tansu, capsys):
     assert tail.main(["--kafka", "127.0.0.1:1"]) == 3
     assert "Kafka at 127.0.0.1:1 cannot be reached" in capsys.readouterr().err
     assert tail.main(["--kafka", tansu.bootstrap, "--prefix", "nobody."]) == 4

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.brokers import Tansu
-from tests.integration.workers import Place, until
+from tests.integration.workers import EITHER, Place, until
 
 QUERIES = """\
 [queries.page]
@@ -27,28 +27,29 @@ lateness = "0s"
 """
 HASTE = """
 import asyncio, functools, time
-from aggregator import worker
-from aggregator.counting import app, watchdog
-from aggregator.process import liveness
-from aggregator.publishing import estimators, reader
-from aggregator.topics import offsets
+from aggregator.counting import app
+from aggregator.merging import snapshot_reader
+from aggregator.process import liveness, watchdog
+from aggregator.publishing.finals import estimator_pool
+from aggregator.worker import command, worker
+from hubbub.kafka import offsets
 offsets.PATIENCE, watchdog.LOOK_AGAIN = 2.0, 1.0
-worker.Watchdog = functools.partial(watchdog.Watchdog, haste={haste})
+command.Watchdog = functools.partial(watchdog.Watchdog, haste={haste})
 """
-DROPS = "app.Counting._take = lambda *_: None"
-BLOCKS = "app.Counting._take = lambda *_: time.sleep(600)"
+DROPS = "app.CountingApp._take = lambda *_: None"
+BLOCKS = "app.CountingApp._take = lambda *_: time.sleep(600)"
 NEVER_STARTS = """
 async def never(*_): await asyncio.Event().wait()
-worker.verify = never
+command.verify = never
 """
 NEVER_RECOVERS = """
 async def never(*_): await asyncio.Event().wait()
-app.Counting._recovered = never
+app.CountingApp._on_recovery = never
 """
-NEVER_BUILDS = "estimators.Estimator._answer = lambda *_: time.sleep(600)"
+NEVER_BUILDS = "estimator_pool.Estimator._answer = lambda *_: time.sleep(600)"
 NEVER_READS = """
 async def never(*_): await asyncio.Event().wait()
-reader.Reader.take = never
+snapshot_reader.SnapshotReader.take = never
 """
 FOR_EVER = """
 async def never(*_): await asyncio.Event().wait()
@@ -66,7 +67,7 @@ def silent(question):
         return await question(*given)
     return ask
 app.identify = silent(app.identify)
-offsets.Asking.ends = silent(offsets.Asking.ends)
+offsets.OffsetLookup.ends = silent(offsets.OffsetLookup.ends)
 recovery.Recovery._read = silent(recovery.Recovery._read)
 """
 TELLS = """
@@ -86,18 +87,7 @@ def place(broker, tmp_path):
         yield place
 
 
-@pytest.mark.parametrize(
-    ("hang", "said"),
-    [
-        (DROPS, "of reports at offset 0"),
-        (BLOCKS, "for "),  # of the event loop, or of what it does not read: whichever was first
-        (NEVER_STARTS, "the start"),
-        (NEVER_RECOVERS, "the sharing out of partitions"),
-        (NEVER_BUILDS, "the merger"),
-        (NEVER_READS, "the merger"),
-    ],
-)
-def test_a_worker_that_hangs_is_ended_and_says_so(place, hang, said):
+def check_hang(place, hang, said):
     one = place.start(patch=HASTE.format(haste=0.12) + hang)
     if hang == NEVER_BUILDS:
         until(lambda: "recovered" in one.said)
@@ -106,6 +96,28 @@ def test_a_worker_that_hangs_is_ended_and_says_so(place, hang, said):
     [hung] = [event for event in one.events() if event["level"] == "critical"]
     assert hung["message"].startswith("hung: ")
     assert said in hung["message"]
+
+
+@pytest.mark.parametrize(
+    ("hang", "said"), [(DROPS, "of reports at offset 0"), (NEVER_READS, "the merger")], ids=["drops", "never reads"]
+)
+def test_a_worker_that_does_not_read_on_is_ended_and_says_so(place, hang, said):
+    check_hang(place, hang, said)
+
+
+@EITHER
+@pytest.mark.parametrize(
+    ("hang", "said"),
+    [
+        pytest.param(BLOCKS, "for ", id="blocks"),  # of the event loop, or of unread records: which comes first
+        pytest.param(NEVER_STARTS, "the start", id="never starts"),
+        pytest.param(NEVER_RECOVERS, "the assignment of partitions", id="never recovers"),
+        pytest.param(NEVER_BUILDS, "the merger", id="never builds"),
+    ],
+)
+def test_a_worker_that_hangs_is_ended_and_says_so(place, hang, said):
+    """The watchdog sees these without a question to the broker."""
+    check_hang(place, hang, said)
 
 
 def test_a_worker_without_anything_to_read_is_left_alone(place):
@@ -123,7 +135,7 @@ def test_a_worker_whose_broker_is_away_is_left_alone(tmp_path):
         place.send((0, place.frame("page", [0])))
         until(lambda: one.total("hubbub_reports_total"))
         broker.stop()
-        until(lambda: "the watchdog gets no answer" in one.said)
+        until(lambda: "watchdog: no broker answers" in one.said)
         assert "hung" not in one.said
 
 
@@ -154,7 +166,7 @@ def test_a_worker_whose_recovery_gets_no_answer_asks_again(kafka, tmp_path):
     """A broker was frozen meanwhile: six workers of a campaign ended with 1."""
     with Place(kafka, tmp_path, QUERIES) as place:
         one = place.start(patch=HASTE.format(haste=1.0) + SILENT).ready()
-        assert "asks again" in one.said
+        assert "trying again" in one.said
         assert one.stop() == 0
         assert "critical" not in one.said
 
@@ -171,6 +183,7 @@ def test_without_any_broker_a_worker_is_not_ready_and_ends_in_the_end(kafka, tmp
         assert "no broker at" in one.events()[-1]["message"]
 
 
+@EITHER
 def test_a_worker_that_merges_nothing_for_long_says_so(place):
     one = place.start(patch=HASTE.format(haste=20.0) + NEVER_BUILDS).ready()
     place.send((0, place.frame("quick", [0])))

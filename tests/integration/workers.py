@@ -15,21 +15,24 @@ from pathlib import Path
 
 import numpy as np
 import orjson
+import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.merging.windows import Span
-from aggregator.publishing.changes import alerts
-from aggregator.publishing.record import build
-from hubbub import definitions
-from hubbub.definitions import TopicRecord
-from hubbub.kafka import consumer, started, through
+from aggregator.publishing.alerts.state import alerts
+from aggregator.publishing.records.encoder import build
+from hubbub.definitions import catalog
+from hubbub.definitions.catalog import TopicRecord
+from hubbub.kafka.clients import client_arguments, consumer, started
 from oracles.frame import MAX_FRAME, TICK, encode
 from oracles.query import File, load
 from tests.brokers import prepared
 from tests.fold import faces, finals, shown
 
 HUBBUB = Path(sys.executable).with_name("hubbub")
+EITHER = pytest.mark.parametrize("broker", ["kafka", pytest.param("tansu", marks=pytest.mark.long)], indirect=True)
+"""For promises that do not depend on the broker: with Kafka each time, with the embedded broker in `make test-all`."""
 PATIENCE = 60.0
 """Seconds until something that must come has not; machines that run tests may be slow."""
 
@@ -185,7 +188,7 @@ class Place:
 
     def read(self, topic, partitions=None):
         """All records of a topic up to now."""
-        return asyncio.run(_read(self.kafka, topic, partitions or self.partitions))
+        return asyncio.run(read_topics(self.kafka, {topic: partitions or self.partitions}))[topic]
 
     def log(self):
         """The reports so far, a list of (offset, timestamp, bytes) for each partition; needs a worker that ticks."""
@@ -213,8 +216,7 @@ class Place:
     def expected(self, **gate):
         """The final records and the alerts that the log demands, by the definitions that stand in their topic."""
         known = self.definitions()
-        gate = {"corrections": known.corrections, **gate}
-        return expected(self.log(), known.versions.values(), self.kafka.embedded, **gate)
+        return expected(self.log(), known.versions.values(), self.kafka.dialect.log_has_time, **gate)
 
     def definitions(self):
         """What the topic says is counted."""
@@ -222,28 +224,37 @@ class Place:
 
     def say(self, queries, *retired):
         """Append what a worker with these queries would that is told to retire some."""
-        writes = definitions.changes(File(queries), self.definitions(), retired, secrets.token_hex(8)).writes
+        writes = catalog.changes(File(queries), self.definitions(), retired, secrets.token_hex(8)).writes
         self.send(*[(0, value, key) for key, value in writes], topic="queries")
 
 
 async def read_definitions(kafka):
     """What the topic of definitions says."""
-    found = await _read(kafka, "queries", 1)
-    return definitions.read(TopicRecord(record.key, record.value, record.timestamp) for record in found)
+    found = await read_topics(kafka, {"queries": 1})
+    return catalog.read(TopicRecord(record.key, record.value, record.timestamp) for record in found["queries"])
 
 
 async def _send(kafka, topic, frames):
-    producer = AIOKafkaProducer(**kafka.client(), acks="all", enable_idempotence=not kafka.embedded)
+    producer = AIOKafkaProducer(**client_arguments(kafka), acks="all", enable_idempotence=not kafka.embedded)
     async with started(producer, kafka):
         sent = [await producer.send(kafka.topic(topic), *what, partition=p) for p, *what in frames]
         return await asyncio.gather(*sent)
 
 
-async def _read(kafka, topic, partitions):
-    tps = [TopicPartition(kafka.topic(topic), p) for p in range(partitions)]
+async def read_topics(kafka, sizes):
+    """Return all records of several topics up to now, by topic. `sizes` has the number of partitions of each."""
+    names = {kafka.topic(name): name for name in sizes}
+    tps = [TopicPartition(topic, partition) for topic, name in names.items() for partition in range(sizes[name])]
+    found = {name: [] for name in sizes}
     async with reader(kafka, tps) as consumer:
         ends = await consumer.end_offsets(tps)
-        return [record async for records in through(consumer, ends, kafka) for record in records]
+        quiet = not kafka.embedded  # the embedded broker states ends that are too low
+        while not (quiet and all([await consumer.position(tp) >= end for tp, end in ends.items()])):
+            batches = await consumer.getmany(timeout_ms=500)
+            quiet = not (batches and kafka.embedded)
+            for tp, records in batches.items():
+                found[names[tp.topic]] += records
+    return found
 
 
 async def read_log(kafka, partitions):
@@ -263,25 +274,29 @@ async def read_log(kafka, partitions):
 
 
 async def read_finals(kafka, partitions):
-    """Every version of every final record, by key."""
+    """Return every version of every final record, by key."""
+    found = await read_topics(kafka, {"estimates": partitions})
+    return versions_by_key(found["estimates"])
+
+
+async def read_published(kafka, partitions):
+    """Return every version of every final record and alert, by key."""
+    found = await read_topics(kafka, {"estimates": partitions, "alerts": partitions})
+    return versions_by_key(found["estimates"] + found["alerts"])
+
+
+def versions_by_key(records):
     found = defaultdict(Counter)
-    for record in await _read(kafka, "estimates", partitions):
+    for record in records:
         if not record.key.endswith(b"|p"):
             found[record.key][record.value] += 1
     return found
 
 
-async def read_published(kafka, partitions):
-    """Every version of every final record and alert, by key."""
-    found = await read_finals(kafka, partitions)
-    for record in await _read(kafka, "alerts", partitions):
-        found[record.key][record.value] += 1
-    return found
-
-
 class reader:
     def __init__(self, kafka, tps):
-        self.consumer = consumer(kafka, max_partition_fetch_bytes=8 << 20)
+        # A broker answers in order: what is asked next waits for the fetch before it.
+        self.consumer = consumer(kafka, max_partition_fetch_bytes=8 << 20, fetch_max_wait_ms=20)
         self.tps = tps
 
     async def __aenter__(self):
@@ -294,16 +309,16 @@ class reader:
         await self.consumer.stop()
 
 
-def expected(log, versions, embedded, limit=MAX_FRAME, **gate):
+def expected(log, versions, log_has_time, limit=MAX_FRAME, **gate):
     """The final records and the alerts that the log demands, by key."""
     found, states = {}, {}
     by_query = defaultdict(list)
-    for final in finals(log, versions, embedded=embedded, limit=limit, **gate):
+    for final in finals(log, versions, log_has_time=log_has_time, limit=limit, **gate):
         by_query[final.versions.query.digest].append(final)
     for final, told in (each for folded in by_query.values() for each in shown(folded)):
         query = final.versions.at(final.end - final.versions.query.pane).query
         span, state = Span(final.window, final.start, final.end), (query.digest, final.window)
-        built = build(query, span, final.whole, final=True, faces=faces(final, told))
+        built = build(query, span, final.whole, final=True, visible=faces(final, told))
         states[state], said = alerts(query, span, built, states.get(state, []))
         found |= {**dict(built.records), **dict(said)}
     return found

@@ -6,12 +6,12 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.counting.tally import Snapshot
 from aggregator.merging.windows import Span
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
-from aggregator.publishing.record import build
-from hubbub.kafka import Kafka
+from aggregator.publishing.records.encoder import build
+from aggregator.tallies.snapshot import Snapshot
+from hubbub.kafka.settings import Kafka
 from oracles.query import parse
 
 QUERY = """

@@ -1,4 +1,4 @@
-"""Admission: one order of checks, one reason each, and thousands of records at once give what one by one gives."""
+"""The gate: the checks have one order and one reason each, and runs give the same outcomes as single records."""
 
 import struct
 from dataclasses import replace
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.counting.admission import TICK, Accepted, Gate, Reason, Refused, duplicate
+from aggregator.counting.admission.gate import TICK, AcceptedFrame, Gate, Reason, Refusal, duplicate_refusal
 from hubbub.definitions.versions import Version, Versions
 from oracles.frame import TICK as TICK_FRAME
 from oracles.frame import encode, encode_json, partition_of
@@ -60,7 +60,7 @@ def header(n, width, size, magic=b"HBB1", version=1):
 def test_a_good_frame_is_accepted_with_all_that_its_tally_needs():
     for data in (web(name=HERE), encode_json(WEB.digest, 1000, GRR, HERE)):
         frame = judged(data)
-        assert isinstance(frame, Accepted)
+        assert isinstance(frame, AcceptedFrame)
         assert (frame.query, frame.pane, frame.id) == (WEB, 1000, HERE)
         assert np.array_equal(frame.reports, GRR)
 
@@ -90,17 +90,17 @@ ORDER = [
 @pytest.mark.parametrize(("reason", "data", "reports", "query"), ORDER)
 def test_each_fault_has_its_reason_and_the_first_one_wins(reason, data, reports, query):
     clock = NOW + 4_000 if reason == "late" else NOW
-    refused = judged(data, clock)
-    assert isinstance(refused, Refused)
-    assert (refused.reason, refused.reports, refused.query) == (reason, reports, query)
-    assert refused.detail
+    refusal = judged(data, clock)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.reason, refusal.reports, refusal.query) == (reason, reports, query)
+    assert refusal.detail
 
 
 def test_frames_without_reports_are_malformed_so_that_their_ids_take_no_memory():
     empty = [header(0, 1, 0), *(web(reports=GRR[:0], name=(4 * i + 1).to_bytes(8, "little")) for i in range(9))]
-    sifted = GATE.sift([(offset, NOW, data) for offset, data in enumerate(empty)], None)
-    assert [refused.reason for _, refused in sifted.refused] == [Reason.MALFORMED] * 10
-    assert not sifted.accepted
+    admission = GATE.admit_records([(offset, NOW, data) for offset, data in enumerate(empty)], None)
+    assert [refusal.reason for _, refusal in admission.refusals] == [Reason.MALFORMED] * 10
+    assert not admission.batches
 
 
 def test_alternating_good_and_bad_frames_are_told_apart_at_once():
@@ -111,23 +111,23 @@ def test_alternating_good_and_bad_frames_are_told_apart_at_once():
     query = replace(WEB, oracle=oracle)
     bad = np.array([[1], [5], [9]], np.uint8)
     run = [(offset, NOW, web(reports=bad if offset % 2 else GRR)) for offset in range(1000)]
-    sifted = Gate(1, 4, {WEB.digest: Versions.of(query)}).sift(run, None)
+    admission = Gate(1, 4, {WEB.digest: Versions.of(query)}).admit_records(run, None)
     assert looked == [3000]
-    [(_, frames)] = sifted.accepted.values()
+    [(_, frames)] = admission.batches.values()
     assert list(frames.offsets) == list(range(0, 1000, 2))
     assert len(frames.reports) == 1500
-    assert {refused.detail for _, refused in sifted.refused} == {"report 1 of 3 is malformed"}
-    assert [offset for offset, _ in sifted.refused] == list(range(1, 1000, 2))
+    assert {refusal.detail for _, refusal in admission.refusals} == {"report 1 of 3 is malformed"}
+    assert [offset for offset, _ in admission.refusals] == list(range(1, 1000, 2))
 
 
 def test_until_is_the_first_pane_that_is_no_longer_counted():
     gate = replace(GATE, definitions={OLD.digest: Versions.of(OLD)})
-    assert isinstance(judged(encode(OLD.digest, 1990, GRR[2:]), gate=gate), Accepted)
+    assert isinstance(judged(encode(OLD.digest, 1990, GRR[2:]), gate=gate), AcceptedFrame)
     assert judged(encode(OLD.digest, 2000, GRR[2:]), gate=gate).reason is Reason.EXPIRED
 
 
 def test_a_retired_digest_still_counts_in_the_panes_before():
-    assert isinstance(judged(encode(OLD.digest, 1490, GRR[2:])), Accepted)
+    assert isinstance(judged(encode(OLD.digest, 1490, GRR[2:])), AcceptedFrame)
     assert judged(encode(OLD.digest, 1500, GRR[2:])).reason is Reason.STALE_DIGEST
 
 
@@ -136,11 +136,11 @@ def test_each_version_judges_its_own_panes_and_none_closes_before_an_earlier_one
     versions = Versions((Version(990, patient), Version(1010, hasty)))
     gate = replace(GATE, definitions={WEB.digest: versions})
     assert judged(web(980), gate=gate).reason is Reason.UNKNOWN_QUERY
-    assert isinstance(judged(web(1000), 1_040_000, gate=gate), Accepted)
-    assert isinstance(judged(web(1010), 1_040_000, gate=gate), Accepted)
+    assert isinstance(judged(web(1000), 1_040_000, gate=gate), AcceptedFrame)
+    assert isinstance(judged(web(1010), 1_040_000, gate=gate), AcceptedFrame)
     assert judged(web(1010), 1_040_001, gate=gate).reason is Reason.LATE
     assert judged(web(1020), 1_014_999, gate=gate).reason is Reason.FUTURE
-    assert isinstance(judged(web(1000), 940_000, gate=gate), Accepted)
+    assert isinstance(judged(web(1000), 940_000, gate=gate), AcceptedFrame)
 
 
 def test_a_header_counts_only_where_it_fits():
@@ -159,18 +159,18 @@ def test_every_record_moves_the_clock_first():
 
 
 def test_under_embedded_only_ticks_move_the_clock():
-    gate = replace(GATE, embedded=True)
+    gate = replace(GATE, log_has_time=False)
     assert gate.admit(b"nonsense", 9_000_000, None)[1] is None
     frame, clock = gate.admit(web(), 9_000_000, None)
-    assert isinstance(frame, Accepted), "until the first tick nothing is late"
+    assert isinstance(frame, AcceptedFrame), "until the first tick nothing is late"
     assert gate.admit(TICK_FRAME, 1_016_000, clock) == (TICK, 1_016_000)
     assert judged(web(), 5, 1_016_000, gate).reason is Reason.LATE
 
 
 def test_a_duplicate_is_refused_with_the_number_of_its_reports():
-    (query, frames), *_ = GATE.sift([(0, NOW, web(name=HERE))], None).accepted.values()
-    refused = duplicate(query, frames, 0)
-    assert (refused.reason, refused.query, refused.reports) == ("duplicate", "web", 3)
+    (query, frames), *_ = GATE.admit_records([(0, NOW, web(name=HERE))], None).batches.values()
+    refusal = duplicate_refusal(query, frames, 0)
+    assert (refusal.reason, refusal.query, refusal.reports) == ("duplicate", "web", 3)
 
 
 def records(random, length):
@@ -195,44 +195,44 @@ def records(random, length):
 
 
 def one_by_one(gate, run, clock):
-    accepted, refused, clocks = {}, [], {}
+    acceptance, refusal, clocks = {}, [], {}
     for offset, timestamp, data in run:
         outcome, clock = gate.admit(data, timestamp, clock)
         clocks[offset + 1] = clock
-        if isinstance(outcome, Refused):
-            refused.append((offset, outcome))
-        elif isinstance(outcome, Accepted):
-            pile = accepted.setdefault((outcome.query.digest, outcome.pane), [])
+        if isinstance(outcome, Refusal):
+            refusal.append((offset, outcome))
+        elif isinstance(outcome, AcceptedFrame):
+            pile = acceptance.setdefault((outcome.query.digest, outcome.pane), [])
             pile.append((offset, outcome.id, outcome.reports.tobytes()))
-    return clocks, accepted, refused
+    return clocks, acceptance, refusal
 
 
-def taken_apart(sifted):
-    accepted = {}
-    for key, (query, frames) in sifted.accepted.items():
+def taken_apart(admission):
+    acceptance = {}
+    for key, (query, frames) in admission.batches.items():
         ids = frames.ids or [None] * len(frames.offsets)
         ends = np.cumsum(frames.sizes)
         assert len(frames.reports) == ends[-1]
         pieces = [frames.reports[end - size : end].tobytes() for end, size in zip(ends, frames.sizes, strict=True)]
-        accepted[key] = list(zip(frames.offsets, ids, pieces, strict=True))
+        acceptance[key] = list(zip(frames.offsets, ids, pieces, strict=True))
         assert query.digest == key[0]
-    return accepted
+    return acceptance
 
 
-@pytest.mark.parametrize("embedded", [False, True])
+@pytest.mark.parametrize("log_has_time", [True, False])
 @FIXED
 @given(st.integers(0, 1 << 32), st.integers(1, 120), st.sampled_from([None, NOW]))
-def test_a_run_gives_what_its_records_give_one_by_one(embedded, seed, length, clock):
-    gate = replace(GATE, embedded=embedded)
+def test_a_run_gives_what_its_records_give_one_by_one(log_has_time, seed, length, clock):
+    gate = replace(GATE, log_has_time=log_has_time)
     run = list(records(Random(seed), length))
-    sifted = gate.sift(run, clock)
-    clocks, accepted, refused = one_by_one(gate, run, clock)
-    assert sifted.clock == clocks[run[-1][0] + 1]
-    assert [(offset, fault.reason, fault.query, fault.reports) for offset, fault in sifted.refused] == [
-        (offset, fault.reason, fault.query, fault.reports) for offset, fault in refused
+    admission = gate.admit_records(run, clock)
+    clocks, acceptance, refusal = one_by_one(gate, run, clock)
+    assert admission.clock == clocks[run[-1][0] + 1]
+    assert [(offset, fault.reason, fault.query, fault.reports) for offset, fault in admission.refusals] == [
+        (offset, fault.reason, fault.query, fault.reports) for offset, fault in refusal
     ]
-    assert taken_apart(sifted) == accepted
-    for _, frames in sifted.accepted.values():
+    assert taken_apart(admission) == acceptance
+    for _, frames in admission.batches.values():
         assert frames.next_offset > frames.offsets[-1]
         assert frames.clock == clocks[frames.next_offset]
 
@@ -240,5 +240,5 @@ def test_a_run_gives_what_its_records_give_one_by_one(embedded, seed, length, cl
 def test_the_partition_of_an_id_is_that_of_the_format():
     for number in range(200):
         name = Random(number).randbytes(8)
-        frame = GATE.sift([(0, NOW, web()), (1, NOW, web(name=name))], None)
-        assert (len(frame.refused) == 0) == (partition_of(name, 4) == 1)
+        frame = GATE.admit_records([(0, NOW, web()), (1, NOW, web(name=name))], None)
+        assert (len(frame.refusals) == 0) == (partition_of(name, 4) == 1)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from aggregator.publishing.changes import DAY, Final, Watch, finals_a_day, step
+from aggregator.publishing.alerts.state import DAY, Final, Watch, finals_a_day, step
 from oracles import Estimate, oracle
 from oracles.query.settings import Threshold, Window
 

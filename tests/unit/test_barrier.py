@@ -5,9 +5,10 @@ from random import Random
 
 import pytest
 
-from hubbub.definitions import MARGIN, TopicRecord, changes, follower, read
+from hubbub.definitions import follower
+from hubbub.definitions.catalog import MARGIN, TopicRecord, changes, read
 from hubbub.definitions.follower import Follower
-from hubbub.kafka import Kafka
+from hubbub.kafka.settings import Kafka
 from oracles.query import File, parse
 
 START = 1_700_000_000_000
@@ -67,14 +68,14 @@ async def passed(seed):
     world = World(Random(seed))
     follower = Follower(Kafka("nowhere:1", "p."))
     follower._consumer = world
-    asked, ask = 0, follower.ask
+    asked, read_topic = 0, follower.read
 
     async def counting():
         nonlocal asked
         asked += 1
-        await ask()
+        await read_topic()
 
-    follower.ask = counting
+    follower.read = counting
     early = 0
     for _ in range(80):
         world.goes_on()
@@ -82,7 +83,7 @@ async def passed(seed):
         await follower.cover(logged, world.now if world.random.random() < 0.5 else 0)
         due = sum(record.timestamp + 1000 * MARGIN <= logged for record in world.records)
         early += len(follower._records) < due
-    assert follower.known.versions == read(follower._records).versions
+    assert follower.definitions.versions == read(follower._records).versions
     return early, asked
 
 
@@ -139,11 +140,11 @@ def test_what_was_read_before_a_broker_fell_silent_is_not_forgotten(seed):
         for _ in range(60):
             world.goes_on()
             try:
-                await follower.ask()
+                await follower.read()
             except TimeoutError:
                 continue
         world.getmany = read_on
-        await follower.ask()
+        await follower.read()
         assert follower._records == world.records[: len(follower._records)]
         assert len(follower._records) == world.at > 1
 

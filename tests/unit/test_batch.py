@@ -11,7 +11,7 @@ from oracles.errors import ParameterError
 from oracles.frame import decode
 from oracles.mechanisms.entropy import System
 from oracles.query import parse
-from producers.batch import BYTES, COST, Batches, pane_of, wait
+from producers.publishers.frames import BYTES, COST, Batches, pane_of, wait
 
 FOREVER = 1e9
 

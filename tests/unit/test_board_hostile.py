@@ -1,4 +1,4 @@
-"""Whatever stands in a topic: a board passes over what it cannot use, stays within its memory, and answers."""
+"""Hostile records: a board skips invalid ones, stays within its memory, and answers."""
 
 import copy
 import csv
@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import orjson
 import pytest
 
-from aggregator.board.guard import is_here
+from aggregator.board.guard import is_own_host
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
 from aggregator.board.route import ROUTES
 from aggregator.board.store import AHEAD, EARLY, Store
-from hubbub.problem import Problem
+from hubbub.http.problem import Problem
 from oracles.errors import ReportError
 from tests import boards
 from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd
@@ -43,31 +43,31 @@ STRANGE = (
 TAKE = {"estimates": Store.take_record, "alerts": Store.take_alert, "truth": Store.take_truth}
 
 
-def fresh(memory=MEMORY):
-    made = Store(86_400, memory, lambda: NOW)
-    for _, key, value in boards.defined():
-        made.define(key, value)
-    return made
+def new_store(memory=MEMORY):
+    store = Store(86_400, memory, lambda: NOW)
+    for _, key, value in boards.definition_messages():
+        store.define(key, value)
+    return store
 
 
 @pytest.fixture(scope="module")
 def corpus():
-    """Messages of each topic, as they are published."""
+    """Return valid messages of each topic."""
     crowds = Crowd(HOMEPAGE, clients=500), Crowd(PROFILE, clients=500)
     messages = [message for crowd in crowds for _ in range(7) for message in crowd.next()]
-    return [(topic, value) for topic, _, value in [*messages, *boards.defined(), crowds[0].provisional()]]
+    return [(topic, value) for topic, _, value in [*messages, *boards.definition_messages(), crowds[0].provisional()]]
 
 
 def paths(node, at=()):
-    """Of all members and items of a message."""
+    """Yield the paths of all members and items of a message."""
     items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, inner in items:
         yield (*at, key)
         yield from paths(inner, (*at, key))
 
 
-def spoilt(value, rng):
-    """The message with one to three of its parts gone or replaced, or some of its bytes."""
+def corrupt(value, rng):
+    """Return the message with one to three parts, or some bytes, removed or replaced."""
     if rng.random() < 0.1:
         data = bytearray(value)
         for _ in range(rng.randint(1, 4)):
@@ -86,112 +86,112 @@ def spoilt(value, rng):
     return orjson.dumps(message)
 
 
-def answers(made):
-    """Every route answers, or says why it does not."""
+def answers(store):
+    """Check that every route answers or refuses with a reason."""
     for route in ROUTES:
-        for name in made.names if route.of_query else [""]:
-            given = [("value", "a,b")] if route.name == "history" else [("name", "fun")] if route.name == "set" else []
+        for name in store.names if route.of_query else [""]:
+            pairs = [("value", "a,b")] if route.name == "history" else [("name", "fun")] if route.name == "set" else []
             for format_ in ("json", "csv"):
                 try:
-                    answer = route.answer.of(made, Parameters(given, route.known), name)
+                    answer = route.answer.of(store, Parameters(pairs, route.all_parameters), name)
                 except Problem:
                     continue
                 assert (Reply.csv(answer.columns, answer.rows) if format_ == "csv" else Reply.json(answer)).body
 
 
-def kept(made):
-    """The memory of all that is kept."""
-    of = [series for of in made._series.values() for series in of.values()]
-    windows = [kind for series in of for kind in series.kinds.values()]
+def memory_use(store):
+    """Return the memory of all windows and true counts."""
+    every = [series for group in store._series.values() for series in group.values()]
+    windows = [kind for series in every for kind in series.kinds.values()]
     records = [record for kind in windows for record in (*kind.finals.values(), kind.provisional) if record]
-    return sum(record.size for record in records) + sum(series.truth.size for series in of)
+    return sum(record.size for record in records) + sum(series.truth.size for series in every)
 
 
 def fuzz(corpus, count, seed):
-    rng, made, taken = random.Random(seed), fresh(), 0
+    rng, store, valid = random.Random(seed), new_store(), 0
     for number in range(count):
         topic, value = rng.choice(corpus)
-        bad = spoilt(value, rng)
+        bad = corrupt(value, rng)
         try:
             if topic == "queries":
-                made.define(rng.choice([b"x", b"00|0", HOMEPAGE.digest.hex().encode() + b"|0"]), bad)
+                store.define(rng.choice([b"x", b"00|0", HOMEPAGE.digest.hex().encode() + b"|0"]), bad)
             else:
-                TAKE[topic](made, bad)
-            taken += 1
+                TAKE[topic](store, bad)
+            valid += 1
         except (ReportError, ValueError):
             continue
         except (KeyError, TypeError, AttributeError):
             if topic != "queries":
                 raise
         if number % 500 == 0:
-            assert 0 <= made.size == kept(made) <= MEMORY
-            answers(made)
-    assert 0 < taken < count, "some still fit"
+            assert 0 <= store.size == memory_use(store) <= MEMORY
+            answers(store)
+    assert 0 < valid < count, "some corrupt messages are still valid"
     for topic, value in corpus:
         if topic != "queries":
-            TAKE[topic](made, value)
-    answers(made)
-    assert made.size == kept(made)
+            TAKE[topic](store, value)
+    answers(store)
+    assert store.size == memory_use(store)
 
 
-def test_strange_messages_harm_nothing(corpus):
+def test_invalid_messages_do_no_harm(corpus):
     fuzz(corpus, 10_000, 1)
 
 
 @pytest.mark.long
-def test_very_many_strange_messages_harm_nothing(corpus):
+def test_very_many_invalid_messages_do_no_harm(corpus):
     fuzz(corpus, 1_000_000, 2)
 
 
-def published(corpus, topic, **changes):
-    message = orjson.loads(next(value for found, value in corpus if found == topic))
+def changed_message(corpus, topic, **changes):
+    message = orjson.loads(next(value for name, value in corpus if name == topic))
     return orjson.dumps(message | changes)
 
 
-def test_a_window_of_the_future_pushes_nothing_out(corpus):
-    made = fresh()
-    made.take_record(published(corpus, "estimates"))
+def test_a_window_in_the_future_displaces_nothing(corpus):
+    store = new_store()
+    store.take_record(changed_message(corpus, "estimates"))
     window = {"kind": "tumbling", "size": PANE, "step": PANE}
     for end in ((1 << 53) // PANE * PANE, NOW + AHEAD + PANE):
         with pytest.raises(ReportError):
-            made.take_record(published(corpus, "estimates", window=window | {"start": end - PANE, "end": end}))
+            store.take_record(changed_message(corpus, "estimates", window=window | {"start": end - PANE, "end": end}))
     with pytest.raises(ReportError):
-        made.take_truth(published(corpus, "truth", pane=NOW + AHEAD + PANE))
-    assert made.windows == 1
+        store.take_truth(changed_message(corpus, "truth", pane=NOW + AHEAD + PANE))
+    assert store.windows == 1
 
 
-def test_truth_that_does_not_fit_leaves_the_memory_as_it_is(corpus):
-    made = fresh()
-    made.take_truth(published(corpus, "truth"))
-    before = made.size
+def test_true_counts_that_do_not_fit_change_no_memory(corpus):
+    store = new_store()
+    store.take_truth(changed_message(corpus, "truth"))
+    before = store.size
     for counts in ([1, 2], [[1] * 22, [1]], [-1] * 22, ["1"] * 22, [True] * 22, [1e300] * 22, [1 << 62] * 22, []):
         with pytest.raises(ReportError):
-            made.take_truth(published(corpus, "truth", counts=counts))
-    assert made.size == before > 0
+            store.take_truth(changed_message(corpus, "truth", counts=counts))
+    assert store.size == before > 0
 
 
-def test_what_nobody_defined_takes_no_memory_and_what_is_defined_later_waits(corpus):
-    made = Store(86_400, MEMORY, lambda: NOW)
+def test_records_of_unknown_queries_need_no_memory_and_early_ones_wait(corpus):
+    store = Store(86_400, MEMORY, lambda: NOW)
     for number in range(10 * EARLY):
-        made.take_record(published(corpus, "estimates", digest=f"{number:016x}", query=f"q{number}"))
-    assert (made.size, len(made._series)) == (0, 0)
-    made.take_record(published(corpus, "estimates"))
-    made.take_truth(published(corpus, "truth"))
-    for _, key, value in boards.defined():
-        made.define(key, value)
-    assert made.windows == 1
-    assert made.series("homepage").truth.newest == START
+        store.take_record(changed_message(corpus, "estimates", digest=f"{number:016x}", query=f"q{number}"))
+    assert (store.size, len(store._series)) == (0, 0)
+    store.take_record(changed_message(corpus, "estimates"))
+    store.take_truth(changed_message(corpus, "truth"))
+    for _, key, value in boards.definition_messages():
+        store.define(key, value)
+    assert store.windows == 1
+    assert store.series("homepage").truth.newest == START
 
 
-def test_provisional_records_are_within_the_memory(corpus):
-    made = fresh(memory=1)
-    made.take_record(published(corpus, "estimates", final=False))
-    assert made.size == kept(made) > 0
+def test_provisional_records_stay_within_the_memory(corpus):
+    store = new_store(memory=1)
+    store.take_record(changed_message(corpus, "estimates", final=False))
+    assert store.size == memory_use(store) > 0
 
 
-def test_a_definition_that_cannot_be_read_leaves_the_others(corpus):
-    made = fresh()
-    before = made.names
+def test_an_unreadable_definition_leaves_the_others(corpus):
+    store = new_store()
+    before = store.names
     for key, value in (
         (b"x|0", b"{}"),
         (b"00|y", b"{}"),
@@ -199,10 +199,10 @@ def test_a_definition_that_cannot_be_read_leaves_the_others(corpus):
         (HOMEPAGE.digest.hex().encode() + b"|5", b"[]"),
     ):
         with pytest.raises((ReportError, ValueError, KeyError, TypeError)):
-            made.define(key, value)
-    assert made.names == before == ["homepage", "profile"]
-    made.take_record(published(corpus, "estimates"))
-    answers(made)
+            store.define(key, value)
+    assert store.names == before == ["homepage", "profile"]
+    store.take_record(changed_message(corpus, "estimates"))
+    answers(store)
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@a", "\t=1", "\r=1"])
@@ -212,8 +212,8 @@ def test_no_cell_of_a_table_is_a_formula(text):
     assert Reply.csv(["value"], [SimpleNamespace(value=-0.5)]).body == b"value\r\n-0.5\r\n"
 
 
-def test_without_a_token_only_its_own_names_are_answered():
+def test_without_a_token_only_own_host_names_are_served():
     for host in ("127.0.0.1:8803", "[::1]:8803", "localhost", "LOCALHOST:1", "board.example:8803", "10.1.2.3"):
-        assert is_here(host, "Board.example")
+        assert is_own_host(host, "Board.example")
     for host in (None, "", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "evil@[", "[::1"):
-        assert not is_here(host, "127.0.0.1")
+        assert not is_own_host(host, "127.0.0.1")

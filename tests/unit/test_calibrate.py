@@ -1,4 +1,4 @@
-"""Fits find the law, shares are the posterior's, a prior that hurts is rejected, one that is right beats all methods.
+"""Fits find the law, shares are posterior means, a harmful prior is rejected, and a right one is the best method.
 
 Every statistical check has a fixed seed and fails by chance with a probability below 1e-6.
 """
@@ -24,7 +24,7 @@ def seeded(*label):
 
 
 def seen(o, own, n, rng):
-    """The estimate of n reports, own[v] of them from clients who hold value v."""
+    """Return the estimate of n reports, own[v] of them from clients that hold value v."""
     return Estimate(o.shares(rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n), n, o)
 
 
@@ -51,7 +51,7 @@ def power_law():
 
 
 def drawn(family, rng, size=SIZE):
-    """True counts from a law of this family. They do not sum to N: a prior knows nothing of sums."""
+    """Return true counts from a law of this family. They do not sum to n: a prior ignores sums."""
     if family == "power_law":
         return 1 + np.searchsorted(power_law(), rng.random(size))
     if family == "poisson":
@@ -61,7 +61,7 @@ def drawn(family, rng, size=SIZE):
 
 
 def direct_likelihood(family, parameters, sample):
-    """Of all noisy counts, by sums over all counts of at most n."""
+    """Return the moments of all noisy counts, by sums over all counts of at most n."""
     k = np.arange(1.0 if family == "power_law" else 0.0, sample.n + 1)
     log_p = {
         "power_law": lambda exponent: -exponent * np.log(k),
@@ -102,14 +102,14 @@ def many_noisy(epsilon):
 
 
 def many_exact():
-    """Counts with hardly any noise; between them there are integers that a grid could miss."""
+    """Return counts with almost no noise. A grid could miss the integers between them."""
     return estimate(np.append(np.arange(700) ** 1.5 / 1e6, 0.9), 1_000_000, name="grr", epsilon=16.0)
 
 
 @pytest.mark.parametrize("e", [many_noisy(0.5), many_noisy(4.0), many_exact()], ids=["noisy", "clearer", "exact"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_likelihood_of_many_values_is_that_of_each(family, e):
-    """Many are read off a grid, few are not."""
+    """Many counts use a grid, few do not."""
     sample, law = Sample.of(e), calibrate(e, family).prior.law
     assert len(sample.values) > 3 * FEW
     runs = [slice(start, start + FEW) for start in range(0, len(sample.values), FEW)]
@@ -125,7 +125,7 @@ def test_a_fit_finds_the_law_that_counts_were_drawn_from(family, fit):
     found = calibrate(seen(oracle("oue", epsilon=4.0, size=20_000), own, N, rng), family, fit).prior
     assert found.family == family
     if (family, fit) == ("power_law", "mean_variance"):
-        # The mean of so heavy a tail is hardly ever that of its law; what it is, is found.
+        # With such a heavy tail the sample mean is rarely the mean of the law. The fit finds the sample mean.
         k = np.arange(1.0, N + 1)
         weight = k ** -found.parameters["exponent"]
         s = N * oracle("oue", epsilon=4.0, size=20_000).noise(N).sigma
@@ -134,7 +134,7 @@ def test_a_fit_finds_the_law_that_counts_were_drawn_from(family, fit):
         assert found.parameters == pytest.approx(TRUE[family], rel=0.1)  # six standard deviations or more
 
 
-def test_mean_and_variance_are_those_of_the_counts_less_the_noise():
+def test_mean_and_variance_exclude_the_noise():
     rng = seeded("moments")
     e = seen(oracle("oue", epsilon=4.0, size=SIZE), drawn("gaussian", rng), N, rng)
     y = N * e.shares
@@ -145,7 +145,7 @@ def test_mean_and_variance_are_those_of_the_counts_less_the_noise():
     assert fitted["poisson"] == pytest.approx({"mean": mean})
 
 
-def test_a_power_law_has_the_mean_of_the_counts_whatever_it_is():
+def test_a_power_law_has_the_mean_of_the_counts():
     for mean in (1.5, 20.0, 499.0, 500.5, 650.0):
         e = estimate(np.full(4, mean / 1_000), 1_000)
         k = np.arange(1.0, 1_001)
@@ -160,7 +160,7 @@ def test_fits_stay_within_their_clamps():
     assert by_mean == [20.0, -1.0]
     by_likelihood = [calibrate(e, "power_law").prior.parameters["exponent"] for e in (below, above)]
     assert by_likelihood == pytest.approx([8.0, 0.0], abs=1e-4)
-    for e, mean in ((below, 0.0), (above, 990.0)):  # all values alike: less varied than noise alone would be
+    for e, mean in ((below, 0.0), (above, 990.0)):  # all values are equal: they vary less than the noise alone
         assert calibrate(e, "gaussian", "mean_variance").prior.parameters == pytest.approx({"mean": mean, "sd": 1.0})
         assert calibrate(e, "laplace", "mean_variance").prior.parameters == pytest.approx(
             {"mean": mean, "scale": np.sqrt(0.5)}
@@ -172,7 +172,7 @@ def test_fits_stay_within_their_clamps():
 
 @pytest.mark.parametrize("family", ["power_law", "gaussian", "laplace"])
 def test_auto_takes_the_family_of_the_highest_likelihood(family):
-    """Where it can be told: a Poisson law of a large mean is Gaussian."""
+    """If it can be distinguished at all: a Poisson law of a large mean is Gaussian."""
     rng = seeded("auto", family)
     e = seen(oracle("oue", epsilon=8.0, size=SIZE), drawn(family, rng), N, rng)
     auto, each = calibrate(e, "auto"), {name: calibrate(e, name) for name in FAMILIES}
@@ -198,7 +198,7 @@ def test_the_statistic_is_the_distance_between_the_distributions(family):
 
 @pytest.mark.parametrize("independent", [500, 50])
 def test_shares_are_the_posteriors_with_its_deviation_and_probabilities(independent):
-    """Clients who repeat themselves widen the noise and move no count."""
+    """Clients that repeat themselves widen the noise and move no count."""
     rng = seeded("posterior")
     o = oracle("oue", epsilon=1.0, size=50)
     e = seen(o, rng.multinomial(500, rng.dirichlet(np.full(50, 0.3))), 500, rng)
@@ -219,7 +219,7 @@ def test_shares_are_the_posteriors_with_its_deviation_and_probabilities(independ
 
 @pytest.mark.parametrize("fit", FITS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_equal_values_get_equal_shares_wherever_they_stand(family, fit):
+def test_equal_values_get_equal_shares_at_every_position(family, fit):
     rng = seeded("permuted", family, fit)
     e = seen(
         oracle("grr", epsilon=6.0, size=3_000), rng.multinomial(20_000, rng.dirichlet(np.ones(3_000))), 20_000, rng
@@ -235,7 +235,7 @@ def test_equal_values_get_equal_shares_wherever_they_stand(family, fit):
 
 @pytest.mark.parametrize(("n", "independent"), [(0, 0), (1, 0)])
 @pytest.mark.parametrize("family", [*FAMILIES, "auto"])
-def test_without_independent_reports_nothing_is_known(family, n, independent):
+def test_without_independent_reports_all_shares_are_equal(family, n, independent):
     shares = np.full(4, np.nan) if n == 0 else np.array([1.5, -0.5, 0.0, 0.0])
     calibrated = calibrate(estimate(shares, n, independent=independent), family)
     assert np.array_equal(calibrated.shares, np.full(4, 0.25))
@@ -244,10 +244,10 @@ def test_without_independent_reports_nothing_is_known(family, n, independent):
     assert calibrated.stdev == pytest.approx(np.sqrt(0.25 * 0.75))
     assert not calibrated.rejected
     assert calibrated.prior.parameters == {}
-    assert "no independent reports" in calibrated.prior.note
+    assert "without independent reports" in calibrated.prior.note
 
 
-def test_a_power_law_says_where_it_cannot_have_the_mean():
+def test_a_power_law_notes_a_mean_out_of_its_range():
     rng = seeded("note")
     own = rng.multinomial(50, np.full(100, 0.01))
     e = seen(oracle("oue", epsilon=1.0, size=100), own, 50, rng)
@@ -291,10 +291,10 @@ def test_nothing_surprises_at_the_edges(edge):
             assert calibrated.rejected in (True, False)
 
 
-def test_where_noise_is_all_but_none_counts_are_what_they_seem():
+def test_with_almost_no_noise_counts_stay_unchanged():
     e = many_exact()
     assert e.n * e.sigma < STAIRS
-    for family in ("power_law", "gaussian", "laplace"):  # no Poisson law is as varied as these
+    for family in ("power_law", "gaussian", "laplace"):  # no Poisson law has this variance
         assert calibrate(e, family).shares[1:] == pytest.approx(e.shares[1:], abs=3 * e.sigma)
 
 
@@ -306,7 +306,7 @@ def test_unknown_names_are_refused():
 
 
 def test_a_prior_that_hurts_is_rejected():
-    """All values equally common. The statistic lies 30 of its standard deviations above the bound."""
+    """All values are equally common. The statistic is 30 of its standard deviations above the bound."""
     o, rng = oracle("oue", epsilon=4.0, size=1_024), seeded("uniform")
     own = np.full(1_024, 976)
     runs = [calibrate(seen(o, own, int(own.sum()), rng)).rejected for _ in range(20)]
@@ -322,8 +322,8 @@ def heavy(size, n, exponent):
 @pytest.mark.parametrize(
     "own", [heavy(16_470, 908_576, 1.1), heavy(1_024, 1_000_000, 1.5)], ids=["like sales in shops", "zipf"]
 )
-def test_a_prior_that_helps_is_kept(own, epsilon):
-    """The statistic lies 3 of its standard deviations below the bound: one run in a thousand crosses it by chance."""
+def test_a_helpful_prior_is_not_rejected(own, epsilon):
+    """The statistic is 3 standard deviations below the bound: one run in a thousand crosses it by chance."""
     o, rng = oracle("oue", epsilon=epsilon, size=len(own)), seeded("heavy", len(own), epsilon)
     assert sum(calibrate(seen(o, own, int(own.sum()), rng)).rejected for _ in range(8)) <= 2
 
@@ -339,9 +339,11 @@ def test_the_prior_is_rejected_in_favour_of_the_fallback_alone():
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_method_has_a_smaller_error_where_data_come_from_the_prior(family, epsilon):
-    """The mean squared error over all values and runs. The least of the others' is larger by 15% or more,
-    seven of its standard deviations: a power law is so heavy that it takes many values to tell."""
+def test_no_method_has_a_smaller_error_on_data_from_the_prior(family, epsilon):
+    """The least mean squared error of the other methods is larger by 15% or more, seven standard deviations.
+
+    The mean is over all values and runs. A power law is so heavy that the difference needs many values.
+    """
     size = 20_000 if family == "power_law" else SIZE
     o, rng = oracle("oue", epsilon=epsilon, size=size), seeded("prior", family, epsilon)
     errors = dict.fromkeys(METHODS, 0.0)

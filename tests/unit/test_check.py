@@ -1,4 +1,4 @@
-"""`hubbub check`: its numbers, its words, and what it refuses."""
+"""`hubbub check` prints the right numbers and text, and refuses wrong files."""
 
 import math
 import tomllib
@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from aggregator.plan import check
-from hubbub import options
+from hubbub.command import options
 from oracles.estimate import quantile
 from oracles.query import parse
 
@@ -19,8 +19,8 @@ def read(body, name="q"):
     return parse(tomllib.loads(f"[queries.{name}]\n{body}"), "hubbub.toml", ".")[name]
 
 
-def said(body, name="q", partitions=12):
-    """The text on a query, as one line."""
+def text_of(body, name="q", partitions=12):
+    """Return the text about a query as one line."""
     return " ".join("\n".join(check.lines(read(body, name), partitions)).split())
 
 
@@ -39,7 +39,7 @@ def write(folder, body, name="hubbub.toml"):
     ("lateness", "skew", "pane", "panes"),
     [("5s", "60s", "10s", 8), ("0s", "0s", "10s", 2), ("5s", "5s", "10s", 3), ("5s", "4s", "10s", 2)],
 )
-def test_open_panes_are_all_that_a_clock_can_leave_open(lateness, skew, pane, panes):
+def test_open_panes_cover_lateness_and_skew(lateness, skew, pane, panes):
     query = read(f'domain = 9\nepsilon = 1\npane = "{pane}"\nlateness = "{lateness}"\nskew = "{skew}"')
     assert check.open_panes(query) == panes
     most = max(
@@ -59,7 +59,7 @@ def test_state_and_checkpoints_count_eight_bytes_an_integer():
     ("text", "count"),
     [("4GiB", 4 << 30), ("512MiB", 512 << 20), ("1.5KiB", 1536), ("4096", 4096), ("7B", 7), ("2 TiB", 2 << 40)],
 )
-def test_sizes_are_read(text, count):
+def test_sizes_are_parsed(text, count):
     assert options.size(text) == count
 
 
@@ -67,11 +67,11 @@ def test_sizes_are_read(text, count):
     ("count", "text"),
     [(0, "0 B"), (1023, "1,023 B"), (1024, "1.0 KiB"), (1 << 30, "1.0 GiB"), (3 << 60, "3,072.0 PiB"), (0.4, "0 B")],
 )
-def test_sizes_are_shown(count, text):
+def test_sizes_are_formatted(count, text):
     assert options.in_bytes(count) == text
 
 
-def test_errors_are_those_of_the_oracle():
+def test_errors_equal_the_errors_of_the_oracle():
     query = read(ONE)
     sigma, detectable = check.errors(query, query.oracle, 10**6)
     assert sigma == pytest.approx(math.sqrt(query.oracle.variance(10**6)))
@@ -79,39 +79,39 @@ def test_errors_are_those_of_the_oracle():
     assert least < detectable < 1.1 * (least + 1.2816 * math.sqrt(query.oracle.variance(10**6, detectable)))
 
 
-def test_with_smp_an_attribute_is_answered_by_its_share_of_clients():
+def test_with_smp_a_share_of_the_clients_answers_each_attribute():
     smp, rsfd = read(SEVERAL), read(SEVERAL + 'solution = "rsfd"')
-    assert (check.answering(smp, 10**4), check.answering(rsfd, 10**4)) == (5000, 10**4)
+    assert (check.reports_per_attribute(smp, 10**4), check.reports_per_attribute(rsfd, 10**4)) == (5000, 10**4)
     view = smp.oracle.attributes[0]
     assert check.errors(smp, view, 10**4)[0] == pytest.approx(math.sqrt(view.variance(5000)))
 
 
-def test_what_cannot_be_detected_is_said():
-    assert ">1" in said('domain = 100\noracle = "grr"\nepsilon = 0.01\npane = "10s"\nbudget = 9')
+def test_undetectable_shares_are_marked():
+    assert ">1" in text_of('domain = 100\noracle = "grr"\nepsilon = 0.01\npane = "10s"\nbudget = 9')
 
 
-def test_where_nobody_answers_there_are_no_errors():
+def test_without_answers_there_are_no_errors():
     query = read(SEVERAL)
     sigma, detectable = check.errors(query, query.oracle.attributes[0], 1)
     assert math.isnan(sigma)
     assert detectable is None
 
 
-def test_a_query_is_told_whole():
-    text = said(ONE + "budget = 6.5")
+def test_the_text_about_a_query_is_complete():
+    text = text_of(ONE + "budget = 6.5")
     query = read(ONE)
     assert text.startswith(f"q {query.digest.hex()} ")
     for part in (
         'answer 2 and "(other)" olh 0.475367 0.25',
-        "One report is 1-LDP: none is more than exp(1) = 2.7183 times likelier",
+        "One report is 1-LDP: no report is more than exp(1) = 2.7183 times as likely",
         "Answers for life: from its first answer on a client has one report for each of its K = 3 classes, and is",
-        "told apart by at most exp(m 1), m <= K the classes it held: 3-LDP.",
-        "Not protected: that and when its class changed",
-        "Charged: 3 for the first answer of a round, of a budget of 6.5, before the value is looked at.",
+        "by at most exp(m 1), with m <= K the number of classes that it had: 3-LDP.",
+        "Not protected: whether, when and how often its class changed",
+        "Charge: 3 for the first answer of a round, of a budget of 6.5, before the client reads the value.",
         "report 4 B",
         "tally 544 B, 68 integers",
         "worker at most 51.0 KiB: 8 open panes on each of 12 partitions",
-        "ids at most 2.2 GiB: 250,000 of frames (max_ids) x 8 open panes on each of 12 partitions, 100 bytes each;",
+        "ids at most 2.2 GiB: in addition, 250,000 of frames (max_ids) x 8 open panes on each of 12 partitions",
         "checkpoints at most 12.8 KiB/s",
         "reports 10,000 1,000,000 100,000,000",
     ):
@@ -121,30 +121,29 @@ def test_a_query_is_told_whole():
 @pytest.mark.parametrize(
     ("solution", "promise"),
     [
-        ("spl", "One report of a whole record is 1-LDP: each of its 2 attributes is answered with epsilon/2."),
+        ("spl", "One report of a whole record is 1-LDP: it answers each of its 2 attributes with epsilon/2."),
         (
             "smp",
-            "One report of a whole record is 1-LDP: it answers one of its 2 attributes, drawn at random and visible",
+            "One report of a whole record is 1-LDP: it answers one of its 2 attributes, drawn at random. Everybody",
         ),
         ("rsfd", "One report of a WHOLE record is 1.4899-LDP: epsilon' = ln(d (exp(epsilon) - 1) + 1) with d = 2"),
         (
             "rsfd",
-            "epsilon = 1 of the file holds only between records that differ in ONE attribute, and not always even",
+            "epsilon = 1 of the file holds only between records that differ in ONE attribute, and even then not",
         ),
         ("rsfd", "All its reports together are 1.4899-LDP for any two histories"),
     ],
 )
-def test_solutions_promise_what_they_keep(solution, promise):
-    assert promise in said(f'{SEVERAL}solution = "{solution}"')
+def test_each_solution_has_its_promise(solution, promise):
+    assert promise in text_of(f'{SEVERAL}solution = "{solution}"')
 
 
 def test_fresh_answers_add_up_until_silence():
-    text = said(ONE + 'budget = 2.5\nanswers = "fresh"\nrenew = "30d"')
-    assert (
-        "they add up: in each round of 30 days a client is silent after 2 answers, whatever it answered: 2-LDP" in text
-    )
-    assert "That holds for a round; any 30 days touch two." in text
-    assert "Charged: 1 for each answer, of a budget of 2.5" in text
+    text = text_of(ONE + 'budget = 2.5\nanswers = "fresh"\nrenew = "30d"')
+    assert "they add up: in each round of 30 days a client is silent after 2 answers, for any answers." in text
+    assert "All its reports together are 2-LDP for any two histories." in text
+    assert "This holds for a round. Any 30 days may touch two rounds." in text
+    assert "Charge: 1 for each answer, of a budget of 2.5" in text
 
 
 def test_the_charges_of_a_file_are_summed(folder, capsys):
@@ -152,20 +151,20 @@ def test_the_charges_of_a_file_are_summed(folder, capsys):
     assert check.main([]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert (
-        "answers all 2 queries is charged 77 in a round: it takes max_epsilon = 77, above the SDK's default of 8"
+        "answers all 2 queries is charged 77 in a round. It needs max_epsilon = 77, above the SDK's default of 8"
         in text
     )
     write(folder, f"[queries.one]\n{ONE}")
     assert check.main([]) == 0
-    assert "charged 3 in a round: it takes max_epsilon = 3, which is within" in " ".join(
+    assert "charged 3 in a round. It needs max_epsilon = 3, which is within" in " ".join(
         capsys.readouterr().out.split()
     )
 
 
 def test_a_promise_is_never_rounded_in_its_favour():
-    assert "One report is 1.2346-LDP" in said(ONE.replace("1.0", "1.23451"))
-    assert "One report is 0.1-LDP" in said(ONE.replace("1.0", "0.1"))
-    assert "0.002-LDP" in said(ONE.replace("1.0", "0.001") + "budget = 1e308")
+    assert "One report is 1.2346-LDP" in text_of(ONE.replace("1.0", "1.23451"))
+    assert "One report is 0.1-LDP" in text_of(ONE.replace("1.0", "0.1"))
+    assert "0.002-LDP" in text_of(ONE.replace("1.0", "0.001") + "budget = 1e308")
 
 
 @pytest.mark.parametrize(
@@ -176,15 +175,15 @@ def test_a_promise_is_never_rounded_in_its_favour():
             'attributes = { a = 400, b = 2 }\noracle = "grr"\nepsilon = 1\npane = "10s"\nbudget = 500',
             "a: grr over 400 values: one fake report shifts a share as much as 233 clients do",
         ),
-        (ONE.replace("1.0", "8.5"), "an epsilon of 8.5 is above 8 and hides little"),
-        (SEVERAL.replace("1.0", "7.9") + 'solution = "rsfd"', "an epsilon of 8.59"),
+        (ONE.replace("1.0", "8.5"), "epsilon 8.5 is above 8 and gives little privacy"),
+        (SEVERAL.replace("1.0", "7.9") + 'solution = "rsfd"', "epsilon 8.59"),
         (
             ONE + "other = false",
-            "answer: other = false: a client whose answer is none of the values sends nothing, and that tells",
+            "answer: other = false: a client with an answer outside the values sends nothing, which reveals that",
         ),
         (
             ONE + 'windows = ["1m", "all"]\nperiod = "30s"\ncrowd = 1',
-            "the period of 30s is shorter than the longest finite window",
+            "the period of 30 s is shorter than the longest finite window",
         ),
         (
             ONE + 'windows = ["10s", "1m"]',
@@ -192,10 +191,10 @@ def test_a_promise_is_never_rounded_in_its_favour():
         ),
     ],
 )
-def test_what_is_seldom_wanted_gives_one_warning(body, reason):
+def test_an_unusual_setting_gives_one_warning(body, reason):
     (warning,) = check.warnings(read(body))
     assert warning.startswith(reason)
-    assert f"warning {reason}" in said(body)
+    assert f"warning {reason}" in text_of(body)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +230,7 @@ def test_a_file_is_checked(folder, capsys):
     assert err == ""
 
 
-def test_a_positional_file_goes_before_the_option_and_the_environment(folder, capsys, monkeypatch):
+def test_a_positional_file_takes_precedence(folder, capsys, monkeypatch):
     for name in ("first", "second", "third"):
         write(folder, f"[queries.{name}]\n{ONE}", f"{name}.toml")
     monkeypatch.setenv("HUBBUB_QUERIES", "third.toml")
@@ -268,7 +267,7 @@ def test_a_missing_file_is_named(folder, capsys):
     assert "nowhere.toml: cannot be read" in capsys.readouterr().err
 
 
-def test_a_query_too_large_for_a_worker_is_refused_with_what_it_needs(folder, capsys):
+def test_a_query_too_large_for_a_worker_is_refused_with_its_size(folder, capsys):
     write(folder, f'[queries.small]\n{ONE}\n[queries.large]\ndomain = {1 << 22}\nepsilon = 1.0\npane = "10s"')
     assert check.main(["--partitions", "2", "--max-state", "256MiB"]) == 2
     out, err = capsys.readouterr()
@@ -284,16 +283,16 @@ def test_a_query_too_large_for_a_worker_is_refused_with_what_it_needs(folder, ca
 @pytest.mark.parametrize(
     "arguments", [["--partitions", "0"], ["--partitions", "x"], ["--max-state", "much"], ["--wrong"], ["a", "b"]]
 )
-def test_wrong_usage_ends_with_2(arguments):
-    with pytest.raises(SystemExit) as ended:
+def test_wrong_usage_exits_with_2(arguments):
+    with pytest.raises(SystemExit) as error_info:
         check.main(arguments)
-    assert ended.value.code == 2
+    assert error_info.value.code == 2
 
 
-def test_help_teaches_with_an_example(capsys):
-    with pytest.raises(SystemExit) as ended:
+def test_help_has_an_example(capsys):
+    with pytest.raises(SystemExit) as error_info:
         check.main(["--help"])
-    assert ended.value.code == 0
+    assert error_info.value.code == 0
     text = capsys.readouterr().out
     assert "[queries.homepage]" in text
     assert "$ hubbub check hubbub.toml" in text

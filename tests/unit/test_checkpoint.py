@@ -1,13 +1,13 @@
-"""A checkpoint sends a phase once all of the one before is acknowledged, and stops where it owns nothing any more."""
+"""Checkpoints: each phase waits for the acknowledgement of the one before, and stops after a rebalance."""
 
 import asyncio
 from random import Random
 from types import SimpleNamespace
 
 from aggregator.counting.checkpoint import Checkpoints
-from aggregator.counting.pace import Pace
+from aggregator.counting.checkpoint_plan import WriteBudget
 from aggregator.process.metrics import Metrics
-from aggregator.topics import keys
+from aggregator.tallies import keys
 from tests.logs import VERSIONS, random_log
 from tests.owners import Owner, Topics, settle
 
@@ -26,12 +26,15 @@ class Broker:
         return self.waiting[-1]
 
     async def write(self, topic, partition, writes):
-        gone = {keys.decode(key).kind for key, value in writes if value is None}
-        self.deleted += [(len(self.rounds), kind) for kind in gone]
+        removals = {keys.decode(key).kind for key, value in writes if value is None}
+        self.deleted += [(len(self.rounds), kind) for kind in removals]
         return [self.take(keys.decode(key).kind) for key, value in writes if value is not None]
 
-    async def reject(self, partition, rejects):
-        return [self.take("reject") for _ in rejects]
+    async def partitions(self, topic):
+        return 1
+
+    async def append(self, topic, partition, records):
+        return [self.take("reject") for _ in records]
 
     def acknowledge(self):
         self.rounds.append(self.sent)
@@ -60,9 +63,11 @@ def recovered(partitions=2):
 
 
 def checkpoints_of(sources, broker, pace):
-    counting = SimpleNamespace(current=True, generation=1, sources=sources, events={}, partitions=len(sources))
+    counting = SimpleNamespace(
+        current=True, generation=1, topic="reports", sources=sources, events={}, partitions=len(sources)
+    )
     counting.write = lambda source, writes: broker.write("", source.partition, writes)
-    counting.follower = SimpleNamespace(known=SimpleNamespace(versions=VERSIONS, over={}))
+    counting.follower = SimpleNamespace(definitions=SimpleNamespace(versions=VERSIONS, forgotten={}))
     return Checkpoints(counting, broker, Metrics(), None, pace)
 
 
@@ -72,7 +77,7 @@ async def stopped(*, taken_away=None):
     for at, source in sources.items():
         source.take(log[at][:30])
     broker = Broker()
-    checkpoints = checkpoints_of(sources, broker, Pace(10**6))
+    checkpoints = checkpoints_of(sources, broker, WriteBudget(10**6))
     work = asyncio.create_task(checkpoints.stop())
     while not work.done():
         await asyncio.sleep(0)
@@ -87,19 +92,19 @@ async def stopped(*, taken_away=None):
 
 
 def test_each_phase_waits_for_all_acknowledgements_of_the_one_before():
-    rounds, deleted, sources = asyncio.run(stopped())
-    assert [set(sent) <= phase for sent, phase in zip(rounds, PHASES, strict=True)] == [True] * 3
+    rounds, deletions, sources = asyncio.run(stopped())
+    assert [set(outgoing) <= phase for outgoing, phase in zip(rounds, PHASES, strict=True)] == [True] * 3
     assert set().union(*rounds) == set().union(*PHASES)
-    assert {kind for _, kind in deleted} >= {"progress", "watermark"}
-    assert {after for after, _ in deleted} == {3}, "what they supersede stands until all is acknowledged"
+    assert {kind for _, kind in deletions} >= {"progress", "watermark"}
+    assert {after for after, _ in deletions} == {3}, "what they supersede stands until all is acknowledged"
     assert not any(source.behind for source in sources.values())
 
 
 def test_nothing_follows_where_the_partitions_are_taken_away():
     for after in (1, 2):
-        rounds, deleted, sources = asyncio.run(stopped(taken_away=after))
+        rounds, deletions, sources = asyncio.run(stopped(taken_away=after))
         assert len(rounds) == after
-        assert deleted == []
+        assert deletions == []
         assert not any(source.at_rest for source in sources.values())
 
 
@@ -107,7 +112,7 @@ def test_where_many_records_were_written_the_next_ones_wait_and_open_snapshots_w
     async def run():
         sources, log = recovered()
         broker = Prompt()
-        checkpoints = checkpoints_of(sources, broker, Pace(10**9, records_per_s=1e-3))
+        checkpoints = checkpoints_of(sources, broker, WriteBudget(10**9, records_per_s=1e-3))
         rounds = []
         for end in (30, 60):
             for at, source in sources.items():

@@ -1,4 +1,4 @@
-"""Classes: perturbing is drawing rows, finding the class under them, and answering for the class."""
+"""Classes of values: perturb draws rows, finds the class of each value under them, and answers for the class."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 from oracles import ORACLES, oracle
 from oracles.errors import ParameterError, ReportError
 from oracles.mechanisms import automatic
+from oracles.mechanisms.grr import Grr
 from oracles.multi import multi
 
 SIZES = (2, 3, 37, 1024)
@@ -27,7 +28,7 @@ def test_perturbing_is_rows_class_and_answer_from_one_stream(name, size):
 
 @pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize("size", SIZES)
-def test_a_client_that_keeps_its_rows_has_as_many_classes_as_are_said(name, size):
+def test_a_client_that_keeps_its_rows_has_at_most_the_stated_classes(name, size):
     o = oracle(name, epsilon=1.5, size=size)
     assert o.classes == min(getattr(o, "buckets", size), size)
     for seed in range(20):
@@ -43,7 +44,7 @@ def test_oracles_without_rows_have_the_value_for_a_class():
         assert o.classify(np.array([3, 1]), None).tolist() == [3, 1]
 
 
-def test_rows_of_some_clients_serve_those_clients():
+def test_rows_of_selected_clients_give_their_answers():
     o = oracle("olh", epsilon=2.0, size=1000)
     rows, values = o.rows(50, np.random.default_rng(1)), np.arange(50)
     assert np.array_equal(o.classify(values, rows)[10:20], o.classify(values[10:20], rows[10:20]))
@@ -70,9 +71,9 @@ def test_buckets_are_a_power_of_two_up_to_the_best(buckets):
 
 
 def test_only_olh_takes_buckets():
-    with pytest.raises(ParameterError, match="olh only"):
+    with pytest.raises(ParameterError, match="only olh"):
         oracle("grr", epsilon=2.0, size=1024, buckets=2)
-    with pytest.raises(ParameterError, match="olh only"):
+    with pytest.raises(ParameterError, match="only olh"):
         multi("smp", sizes=[3, 4], epsilon=2.0, oracle="oue", buckets=2)
     assert [e.buckets for e in multi("smp", sizes=[3, 400], epsilon=2.0, oracle="olh", buckets=2).encoders] == [2, 2]
 
@@ -98,12 +99,46 @@ def test_fewer_buckets_estimate_without_bias():
         (1.0, 4, 4, "oracle('grr', epsilon=1.0, size=4)"),
     ],
 )
-def test_auto_takes_the_best_of_what_fits(epsilon, size, classes, chosen):
+def test_auto_chooses_the_best_oracle_that_fits(epsilon, size, classes, chosen):
     assert repr(automatic(epsilon, size, classes)) == chosen
 
 
+class Later(Grr):
+    """An oracle that "auto" may choose from edition 2 on. It beats all others here, because it perturbs nothing."""
+
+    auto_edition = 2
+
+    def variance(self, n, share=0.0):
+        return 0.0
+
+
+def test_a_later_edition_does_not_change_an_earlier_choice(monkeypatch):
+    monkeypatch.setitem(ORACLES, "later", Later)
+    assert repr(automatic(2.0, 1024)) == "oracle('olh', epsilon=2.0, size=1024)"
+    assert isinstance(automatic(2.0, 1024, edition=2), Later)
+
+
+def test_the_order_of_the_table_does_not_change_a_choice(monkeypatch):
+    cells = [
+        (epsilon, size, classes) for epsilon in (0.5, 2.0, 4.0) for size in (2, 4, 30, 1024) for classes in (None, 2)
+    ]
+    before = [repr(automatic(*cell)) for cell in cells]
+    monkeypatch.setattr("oracles.mechanisms.ORACLES", dict(reversed(ORACLES.items())))
+    assert [repr(automatic(*cell)) for cell in cells] == before
+
+
+def test_auto_may_choose_four_oracles_in_edition_1():
+    assert {name for name, kind in ORACLES.items() if kind.auto_edition == 1} == {"grr", "olh", "blh", "oue"}
+    assert {name for name, kind in ORACLES.items() if kind.auto_edition is None} == {"sue", "hr", "ss"}
+
+
+def test_a_fake_without_a_row_is_refused_with_the_remedy():
+    with pytest.raises(ParameterError, match="a new one needs a row in FAKES"):
+        multi("rsfd", sizes=[3, 4], epsilon=1.0, oracle="ss")
+
+
 def test_nothing_has_a_single_class():
-    with pytest.raises(ParameterError, match="as few as 1"):
+    with pytest.raises(ParameterError, match="at most 1 classes"):
         automatic(1.0, 3, 1)
 
 

@@ -17,8 +17,8 @@ from oracles import oracle
 from oracles.errors import HubbubError, ParameterError, ReportError
 from oracles.query import parse
 from producers import BudgetSpent, Client, Ledger, NotAllowed, NotYet, StoreError
+from producers.client.respondents import Respondents
 from producers.entropy import Keyed, Purpose
-from producers.respondents import Respondents
 
 PAGES = [f"page-{i}" for i in range(8)]
 
@@ -67,8 +67,8 @@ def answers(client, clock, values):
 
 
 def spent(ledger):
-    with ledger.page() as page:
-        return page.everything()
+    with ledger.transaction() as transaction:
+        return transaction.total_charge()
 
 
 def test_streams_of_a_key_are_those_of_the_wire_format():
@@ -131,10 +131,10 @@ def test_an_emptied_store_is_an_error_and_no_new_budget(tmp_path):
     Client(query(), store, max_epsilon=9.0).answer("page-1")
     key = (tmp_path / "store.key").read_bytes()
     store.write_bytes(b"")
-    with pytest.raises(StoreError, match="is empty where a key is"):
+    with pytest.raises(StoreError, match="is empty, but has a key"):
         Client(query(), store, max_epsilon=9.0)
     store.unlink()
-    with pytest.raises(StoreError, match="is gone, but its key"):
+    with pytest.raises(StoreError, match="is missing, but its key"):
         Client(query(), store, max_epsilon=9.0)
     assert not store.exists()
     assert (tmp_path / "store.key").read_bytes() == key
@@ -154,7 +154,7 @@ def test_fresh_answers_have_noise_of_their_own_and_end_whatever_they_were():
         person = Client(q, ledger, clock=clock)
         assert len(set(answers(person, clock, values))) == 4
         clock.next()
-        with pytest.raises(BudgetSpent, match="budget of query 'q' is 4: 4 is spent, and answering is charged 1"):
+        with pytest.raises(BudgetSpent, match="budget of query 'q' is 4: 4 is spent, and the next answer costs 1"):
             person.answer(values[0])
         assert spent(ledger) == 4
         assert Client(q, ledger, clock=clock).remaining == 0.0, "one can still look at it"
@@ -193,7 +193,7 @@ def test_max_epsilon_sums_present_rounds_and_what_is_for_ever():
     for _ in range(3):
         answers(person, clock, ["page-1"])
         clock.now += 86_400
-    with pytest.raises(BudgetSpent, match="device, is 3: 2 is spent, and answering is charged 2"):
+    with pytest.raises(BudgetSpent, match="device, is 3: 2 is spent, and the next answer costs 2"):
         Client(query("other", oracle="hr"), ledger, max_epsilon=3.0, clock=clock)
     Client(query("other", oracle="hr", answers="once"), ledger, max_epsilon=3.0, clock=clock).answer("page-1")
     assert person.remaining == 2.0, "in a round that is not charged yet"
@@ -201,9 +201,9 @@ def test_max_epsilon_sums_present_rounds_and_what_is_for_ever():
 
 def test_a_client_that_does_not_fit_is_refused_when_it_is_made():
     ledger = Ledger(":memory:")
-    with pytest.raises(BudgetSpent, match="is 8: 0 is spent, and answering is charged 9"):
+    with pytest.raises(BudgetSpent, match="is 8: 0 is spent, and the next answer costs 9"):
         Client(query(), ledger)
-    with pytest.raises(BudgetSpent, match=r"is 0\.5: 0 is spent, and answering is charged 1"):
+    with pytest.raises(BudgetSpent, match=r"is 0\.5: 0 is spent, and the next answer costs 1"):
         Client(query(answers="fresh"), ledger, max_epsilon=0.5)
     assert spent(ledger) == 0
 
@@ -339,7 +339,7 @@ def test_the_key_may_be_kept_elsewhere(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
     again = Client(query(domain=1 << 22, oracle="olh"), tmp_path / "two", key=KEY, clock=at(10)).answer(3)
     assert one.tobytes() == again.tobytes(), "a first start with a key of before: the noise comes again"
-    with pytest.raises(ParameterError, match="give the key to the Ledger"):
+    with pytest.raises(ParameterError, match="pass the key to the Ledger"):
         Client(query(), Ledger(":memory:"), key=KEY)
 
 
@@ -350,8 +350,8 @@ def test_forgetting_deletes_key_store_and_spool_and_says_what_stays(tmp_path):
     person = Client(query(oracle="hr"), tmp_path / "store")
     person.answer("page-1")
     text = person.forget(spool)
-    assert "1 frames that waited" in text
-    assert "charged 2 epsilon in all, for q" in text
+    assert "1 frames in the spool" in text
+    assert "charges of 2 epsilon in all, for q" in text
     assert [path.name for path in tmp_path.rglob("*")] == ["spool"]
     with pytest.raises(StoreError):
         person.answer("page-1")
@@ -411,16 +411,16 @@ def test_values_that_cannot_be_counted_are_refused(q, value):
     ledger = Ledger(":memory:")
     with pytest.raises(ReportError):
         Client(q, ledger, max_epsilon=1e6).answer(value)
-    with ledger.page() as page:
-        assert page.last(q.name) is None
+    with ledger.transaction() as transaction:
+        assert transaction.answer_time(q.name) is None
 
 
 def race(q, store, results):
     """Answer one value in many rounds, each a period later than the last of all processes."""
     ledger, reports = Ledger(store), set()
     for _ in range(30):
-        with ledger.page() as page:
-            last = page.last(q.name) or 0.0
+        with ledger.transaction() as transaction:
+            last = transaction.answer_time(q.name) or 0.0
         with suppress(NotYet):  # another was quicker
             reports.add(Client(q, ledger, clock=at(last + q.period)).answer("page-1").tobytes())
     results.put(reports)
@@ -444,7 +444,8 @@ def test_processes_that_race_make_one_key_send_the_same_report_and_pay_once(tmp_
 CHILD = """
 import os, signal, sys
 from oracles.query import parse
-from producers import Client, ledger
+from producers import Client
+from producers.client import ledger
 
 given = {"domain": 1 << 22, "oracle": "olh", "epsilon": 1.0, "pane": "10s", "answers": "fresh"}
 query = parse({"queries": {"q": given}}, "test", ".")["q"]
@@ -453,12 +454,12 @@ def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 
 person = Client(query, sys.argv[1], clock=lambda: 10_000.0)
-setattr(ledger.Page, sys.argv[2], die)
+setattr(ledger.Transaction, sys.argv[2], die)
 person.answer(1)
 """
 
 
-@pytest.mark.parametrize(("point", "charged"), [("charge", 0), ("give", 1), ("answered", 1)])
+@pytest.mark.parametrize(("point", "charged"), [("add_charge", 0), ("add_answer", 1), ("set_answer_time", 1)])
 def test_what_is_killed_in_the_middle_has_answered_nothing_and_pays_once(tmp_path, point, charged):
     done = subprocess.run([sys.executable, "-c", CHILD, tmp_path / "store", point], check=False, capture_output=True)
     assert done.returncode == -signal.SIGKILL

@@ -1,25 +1,16 @@
-"""A partition's clock: it only ever moves forward, and late, future and closed are one point each."""
+"""The clock of a partition: it never moves back, and late, future and closed each begin at one point."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.counting.clock import (
-    Progress,
-    closed_through,
-    decode,
-    encode,
-    is_future,
-    is_late,
-    joint,
-    moved,
-    resume,
-)
+from aggregator.tallies.clock import advance
+from aggregator.tallies.progress import Progress, combine, decode, encode, resume
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
 from oracles.query import parse
-from producers.gateway.timing import untimely
-from producers.simulation.truth import in_time
+from producers.gateway.intake.timeliness import untimely
+from producers.simulation.delivery.true_answers import in_time
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=100)
 
@@ -35,54 +26,53 @@ clocks = st.integers(-100_000, 2_000_000_000_000)
 
 def test_the_clock_is_the_running_maximum():
     clock = None
-    seen = []
+    clock_values = []
     for timestamp in (5, 3, 9, 9, 1):
-        clock = moved(clock, timestamp)
-        seen.append(clock)
-    assert seen == [5, 5, 9, 9, 9]
+        clock = advance(clock, timestamp)
+        clock_values.append(clock)
+    assert clock_values == [5, 5, 9, 9, 9]
 
 
 def test_a_report_is_late_from_the_first_millisecond_after_end_and_lateness():
     q = query(pane=10, lateness=5)
     assert q.closes_after(1000) == 1_015_000
-    assert not is_late(1_015_000, 1000, q)
-    assert is_late(1_015_001, 1000, q)
+    assert not q.is_late(1000, 1_015_000)
+    assert q.is_late(1000, 1_015_001)
 
 
 def test_a_report_is_future_where_its_pane_starts_after_clock_and_skew():
     q = query(pane=10, skew=60)
-    assert not is_future(940_000, 1000, q)
-    assert is_future(939_999, 1000, q)
+    assert not q.is_future(1000, 940_000)
+    assert q.is_future(1000, 939_999)
 
 
-def test_without_a_clock_nothing_is_late_future_or_closed():
+def test_without_a_clock_nothing_is_late_or_future():
     q = query()
     for pane in (0, 1_700_000_000, 1 << 52):
-        assert not is_late(None, pane, q)
-        assert not is_future(None, pane, q)
-    assert closed_through(None, q) is None
+        assert not q.is_late(pane, None)
+        assert not q.is_future(pane, None)
 
 
 def test_times_that_no_record_can_hold_are_refused_even_without_a_clock():
     q = query(pane=1)
-    assert is_late(None, -(1 << 63), q)
-    assert is_future(None, 1 << 62, q)
+    assert q.is_late(-(1 << 63), None)
+    assert q.is_future(1 << 62, None)
 
 
 @FIXED
 @given(queries, clocks)
 def test_a_pane_is_closed_exactly_where_its_reports_are_late(q, clock):
-    through = closed_through(clock, q)
+    through = q.closed_through(clock)
     assert through % q.query.pane == 0
-    assert is_late(clock, through - q.query.pane, q)
-    assert not is_late(clock, through, q)
+    assert q.is_late(through - q.query.pane, clock)
+    assert not q.is_late(through, clock)
 
 
 @FIXED
 @given(queries, st.integers(10**6, 2 * 10**12), st.integers(-20, 20))
 def test_worker_gateway_and_simulator_judge_alike(q, clock, ahead):
     pane = clock // 1000 // q.query.pane * q.query.pane + ahead * q.query.pane
-    reason = "late" if is_late(clock, pane, q) else "future" if is_future(clock, pane, q) else None
+    reason = "late" if q.is_late(pane, clock) else "future" if q.is_future(pane, clock) else None
     refusal = untimely(q, pane, clock)
     assert (refusal and refusal[0]) == q.untimely(pane, clock) == reason
     assert in_time(q.query, pane, clock) == (reason is None)
@@ -94,7 +84,7 @@ def test_open_panes_are_bounded(q, clock):
     first = clock // 1000 // q.query.pane * q.query.pane
     far = (q.query.lateness + q.skew) // q.query.pane + 5
     panes = range(first - far * q.query.pane, first + far * q.query.pane, q.query.pane)
-    assert sum(not is_late(clock, pane, q) and not is_future(clock, pane, q) for pane in panes) <= q.most_open
+    assert sum(not q.is_late(pane, clock) and not q.is_future(pane, clock) for pane in panes) <= q.most_open
 
 
 def test_reading_goes_on_where_the_oldest_record_stands_with_its_own_clock():
@@ -108,8 +98,8 @@ def test_progress_records_only_add_to_one_another():
     a, b = b"a" * 8, b"b" * 8
     records = [Progress(50, 5_000, {a: 100}), Progress(40, 4_000, {a: 90, b: 70})]
     for order in (records, records[::-1]):
-        assert joint(order) == Progress(50, 5_000, {a: 100, b: 70})
-    assert joint([]) == Progress()
+        assert combine(order) == Progress(50, 5_000, {a: 100, b: 70})
+    assert combine([]) == Progress()
 
 
 def test_a_covered_pane_is_one_that_is_closed_whole():
@@ -145,5 +135,5 @@ def test_bytes_that_are_no_progress_are_refused(data):
 
 def test_repeated_digests_are_refused():
     good = encode(Progress(7, None, {b"a" * 8: 1, b"b" * 8: 2}))
-    with pytest.raises(ReportError, match="in order"):
+    with pytest.raises(ReportError, match="out of order"):
         decode(good.replace(b"b" * 8, b"a" * 8))

@@ -1,4 +1,4 @@
-"""Columns count what record by record does: the same tallies, ids, rejects and clock, whatever is in the log."""
+"""Columns: they give the same tallies, ids, rejects and clock as records one by one."""
 
 from contextlib import nullcontext
 from random import Random
@@ -11,16 +11,16 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from aggregator.counting import quirks
-from aggregator.counting import run as runs_of
-from aggregator.counting.admission import Gate
+from aggregator.counting import faust_patches
+from aggregator.counting.admission import record_run as runs_of
+from aggregator.counting.admission.gate import Gate
 from aggregator.counting.partition import SourcePartition
-from aggregator.counting.tally import encode_tally
-from hubbub import inflation
-from hubbub.columns import Columns
-from hubbub.inflation import FetchedBatches
+from aggregator.tallies.tally import encode_tally
+from hubbub.kafka.columns import RecordColumns
+from hubbub.kafka.patches import bounded_batches
+from hubbub.kafka.patches.bounded_batches import FetchedBatches
 from oracles.frame import encode
-from oracles.kernels import batches, compiled
+from oracles.kernels import batches, c_library
 from tests.logs import LIMIT, POOL, QUERIES, START, VERSIONS, random_log
 
 pytestmark = pytest.mark.skipif(not batches.can_walk(), reason="without compiled kernels there are no columns")
@@ -28,14 +28,14 @@ pytestmark = pytest.mark.skipif(not batches.can_walk(), reason="without compiled
 
 def left(source, fates):
     """All that counting leaves behind, and what it says."""
-    draft = source.draft(whole=True)
+    plan = source.plan(whole=True)
     tallies = {pane: (encode_tally(tally), tally.ids) for pane, tally in source.tallies.items()}
-    rejects = sorted((one.offset, one.start, one.reason, one.detail) for one in draft.rejects)
+    rejects = sorted((one.offset, one.start, one.reason, one.detail) for one in plan.rejects)
     sums = [
         sum((getattr(fate, name) for fate in fates), type(getattr(fates[0], name))()) for name in fates[0].__slots__
     ]
-    closed = sorted((key.encode(), value) for key, value in draft.closed)
-    return source.next_offset, source.clock, tallies, sorted(draft.ids), sorted(draft.tallies), closed, rejects, sums
+    closed = sorted((key.encode(), value) for key, value in plan.snapshots)
+    return source.next_offset, source.clock, tallies, sorted(plan.ids), sorted(plan.tallies), closed, rejects, sums
 
 
 def runs(random, records, longest):
@@ -89,14 +89,14 @@ def check(seed, monkeypatch):
     monkeypatch.setattr(runs_of, "FEW", random.choice([1, 1, 8]))
     gate = Gate(partition, partitions, VERSIONS, limit=LIMIT)
     start, longest = random.choice([0, 0, 50]), random.choice([3, 60, 1_000])
-    found = []
-    for form in (list, Columns.of):
+    result = []
+    for form in (list, RecordColumns.of):
         pieces = Random(seed)
         source = SourcePartition(gate, "one")
         source.next_offset = start
         fates = [source.take(form(run)) for run in runs(pieces, records, longest)]
-        found.append(left(source, fates))
-    for slow, fast in zip(*found, strict=True):
+        result.append(left(source, fates))
+    for slow, fast in zip(*result, strict=True):
         assert slow == fast, seed
 
 
@@ -141,16 +141,18 @@ def batch_of(random, base, count, now):
 
 def read(kernels, data, offset, room):
     """What is fetched: records, an error where reading has to stop, and the next offset."""
-    with nullcontext() if kernels else compiled.numpy_alone(), patch.object(quirks, "LONGEST_WALK", room):
-        reader = quirks._Lean(TopicPartition("t", 0), FetchedBatches(data), [], offset, None, None, True, 0)
-        found, columns = [], 0
+    with nullcontext() if kernels else c_library.numpy_alone(), patch.object(faust_patches, "LONGEST_WALK", room):
+        reader = faust_patches._LeanRecords(
+            TopicPartition("t", 0), FetchedBatches(data), [], offset, None, None, True, 0
+        )
+        result, columns = [], 0
         try:
             for one in reader:
-                columns += len(one) if isinstance(one, Columns) else 0
-                found += one.records() if isinstance(one, Columns) else [one]
+                columns += len(one) if isinstance(one, RecordColumns) else 0
+                result += one.records() if isinstance(one, RecordColumns) else [one]
         except CorruptRecordException as error:
-            found.append(str(error))
-        return found, reader.next_fetch_offset, columns
+            result.append(str(error))
+        return result, reader.next_fetch_offset, columns
 
 
 def check_fetch(seed):
@@ -170,8 +172,8 @@ def check_fetch(seed):
 
 @pytest.fixture
 def source(monkeypatch):
-    monkeypatch.setattr(quirks, "_sources", {"t"})
-    monkeypatch.setattr(inflation, "_kept", {"t"})
+    monkeypatch.setattr(faust_patches, "_sources", {"t"})
+    monkeypatch.setattr(bounded_batches, "_reported_topics", {"t"})
 
 
 @pytest.mark.usefixtures("source")

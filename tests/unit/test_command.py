@@ -9,7 +9,7 @@ from importlib.metadata import version
 import pytest
 
 from hubbub import __main__ as command
-from oracles.kernels import compiled
+from oracles.kernels import c_library
 
 
 def test_help_names_every_command(capsys):
@@ -30,7 +30,7 @@ def test_each_command_teaches_with_an_example(name, capsys):
 @pytest.mark.parametrize("before", [[], *([name] for name in command.COMMANDS)])
 def test_the_version_is_the_installed_one(before, capsys):
     assert command.main([*before, "--version"]) == 0
-    assert capsys.readouterr().out == f"hubbub {version('hubbub')}, kernels: {compiled.name()}\n"
+    assert capsys.readouterr().out == f"hubbub {version('hubbub')}, kernels: {c_library.name()}\n"
 
 
 def test_an_unknown_command_is_a_usage_error(capsys):
@@ -59,9 +59,3 @@ def test_what_users_import_has_one_short_name_each():
     code = "import hubbub; print(*(getattr(hubbub, name).__name__ for name in hubbub.__all__))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["Client", "Publisher", "load", "oracle", "read"]
-
-
-def test_the_old_name_of_the_module_warns():
-    code = "import warnings; warnings.simplefilter('error'); import hubbub_kafka"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert "DeprecationWarning: hubbub_kafka is called hubbub.kafka" in done.stderr

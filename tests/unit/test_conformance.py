@@ -1,7 +1,6 @@
-"""What every oracle and every multi solution keeps, checked on each in the same way.
+"""The promises of every oracle and every multi solution, checked in the same way for each.
 
-Statistical checks use fixed seeds; each would fail by chance with probability below 1e-9, all of
-them together below 1e-6.
+Statistical checks use fixed seeds. Each fails by chance with probability below 1e-9, and all together below 1e-6.
 """
 
 import zlib
@@ -32,7 +31,7 @@ SUBJECTS += [f"{s}:{name}-{size}-{epsilon}" for s, name in MULTI for size in SIZ
 
 
 def unusual(label):
-    """What runs in `make test-all` only: spl is each oracle with a smaller epsilon; and the sizes in between."""
+    """Whether only `make test-all` runs it: sizes in between, and spl, which is an oracle with a smaller epsilon."""
     name, size, epsilon = label.rsplit("-", 2)
     spl = name.startswith("spl:") and name != "spl:adaptive"
     between = size in ("3", "256") if ":" in name else epsilon == "3.0"
@@ -59,7 +58,7 @@ class Subject:
         self.many = bool(solution)
 
     def values(self, columns):
-        """Values as perturb takes them: a vector for one attribute, columns for several."""
+        """Values in the form that perturb takes: a vector for one attribute, columns for several."""
         return np.column_stack(columns) if self.many else columns[0]
 
     def random(self, n):
@@ -69,7 +68,7 @@ class Subject:
         return self.values([np.full(n, value) for _ in self.sizes])
 
     def supports(self, state, n):
-        """(support counts, number of reports they are of) for each attribute."""
+        """Return (support counts, number of their reports) for each attribute."""
         found = self.it.support(state, n)
         if not self.many:
             return [(found, n)]
@@ -118,7 +117,7 @@ def test_merging_parts_in_any_order_and_batch_size_gives_the_same_tally_bit_for_
 
 
 def test_counts_follow_the_closed_forms_of_p_and_q(subject):
-    """Support of the true value is Bin(n, p), of each other value Bin(n, q): exact two-sided tails."""
+    """The support of the true value is Bin(n, p), and of each other value Bin(n, q). Tails are exact and two-sided."""
     n = 300 if subject.large else 5_000
     state = counted(subject.it, subject.it.perturb(subject.constant(n), subject.rng))
     for view, (support, m) in zip(subject.views, subject.supports(state, n), strict=True):
@@ -133,15 +132,15 @@ def test_counts_follow_the_closed_forms_of_p_and_q(subject):
 
 
 def test_the_variance_is_the_closed_form(subject):
-    """Sample variances of support counts over many runs, against n (p - q) Var."""
+    """Compare sample variances of support counts over many runs with n (p - q) Var."""
     runs = 300
     for view in subject.views:
         least = min(view.p * (1 - view.p), view.q * (1 - view.q))
         n = max(300, int(20 / least))
         if n * runs * view.size > 400_000_000 or n * runs > 2_000_000 or subject.large:
-            continue  # p, q and the independence of reports, checked above, already give the variance
+            continue  # p, q and the independence of reports give the variance, and tests above check them
         if subject.many and subject.it.solution == "smp":
-            continue  # the number of answers varies too; coverage of its intervals is checked below
+            continue  # the number of answers varies too; a test below checks the coverage of its intervals
         column = np.arange(n) % 2
         values = subject.values([np.tile(column, runs) for _ in subject.sizes])
         reports = subject.it.perturb(values, subject.rng)
@@ -153,7 +152,7 @@ def test_the_variance_is_the_closed_form(subject):
             ]
         )
         true = np.where(np.arange(shares.shape[1]) < 2, 0.5, 0.0)
-        # Parities of n: value 0 has the larger half where n is odd.
+        # If n is odd, value 0 has the larger half.
         true[0], true[1] = np.count_nonzero(column == 0) / n, np.count_nonzero(column == 1) / n
         variance = np.array([view.variance(n, f) for f in true])
         z = (shares.mean(axis=0) - true) / np.sqrt(variance / runs)
@@ -163,7 +162,7 @@ def test_the_variance_is_the_closed_form(subject):
         assert np.abs(ratio - 1).max() < 7 * np.sqrt((2 + kurtosis) / runs)
 
 
-def test_what_is_not_a_value_is_refused(subject):
+def test_a_wrong_value_is_refused(subject):
     it = subject.it
     good = subject.random(4)
     for bad in (good.astype(float), good.astype(str), good.tolist()[0] if subject.many else 3, good[None], None):
@@ -179,7 +178,7 @@ def test_what_is_not_a_value_is_refused(subject):
         it.perturb(good, 42)
 
 
-def test_what_are_no_reports_is_refused_and_leaves_the_tally_alone(subject):
+def test_wrong_reports_are_refused_and_leave_the_tally_unchanged(subject):
     it = subject.it
     reports = it.perturb(subject.random(4), subject.rng)
     state = counted(it, reports)
@@ -200,7 +199,7 @@ def test_a_malformed_report_refuses_them_all(subject):
     reports = it.perturb(subject.random(9), subject.rng)
     reports[[5, 7]] = 0xFF
     found = it.check(reports)
-    if found is None:  # every bit pattern means something here
+    if found is None:  # every bit pattern is valid here
         return
     assert found == 5
     state = it.zeros()
@@ -247,15 +246,15 @@ def test_names_out_of_range_are_refused():
         oracle("rappor", epsilon=1.0, size=3)
     with pytest.raises(ParameterError, match="choose one of spl"):
         multi("rs", sizes=[2, 2], epsilon=1.0)
-    with pytest.raises(ParameterError, match="for rsfd"):
+    with pytest.raises(ParameterError, match="rsfd has no fake answers"):
         multi("rsfd", sizes=[2, 2], epsilon=1.0, oracle="olh")
-    with pytest.raises(ParameterError, match="2 attributes, but 3"):
+    with pytest.raises(ParameterError, match="2 oracles, got 3"):
         multi("spl", sizes=[2, 2], epsilon=1.0, oracle=["grr"] * 3)
     with pytest.raises(ParameterError, match="attributes"):
         multi("spl", sizes=[], epsilon=1.0)
     for name in ("sue", "oue", "ss"):
         oracle(name, epsilon=1.0, size=524_280)
-        with pytest.raises(ParameterError, match="use olh"):
+        with pytest.raises(ParameterError, match="choose olh"):
             oracle(name, epsilon=1.0, size=524_281)
     with pytest.raises(HubbubError, match="too small"):
         oracle("sue", epsilon=1e-20, size=3)
@@ -273,7 +272,7 @@ def test_large_domains_work():
 
 @pytest.mark.parametrize("name", ["blh", "hr", "olh"])
 def test_a_large_domain_is_counted_alike_at_once_and_in_frames(name):
-    """At once takes several runs; a frame is too few for a histogram of all cells."""
+    """One large batch takes several runs. A frame is too small for a histogram of all cells."""
     o, rng = oracle(name, epsilon=2.0, size=300_000), np.random.default_rng(5)
     reports = o.perturb(rng.integers(0, o.size, 150_000), rng)
     whole, parts = o.zeros(), o.zeros()
@@ -299,7 +298,7 @@ def test_every_method_conforms(name):
 
 
 class Broken(Grr):
-    """An oracle that keeps its promises, until one is broken."""
+    """An oracle that keeps its promises, until a test breaks one."""
 
     def __init__(self, **wrong):
         super().__init__(1.0, 20)
@@ -317,7 +316,7 @@ ORACLE_FAULTS = {
     "work must be": broken(work=0),
     "reports are uint8": broken(answer=lambda self, c, rows, rng=None: Grr.answer(self, c, rows, rng).view(np.int8)),
     "own report 0 is malformed": broken(_malformed=lambda self, reports: np.arange(len(reports)) == 0),
-    "not rows, classify and answer": broken(
+    "must equal rows, classify and answer": broken(
         perturb=lambda self, v, rng=None: Grr.perturb(self, v[::-1] if len(v) > 9 else v, rng)
     ),
     "classes": broken(classes=3),
@@ -326,10 +325,10 @@ ORACLE_FAULTS = {
         check=lambda self, reports: None,
         add=lambda self, state, reports: Grr._count(self, state, np.ascontiguousarray(reports)) if len(reports) else 0,
     ),
-    "nobody looks": broken(Oue, honest_marks=None, __init__=Oue.__init__),
+    "no test reads them": broken(Oue, honest_marks=None, __init__=Oue.__init__),
     "look forged": broken(Oue, honest_marks=np.full(64, 1 / 64), __init__=Oue.__init__),
     "forged report 0 is malformed": broken(forge=lambda self, targets, count, rng: np.full((count, 1), 99, np.uint8)),
-    "forged reports support targets 0": broken(
+    "forged reports support the targets only 0": broken(
         forge=lambda self, targets, count, rng: np.full(
             (count, 1), min(set(range(20)) - set(targets.tolist())), np.uint8
         )
@@ -339,7 +338,7 @@ ORACLE_FAULTS = {
 
 
 @pytest.mark.parametrize("what", ORACLE_FAULTS)
-def test_an_oracle_that_breaks_a_promise_is_told_which(what):
+def test_the_message_names_the_broken_promise_of_an_oracle(what):
     with pytest.raises(ConformanceError, match=what):
         check(ORACLE_FAULTS[what])
 
@@ -365,11 +364,11 @@ METHOD_FAULTS = {
 
 
 @pytest.mark.parametrize("what", METHOD_FAULTS)
-def test_a_method_that_breaks_a_promise_is_told_which(what):
+def test_the_message_names_the_broken_promise_of_a_method(what):
     with pytest.raises(ConformanceError, match=what):
         check(replace(METHODS["norm_sub"], **METHOD_FAULTS[what]))
 
 
-def test_what_is_neither_is_refused():
+def test_check_refuses_other_objects():
     with pytest.raises(ParameterError, match="row of METHODS"):
         check("grr")

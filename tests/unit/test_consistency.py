@@ -1,6 +1,6 @@
-"""What every method promises, held over all methods in the same way, and each beside its definition in plain code.
+"""The promises of every method, and each method against its definition in plain code.
 
-Statistical checks use fixed seeds; each would fail by chance with probability below 1e-6.
+Statistical checks use fixed seeds. Each fails by chance with probability below 1e-6.
 """
 
 import functools
@@ -39,7 +39,7 @@ PROMISED = {
     "calibrate_norm_sub": (True, "yes", True),
     "zero": (True, "no", True),
 }
-"""Of the methods of the papers: never negative, sums to one, keeps order."""
+"""Promises of the methods of the papers: never negative, sums to one, keeps the order."""
 TABLE = {name: (row.non_negative, row.sums_to_one, row.keeps_order) for name, row in METHODS.items()}
 CALIBRATED = [name for name, row in METHODS.items() if row.fits_a_prior]
 PLAIN = [name for name in TABLE if name not in CALIBRATED]
@@ -52,7 +52,7 @@ def seeded(*label):
 
 
 def of(shares, n=1000, name="oue", epsilon=1.0):
-    """An estimate with these shares, whatever reports could give them."""
+    """Return an estimate with these shares, even if no reports could give them."""
     return Estimate(np.array(shares, float), n, oracle(name, epsilon=epsilon, size=len(shares)))
 
 
@@ -75,7 +75,7 @@ oracles = st.builds(
 
 @st.composite
 def estimates(draw, least=0):
-    """Whatever support counts can say, with ties."""
+    """Any possible support counts, with ties."""
     o, n = draw(oracles), draw(st.sampled_from([n for n in (0, 1, 2, 7, 1000, 10**9) if n >= least]))
     some = draw(st.lists(st.integers(0, n), min_size=1, max_size=6))
     near = [min(int(n * o.q) + step, n) for step in (0, 1, 2)]
@@ -111,7 +111,7 @@ def check_promises(name, estimate):
         assert (np.diff(shares[np.argsort(x)]) >= 0.0).all()
 
 
-def test_the_table_says_of_each_method_what_it_promises():
+def test_the_table_lists_the_promises_of_each_method():
     assert {name: TABLE[name] for name in PROMISED} == PROMISED
     assert set(CALIBRATED) >= {"calibrate", "calibrate_norm_sub"}
     assert all(name == method.name for name, method in METHODS.items())
@@ -135,7 +135,7 @@ def test_a_query_can_ask_for_each_and_fall_back_on_each_that_fits_no_prior():
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(estimate=estimates(least=1))
-def test_promises_are_kept(estimate):
+def test_methods_keep_their_promises(estimate):
     for name in PLAIN:
         check_promises(name, estimate)
 
@@ -143,26 +143,26 @@ def test_promises_are_kept(estimate):
 @pytest.mark.parametrize("name", CALIBRATED)
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(estimate=estimates(least=1))
-def test_promises_are_kept_under_a_prior(name, estimate):
+def test_methods_keep_their_promises_under_a_prior(name, estimate):
     check_promises(name, estimate)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(estimate=wild())
-def test_promises_are_kept_whatever_the_shares(estimate):
+def test_methods_keep_their_promises_for_all_shares(estimate):
     for name in PLAIN:
         check_promises(name, estimate)
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_what_is_not_promised_is_not_so(name):
+def test_missing_promises_have_a_counterexample(name):
     non_negative, sums, keeps_order = TABLE[name]
     estimate = of([0.62, 0.3, 0.25, -0.1, -0.4, 0.02], n=100)
     if not non_negative:
         assert apply(name, estimate).min() < 0.0
     if sums != "yes":
         assert abs(apply(name, estimate).sum() - 1.0) > 1e-3
-    if not keeps_order:  # what stays as it is may end below what is shared out
+    if not keeps_order:  # an unchanged share may end below a distributed one
         shares = apply(name, of([0.3, 0.29, -0.5, -0.5]), top=1)
         assert shares[1] > shares[0]
 
@@ -207,7 +207,7 @@ def cut_at(x, threshold):
 
 
 def whole_groups(x, fits):
-    """The largest values, equal ones together, for as long as their sum fits."""
+    """Return the largest values whose sum fits, with equal ones together."""
     kept, total = set(), 0.0
     for value in sorted({value for value in x if value > 0.0}, reverse=True):
         total += value * np.count_nonzero(x == value)
@@ -218,7 +218,7 @@ def whole_groups(x, fits):
 
 
 def simplex_point(x, total):
-    """The projection, by trying how many values stay."""
+    """Return the projection. Try every number of positive values."""
     down = np.sort(x)[::-1]
     for kept in range(len(x), 0, -1):
         level = (down[:kept].sum() - total) / kept
@@ -239,7 +239,7 @@ def hybrid(x, kept):
 
 
 def likeliest(estimate):
-    """MLE-Apx as it is printed: from counts, moving negatives out until there are none."""
+    """MLE-Apx as in the paper: from counts, it removes negative ones until there are none."""
     o, n = estimate.oracle, estimate.n
     y, p, q = estimate.counts / n, o.p, o.q
     inside = np.ones(o.size, bool)
@@ -273,17 +273,17 @@ def quantile(alpha, estimate):
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(estimate=estimates(least=1))
-def test_each_method_is_what_its_definition_says(estimate):
+def test_each_method_follows_its_definition(estimate):
     assume((estimate.shares > 0.0).any())
     total = np.cumsum(np.sort(np.maximum(estimate.shares, 0.0))[::-1])
-    assume((np.abs(total - 1.0) > 1e-9).all())  # a sum of 1 but for rounding fits
+    assume((np.abs(total - 1.0) > 1e-9).all())  # a sum of 1 fits, up to rounding
     for name, defined in DEFINED.items():
         assert apply(name, estimate) == pytest.approx(defined(estimate), rel=1e-7, abs=1e-9)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(estimate=estimates(least=1), alpha=st.floats(1e-6, 8.0), top=st.integers(1, 15))
-def test_alpha_and_top_choose_what_is_kept(estimate, alpha, top):
+def test_alpha_and_top_select_the_unchanged_shares(estimate, alpha, top):
     x = estimate.shares
     assume((x > 0.0).any())
     assume(abs(x[x > 0.0].sum() - 1.0) > 1e-9)
@@ -298,7 +298,7 @@ def test_alpha_and_top_choose_what_is_kept(estimate, alpha, top):
 
 
 def nearest_distribution(distance, slope, size):
-    """A convex function's least point among all distributions, by quadratic programming."""
+    """Return the least point of a convex function among all distributions, by quadratic programming."""
     found = optimize.minimize(
         distance,
         np.full(size, 1.0 / size),
@@ -369,7 +369,7 @@ def test_a_large_vector_finds_the_same_level_as_a_sort(tail, lean):
 
 
 def bias_scores(name, runs=2000):
-    """How many standard errors each value's mean error is away from 0."""
+    """Return the distance of each value's mean error from 0, in standard errors."""
     rng, n = seeded("bias"), 20_000
     o = oracle("oue", epsilon=1.0, size=32)
     own = np.zeros(32, int)
@@ -427,7 +427,7 @@ def test_without_independent_reports_nothing_is_significant_and_promises_hold(me
 
 @pytest.mark.parametrize("shares", [[0.0, 0.0, 0.0], [-0.5, -0.1, -0.1], [-1e-300] * 3, [-1e150, -1.0, 0.0]])
 @pytest.mark.parametrize("method", PLAIN)
-def test_where_no_value_is_positive_all_are_the_same_or_none_is_there(method, shares):
+def test_without_positive_values_all_shares_are_equal_or_zero(method, shares):
     found = apply(method, of(shares))
     if method in SUMMING:
         assert found == pytest.approx(np.full(3, 1 / 3))
@@ -469,7 +469,7 @@ def test_unbiased_is_another_name_for_base():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda e: apply("norm_sup", e), "no method 'norm_sup'.*norm_sub"),
+        (lambda e: apply("norm_sup", e), "unknown method 'norm_sup'.*norm_sub"),
         (lambda e: apply("base_cut", e, alpha=0.0), "alpha must be a number above 0"),
         (lambda e: apply("zero", e, alpha=float("nan")), "alpha must be a number above 0"),
         (lambda e: apply("norm_hyb", e, top=0), "top must be at least 1"),
@@ -482,7 +482,7 @@ def test_a_wrong_option_is_refused(call, message):
     assert isinstance(caught.value, HubbubError)
 
 
-def test_what_calibrate_says_is_taken_as_it_is_given():
+def test_a_given_calibration_is_used_unchanged():
     estimate = of([0.7, 0.4, -0.1, 0.2])
     said = SimpleNamespace(shares=np.array([0.5, 0.4, 0.0, 0.2]))
     assert np.array_equal(apply("calibrate", estimate, calibrated=said), said.shares)
@@ -515,7 +515,7 @@ def test_post_pos_clips_the_answer_and_not_the_values():
     assert answer("base_pos", estimate, [0, 1])[0] == 0.5
 
 
-def test_shares_that_are_known_already_are_not_computed_again():
+def test_given_shares_are_not_computed_again():
     estimate = of([0.5, -0.2, -0.4, 0.1])
     assert answer("norm_hyb", estimate, [0, 3], shares=np.array([0.4, 0.1, 0.2, 0.3]))[0] == pytest.approx(0.7)
 
@@ -573,7 +573,7 @@ def test_norm_is_sure_of_the_whole_domain():
 
 @pytest.mark.parametrize("name", ["grr", "ss"])
 def test_errors_move_together_as_the_covariance_says(name):
-    """Over runs, the covariance with a weighted sum of errors is that of the matrix, value by value."""
+    """Over runs, the covariance with a weighted sum of errors equals the product with the matrix, value by value."""
     o, runs = oracle(name, epsilon=1.0, size=6), 1000
     own = np.array([250, 100, 30, 15, 5, 0])
     weights = np.array([1.0, -0.5, 2.0, 0.3, 0.0, 1.0])

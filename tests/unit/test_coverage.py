@@ -1,6 +1,6 @@
-"""Intervals of sets and differences hold the truth as often as they say, by the exact law of every outcome.
+"""Intervals of sets and differences cover the truth as often as they state, by the exact law of every outcome.
 
-The worst sets are those whose values a report supports together: for local hashing values in a row.
+The worst sets have values that a report supports together: for local hashing consecutive values.
 """
 
 import itertools
@@ -17,12 +17,12 @@ SCORE, EXACT = 0.944, 0.95 - 1e-7
 
 
 def some(n):
-    """Numbers of holders: none, few, many, all."""
+    """Return numbers of holders: none, few, many, all."""
     return sorted({0, 1, 3, n // 20, n // 5, n // 2, n - 1, n} & set(range(n + 1)))
 
 
 def covered(view, chosen, n, inside, outside, population=None):
-    """The least coverage of a set's interval over numbers of holders; of a sample over their share."""
+    """Return the least coverage of a set's interval over numbers of holders, or over shares of a sample."""
     chosen = np.asarray(chosen)
     held = some(n)
     if population is None:
@@ -44,19 +44,19 @@ def promised(view, chosen, n):
 
 
 def of_one(o, n):
-    """The least coverage of one value's interval, less what is promised."""
+    """Return the least coverage of one value's interval minus the promise."""
     return covered(o, [0], n, laws.bernoulli(o.p), laws.bernoulli(o.q)) - promised(o, [0], n)
 
 
-def test_where_counts_take_few_steps_the_exact_test_speaks():
-    """108 expected counts that vary by 79: the score interval held the truth in 94.38%."""
+def test_counts_with_few_steps_use_the_exact_test():
+    """With 108 expected counts and a variance of 79, the score interval covered the truth in 94.38%."""
     assert of_one(oracle("ss", epsilon=1.0, size=250), 400) >= 0.0
 
 
 def apart(o, n, pairs):
-    """The least coverage of a difference over numbers of holders of both values, less what is promised."""
+    """Return the least coverage of a difference over numbers of holders of both values, minus the promise."""
     counts = np.arange(n + 1)
-    every = Estimate(np.tile(o.shares(counts, n), 2), n, o)  # of the first value, then of the last one
+    every = Estimate(np.tile(o.shares(counts, n), 2), n, o)  # the first value, then the last one
     found = []
     for first, last in pairs:
         groups = [(first, laws.of_pair(o, 0)), (last, laws.of_pair(o, 1)), (n - first - last, laws.of_pair(o, None))]
@@ -79,7 +79,7 @@ def holders(n):
     [("oue", 16.0, 9, 20), ("grr", 6.0, 9, 60), ("ss", 1.0, 9, 90), ("sue", 1.0, 9, 90), ("hr", 1.0, 9, 410)],
 )
 def test_differences_are_covered(name, epsilon, size, n):
-    """Of sparse counts normal intervals held the truth in down to half of windows."""
+    """For sparse counts, normal intervals covered the truth in only half of the windows at worst."""
     assert apart(oracle(name, epsilon=epsilon, size=size), n, holders(n)) >= 0.0
 
 
@@ -123,7 +123,7 @@ STRUCTURED = [
 
 
 def held_by(name, epsilon, size, chosen, n):
-    """The least coverage of one set, whoever holds it, and whatever the others hold."""
+    """Return the least coverage of one set, over all holders and all numbers of other values."""
     o, chosen = oracle(name, epsilon=epsilon, size=size), list(chosen)
     xor = int(np.bitwise_xor.reduce([v + getattr(o, "offset", 0) for v in chosen[:3]])) - getattr(o, "offset", 0)
     others = {v for v in (size - 1, xor) if 0 <= v < size and v not in chosen}
@@ -136,7 +136,7 @@ def held_by(name, epsilon, size, chosen, n):
 @pytest.mark.parametrize("n", [7, 70, 300])
 @pytest.mark.parametrize(("name", "epsilon", "size", "chosen"), IN_A_ROW)
 def test_sets_of_values_that_fall_together_are_covered(name, epsilon, size, chosen, n):
-    """Their sum is far from normal: score intervals held the truth in 89% to 92% of windows."""
+    """Their sum is far from normal: score intervals covered the truth in 89% to 92% of windows."""
     assert held_by(name, epsilon, size, chosen, n) >= 0.0
 
 
@@ -195,7 +195,7 @@ def test_sets_of_an_attribute_behind_fakes_are_covered_everywhere(name, sizes):
 
 
 def of_sample(name, epsilon, size, values, n):
-    """A sample from very many, each of whom is asked with a very small chance."""
+    """A sample from a large population, in which each client answers with a small probability."""
     o, chosen = oracle(name, epsilon=epsilon, size=size), list(range(values))
     inside, outside = laws.client(o, chosen, 0), laws.client(o, chosen, size - 1)
     return covered(o, chosen, n, inside, outside, population=10**9) - promised(o, chosen, n)

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.counting.tally import Snapshot
-from aggregator.merging.crowd import Foretelling, Shown, decode, encode, face
-from aggregator.merging.merge import Merger, decode_state, encode_state
+from aggregator.merging.merger import Merger
+from aggregator.merging.small_groups import LastVisible, ProvisionalGuard, decode, encode, visible_windows
+from aggregator.merging.snapshot_records import decode_state, encode_state
 from aggregator.merging.windows import Span
-from aggregator.publishing.changes import alerts
-from aggregator.publishing.final import publish
-from aggregator.publishing.record import build
-from aggregator.publishing.record_reader import decode as decode_record
+from aggregator.publishing.alerts.state import alerts
+from aggregator.publishing.finals.final import publish
+from aggregator.publishing.records.decoder import decode as decode_record
+from aggregator.publishing.records.encoder import build
+from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
 from oracles.query import parse
@@ -78,7 +79,7 @@ def published(query, panes, restarts=()):
         merger.mark(0, pane + PANE)
         for final in merger.finals():
             window = final.span.window
-            faces, _ = face(query, final, shown.get(window, []))
+            faces, _ = visible_windows(query, final, shown.get(window, []))
             built, _, told[window], shown[window] = publish(query, final, told.get(window, []), shown.get(window, []))
             states[window] = encode_state(final.position, told[window], shown[window])
             yield final, faces, [value for _, value in built.records]
@@ -208,10 +209,10 @@ def test_what_is_shown_is_what_the_fold_says_whatever_restarts(sizes, crowd, res
     for final, told in fold.shown(wholes(query, panes)):
         faces = fold.faces(final, told)
         span = Span(final.window, final.start, final.end)
-        wanted |= dict(build(query, span, final.whole, final=True, faces=faces).records)
+        wanted |= dict(build(query, span, final.whole, final=True, visible=faces).records)
     found = {}
     for final, faces, values in published(query, panes, restarts):
-        keys = [key for key, _ in build(query, final.span, final.total, final=True, faces=faces).records]
+        keys = [key for key, _ in build(query, final.span, final.total, final=True, visible=faces).records]
         found |= dict(zip(keys, values, strict=True))
     assert found == wanted
 
@@ -232,7 +233,7 @@ def test_a_small_window_says_that_there_was_one_and_no_more():
         assert record["quality"]["flags"] == ["small"]
         assert record["quality"]["sum"] is None
         assert set(record["quality"]["risk"].values()) == {None}
-        (read,) = decode_record(values[0])
+        read = decode_record(values[0])
         assert (read.n, read.values, read.flags) == (0, (), ("small",))
 
 
@@ -248,7 +249,7 @@ def test_a_held_window_shows_the_last_one_again():
     differing = {key for key in first if first[key] != second[key]}
     assert differing == {"window", "quality"}
     assert (first["n"], second["n"], third["n"]) == (80, 80, 143)
-    (read,) = decode_record(orjson.dumps(second))
+    read = decode_record(orjson.dumps(second))
     assert read.flags == ("held",)
 
 
@@ -259,7 +260,7 @@ def test_small_and_held_windows_bring_no_alerts_and_leave_their_state():
     answers = {0: [1] * 400, 10: [2] * 49, 20: [3] * 400}
     panes = {pane: tallied(query, query.oracle.perturb(values, rng)) for pane, values in answers.items()}
     for final, faces, _ in published(query, panes):
-        built = build(query, final.span, final.total, final=True, faces=faces)
+        built = build(query, final.span, final.total, final=True, visible=faces)
         after, said = alerts(query, final.span, built, states)
         before.append(([orjson.loads(value)["value"] for _, value in said], after == states))
         states = after
@@ -271,7 +272,7 @@ def test_small_and_held_windows_bring_no_alerts_and_leave_their_state():
 
 def test_a_provisional_record_shows_a_state_that_enough_have_followed():
     query, rng = ask(crowd=20), np.random.default_rng(4)
-    foretelling, window = Foretelling(), query.windows[0]
+    foretelling, window = ProvisionalGuard(), query.windows[0]
 
     def foretold(start, sizes):
         found = []
@@ -283,14 +284,14 @@ def test_a_provisional_record_shows_a_state_that_enough_have_followed():
     assert foretold(0, range(0, 200, 10)) == [None] * 20  # another worker may have shown some of it
     assert foretold(10, [5, 19, 25, 30, 44, 45, 50, 66, 90]) == [None, None, None, None, None, 25, None, 45, 66]
     assert foretold(20, [30, 49, 50]) == [None, None, 30]
-    assert Foretelling().next(ask(crowd=1), Span(window, 0, 10), crowd_of(query, 1, rng), []) is not None
+    assert ProvisionalGuard().next(ask(crowd=1), Span(window, 0, 10), crowd_of(query, 1, rng), []) is not None
 
 
 def test_a_provisional_record_is_enough_apart_from_the_last_window_shown():
     query, rng = ask(crowd=20), np.random.default_rng(5)
     since = Window("all", 0, 0)
-    shown = [Shown(0, 20, crowd_of(query, 100, rng))]
-    foretelling = Foretelling()
+    shown = [LastVisible(0, 20, crowd_of(query, 100, rng))]
+    foretelling = ProvisionalGuard()
     foretelling.next(query, Span(since, 0, 20), crowd_of(query, 90, rng), [])
     told = [foretelling.next(query, Span(since, 0, 30), crowd_of(query, n, rng), shown) for n in (110, 119, 140, 165)]
     assert [said[1].n if said else None for said in told] == [None, None, None, 140]
@@ -302,7 +303,7 @@ def test_a_provisional_record_is_enough_apart_from_the_last_window_shown():
 def test_what_was_shown_reads_back_and_what_is_none_of_it_is_refused():
     query, rng = several(), np.random.default_rng(6)
     one, other = (crowd_of(query, n, rng) for n in (60, 70))
-    shown = [Shown(0, 30, one, np.array([[0, 20], [10, 40]])), Shown(10, 40, other)]
+    shown = [LastVisible(0, 30, one, np.array([[0, 20], [10, 40]])), LastVisible(10, 40, other)]
     cells = query.oracle.state_size
     for known in (None, other):
         data = encode(shown, known)

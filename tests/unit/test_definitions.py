@@ -7,11 +7,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from aggregator.counting.tally import PARTIAL, Snapshot, encode_snapshot
-from aggregator.merging.merge import Merger
-from hubbub.definitions import TopicRecord, changes, read
+from aggregator.merging.merger import Merger
+from aggregator.tallies.snapshot import PARTIAL, Snapshot, encode_snapshot
+from hubbub.definitions.catalog import TopicRecord, changes, read
 from hubbub.definitions.versions import Version, Versions
-from oracles.multi import _open as opened
+from oracles.multi import _encoder as encoder_of
 from oracles.query import File, parse
 from oracles.query.settings import Window
 from tests.logs import START, VERSIONS
@@ -28,7 +28,7 @@ def file(revision=0, **tables):
 def appended(records, file, at, retire=(), token=None):
     """The topic after a worker with this file has looked at it."""
     said = changes(file, read(records), retire, token or f"{len(records):016x}")
-    assert not said.lacking
+    assert not said.missing
     return records + [TopicRecord(key, value, at) for key, value in said.writes]
 
 
@@ -99,7 +99,7 @@ def test_a_new_digest_of_a_name_retires_the_old_one_from_its_own_first_pane():
 def test_a_file_that_lacks_a_query_names_it_and_retires_nothing():
     both = appended([], file(page=PAGE, site=PAGE), NOW)
     said = changes(file(page=PAGE | {"lateness": "9s"}), read(both), (), "b" * 16)
-    assert (said.lacking, said.writes) == (("site",), [])
+    assert (said.missing, said.writes) == (("site",), [])
 
 
 def test_an_oracle_that_the_file_leaves_open_stays_the_one_that_stands():
@@ -118,13 +118,13 @@ def test_a_query_is_retired_where_that_was_said():
     records = appended(both, file(page=PAGE), NOW, retire=["site"])
     assert spoken(records, "site") == [(0, 5, False), (1_000_040, 5, True)]
     again = changes(file(page=PAGE), read(records), ["site", "page", "nobody"], "c" * 16)
-    assert (again.writes, again.lacking, again.ignored) == ([], (), ("nobody", "page", "site"))
+    assert (again.writes, again.missing, again.ignored) == ([], (), ("nobody", "page", "site"))
 
 
 def test_an_older_revision_of_the_file_changes_nothing():
     seven = appended([], file(7, page=PAGE, site=PAGE), NOW)
     said = changes(file(6, page=PAGE | {"lateness": "9s"}), read(seven), (), "b" * 16)
-    assert (said.behind, said.writes, said.lacking) == (True, [], ())
+    assert (said.behind, said.writes, said.missing) == (True, [], ())
     assert changes(file(7, page=PAGE, site=PAGE | {"lateness": "9s"}), read(seven), (), "b" * 16).writes
 
 
@@ -157,17 +157,17 @@ def test_what_cannot_be_read_is_passed_over_and_a_tombstone_takes_it_away(name):
     bad = spoiled(name)
     found = read([*FIRST, bad])
     assert found.active == file(page=PAGE).queries
-    assert [unread.key for unread in found.unread] == [bad.key]
-    assert not read([*FIRST, bad, TopicRecord(bad.key, None, NOW)]).unread
+    assert [unread.key for unread in found.unreadable] == [bad.key]
+    assert not read([*FIRST, bad, TopicRecord(bad.key, None, NOW)]).unreadable
 
 
 def test_a_definition_may_not_name_a_file():
-    [unread] = read([spoiled("a file")]).unread
-    assert "no file may be named here" in unread.fault
+    [unread] = read([spoiled("a file")]).unreadable
+    assert "a file is not allowed here" in unread.fault
 
 
 def test_a_definition_whose_tally_no_record_could_hold_is_passed_over():
-    [unread] = read([spoiled("one too large")]).unread
+    [unread] = read([spoiled("one too large")]).unreadable
     assert "more than 60 MiB" in unread.fault
 
 
@@ -241,8 +241,10 @@ def test_a_definition_says_what_adaptive_came_to(monkeypatch):
     before = read([record]).active["profile"]
     assert before.oracle_names == ("grr", "oue")
     assert json.loads(record.value)["definition"]["oracle"] == ["grr", "oue"]
-    monkeypatch.setattr("oracles.multi._open", lambda name, *more: opened("hr" if name == "adaptive" else name, *more))
+    monkeypatch.setattr(
+        "oracles.multi._encoder", lambda name, *more: encoder_of("hr" if name == "adaptive" else name, *more)
+    )
     after = read([record])
-    assert not after.unread
+    assert not after.unreadable
     assert after.active["profile"].digest == before.digest
     assert after.active["profile"].oracle_names == ("grr", "oue")

@@ -1,4 +1,4 @@
-"""The examples in docstrings, of every module that has one."""
+"""The examples in the docstrings of every module."""
 
 import doctest
 import importlib
@@ -23,7 +23,7 @@ def examples():
 
 
 @pytest.mark.parametrize("example", list(examples()), ids=lambda test: test.name)
-def test_an_example_gives_what_it_shows(example):
+def test_an_example_gives_its_output(example):
     said = []
     assert doctest.DocTestRunner(verbose=False).run(example, out=said.append).failed == 0, "".join(said)
 

@@ -1,7 +1,7 @@
-"""The shortcut of the accuracy studies: support counts drawn from their law are distributed as those of real reports.
+"""The shortcut of the accuracy studies draws support counts with the same distribution as real reports.
 
-Each figure is a two-sample test of Kolmogorov and Smirnov over ROUNDS tallies, which is conservative where values
-repeat; all of them together fail by chance with a probability below 1e-6.
+Each figure is a two-sample test of Kolmogorov and Smirnov over ROUNDS tallies. It is conservative if values repeat. All
+of them together fail by chance with a probability below 1e-6.
 """
 
 import zlib
@@ -23,7 +23,7 @@ SIZES = [4, 3, 5]
 MULTI = [(s, name) for s in ("spl", "smp") for name in (*ORACLES, "adaptive")]
 MULTI += [("rsfd", name) for name in (*FAKES, "adaptive")]
 APART = {"ss", "oue_r"}
-"""Of these each value is drawn right by itself only."""
+"""Oracles whose shortcut is right only for single values."""
 FIGURES = 4 * (len(ORACLES) + len(SIZES) * len(MULTI))
 LEVEL = 1e-6 / FIGURES
 
@@ -33,13 +33,13 @@ def seeded(*label):
 
 
 def figures(shares, name):
-    """Two values apart; together too, where the shortcut says that it is right for pairs."""
+    """Two separate values, and their sum if the shortcut is right for pairs."""
     single = [shares[:, 0], shares[:, 1]]
     return single if name in APART else [*single, shares[:, 0] + shares[:, 2], shares[:, 0] - shares[:, 2]]
 
 
 def apart(real, drawn, name):
-    """The least p-value of all figures."""
+    """Return the least p-value of all figures."""
     pairs = zip(figures(real, name), figures(drawn, name), strict=True)
     return min(stats.ks_2samp(ours, theirs, method="asymp").pvalue for ours, theirs in pairs)
 
@@ -60,13 +60,13 @@ def drawn_shares(view, rng):
 
 
 @pytest.mark.parametrize("name", ORACLES)
-def test_drawn_shares_are_distributed_as_those_of_reports(name):
+def test_drawn_shares_have_the_distribution_of_reports(name):
     o = oracle(name, epsilon=1.5, size=len(COUNTS))
     assert apart(real_shares(o, seeded(name)), drawn_shares(o, seeded(name, "drawn")), name) > LEVEL
 
 
 def usual(solution, name):
-    """All but spl, which is each oracle again, three times."""
+    """All solutions except spl, which is three times an oracle."""
     return solution != "spl" or name == "adaptive"
 
 
@@ -74,7 +74,7 @@ CASES = [pytest.param(*case, marks=() if usual(*case) else pytest.mark.long) for
 
 
 @pytest.mark.parametrize(("solution", "name"), CASES)
-def test_drawn_shares_of_attributes_are_distributed_as_those_of_reports(solution, name):
+def test_drawn_shares_of_attributes_have_the_distribution_of_reports(solution, name):
     m = multi(solution, sizes=SIZES, epsilon=2.5, oracle=name)
     n, rng, chance = len(RECORDS), seeded(solution, name), seeded(solution, name, "drawn")
     reports = m.perturb(np.tile(RECORDS, (ROUNDS, 1)), rng).reshape(ROUNDS, n, m.width)
@@ -92,7 +92,7 @@ def test_drawn_shares_of_attributes_are_distributed_as_those_of_reports(solution
 
 
 def test_a_wrong_law_is_noticed():
-    """A tenth more of q moves a share by a standard error and more."""
+    """A tenth more of q moves a share by one standard error or more."""
     o = oracle("oue", epsilon=1.5, size=len(COUNTS))
     p, q = o.exact
     wrong = Pure("wrong", o.size, p, q + q / 10)

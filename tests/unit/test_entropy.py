@@ -1,4 +1,4 @@
-"""Randomness: exact draws from a stream of bytes, and failure where there is none."""
+"""Randomness: exact draws from a stream of bytes, and an error without entropy."""
 
 import os
 
@@ -32,13 +32,13 @@ def test_nothing_is_perturbed_without_entropy(monkeypatch, failure):
         (oracle("oue", epsilon=1.0, size=4), [1]),
         (multi("smp", sizes=[2, 3], epsilon=1.0), [[0, 1]]),
     ):
-        with pytest.raises(EntropyError, match="nothing was perturbed"):
+        with pytest.raises(EntropyError, match="no value was perturbed"):
             subject.perturb(values)
 
 
 def test_too_little_entropy_is_a_failure(monkeypatch):
     monkeypatch.setattr(os, "urandom", lambda count: bytes(count - 1))
-    with pytest.raises(EntropyError, match="7 bytes"):
+    with pytest.raises(EntropyError, match="7 of 8 bytes"):
         System().raw(8)
 
 
@@ -76,7 +76,7 @@ def test_an_event_is_decided_by_its_first_byte_and_ties_by_seven_more():
     assert Bytes(bytes([127, 128])).events(ONE >> 1, 2).tolist() == [True, False], "no tie where the rest is zero"
 
 
-def test_ties_in_large_draws_are_found_wherever_they_are():
+def test_ties_in_large_draws_are_found_at_every_place():
     first = np.full(1 << 14, 9, np.uint8)
     first[[0, 7, 8, 5000, (1 << 14) - 1]] = 5
     low = [(i % 2).to_bytes(7, "little") for i in range(5)]

@@ -1,8 +1,8 @@
-"""How sure: intervals cover as often as they say, tests are as strict as they say, sets know their error.
+"""Errors: intervals cover as often as they state, tests keep their level, and sets state their error.
 
 Every statistical check has a fixed seed. The coverage of a cell is pooled over at least 50,000
-(value, run) pairs; its own standard deviation is about 0.1%, so that a bound of 0.5% fails by
-chance less than once in a million.
+(value, run) pairs. Its own standard deviation is about 0.1%, so a bound of 0.5% fails by chance
+less than once in a million.
 """
 
 import zlib
@@ -22,7 +22,7 @@ PAIRS = 50_000
 
 
 def population(rng, size, n):
-    """n values, of which one or two are common and most are rare; how common differs from run to run."""
+    """Draw n values: one or two are common and most are rare. The common share varies from run to run."""
     common = rng.random()
     weights = (1.0 - common) * rng.dirichlet(np.full(size, 0.2))
     weights[rng.integers(size)] += common
@@ -30,7 +30,7 @@ def population(rng, size, n):
 
 
 def coverage(views_of, size, n, runs, rng, perturb, zeros, add):
-    """Share of (value, run) pairs whose interval, not cut, holds the true share."""
+    """Return the share of (value, run) pairs whose interval, not limited, covers the true share."""
     held = pairs = 0
     batch = max(1, min(runs, 400_000 // n))
     for start in range(0, runs, batch):
@@ -50,14 +50,14 @@ def coverage(views_of, size, n, runs, rng, perturb, zeros, add):
 
 
 def bound(n, view):
-    """How far from 95% a cell may be: half a percent, or two where counts are too few to say."""
+    """Return the tolerance around 95%: half a percent, or two if counts are too few."""
     return 0.005 if dense(n, view.p, view.q) else 0.02
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 @pytest.mark.parametrize("name", ORACLES)
 def test_intervals_cover_as_stated(name, epsilon):
-    """Reports perturbed, counted and decoded, run by run."""
+    """Perturb, count and decode reports, run by run."""
     rng = np.random.default_rng(zlib.crc32(f"{name}{epsilon}".encode()))
     o = oracle(name, epsilon=epsilon, size=256)
     n = min(20_000, int(np.ceil(250 / min(o.q, 1 - o.p))))
@@ -71,11 +71,11 @@ def test_intervals_cover_as_stated(name, epsilon):
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 8.0])
 @pytest.mark.parametrize("size", [2, 3, 37, 256, 1024, 41_270])
 @pytest.mark.parametrize("name", ORACLES)
-def test_intervals_cover_as_stated_wherever_counts_follow_their_law(name, size, epsilon, n):
-    """Counts drawn from Bin(nf, p) + Bin(n - nf, q), which the conformance suite shows they follow."""
+def test_intervals_cover_as_stated_if_counts_follow_their_law(name, size, epsilon, n):
+    """Draw counts from Bin(nf, p) + Bin(n - nf, q). The conformance suite shows that they follow this law."""
     rng = np.random.default_rng(zlib.crc32(f"{name}{size}{epsilon}{n}".encode()))
     o = oracle(name, epsilon=epsilon, size=size)
-    # Shares as in a skewed population: a few common values, many rare ones, and many that are absent.
+    # A skewed population: a few common values, many rare ones, and many absent ones.
     own = np.where(rng.random(PAIRS) < 0.3, rng.integers(0, n + 1, PAIRS), rng.geometric(min(1, 30 / n), PAIRS) - 1)
     own[rng.random(PAIRS) < 0.2] = 0
     own = np.minimum(own, n)
@@ -93,7 +93,7 @@ def test_intervals_cover_as_stated_wherever_counts_follow_their_law(name, size, 
     ("size", "epsilon"), [(37, 1.0), (256, 1.0), pytest.param(37, 4.0, marks=pytest.mark.long), (256, 4.0)]
 )
 def test_intervals_of_smp_cover_as_stated(name, size, epsilon):
-    """Who answers is sampled: without that term the variance at epsilon 4 is a factor 5 too small."""
+    """The clients that answer are a sample. Without this term the variance at epsilon 4 is a factor 5 too small."""
     rng = np.random.default_rng(zlib.crc32(f"smp{name}{size}{epsilon}".encode()))
     m = multi("smp", sizes=[size, 4, 4], epsilon=epsilon, oracle=name)
     view = m.attributes[0]
@@ -121,7 +121,7 @@ def test_intervals_of_rsfd_cover_as_stated(name):
 
 
 def convolved(k, p, m, q):
-    """The exact law of Bin(k, p) + Bin(m, q)."""
+    """Return the exact law of Bin(k, p) + Bin(m, q)."""
     return np.convolve(stats.binom.pmf(np.arange(k + 1), k, p), stats.binom.pmf(np.arange(m + 1), m, q))
 
 
@@ -164,16 +164,16 @@ def test_tails_are_exact_for_one_binomial_and_at_the_ends():
 
 
 def test_the_middle_of_the_saddlepoint_is_smooth():
-    """Around the mean the formula is 0/0; nothing may jump there."""
+    """The formula is 0/0 around the mean. The result must not jump there."""
     tail = two_binomials_tail(np.arange(30_000, 33_001), 40_000, 0.5, 40_000, 0.2874)
     assert (np.diff(tail) <= 0).all()
-    assert np.abs(np.diff(tail, 2)).max() < 1.5e-5  # that of the normal density here is 1.33e-5
+    assert np.abs(np.diff(tail, 2)).max() < 1.5e-5  # for the normal density it is 1.33e-5 here
 
 
 @pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize("threshold", [0.0, 0.05])
 def test_a_true_share_at_the_threshold_is_rejected_as_rarely_as_stated(name, threshold):
-    """p-values of true hypotheses: below alpha in no more than alpha of all runs, for both sides."""
+    """Return p-values of true hypotheses: on both sides at most alpha of all runs may be below alpha."""
     rng = np.random.default_rng(3)
     o = oracle(name, epsilon=1.0, size=20)
     n, runs, alpha = 400, 4_000, 0.05
@@ -192,7 +192,7 @@ def test_a_true_share_at_the_threshold_is_rejected_as_rarely_as_stated(name, thr
     assert above + below > 0.02 * runs, "a test that never rejects proves nothing"
 
 
-def test_tests_see_what_is_there():
+def test_tests_detect_true_differences():
     o = oracle("oue", epsilon=2.0, size=50)
     rng = np.random.default_rng(1)
     values = np.where(rng.random(20_000) < 0.3, 4, rng.integers(0, 50, 20_000))
@@ -226,7 +226,7 @@ def test_repeated_reports_widen_the_errors_but_not_the_shares():
 
 
 def spread(subject, sets, runs, rng):
-    """(observed variance of a set's share over runs) / (stated variance), for each set of the first attribute."""
+    """Return (observed variance of a set's share) / (stated variance), for each set of the first attribute."""
     n, size = 2_000, (subject.size if hasattr(subject, "size") else subject.sizes[0])
     column = np.where(np.arange(n) % 4 == 0, 0, 1 + np.arange(n) % (size - 1))
     values = np.tile(column, runs)
@@ -248,7 +248,7 @@ def spread(subject, sets, runs, rng):
 
 
 def answer_with(estimate, chosen, share):
-    """The stated error of a set whose share is `share`."""
+    """Return the stated error of a set of this share."""
     shares = np.zeros_like(estimate.shares)
     shares[chosen[0]] = share
     return Estimate(shares, estimate.n, estimate.oracle, estimate.n_independent, estimate.population).answer(chosen)[1]
@@ -284,7 +284,7 @@ def test_a_set_is_a_list_of_distinct_positions():
 
 
 def test_the_error_law_in_numbers():
-    """Values worked out by hand from the formulas, at n = 10^6, oue, epsilon 1."""
+    """Values computed by hand from the formulas, at n = 10^6, oue, epsilon 1."""
     o = oracle("oue", epsilon=1.0, size=1024)
     e = np.e
     sigma = np.sqrt(4 * e / (e - 1) ** 2 / 1e6)
@@ -300,7 +300,7 @@ def test_the_error_law_in_numbers():
     assert o.detectable(10) is None
     low, high = Noise(noise.a, noise.b, 3e-7).interval(np.array([0.2]))
     z = 1.959964
-    for edge in (low[0], high[0]):  # an edge is where the estimate is z standard errors away
+    for edge in (low[0], high[0]):  # at an edge the estimate is z standard errors away
         at = np.sqrt(noise.a + noise.b * edge + 3e-7 * edge * (1 - edge))
         assert abs(0.2 - edge) == pytest.approx(z * at, rel=1e-6)
     assert quantile(1e-300) == pytest.approx(37.0471, abs=1e-3)

@@ -1,4 +1,4 @@
-"""Estimates beside the counting: the same bytes, whatever becomes of the process, and it ends with the worker."""
+"""The estimator processes: they return the same bytes after a crash, and they end with the worker."""
 
 import asyncio
 import io
@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aggregator.counting.tally import Snapshot
 from aggregator.errors import EstimatorEnded
-from aggregator.merging.crowd import own
+from aggregator.merging.small_groups import own
 from aggregator.merging.windows import Span
-from aggregator.publishing import estimators
-from aggregator.publishing.estimator import Question, answer, read, write
-from aggregator.publishing.estimators import Estimators
-from aggregator.publishing.final import look, made
+from aggregator.publishing.finals import estimator_pool
+from aggregator.publishing.finals.estimator_pool import EstimatorPool
+from aggregator.publishing.finals.estimator_process import Question, answer, read, write
+from aggregator.publishing.finals.final import final_metrics, window_result
+from aggregator.tallies.snapshot import Snapshot
 from oracles import ORACLES
 from oracles.multi.rsfd import FAKES
 from oracles.query import parse
@@ -51,16 +51,16 @@ def closing(all_of_them):
 
 def test_what_the_process_makes_is_what_is_made_here_also_after_it_was_killed():
     async def run():
-        with closing(Estimators()) as beside:
+        with closing(EstimatorPool()) as beside:
             states = []
             for number, (span, total, faces) in enumerate(windows(ONE, 4)):
-                here = made(ONE, span, total, faces, states)
-                there = await beside.final(ONE, span, total, faces, states, whole=number == 1)
-                assert (there.records, there.alerts, there.states) == (here.built.records, here.alerts, here.states)
-                assert there.seen == look(ONE, here.built)
+                here = window_result(ONE, span, total, faces, states)
+                there = await beside.final(ONE, span, total, faces, states, with_findings=number == 1)
+                assert (there.records, there.alerts, there.states) == (here.window.records, here.alerts, here.states)
+                assert there.metrics == final_metrics(ONE, here.window)
                 assert len(there.findings) == (number == 1)
                 provisional = await beside.provisional(ONE, span, total)
-                assert provisional.records == made(ONE, span, total, None).built.records
+                assert provisional.records == window_result(ONE, span, total, None).window.records
                 states = there.states
                 if number == 2:
                     os.kill(beside._most._process.pid, signal.SIGKILL)
@@ -90,16 +90,16 @@ def test_any_kind_of_query_can_be_asked_about(counted):
     faces = own(query, span, total)
     asked = sent(Question(query.digest, query, span, total, faces, [], True))
     answered = sent(answer(asked.query, asked))
-    assert answered.records == made(query, span, total, faces, []).built.records
+    assert answered.records == window_result(query, span, total, faces, []).window.records
     assert len(answered.findings) == len(query.domains)
 
 
 def test_it_starts_when_it_is_first_asked_and_no_large_one_where_no_query_is_large():
     async def run():
-        with closing(Estimators()) as beside:
+        with closing(EstimatorPool()) as beside:
             assert beside._most._process is None
             span, total, faces = next(windows(ONE, 1))
-            await beside.final(ONE, span, total, faces, [], whole=False)
+            await beside.final(ONE, span, total, faces, [], with_findings=False)
             assert beside._most._process is not None
             assert beside._large._process is None
 
@@ -108,12 +108,12 @@ def test_it_starts_when_it_is_first_asked_and_no_large_one_where_no_query_is_lar
 
 def test_it_runs_by_the_time_that_the_first_window_closes():
     async def run():
-        with closing(Estimators()) as beside:
+        with closing(EstimatorPool()) as beside:
             beside.start([ONE, ONE])
             process = beside._most._thread.submit(lambda: beside._most._process).result()
             assert process is not None
             [(span, total, faces)] = windows(ONE, 1)
-            await beside.final(ONE, span, total, faces, [], whole=False)
+            await beside.final(ONE, span, total, faces, [], with_findings=False)
             assert beside._most._process is process
             assert beside._large._process is None
 
@@ -121,13 +121,13 @@ def test_it_runs_by_the_time_that_the_first_window_closes():
 
 
 def test_a_question_that_it_always_dies_of_ends_the_worker_with_a_sentence(monkeypatch):
-    monkeypatch.setattr(estimators.sys, "executable", "/bin/true")
+    monkeypatch.setattr(estimator_pool.sys, "executable", "/bin/true")
 
     async def run():
-        with closing(Estimators()) as beside:
+        with closing(EstimatorPool()) as beside:
             span, total, faces = next(windows(ONE, 1))
-            with pytest.raises(EstimatorEnded, match="ended 3 times over one of q") as said:
-                await beside.final(ONE, span, total, faces, [], whole=False)
+            with pytest.raises(EstimatorEnded, match="ended 3 times over a record of q") as said:
+                await beside.final(ONE, span, total, faces, [], with_findings=False)
             assert said.value.exit_code == 1
 
     asyncio.run(run())
@@ -135,10 +135,10 @@ def test_a_question_that_it_always_dies_of_ends_the_worker_with_a_sentence(monke
 
 def test_an_error_there_is_raised_here():
     async def run():
-        with closing(Estimators()) as beside:
+        with closing(EstimatorPool()) as beside:
             span, total, faces = next(windows(ONE, 1))
             with pytest.raises(AttributeError, match="NoneType"):
-                await beside.final(ONE, span, total, [faces[0]._replace(total=None)], [], whole=False)
+                await beside.final(ONE, span, total, [faces[0]._replace(total=None)], [], with_findings=False)
             await beside.provisional(ONE, span, total)
 
     asyncio.run(run())
@@ -147,12 +147,12 @@ def test_an_error_there_is_raised_here():
 PARENT = """
 import asyncio, sys, time
 from tests.unit.test_estimators import ONE, windows
-from aggregator.publishing.estimators import Estimators
+from aggregator.publishing.finals.estimator_pool import EstimatorPool
 
 async def run():
-    beside = Estimators()
+    beside = EstimatorPool()
     span, total, faces = next(windows(ONE, 1))
-    await beside.final(ONE, span, total, faces, [], whole=False)
+    await beside.final(ONE, span, total, faces, [], with_findings=False)
     print(beside._most._process.pid, flush=True)
     time.sleep(600)
 
@@ -175,19 +175,19 @@ def test_it_ends_with_the_worker_however_that_ends():
 
 
 def test_one_that_hangs_is_seen(monkeypatch):
-    monkeypatch.setattr(estimators, "PATIENCE", 0.0)
+    monkeypatch.setattr(estimator_pool, "PATIENCE", 0.0)
 
     async def run():
-        with closing(Estimators()) as beside:
+        with closing(EstimatorPool()) as beside:
             span, total, faces = next(windows(ONE, 1))
-            await beside.final(ONE, span, total, faces, [], whole=False)
-            assert not beside.hang
+            await beside.final(ONE, span, total, faces, [], with_findings=False)
+            assert not beside.is_stuck
             os.kill(beside._most._process.pid, signal.SIGSTOP)
             asked = asyncio.create_task(beside.provisional(ONE, span, total))
-            while not beside.hang:  # noqa: ASYNC110 - what is waited for has no event
+            while not beside.is_stuck:  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.01)
             os.kill(beside._most._process.pid, signal.SIGCONT)
             await asked
-            assert not beside.hang
+            assert not beside.is_stuck
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""Exact tests and intervals hold what they say, by enumeration of every outcome, and no promised number is NaN.
+"""Exact tests and intervals keep their promises, by enumeration of every outcome, and no promised number is NaN.
 
 Statistical checks have fixed seeds and fail by chance with a probability below 1e-6.
 """
@@ -22,7 +22,7 @@ def seeded(*label):
 
 
 def law(k, p, m, q):
-    """Probabilities of 0..k + m in Bin(k, p) + Bin(m, q)."""
+    """Return the probabilities of 0..k + m in Bin(k, p) + Bin(m, q)."""
     return np.convolve(stats.binom.pmf(np.arange(k + 1), k, p), stats.binom.pmf(np.arange(m + 1), m, q))
 
 
@@ -32,7 +32,7 @@ def of_counts(o, counts, n, **more):
 
 
 def some(n):
-    """Numbers of holders: few, many, all."""
+    """Return numbers of holders: few, many, all."""
     return sorted({0, 1, 2, 5, n // 100, n // 10, n // 2, n - 1, n} & set(range(n + 1)))
 
 
@@ -61,7 +61,7 @@ MORE = [
 
 
 def covered(o, n):
-    """The least exact coverage of one value's interval over numbers of holders."""
+    """Return the least exact coverage of one value's interval over numbers of holders."""
     counts = np.arange(n + 1)
     e = of_counts(o, counts, n)
     within = [((e.low <= k / n + 1e-12) & (k / n - 1e-12 <= e.high)) @ law(k, o.p, n - k, o.q) for k in some(n)]
@@ -69,7 +69,7 @@ def covered(o, n):
 
 
 def least(o, n):
-    """What an interval promises: of the exact one 95%, of the score interval where counts are dense 94.4%."""
+    """Return the promised coverage: 95% for the exact interval, 94.4% for the score interval with dense counts."""
     return 0.944 if min(n * o.q, n * (1 - o.p)) >= 100 else 0.95 - 1e-9
 
 
@@ -89,7 +89,7 @@ def test_intervals_cover_exactly_everywhere(name, size, epsilon, n):
 
 
 @pytest.mark.parametrize("n", [5, 150, 1000])
-def test_intervals_of_a_sample_cover_exactly_where_counts_are_sparse(n):
+def test_intervals_of_a_sample_cover_exactly_if_counts_are_sparse(n):
     o = oracle("grr", epsilon=4.0, size=300)
     counts = np.arange(n + 1)
     e = of_counts(o, counts, n, population=10 * n)
@@ -103,7 +103,7 @@ def test_intervals_of_a_sample_cover_exactly_where_counts_are_sparse(n):
     ("name", "size", "epsilon", "held"), [("oue", 40, 5.0, 3), ("sue", 12, 8.0, 2), ("grr", 50, 5.0, 4)]
 )
 def test_intervals_of_sets_cover_exactly(name, size, epsilon, held, n):
-    """The summed count of a set follows one law, however its holders are shared out."""
+    """The summed count of a set follows the same law for every distribution of its holders."""
     o = oracle(name, epsilon=epsilon, size=size)
     trials, p, q = o.set_law(held)
     dense = min(trials * n * q, trials * n * (1 - p)) >= 100
@@ -119,7 +119,7 @@ def test_intervals_of_sets_cover_exactly(name, size, epsilon, held, n):
         assert inside >= (0.944 if dense else 0.95) - 1e-5
 
 
-def test_a_large_set_is_known_by_what_is_not_in_it():
+def test_a_large_set_is_computed_from_its_complement():
     o = oracle("oue", epsilon=1.0, size=10)
     e = of_counts(o, seeded("large").binomial(1000, o.q, 10), 1000)
     share, stderr, low, high = e.of_set(list(range(9)))
@@ -130,7 +130,7 @@ def test_a_large_set_is_known_by_what_is_not_in_it():
 
 @pytest.mark.parametrize("name", ["oue", "grr", "ss"])
 def test_differences_cover(name):
-    """2,000 windows of real reports: 95% are covered, by seven standard errors at most to either side."""
+    """In 2,000 windows of real reports 95% are covered, by seven standard errors at most on either side."""
     o, rng, n, runs = oracle(name, epsilon=2.0, size=4), seeded("difference", name), 1500, 2000
     values = np.repeat([0, 1, 2, 3], [600, 450, 300, 150])
     reports = o.perturb(np.tile(values, runs), rng)
@@ -156,7 +156,7 @@ def proved_above(e, u, v):
 @pytest.mark.parametrize(
     ("name", "epsilon", "n"), [("oue", 1.0, 2000), ("grr", 4.0, 300), ("grr", 1.0, 5000), ("ss", 2.0, 3000)]
 )
-def test_ranks_are_those_of_the_definition(name, epsilon, n):
+def test_ranks_follow_their_definition(name, epsilon, n):
     o, rng = oracle(name, epsilon=epsilon, size=12), seeded("ranks", name, n)
     own = rng.multinomial(n, rng.dirichlet(np.full(12, 0.3)))
     counts = rng.binomial(own, o.p) + rng.binomial(n - own, o.q)
@@ -171,7 +171,7 @@ def test_ranks_are_those_of_the_definition(name, epsilon, n):
 
 @pytest.mark.parametrize(("name", "epsilon", "n"), [("oue", 1.0, 100_000), ("grr", 6.0, 3000)])
 def test_ranks_hold_the_true_rank(name, epsilon, n):
-    """Each is missed in at most 5% of windows; 100 windows of 64 values, misses of the first ten."""
+    """Each rank is wrong in at most 5% of windows: 100 windows of 64 values, errors of the first ten."""
     o, rng = oracle(name, epsilon=epsilon, size=64), seeded("true ranks", name)
     weights = 1 / np.arange(1, 65)
     own = (n * weights / weights.sum()).astype(int)
@@ -184,7 +184,7 @@ def test_ranks_hold_the_true_rank(name, epsilon, n):
 
 
 def test_a_panel_shows_how_much_of_its_noise_moved():
-    """hr, eps 2: one in ten changes class; the error is that much smaller, and not smaller than it is."""
+    """hr, eps 2: one client in ten changes class. The stated error is that much smaller, and not too small."""
     o, rng, n = oracle("hr", epsilon=2.0, size=255), seeded("panel"), 40_000
     values = rng.integers(0, 255, n)
     reports = o.perturb(values, rng)
@@ -215,7 +215,7 @@ def test_changes_that_a_panel_cannot_show_are_taken_as_independent():
     many = oracle("oue", epsilon=1.0, size=64)
     for o in (few, many):
         e = of_counts(o, np.full(o.size, 300), 1000)
-        _, stderr = change(e, e)  # nothing moved: too little is known of so small a change
+        _, stderr = change(e, e)  # nothing moved: so small a change cannot be measured
         assert stderr == pytest.approx(np.sqrt(2.0) * e.stderr)
 
 

@@ -1,4 +1,4 @@
-"""What the base does with NumPy alone, and that all else says which extra brings it."""
+"""The base installation works with NumPy alone, and every other feature names its extra."""
 
 import os
 import re
@@ -31,7 +31,7 @@ QUERIES = '[queries.q]\ndomain = ["a", "b"]\nepsilon = 1.0\npane = "10s"\n'
 
 
 def run(code, folder, allowed="numpy"):
-    """As it goes where nothing is installed but NumPy, and what is allowed."""
+    """Run the code as if only NumPy and the permitted packages were installed."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     program = BARE.format(allowed=allowed) + code
     return subprocess.run(
@@ -82,9 +82,11 @@ for name in ORACLES:
         ("from oracles.frame import decode; decode(b'{}')", "kafka"),
     ],
 )
-def test_what_the_base_cannot_do_says_which_extra(code, extra, tmp_path):
+def test_a_missing_feature_names_its_extra(code, extra, tmp_path):
     done = run(code, tmp_path)
-    assert re.search(rf"MissingExtra: this needs \w+, .*: pip install 'hubbub\[{extra}\]'$", done.stderr.strip())
+    assert re.search(
+        rf"MissingExtra: package \w+ is not installed; run: pip install 'hubbub\[{extra}\]'$", done.stderr.strip()
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -93,7 +95,9 @@ def test_a_command_says_which_extra_without_a_traceback(name, tmp_path):
     done = run(f"from hubbub.__main__ import main; sys.exit(main([{name!r}]))", tmp_path)
     assert done.returncode == 2
     extra = COMMANDS[name][1]
-    assert re.fullmatch(rf"hubbub {name}: this needs \w+, .*: pip install 'hubbub\[{extra}\]'\n", done.stderr)
+    assert re.fullmatch(
+        rf"hubbub {name}: package \w+ is not installed; run: pip install 'hubbub\[{extra}\]'\n", done.stderr
+    )
     assert extra in PROJECT["optional-dependencies"]
 
 
@@ -104,7 +108,7 @@ def test_the_base_is_numpy_alone():
 @pytest.mark.parametrize("name", ["sue", "oue"])
 @pytest.mark.parametrize("size", [2, 20, 1024, 100_000])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_what_is_implausible_is_known_without_scipy_as_with_it(name, size, epsilon):
+def test_implausible_reports_are_the_same_without_scipy(name, size, epsilon):
     o = oracle(name, epsilon=epsilon, size=size)
     alone = stats.binom.pmf(np.arange(size), size - 1, o.q)
     law = np.concatenate([(1 - o.p) * alone, [0.0]]) + np.concatenate([[0.0], o.p * alone])

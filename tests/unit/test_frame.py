@@ -1,4 +1,4 @@
-"""Frames: what goes in comes out, and whatever else comes in is refused without harm."""
+"""Frames: encoded frames decode to the same values, and all other data is refused without harm."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ def contents(draw):
 
 @st.composite
 def mutated(draw):
-    """A good frame with a few bytes changed, cut, inserted, or another frame's spliced in."""
+    """A valid frame with a few bytes changed, cut or inserted, or joined with parts of another frame."""
     frames = [encode(*draw(contents())), encode_json(*draw(contents())), BINARY, TEXT, TICK]
     frame = bytearray(draw(st.sampled_from(frames)))
     for _ in range(draw(st.integers(1, 4))):
@@ -58,7 +58,7 @@ def refused(data, **options):
 
 
 def outcome(data, limit=MAX_FRAME):
-    """A Frame, or None where `data` is refused; anything else fails."""
+    """Return a Frame, or None if `data` is refused. Every other outcome fails."""
     try:
         frame = decode(data, limit)
     except FrameError as error:
@@ -145,7 +145,7 @@ def test_a_frame_does_not_change():
     assert not hasattr(decode(BINARY), "__dict__")
 
 
-def test_the_header_is_where_the_page_says():
+def test_the_header_has_the_layout_of_the_page():
     assert encode(DIGEST, PANE, REPORTS, NAME) == header() + REPORTS.tobytes()
     assert encode(DIGEST, PANE, REPORTS) == header(id=bytes(8)) + REPORTS.tobytes()
     assert len(TICK) == 40
@@ -180,13 +180,13 @@ def test_a_frame_with_more_behind_it_is_malformed():
 
 
 def test_reports_of_no_width_are_malformed():
-    assert refused(header(width=0)).detail == "3 reports of 0 bytes"
+    assert refused(header(width=0)).detail == "a report needs at least 1 byte, got 3 reports of 0 bytes"
 
 
-def test_a_detail_says_what_is_wrong_in_numbers():
-    assert refused(BINARY[:-1]).detail == "3 reports of 4 bytes make a frame of 52 bytes, this has 51"
-    assert refused(BINARY, limit=51).detail == "52 bytes, and 51 is the most"
-    assert refused(b"GET / HTTP/1.1").detail.startswith("14 bytes that start with [71, 69, 84, 32]")
+def test_a_detail_names_the_fault_in_numbers():
+    assert refused(BINARY[:-1]).detail == "3 reports of 4 bytes need a frame of 52 bytes, got 51"
+    assert refused(BINARY, limit=51).detail == "52 bytes, the limit is 51"
+    assert refused(b"GET / HTTP/1.1").detail.endswith("got 14 bytes that start with [71, 69, 84, 32]")
 
 
 def test_too_large_comes_before_all_else():
@@ -203,7 +203,7 @@ def test_a_frame_without_reports_that_is_no_tick_is_malformed():
 
 
 @given(st.integers(0, 65_535), panes, eight)
-def test_a_tick_is_one_whatever_its_pane_width_and_id(width, pane, name):
+def test_a_tick_may_have_any_pane_width_and_id(width, pane, name):
     frame = decode(header(digest=bytes(8), n=0, width=width, pane=pane, id=name))
     assert frame.is_tick
     assert (frame.n, frame.id, frame.pane) == (0, None, 0)
@@ -230,12 +230,12 @@ def test_an_id_of_zero_is_none():
 def test_the_width_is_checked_against_the_query():
     with pytest.raises(FrameError) as error:
         decode(BINARY).shaped(6)
-    assert error.value.detail == "its reports are 4 bytes wide, the query's 6"
+    assert error.value.detail == "reports must have the query's 6 bytes, got 4"
     assert decode(TEXT).shaped(6).n == 2
     with pytest.raises(FrameError) as error:
         decode(TEXT).shaped(5)
     assert error.value.reason == "malformed"
-    assert error.value.detail == "12 bytes are no whole number of reports of 5 bytes"
+    assert error.value.detail == "12 bytes are not a multiple of the query's report of 5 bytes"
 
 
 BOMBS = {
@@ -268,7 +268,7 @@ def test_memory_is_a_small_multiple_of_the_input(name):
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # The JSON parser sets aside 12 bytes for each of the text, whatever stands in it.
+    # The JSON parser reserves 12 bytes for each byte of any text.
     assert peak <= (16 if data[:1] == b"{" else 2) * len(data) + 10_000
 
 
@@ -313,7 +313,7 @@ def test_any_json_is_a_frame_or_refused(fields):
         assert {"digest", "pane", "reports"} <= fields.keys() <= {"digest", "pane", "reports", "id"}
 
 
-def test_encode_refuses_what_no_frame_can_hold():
+def test_encode_refuses_values_that_no_frame_can_hold():
     good = {"digest": DIGEST, "pane": PANE, "reports": REPORTS, "id": NAME}
     for changes in (
         *({"digest": digest} for digest in (b"", bytes(7), bytes(9), "0" * 16, None, 8)),
@@ -348,7 +348,7 @@ def test_an_id_names_its_partition():
 
 
 @given(eight.filter(any), st.integers(1, 5000))
-def test_partitions_are_what_the_integer_leaves(name, partitions):
+def test_a_partition_is_the_remainder_of_the_id(name, partitions):
     assert partition_of(name, partitions) == struct.unpack("<Q", name)[0] % partitions
 
 
@@ -371,7 +371,7 @@ def test_a_million_damaged_frames_are_frames_or_refused():
 
 
 def damaged(frames, which, how, place):
-    """One frame with a bit or two flipped, an end cut off, bytes put in or left out, or joined with another."""
+    """A frame with a few flipped bits, a missing end, extra or missing bytes, or joined with another frame."""
     frame = bytearray(frames[which])
     at, other = place[0] % len(frame), place[1]
     if how <= 1:

@@ -1,4 +1,4 @@
-"""Whatever a topic, a file or a port brings: a reader reads it or says what is wrong, with bounded memory and work."""
+"""Readers of topics, files and ports: each reads its data or names the fault, with bounded memory and work."""
 
 import ast
 import gc
@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.fuzz.mutator import spoilt
+from tests.unit.fuzz.mutator import corrupt
 from tests.unit.fuzz.readers import NO_READERS, READERS
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("oracles/frame.py", "oracles/query", "hubbub", "aggregator", "producers")
 CALLED = re.compile(r"(read|parse|decode|load|inflate|inflated)(_\w+)?")
 SMALL, LARGE = 10_000, 1_000_000
-"""Inputs of all readers together."""
+"""Number of inputs of all readers."""
 WEIGHED = 25
-"""Of so many inputs one is weighed: what it takes of memory, and of work."""
+"""One input in this many is measured: its memory and its work."""
 
 
 def inputs(reader, count):
@@ -28,11 +28,11 @@ def inputs(reader, count):
     assert corpus
     yield from corpus
     for _ in range(count):
-        yield spoilt(draw.choice(corpus), draw)
+        yield corrupt(draw.choice(corpus), draw)
 
 
 def tried(reader, data, folder):
-    """Whether it was read."""
+    """Whether the reader accepted the data."""
     try:
         reader.read(data, folder)
     except reader.errors:
@@ -50,7 +50,7 @@ def memory(reader, data, folder):
 
 
 def steps(reader, data, folder):
-    """Lines of Python that were run: an endless loop ends where there are too many."""
+    """Count the executed lines of Python, and stop an endless loop."""
     count, most = 0, reader.steps + 100 * len(data)
 
     def line(frame, event, _):
@@ -70,7 +70,7 @@ def steps(reader, data, folder):
 
 @pytest.mark.parametrize("total", [SMALL, pytest.param(LARGE, marks=pytest.mark.long)])
 @pytest.mark.parametrize("reader", READERS, ids=[f"{at}-{reader.name}" for at, reader in enumerate(READERS)])
-def test_a_reader_raises_what_it_says_and_nothing_else(reader, total, tmp_path):
+def test_a_reader_raises_only_its_listed_errors(reader, total, tmp_path):
     assert any(tried(reader, data, tmp_path) for data in inputs(reader, 0)), "its corpus is good"
     for number, data in enumerate(inputs(reader, total // len(READERS))):
         if number % WEIGHED == 1:
@@ -81,7 +81,7 @@ def test_a_reader_raises_what_it_says_and_nothing_else(reader, total, tmp_path):
 
 
 def called():
-    """The public functions and methods of these rooms that are called as readers are, as module:name."""
+    """Return the public functions and methods of these packages with the names of readers, as module:name."""
     for room in ROOMS:
         for path in [ROOT / room] if room.endswith(".py") else sorted((ROOT / room).rglob("*.py")):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -102,19 +102,18 @@ def test_every_reader_of_the_code_has_a_row():
 
 
 FOUND = [
-    ("aggregator.counting.clock:decode", b"\x02" + bytes(52) + b"\xff" * 4),  # four thousand million corrections
-    ("hubbub.definitions:read", b'{"query":"q","retired":false,"definition":{"from":1e300}}'),
-    ("hubbub.definitions:read", b'{"query":"q","retired":false,"definition":{"until":9223372036854775807}}'),
-    ("hubbub.definitions.corrections:parse", b"3:5:9=" + b"9" * 5_000),
-    ("producers.advertised:pinned", b'{"queries":[{"name":"homepage","until":9223372036854775807}]}'),
-    ("producers.simulation.distribution:read_crowd", b"file:a\0b"),
-    ("producers.simulation.distribution:read_law", b"value,count\nnews.example\n"),
+    ("aggregator.tallies.progress:decode", b"\x02" + bytes(52) + b"\xff" * 4),  # four thousand million corrections
+    ("hubbub.definitions.catalog:read", b'{"query":"q","retired":false,"definition":{"from":1e300}}'),
+    ("hubbub.definitions.catalog:read", b'{"query":"q","retired":false,"definition":{"until":9223372036854775807}}'),
+    ("producers.publishers.pinned_query:pin_query", b'{"queries":[{"name":"homepage","until":9223372036854775807}]}'),
+    ("producers.simulation.crowd.distribution:read_crowd", b"file:a\0b"),
+    ("producers.simulation.crowd.distribution:read_law", b"value,count\nnews.example\n"),
 ]
-"""What was no reader's to take, once."""
+"""Inputs that readers handled wrongly once."""
 
 
 @pytest.mark.parametrize(("name", "data"), FOUND)
-def test_what_was_found_stays_mended(name, data, tmp_path):
+def test_earlier_findings_stay_fixed(name, data, tmp_path):
     readers = [reader for reader in READERS if reader.name == name]
     assert readers
     for reader in readers:

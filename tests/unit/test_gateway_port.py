@@ -4,12 +4,14 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from aiohttp import ClientSession
 
-from hubbub import http
+from hubbub.http import server
 from oracles.frame import encode
-from producers.gateway.api import Gateway, Rules
-from producers.gateway.definitions import ServedDefinitions
-from producers.gateway.rates import Rates
+from producers.gateway.access.limits import Rates
+from producers.gateway.intake.active_definitions import ServedDefinitions
+from producers.gateway.openapi import ROUTES
+from producers.gateway.server import Gateway, Rules
 from tests.unit.test_gateway import AT, PANE, QUERIES, WEB, numbered
 
 BODY = encode(WEB.digest, PANE, numbered(3))
@@ -39,8 +41,8 @@ def gateway(origins=frozenset(), mix=nothing):
     rules = Rules(max_body=1 << 16, max_frame=1 << 16, origins=origins)
     definitions = SimpleNamespace(value=ServedDefinitions.of(QUERIES), missing=None)
     kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
-    intake = SimpleNamespace(mix=mix, pass_on=failing)
-    return Gateway(rules, definitions, None, Rates(1e9), kafka, intake, http.ConnectionLimits(), lambda: AT / 1000)
+    intake = SimpleNamespace(mix=mix, send=failing)
+    return Gateway(rules, definitions, None, Rates(1e9), kafka, intake, server.ConnectionLimits(), lambda: AT / 1000)
 
 
 async def answer(address, head, body, version="1.1"):
@@ -72,7 +74,7 @@ def test_the_short_way_answers_as_the_routes_do(name, origins):
         made = gateway(origins)
         found = []
         for direct in (None, made.direct):
-            async with http.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=direct) as address:
+            async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=direct) as address:
                 found.append(await answer(address, head, body))
         routed, short = found
         assert routed == short
@@ -86,11 +88,28 @@ def test_the_short_way_answers_as_the_routes_do(name, origins):
     asyncio.run(run())
 
 
+def test_every_route_of_the_table_is_served_and_described():
+    async def run():
+        made = gateway()
+        async with (
+            server.serving(made.application(), "127.0.0.1", 0, drain=1.0) as (host, port),
+            ClientSession() as session,
+        ):
+            for route in ROUTES:
+                async with session.request(route.method, f"http://{host}:{port}{route.path}") as found:
+                    assert found.status not in (404, 405)
+                    if route.name == "openapi":
+                        described = (await found.json())["paths"]
+        assert described.keys() == {route.path for route in ROUTES}
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(("version", "head"), [("1.0", ""), ("1.0", "Connection: keep-alive\r\n"), ("1.1", "")])
 def test_an_older_client_is_answered_in_its_version(version, head):
     async def run():
         made = gateway()
-        async with http.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
+        async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
             line, told, content, dated, kept = await answer(address, BINARY + head, BODY, version)
             assert (line, content, dated) == (f"HTTP/{version} 202 Accepted", b'{"accepted":3}', True)
             assert kept == (version == "1.1" or bool(head))
@@ -102,7 +121,7 @@ def test_an_older_client_is_answered_in_its_version(version, head):
 def test_who_waits_for_a_word_before_the_body_gets_it():
     async def run():
         made = gateway()
-        async with http.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
+        async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
             line, _, content, _, _ = await answer(address, BINARY + "Expect: 100-continue\r\n", BODY)
             assert (line, content) == ("HTTP/1.1 202 Accepted", b'{"accepted":3}')
 
@@ -118,7 +137,7 @@ def test_a_client_that_has_gone_when_it_is_answered_harms_nobody(caplog):
             await go.wait()
 
         made = gateway(mix=mix)
-        async with http.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
+        async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
             _, writer = await asyncio.open_connection(*address)
             writer.write(f"POST /v1/reports HTTP/1.1\r\nHost: a\r\n{BINARY}".encode())
             writer.write(b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY)

@@ -1,7 +1,7 @@
-"""Heavy hitters: few wrong ones are ever decided, ranks and expectations hold, and a list is what its rule says.
+"""Heavy hitters: few wrong decisions, valid ranks and expectations, and lists that follow their rule.
 
-Every statistical check has a fixed seed and fails by chance with a probability below 1e-6, if what
-it checks holds only just.
+Every statistical check has a fixed seed. It fails by chance with a probability below 1e-6, even if the promise only
+just holds.
 """
 
 import zlib
@@ -29,9 +29,9 @@ def seeded(*label):
 
 
 def windows(o, own, runs, rng):
-    """Estimates of `runs` windows in which own[v] clients hold value v."""
+    """Return estimates of `runs` windows in which own[v] clients hold value v."""
     n = int(own.sum())
-    if o.name in ("sue", "oue"):  # bits are independent, so this is their exact law
+    if o.name in ("sue", "oue"):  # bits are independent, so this is the exact law
         for _ in range(runs):
             yield Estimate(o.shares(rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n), n, o)
         return
@@ -43,13 +43,13 @@ def windows(o, own, runs, rng):
 
 
 def rare_and_common(size, n):
-    """A few common values, a tail of rare ones, and as many that nobody holds."""
+    """A few common values, a tail of rare ones, and as many values without holders."""
     weights = np.where(np.arange(size) < size // 2, np.arange(1, size + 1) ** -1.1, 0.0)
     return np.bincount(np.searchsorted(np.cumsum(weights) / weights.sum(), (np.arange(n) + 0.5) / n), minlength=size)
 
 
 def at_the_threshold(size, n, count):
-    """As many values as there can be with exactly `count` reports, and one with all the rest."""
+    """The largest number of values with exactly `count` reports, and one value with the others."""
     own = np.zeros(size, np.int64)
     own[: min(size - 1, n // (2 * count))] = count
     own[-1] = n - own.sum()
@@ -94,7 +94,7 @@ def test_a_window_decides_a_wrong_value_as_rarely_as_stated_over_many_windows(na
 
 
 def test_the_family_error_is_used_up():
-    """A procedure that never decides anything would pass the tests above."""
+    """A procedure without any decision would pass the tests above."""
     o = oracle("oue", epsilon=1.0, size=1024)
     own, runs = at_the_threshold(1024, 200_000, 200_000), 1_000
     found = [Evidence(e).decided for e in windows(o, own, runs, seeded("used up"))]
@@ -104,7 +104,7 @@ def test_the_family_error_is_used_up():
 
 
 def test_repeated_reports_do_not_make_surer():
-    """Ten panes of the same answers prove no more than one."""
+    """Ten panes of the same answers prove no more than one pane."""
     o = oracle("olh", epsilon=1.0, size=256)
     own, runs = at_the_threshold(256, 2_000, 2_000), 400
     wrong = naive = 0
@@ -117,7 +117,7 @@ def test_repeated_reports_do_not_make_surer():
 
 
 def test_attributes_of_a_sample_decide_as_rarely_as_stated():
-    """smp: who answers is drawn, so that a share at the threshold is above it in half of all samples."""
+    """smp: the clients that answer are random, so a share at the threshold is above it in half of all samples."""
     m = multi("smp", sizes=[20, 4], epsilon=4.0, oracle="grr")
     runs, n, rng = 800, 2_000, seeded("smp")
     values = np.column_stack([np.minimum(np.arange(n) // (n // 50), 19), np.zeros(n, int)])
@@ -130,7 +130,7 @@ def test_attributes_of_a_sample_decide_as_rarely_as_stated():
 
 
 class Exact:
-    """A posterior by direct summation, for shares drawn from a prior over counts and SUE's constant noise."""
+    """A posterior by direct summation, for shares from a prior over counts and the constant noise of SUE."""
 
     def __init__(self, estimate, prior):
         self.prior = prior
@@ -174,7 +174,7 @@ def test_expected_precision_and_recall_match_the_true_ones_on_data_from_the_prio
 
 
 def test_expectations_by_a_fitted_prior_match_too():
-    """Power law data, oue: the prior that calibrate fits is near the true one."""
+    """Data of a power law, oue: calibrate fits a prior near the true one."""
     o = oracle("oue", epsilon=2.0, size=1_000)
     n, rng = 200_000, seeded("fitted")
     prior = np.arange(1.0, n // 4) ** -1.5
@@ -244,7 +244,7 @@ def holm(p, error):
 
 @settings(max_examples=150, deadline=None)
 @given(estimates(), THRESHOLDS, st.sampled_from([0.01, 0.05, 0.4, 0.9]))
-def test_holm_p_values_and_ranks_are_those_of_the_definition(e, threshold, error):
+def test_holm_p_values_and_ranks_follow_their_definition(e, threshold, error):
     evidence = Evidence(e, threshold, error)
     p = e.test(evidence.proved_above) if evidence.proved_above < 1 else np.ones(e.oracle.size)
     hitters = evidence.hitters(np.full(e.oracle.size, 1e9))
@@ -261,7 +261,7 @@ def test_holm_p_values_and_ranks_are_those_of_the_definition(e, threshold, error
 
 @settings(max_examples=100, deadline=None)
 @given(estimates(), THRESHOLDS, st.randoms(use_true_random=False), st.data())
-def test_a_list_follows_its_rule_and_its_order_whatever_the_order_of_the_domain(e, threshold, random, data):
+def test_a_list_follows_its_rule_in_every_order_of_the_domain(e, threshold, random, data):
     shares = np.array(
         data.draw(
             st.lists(st.sampled_from([-0.1, 0.0, 0.05, 0.3, 0.35, 1.2]), min_size=len(e.shares), max_size=len(e.shares))
@@ -287,7 +287,7 @@ def test_a_list_follows_its_rule_and_its_order_whatever_the_order_of_the_domain(
 
 
 def test_a_list_of_sparse_counts_names_no_false_value_more_often_than_stated():
-    """grr, eps 8, 300 values, 300 reports of one of them: the papers' rule lists a false one in most windows."""
+    """grr, eps 8, 300 values, 300 reports of one: the rule of the papers lists a false value in most windows."""
     o, rng, runs = oracle("grr", epsilon=8.0, size=300), seeded("sparse"), 200
     own = np.zeros(300, int)
     own[0] = 300
@@ -305,7 +305,7 @@ def grr(counts, n=None, **options):
     return Estimate(o.shares(np.array(counts), n), n, o, **options)
 
 
-def test_thresholds_are_said_as_significance_a_share_or_a_count():
+def test_a_threshold_is_significance_a_share_or_a_count():
     e = grr([600, 200, 100, 100])
     assert heavy_hitters(e).threshold == e.significance()
     assert heavy_hitters(e, family_error=0.2).threshold == e.significance(0.2)
@@ -321,7 +321,7 @@ def test_thresholds_are_said_as_significance_a_share_or_a_count():
     for wrong in (0.0, 1.0):
         with pytest.raises(ParameterError, match="family_error"):
             heavy_hitters(e, family_error=wrong)
-    with pytest.raises(ParameterError, match="4 values"):
+    with pytest.raises(ParameterError, match="must have shape"):
         heavy_hitters(e, [0.1, 0.2])
 
 
@@ -332,7 +332,7 @@ def test_no_share_is_proved_to_exceed_one():
     assert [(h.position, h.decided, h.p_value) for h in hitters] == [(0, False, 1.0)]
 
 
-def test_nothing_is_listed_where_nothing_was_heard():
+def test_nothing_is_listed_without_reports():
     nothing = grr([0, 0, 0, 0], n=0)
     for threshold in ("significance", 0.1, 5):
         assert len(heavy_hitters(nothing, np.full(4, 0.25), threshold=threshold)) == 0

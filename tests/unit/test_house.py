@@ -1,12 +1,16 @@
-"""The house is as its documents say: a path that they name is there, and what the floor offers has its types."""
+"""The tree follows its rules: paths in documents exist, modules are named by nouns, and names are unique."""
 
 import ast
+import io
 import re
+import tokenize
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 import hubbub
+from hubbub.__main__ import COMMANDS
 from oracles.consistency import METHODS
 
 ROOT = Path(__file__).parents[2]
@@ -59,3 +63,110 @@ def test_a_method_s_name_stands_in_its_row_alone():
     assert {path.name: found for path, module in PRODUCT.items() if (found := typed(module))} == {
         "consistency.py": {*METHODS}
     }
+
+
+PARTICIPLE = re.compile(r"\w+ed|\w+ing")
+
+
+def words(text):
+    return frozenset(text.split())
+
+
+PARTICIPLES = words("""
+begun bought bound built chosen done drawn due found given gone grown held hidden kept known left lost made meant met
+paid read said seen sent set shown spent stood taken told understood worn written
+""")
+NOUNS = words("embedded feed fitting framing hashing listing logging packing routing seed set speed timing")
+"""Words that look like participles: nouns of the field, and the embedded broker."""
+ADVERBS = words("again ahead apart aside away back before behind beside early late later meanwhile soon together")
+VERBS = words("""
+accept add admit adopt advertise analyse append apply begin bring build calculate choose classify clean close compare
+compute create decide decode delete describe deliver detect encode end explain expire fetch follow forge forget get
+give identify install join keep leave let make merge observe open parse perturb prepare prove publish read recall
+receive recover refuse register remember remove render retire rise send serve sift solve spill take tell think throw
+wait weigh write
+""")
+"""Verbs that are no nouns of the field: `store`, `estimate` and `watch` may be both."""
+
+
+def modules():
+    """Return the paths of the product's modules that have a name of their own."""
+    return [path for path in PRODUCT if not path.stem.startswith("__")]
+
+
+def head(path):
+    """Return the last word of a module's name, which says what kind of thing it is."""
+    return path.stem.strip("_").rpartition("_")[2]
+
+
+def test_a_module_is_named_by_a_noun():
+    """`simulate.py` and others may have the name of their command."""
+    wrong = PARTICIPLES | ADVERBS | VERBS
+    assert [
+        str(path.relative_to(ROOT))
+        for path in modules()
+        if (head(path) in wrong or PARTICIPLE.fullmatch(head(path))) and head(path) not in NOUNS | {*COMMANDS}
+    ] == []
+
+
+def test_no_two_classes_share_a_name():
+    homes = defaultdict(list)
+    for path, module in PRODUCT.items():
+        for node in ast.walk(module):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(str(path.relative_to(ROOT)))
+    shared = {name: paths for name, paths in homes.items() if len(paths) > 1}
+    assert shared == {}
+
+
+SAME_JOB = {
+    "command": "what `hubbub NAME` starts, one for each command",
+    "entropy": "random bytes: of the system, and of a device key",
+    "errors": "the exceptions of a package",
+    "follower": "reads a topic from its beginning and goes on",
+    "metrics": "the metrics of a process, one for each kind of process",
+    "rows": "the members of JSON objects: of records, and of the board's answers",
+    "server": "a port for HTTP: its limits, the board's routes, the gateway's routes",
+    "settings": "checked values that a user sets: of a query, and of Kafka",
+    "table": "something as a table: records, an overview, a definition",
+    "tally": "counts of reports: with and without Kafka",
+}
+"""Names that several modules have, since they do the same thing in several places."""
+
+
+def test_two_modules_share_a_name_only_if_they_do_the_same_thing():
+    homes = defaultdict(list)
+    for path in modules():
+        homes[path.stem].append(str(path.relative_to(ROOT)))
+    shared = {name: paths for name, paths in homes.items() if len(paths) > 1}
+    assert {name: paths for name, paths in shared.items() if name not in SAME_JOB} == {}
+    assert SAME_JOB.keys() <= shared.keys()
+
+
+def code_lines(text):
+    """Return the number of lines with code. Comments, docstrings and blank lines do not count."""
+    docstrings = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for line in range(node.lineno, node.end_lineno + 1)
+    }
+    empty = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in empty:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return len(lines - docstrings)
+
+
+def test_lines_of_code_are_counted_without_comments_and_docstrings():
+    assert (
+        code_lines('"""A module."""\n\n# why\nx = """\ntext"""\n\n\ndef f():\n    """Return 1."""\n    return 1\n') == 4
+    )
+
+
+def test_the_product_has_code(record_property):
+    """The number of its lines of code is part of the summary that pytest prints."""
+    total = sum(code_lines(path.read_text(encoding="utf-8")) for path in PRODUCT)
+    record_property("note", f"the product has {total:,} lines of code")
+    assert total

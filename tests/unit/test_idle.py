@@ -1,28 +1,28 @@
-"""Which partitions are owed a tick."""
+"""Idle partitions: which of them need a tick."""
 
-from aggregator.counting.idle import TICK, Idle
+from aggregator.worker.ticks import TICK, IdlePartitions
 
 
 def test_a_partition_is_ticked_once_it_brought_nothing_for_a_while():
-    idle = Idle(always=False)
+    idle = IdlePartitions(always=False)
     assert idle.due({0: 100.0, 1: 100.9}, 100.0 + TICK) == [0]
     assert idle.due({0: 100.0, 1: 100.9}, 100.9 + TICK) == [1]
 
 
 def test_a_tick_is_not_repeated_before_its_time():
-    idle = Idle(always=False)
+    idle = IdlePartitions(always=False)
     assert idle.due({0: 100.0}, 105.0) == [0]
     assert idle.due({0: 100.0}, 105.9) == []
     assert idle.due({0: 100.0}, 105.0 + TICK) == [0]
 
 
 def test_on_the_embedded_broker_traffic_does_not_stand_in_for_ticks():
-    idle = Idle(always=True)
+    idle = IdlePartitions(always=True)
     assert idle.due({0: 100.0}, 100.0) == [0]
     assert idle.due({0: 101.0}, 101.0) == [0]
 
 
 def test_partitions_that_others_own_are_not_ticked():
-    idle = Idle(always=False)
+    idle = IdlePartitions(always=False)
     idle.due({0: 100.0, 1: 100.0}, 102.0)
     assert idle.due({1: 100.0}, 104.0) == [1]

@@ -12,9 +12,9 @@ from aiokafka.consumer.fetcher import READ_UNCOMMITTED
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from hubbub import inflation
-from hubbub.inflation import MOST, Bounded, FetchedBatches, TooLarge, inflate
-from hubbub.unread import Unread
+from hubbub.kafka.columns import UnreadableBatch
+from hubbub.kafka.patches import bounded_batches
+from hubbub.kafka.patches.bounded_batches import MOST, Bounded, FetchedBatches, TooLarge, inflate
 from tests.hostile import CODECS, batch, bomb, record
 
 REPORTS, OTHER = TopicPartition("some.reports", 0), TopicPartition("some.other", 0)
@@ -25,8 +25,8 @@ MIB = 1 << 20
 def as_before(monkeypatch):
     for name in ("MemoryRecords", "PartitionRecords"):
         monkeypatch.setattr(fetcher, name, getattr(fetcher, name))
-    monkeypatch.setattr(inflation, "_kept", {REPORTS.topic})
-    inflation.passed_over.clear()
+    monkeypatch.setattr(bounded_batches, "_reported_topics", {REPORTS.topic})
+    bounded_batches.skipped.clear()
 
 
 def read(data, tp=REPORTS, offset=0):
@@ -96,15 +96,15 @@ def test_a_name_that_is_not_utf_8_costs_the_rest_of_its_batch_and_no_more():
     payload = record(0, b"one") + record(1, b"two", b"\xff\xfe") + record(2, b"three")
     found, following = read(batch("", payload, 3) + good("", 3, 1))
     assert found[0] == (0, b"one")
-    assert found[1] == (2, Unread(1, 2, "malformed", found[1][1].detail))
+    assert found[1] == (2, UnreadableBatch(1, 2, "malformed", found[1][1].detail))
     assert found[2:] == [(3, b"value 0")]
     assert following == 4
 
 
 def test_in_any_other_topic_it_is_passed_over_counted_and_told(caplog):
     assert read(batch("zstd", b"rubbish", 7) + good("", 7, 1), OTHER) == ([], 7)
-    assert inflation.passed_over == {OTHER.topic: 1}
-    assert "some.other, partition 0, offset 0: 7 records are passed over" in caplog.text
+    assert bounded_batches.skipped == {OTHER.topic: 1}
+    assert "some.other, partition 0, offset 0: 7 records are skipped" in caplog.text
 
 
 def test_what_was_damaged_on_its_way_is_fetched_anew():
@@ -112,7 +112,7 @@ def test_what_was_damaged_on_its_way_is_fetched_anew():
     damaged[-1] ^= 1
     with pytest.raises(CorruptRecordException, match="Invalid CRC"):
         read(bytes(damaged))
-    assert not inflation.passed_over
+    assert not bounded_batches.skipped
 
 
 def test_the_timestamp_is_the_batches_own():
@@ -156,7 +156,7 @@ def test_no_fetch_takes_more_memory_than_a_few_batches(data):
 
 @pytest.mark.parametrize("count", [2_500, pytest.param(250_000, marks=pytest.mark.long)])
 def test_whatever_stands_in_a_topic_reading_comes_to_its_end(count):
-    """Damaged batches whose checksum is right: each ends where it should, with records, an Unread, or nothing."""
+    """Reading ends at the right offset after a damaged batch with a correct checksum."""
     draw = random.Random(14)
     corpus = [good(codec, 0, 3) for codec in ("", *CODECS)]
     corpus.append(batch("", record(0, b"v", b"name") + record(1, b"w"), 2))
@@ -169,4 +169,4 @@ def test_whatever_stands_in_a_topic_reading_comes_to_its_end(count):
         for tp in (REPORTS, OTHER):
             found, following = read(batch(codec, bytes(data[61:]), records), tp)
             assert following == records
-            assert not any(isinstance(value, Unread) for _, value in found[:-1])
+            assert not any(isinstance(value, UnreadableBatch) for _, value in found[:-1])

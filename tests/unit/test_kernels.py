@@ -1,4 +1,4 @@
-"""The kernels in C count what NumPy counts, bit for bit; where they cannot be built, NumPy does it alone."""
+"""The kernels in C count like NumPy, bit for bit. Without a compiler NumPy counts alone."""
 
 import importlib.util
 import os
@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from oracles import oracle
-from oracles.kernels import compiled
+from oracles.kernels import c_library
 from oracles.kernels.popcount import column_counts, row_counts
 from oracles.mechanisms.hashing import Hashing
 from oracles.multi import multi
 
 ROOT = Path(__file__).parents[2]
-both = pytest.mark.skipif(not compiled.in_use(), reason="the kernels are not compiled here, or HUBBUB_KERNELS says so")
+both = pytest.mark.skipif(not c_library.in_use(), reason="the kernels are not compiled here, or HUBBUB_KERNELS says so")
 
 ORACLES = {
     **{f"{name} {size}": oracle(name, epsilon=1.0, size=size) for name in ("oue", "sue") for size in (2, 13, 64, 1000)},
@@ -54,11 +54,11 @@ def test_every_oracle_counts_alike(name):
     o, rng = ORACLES[name], np.random.default_rng(5)
     for count in (0, 1, 15, 16, 17, 63, 300, 2_000):
         reports = drawn(o, count, rng)
-        if o.width > 1:  # now and then a report that nobody honest sends
+        if o.width > 1:  # a few reports that no honest client sends
             reports[rng.random(count) < 0.1] = rng.integers(0, 256, o.width, np.uint8)
             reports[rng.random(count) < 0.1] = rng.choice([0, 255])
         wrong = o.malformed(reports)
-        with compiled.numpy_alone():
+        with c_library.numpy_alone():
             expected = o.malformed(reports)
         assert (wrong is None) == (expected is None)
         if wrong is not None:
@@ -66,7 +66,7 @@ def test_every_oracle_counts_alike(name):
             reports = reports[~wrong]
         padded = np.frombuffer(b"\0" * (count % 8) + reports.tobytes(), np.uint8)[count % 8 :]  # at any address
         found = tally(o, padded.reshape(-1, o.width))
-        with compiled.numpy_alone():
+        with c_library.numpy_alone():
             assert found == tally(o, reports)
 
 
@@ -77,16 +77,16 @@ def test_bits_are_counted_alike(width):
     for count in (0, 1, 16, 31, 255, 256, 257, 5_000):
         for rows in (rng.integers(0, 256, (count, width), np.uint8), np.full((count, width), 255, np.uint8)):
             columns, ones = column_counts(rows), row_counts(rows)
-            with compiled.numpy_alone():
+            with c_library.numpy_alone():
                 assert np.array_equal(columns, column_counts(rows))
                 assert np.array_equal(ones, row_counts(rows))
 
 
 def test_numpy_alone_is_for_a_while():
-    before = compiled.name()
-    with compiled.numpy_alone():
-        assert compiled.name() == "numpy"
-    assert compiled.name() == before
+    before = c_library.name()
+    with c_library.numpy_alone():
+        assert c_library.name() == "numpy"
+    assert c_library.name() == before
 
 
 def version_of(**environment):
@@ -109,13 +109,13 @@ def test_otherwise_they_are_taken():
 
 @both
 def test_a_library_of_another_source_is_not_taken(monkeypatch):
-    monkeypatch.setattr(compiled, "_INTERFACE", 0)
-    assert compiled._found() is None
+    monkeypatch.setattr(c_library, "_INTERFACE", 0)
+    assert c_library._load() is None
 
 
 @pytest.fixture
 def hook(monkeypatch, tmp_path):
-    """What builds them, over a copy of the sources; the builder itself is not needed for that."""
+    """Build the kernels from a copy of the sources. The build hook itself is not needed."""
     interface = ModuleType("hatchling.builders.hooks.plugin.interface")
     interface.BuildHookInterface = type("Hook", (), {"__class_getitem__": classmethod(lambda cls, _: cls)})
     parts = interface.__name__.split(".")
@@ -154,7 +154,7 @@ def test_a_compiler_that_fails_breaks_no_build(hook, monkeypatch, capfd):
     assert built(hook) == {"artifacts": []}
     assert not hook.library.exists()
     [said] = [line for line in capfd.readouterr().err.splitlines() if line.startswith("hubbub:")]
-    assert "NumPy counts instead" in said
+    assert "so NumPy counts" in said
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler here")

@@ -1,14 +1,14 @@
-"""The ids that a tally knows: a table of integers says the same as a set, whatever ids come."""
+"""The set of ids: the compiled set and the Python set give the same answers."""
 
 import numpy as np
 import pytest
 
-from aggregator.counting import known
-from aggregator.counting.known import Plain, Table
-from oracles.kernels import compiled
+from aggregator.tallies import id_set
+from aggregator.tallies.id_set import CompiledIdSet, PythonIdSet
+from oracles.kernels import c_library
 
-KNOWN = type(known.known())
-pytestmark = pytest.mark.skipif(KNOWN is Plain, reason="without compiled kernels all is one set")
+KNOWN = type(id_set.id_set())
+pytestmark = pytest.mark.skipif(KNOWN is PythonIdSet, reason="without compiled kernels all is one set")
 
 
 def name(number):
@@ -28,7 +28,7 @@ def same(table, plain):
 @pytest.mark.parametrize("most", [40, 1000, 1 << 64])
 def test_it_says_what_a_set_says(most):
     rng = np.random.default_rng(20260101)
-    table, plain = Table(), Plain()
+    table, plain = CompiledIdSet(), PythonIdSet()
     for _ in range(3000):
         ids = rng.integers(0 if rng.random() < 0.1 else 1, most, int(rng.integers(0, 9)), np.uint64)
         if rng.random() < 0.3:
@@ -36,50 +36,50 @@ def test_it_says_what_a_set_says(most):
             assert (one in table) == (one in plain)
             table.add(one)
             plain.add(one)
-        assert table.learn(ids) == plain.learn(ids)
+        assert table.add_all(ids) == plain.add_all(ids)
         assert len(table) == len(plain)
     same(table, plain)
     assert all(one in table for one in plain)
-    same(Table(plain), plain)
+    same(CompiledIdSet(plain), plain)
 
 
 def test_ids_that_are_not_all_new_leave_it_as_it_was():
-    table = Table()
-    assert table.learn(np.arange(1, 1001, dtype=np.uint64))
+    table = CompiledIdSet()
+    assert table.add_all(np.arange(1, 1001, dtype=np.uint64))
     before = set(table)
     for wrong in (500, 2000, 0):  # known, twice, none
-        assert not table.learn(np.array([*range(2000, 2900), wrong], np.uint64))
-        assert not table.learn(np.array([*range(2000, 2900), wrong, *range(3000, 3900)], np.uint64))
+        assert not table.add_all(np.array([*range(2000, 2900), wrong], np.uint64))
+        assert not table.add_all(np.array([*range(2000, 2900), wrong, *range(3000, 3900)], np.uint64))
         assert (len(table), set(table)) == (1000, before)
         assert name(2000) not in table
-    assert table.learn(np.arange(2000, 2900, dtype=np.uint64))
+    assert table.add_all(np.arange(2000, 2900, dtype=np.uint64))
 
 
 def test_ids_that_meet_at_one_place_are_told_apart(monkeypatch):
     """With a key of zeros place follows from the id; those at the end go on at the beginning."""
-    monkeypatch.setattr(known, "_KEY", np.zeros(3, np.uint64))
+    monkeypatch.setattr(id_set, "_KEY", np.zeros(3, np.uint64))
     last = [one for one in range((1 << 64) - 4000, 1 << 64) if one >> 58 == 63][:20]
-    table, plain = Table(), Plain()
+    table, plain = CompiledIdSet(), PythonIdSet()
     for ids in (last[:7], last[7:12], [*last[12:], last[3]], last[12:]):
-        assert table.learn(numbers(*ids)) == plain.learn(numbers(*ids))
+        assert table.add_all(numbers(*ids)) == plain.add_all(numbers(*ids))
         same(table, plain)
 
 
 def test_none_is_never_known():
-    table = Table([name(5), bytes(8), name(5)])
+    table = CompiledIdSet([name(5), bytes(8), name(5)])
     assert set(table) == {name(5)}
     assert bytes(8) not in table
-    assert bytes(8) not in Table()
-    assert not table.learn(numbers(0))
+    assert bytes(8) not in CompiledIdSet()
+    assert not table.add_all(numbers(0))
 
 
 def test_it_takes_at_most_32_bytes_an_id():
-    table = Table()
+    table = CompiledIdSet()
     for start in range(1, 200_001, 1000):
-        table.learn(np.arange(start, start + 1000, dtype=np.uint64))
+        table.add_all(np.arange(start, start + 1000, dtype=np.uint64))
         assert len(table) < 1000 or 16 <= table._places.nbytes / len(table) <= 32 + 1
 
 
 def test_without_kernels_it_is_a_set():
-    with compiled.numpy_alone():
-        assert type(known.known([name(1)])) is Plain
+    with c_library.numpy_alone():
+        assert type(id_set.id_set([name(1)])) is PythonIdSet

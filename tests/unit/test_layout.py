@@ -1,4 +1,4 @@
-"""The topics: what is wanted, what is wrong with what is there, and what mends it."""
+"""The layout of the topics: their settings, their faults, and the fixes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import faust
 import pytest
 
-from aggregator.topics.settings import (
+from aggregator.topics.layout import (
     CLEANUP,
     INSYNC,
     MAX_BYTES,
@@ -14,17 +14,16 @@ from aggregator.topics.settings import (
     MONTH,
     TIMESTAMP,
     WEEK,
-    Described,
+    TopicDescription,
     faults,
-    impossible,
+    fixes,
     improvements,
     lasting,
     layout,
-    mends,
+    obstacles,
     refusals,
 )
-from aggregator.topics.sizes import LARGEST
-from hubbub.names import CHANGELOG, REPORTS, SNAPSHOTS, TALLIES, WORKER
+from hubbub.kafka.settings import CHANGELOG, LARGEST, REPORTS, SNAPSHOTS, TALLIES, WORKER
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "topics.md"
 PREFIX = "p."
@@ -37,7 +36,7 @@ def wanted(partitions=6, replication=3, **options):
 
 def as_wanted(topics):
     return {
-        name: Described(name, topic.partitions, topic.replication, topic.settings, frozenset(topic.settings))
+        name: TopicDescription(name, topic.partitions, topic.replication, topic.settings, frozenset(topic.settings))
         for name, topic in topics.items()
     }
 
@@ -74,8 +73,8 @@ def test_what_is_kept_by_key_is_compacted():
         **dict.fromkeys(("snapshots", "queries", CHANGELOG), "compact"),
         "estimates": "compact,delete",
     }
-    assert wanted()["p.estimates"].advised == {"retention.ms": str(MONTH)}
-    assert wanted()["p.rejects"].advised == {"retention.ms": str(WEEK)}
+    assert wanted()["p.estimates"].defaults == {"retention.ms": str(MONTH)}
+    assert wanted()["p.rejects"].defaults == {"retention.ms": str(WEEK)}
 
 
 @pytest.mark.parametrize(("replication", "insync"), [(1, 1), (2, 2), (3, 2), (5, 2)])
@@ -99,7 +98,7 @@ def test_topics_as_they_are_wanted_have_no_faults():
     assert refusals(there, PREFIX, MIB) == []
     for name, topic in topics.items():
         assert lasting(there[name], topic) == []
-        assert mends(there[name], topic) == improvements(there[name], topic) == {}
+        assert fixes(there[name], topic) == improvements(there[name], topic) == {}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +117,7 @@ def test_topics_as_they_are_wanted_have_no_faults():
 def test_a_wrong_setting_is_a_fault_and_is_mended_alone(name, setting, wrong, right):
     topics = wanted()
     there = changed(topics, PREFIX + name, **{setting: wrong})
-    assert mends(there[PREFIX + name], topics[PREFIX + name]) == {setting: right}
+    assert fixes(there[PREFIX + name], topics[PREFIX + name]) == {setting: right}
     [fault] = faults(there, list(topics.values()))
     assert fault == f"{PREFIX}{name}: {setting} is {wrong}, but must be {right}; run `hubbub topics`"
     assert refusals(there, PREFIX, MIB) == [fault]
@@ -136,24 +135,27 @@ def test_more_than_enough_and_the_same_in_other_words_are_right(name, setting, o
 def test_advice_yields_to_a_choice():
     topic = wanted()[PREFIX + SNAPSHOTS]
     settings = {**topic.settings, "segment.ms": "604800000"}
-    default = Described(topic.name, 6, 3, settings)
-    chosen = replace(default, own=frozenset({"segment.ms"}))
+    default = TopicDescription(topic.name, 6, 3, settings)
+    choice = replace(default, own=frozenset({"segment.ms"}))
     assert improvements(default, topic) == {"segment.ms": "600000"}
-    assert improvements(chosen, topic) == {}
-    assert mends(default, topic) == {}
+    assert improvements(choice, topic) == {}
+    assert fixes(default, topic) == {}
 
 
 def test_another_number_of_partitions_is_a_fault_where_it_matters():
     topics = wanted(6)
     for name, topic in topics.items():
         there = {**as_wanted(topics), name: replace(as_wanted(topics)[name], partitions=4)}
-        found = faults(there, list(topics.values()))
+        findings = faults(there, list(topics.values()))
         matters = name.removeprefix(PREFIX) in (REPORTS, SNAPSHOTS, "queries", CHANGELOG)
-        assert [fault.split(";")[0] for fault in found] == [
+        assert [fault.split(";")[0] for fault in findings] == [
             f"{name}: has 4 partitions, not {topic.partitions}"
         ] * matters
-    assert "--partitions 4" in lasting(Described(PREFIX + REPORTS, 4, 3, {}), topics[PREFIX + REPORTS])[0]
-    assert "counted again" in lasting(Described(PREFIX + SNAPSHOTS, 4, 3, {}), topics[PREFIX + SNAPSHOTS])[0]
+    assert "--partitions 4" in lasting(TopicDescription(PREFIX + REPORTS, 4, 3, {}), topics[PREFIX + REPORTS])[0]
+    assert (
+        "count all reports again"
+        in lasting(TopicDescription(PREFIX + SNAPSHOTS, 4, 3, {}), topics[PREFIX + SNAPSHOTS])[0]
+    )
 
 
 def test_a_worker_takes_partitions_and_replicas_from_the_reports():
@@ -178,22 +180,22 @@ def test_a_worker_with_larger_frames_refuses_reports_that_cannot_hold_them():
 
 def test_too_few_replicas_are_a_fault_that_no_setting_mends():
     topic = wanted()[PREFIX + CHANGELOG]
-    one = Described(topic.name, 6, 1, {**topic.settings, INSYNC: "1"})
+    one = TopicDescription(topic.name, 6, 1, {**topic.settings, INSYNC: "1"})
     [fault] = lasting(one, topic)
     assert "1 of 3 replicas" in fault
-    assert mends(one, topic) == {}  # two in sync of one would stop all writes
+    assert fixes(one, topic) == {}  # two in sync of one would stop all writes
 
 
 def test_more_replicas_than_brokers_are_impossible():
     topics = list(wanted().values())
-    assert list(impossible(topics, 3)) == list(impossible([], 1)) == []
-    [fault] = impossible(topics, 1)
-    assert fault == "1 broker cannot hold 3 replicas; start more brokers, or say --replication 1"
+    assert list(obstacles(topics, 3)) == list(obstacles([], 1)) == []
+    [fault] = obstacles(topics, 1)
+    assert fault == "1 broker cannot hold 3 replicas; start more brokers, or use --replication 1"
 
 
 def test_the_document_names_every_topic_with_its_policy_and_every_setting():
-    said = DOCUMENT.read_text()
+    text = DOCUMENT.read_text()
     for topic in layout("hubbub.", 12, 3, MIB):
-        [row] = [line for line in said.splitlines() if line.startswith(f"| `{topic.name}` |")]
+        [row] = [line for line in text.splitlines() if line.startswith(f"| `{topic.name}` |")]
         assert row.endswith(f"| {topic.exact[CLEANUP]} |")
-        assert all(f"`{setting}" in said for setting in topic.settings)
+        assert all(f"`{setting}" in text for setting in topic.settings)

@@ -13,45 +13,45 @@ from fractions import Fraction
 import pytest
 
 from oracles.mechanisms.protocol import Charge
+from producers.client.ledger import Ledger
 from producers.entropy import Mode
 from producers.errors import StoreError
-from producers.ledger import Ledger
 
 DIGEST = b"12345678"
 ONE = Charge(1.0, 1)
 
 
-def charge(page, name="q", epsilon=1.0, digest=DIGEST, begun=0, times=1):
-    page.charge(name, digest, begun, Mode.KEPT, Charge(epsilon, times))
+def charge(transaction, name="q", epsilon=1.0, digest=DIGEST, start=0, times=1):
+    transaction.add_charge(name, digest, start, Mode.STABLE, Charge(epsilon, times))
 
 
 def test_another_key_than_the_one_a_store_began_with_is_refused(tmp_path):
     """Given by the application, or restored from another device's backup; the store stays as it was."""
     one, two = bytes([1] * 32), bytes([2] * 32)
     kept = Ledger(tmp_path / "kept", one)
-    with kept.page() as page:
-        charge(page)
-    with pytest.raises(StoreError, match=r"not the one that .*kept began with"):
+    with kept.transaction() as transaction:
+        charge(transaction)
+    with pytest.raises(StoreError, match=r"not the first key of .*kept"):
         Ledger(tmp_path / "kept", two)
-    with Ledger(tmp_path / "kept", one).page() as page:
-        assert page.spent("q", DIGEST, 1.0, 0) == 1
-    with Ledger(tmp_path / "beside").page() as page:
-        charge(page)
+    with Ledger(tmp_path / "kept", one).transaction() as transaction:
+        assert transaction.round_charge("q", DIGEST, 1.0, 0) == 1
+    with Ledger(tmp_path / "beside").transaction() as transaction:
+        charge(transaction)
     (tmp_path / "beside.key").write_bytes(two)
-    with pytest.raises(StoreError, match="began with"):
+    with pytest.raises(StoreError, match="not the first key"):
         Ledger(tmp_path / "beside")
     assert one not in (tmp_path / "kept").read_bytes()
 
 
 def test_a_store_that_was_made_before_keys_were_marked_takes_the_one_that_it_has(tmp_path):
-    with Ledger(tmp_path / "store").page() as page:
-        charge(page)
+    with Ledger(tmp_path / "store").transaction() as transaction:
+        charge(transaction)
     with sqlite3.connect(tmp_path / "store") as database:
         database.execute("DROP TABLE mark")
     database.close()
     key = Ledger(tmp_path / "store").key
     assert Ledger(tmp_path / "store").key == key
-    with pytest.raises(StoreError, match="began with"):
+    with pytest.raises(StoreError, match="not the first key"):
         Ledger(tmp_path / "store", bytes(32))
 
 
@@ -60,73 +60,73 @@ def ledger(request, tmp_path):
     return Ledger(":memory:" if request.param == "memory" else tmp_path / "store")
 
 
-def test_what_is_written_on_a_page_is_read_on_the_next(ledger):
-    with ledger.page() as page:
-        page.keep(DIGEST, 60, b"report")
-        page.enter(DIGEST, 60)
-        page.give(DIGEST)
-        page.give(DIGEST)
-        page.answered("q", 1_700_000_000.25)
-    with ledger.page() as page:
-        assert page.report(DIGEST, 60) == b"report"
-        assert page.report(DIGEST, 0) is None
-        assert page.report(b"87654321", 60) is None
-        assert (page.round(DIGEST), page.round(b"87654321")) == (60, 0)
-        assert (page.given(DIGEST), page.given(b"87654321")) == (2, 0)
-        assert page.last("q") == 1_700_000_000.25
-        assert page.last("other") is None
+def test_a_transaction_reads_what_the_one_before_wrote(ledger):
+    with ledger.transaction() as transaction:
+        transaction.store_once_report(DIGEST, 60, b"report")
+        transaction.enter_round(DIGEST, 60)
+        transaction.add_answer(DIGEST)
+        transaction.add_answer(DIGEST)
+        transaction.set_answer_time("q", 1_700_000_000.25)
+    with ledger.transaction() as transaction:
+        assert transaction.once_report(DIGEST, 60) == b"report"
+        assert transaction.once_report(DIGEST, 0) is None
+        assert transaction.once_report(b"87654321", 60) is None
+        assert (transaction.last_round(DIGEST), transaction.last_round(b"87654321")) == (60, 0)
+        assert (transaction.count_answers(DIGEST), transaction.count_answers(b"87654321")) == (2, 0)
+        assert transaction.answer_time("q") == 1_700_000_000.25
+        assert transaction.answer_time("other") is None
 
 
 def test_a_round_never_goes_back(ledger):
-    with ledger.page() as page:
-        page.enter(DIGEST, 60)
-        page.enter(DIGEST, 30)
-        assert page.round(DIGEST) == 60
+    with ledger.transaction() as transaction:
+        transaction.enter_round(DIGEST, 60)
+        transaction.enter_round(DIGEST, 30)
+        assert transaction.last_round(DIGEST) == 60
 
 
 def test_sums_are_exact_over_rounds_and_definitions(ledger):
-    with ledger.page() as page:
+    with ledger.transaction() as transaction:
         for _ in range(10):
-            charge(page, "a", 0.1)
-        charge(page, "a", 1.0)
-        charge(page, "b", 0.3, b"b" * 8, 30)
-        charge(page, "b", 0.7, b"b" * 8, 60)
-        assert page.spent("a", DIGEST, 1.0, 0) == 10 * Fraction(0.1) + 1
-        assert page.spent("a", DIGEST, 1.0, 60) == 0
-        assert page.total(DIGEST, 0) == 10 * Fraction(0.1) + 1 + Fraction(0.7), "of b its latest round"
-        assert page.total(b"b" * 8, 90) == 10 * Fraction(0.1) + 1
-        assert page.everything() == 10 * Fraction(0.1) + 1 + Fraction(0.3) + Fraction(0.7)
-        assert page.names() == ["a", "b"]
+            charge(transaction, "a", 0.1)
+        charge(transaction, "a", 1.0)
+        charge(transaction, "b", 0.3, b"b" * 8, 30)
+        charge(transaction, "b", 0.7, b"b" * 8, 60)
+        assert transaction.round_charge("a", DIGEST, 1.0, 0) == 10 * Fraction(0.1) + 1
+        assert transaction.round_charge("a", DIGEST, 1.0, 60) == 0
+        assert transaction.device_charge(DIGEST, 0) == 10 * Fraction(0.1) + 1 + Fraction(0.7), "of b its latest round"
+        assert transaction.device_charge(b"b" * 8, 90) == 10 * Fraction(0.1) + 1
+        assert transaction.total_charge() == 10 * Fraction(0.1) + 1 + Fraction(0.3) + Fraction(0.7)
+        assert transaction.names() == ["a", "b"]
 
 
-def test_a_page_that_raises_was_never_written(ledger):
+def test_a_transaction_that_raises_was_never_written(ledger):
     def half():
-        with ledger.page() as page:
-            charge(page)
-            page.keep(DIGEST, 0, b"report")
+        with ledger.transaction() as transaction:
+            charge(transaction)
+            transaction.store_once_report(DIGEST, 0, b"report")
             raise KeyError
 
     with pytest.raises(KeyError):
         half()
-    with ledger.page() as page:
-        assert page.everything() == 0
-        assert page.report(DIGEST, 0) is None
+    with ledger.transaction() as transaction:
+        assert transaction.total_charge() == 0
+        assert transaction.once_report(DIGEST, 0) is None
 
 
-def test_pages_of_one_store_in_many_threads_follow_one_another(ledger):
+def test_transactions_of_one_store_in_many_threads_follow_one_another(ledger):
     def pay():
         for _ in range(20):
-            with ledger.page() as page:
-                if page.everything() < 50:
-                    charge(page)
+            with ledger.transaction() as transaction:
+                if transaction.total_charge() < 50:
+                    charge(transaction)
 
     threads = [threading.Thread(target=pay) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    with ledger.page() as page:
-        assert page.everything() == 50
+    with ledger.transaction() as transaction:
+        assert transaction.total_charge() == 50
 
 
 def test_a_store_opened_before_a_fork_serves_both_sides(tmp_path):
@@ -134,8 +134,8 @@ def test_a_store_opened_before_a_fork_serves_both_sides(tmp_path):
 
     def pay():
         for _ in range(20):
-            with ledger.page() as page:
-                charge(page)
+            with ledger.transaction() as transaction:
+                charge(transaction)
 
     children = [multiprocessing.get_context("fork").Process(target=pay) for _ in range(2)]
     for child in children:
@@ -144,8 +144,8 @@ def test_a_store_opened_before_a_fork_serves_both_sides(tmp_path):
     for child in children:
         child.join()
         assert child.exitcode == 0
-    with ledger.page() as page:
-        assert page.everything() == 60
+    with ledger.transaction() as transaction:
+        assert transaction.total_charge() == 60
 
 
 def test_the_file_is_private_also_where_it_was_not(tmp_path):
@@ -166,17 +166,17 @@ def test_the_file_is_private_also_where_it_was_not(tmp_path):
 def test_a_file_that_vanishes_is_an_error_and_no_new_budget(tmp_path):
     ledger = Ledger(tmp_path / "store")
     (tmp_path / "store").unlink()
-    with pytest.raises(StoreError, match="store"), ledger.page() as page:
-        page.everything()
+    with pytest.raises(StoreError, match="store"), ledger.transaction() as transaction:
+        transaction.total_charge()
     assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize("name", ["a?b", "a#b", "a%41b", "ä b"])
 def test_any_name_of_a_file_will_do(tmp_path, name):
-    with Ledger(tmp_path / name).page() as page:
-        charge(page)
-    with Ledger(str(tmp_path / name)).page() as page:
-        assert page.everything() == 1
+    with Ledger(tmp_path / name).transaction() as transaction:
+        charge(transaction)
+    with Ledger(str(tmp_path / name)).transaction() as transaction:
+        assert transaction.total_charge() == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == [name, f"{name}.key"]
 
 
@@ -201,10 +201,10 @@ def test_a_store_without_its_key_is_refused_where_something_was_charged(tmp_path
     ledger = Ledger(tmp_path / "store")
     (tmp_path / "store.key").unlink()
     assert Ledger(tmp_path / "store").key != ledger.key, "nothing was drawn yet"
-    with Ledger(tmp_path / "store").page() as page:
-        charge(page)
+    with Ledger(tmp_path / "store").transaction() as transaction:
+        charge(transaction)
     (tmp_path / "store.key").unlink()
-    with pytest.raises(StoreError, match=r"key of .*store is gone"):
+    with pytest.raises(StoreError, match=r"key of .*store is missing"):
         Ledger(tmp_path / "store")
     assert not (tmp_path / "store.key").exists()
 
@@ -213,14 +213,14 @@ def test_a_store_without_its_key_is_refused_where_something_was_charged(tmp_path
 def test_a_key_of_another_length_is_refused_and_stays(tmp_path, key):
     Ledger(tmp_path / "store")
     (tmp_path / "store.key").write_bytes(key)
-    with pytest.raises(StoreError, match=f"has {len(key)} bytes where a device key has 32"):
+    with pytest.raises(StoreError, match=f"has {len(key)} bytes, a device key has 32"):
         Ledger(tmp_path / "store")
     assert (tmp_path / "store.key").read_bytes() == key
 
 
 def test_a_store_that_was_cut_off_is_refused(tmp_path):
-    with Ledger(tmp_path / "store").page() as page:
-        charge(page)
+    with Ledger(tmp_path / "store").transaction() as transaction:
+        charge(transaction)
     whole = (tmp_path / "store").read_bytes()
     for length in (0, 100, 4096, len(whole) // 2):
         (tmp_path / "store").write_bytes(whole[:length])
@@ -243,11 +243,11 @@ def test_a_store_of_version_1_is_taken_over_without_its_answers(tmp_path):
     old = sqlite3.connect(tmp_path / "store")
     old.executescript(OLD)
     old.close()
-    with Ledger(tmp_path / "store").page() as page:
-        assert page.last("q") == 1_700_000_000.25
-        assert page.spent("q", DIGEST, 0.5, 0) == page.spent("q", DIGEST, 0.5, 60) == 1.5
-        assert page.spent("q", DIGEST, 0.6, 0) == page.spent("p", DIGEST, 0.5, 0) == 0
-        assert page.total(DIGEST, 0) == 1.5
+    with Ledger(tmp_path / "store").transaction() as transaction:
+        assert transaction.answer_time("q") == 1_700_000_000.25
+        assert transaction.round_charge("q", DIGEST, 0.5, 0) == transaction.round_charge("q", DIGEST, 0.5, 60) == 1.5
+        assert transaction.round_charge("q", DIGEST, 0.6, 0) == transaction.round_charge("p", DIGEST, 0.5, 0) == 0
+        assert transaction.device_charge(DIGEST, 0) == 1.5
     assert len((tmp_path / "store.key").read_bytes()) == 32
     assert b"a report that was kept" not in (tmp_path / "store").read_bytes()
     Ledger(tmp_path / "store")
@@ -255,21 +255,21 @@ def test_a_store_of_version_1_is_taken_over_without_its_answers(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from producers.ledger import Ledger
+from producers.client.ledger import Ledger
 from oracles.mechanisms.protocol import Charge
-with Ledger(sys.argv[1]).page() as page:
-    page.charge("q", b"12345678", 0, 0, Charge(1.0, 1))
-    page.keep(b"12345678", 0, b"report" * 10_000)
+with Ledger(sys.argv[1]).transaction() as transaction:
+    transaction.add_charge("q", b"12345678", 0, 0, Charge(1.0, 1))
+    transaction.store_once_report(b"12345678", 0, b"report" * 10_000)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_process_killed_on_a_page_leaves_no_trace_of_it(tmp_path):
+def test_a_process_killed_in_a_transaction_leaves_no_trace_of_it(tmp_path):
     ledger = Ledger(tmp_path / "store")
-    with ledger.page() as page:
-        charge(page, epsilon=0.25)
+    with ledger.transaction() as transaction:
+        charge(transaction, epsilon=0.25)
     done = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "store"], check=False)
     assert done.returncode == -signal.SIGKILL
-    with ledger.page() as page:
-        assert page.everything() == 0.25
-        assert page.report(DIGEST, 0) is None
+    with ledger.transaction() as transaction:
+        assert transaction.total_charge() == 0.25
+        assert transaction.once_report(DIGEST, 0) is None

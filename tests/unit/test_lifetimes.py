@@ -1,7 +1,7 @@
-"""Lifetimes of simulated panels: never silent, unbiased, charged once; and the client of old, which was not.
+"""Lifetimes of simulated panels: never silent, unbiased, charged once. The earlier client fails.
 
-Each figure is a mean over 20 panels with noise of their own, held to its standard error over the panels:
-8 of them, beyond which Student's law with 19 degrees of freedom has 2e-7 on both sides. Five figures: 1e-6.
+Each figure is a mean over 20 panels with independent noise. Its limit is 8 standard errors over the panels. Beyond them
+Student's law with 19 degrees of freedom has 2e-7 on both sides. Five figures have 1e-6.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ PANELS, PEOPLE, DAYS = 20, 1_000, 40
 def load():
     spec = importlib.util.spec_from_file_location("years", Path(__file__).parents[2] / "benchmarks" / "years.py")
     module = importlib.util.module_from_spec(spec)
-    # A dataclass looks its module up.
+    # A dataclass looks up its module.
     import sys
 
     sys.modules["years"] = module
@@ -28,13 +28,13 @@ years = load()
 
 
 def off(panels):
-    """How many standard errors over the panels the mean squared error is off the variance that is said."""
+    """Return how far the mean squared error over the panels is from the stated variance, in standard errors."""
     squares = [np.mean(panel.squares) for panel in panels]
     return (np.mean(squares) - 1.0) / (np.std(squares, ddof=1) / np.sqrt(len(squares)))
 
 
 @pytest.mark.parametrize("name", [name for name in years.QUERIES if "default" not in name])
-def test_a_panel_is_never_silent_and_its_errors_are_what_is_said(name):
+def test_a_panel_is_never_silent_and_has_the_stated_errors(name):
     panels = [years.present(years.QUERIES[name], PEOPLE, DAYS, seed) for seed in range(PANELS)]
     assert all(panel.answers == PEOPLE * DAYS for panel in panels)
     assert abs(off(panels)) < 8
@@ -49,7 +49,7 @@ def test_fresh_answers_within_the_default_budget_end_on_one_day_and_are_unbiased
 
 
 def test_the_client_of_old_fell_silent_by_its_values_and_was_biased():
-    """Bias grows with the root of the people; honest panels of this size have 1.0 +- 0.05 here."""
+    """Bias grows with the root of the number of people. Honest panels of this size have 1.0 +- 0.05 here."""
     panels = [years.old(6_000, 80, seed) for seed in range(3)]
     assert all(panel.answers < 6_000 * 70 for panel in panels)
     assert min(np.mean(panel.squares) for panel in panels) > 1.4

@@ -1,4 +1,4 @@
-"""What stands still in a worker's beat, and for how long that is allowed."""
+"""Liveness: which parts of a worker stand still, and how long they may."""
 
 from dataclasses import replace
 
@@ -20,9 +20,9 @@ def beats(liveness, seconds, change, start=0.0):
     """Look once a second; the first that is found, and when."""
     for second in range(int(seconds)):
         now = start + second
-        found = liveness.look(change(second), now)
-        if found:
-            return now, found
+        standstills = liveness.find_hung(change(second), now)
+        if standstills:
+            return now, standstills
     return None
 
 
@@ -45,16 +45,16 @@ def test_each_part_that_stands_still_is_found_once_its_patience_is_over():
         (Stage.REPORTS, PATIENCE + 0.5, {"reports": {0: 1, 1: 4}}),
     ]:
         still = {**but, "reports": {0: 4, 1: 4}} if part is Stage.REPORTS else but
-        at, found = beats(Liveness(), 1000, lambda second, still=still: well(second, **still))
-        assert {one.part for one in found} == {part}
+        at, standstills = beats(Liveness(), 1000, lambda second, still=still: well(second, **still))
+        assert {one.part for one in standstills} == {part}
         assert patience < at <= patience + 1
 
 
 def test_a_rebalance_is_judged_by_all_that_moves_together():
     """One partition may be ready long before another."""
-    assert beats(Liveness(), 600, lambda s: well(s, counting=False, moved=s // 50)) is None
-    at, found = beats(Liveness(), 600, lambda s: well(s, counting=False, moved=min(s, 100)))
-    assert found[0].part is Stage.SHARING
+    assert beats(Liveness(), 600, lambda s: well(s, counting=False, steps=s // 50)) is None
+    at, standstills = beats(Liveness(), 600, lambda s: well(s, counting=False, steps=min(s, 100)))
+    assert standstills[0].part is Stage.SHARING
     assert at > 100 + PATIENCE_SHARING
 
 
@@ -63,8 +63,8 @@ def test_after_a_recovery_all_begins_anew():
     liveness = Liveness()
 
     def recovers(second):
-        shared = well(second, reports={0: 5}, counting=second < 10 or second >= 60, moved=second)
-        return shared if second < 70 else well(second)
+        sharing_beat = well(second, reports={0: 5}, counting=second < 10 or second >= 60, steps=second)
+        return sharing_beat if second < 70 else well(second)
 
     assert beats(liveness, 200, recovers) is None
 
@@ -72,14 +72,14 @@ def test_after_a_recovery_all_begins_anew():
 def test_what_is_excused_begins_anew():
     liveness = Liveness()
     at, [still] = beats(liveness, 100, lambda s: well(s, rounds=1))
-    liveness.excuse(still, at)
+    liveness.restart(still, at)
     again, _ = beats(liveness, 100, lambda s: well(s, rounds=1), start=at + 1)
     assert again > at + PATIENCE_MERGING
-    liveness.excuse_all()
+    liveness.restart_all()
     assert beats(liveness, PATIENCE_MERGING, lambda s: well(s, rounds=1), start=again + 1) is None
 
 
-def test_a_worker_is_not_ready_where_reading_or_merging_stands_still():
+def test_a_worker_is_not_ready_where_reading_or_merging_stands_standstill():
     for but, part in [
         ({"rounds": 3}, Stage.MERGER),
         ({"reports": {0: 3, 1: 5}, "more": frozenset([0])}, Stage.REPORTS),
@@ -87,11 +87,11 @@ def test_a_worker_is_not_ready_where_reading_or_merging_stands_still():
     ]:
         liveness = Liveness()
         for second in range(int(SILENT) + 3):
-            liveness.look(well(second, **but), second)
-        found = liveness.unready(SILENT + 2)
-        assert (found and found.part) == part
-    assert "partition 0 of reports at offset 3 for 17 s" in str(_still(liveness))
+            liveness.find_hung(well(second, **but), second)
+        standstills = liveness.find_slow(SILENT + 2)
+        assert (standstills and standstills.part) == part
+    assert "partition 0 of reports at offset 3 for 17 s" in str(_standstill(liveness))
 
 
-def _still(liveness):
-    return next(still for still in liveness._standing(SILENT + 2) if still.part is Stage.REPORTS)
+def _standstill(liveness):
+    return next(still for still in liveness._standstills(SILENT + 2) if still.part is Stage.REPORTS)

@@ -2,11 +2,13 @@
 
 import io
 import logging
+import subprocess
+import sys
 
 import orjson
 import pytest
 
-from hubbub.logs import Console, Json, Repeats
+from hubbub.command.logs import Console, Json, Repeats
 
 
 @pytest.fixture
@@ -61,10 +63,20 @@ def test_what_is_remembered_is_bounded():
     repeats = Repeats()
     for number in range(10 * Repeats.MOST):
         repeats.filter(logging.LogRecord("hubbub.x", logging.ERROR, "", 1, f"strange {number}", (), None))
-    assert len(repeats._seen) <= Repeats.MOST
+    assert len(repeats._messages) <= Repeats.MOST
 
 
 def test_people_read_it_too():
     record = logging.LogRecord("aiokafka", logging.ERROR, "", 1, "away", (), None)
     record.held_back = 385
     assert Console().format(record).endswith("away  held_back=385")
+
+
+def test_a_reader_of_a_broker_that_is_not_there_is_told_once():
+    done = subprocess.run(
+        [sys.executable, "-m", "hubbub", "tail", "--kafka", "127.0.0.1:9"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) <= 2, done.stderr
+    assert "cannot be reached" in done.stderr

@@ -1,4 +1,4 @@
-"""Long windows: their panes stand on disk, what stays is not read again, and loading them holds up nothing."""
+"""Long windows: panes go to disk, no remaining partition is read again, and loading lets the event loop turn."""
 
 import asyncio
 import os
@@ -8,17 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from aggregator.counting.clock import Progress, encode
-from aggregator.counting.tally import Snapshot, encode_snapshot
-from aggregator.merging.crowd import face
-from aggregator.merging.merge import Merger
-from aggregator.merging.snapshots import Shelf
+from aggregator.merging.merger import Merger
+from aggregator.merging.pane_queue import CHUNK, FileStore
+from aggregator.merging.small_groups import visible_windows
+from aggregator.merging.snapshot_partition import SnapshotPartition
+from aggregator.merging.snapshot_reader import SnapshotReader
 from aggregator.process.metrics import Metrics
-from aggregator.publishing.reader import Reader
-from aggregator.publishing.spill import CHUNK, Spill
-from aggregator.topics.keys import PaneKey, PartitionKey
+from aggregator.publishing.alerts.state import check_states
+from aggregator.tallies.keys import PaneKey, PartitionKey
+from aggregator.tallies.progress import Progress, encode
+from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.versions import Versions
-from hubbub.kafka import Kafka
+from hubbub.kafka.settings import Kafka
 from oracles.query import parse
 
 PANE = 10
@@ -38,7 +39,7 @@ def test_a_day_of_panes_of_a_thousand_values_takes_two_megabytes():
     parts = [Snapshot(1000, 0, 0, 0, rng.poisson(500, DAY.oracle.state_size).astype(np.uint16)) for _ in range(8)]
     tracemalloc.start()
     try:
-        spill = Spill()
+        spill = FileStore()
         merger, shown = Merger(Versions.of(DAY), 1, store=spill), []
         for number in range(panes + 5):
             merger.take(PANE * number, 0, parts[number % 8], None)
@@ -47,7 +48,7 @@ def test_a_day_of_panes_of_a_thousand_values_takes_two_megabytes():
                 merger.collect(PANE * (number + 1))
                 continue
             for final in merger.finals():
-                _, shown = face(DAY, final, shown)
+                _, shown = visible_windows(DAY, final, shown)
                 if number == panes + 4 and final.span.end == PANE * (number + 1):
                     inside = [parts[each % 8] for each in range(number + 1 - panes, number + 1)]
         held, _ = tracemalloc.get_traced_memory()
@@ -60,7 +61,7 @@ def test_a_day_of_panes_of_a_thousand_values_takes_two_megabytes():
 
 
 def test_pieces_come_back_as_they_went_and_their_room_is_used_again():
-    spill, rng = Spill(), np.random.default_rng(2)
+    spill, rng = FileStore(), np.random.default_rng(2)
     pieces = [rng.bytes(int(size)) for size in rng.choice([0, 1, 100, 5000], 200)]
     places = [spill.put(piece) for piece in pieces]
     assert [spill.get(place) for place in places] == pieces
@@ -74,11 +75,11 @@ def test_pieces_come_back_as_they_went_and_their_room_is_used_again():
 
 def test_where_the_disk_is_full_pieces_stay_in_memory_and_that_is_said_once(monkeypatch, caplog):
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Path("/dev/full").open("r+b", buffering=0))  # noqa: SIM115
-    spill = Spill()
+    spill = FileStore()
     pieces = [bytes([number]) * CHUNK for number in range(20)]
     places = [spill.put(piece) for piece in pieces[:9]]
     assert [spill.get(place) for place in places] == pieces[:9]
-    assert caplog.text.count("give TMPDIR a folder with more room") == 1
+    assert caplog.text.count("Point TMPDIR to a folder with more room") == 1
     spill._file.close()
     monkeypatch.undo()
     with tempfile.TemporaryFile() as spill._file:
@@ -93,14 +94,14 @@ def records(panes):
     yield PartitionKey("watermark", 0).encode(), encode(Progress(closed={SHORT.digest: PANE * panes}))
 
 
-def test_a_shelf_is_loaded_in_slices():
-    shelf = Shelf(0, 1, {SHORT.digest: Versions.of(SHORT)})
+def test_a_snapshot_partition_loads_in_slices():
+    partition = SnapshotPartition(0, 1, {SHORT.digest: Versions.of(SHORT)})
     for name, value in records(30):
-        shelf.put(name, value, 0)
-    slices = [shelf.loaded for _ in shelf.loading()]
+        partition.put(name, value, 0)
+    slices = [partition.loaded for _ in partition.load_in_slices()]
     assert slices == [False] * 30
-    assert shelf.loaded
-    assert len(list(shelf.slots[SHORT.digest].finals())) == 30
+    assert partition.loaded
+    assert len(list(partition.queries[SHORT.digest].finals())) == 30
 
 
 class Asked:
@@ -123,26 +124,26 @@ class Asked:
 
 
 def test_what_stays_is_not_read_again_unless_another_has_merged_it():
-    reader = Reader(Kafka("nowhere:1", "p."), 4, Metrics())
+    reader = SnapshotReader(Kafka("nowhere:1", "p."), 4, Metrics(), check_states)
     reader._consumer = asked = Asked()
 
     async def share(owned):
         asked.begun, asked.sought = [], {}
-        await reader.share(owned, {})
-        assert sorted(asked.has) == sorted(reader.shelves) == sorted(owned)
+        await reader.assign(owned, {})
+        assert sorted(asked.has) == sorted(reader.partitions) == sorted(owned)
 
     async def run():
         await share([0, 1, 2])
         assert asked.begun == [0, 1, 2]
-        first = dict(reader.shelves)
+        first = dict(reader.partitions)
         reader.offsets = {0: 5, 1: 6, 2: 7}
-        first[1].overtaken = True
+        first[1].must_reload = True
         await share([1, 2, 3])
-        assert reader.shelves[2] is first[2]
-        assert reader.shelves[1] is not first[1]
+        assert reader.partitions[2] is first[2]
+        assert reader.partitions[1] is not first[1]
         assert (asked.sought, sorted(asked.begun)) == ({2: 7}, [1, 3])
         assert reader.offsets == {1: 0, 2: 7, 3: 0}
         await share([0, 2])
-        assert reader.shelves[0] is not first[0], "it may have gone on meanwhile"
+        assert reader.partitions[0] is not first[0], "it may have gone on meanwhile"
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""Malformed reports: the mask of many says of each what `check` says of it alone, and `check` names the first."""
+"""Malformed reports: the mask of many equals `check` of each alone, and `check` names the first one."""
 
 import numpy as np
 import pytest
@@ -21,14 +21,14 @@ SUBJECTS = {
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-def test_the_mask_is_what_is_said_one_by_one(name):
+def test_the_mask_equals_single_checks(name):
     o, rng = SUBJECTS[name], np.random.default_rng(3)
     sizes = getattr(o, "sizes", None)
     draw = [rng.integers(0, size, 400) for size in sizes or (o.size,)]
     reports = o.perturb(np.column_stack(draw) if sizes else draw[0], rng)
     assert o.malformed(reports) is None
     assert o.malformed(reports[:0]) is None
-    # Here and there a byte is another.
+    # A few bytes are changed.
     rows, columns = rng.integers(0, 400, 200), rng.integers(0, o.width, 200)
     reports[rows, columns] = rng.integers(0, 256, 200)
     reports[7], reports[9] = 0xFF, 0
@@ -38,6 +38,6 @@ def test_the_mask_is_what_is_said_one_by_one(name):
     assert o.check(reports) == (alone.index(True) if True in alone else None)
 
 
-def test_what_are_no_reports_is_refused():
+def test_wrong_arrays_are_refused():
     with pytest.raises(ReportError):
         SUBJECTS["grr 3"].malformed(np.zeros((3, 9), np.uint8))

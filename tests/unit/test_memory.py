@@ -101,8 +101,8 @@ def test_the_sums_are_over_all_queries(tmp_path, capsys):
     assert check.main([str(file)]) == 0
     text = " ".join(capsys.readouterr().out.split())
     said = memory.worker(read(file.read_text()), 12)
-    assert f"A worker with all 12 partitions takes about {check.in_bytes(said.total)} of memory" in text
-    assert "A board takes about" in text
+    assert f"A worker with all 12 partitions needs about {check.in_bytes(said.total)} of memory" in text
+    assert "A board needs about" in text
     (one,) = read(queries("domain = 60000\n" + THREE))
     assert said.tallies == 3 * memory.worker([one], 12).tallies
     assert said.publishing == memory.worker([one], 12).publishing, "one after another"

@@ -1,4 +1,4 @@
-"""Merging: newest snapshots, each once, in any order; nothing is final before all partitions say so, nor lost after."""
+"""Merging: each newest snapshot counts once, in any order. A pane is final once all partitions have closed it."""
 
 from random import Random
 
@@ -7,10 +7,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from aggregator.counting.tally import IDS_OVERFLOW, INCOMPLETE, Snapshot, decode_snapshot, encode_snapshot, merged
-from aggregator.merging.merge import ALL as MERGED
-from aggregator.merging.merge import Merger, decode_state, encode_state
+from aggregator.merging.merger import ALL as MERGED
+from aggregator.merging.merger import Merger
+from aggregator.merging.snapshot_records import decode_state, encode_state
 from aggregator.merging.windows import Position, Span
+from aggregator.tallies.snapshot import (
+    IDS_OVERFLOW,
+    INCOMPLETE,
+    Snapshot,
+    decode_snapshot,
+    encode_snapshot,
+    merge_snapshots,
+)
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
 from oracles.query import parse
@@ -88,7 +96,7 @@ def test_order_repetition_and_open_snapshots_change_nothing(seed, partitions):
     assert shown(finals) == shown(straight(closed, partitions))
     for final in finals:
         inside = [one for (pane, _), one in closed.items() if final.span.start <= pane < final.span.end]
-        assert encode_snapshot(final.total) == encode_snapshot(merged(inside, CELLS))
+        assert encode_snapshot(final.total) == encode_snapshot(merge_snapshots(inside, CELLS))
 
 
 @FIXED
@@ -112,7 +120,7 @@ def test_a_merged_snapshot_stands_for_those_of_all_partitions_whichever_of_them_
     for message in messages:
         after.take(*message)
         if random.random() < 0.1:
-            after.spoil(*message[:2])  # what can be read counts, whenever it comes
+            after.mark_unreadable(*message[:2])  # what can be read counts, whenever it comes
         list(after.provisional())
     for message in messages:
         after.take(*message)
@@ -124,7 +132,7 @@ def test_a_merged_snapshot_stands_for_those_of_all_partitions_whichever_of_them_
 
 def test_a_merged_snapshot_that_cannot_be_read_makes_its_windows_incomplete_and_is_not_passed_on():
     q = merger(2)
-    q.spoil(0, MERGED)
+    q.mark_unreadable(0, MERGED)
     q.take(0, 1, snapshot(4), None)
     for partition in (0, 1):
         q.mark(partition, 10)
@@ -184,11 +192,11 @@ def test_a_pane_is_final_once_all_partitions_have_passed_it_and_an_empty_one_cou
     q.take(0, 1, snapshot(2), 77)  # its partition will close without having said more
     for partition in (0, 1):
         q.mark(partition, 10)
-    assert q.through is None
+    assert q.closed_through is None
     q.mark(2, 9)
-    assert (q.through, list(q.finals())) == (9, [])
+    assert (q.closed_through, list(q.finals())) == (9, [])
     q.mark(2, 10)
-    assert q.through == 10
+    assert q.closed_through == 10
     assert spans(q.finals(), TUMBLING) == [(0, 10, 5)]
     assert not list(q.finals()), "once is enough"
 
@@ -197,7 +205,7 @@ def test_a_watermark_never_falls():
     q = merger(1)
     q.mark(0, 30)
     q.mark(0, 10)
-    assert q.through == 30
+    assert q.closed_through == 30
 
 
 def test_a_snapshot_that_says_nothing_new_is_told():
@@ -289,7 +297,7 @@ def test_changed_bytes_are_refused_or_are_another_good_state(good, at, byte, cut
 
 
 def test_a_state_of_another_query_is_refused():
-    with pytest.raises(ReportError, match="the query's tallies have 4"):
+    with pytest.raises(ReportError, match="the query needs 4"):
         decode_state(STATES[0], 4)
 
 

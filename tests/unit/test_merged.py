@@ -1,13 +1,13 @@
-"""Merged snapshots: of a pane that is closed everywhere one record stands in place of one a partition."""
+"""Merged snapshots: one record of a closed pane replaces the records of all partitions."""
 
 import numpy as np
 import pytest
 
-from aggregator.counting.clock import Progress, encode
-from aggregator.counting.tally import Snapshot, encode_snapshot
-from aggregator.merging.snapshots import Shelf
-from aggregator.topics import keys
-from aggregator.topics.keys import PaneKey, PartitionKey
+from aggregator.merging.snapshot_partition import SnapshotPartition
+from aggregator.tallies import keys
+from aggregator.tallies.keys import PaneKey, PartitionKey
+from aggregator.tallies.progress import Progress, encode
+from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.versions import Versions
 from oracles.query import parse
 
@@ -20,28 +20,28 @@ def asked(*windows):
 
 
 class Topic:
-    """One partition of the snapshots, its shelf, and what the merger writes, all of it acknowledged."""
+    """One partition of the topic `snapshots`. All writes of its merger are acknowledged at once."""
 
     def __init__(self, query, standing=()):
         self.query, self.standing = query, dict(standing)
         home = keys.home(query.digest, PARTITIONS)
-        self.shelf = Shelf(home, PARTITIONS, {query.digest: Versions.of(query)})
+        self.snapshots = SnapshotPartition(home, PARTITIONS, {query.digest: Versions.of(query)})
         for name, value in self.standing.items():
-            self.shelf.put(name, value, 0)
-        self.shelf.load()
+            self.snapshots.put(name, value, 0)
+        self.snapshots.load()
 
     @property
-    def slot(self):
-        return self.shelf.slots[self.query.digest]
+    def state(self):
+        return self.snapshots.queries[self.query.digest]
 
     def write(self, name, value):
         self.standing.pop(name, None)
         if value is not None:
             self.standing[name] = value
-        self.shelf.put(name, value, 0)
+        self.snapshots.put(name, value, 0)
 
     def close(self, pane, sizes):
-        """A pane on all partitions, those of `None` without reports."""
+        """Close a pane on all partitions. A size of None stands for a partition without reports."""
         for partition, n in enumerate(sizes):
             if n is not None:
                 one = Snapshot(n, 0, 0, 0, np.full(self.query.oracle.state_size, n, np.int64))
@@ -51,19 +51,19 @@ class Topic:
             self.write(PartitionKey("watermark", partition).encode(), closed)
 
     def finals(self, *, states=True):
-        """Those that are due, published and settled."""
-        slot, batch, found = self.slot, {}, {}
-        slot.collect()
-        for write in slot.totals():
+        """Publish and acknowledge the due finals, and return them."""
+        state, batch, found = self.state, {}, {}
+        state.collect()
+        for write in state.totals():
             self.write(*write)
-        for final in slot.owed():
+        for final in state.due_finals():
             found[final.span.window, final.span.end] = encode_snapshot(final.total)
             batch[final.span.window] = final.position
         for window, position in batch.items() if states else ():
-            self.write(*slot.state(window, position))
-            for name in slot.settled(window, position):
+            self.write(*state.state_record(window, position))
+            for name in state.acknowledge(window, position):
                 self.write(name, None)
-        for name in slot.replaced():
+        for name in state.replaced_keys():
             self.write(name, None)
         return found
 

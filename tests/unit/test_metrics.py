@@ -1,4 +1,4 @@
-"""What processes say of themselves: series that are there from the start, ages of finals, one way to write them."""
+"""The metrics of processes: series that exist from the start, and the ages of finals."""
 
 import time
 import tomllib
@@ -9,13 +9,13 @@ from prometheus_client import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from aggregator.counting.admission import Reason
-from aggregator.process.freshness import Freshness, NewestFinal
+from aggregator.counting.admission.gate import Reason
+from aggregator.merging.windows import PUBLISH_SECONDS, shortest_expected_age
 from aggregator.process.metrics import FLAGS, KINDS, REASONS, UNKNOWN, Metrics
-from aggregator.publishing import analysis
-from aggregator.publishing.freshness import PUBLISHING, shortest
-from hubbub.metrics import registry
-from oracles.kernels import compiled
+from aggregator.publishing import findings
+from aggregator.publishing.freshness import Freshness, NewestFinal
+from hubbub.command.metrics import registry
+from oracles.kernels import c_library
 from oracles.query import parse
 
 QUERIES = parse(
@@ -59,16 +59,16 @@ def of(name, **labels):
 
 
 def test_a_process_says_what_runs_and_what_it_takes():
-    found = series(registry())
-    assert found[of("hubbub_build_info", version=version("hubbub"), kernels=compiled.name())] == 1
-    assert found[of("process_resident_memory_bytes")] > 1e6
-    assert found[of("process_start_time_seconds")] < time.time()
+    values = series(registry())
+    assert values[of("hubbub_build_info", version=version("hubbub"), kernels=c_library.name())] == 1
+    assert values[of("process_resident_memory_bytes")] > 1e6
+    assert values[of("process_start_time_seconds")] < time.time()
 
 
 @pytest.mark.parametrize("write", [generate_latest, open_metrics])
 def test_there_are_no_dates_of_creation(write):
     metrics = Metrics()
-    metrics.know(QUERIES.values())
+    metrics.add_queries(QUERIES.values())
     metrics.checkpoint.observe(0.1)
     text = write(metrics.registry).decode()
     assert 'hubbub_reports_total{query="page"} 0.0' in text
@@ -77,29 +77,29 @@ def test_there_are_no_dates_of_creation(write):
 
 def test_series_with_known_labels_are_there_from_the_start():
     metrics = Metrics()
-    metrics.know(QUERIES.values())
-    found = series(metrics.registry)
-    expected = {of("hubbub_rejected_total", query="", reason=reason) for reason in UNKNOWN}
+    metrics.add_queries(QUERIES.values())
+    values = series(metrics.registry)
+    names = {of("hubbub_rejected_total", query="", reason=reason) for reason in UNKNOWN}
     for query in QUERIES:
         plain = ("reports", "frames", "implausible", "records_too_large", "states_too_large")
-        expected |= {of(f"hubbub_{name}_total", query=query) for name in plain}
-        expected |= {of("hubbub_records_total", query=query, final=final) for final in BOOLEANS}
-        expected |= {of("hubbub_rejected_total", query=query, reason=reason) for reason in REASONS}
-        expected |= {of("hubbub_flags_total", query=query, flag=flag) for flag in FLAGS}
-        expected |= {of("hubbub_alerts_total", query=query, kind=k, baseline=b) for k in KINDS for b in BOOLEANS}
-    assert {(name, labels) for name, labels in found if "query" in dict(labels)} == expected
-    assert {found[name] for name in expected} == {0.0}
+        names |= {of(f"hubbub_{name}_total", query=query) for name in plain}
+        names |= {of("hubbub_records_total", query=query, final=final) for final in BOOLEANS}
+        names |= {of("hubbub_rejected_total", query=query, reason=reason) for reason in REASONS}
+        names |= {of("hubbub_flags_total", query=query, flag=flag) for flag in FLAGS}
+        names |= {of("hubbub_alerts_total", query=query, kind=k, baseline=b) for k in KINDS for b in BOOLEANS}
+    assert {(name, labels) for name, labels in values if "query" in dict(labels)} == names
+    assert {values[name] for name in names} == {0.0}
 
 
 def test_all_that_can_be_said_is_known():
     assert {str(reason.value) for reason in Reason} == {*REASONS, *UNKNOWN}
-    assert set(analysis._FLAGS) <= set(FLAGS)
+    assert set(findings._FLAGS) <= set(FLAGS)
 
 
 def test_a_series_that_counts_is_not_reset_by_knowing_its_query_again():
     metrics = Metrics()
     metrics.reports.labels("page").inc(7)
-    metrics.know(QUERIES.values())
+    metrics.add_queries(QUERIES.values())
     assert series(metrics.registry)[of("hubbub_reports_total", query="page")] == 7
 
 
@@ -108,29 +108,29 @@ def test_what_finals_said_is_forgotten_when_others_may_merge():
     for gauge in (metrics.sigma, metrics.detectable, metrics.threshold, metrics.coverage):
         gauge.labels("page", "").set(0.5)
     metrics.true_mse.labels("page", "", "norm_sub").set(0.5)
-    metrics.merging()
+    metrics.clear_finals()
     assert not [name for name in series(metrics.registry) if name[0].endswith(("_share", "_mse", "_ratio"))]
 
 
 def test_a_final_may_be_as_old_as_its_shortest_step_and_lateness_let_it():
-    assert shortest(QUERIES["page"]) == 5 + 3 + PUBLISHING  # `all` shows each pane
-    assert shortest(QUERIES["hourly"]) == 3600 + 3 + PUBLISHING
+    assert shortest_expected_age(QUERIES["page"]) == 5 + 3 + PUBLISH_SECONDS  # `all` shows each pane
+    assert shortest_expected_age(QUERIES["hourly"]) == 3600 + 3 + PUBLISH_SECONDS
 
 
 def test_ages_are_those_of_the_newest_finals():
-    made = registry()
+    process_registry = registry()
     end = int(time.time()) - 100
-    made.register(Freshness(lambda: [NewestFinal("page", end, 18), NewestFinal("hourly", None, 3613)]))
-    found = series(made)
-    assert 100 <= found[of("hubbub_newest_final_age_seconds", query="page")] < 160
-    assert found[of("hubbub_newest_final_age_seconds", query="hourly")] == 0
-    assert found[of("hubbub_expected_final_age_seconds", query="page")] == 18
+    process_registry.register(Freshness(lambda: [NewestFinal("page", end, 18), NewestFinal("hourly", None, 3613)]))
+    values = series(process_registry)
+    assert 100 <= values[of("hubbub_newest_final_age_seconds", query="page")] < 160
+    assert values[of("hubbub_newest_final_age_seconds", query="hourly")] == 0
+    assert values[of("hubbub_expected_final_age_seconds", query="page")] == 18
 
 
 def test_a_window_that_ends_ahead_of_this_clock_is_not_younger_than_new():
-    made = registry()
-    made.register(Freshness(lambda: [NewestFinal("page", int(time.time()) + 100, 18)]))
-    assert series(made)[of("hubbub_newest_final_age_seconds", query="page")] == 0
+    process_registry = registry()
+    process_registry.register(Freshness(lambda: [NewestFinal("page", int(time.time()) + 100, 18)]))
+    assert series(process_registry)[of("hubbub_newest_final_age_seconds", query="page")] == 0
 
 
 def test_a_threshold_is_a_share_of_the_reports():

@@ -4,8 +4,8 @@ import pytest
 from aiokafka.errors import InvalidConfigurationError, KafkaConnectionError, KafkaTimeoutError
 
 from hubbub import __main__ as command
-from hubbub.errors import KafkaUnreachable, TopicMissing
-from hubbub.options import run
+from hubbub.command.options import run
+from hubbub.kafka.errors import KafkaUnreachable, TopicMissing
 from oracles.errors import EntropyError, ParameterError, QueryError
 
 

@@ -1,4 +1,4 @@
-"""Rows in a random order: each order is as likely as any other, by the kernel and by NumPy alike."""
+"""Rows in a random order: each order has the same probability, with the kernel and with NumPy."""
 
 from collections import Counter
 from contextlib import nullcontext
@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from oracles.kernels import compiled, orders
+from oracles.kernels import c_library, orders
 
 kernel = pytest.mark.skipif(
     not orders.can_shuffle(), reason="the kernels are not compiled here, or HUBBUB_KERNELS says so"
 )
-WAYS = {"numpy": compiled.numpy_alone, "kernel": nullcontext}
+WAYS = {"numpy": c_library.numpy_alone, "kernel": nullcontext}
 
 SIGMA = np.frombuffer(b"expand 32-byte k", "<u4")
 ROUNDS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15)), (
@@ -22,7 +22,7 @@ ROUNDS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15)), (
 
 
 def chacha(key, blocks):
-    """The first blocks of ChaCha20 with a nonce of zeros, a row of 16 words each."""
+    """Return the first blocks of ChaCha20 with a nonce of zeros, a row of 16 words each."""
     start = np.zeros((16, blocks), np.uint32)
     start[:12] = np.concatenate([SIGMA, np.frombuffer(key, "<u4")])[:, None]
     start[12] = np.arange(blocks)
@@ -37,7 +37,7 @@ def chacha(key, blocks):
 
 
 def shuffled(rows, key=None, cuts=(0, 1)):
-    """The rows in another order, which come in pieces."""
+    """Return the rows of several pieces in another order."""
     pieces, found = np.split(rows, [min(cut, len(rows)) for cut in cuts]), np.empty_like(rows)
     orders.shuffle(pieces, found) if key is None else orders.order(pieces, key, found)
     return found
@@ -53,12 +53,12 @@ def shuffled(rows, key=None, cuts=(0, 1)):
     ],
 )
 def test_the_stream_to_compare_with_is_that_of_rfc_8439(key, block, stream):
-    """The first four vectors of its appendix A.1."""
+    """The first four vectors of appendix A.1 of RFC 8439."""
     assert chacha(key, block + 1)[block].tobytes().startswith(bytes.fromhex(stream))
 
 
 def expected(count, key):
-    """Of each place the row that stands there, and how many words were passed over."""
+    """Return the row at each place, and the number of skipped words."""
     words = chacha(key, -(-count // 4096) * 256 + 256).reshape(-1, 16, 16).swapaxes(1, 2).ravel()
     stream, found, passed = iter(words.tolist()), [], 0
     for i in range(count):
@@ -96,7 +96,7 @@ def test_a_word_that_would_make_some_places_likelier_is_passed_over():
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("width", [4, 5])
 def test_every_order_is_as_likely(way, width):
-    """A chi-square test of the 24 orders of four rows: wrong once in a million runs of a correct one."""
+    """A chi-square test of the 24 orders of four rows. A correct kernel fails once in a million runs."""
     rows, n = np.arange(4 * width, dtype=np.uint8).reshape(4, width), 6_000
     with WAYS[way]():
         seen = Counter(tuple(shuffled(rows)[:, 0] // width) for _ in range(n))
@@ -106,12 +106,12 @@ def test_every_order_is_as_likely(way, width):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_row_is_as_likely_at_every_place(way):
-    """A chi-square test of where each of 40 rows comes to stand: wrong once in a million runs of a correct one."""
+    """A chi-square test of the places of 40 rows. A correct kernel fails once in a million runs."""
     rows, n, seen = np.arange(40, dtype="<u4").view(np.uint8).reshape(-1, 4), 4_000, np.zeros((40, 40))
     with WAYS[way]():
         for _ in range(n):
             seen[shuffled(rows).view("<u4").ravel(), np.arange(40)] += 1
-    # Rows and columns sum to n each: 39 by 39 are free, and in permutations they vary by 40/39 more.
+    # Each row and column sums to n, so 39 by 39 counts are free. In permutations they vary by 40/39 more.
     assert ((seen - n / 40) ** 2 / (n / 40)).sum() * 39 / 40 < chi2.isf(1e-6, 39 * 39)
 
 
@@ -123,7 +123,7 @@ def test_no_two_orders_are_alike(way):
 
 
 def test_a_library_of_an_older_source_shuffles_nothing(monkeypatch):
-    monkeypatch.setattr(compiled, "lib", object)
+    monkeypatch.setattr(c_library, "lib", object)
     assert not orders.can_shuffle()
     rows = np.arange(400, dtype="<u4").view(np.uint8).reshape(-1, 4)
     assert sorted(shuffled(rows).view("<u4").ravel()) == list(range(400))

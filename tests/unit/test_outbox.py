@@ -1,6 +1,7 @@
 """What goes to a partition goes in order, in batches made by hand, and waits for a broker as long as it is wanted."""
 
 import asyncio
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -8,12 +9,11 @@ from aiokafka.errors import KafkaTimeoutError
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from aggregator.topics.budget import SMALL, Budget
-from aggregator.topics.outbox import Outbox, Oversized
-from aggregator.topics.rejects import Reject
-from aggregator.topics.sizes import LARGEST
-from hubbub.kafka import Kafka
-from hubbub.names import REJECTS, SNAPSHOTS
+from aggregator.counting.checkpoint import Checkpoints
+from aggregator.counting.checkpoint_plan import Reject
+from hubbub.in_flight import InFlight
+from hubbub.kafka.outbox import SMALL, Outbox, Oversized
+from hubbub.kafka.settings import LARGEST, REJECTS, SNAPSHOTS, Kafka
 
 BATCH = 1 << 10
 
@@ -68,12 +68,12 @@ def test_records_and_deletions_of_any_size_come_in_order_in_few_batches():
     assert len(acks) == 4
 
 
-def test_the_offset_of_the_last_record_of_each_acknowledged_batch_is_told():
-    told = []
+def test_the_offset_of_the_last_record_of_each_acknowledged_batch_is_reported():
+    offsets = []
 
     async def use(outbox):
         writes = [(b"k", bytes(400))] * 5
-        acks = await outbox.write(SNAPSHOTS, 0, writes, written=told.append)
+        acks = await outbox.write(SNAPSHOTS, 0, writes, on_written=offsets.append)
         acks[0].set_result(SimpleNamespace(offset=7))
         acks[1].set_exception(OSError())
         acks[2].set_result(SimpleNamespace(offset=-1))  # a retry of what the broker had already
@@ -81,7 +81,7 @@ def test_the_offset_of_the_last_record_of_each_acknowledged_batch_is_told():
         acks[1].exception()
 
     boxed(use, Producer())
-    assert told == [8]
+    assert offsets == [8]
 
 
 def test_it_waits_while_a_broker_is_away_and_leaves_out_what_is_not_wanted_any_more():
@@ -89,29 +89,30 @@ def test_it_waits_while_a_broker_is_away_and_leaves_out_what_is_not_wanted_any_m
     boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes), away)
     assert away.writes == writes
     producer, wanted = Producer(), iter([True, True, False])
-    acks = boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes, wanted=lambda: next(wanted)), producer)
+    acks = boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes, is_current=lambda: next(wanted)), producer)
     assert producer.writes == writes[:2]
     assert len(acks) == 2
     gone, wanted = Producer(away=9), iter([True, True, False])
-    boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes, wanted=lambda: next(wanted)), gone)
+    boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes, is_current=lambda: next(wanted)), gone)
     assert gone.writes == []
 
 
-def test_what_is_not_sent_takes_up_nothing_of_the_budget():
+def test_what_is_not_sent_takes_up_no_room():
     async def use(outbox):
-        budget = outbox._budget = Budget(2 * SMALL)
+        in_flight = outbox._in_flight = InFlight(2 * SMALL, least=SMALL)
         for _ in range(5):
-            assert not await outbox.write(SNAPSHOTS, 0, [(b"k", bytes(SMALL))], wanted=lambda: False)
+            assert not await outbox.write(SNAPSHOTS, 0, [(b"k", bytes(SMALL))], is_current=lambda: False)
         with pytest.raises(Oversized):
             await outbox.write(SNAPSHOTS, 0, [(b"k", bytes(LARGEST + 1))])
-        return await budget.take(2 * SMALL)
+        return in_flight.bytes
 
-    assert boxed(use, Producer()) == 2 * SMALL
+    assert boxed(use, Producer()) == 0
 
 
 def test_rejects_keep_their_headers():
     producer, reject = Producer(), Reject(5, b"start", "late", "by 3 s")
-    boxed(lambda outbox: outbox.reject(4, [reject]), producer)
+    checkpoints = partial(Checkpoints, SimpleNamespace(topic="p.reports"))
+    boxed(lambda outbox: checkpoints(outbox, None, None, None)._set_aside(4, [reject]), producer)
     [(topic, partition, [(key, value, headers)])] = producer.sent
     assert (topic, partition, key, value) == (f"p.{REJECTS}", 1, b"p.reports|4|5", b"start")
     assert ("reason", b"late") in headers

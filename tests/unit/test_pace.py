@@ -1,28 +1,28 @@
-"""Bytes and records a second stay below their bounds, whatever is written, and nothing waits for ever."""
+"""The write budget: bytes and records per second stay below their limits, and no write waits for ever."""
 
 from random import Random
 
 import pytest
 
-from aggregator.counting.pace import Pace
+from aggregator.counting.checkpoint_plan import WriteBudget
 
 
 @pytest.mark.parametrize(("size", "records"), [(1000, 1), (10, 40), (500, 20)])
 def test_what_waits_for_its_turn_keeps_to_bytes_and_records(size, records):
-    pace, random, now, written = Pace(1000, 10), Random(1), 0.0, [0, 0]
+    pace, random, now, totals = WriteBudget(1000, 10), Random(1), 0.0, [0, 0]
     while now < 1000:
         for _ in range(random.randint(1, 4)):  # a checkpoint, and open snapshots
             pace.spend(size, records)
-            written[0] += size
-            written[1] += records
+            totals[0] += size
+            totals[1] += records
         now += pace.pause()
-    assert written[0] <= 1000 * now
-    assert written[1] <= 10 * now
-    assert max(written[0] / 1000, written[1] / 10) == pytest.approx(now), "it is not slower than it must be"
+    assert totals[0] <= 1000 * now
+    assert totals[1] <= 10 * now
+    assert max(totals[0] / 1000, totals[1] / 10) == pytest.approx(now), "it is not slower than it must be"
 
 
 def test_what_is_urgent_counts_and_puts_off_a_turn_to_twice_its_own_at_most():
-    pace = Pace(1000, 10)
+    pace = WriteBudget(1000, 10)
     pace.spend(300, 1, urgent=True)
     pace.spend(1000, 2)
     assert pace.pause() == pytest.approx(1.3)

@@ -1,4 +1,4 @@
-"""`hubbub plan`: its numbers are those of the formulas, and what it says is needed is enough, and no more."""
+"""`hubbub plan`: its numbers follow the formulas, and the required clients and epsilon are minimal."""
 
 import math
 from bisect import bisect_left
@@ -16,16 +16,16 @@ MILLION = Plan(clients=1_000_000, size=1024, epsilon=1.0)
 
 
 def by_name(plan):
-    found, _ = prospects(plan)
-    return {each.oracle.name: each for each in found}
+    results, _ = prospects(plan)
+    return {each.oracle.name: each for each in results}
 
 
 def detects(plan, name, share):
-    """Whether a share is found with probability 0.9, by the oracle's own law of errors."""
+    """Whether a share is significant with probability 0.9, by the law of errors of the oracle."""
     return enough(oracle(name, epsilon=plan.epsilon, size=plan.size), plan.clients, share, plan.family_error)
 
 
-def test_errors_are_those_of_the_closed_forms():
+def test_errors_follow_the_closed_forms():
     e, s, d, n = math.e, math.exp(0.5), 1024, 1_000_000
     variances = {
         "grr": (d - 2 + e) / (e - 1) ** 2,
@@ -35,38 +35,38 @@ def test_errors_are_those_of_the_closed_forms():
         "olh": (e + 3) ** 2 / (3 * (e - 1) ** 2),
         "hr": (e + 1) ** 2 / (e - 1) ** 2,
     }
-    found = by_name(MILLION)
+    results = by_name(MILLION)
     for name, variance in variances.items():
-        assert found[name].sigma == pytest.approx(math.sqrt(variance / n), rel=1e-12)
-    assert found["ss"].sigma < min(found[name].sigma for name in variances)
+        assert results[name].sigma == pytest.approx(math.sqrt(variance / n), rel=1e-12)
+    assert results["ss"].sigma < min(results[name].sigma for name in variances)
 
 
-def test_a_fake_shifts_a_share_as_far_as_it_says():
+def test_a_fake_report_shifts_a_share_as_predicted():
     for each in by_name(MILLION).values():
         o, n = each.oracle, MILLION.clients
         support = np.array([n // 2])
-        moved = o.shares(support + 1, n) - o.shares(support, n)  # a fake that supports it
-        unmoved = o.q / o.gap / n  # instead of an honest report of no one
-        assert each.shift_per_fake == pytest.approx(float(moved[0]) - unmoved, rel=1e-6)
+        fake_effect = o.shares(support + 1, n) - o.shares(support, n)  # a fake report that supports the value
+        honest_effect = o.q / o.gap / n  # the honest report that the fake one replaces
+        assert each.shift_per_fake == pytest.approx(float(fake_effect[0]) - honest_effect, rel=1e-6)
         assert each.fake_clients == pytest.approx(each.shift_per_fake * n, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["grr", "blh", "olh", "hr"])
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
-def test_the_work_is_what_a_report_changes(name, epsilon):
-    chosen = oracle(name, epsilon=epsilon, size=1000)
-    reports = chosen.perturb(np.arange(300), np.random.default_rng(1))
-    changed = []
+def test_the_work_is_the_number_of_integers_that_a_report_changes(name, epsilon):
+    method = oracle(name, epsilon=epsilon, size=1000)
+    reports = method.perturb(np.arange(300), np.random.default_rng(1))
+    change_counts = []
     for report in reports:
-        state = chosen.zeros()
-        chosen.add(state, report[None])
-        changed.append(np.abs(state[:-64]).sum())
-    assert max(changed) == chosen.work
+        state = method.zeros()
+        method.add(state, report[None])
+        change_counts.append(np.abs(state[:-64]).sum())
+    assert max(change_counts) == method.work
 
 
 @pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize("share", [0.05, 0.006])
-def test_what_is_needed_is_enough_and_no_more(name, share):
+def test_the_required_clients_and_epsilon_are_minimal(name, share):
     plan = replace(MILLION, size=64)
     needs = need(plan, name, share)
     assert detects(replace(plan, clients=needs.clients), name, share)
@@ -86,7 +86,7 @@ def test_what_is_needed_is_enough_and_no_more(name, share):
         ("oue", 9, 0.5, 0.4),
     ],
 )
-def test_power_is_what_was_promised_by_exact_convolution(name, size, epsilon, share):
+def test_power_reaches_the_promise_by_exact_convolution(name, size, epsilon, share):
     plan = Plan(1000, size, epsilon)
     n = need(plan, name, share).clients
     o = oracle(name, epsilon=epsilon, size=size)
@@ -97,7 +97,7 @@ def test_power_is_what_was_promised_by_exact_convolution(name, size, epsilon, sh
 
 
 def power(o, n, share, family_error):
-    """The chance that a value of this share is significant, by exact convolution of what far tails leave."""
+    """Return the probability that a value of this share is significant, by exact convolution without far tails."""
     k = math.ceil(n * share - 1e-9)
     starts, laws = zip(*(most_of(*each) for each in ((k, o.p), (n - k, o.q))), strict=True)
     law = signal.fftconvolve(*laws) if min(map(len, laws)) > 3000 else np.convolve(*laws)
@@ -106,30 +106,30 @@ def power(o, n, share, family_error):
 
 
 def most_of(n, p):
-    """All of a binomial law within twelve standard deviations: where it starts, and its chances."""
+    """Return a binomial law within twelve standard deviations: its start, and its probabilities."""
     reach = 12 * math.sqrt(n * p * (1 - p)) + 12
     low, high = max(0, int(n * p - reach)), min(n, int(n * p + reach))
     return low, stats.binom.pmf(np.arange(low, high + 1), n, p)
 
 
 @pytest.mark.long
-def test_power_is_what_was_promised_over_a_whole_table():
-    """Within a hundredth where a hundred clients hold the value; with fewer one more is a step, and power above."""
-    seen = 0
+def test_power_reaches_the_promise_over_a_whole_table():
+    """Power is within 0.01 if a hundred clients hold the value, and higher if fewer hold it."""
+    common = 0
     for size, name in ((2, "grr"), (16, "olh"), (64, "grr"), (128, "oue"), (1024, "olh"), (16_384, "hr")):
         for epsilon in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0):
             for share in (0.003, 0.01, 0.03):
                 plan = Plan(1000, size, epsilon)
                 n = need(plan, name, share).clients
-                found = power(oracle(name, epsilon=epsilon, size=size), n, share, plan.family_error)
-                assert found >= 0.89, (size, name, epsilon, share)
+                probability = power(oracle(name, epsilon=epsilon, size=size), n, share, plan.family_error)
+                assert probability >= 0.89, (size, name, epsilon, share)
                 if n * share >= 100:
-                    seen += 1
-                    assert found == pytest.approx(0.9, abs=0.01), (size, name, epsilon, share)
-    assert seen >= 60
+                    common += 1
+                    assert probability == pytest.approx(0.9, abs=0.01), (size, name, epsilon, share)
+    assert common >= 60
 
 
-def test_what_cannot_be_had_is_not_promised():
+def test_an_impossible_goal_is_not_promised():
     assert need(MILLION, "blh", 1e-4).epsilon is None  # its error ends at 1/sqrt(n), however large epsilon is
     assert need(MILLION, "olh", 1e-9).clients is None
     assert not detects(replace(MILLION, clients=MOST_CLIENTS), "olh", 1e-9)
@@ -138,45 +138,45 @@ def test_what_cannot_be_had_is_not_promised():
 def test_least_finds_every_boundary():
     for most in (1, 2, 3, 10, 17):
         for boundary in range(1, most + 3):
-            found = least(lambda number, boundary=boundary: number >= boundary, most)
-            assert found == (boundary if boundary <= most else None)
+            result = least(lambda number, boundary=boundary: number >= boundary, most)
+            assert result == (boundary if boundary <= most else None)
 
 
-def test_oracles_that_cannot_be_had_are_named_with_the_reason():
-    found, refused = prospects(Plan(1000, 1_000_000, 0.5))
-    assert {each.oracle.name for each in found} == {"grr", "blh", "olh", "hr"}
-    assert all("65535 bytes" in reason for reason in refused.values())
+def test_unavailable_oracles_are_named_with_the_reason():
+    results, reasons = prospects(Plan(1000, 1_000_000, 0.5))
+    assert {each.oracle.name for each in results} == {"grr", "blh", "olh", "hr"}
+    assert all("65535 bytes" in reason for reason in reasons.values())
 
 
-def said(capsys, *arguments):
+def output(capsys, *arguments):
     assert command.main([*arguments]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 100
     return out
 
 
-def test_it_recommends_what_auto_takes_and_says_why(capsys):
-    few = said(capsys, "--clients", "1e6", "--size", "5")
+def test_the_choice_of_auto_is_recommended_with_the_reason(capsys):
+    few = output(capsys, "--clients", "1e6", "--size", "5")
     assert "recommended: grr" in few
-    assert "that of ss" not in few
-    many = said(capsys, "--clients", "1e6", "--size", "1024", "--epsilon", "1")
-    assert "recommended: olh. Of grr, olh and oue it has the shortest report" in many
-    assert "0.2% above the smallest here, that of ss" in many
+    assert "from ss" not in few
+    many = output(capsys, "--clients", "1e6", "--size", "1024", "--epsilon", "1")
+    assert "recommended: olh. Of the oracles that auto may choose it has the shortest report" in many
+    assert "0.2% above the smallest one, from ss" in many
 
 
-def test_a_target_gives_both_ways_for_each_oracle(capsys):
-    out = said(capsys, "--clients", "1e6", "--size", "1024", "--target-share", "0.001")
+def test_a_target_gives_clients_and_epsilon_for_each_oracle(capsys):
+    out = output(capsys, "--clients", "1e6", "--size", "1024", "--target-share", "0.001")
     needs = need(MILLION, "olh", 0.001)
     row = next(line for line in out.splitlines() if line.endswith("recommended"))
     assert f"olh {needs.clients:,} clients epsilon {needs.epsilon:g} recommended" == " ".join(row.split())
     assert "no epsilon up to 16" in out
 
 
-def test_it_warns_of_what_would_be_regretted(capsys):
-    assert "hides little" in said(capsys, "--clients", "1e6", "--size", "400", "--epsilon", "9")
-    assert "so few clients" in said(capsys, "--clients", "5", "--size", "2")
-    assert "but:" not in said(capsys, "--clients", "1e6", "--size", "1024")
-    said(capsys, "--clients", "1e15", "--size", "4294967296", "--epsilon", "16", "--target-share", "1e-9")
+def test_risky_settings_give_warnings(capsys):
+    assert "gives little privacy" in output(capsys, "--clients", "1e6", "--size", "400", "--epsilon", "9")
+    assert "too few clients" in output(capsys, "--clients", "5", "--size", "2")
+    assert "warning:" not in output(capsys, "--clients", "1e6", "--size", "1024")
+    output(capsys, "--clients", "1e15", "--size", "4294967296", "--epsilon", "16", "--target-share", "1e-9")
 
 
 def test_wrong_options_are_usage_errors(capsys):
@@ -192,7 +192,7 @@ def test_wrong_options_are_usage_errors(capsys):
         ["--clients", "10", "--size", "2", "--family-error", "0"],
         ["--size", "2"],
     ):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as error_info:
             command.main(wrong)
-        assert ended.value.code == 2
+        assert error_info.value.code == 2
         assert "hubbub plan: error:" in capsys.readouterr().err

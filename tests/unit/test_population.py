@@ -1,4 +1,4 @@
-"""Simulated clients: what they hold, that they answer as clients do, and that they say the same again."""
+"""Simulated clients: their values, answers like those of real clients, and repeated reports."""
 
 import tracemalloc
 from itertools import pairwise
@@ -12,15 +12,15 @@ from oracles.forgery import skewed
 from oracles.frame import decode
 from oracles.mechanisms.entropy import Source
 from oracles.query import parse
-from producers.batch import Batches
-from producers.client import Client
-from producers.simulation.distribution import read_crowd
-from producers.simulation.framing import Framer
-from producers.simulation.population import Population
-from producers.simulation.scenario import Course, Scenario, Surge
+from producers.client.client import Client
+from producers.publishers.frames import Batches
+from producers.simulation.crowd.distribution import read_crowd
+from producers.simulation.crowd.population import Population
+from producers.simulation.crowd.scenario import Course, Scenario, Surge
+from producers.simulation.delivery.simulated_frames import FrameBuilder
 
 ALARM = 1e-6
-"""Chance of a false alarm of each statistical test, if its seed were not fixed."""
+"""The chance of a false alarm of each statistical test, if its seed were not fixed."""
 
 
 def query(oracle="grr", domain=8, epsilon=1.0, **more):
@@ -40,18 +40,18 @@ def several(solution="rsfd", **attributes):
     return parse({"queries": {"q": table}}, "test", ".")["q"]
 
 
-def everyone(population, begin=0, count=None, elapsed=0.0):
-    """Reports and values of answers in their order."""
-    groups = list(population.answers(begin, count or population.clients, elapsed))
+def everyone(population, count=None, seconds=0.0):
+    """Return the reports and values of the next answers: one of each client by default."""
+    groups = list(population.answers(count or population.clients, seconds))
     return np.concatenate([g.reports for g in groups]), np.concatenate([g.values for g in groups])
 
 
-def fits(values, expected):
-    """Whether counts of values agree with the shares expected of them."""
-    counts = np.bincount(values, minlength=len(expected))
-    assert not counts[expected == 0].any()
-    there = expected > 0
-    return stats.chisquare(counts[there], len(values) * expected[there]).pvalue > ALARM
+def fits(values, shares):
+    """Whether the counts of values agree with their shares."""
+    counts = np.bincount(values, minlength=len(shares))
+    assert not counts[shares == 0].any()
+    positive = shares > 0
+    return stats.chisquare(counts[positive], len(values) * shares[positive]).pvalue > ALARM
 
 
 V = np.arange(8)
@@ -81,9 +81,9 @@ def test_several_attributes_keep_their_joint_counts(tmp_path):
     (tmp_path / "joint.csv").write_text("age,sex,count\n0,f,40\n1,m,50\n1,f,10\n")
     q = several(sex=["f", "m"], age=3)
     _, values = everyone(Population(q, read_crowd([f"file:{tmp_path}/joint.csv"], q), 50_000, 1))
-    expected = np.zeros((3, 3))
-    expected[0, 0], expected[1, 1], expected[1, 0] = 0.4, 0.5, 0.1  # age, sex
-    assert fits(values[:, 0] * 3 + values[:, 1], expected.ravel())
+    shares = np.zeros((3, 3))
+    shares[0, 0], shares[1, 1], shares[1, 0] = 0.4, 0.5, 0.1  # age, sex
+    assert fits(values[:, 0] * 3 + values[:, 1], shares.ravel())
 
 
 def test_several_attributes_may_be_independent():
@@ -94,41 +94,41 @@ def test_several_attributes_may_be_independent():
 
 
 @pytest.mark.parametrize(
-    ("specs", "said"),
+    ("specs", "message"),
     [
         (["zipf"], "a distribution is uniform, zipf:A"),
         (["zipf:x"], "at least 0, got 'x'"),
         (["gauss:1"], "a distribution is uniform"),
         (["beta:2"], "a distribution is uniform"),
         (["geometric:1"], "below 1"),
-        (["beta:1,1e308"], "a sum above 0"),
+        (["beta:1,1e308"], "a finite sum above 0"),
         (["zipf:1e400"], "at least 0"),
-        (["0*uniform"], "a sum above 0"),
+        (["0*uniform"], "a finite sum above 0"),
         (["uniform", "zipf:1"], "one distribution"),
-        (["file:/nowhere.csv"], "/nowhere.csv cannot be read"),
+        (["file:/nowhere.csv"], "cannot read /nowhere.csv"),
     ],
 )
-def test_a_distribution_that_cannot_be_had_is_refused(specs, said):
-    with pytest.raises(ParameterError, match=said):
+def test_an_invalid_distribution_is_refused(specs, message):
+    with pytest.raises(ParameterError, match=message):
         read_crowd(specs, query())
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("value\na\n", "must name the columns value, count"),
         ("value,count\na,few\n", "line 2.*'few'"),
         ("value,count\nz,1\n", "line 2.*'z' is not in"),
     ],
 )
-def test_a_file_of_counts_that_cannot_be_used_says_where(tmp_path, text, said):
+def test_an_error_in_a_file_of_counts_names_the_line(tmp_path, text, message):
     (tmp_path / "counts.csv").write_text(text)
-    with pytest.raises(ParameterError, match=said):
+    with pytest.raises(ParameterError, match=message):
         read_crowd([f"file:{tmp_path}/counts.csv"], query(domain=["a", "b"], other=False))
 
 
 class System(Source):
-    """What a client on its own draws from, but the same in every run."""
+    """A stream of bytes like that of a single client, but the same in every run."""
 
     def __init__(self, seed):
         self.bytes = np.random.Generator(np.random.MT19937(seed))
@@ -138,9 +138,9 @@ class System(Source):
 
 
 def alike(one, other, values):
-    """The chance of two samples of reports to the same values to differ so much, if their law is one."""
-    said = np.hstack([np.vstack([one, other]), np.tile(values.reshape(len(values), -1), (2, 1))])
-    _, kind = np.unique(said, axis=0, return_inverse=True)
+    """Return the chance that two samples of reports to the same values differ so much under one law."""
+    pairs = np.hstack([np.vstack([one, other]), np.tile(values.reshape(len(values), -1), (2, 1))])
+    _, kind = np.unique(pairs, axis=0, return_inverse=True)
     table = np.stack([np.bincount(half, minlength=kind.max() + 1) for half in np.split(kind.ravel(), 2)])
     return stats.chi2_contingency(table[:, table.sum(axis=0) >= 20]).pvalue
 
@@ -152,31 +152,28 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_simulated_reports_agree_in_distribution_with_those_of_single_clients(name):
+def test_simulated_reports_have_the_distribution_of_single_clients(name):
     q = QUERIES[name]
     reports, values = everyone(Population(q, read_crowd(["zipf:1"], q), 20_000, 5))
     alone = q.oracle.perturb(values, System(6))
     assert alike(reports, alone, values) > ALARM
 
 
-def test_simulated_frames_agree_in_distribution_with_those_of_the_sdk():
+def test_simulated_frames_have_the_distribution_of_the_sdk():
     q = query("grr", 4)
-    held, batches = np.array([0] * 200 + [1] * 200), Batches(reports=100)
+    values, batches = np.array([0] * 200 + [1] * 200), Batches(reports=100)
     people = [Client(q, ":memory:", key=seed.to_bytes(32, "big")) for seed in range(400)]
-    sealed = [
-        frame
-        for person, value in zip(people, held, strict=True)
+    client_frames = [
+        frame.data
+        for person, value in zip(people, values, strict=True)
         for frame in batches.add(q, 0, person.answer(int(value)), 1.0)
     ]
-    framer = Framer(q, 12, 100, np.random.default_rng(8))
-    simulated = q.oracle.perturb(held, np.random.default_rng(9))
-    shipped = list(framer.put(0, simulated, held, np.ones(400, np.bool_), 0))
-    assert [len(frame.data) for frame in sealed] == [len(shipment.frame) for shipment in shipped]
-    both = [
-        np.vstack([decode(data).reports for data in frames])
-        for frames in ([frame.data for frame in sealed], [shipment.frame for shipment in shipped])
-    ]
-    assert alike(both[0], both[1], held) > ALARM
+    builder = FrameBuilder(q, 12, 100, np.random.default_rng(8))
+    reports = q.oracle.perturb(values, np.random.default_rng(9))
+    crowd_frames = [frame.data for frame in builder.put(0, reports, values, np.ones(400, np.bool_), 0)]
+    assert [len(data) for data in client_frames] == [len(data) for data in crowd_frames]
+    one, other = (np.vstack([decode(data).reports for data in frames]) for frames in (client_frames, crowd_frames))
+    assert alike(one, other, values) > ALARM
 
 
 LIVES = {
@@ -193,79 +190,85 @@ LIVES = {
 
 
 @pytest.mark.parametrize("name", LIVES)
-def test_clients_answer_for_life_by_what_they_hold(name):
+def test_a_client_that_answers_for_life_repeats_the_report_of_a_value(name):
     q, n, turns = LIVES[name], 600, 25
     population = Population(q, read_crowd(["zipf:1"], q), n, 3, churn=0.5)
-    said = {}
-    for turn in range(turns):
-        reports, values = everyone(population, begin=turn * n)
+    answers = {}
+    for _ in range(turns):
+        reports, values = everyone(population)
         for client in range(n):
-            said.setdefault(client, {}).setdefault(values[client].tobytes(), set()).add(reports[client].tobytes())
-    assert all(len(found) == 1 for mine in said.values() for found in mine.values()), "a report a value"
-    most = max(len(set.union(*mine.values())) for mine in said.values())
+            answers.setdefault(client, {}).setdefault(values[client].tobytes(), set()).add(reports[client].tobytes())
+    assert all(len(reports) == 1 for mine in answers.values() for reports in mine.values()), "one report per value"
+    most = max(len(set.union(*mine.values())) for mine in answers.values())
     assert most <= (6 if q.solution == "spl" else q.oracle.life.times)
-    assert max(map(len, said.values())) > 3, "values change"
+    assert max(map(len, answers.values())) > 3, "values change"
     assert population.silent == 0.0
 
 
-def test_the_stated_share_draws_a_new_value_each_period():
+def test_the_churn_is_the_share_that_draws_a_new_value_each_period():
     q = query("olh", 1 << 20)
     population = Population(q, read_crowd([], q), 10_000, 3, churn=0.1)
-    held = [everyone(population, begin=turn * 10_000)[1] for turn in range(12)]
-    for before, after in pairwise(held):
+    values = [everyone(population)[1] for _ in range(12)]
+    for before, after in pairwise(values):
         # Binomial: 1,000 +- 30; 5.2 standard deviations are exceeded with probability 2e-7, eleven times.
         assert abs(np.count_nonzero(before != after) - 1000) < 5.2 * 30
-    assert np.count_nonzero(held[0] == held[-1]) == 0, "each of them once in ten answers"
+    assert np.count_nonzero(values[0] == values[-1]) == 0, "each of them once in ten answers"
 
 
-def test_clients_that_answer_once_say_the_first_again_and_the_truth_is_what_they_hold():
+def test_clients_that_answer_once_repeat_the_first_report_and_the_truth_is_their_present_value():
     q = query("olh", 1024, answers="once")
     population = Population(q, read_crowd(["zipf:1"], q), 5_000, 3, churn=0.5)
-    first, held = everyone(population)
-    again, now = everyone(population, begin=9 * 5_000)
+    first, values = everyone(population)
+    for _ in range(9):
+        again, now = everyone(population)
     assert np.array_equal(first, again)
-    assert not np.array_equal(held, now)
+    assert not np.array_equal(values, now)
 
 
-def test_fresh_clients_fall_silent_on_the_same_day_whatever_they_answered():
+def test_fresh_clients_fall_silent_when_their_budget_is_spent():
     q = query("olh", 1024, answers="fresh", budget=4.0)
     population = Population(q, read_crowd(["zipf:1"], q), 5_000, 3)
-    rounds = [everyone(population, begin=k * 5_000) for k in range(3)]
-    for (first, held), (again, still) in pairwise(rounds):
-        assert np.array_equal(held, still)
+    rounds = [everyone(population) for _ in range(3)]
+    for (first, before), (again, after) in pairwise(rounds):
+        assert np.array_equal(before, after)
         assert np.count_nonzero((first == again).all(axis=1)) < 50
     assert population.silent == 0.0
-    assert sum(len(group.values) for group in population.answers(15_000, 2_000, 0.0)) == 2_000
+    assert sum(len(group.values) for group in population.answers(2_000, 0.0)) == 2_000
     assert population.silent == 0.4
-    assert sum(len(group.values) for group in population.answers(17_000, 5_000, 0.0)) == 3_000
+    assert sum(len(group.values) for group in population.answers(5_000, 0.0)) == 3_000
     assert population.silent == 1.0
 
 
 def test_a_round_renews_noise_and_charges():
     q = query("olh", 1024, answers="fresh", budget=1.0, period="10s", renew="1m")
     population = Population(q, read_crowd(["zipf:1"], q), 1_000, 3)
-    counts = [
-        sum(len(group.values) for group in population.answers(k * 1_000, 1_000, 0.0, at=600 + 10 * k))
-        for k in range(12)
-    ]
+    counts = [sum(len(group.values) for group in population.answers(1_000, 0.0, at=600 + 10 * k)) for k in range(12)]
     assert counts == [1_000, 0, 0, 0, 0, 0] * 2
     q = query("hr", 1024, period="10s", renew="1m")
     population = Population(q, read_crowd(["zipf:1"], q), 1_000, 3)
-    said = [
-        np.vstack([g.reports for g in population.answers(k * 1_000, 1_000, 0.0, at=600 + 10 * k)]) for k in range(12)
-    ]
-    assert np.array_equal(said[0], said[5])
-    assert np.array_equal(said[6], said[11])
-    assert np.count_nonzero((said[5] == said[6]).all(axis=1)) < 50
+    rounds = [np.vstack([g.reports for g in population.answers(1_000, 0.0, at=600 + 10 * k)]) for k in range(12)]
+    assert np.array_equal(rounds[0], rounds[5])
+    assert np.array_equal(rounds[6], rounds[11])
+    assert np.count_nonzero((rounds[5] == rounds[6]).all(axis=1)) < 50
 
 
-def test_how_many_are_asked_at_a_time_changes_nothing():
+def test_the_size_of_a_step_changes_no_value():
     q = query("oue", 100)
-    population = Population(q, read_crowd(["zipf:1"], q), 30_000, 3, Scenario((Surge(Course(0.5), 0, 3),)))
-    whole, _ = everyone(population)
-    starts = [0, 1, 500, 16_384, 16_385, 29_999, 30_000]
-    pieces = [everyone(population, begin, end - begin)[0] for begin, end in pairwise(starts)]
-    assert np.array_equal(np.concatenate(pieces), whole)
+    scenario = Scenario((Surge(Course(0.5), 0, 3),))
+    whole, pieces = (Population(q, read_crowd(["zipf:1"], q), 30_000, 3, scenario, churn=0.5) for _ in range(2))
+    for _ in range(3):
+        _, values = everyone(whole)
+        counts = [1, 499, 15_884, 1, 13_614, 1]
+        assert np.array_equal(np.concatenate([everyone(pieces, count)[1] for count in counts]), values)
+
+
+def test_the_same_seed_repeats_all_reports():
+    q = query("olh", 1024)
+    runs = [Population(q, read_crowd(["zipf:1"], q), 20_000, 3, churn=0.5) for _ in range(2)]
+    for count in (7, 20_000, 30_000):
+        one, two = (everyone(population, count) for population in runs)
+        assert np.array_equal(one[0], two[0])
+        assert np.array_equal(one[1], two[1])
 
 
 def test_clients_of_a_population_are_independent_of_one_another():
@@ -279,12 +282,25 @@ def test_another_seed_is_another_crowd():
     assert not np.array_equal(one, two)
 
 
-def test_ten_million_clients_take_no_more_memory_than_a_block():
-    q = query("oue", 1024)
-    population = Population(q, read_crowd([], q), 10_000_000, 1, Scenario((Surge(Course(0.5), 0, 3),)))
+@pytest.mark.parametrize(("name", "limit"), [("grr", 12), ("olh", 18), ("hr", 16)])
+def test_a_client_takes_about_15_bytes(name, limit):
+    q = query(name, 1024)
+    population = Population(q, read_crowd([], q), 200_000, 1)
     tracemalloc.start()
-    for begin in (0, 5_000_000, 9_999_000):
-        everyone(population, begin, 1000)
+    for _ in range(200):
+        for _ in population.answers(1000, 0.0):
+            pass
+    size, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < limit * population.clients
+    assert peak < size + (10 << 20)
+
+
+def test_clients_take_no_memory_before_their_first_answer():
+    q = query("oue", 1024)
+    population = Population(q, read_crowd([], q), 10_000_000, 1)
+    tracemalloc.start()
+    everyone(population, 1000)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 40 << 20
@@ -292,7 +308,7 @@ def test_ten_million_clients_take_no_more_memory_than_a_block():
 
 def supports(oracle, reports):
     state = oracle.zeros()
-    assert oracle.add(state, reports) == 0, "none is implausible"
+    assert oracle.add(state, reports) == 0, "all reports are plausible"
     return oracle.support(state, len(reports))
 
 
@@ -310,7 +326,7 @@ def test_a_forged_grr_report_is_a_target():
     assert supports(oracle, reports)[[3, 9]].sum() == 2000
 
 
-def test_hashes_that_cannot_tell_any_values_apart_still_support_the_targets():
+def test_a_forged_report_supports_all_targets_if_all_values_share_a_bucket():
     oracle = query("olh", 8).oracle
     reports = oracle.attack([np.arange(8)], np.zeros(10, np.int64), np.random.default_rng(1))
     assert supports(oracle, reports).tolist() == [10] * 8
@@ -332,8 +348,8 @@ def test_attackers_aim_at_one_of_several_attributes(solution):
 def test_a_crowd_with_attackers_looks_forged_and_an_honest_one_does_not(name):
     oracle = query(name, 256).oracle
     honest = oracle.perturb(np.zeros(40_000, np.int64), np.random.default_rng(1))
-    forged = oracle.attack([np.arange(10, 15)], np.zeros(4_000, np.int64), np.random.default_rng(2))
-    for reports, found in ((honest, False), (np.vstack([honest, forged]), True)):
+    forgeries = oracle.attack([np.arange(10, 15)], np.zeros(4_000, np.int64), np.random.default_rng(2))
+    for reports, result in ((honest, False), (np.vstack([honest, forgeries]), True)):
         state = oracle.zeros()
         oracle.add(state, reports)
-        assert skewed(oracle, state[-64:], len(reports), len(reports)) is found
+        assert skewed(oracle, state[-64:], len(reports), len(reports)) is result

@@ -11,9 +11,9 @@ from aggregator.board.events import Events
 from aggregator.board.metrics import BoardMetrics
 from aggregator.board.server import application
 from aggregator.board.store import Store
-from aggregator.process import health
-from hubbub import http
-from producers.simulation import watch
+from hubbub.command import metrics
+from hubbub.http import server
+from producers.simulation.delivery import status
 
 
 class NotFollowing:
@@ -23,15 +23,15 @@ class NotFollowing:
 def board():
     store = Store(3600, 1 << 26, time.time)
     app = application(store, Events(), NotFollowing(), BoardMetrics(store), None, "127.0.0.1")
-    return http.serving(app, "127.0.0.1", 0, drain=1.0, cancel=True)
+    return server.serving(app, "127.0.0.1", 0, drain=1.0, cancel=True)
 
 
 def worker():
-    return health.serving("127.0.0.1", 0, CollectorRegistry(), lambda: None)
+    return metrics.serving("127.0.0.1", 0, CollectorRegistry(), lambda: None)
 
 
 def simulation():
-    return watch.serving("127.0.0.1", 0, "some", watch.Deliveries())
+    return status.serve_metrics("127.0.0.1", 0, "some", status.DeliveryCounts())
 
 
 PORTS = {"board": board, "worker": worker, "simulation": simulation}
@@ -40,9 +40,9 @@ PORTS = {"board": board, "worker": worker, "simulation": simulation}
 @pytest.mark.parametrize("port", PORTS)
 def test_half_open_connections_do_not_shut_it(port, monkeypatch):
     """As many as may be come, say half a header or nothing, and stay; after the time of a header all are gone."""
-    monkeypatch.setitem(http.serving.__wrapped__.__kwdefaults__, "header", 2.0)
+    monkeypatch.setitem(server.serving.__wrapped__.__kwdefaults__, "header", 2.0)
     monkeypatch.setattr(
-        http.ConnectionLimits.__init__, "__defaults__", (40, *http.ConnectionLimits.__init__.__defaults__[1:])
+        server.ConnectionLimits.__init__, "__defaults__", (40, *server.ConnectionLimits.__init__.__defaults__[1:])
     )
 
     async def run():

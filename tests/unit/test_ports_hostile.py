@@ -12,16 +12,16 @@ from aggregator.board.events import Events
 from aggregator.board.metrics import BoardMetrics
 from aggregator.board.server import application
 from aggregator.board.store import Store
-from aggregator.process import health
-from hubbub import http
+from hubbub.command import metrics
+from hubbub.http import server
 from producers.gateway import bodies
-from producers.gateway.api import Gateway, Rules
-from producers.gateway.definitions import ServedDefinitions
-from producers.gateway.rates import Rates
-from producers.simulation import watch
+from producers.gateway.access.limits import Rates
+from producers.gateway.intake.active_definitions import ServedDefinitions
+from producers.gateway.server import Gateway, Rules
+from producers.simulation.delivery import status
 from tests.boards import QUERIES
 from tests.unit.fuzz import corpus
-from tests.unit.fuzz.mutator import spoilt
+from tests.unit.fuzz.mutator import corrupt
 
 LARGEST = 4 << 20
 """Bytes of an answer, at the most."""
@@ -33,31 +33,31 @@ async def nothing(*_):
 
 def board():
     store = Store(86_400, 1 << 26, time.time)
-    for key, value in corpus.defined()[:2]:
+    for key, value in corpus.definition_writes()[:2]:
         store.define(key, value)
     for topic, take in (("estimates", store.take_record), ("alerts", store.take_alert), ("truth", store.take_truth)):
-        for value in corpus.published()[topic]:
+        for value in corpus.values_by_topic()[topic]:
             take(value)
     following = SimpleNamespace(missing=None, problem=None, state=dict)
     app = application(store, Events(), following, BoardMetrics(store), None, "127.0.0.1")
-    return http.serving(app, "127.0.0.1", 0, drain=1.0, cancel=True)
+    return server.serving(app, "127.0.0.1", 0, drain=1.0, cancel=True)
 
 
 def gateway():
     rules = Rules(max_body=1 << 16, max_frame=1 << 16, origins=frozenset({"https://a.example"}))
     definitions = SimpleNamespace(value=ServedDefinitions.of(QUERIES), missing=None)
     kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
-    intake = SimpleNamespace(mix=nothing, pass_on=nothing)
-    limits = http.ConnectionLimits()
+    intake = SimpleNamespace(mix=nothing, send=nothing)
+    limits = server.ConnectionLimits()
     made = Gateway(rules, definitions, None, Rates(1e9), kafka, intake, limits)
-    return http.serving(made.application(), "127.0.0.1", 0, limits=limits, drain=1.0, direct=made.direct)
+    return server.serving(made.application(), "127.0.0.1", 0, limits=limits, drain=1.0, direct=made.direct)
 
 
 PORTS = {
     "board": board,
     "gateway": gateway,
-    "worker": lambda: health.serving("127.0.0.1", 0, CollectorRegistry(), lambda: None),
-    "simulation": lambda: watch.serving("127.0.0.1", 0, "some", watch.Deliveries()),
+    "worker": lambda: metrics.serving("127.0.0.1", 0, CollectorRegistry(), lambda: None),
+    "simulation": lambda: status.serve_metrics("127.0.0.1", 0, "some", status.DeliveryCounts()),
 }
 GET = "GET {} HTTP/1.1\r\nHost: 127.0.0.1:8803\r\nConnection: close\r\n{}\r\n"
 PATHS = (
@@ -92,7 +92,7 @@ def requests():
     kinds = [(f"application/{kind}", "") for kind in ("vnd.hubbub.frames", "json")]
     kinds += [(kind, "Content-Encoding: gzip\r\n") for kind, _ in kinds]
     for kind, packed in kinds:
-        for body in (corpus.inflatable() if packed else corpus.submissions())[:3]:
+        for body in (corpus.gzip_bodies() if packed else corpus.submissions())[:3]:
             head = f"POST /v1/reports HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: {kind}\r\n{packed}"
             found.append(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             chunked = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
@@ -120,7 +120,7 @@ async def answer(host, number, request):
 @pytest.mark.parametrize("count", [100, pytest.param(5_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("port", PORTS)
 def test_whatever_is_sent_is_answered_or_hung_up_on(port, count, monkeypatch, caplog):
-    monkeypatch.setitem(http.serving.__wrapped__.__kwdefaults__, "header", 0.3)
+    monkeypatch.setitem(server.serving.__wrapped__.__kwdefaults__, "header", 0.3)
     monkeypatch.setattr(bodies, "PATIENCE", 0.3)
     draw = random.Random(f"14 {port}")
     known = requests()
@@ -129,7 +129,7 @@ def test_whatever_is_sent_is_answered_or_hung_up_on(port, count, monkeypatch, ca
         codes = set()
         async with PORTS[port]() as (host, number):
             for start in range(0, count, 50):
-                bad = [spoilt(draw.choice(known), draw) for _ in range(start, min(count, start + 50))]
+                bad = [corrupt(draw.choice(known), draw) for _ in range(start, min(count, start + 50))]
                 async with asyncio.timeout(120):
                     answers = await asyncio.gather(*(answer(host, number, one) for one in bad))
                 for request, said in zip(bad, answers, strict=True):

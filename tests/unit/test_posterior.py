@@ -1,6 +1,6 @@
-"""The posterior is that of the direct sum over all counts, at any size, and keeps the order of the noisy counts.
+"""The posterior equals the direct sum over all counts, at any size, and keeps the order of noisy counts.
 
-The laws are written out again here, so that a wrong one is not compared with itself.
+The laws are defined again here, so a wrong law is not compared with itself.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def every_law(n):
 
 
 def normalised(log_weights):
-    """Weights that sum to one, and the logarithm of what their sum was; done in place, since they may be millions."""
+    """Normalise weights in place, and return the logarithm of their sum. There may be millions."""
     top = log_weights.max()
     log_weights -= top
     weights = np.exp(log_weights, out=log_weights)
@@ -47,7 +47,7 @@ def normalised(log_weights):
 
 
 class Direct:
-    """All counts that are possible, with their probabilities."""
+    """Return all possible counts with their probabilities."""
 
     def __init__(self, law):
         self.k = np.arange(1 if isinstance(law, PowerLaw) else 0, law.n + 1, dtype=float)
@@ -55,7 +55,7 @@ class Direct:
         self.log_p -= normalised(self.log_p.copy())[1]
 
     def moments(self, y, s, split):
-        """Density of y, mean, standard deviation and P(count > split), by sums over all counts."""
+        """Return the density of y, mean, standard deviation and P(count > split), by sums over all counts."""
         p, total = normalised(self.log_p - (y - self.k) ** 2 / (2 * s * s))
         mean = p @ self.k
         sd = np.sqrt(p @ (self.k - mean) ** 2)
@@ -66,9 +66,9 @@ class Direct:
 
 
 def noisy(n, s, size, rng):
-    """Counts everywhere, beyond both ends of the range too; enough of them to be read off a grid."""
+    """Counts in and beyond the range, enough of them for a grid."""
     ends = rng.normal(0, 3 * s, size), rng.normal(n, 3 * s, size), [-8 * s, 0, n, n + 8 * s]
-    # From 10 s on a steep law may still outweigh the noise.
+    # Beyond 10 s a steep law may still outweigh the noise.
     return np.unique(np.concatenate([*ends, rng.uniform(0, n, size), rng.uniform(8 * s, 30 * s, size)]))
 
 
@@ -78,7 +78,7 @@ def assert_is_direct(law, s, values, some, split):
     expected = np.array([direct.moments(y, s, split) for y in values[some]]).T
     assert moments(law, s, values[some]).log_density == pytest.approx(expected[0], rel=1e-6, abs=1e-6)
     assert posterior.mean()[some] == pytest.approx(expected[1], rel=1e-4, abs=1e-290)
-    # Below a thousandth of a report a deviation is rounding.
+    # A deviation below a thousandth of a report is rounding.
     assert np.sqrt(posterior.variance()[some]) == pytest.approx(expected[2], rel=1e-3, abs=1e-6)
     assert posterior.above(split)[some] == pytest.approx(expected[3], abs=1e-4)
 
@@ -124,8 +124,8 @@ def test_it_is_that_of_the_direct_sum_over_few_counts(n):
 
 @pytest.mark.parametrize("s", [0.4, 300.0])
 @every_law(100_000)
-def test_order_is_kept_across_every_seam(law, s):
-    """Dense where sums become exact (the ends of the range and of a law's middle), and everywhere else in between."""
+def test_order_holds_across_every_seam(law, s):
+    """Counts that are dense near the ends of exact sums (range and middle of a law), and spread elsewhere."""
     rng = np.random.default_rng(4)
     places = np.concatenate([law.turns(s), [0.0, law.n, law.centre], law.centre + s * np.array([-10.0, 10.0])])
     near = np.concatenate([at + s * rng.normal(0, 8, 600) for at in places])
@@ -174,7 +174,7 @@ def test_all_counts_lie_within_the_range_of_the_law():
 @pytest.mark.parametrize("s", [0.5, 20.0, 3_000.0])
 @every_law(100_000)
 def test_the_distribution_of_noisy_counts_is_the_direct_one(law, s):
-    """A law's bulk may lie far from where it begins, and be much narrower than its range."""
+    """Most of a law may be far from its beginning, and much narrower than its range."""
     rng = np.random.default_rng(6)
     values = np.sort(np.concatenate([noisy(law.n, s, 100, rng), law.centre + s * rng.normal(0, 3, 60)]))
     found = distribution(law, s, values)

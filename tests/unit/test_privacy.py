@@ -1,7 +1,7 @@
 """The output distribution of every oracle, enumerated from its integers: no ratio exceeds exp(epsilon).
 
-The real `perturb` runs on a source that walks every outcome of every draw with its exact
-probability, so what is enumerated is the code that clients run.
+The real `perturb` runs on a source that gives every outcome of every draw with its exact probability. So the
+enumeration covers the code that clients run.
 """
 
 import itertools
@@ -25,13 +25,13 @@ FINE = Context(prec=120)
 
 
 class Walk(Source):
-    """Takes one path through the tree of all draws; `after` moves on to the next."""
+    """A source that takes one path through the tree of all draws. `after` moves to the next path."""
 
     def __init__(self, rows=None):
         self.path, self.widths, self.rows = [], [], rows
 
     def choose(self, weights):
-        """An outcome 0..len-1; its weight multiplies the path's probability."""
+        """Return an outcome 0..len-1. Its weight multiplies the probability of the path."""
         if self.depth == len(self.path):
             self.path.append(0)
             self.widths.append(len(weights))
@@ -74,7 +74,7 @@ class Walk(Source):
 
 
 def distribution(perturb, value, rows=None):
-    """Every report that `value` can give, with its exact probability."""
+    """Return every report that `value` can give, with its exact probability."""
     walk, law = Walk(rows), defaultdict(Fraction)
     while True:
         walk.start()
@@ -87,7 +87,7 @@ def distribution(perturb, value, rows=None):
 
 
 def worst_ratio(laws):
-    """The largest ratio of an output's probabilities under two inputs; infinite where one is impossible."""
+    """Return the largest ratio of an output's probabilities under two inputs, infinite if one is impossible."""
     outputs = {output for law in laws for output in law}
     most = [max(law[output] for law in laws) for output in outputs]
     least = [min(law[output] for law in laws) for output in outputs]
@@ -110,7 +110,7 @@ def test_no_output_tells_two_inputs_apart_by_more_than_exp_epsilon(name, size, e
     o = oracle(name, epsilon=epsilon, size=size)
     choices = [None]
     if isinstance(o, Hashing) and o.cells**o.hashes * o.buckets > 512:
-        # Rows do not depend on the value, so it is enough to compare inputs given the rows.
+        # Rows do not depend on the value, so inputs are compared for the same rows.
         rng = np.random.default_rng(7)
         choices = [tuple(rng.integers(0, o.cells, o.hashes).tolist()) for _ in range(3)]
         choices.append(tuple(1 << j % o.bits for j in range(o.hashes)))
@@ -131,8 +131,8 @@ def test_fewer_buckets_keep_epsilon_too(buckets):
 
 
 @pytest.mark.parametrize("name", ["grr", "oue", "ss"])
-def test_two_classes_held_in_turn_are_told_apart_by_exp_2_epsilon_and_no_more(name):
-    """Of the theorem: a life is independent answers, one a class; it is reached where classes change places."""
+def test_two_alternating_classes_reach_a_ratio_of_exp_2_epsilon(name):
+    """The theorem of lifetimes: a life is one independent answer a class. Swapped classes reach the bound."""
     o = oracle(name, epsilon=1.0, size=3)
     laws = [distribution(o.perturb, value, None) for value in range(3)]
     outcomes = laws[0].keys() | laws[1].keys() | laws[2].keys()
@@ -154,7 +154,7 @@ def test_support_follows_the_exact_p_and_q(name):
         chances = [Fraction(0)] * 3
         for report, chance in distribution(o.perturb, value).items():
             state = o.zeros()
-            # Enumerated reports may be implausible, which only a large domain can show: count them all.
+            # Enumerated reports may be implausible, as only a large domain shows. Count them all.
             o._count(state, np.frombuffer(report, np.uint8).reshape(1, -1))
             for v, supported in enumerate(o.support(state, 1)):
                 chances[v] += chance * int(supported)

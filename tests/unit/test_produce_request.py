@@ -15,10 +15,10 @@ from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 
-from producers.gateway import produce_request
-from producers.gateway.produce_request import FORMATS, LONG, Connection, pieces
+from hubbub.kafka.patches import produce_request
+from hubbub.kafka.patches.produce_request import FORMATS, LONG, SendingConnection, pieces
 
-AIOKAFKAS = Connection.__base__
+AIOKAFKAS = SendingConnection.__base__
 RNG = random.Random(20260101)
 BATCHES = [b"", b"short", RNG.randbytes(LONG - 1), RNG.randbytes(LONG), bytearray(RNG.randbytes((1 << 20) + 7))]
 TOPICS = {
@@ -94,7 +94,7 @@ def produced(ours, requests, *, tls=False, version=7, answered=True):
                 security_protocol="SSL" if tls else "PLAINTEXT",
                 ssl_context=there if tls else None,
             )
-            assert isinstance(connection, Connection) == ours
+            assert isinstance(connection, SendingConnection) == ours
             sent = [connection.send(request, expect_response=acks) for request, acks in requests]
             found = [repr(outcome) for outcome in await asyncio.gather(*sent, return_exceptions=True)]
             await connection._closed_fut
@@ -152,12 +152,12 @@ def test_what_cannot_be_written_fails_as_ever(writer):
         connection._reader = None
         return str(raised.value), repr(raised.value.__cause__), reasons, len(connection._requests)
 
-    found = asyncio.run(outcome(Connection))
+    found = asyncio.run(outcome(SendingConnection))
     assert found == asyncio.run(outcome(AIOKAFKAS))
 
 
 def test_the_aiokafka_that_is_installed_is_known():
-    assert aiokafka.__version__ in produce_request.KNOWN, "look whether its connections still send alike"
+    assert aiokafka.__version__ in produce_request.TESTED_VERSIONS, "look whether its connections still send alike"
 
 
 def test_another_aiokafka_stays_as_it_is(monkeypatch, caplog):

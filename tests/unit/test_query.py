@@ -1,4 +1,4 @@
-"""The query file: what it means, which digest that has, and how its faults are said."""
+"""The query file: its meaning, its digests, and the messages about its faults."""
 
 import datetime as dt
 import re
@@ -50,7 +50,7 @@ SEVERAL = 'attributes = { sex = ["f", "m"], age = 74 }\nepsilon = 1.0\npane = "1
 
 
 def read(body, name="q", folder="."):
-    """The one query of a file with this body."""
+    """Return the one query of a file with this body."""
     return parse(tomllib.loads(f"[queries.{name}]\n{body}"), "hubbub.toml", folder)[name]
 
 
@@ -67,7 +67,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_full_file_is_read_as_it_stands(folder):
+def test_a_full_file_is_read_completely(folder):
     homepage = load(folder / "hubbub.toml")["homepage"]
     assert homepage.domain == Domain(("a.example", "b.example"), 3, other=True)
     assert (homepage.oracle.name, homepage.oracle.size, homepage.epsilon, homepage.record_epsilon) == ("olh", 3, 1, 1)
@@ -89,7 +89,7 @@ def test_attributes_stand_in_code_point_order(folder):
     assert (profile.domain, profile.solution, profile.other) == (None, "rsfd", None)
 
 
-def test_what_is_not_said_has_a_default():
+def test_missing_keys_have_defaults():
     query = read(ONE)
     assert query == read(
         ONE + 'oracle = "auto"\nlateness = "5s"\nskew = "1m"\nwindows = ["10s"]\nperiod = "10s"\nemit_every = "2s"\n'
@@ -128,7 +128,7 @@ def test_what_is_not_said_has_a_default():
         ("other = false", "other", False),
     ],
 )
-def test_every_key_can_be_said(body, key, value):
+def test_every_key_can_be_set(body, key, value):
     assert getattr(read(f"{ONE}{body}"), key) == value
 
 
@@ -163,7 +163,7 @@ def test_a_stranger_to_a_domain_without_other_is_refused(value):
 
 @pytest.mark.parametrize("position", [-1, 12])
 def test_a_position_outside_the_domain_has_no_name(position):
-    with pytest.raises(ReportError, match="between 0 and 11"):
+    with pytest.raises(ReportError, match="from 0 to 11"):
         Domain(None, 12, other=False).name(position)
 
 
@@ -186,7 +186,7 @@ def test_sets_of_a_size_take_names_or_integers():
     assert "got '2' twice" in fault(sized + 'sets = { x = [2, "2"] }')
 
 
-def test_digests_are_those_that_clients_compute():
+def test_digests_equal_those_of_clients():
     one = read('domain = ["a.example", "b.example"]\noracle = "olh"\nepsilon = 1\npane = "10s"', "homepage")
     assert one.canonical == (
         '{"domain":["a.example","b.example"],"epsilon":1.0,"format":1,"name":"homepage","oracle":"olh","other":true,'
@@ -214,10 +214,10 @@ def test_a_digest_is_over_unescaped_text():
         ONE + 'sets = { x = ["a"] }\nrequire_id = true\nfamily_error = 0.5\nalerts_a_day = 9\nmax_ids = 1\nbudget = 9',
         ONE + 'answers = "once"\nrenew = "1d"',
         ONE + 'answers = "fresh"',
-        ONE + 'oracle = "grr"',  # what "auto" resolves to
+        ONE + 'oracle = "grr"',  # the choice of "auto"
     ],
 )
-def test_a_digest_stays_where_a_report_means_the_same(same):
+def test_a_digest_stays_if_a_report_means_the_same(same):
     assert read(same).digest == read(ONE).digest
 
 
@@ -259,7 +259,7 @@ def test_the_order_of_keys_changes_nothing(lines):
 
 A_DURATION = r'a duration such as "10s", "1m", "2h" or "1d"'
 FAULTS = [
-    # what is added to or changed in a good query; the key at fault; the valid range; what was got
+    # an addition to or change of a valid query, the wrong key, the valid range, the actual value
     ("epsilon = 0", "epsilon", "above 0 and at most 16", "0"),
     ("epsilon = 16.1", "epsilon", "above 0 and at most 16", "16.1"),
     ("epsilon = nan", "epsilon", "above 0 and at most 16", "nan"),
@@ -356,7 +356,7 @@ FAULTS = [
     ('answers = "often"', "answers", "one of life, once, fresh", "'often'"),
     ('renew = "15s"', "renew", "a multiple of the period (10s)", "15s"),
     ('period = "15s"', "period", "a multiple of the pane (10s)", "15s"),
-    ("buckets = 4", "buckets", "for olh only", "'auto'"),
+    ("buckets = 4", "buckets", "only olh does", "'auto'"),
     ('oracle = "olh"\nbuckets = 3', "buckets", "a power of two from 2 to 256", "3"),
     ('oracle = "olh"\nbuckets = 8', "buckets", "from 2 to 4, the best", "8"),
     ("epsilom = 1", "epsilom", "did you mean 'epsilon'?", ""),
@@ -372,7 +372,7 @@ FILES = {
 
 
 def changed(body, change):
-    """A body with some keys said anew, or added."""
+    """Return a body with some keys replaced or added."""
     keys = {line.split(" = ")[0] for line in change.splitlines()}
     kept = [line for line in body.splitlines() if line.split(" = ")[0] not in keys]
     return "\n".join([*kept, change])
@@ -427,7 +427,7 @@ WIDE = 'domain = 1024\nepsilon = 2.0\npane = "10s"\n'
     [
         (
             WIDE + 'oracle = "olh"',
-            'K = 8 classes at an epsilon of 2 are 16; budget = 16 would do, or oracle = "olh" with buckets = 4, or eps',
+            'K = 8 classes at an epsilon of 2 are 16; use budget = 16, or oracle = "olh" with buckets = 4, or eps',
         ),
         (
             WIDE + 'oracle = "grr"',
@@ -435,16 +435,16 @@ WIDE = 'domain = 1024\nepsilon = 2.0\npane = "10s"\n'
         ),
         (
             WIDE + 'oracle = "grr"',
-            "K = 1,024 classes at an epsilon of 2 are 2048; budget = 2048 would do, or ",
+            "K = 1,024 classes at an epsilon of 2 are 2048; use budget = 2048, or ",
         ),
-        (WIDE + "budget = 3", '"life" charges at least 2 epsilon = 4, above the budget of 3; budget = 4 would do, or'),
+        (WIDE + "budget = 3", '"life" charges at least 2 epsilon = 4, above the budget of 3; use budget = 4, or'),
         (WIDE + "budget = 3", "epsilon = 1.5, or answers"),
         (SEVERAL.replace("100", "4"), "K = 74 classes at an epsilon of 1 are 74"),
         (SEVERAL.replace("100", "4") + 'solution = "spl"', "K = 77 classes at an epsilon of 0.5 are 38.5"),
         (SEVERAL + 'solution = "rsfd"\nanswers = "life"', 'must be "once" or "fresh" for rsfd'),
     ],
 )
-def test_what_would_fall_silent_is_refused_with_what_would_do(body, said):
+def test_a_silencing_budget_is_refused_with_alternatives(body, said):
     message = fault(body)
     assert message.startswith("hubbub.toml: queries.q.answers: ")
     assert said in message
@@ -457,7 +457,7 @@ def test_the_epsilon_that_is_named_fits_and_one_a_little_larger_does_not():
     fault(WIDE.replace("2.0", str(epsilon + 0.001)) + 'oracle = "olh"\nbudget = 8')
 
 
-def test_auto_is_the_best_of_what_fits():
+def test_auto_resolves_to_the_best_oracle_that_fits():
     assert (read(WIDE).oracle_names, read(WIDE).buckets) == (("olh",), 4)
     assert (read(WIDE + "budget = 100").oracle_names, read(WIDE + "budget = 100").buckets) == (("olh",), None)
     assert read(WIDE + "budget = 4").oracle_names == ("blh",)
@@ -466,7 +466,7 @@ def test_auto_is_the_best_of_what_fits():
     assert not read(WIDE + 'oracle = "hr"').automatic
 
 
-def test_what_stands_is_read_whatever_it_charges():
+def test_an_active_definition_is_read_at_any_charge():
     table = tomllib.loads(SEVERAL.replace("100", "4") + 'solution = "rsfd"')
     assert parse({"queries": {"q": table}}, "the topic", ".", standing=True)["q"].answers == "life"
     assert parse({"queries": {"q": table}}, "the file", ".")["q"].answers == "once"
@@ -607,7 +607,7 @@ def test_composed_and_decomposed_accents_are_one_answer(held, typed):
     assert query.domain.name(0) == held
     assert query.sets == (("hot", (0,)),)
     other = read(f'domain = ["{typed}", "tea"]\nepsilon = 1.0\npane = "10s"')
-    assert query.digest != other.digest  # each is that of its own text
+    assert query.digest != other.digest  # each belongs to its own text
 
 
 @pytest.mark.parametrize("named", [False, True])

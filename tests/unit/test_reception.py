@@ -13,8 +13,8 @@ import trustme
 from aiokafka import conn
 from aiokafka.errors import KafkaConnectionError
 
-from aggregator.counting import reception
-from aggregator.counting.reception import Connection, Reader
+from hubbub.kafka.patches import answer_reader
+from hubbub.kafka.patches.answer_reader import AnswerReader, ReceivingConnection
 
 SHORT, PART = 32, 100
 RNG = random.Random(20260101)
@@ -29,8 +29,8 @@ def as_before(monkeypatch):
 @pytest.fixture
 def small(monkeypatch):
     """So that every edge is met by few bytes."""
-    monkeypatch.setattr(reception, "SHORT", SHORT)
-    monkeypatch.setattr(reception, "PART", PART)
+    monkeypatch.setattr(answer_reader, "SHORT", SHORT)
+    monkeypatch.setattr(answer_reader, "PART", PART)
 
 
 class Transport:
@@ -46,10 +46,10 @@ class Transport:
 
 
 class Ours:
-    """A Reader, fed as an event loop feeds it."""
+    """A AnswerReader, fed as an event loop feeds it."""
 
     def __init__(self):
-        self.reader, self.transport = Reader(asyncio.get_running_loop()), Transport()
+        self.reader, self.transport = AnswerReader(asyncio.get_running_loop()), Transport()
         self.reader.set_transport(self.transport)
 
     def feed(self, data):
@@ -204,7 +204,7 @@ def asked(ours, send, tls):
     authority.issue_cert("127.0.0.1").configure_cert(here)
     authority.configure_trust(there)
     if ours:
-        reception.install()
+        answer_reader.install()
 
     async def run():
         async with asyncio.timeout(20):
@@ -219,8 +219,8 @@ def asked(ours, send, tls):
                 ssl_context=there if tls else None,
                 on_close=lambda _, reason: reasons.append(reason),
             )
-            assert isinstance(connection, Connection) == ours
-            assert isinstance(connection._reader, Reader) == ours
+            assert isinstance(connection, ReceivingConnection) == ours
+            assert isinstance(connection._reader, AnswerReader) == ours
             try:
                 found = await connection._send_sasl_token(b"request")
             except KafkaConnectionError as error:
@@ -238,7 +238,7 @@ LARGE = RNG.randbytes((3 << 20) + 11)
 
 
 @pytest.mark.parametrize("tls", [False, True])
-@pytest.mark.parametrize("body", [b"", b"short", LARGE[: reception.SHORT + 1], LARGE], ids=len)
+@pytest.mark.parametrize("body", [b"", b"short", LARGE[: answer_reader.SHORT + 1], LARGE], ids=len)
 def test_aiokafka_is_given_what_a_broker_answers(body, tls):
     (found, reasons) = asked(True, stream([body]), tls)
     assert (type(found), found) == (bytes, body)
@@ -254,13 +254,15 @@ def test_a_connection_that_breaks_in_an_answer_fails_its_request_as_ever(end, tl
 
 
 def test_the_aiokafka_that_is_installed_is_known():
-    assert aiokafka.__version__ in reception.KNOWN, "look whether its connections still read with `_reader`"
+    assert aiokafka.__version__ in answer_reader.TESTED_VERSIONS, (
+        "look whether its connections still read with `_reader`"
+    )
 
 
 def test_another_aiokafka_stays_as_it_is(monkeypatch, caplog):
     monkeypatch.setattr(aiokafka, "__version__", "0.99.0")
     before = conn.AIOKafkaProtocol, conn.AIOKafkaConnection
     with caplog.at_level(logging.WARNING):
-        reception.install()
+        answer_reader.install()
     assert (conn.AIOKafkaProtocol, conn.AIOKafkaConnection) == before
     assert [record.levelname for record in caplog.records] == ["WARNING"]

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.counting.tally import FLAGS, IDS_OVERFLOW, INCOMPLETE, PARTIAL, Snapshot
 from aggregator.merging.windows import Span
-from aggregator.publishing.analysis import Findings
-from aggregator.publishing.changes import alerts
-from aggregator.publishing.digits import rounded
-from aggregator.publishing.record import build, provisional_keys
+from aggregator.publishing.alerts.state import alerts
+from aggregator.publishing.findings import Findings
+from aggregator.publishing.records.digits import rounded
+from aggregator.publishing.records.encoder import build, provisional_keys
+from aggregator.tallies.snapshot import FLAGS, IDS_OVERFLOW, INCOMPLETE, PARTIAL, Snapshot
 from oracles import ORACLES
 from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, answer, apply
@@ -347,16 +347,14 @@ def test_flags_are_told_in_their_order():
         (PARTIAL, ["partial"]),
         (INCOMPLETE, ["incomplete"]),
         (IDS_OVERFLOW, ["ids_overflow"]),
-        (sum(FLAGS.values()), ["partial", "incomplete", "ids_overflow", "corrected"]),
+        (sum(FLAGS.values()), ["partial", "incomplete", "ids_overflow"]),
     ):
         assert emit(query, hold(query, NAMED, seeded("flags"), flags=flags))[0]["quality"]["flags"] == told
     query, total = crowd("uniform")
     forged = total.counts.copy()
     forged[-64] = 1_000_000
     record, _ = emit(query, total._replace(counts=forged, flags=sum(FLAGS.values())))
-    assert record["quality"]["flags"] == [
-        *("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", "corrected")
-    ]
+    assert record["quality"]["flags"] == [*("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected")]
 
 
 def test_skewed_is_said_of_the_attribute_that_is_attacked():
@@ -440,8 +438,8 @@ def test_a_provisional_record_has_a_key_of_its_own():
 TWO_WAYS = """
 import sys
 import numpy as np
-from aggregator.publishing.record import build
-from aggregator.counting.tally import Snapshot
+from aggregator.publishing.records.encoder import build
+from aggregator.tallies.snapshot import Snapshot
 from aggregator.merging.windows import Span
 from tests.unit.test_record import ALL, ask, supported
 for size in (1_000, 20_000):

@@ -5,8 +5,8 @@ import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from oracles.kernels import batches, compiled
-from producers.gateway.record_batch import RecordBatch
+from hubbub.kafka.patches.single_record_batch import SingleRecordBatch
+from oracles.kernels import batches, c_library
 
 sums = pytest.mark.skipif(not batches.can_sum(), reason="the kernels are not compiled here, or HUBBUB_KERNELS says so")
 
@@ -20,7 +20,7 @@ def test_a_checksum_is_that_of_kafkas_client_at_any_length_and_address():
 
 
 def test_without_kernels_kafkas_client_makes_the_batches():
-    with compiled.numpy_alone():
+    with c_library.numpy_alone():
         assert not batches.can_sum()
 
 
@@ -29,7 +29,7 @@ def test_without_kernels_kafkas_client_makes_the_batches():
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 8_190, 16 << 10, 1 << 20, (1 << 20) + 1])
 def test_a_batch_is_byte_for_byte_what_kafkas_client_makes(size, producer):
     value, at = np.random.default_rng(size).integers(0, 256, size, np.uint8).tobytes(), 1_700_000_000_000
-    made, reference = RecordBatch(value, at), BatchBuilder(1 << 14, 0)
+    made, reference = SingleRecordBatch(value, at), BatchBuilder(1 << 14, 0)
     assert reference.append(timestamp=at, key=None, value=value)
     assert made.append(timestamp=at, key=None, value=value) is None
     if producer:

@@ -6,10 +6,10 @@ from contextlib import suppress
 import pytest
 from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, TopicAuthorizationFailedError
 
-from aggregator.topics import registrar
-from aggregator.topics.registrar import Registrar
-from hubbub.definitions import Definitions
-from hubbub.errors import KafkaUnreachable
+from hubbub.definitions import registrar
+from hubbub.definitions.catalog import Definitions
+from hubbub.definitions.registrar import Registrar
+from hubbub.kafka.errors import KafkaUnreachable
 from oracles.query import load_file
 
 ONE = """
@@ -25,7 +25,7 @@ class Follower:
     """Whoever appends is refused by each of these errors first."""
 
     def __init__(self, *errors):
-        self.known, self.errors, self.appended = Definitions(), list(errors), []
+        self.definitions, self.errors, self.appended = Definitions(), list(errors), []
 
     async def append(self, writes):
         if self.errors:

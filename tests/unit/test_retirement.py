@@ -1,4 +1,4 @@
-"""Retired definitions are let go of: of each there stay its digest and the first pane for which it is retired."""
+"""Retired definitions: a worker forgets all but the digest and the first retired pane."""
 
 import asyncio
 import gc
@@ -9,15 +9,15 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from aggregator.counting.admission import Gate, Reason, Refused
-from aggregator.counting.clock import Progress, encode, watermarks
+from aggregator.counting.admission.gate import Gate, Reason, Refusal
 from aggregator.process.metrics import Metrics
-from aggregator.publishing.publisher import Merging
-from aggregator.publishing.retirement import over
-from aggregator.topics.keys import home
-from hubbub.definitions import Definitions, TopicRecord, changes
+from aggregator.publishing.service import PublishingService
+from aggregator.tallies.keys import home
+from aggregator.tallies.progress import Progress, encode, watermarks
+from aggregator.worker.worker import finished_definitions
+from hubbub.definitions.catalog import Definitions, TopicRecord, changes
 from hubbub.definitions.follower import Follower
-from hubbub.kafka import Kafka
+from hubbub.kafka.settings import Kafka
 from oracles.frame import MAX_FRAME, TICK
 from oracles.frame import encode as encode_frame
 from oracles.query import File, parse
@@ -53,23 +53,23 @@ class World:
         self.finals, self.owners, self.merges, self.written = defaultdict(set), [], [], []
 
     def start(self):
-        versions = self.follower.known.versions
+        versions = self.follower.definitions.versions
         self.owners = [
             Owner(self.topics, self.log, p, f"w{len(self.written)}", versions, MAX_FRAME) for p in range(PARTITIONS)
         ]
         self.merges = [Merge(self.topics, p, PARTITIONS, versions) for p in range(PARTITIONS)]
 
-    def define(self, known):
+    def define(self, catalog):
         for owner in self.owners:
-            owner.source.gate = Gate(owner.partition, PARTITIONS, known.versions, over=known.over)
+            owner.source.gate = Gate(owner.partition, PARTITIONS, catalog.versions, over=catalog.forgotten)
         for merge in self.merges:
-            merge.shelf.define(known.versions)
+            merge.snapshots.define(catalog.versions)
 
     def say(self, queries, second, retire=()):
-        asked = changes(File(queries), self.follower.known, retire, f"{second:016x}")
-        said = [TopicRecord(*write, second * 1000) for write in asked.writes]
-        self.written += said
-        self.follower._take(said)
+        asked = changes(File(queries), self.follower.definitions, retire, f"{second:016x}")
+        records = [TopicRecord(*write, second * 1000) for write in asked.writes]
+        self.written += records
+        self.follower._apply(records)
 
     def report(self, query, second):
         frame = encode_frame(query.digest, second // 10 * 10, query.oracle.perturb([1, 2]))
@@ -79,20 +79,22 @@ class World:
     def append(self, partition, second, data=TICK):
         self.log[partition].append((len(self.log[partition]), second * 1000, data))
 
-    def go_on(self, let_go=True):
+    def go_on(self, forget=True):
         for owner in self.owners:
             owner.read(1000)
             settle(owner)
         for merge in self.merges:
             merge.step(Random(1), self.finals)
-            for slot in merge.shelf.slots.values():
-                slot.finished = slot.merger.through
-                for name in slot.remains():
+            for state in merge.snapshots.queries.values():
+                state.published_through = state.merger.closed_through
+                for name in state.retired_keys():
                     self.topics.publish(merge.target, name, None)
-        found = over(self.follower.known, [o.source for o in self.owners], [m.shelf for m in self.merges])
-        if let_go:
-            self.follower.let_go(found)
-        return found
+        names = finished_definitions(
+            self.follower.definitions, [o.source for o in self.owners], [m.snapshots for m in self.merges]
+        )
+        if forget:
+            self.follower.forget(names)
+        return names
 
 
 def week(hours):
@@ -118,11 +120,11 @@ def week(hours):
 def test_a_week_of_retiring_leaves_16_bytes_of_each():
     world, domains = week(168)
     gc.collect()
-    known = world.follower.known
-    assert len(known.versions) <= 2
-    assert len(known.over) == 168 - len(known.versions)
+    catalog = world.follower.definitions
+    assert len(catalog.versions) <= 2
+    assert len(catalog.forgotten) == 168 - len(catalog.versions)
     assert len(world.follower._records) <= 2
-    assert sum(len(merge.shelf.slots) for merge in world.merges) <= 2
+    assert sum(len(merge.snapshots.queries) for merge in world.merges) <= 2
     assert sum(len(owner.source.tallies) for owner in world.owners) == 0
     assert sum(domain() is not None for domain in domains) <= 3, "nobody holds the domains of the others"
     for owner in world.owners:
@@ -137,19 +139,19 @@ def test_a_week_of_retiring_leaves_16_bytes_of_each():
 
 def test_what_is_let_go_of_stays_refused_as_stale_and_a_restart_finds_it_so_again():
     world, _ = week(5)
-    gone = next(iter(world.follower.known.over))
-    frame = encode_frame(gone, START, page(0).oracle.perturb([1]))
+    forgotten_digest = next(iter(world.follower.definitions.forgotten))
+    frame = encode_frame(forgotten_digest, START, page(0).oracle.perturb([1]))
     outcome, _ = world.owners[0].source.gate.admit(frame, START * 1000, START * 1000)
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, Refusal)
     assert (outcome.reason, outcome.query) == (Reason.STALE_DIGEST, "page"), "by the name that it had"
     finals = {key: set(value) for key, value in world.finals.items()}
     world.follower = Follower(Kafka("nowhere:1", "p."))
-    world.follower._take(world.written)
-    assert len(world.follower.known.versions) == 5
+    world.follower._apply(world.written)
+    assert len(world.follower.definitions.versions) == 5
     world.start()
     world.follower.on_change.append(world.define)
     world.go_on()
-    assert len(world.follower.known.versions) <= 2
+    assert len(world.follower.definitions.versions) <= 2
     assert world.finals == finals, "nothing is said again that was said, and nothing else"
 
 
@@ -167,7 +169,9 @@ def test_nothing_is_let_go_of_while_a_partition_or_a_window_lacks_its_end():
     for owner in world.owners:
         owner.read(10)
         settle(owner)
-    assert not over(world.follower.known, sources, [merge.shelf for merge in world.merges]), "no final is out yet"
+    assert not finished_definitions(world.follower.definitions, sources, [merge.snapshots for merge in world.merges]), (
+        "no final is out yet"
+    )
     assert set(world.go_on()) == {page(1).digest}
 
 
@@ -177,14 +181,14 @@ def test_windows_that_hold_the_last_reports_are_published_though_they_end_later(
     world.say({"page": page(1)}, START)
     world.start()
     world.say({"site": page(2, "site")}, START + 100, retire=["page"])
-    retired = world.follower.known.versions[page(1).digest].retired
+    retired = world.follower.definitions.versions[page(1).digest].retired
     for second in range(START, retired, 10):
         world.report(page(1), second)
     for second in range(retired, retired + 200, 10):  # what was read is told pane by pane
         for partition in range(PARTITIONS):
             world.append(partition, second)
         world.go_on()
-    assert page(1).digest in world.follower.known.over
+    assert page(1).digest in world.follower.definitions.forgotten
     ends = defaultdict(list)
     for _, window, end in world.finals:
         ends[window.kind].append(end)
@@ -205,9 +209,9 @@ def test_what_took_the_place_of_another_waits_for_it():
         def is_over(self, digest, _):
             return digest == page(2).digest
 
-    assert over(world.follower.known, [Half()], []) == {}
+    assert finished_definitions(world.follower.definitions, [Half()], []) == {}
     Half.is_over = lambda *_: True
-    assert set(over(world.follower.known, [Half()], [])) == {page(1).digest, page(2).digest}
+    assert set(finished_definitions(world.follower.definitions, [Half()], [])) == {page(1).digest, page(2).digest}
 
 
 def test_what_came_back_stays_as_it_was_when_what_had_replaced_it_is_let_go_of():
@@ -217,13 +221,13 @@ def test_what_came_back_stays_as_it_was_when_what_had_replaced_it_is_let_go_of()
     world.say({"page": page(2)}, START + 100)
     world.say({"page": page(1)}, START + 200)
     world.say({"page": page(3), "site": page(4, "site")}, START + 300)
-    before = dict(world.follower.known.versions)
+    before = dict(world.follower.definitions.versions)
     assert [version.retired for version in before[page(1).digest].versions] == [False, True, False, True]
-    world.follower.let_go({page(2).digest: "page"})
-    assert world.follower.known.versions == {d: v for d, v in before.items() if d != page(2).digest}
-    world.follower.let_go({page(1).digest: "page"})
+    world.follower.forget({page(2).digest: "page"})
+    assert world.follower.definitions.versions == {d: v for d, v in before.items() if d != page(2).digest}
+    world.follower.forget({page(1).digest: "page"})
     world.say({"page": page(3), "site": page(5, "site")}, START + 400)
-    versions = world.follower.known.versions
+    versions = world.follower.definitions.versions
     assert versions[page(3).digest] == before[page(3).digest]
     assert versions[page(4, "site").digest].retired == versions[page(5, "site").digest].first > START + 400
 
@@ -232,12 +236,12 @@ def test_a_founding_batch_that_is_let_go_of_is_not_followed_by_another():
     world = World()
     world.say({"page": page(1)}, START)
     world.say({"site": page(2, "site")}, START + 100, retire=["page"])
-    before = world.follower.known.versions[page(2, "site").digest].first
-    world.follower.let_go({page(1).digest: "page"})
-    assert world.follower.known.versions[page(2, "site").digest].first == before > 0
-    world.follower.let_go({page(2, "site").digest: "site"})
+    before = world.follower.definitions.versions[page(2, "site").digest].first
+    world.follower.forget({page(1).digest: "page"})
+    assert world.follower.definitions.versions[page(2, "site").digest].first == before > 0
+    world.follower.forget({page(2, "site").digest: "site"})
     world.say({"third": page(3, "third")}, START + 300)
-    assert world.follower.known.versions[page(3, "third").digest].first > START
+    assert world.follower.definitions.versions[page(3, "third").digest].first > START
 
 
 @pytest.mark.parametrize("count", [1, 5, 40])
@@ -251,7 +255,7 @@ def test_a_closing_says_watermarks_only_where_one_has_moved(count):
 
 
 def test_definitions_without_any_are_nothing():
-    assert over(Definitions(), [], []) == {}
+    assert finished_definitions(Definitions(), [], []) == {}
 
 
 class Sent:
@@ -287,25 +291,29 @@ def test_the_publisher_deletes_the_snapshots_of_what_is_over_and_lets_go_of_it()
     digest, outbox = page(1).digest, Sent()
 
     async def run():
-        merging = Merging(Kafka("nowhere:1", "p."), PARTITIONS, world.follower, outbox, Metrics(), None, UNTRUE)
-        shelves = {p: Merge(world.topics, p, PARTITIONS, world.follower.known.versions).shelf for p in (0, 1)}
-        merging.reader.shelves = shelves
-        for merge, shelf in zip(world.merges, shelves.values(), strict=True):
-            merge.shelf = shelf
-        shelf = shelves[home(digest, PARTITIONS)]
-        assert shelf.slots[digest].snapshots
-        shelf.slots[digest].collect()
-        while shelf.slots[digest].owes:  # a turn may be over before all is made
-            await merging._publish(shelf, shelf.slots[digest], last=True)
+        merging = PublishingService(
+            Kafka("nowhere:1", "p."), PARTITIONS, world.follower, outbox, Metrics(), None, UNTRUE
+        )
+        partitions = {
+            p: Merge(world.topics, p, PARTITIONS, world.follower.definitions.versions).snapshots for p in (0, 1)
+        }
+        merging.reader.partitions = partitions
+        for merge, snapshots in zip(world.merges, partitions.values(), strict=True):
+            merge.snapshots = snapshots
+        snapshots = partitions[home(digest, PARTITIONS)]
+        assert snapshots.queries[digest].stored_keys
+        snapshots.queries[digest].collect()
+        while snapshots.queries[digest].has_due_finals:  # a turn may be over before all is made
+            await merging._publish(snapshots, snapshots.queries[digest], at_end=True)
         merging.estimators.close()
-        assert not shelf.slots[digest].snapshots
-        found = over(world.follower.known, [o.source for o in world.owners], shelves.values())
-        assert set(found) == {digest}
-        world.follower.let_go(found)
-        assert digest not in shelf.slots
+        assert not snapshots.queries[digest].stored_keys
+        names = finished_definitions(world.follower.definitions, [o.source for o in world.owners], partitions.values())
+        assert set(names) == {digest}
+        world.follower.forget(names)
+        assert digest not in snapshots.queries
 
     asyncio.run(run())
-    deleted = {key for topic, key, value in outbox.records if topic == "snapshots" and value is None}
+    deletions = {key for topic, key, value in outbox.records if topic == "snapshots" and value is None}
     closed = {key for key, _ in world.topics.compacted(home(digest, PARTITIONS)) if key.startswith(b"closed")}
-    assert closed == {key for key in deleted if key.startswith(b"closed")}
+    assert closed == {key for key in deletions if key.startswith(b"closed")}
     assert {key.split(b"|")[0] for topic, key, _ in outbox.records if topic == "estimates"} == {b"page"}

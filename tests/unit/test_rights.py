@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaTimeoutError, TopicAuthorizationFailedError
 
-from aggregator.topics.outbox import Outbox
+from aggregator.worker.ticks import TickWriter
 from hubbub.__main__ import COMMANDS
-from hubbub.errors import TopicMissing
-from hubbub.kafka import Kafka
-from hubbub.options import run
-from hubbub.rights import RIGHTS, Right, explained
+from hubbub.command.options import run
+from hubbub.kafka.errors import TopicMissing
+from hubbub.kafka.outbox import Outbox
+from hubbub.kafka.rights import RIGHTS, Right, access_refusal
+from hubbub.kafka.settings import Kafka
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "operating.md"
 
@@ -57,14 +58,14 @@ def test_an_error_of_a_right_names_it(command, error, says, capsys):
 
     assert run(command, work) == 4
     said = capsys.readouterr().err
-    assert said.startswith(f"hubbub {command}: Kafka's access lists refuse it: `hubbub {command}` needs")
+    assert said.startswith(f"hubbub {command}: Kafka's access lists refuse the operation: `hubbub {command}` needs")
     assert says in said
 
 
 def test_other_errors_are_left_alone():
-    assert explained("worker", KafkaTimeoutError("slow")) is None
-    assert explained("worker", ValueError("queries")) is None
-    assert explained("plan", TopicAuthorizationFailedError("crowd.queries")) is None
+    assert access_refusal("worker", KafkaTimeoutError("slow")) is None
+    assert access_refusal("worker", ValueError("queries")) is None
+    assert access_refusal("plan", TopicAuthorizationFailedError("crowd.queries")) is None
 
 
 @pytest.mark.parametrize("login", ["", "SASL_SSL"])
@@ -75,7 +76,7 @@ def test_a_topic_that_is_not_seen_may_be_there_for_others(login, monkeypatch, ca
         raise TopicMissing("crowd.truth")
 
     assert run("board", work) == 4
-    assert ("needs, behind the prefix, Read on topic truth" in capsys.readouterr().err) == bool(login)
+    assert ("(names without the prefix): Read on topic truth" in capsys.readouterr().err) == bool(login)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +93,10 @@ def test_a_tick_that_may_not_be_written_is_the_last(error, ends, monkeypatch):
     monkeypatch.setattr(Outbox, "send", send)
 
     async def run():
-        outbox = Outbox(Kafka("nowhere:1", "p."))
-        await outbox.tick(0)
+        ticks = TickWriter(Outbox(Kafka("nowhere:1", "p.")))
+        await ticks.write(0)
         await asyncio.sleep(0)
-        await outbox.tick(0)
+        await ticks.write(0)
 
     with pytest.raises(TopicAuthorizationFailedError) if ends else nullcontext():
         asyncio.run(run())

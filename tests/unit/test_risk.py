@@ -1,7 +1,7 @@
-"""Risks: what is estimated without the truth is what the truth shows, and so are the choices that follow from it.
+"""Risks: estimates without the truth agree with the truth, and so do the choices that follow from them.
 
-Every statistical check has a fixed seed, and bounds that leave it a chance below 1e-6 to fail if
-what it checks holds: five standard errors, or counts far inside what was measured over many seeds.
+Every statistical check has a fixed seed. Its bounds fail by chance with a probability below 1e-6: five standard errors,
+or counts far inside the ones measured over many seeds.
 """
 
 import zlib
@@ -20,7 +20,7 @@ from oracles.errors import ParameterError
 from oracles.method import TASKS
 from oracles.multi import multi
 from oracles.rehearsal import likely_truth, rehearse
-from oracles.risk import recommend, rejected, risk, stein
+from oracles.risk import recommend, rejects_prior, risk, stein
 
 WITHIN = 0.1
 SMOOTH = [name for name, method in METHODS.items() if not method.jumps and not method.fits_a_prior]
@@ -38,13 +38,13 @@ def seeded(*label):
 
 
 def population(shape, size, n):
-    """How many of n people hold each value."""
+    """Return how many of n people hold each value."""
     weights = SHAPES[shape](np.arange(1.0, size + 1))
     return np.diff(np.rint(n * np.cumsum(weights) / weights.sum()), prepend=0).astype(int)
 
 
 def windows(o, own, runs, rng):
-    """Estimates over `runs` windows; of oue and grr by the exact law of their support counts."""
+    """Yield estimates over `runs` windows, for oue and grr by the exact law of their support counts."""
     n = int(own.sum())
     others = (1.0 - np.eye(o.size)) / (o.size - 1)
     for _ in range(runs):
@@ -58,7 +58,7 @@ def mean_squares(shares, own):
 
 
 def agree(estimated, true):
-    """Whether the means are within 10% of one another, and known well enough to say so."""
+    """Whether the means are within 10% of one another, and precise enough to decide that."""
     difference = np.array(estimated) - true
     noise = difference.std() / np.sqrt(len(true)) / np.mean(true)
     assert noise < WITHIN / 5, f"more runs are needed: {noise:.3f}"
@@ -90,7 +90,7 @@ def test_steins_estimate_is_the_mean_error_over_runs(name, size, n, epsilon, sha
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 @pytest.mark.parametrize(("name", "size"), [("oue", 128), ("grr", 16), ("grr", 64)])
 def test_steins_estimate_is_the_mean_error_over_many_runs(name, size, epsilon, shape):
-    """Two spikes leave norm_sub with a hundredth of the noise: there its risk is known only over very many runs."""
+    """Two spikes leave norm_sub a hundredth of the noise. Its risk needs very many runs there."""
     o, own = oracle(name, epsilon=epsilon, size=size), population(shape, size, 200_000)
     found = list(windows(o, own, 12_000 if shape == "two spikes" else 1_000, seeded(name, size, epsilon, shape)))
     for method in SMOOTH:
@@ -123,8 +123,8 @@ def test_steins_estimate_holds_under_a_fitted_prior(shape, size, runs):
     name=st.sampled_from(["grr", "oue", "hr", "ss"]),
     shares=st.lists(st.floats(-0.3, 0.6), min_size=2, max_size=7, unique=True).filter(lambda x: max(x) > 0.01),
 )
-def test_the_slopes_are_those_that_small_steps_show(name, shares):
-    """Stein's sum is (g - x)^2 - v + 2 tr(C g'): here with g' by differences and C value by value."""
+def test_slopes_agree_with_small_steps(name, shares):
+    """Stein's sum is (g - x)^2 - v + 2 tr(C g'). Here g' comes from differences, and C value by value."""
     o = oracle(name, epsilon=1.0, size=len(shares))
     e = Estimate(np.array(shares), 2_000, o)
     x, step, size = e.shares, 1e-7, len(shares)
@@ -137,7 +137,7 @@ def test_the_slopes_are_those_that_small_steps_show(name, shares):
     for method in SMOOTH:
         g = apply(method, e)
         if (np.abs(x) < 1e-4).any() or (g[g > 0.0] < 1e-4).any():
-            continue  # too near to a kink for a difference
+            continue  # too close to a kink for a difference
         moved = [
             (apply(method, replace(e, shares=x + step * unit)) - apply(method, replace(e, shares=x - step * unit)))
             for unit in np.eye(size)
@@ -147,8 +147,8 @@ def test_the_slopes_are_those_that_small_steps_show(name, shares):
         assert stein(method, e).sum() == pytest.approx(whole, rel=1e-4, abs=1e-6 * e.noise.a)
 
 
-def test_known_risks():
-    """Of base the mean variance; norm pays for the sum; base_pos errs by nothing where it makes a zero of -sigma."""
+def test_risks_with_closed_forms():
+    """base has the mean variance, norm pays for the sum, and base_pos has no error if it replaces -sigma by zero."""
     o, own = oracle("oue", epsilon=1.0, size=400), population("zipf", 400, 1_000_000)
     e = next(windows(o, own, 1, seeded("known")))
     assert risk("base", e) == pytest.approx(np.mean(e.stderr**2))
@@ -157,7 +157,7 @@ def test_known_risks():
     assert risk("base_pos", centred) == pytest.approx(centred.stderr[1] ** 2 / 2)
 
 
-def test_where_all_are_the_same_the_risk_is_that_of_a_constant():
+def test_equal_shares_have_the_risk_of_a_constant():
     e = Estimate(np.full(8, -0.01), 1000, oracle("oue", epsilon=1.0, size=8))
     assert risk("norm_sub", e) == pytest.approx((1 / 8 + 0.01) ** 2 - e.noise.a)
 
@@ -179,7 +179,7 @@ def test_rehearsed_risks_are_near_the_mean_error(epsilon, shape):
 
 @pytest.mark.parametrize("name", ["grr", "oue", "ss"])
 def test_rehearsals_have_the_errors_of_reports(name):
-    """Each value's variance, and that of the sum of all; both over some 200 rehearsals."""
+    """Each value's variance and the variance of the total sum, both over some 200 rehearsals."""
     o, own = oracle(name, epsilon=1.0, size=300), population("zipf", 300, 100_000)
     truth = own / own.sum()
     e = Estimate(truth.copy(), 100_000, o)
@@ -187,7 +187,7 @@ def test_rehearsals_have_the_errors_of_reports(name):
     assert len(errors) == 218
     stated = e.noise.stderr(truth) ** 2
     assert (errors**2).mean() == pytest.approx(stated.mean(), rel=0.05)
-    # 218 draws: the variance of the sum is known to 10%, six of which are allowed
+    # 218 draws give the variance of the sum to 10%, and six times that is the limit
     assert np.mean(errors.sum(axis=1) ** 2) == pytest.approx(o.set_variance(e.n, 300, 1.0), rel=0.6, abs=1e-15)
 
 
@@ -203,7 +203,7 @@ def test_a_likely_truth_is_a_distribution_near_the_true_one(name, shape):
     assert np.abs(truth - np.sort(own / own.sum())[::-1]).max() < 3.0 * e.noise.stderr(np.ones(1))[0]
 
 
-def test_where_nothing_stands_out_all_values_are_taken_as_equal():
+def test_if_nothing_stands_out_all_values_count_as_equal():
     o, own = oracle("oue", epsilon=0.5, size=512), population("uniform", 512, 100_000)
     e = next(windows(o, own, 1, seeded("equal")))
     assert likely_truth(e) == pytest.approx(np.full(512, 1 / 512))
@@ -213,7 +213,7 @@ def test_where_nothing_stands_out_all_values_are_taken_as_equal():
 
 
 def test_a_prior_that_does_not_fit_is_rejected():
-    """At least 95% must be; measured over 40 runs: all."""
+    """At least 95% must be rejected. Measured over 40 runs: all."""
     o, own = oracle("oue", epsilon=4.0, size=1024), population("uniform", 1024, 1_000_000)
     verdicts = [calibrate(e).rejected for e in windows(o, own, 20, seeded("uniform"))]
     assert np.mean(verdicts) >= 0.95
@@ -226,13 +226,13 @@ def test_a_prior_that_fits_is_not_rejected(epsilon):
     assert not any(calibrate(e).rejected for e in windows(o, own, 8, seeded("zipf", epsilon)))
 
 
-def test_what_is_rejected_depends_on_the_fallback():
+def test_a_rejection_depends_on_the_fallback():
     o, own = oracle("oue", epsilon=4.0, size=1024), population("uniform", 1024, 1_000_000)
     e = next(windows(o, own, 1, seeded("fallback")))
     calibrated = calibrate(e)
-    assert rejected(calibrated, e, "norm_sub")
-    assert not rejected(calibrated, e, "base_cut"), "which makes zeros of all values, where all are there"
-    assert rejected(calibrated, e, "norm_mul")
+    assert rejects_prior(calibrated, e, "norm_sub")
+    assert not rejects_prior(calibrated, e, "base_cut"), "which makes zeros of all values, where all are there"
+    assert rejects_prior(calibrated, e, "norm_mul")
 
 
 def test_the_verdict_is_the_sheets_formula():
@@ -244,27 +244,27 @@ def test_the_verdict_is_the_sheets_formula():
         kept = (other := apply("norm_sub", e)) > 0.0
         back = np.where(kept, v * (1 - 1 / kept.sum()), 0.0)
         excess = ours - ((other - x) ** 2 - v + 2 * back)
-        assert rejected(calibrated, e) == (excess.mean() > excess.std() / 16)
+        assert rejects_prior(calibrated, e) == (excess.mean() > excess.std() / 16)
 
 
 # Recommendations.
 
 
 def test_the_recommended_method_beats_the_best_constant_choice():
-    """The margin: within 10% of the best in 85% of choices, oftener than any constant; at most half its regret.
+    """The margin: within 10% of the best in 85% of choices, more often than any constant, at most half its regret.
 
-    `benchmarks/recommend.py` measures the same, for each task, with 20 runs of each cell.
+    `benchmarks/recommend.py` measures it for each task with 20 runs of each cell.
     """
     ours, same = grid.scores(list(grid.cells(grid.generated(), (0.5, 4.0), runs=2)))
     best = next(iter(same.values()))
-    assert ours.answered >= 0.9
+    assert ours.coverage >= 0.9
     assert ours.near >= max(0.85, best.near)
     assert ours.regret < best.regret / 2
 
 
 @pytest.mark.parametrize(("size", "epsilon"), [(1657, 0.5), (4096, 1.0)])
-def test_where_the_top_is_not_decided_by_the_data_nothing_that_cuts_is_recommended(size, epsilon):
-    """A few values of a long tail stand out; to cut the others of the top off cost up to 2.4 times the best error."""
+def test_an_undecided_top_gets_no_method_that_cuts(size, epsilon):
+    """A few values of a long tail stand out. Removing the others of the top cost up to 2.4 times the best error."""
     own = np.diff(np.rint(100_000 * np.cumsum(1 / np.arange(1.0, size + 1)) / (1 / np.arange(1.0, size + 1)).sum()))
     own = np.sort(np.append(own, 100_000 - own.sum()).astype(int))[::-1]
     o, told = oracle("oue", epsilon=epsilon, size=size), []
@@ -276,7 +276,7 @@ def test_where_the_top_is_not_decided_by_the_data_nothing_that_cuts_is_recommend
     assert set(told) <= {None, "base", "base_pos", "post_pos", "norm"}
 
 
-def test_where_a_few_values_hold_all_the_others_are_known_to_be_nothing():
+def test_if_a_few_values_hold_all_the_others_count_as_zero():
     o, own = oracle("oue", epsilon=1.0, size=256), population("two spikes", 256, 100_000)
     for e in windows(o, own, 4, seeded("all known")):
         assert not METHODS[grid.first(recommend(e, "top", top=20))].keeps_the_top
@@ -318,7 +318,7 @@ def test_the_smallest_cases_have_a_risk(name):
         assert np.isfinite(risk(name, e))
 
 
-def test_without_independent_reports_no_risk_is_known():
+def test_without_independent_reports_the_risk_is_nan():
     o = oracle("grr", epsilon=1.0, size=3)
     for e in (o.estimate(o.zeros(), 0), Estimate(np.array([0.5, 0.4, 0.1]), 4, o, 0)):
         assert all(np.isnan(risk(name, e)) for name in METHODS)
@@ -341,13 +341,13 @@ def test_a_sampled_attribute_has_the_risk_of_its_sample():
         assert risk("base", e) > risk("base", replace(e, population=None))
 
 
-def test_what_cannot_be_asked_is_refused():
+def test_wrong_arguments_are_refused():
     e = Estimate(np.array([0.5, 0.4, 0.1]), 100, oracle("grr", epsilon=1.0, size=3))
-    with pytest.raises(ParameterError, match=r"no task 'all'; choose one of single, top, sets"):
+    with pytest.raises(ParameterError, match=r"unknown task 'all'; choose one of single, top, sets"):
         recommend(e, "all")
     with pytest.raises(ParameterError, match="top must be at least 1"):
         recommend(e, "top", top=0)
     with pytest.raises(ParameterError, match="does not hold for norm_cut"):
         stein("norm_cut", e)
-    with pytest.raises(ParameterError, match="no method"):
+    with pytest.raises(ParameterError, match="unknown method"):
         risk("norm_sup", e)

@@ -1,4 +1,4 @@
-"""Scenarios: what changes over time, who takes part in it, and what a file may say."""
+"""Scenarios: the changes over time, the clients that take part, and the files."""
 
 import math
 import re
@@ -13,9 +13,9 @@ from oracles.errors import ParameterError, QueryError
 from oracles.query import parse
 from oracles.query.settings import Place
 from producers.simulation import simulate
-from producers.simulation.distribution import read_crowd
-from producers.simulation.population import Population
-from producers.simulation.scenario import (
+from producers.simulation.crowd.distribution import read_crowd
+from producers.simulation.crowd.population import Population
+from producers.simulation.crowd.scenario import (
     BUNDLED,
     Attack,
     Conduct,
@@ -24,15 +24,15 @@ from producers.simulation.scenario import (
     Rhythm,
     Scenario,
     Surge,
-    chosen_scenario,
+    find_scenario,
     parse_scenario,
     read_scenario,
 )
 
-EXAMPLES = sorted((Path(producers.__file__).parent / "simulation" / "scenarios").glob("*.toml"))
+EXAMPLES = sorted((Path(producers.__file__).parent / "simulation" / "crowd" / "scenarios").glob("*.toml"))
 CLIENTS = 40_000
 SPREAD = 5.0 / math.sqrt(CLIENTS)
-"""Ten standard deviations of a share, at the most: never by chance."""
+"""At most ten standard deviations of a share, so that no test fails by chance."""
 
 
 def query(**table):
@@ -59,23 +59,23 @@ def population(scenario, q=Q, spec="zipf:1", **more):
     return Population(q, read_crowd([spec], q), CLIENTS, 11, scenario, **more)
 
 
-def everyone(population, elapsed):
-    """Reports, values and honesty of all clients at a time."""
-    groups = list(population.answers(0, population.clients, elapsed))
+def everyone(population, seconds):
+    """Return the reports, values and honesty of all clients at a time."""
+    groups = list(population.answers(population.clients, seconds))
     return tuple(np.concatenate([getattr(g, name) for g in groups]) for name in ("reports", "values", "honest"))
 
 
 @pytest.mark.parametrize(
-    ("elapsed", "share"),
+    ("seconds", "share"),
     [(-1, 0), (59.9, 0), (60, 0), (65, 0.25), (70, 0.5), (80, 0.5), (90, 0.5), (95, 0.25), (100, 0), (1e9, 0)],
 )
-def test_a_course_rises_stays_and_falls_as_fast(elapsed, share):
-    assert Course(0.5, begins=60, rises=10, lasts=20).at(elapsed) == pytest.approx(share)
+def test_a_course_rises_stays_and_falls_as_fast(seconds, share):
+    assert Course(0.5, begins=60, rises=10, lasts=20).at(seconds) == pytest.approx(share)
 
 
 def test_a_course_without_an_end_stays():
-    assert [Course(0.5, 60, 10).at(elapsed) for elapsed in (59, 60, 70, 1e9)] == [0, 0, 0.5, 0.5]
-    assert [Course(0.5, 60).at(elapsed) for elapsed in (59.9, 60, 1e9)] == [0, 0.5, 0.5]
+    assert [Course(0.5, 60, 10).at(seconds) for seconds in (59, 60, 70, 1e9)] == [0, 0, 0.5, 0.5]
+    assert [Course(0.5, 60).at(seconds) for seconds in (59.9, 60, 1e9)] == [0, 0.5, 0.5]
 
 
 def test_a_rhythm_peaks_once_a_day():
@@ -87,22 +87,22 @@ def test_a_rhythm_peaks_once_a_day():
 
 def test_a_surge_takes_its_share_of_all_clients_and_gives_them_back_as_they_were():
     crowd = population(Scenario((Surge(Course(0.3, begins=60, rises=10, lasts=20), 0, 5),)))
-    before, held, _ = everyone(crowd, 0)
-    share = np.count_nonzero(held == 5) / CLIENTS
-    taken = []
-    for elapsed, surged in ((65, 0.15), (75, 0.3), (95, 0.15)):
-        _, values, honest = everyone(crowd, elapsed)
-        assert abs(np.count_nonzero(values == 5) / CLIENTS - (share + surged * (1 - share))) < SPREAD
+    before, values_before, _ = everyone(crowd, 0)
+    share = np.count_nonzero(values_before == 5) / CLIENTS
+    samples = []
+    for seconds, surge in ((65, 0.15), (75, 0.3), (95, 0.15)):
+        _, values, honest = everyone(crowd, seconds)
+        assert abs(np.count_nonzero(values == 5) / CLIENTS - (share + surge * (1 - share))) < SPREAD
         assert honest.all()
-        taken.append(values)
-    assert np.array_equal(taken[0], taken[2]), "the same clients at the same share"
-    assert (taken[1][taken[0] == 5] == 5).all(), "whoever took part early still does at the peak"
-    after, still, _ = everyone(crowd, 200)
+        samples.append(values)
+    assert np.array_equal(samples[0], samples[2]), "the same clients at the same share"
+    assert (samples[1][samples[0] == 5] == 5).all(), "the first clients still take part at the peak"
+    after, values_after, _ = everyone(crowd, 200)
     assert np.array_equal(before, after)
-    assert np.array_equal(held, still)
+    assert np.array_equal(values_before, values_after)
 
 
-def test_a_client_in_a_surge_memoises_that_value_too():
+def test_a_client_repeats_its_report_of_the_value_of_a_surge():
     crowd = population(Scenario((Surge(Course(0.3, lasts=20), 0, 5),)))
     first, _, _ = everyone(crowd, 1)
     everyone(crowd, 30)
@@ -110,7 +110,7 @@ def test_a_client_in_a_surge_memoises_that_value_too():
     assert np.array_equal(first, again)
 
 
-def test_reports_in_a_surge_say_what_their_clients_hold():
+def test_reports_in_a_surge_follow_the_values():
     crowd = population(Scenario((Surge(Course(0.4), 0, 5),)), query(oracle="oue"))
     reports, values, _ = everyone(crowd, 1)
     oracle = crowd.query.oracle
@@ -123,12 +123,12 @@ def test_reports_in_a_surge_say_what_their_clients_hold():
 
 def test_a_value_fades_to_others_in_proportion():
     crowd = population(Scenario((Fade(Course(1.0, rises=10), 0, 0),)))
-    _, held, _ = everyone(crowd, 0)
-    for elapsed, left in ((5, 0.5), (10, 0.0)):
-        _, values, _ = everyone(crowd, elapsed)
-        own = np.count_nonzero(held == 0) / CLIENTS
-        assert abs(np.count_nonzero(values == 0) / CLIENTS - left * own) < SPREAD
-        assert np.array_equal(values[held != 0], held[held != 0])
+    _, before, _ = everyone(crowd, 0)
+    for seconds, rest in ((5, 0.5), (10, 0.0)):
+        _, values, _ = everyone(crowd, seconds)
+        own = np.count_nonzero(before == 0) / CLIENTS
+        assert abs(np.count_nonzero(values == 0) / CLIENTS - rest * own) < SPREAD
+        assert np.array_equal(values[before != 0], before[before != 0])
     assert abs(np.count_nonzero(values == 1) / CLIENTS - (1 / 2) / (1 / np.arange(2, 9)).sum()) < SPREAD
 
 
@@ -151,29 +151,29 @@ def test_attackers_push_their_targets_and_are_not_honest(kind):
     oracle = crowd.query.oracle
     state = oracle.zeros()
     oracle.add(state, reports[~honest])
-    pushed = oracle.estimate(state, np.count_nonzero(~honest)).shares[[6, 7]]
-    # olh with epsilon 1: a forged report counts as 1/(p - q) of one, a lie told by the protocol as one.
-    expected = (1 - oracle.q) / oracle.gap if kind == "maximal_gain" else 0.5
-    assert pushed == pytest.approx([expected] * 2, abs=0.1)
+    shares = oracle.estimate(state, np.count_nonzero(~honest)).shares[[6, 7]]
+    # olh with epsilon 1: a forged report counts as (1 - q)/(p - q) reports, and a lie that follows the protocol as one.
+    share = (1 - oracle.q) / oracle.gap if kind == "maximal_gain" else 0.5
+    assert shares == pytest.approx([share] * 2, abs=0.1)
 
 
-def test_attackers_send_the_same_again_too():
+def test_attackers_repeat_their_reports():
     crowd = population(Scenario((Attack(Course(0.2), "maximal_gain", ([6, 7],)),)))
     first, _, _ = everyone(crowd, 0)
-    again = np.concatenate([g.reports for g in crowd.answers(3 * CLIENTS, CLIENTS, 9)])
+    again = np.concatenate([g.reports for g in crowd.answers(CLIENTS, 9)])
     assert np.array_equal(first, again)
 
 
 def test_no_client_has_two_conducts_and_each_keeps_its_own():
     crowd = population(Scenario(conducts=(Conduct(0.1, late=5), Conduct(0.2, clock=-3600))))
-    first, again = (np.concatenate([g.conduct for g in crowd.answers(turn * CLIENTS, CLIENTS, 0)]) for turn in range(2))
+    first, again = (np.concatenate([g.conduct for g in crowd.answers(CLIENTS, 0)]) for _ in range(2))
     assert np.array_equal(first, again)
     shares = np.bincount(first, minlength=3) / CLIENTS
     assert np.abs(shares - [0.1, 0.2, 0.7]).max() < SPREAD
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_each_example_can_be_used(path):
+def test_each_example_is_valid(path):
     assert read_scenario(path, PAGES) != Scenario()
 
 
@@ -184,8 +184,8 @@ def test_the_demo_s_surge_begins_after_a_minute_with_a_rare_page():
     assert PAGES.domain.name(surge.value) == "page-42"
 
 
-def test_a_file_says_all_that_happens():
-    read = scenario(
+def test_a_file_may_contain_all_kinds_of_changes():
+    changes = scenario(
         """
         late = { share = 0.1 }
         duplicate = { share = 0.2 }
@@ -196,7 +196,7 @@ def test_a_file_says_all_that_happens():
         attack = [{ kind = "random_value", share = 0.1, targets = ["page-3", "page-4"] }]
         """
     )
-    assert read == Scenario(
+    assert changes == Scenario(
         changes=(
             Surge(Course(0.5, 60, 10, 120), 0, 1),
             Fade(Course(1.0, 0, 10), 0, 2),
@@ -208,21 +208,24 @@ def test_a_file_says_all_that_happens():
     )
 
 
-def test_with_several_attributes_a_file_says_which_is_meant():
-    read = scenario('attack = [{ attribute = "b", targets = ["x"], share = 0.1, kind = "maximal_gain" }]', PROFILE)
-    assert read.changes[0].targets == ((), (0,))
+def test_with_several_attributes_a_change_names_its_attribute():
+    changes = scenario('attack = [{ attribute = "b", targets = ["x"], share = 0.1, kind = "maximal_gain" }]', PROFILE)
+    assert changes.changes[0].targets == ((), (0,))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("surges = []", "s.toml: surges: there is no such key; did you mean 'surge'?"),
+        ("surges = []", "s.toml: surges: unknown key; did you mean 'surge'?"),
         ("surge = 3", "s.toml: surge: must be one or more tables [[surge]], got 3"),
         ('surge = [{ value = "page-1" }]', "s.toml: surge.0.share: is missing; it must be a number above 0"),
         ('surge = [{ value = "page-1", share = 0 }]', "s.toml: surge.0.share: must be a number above 0"),
         ('surge = [{ value = "nowhere", share = 0.1 }]', "s.toml: surge.0.value: must be a value of the domain"),
-        ('surge = [{ value = "page-1", share = 0.1, attribute = "a" }]', "s.toml: surge.0.attribute: q has one answer"),
-        ('fade = [{ value = "page-1", rises = "1s" }]', "s.toml: fade.0.rises: there is no such key"),
+        (
+            'surge = [{ value = "page-1", share = 0.1, attribute = "a" }]',
+            "s.toml: surge.0.attribute: query 'q' has no attributes",
+        ),
+        ('fade = [{ value = "page-1", rises = "1s" }]', "s.toml: fade.0.rises: unknown key"),
         ('attack = [{ share = 0.1, kind = "random_value" }]', "s.toml: attack.0.targets: is missing"),
         ('attack = [{ share = 0.1, kind = "all", targets = ["page-1"] }]', "s.toml: attack.0.kind: must be one of"),
         ('clock = [{ share = 0.1, by = "0s" }]', "s.toml: clock.0.by: must be a duration other than 0"),
@@ -232,19 +235,19 @@ def test_with_several_attributes_a_file_says_which_is_meant():
         ("rhythm = { quiet = 2 }", "s.toml: rhythm.quiet: must be a number from 0 to 1"),
     ],
 )
-def test_what_cannot_be_used_is_said_with_its_place(text, said):
-    with pytest.raises(QueryError) as refused:
+def test_an_error_names_the_key(text, message):
+    with pytest.raises(QueryError) as error:
         scenario(text)
-    assert str(refused.value).startswith(said)
+    assert str(error.value).startswith(message)
 
 
-def test_with_several_attributes_one_must_be_named():
+def test_with_several_attributes_the_attribute_is_required():
     with pytest.raises(QueryError, match=r"surge\.0\.attribute: is missing; it must be one of a, b"):
         scenario("surge = [{ value = 1, share = 0.1 }]", PROFILE)
 
 
 @pytest.mark.parametrize("content", [None, b"surge = [", b"\xff"])
-def test_a_file_that_cannot_be_read_is_said(tmp_path, content):
+def test_the_error_of_an_unreadable_file_names_it(tmp_path, content):
     if content is not None:
         (tmp_path / "s.toml").write_bytes(content)
     with pytest.raises(QueryError, match=r"s\.toml"):
@@ -254,12 +257,12 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path, content):
 def test_bundled_scenarios_are_listed_and_found_by_name(capsys):
     with pytest.raises(SystemExit):
         simulate.main(["--help"])
-    listed = re.sub(r"\s+", " ", capsys.readouterr().out)
-    assert f"one of ours: {', '.join(path.stem for path in EXAMPLES)}" in listed
+    text = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert f"or a bundled one: {', '.join(path.stem for path in EXAMPLES)}" in text
     assert [BUNDLED[path.stem] for path in EXAMPLES] == EXAMPLES
 
 
-def test_a_name_that_is_none_of_ours_is_answered_with_ours():
-    with pytest.raises(ParameterError, match=r"no scenario 'surges', of ours .*surge, .*"):
-        chosen_scenario("surges", Q)
-    assert chosen_scenario(EXAMPLES[0].stem, Q) == read_scenario(EXAMPLES[0], Q)
+def test_the_error_of_an_unknown_name_lists_the_bundled_scenarios():
+    with pytest.raises(ParameterError, match=r"named 'surges'; bundled scenarios: .*surge, .*"):
+        find_scenario("surges", Q)
+    assert find_scenario(EXAMPLES[0].stem, Q) == read_scenario(EXAMPLES[0], Q)

@@ -1,4 +1,4 @@
-"""How large records can become: no record of a query is larger than what its topics are asked to take."""
+"""The sizes of records: no record of a query is larger than its topics accept."""
 
 import asyncio
 from unittest.mock import AsyncMock
@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from aggregator.counting.tally import Tally, encode_tally
+from aggregator.tallies.tally import Tally, encode_tally
 from aggregator.topics import command
-from aggregator.topics.settings import GUARANTEES, layout
-from aggregator.topics.sizes import LARGEST, LEAST, Sizes, sizes
-from hubbub.definitions import Definitions, changes
+from aggregator.topics.layout import GUARANTEES, layout
+from aggregator.topics.sizes import LEAST, Sizes, sizes
+from hubbub.definitions.catalog import Definitions, changes
+from hubbub.kafka.settings import LARGEST
 from oracles.query import File, parse
 
 TABLES = {
@@ -30,10 +31,10 @@ def query(name):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_nothing_that_is_kept_of_a_query_is_larger(name):
-    found, need = query(name), sizes([query(name)])
-    tally = Tally(np.full(found.oracle.state_size, 1 << 60), 1, 0, 0, 0, 5, 5, closed=False)
+    results, need = query(name), sizes([query(name)])
+    tally = Tally(np.full(results.oracle.state_size, 1 << 60), 1, 0, 0, 0, 5, 5, closed=False)
     assert len(encode_tally(tally)) <= need.tallies
-    writes = changes(File({name: found}), Definitions(), (), "0" * 16).writes
+    writes = changes(File({name: results}), Definitions(), (), "0" * 16).writes
     assert sum(len(key) + len(value) for key, value in writes) <= need.definitions
     for size in (need.tallies, need.definitions, need.estimates, need.truth):
         assert LEAST <= size <= LARGEST
@@ -87,11 +88,11 @@ async def made(topics):
 
 def test_a_service_that_allows_no_settings_at_first_gets_them_one_by_one():
     wanted = layout("", 1, 1, LEAST)
-    service, refused = asyncio.run(made(wanted))
-    assert {one.topic for one in refused} == {"snapshots", "queries", "estimates", "truth", "worker-tallies-changelog"}
-    assert {(one.name, one.why) for one in refused} == {("max.message.bytes", "at most 8388608")}
+    service, refusals = asyncio.run(made(wanted))
+    assert {one.topic for one in refusals} == {"snapshots", "queries", "estimates", "truth", "worker-tallies-changelog"}
+    assert {(one.name, one.reason) for one in refusals} == {("max.message.bytes", "at most 8388608")}
     for topic in wanted:
-        lacking = {"max.message.bytes"} if topic.name in {one.topic for one in refused} else set()
+        lacking = {"max.message.bytes"} if topic.name in {one.topic for one in refusals} else set()
         assert service.settings[topic.name].keys() == topic.settings.keys() - lacking
-    service, refused = asyncio.run(made(layout("", 1, 1, LEAST, sizes([query("small")]))))
-    assert refused == []
+    service, refusals = asyncio.run(made(layout("", 1, 1, LEAST, sizes([query("small")]))))
+    assert refusals == []

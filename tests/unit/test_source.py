@@ -1,4 +1,4 @@
-"""Sources and shelves as they are, with crashes between any two writes and writers that wake up too late."""
+"""Source partitions: crashes between any two writes, and writers that wake up too late, change no result."""
 
 from collections import defaultdict
 from random import Random
@@ -6,13 +6,13 @@ from unittest.mock import patch
 
 import pytest
 
-from aggregator.counting.admission import Gate
-from aggregator.counting.clock import Progress, decode, encode
+from aggregator.counting.admission.gate import Gate
 from aggregator.counting.partition import SourcePartition
-from aggregator.counting.tally import FLAGS, INCOMPLETE, decode_snapshot, encode_snapshot
 from aggregator.merging import windows
-from aggregator.publishing.spill import Spill
-from aggregator.topics.keys import PartitionKey, home
+from aggregator.merging.pane_queue import FileStore
+from aggregator.tallies.keys import PartitionKey, home
+from aggregator.tallies.progress import Progress, decode, encode
+from aggregator.tallies.snapshot import FLAGS, INCOMPLETE, decode_snapshot, encode_snapshot
 from oracles.frame import TICK
 from oracles.frame import encode as encode_frame
 from oracles.query.settings import Window
@@ -22,12 +22,12 @@ from tests.owners import Merge, Owner, Topics, settle
 
 
 @patch.object(windows, "IDLE", 3)
-def check(seed, *, embedded=False):
-    random, store = Random(seed), Spill()
+def check(seed, *, log_has_time=True):
+    random, store = Random(seed), FileStore()
     partitions = random.randint(1, 3)
-    log = random_log(random, partitions, random.randint(0, 70), embedded=embedded)
+    log = random_log(random, partitions, random.randint(0, 70), log_has_time=log_has_time)
     topics, finals = Topics(partitions), defaultdict(set)
-    owners = [Owner(topics, log, p, "first", embedded=embedded) for p in range(partitions)]
+    owners = [Owner(topics, log, p, "first", log_has_time=log_has_time) for p in range(partitions)]
     merges = [Merge(topics, target, partitions, store=store) for target in range(partitions)]
     sleeping, away = [], [None] * partitions
     for number in range(random.choice([30, 150, 400])):
@@ -40,7 +40,7 @@ def check(seed, *, embedded=False):
             case "crash":
                 if random.random() < 0.3:
                     sleeping.append(owners[at])
-                    owners[at] = Owner(topics, log, at, f"{number}", embedded=embedded)
+                    owners[at] = Owner(topics, log, at, f"{number}", log_has_time=log_has_time)
             case "wake":  # it believes that nothing has happened
                 if sleeping:
                     late = random.choice(sleeping)
@@ -60,7 +60,7 @@ def check(seed, *, embedded=False):
             if not merges[target].step(random, finals):
                 merges[target] = Merge(topics, target, partitions, store=store)
                 merges[target].step(random, finals)
-    truth = fold(log, VERSIONS.values(), limit=LIMIT, embedded=embedded)
+    truth = fold(log, VERSIONS.values(), limit=LIMIT, log_has_time=log_has_time)
     assert finals.keys() == truth.keys()
     for key, versions in finals.items():
         assert versions == {encode_snapshot(truth[key])}, key
@@ -68,15 +68,15 @@ def check(seed, *, embedded=False):
 
 @pytest.mark.parametrize("seed", range(120))
 def test_whoever_writes_and_dies_the_finals_are_those_of_a_plain_fold(seed, monkeypatch):
-    monkeypatch.setattr(windows, "IN_MEMORY", windows.IN_MEMORY if seed % 2 else 0)
-    check(seed, embedded=seed % 4 == 3)
+    monkeypatch.setattr(windows, "MEMORY_LIMIT", windows.MEMORY_LIMIT if seed % 2 else 0)
+    check(seed, log_has_time=seed % 4 != 3)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1_000, 6_000))
 def test_whoever_writes_and_dies_on_thousands_of_logs(seed, monkeypatch):
-    monkeypatch.setattr(windows, "IN_MEMORY", windows.IN_MEMORY if seed % 2 else 0)
-    check(seed, embedded=seed % 4 == 3)
+    monkeypatch.setattr(windows, "MEMORY_LIMIT", windows.MEMORY_LIMIT if seed % 2 else 0)
+    check(seed, log_has_time=seed % 4 != 3)
 
 
 def test_what_is_closed_leaves_nothing_in_the_changelog_but_progress():
@@ -97,7 +97,7 @@ def test_every_refused_record_is_set_aside_once_where_nothing_fails():
     owner.read(1000)
     settle(owner)
     gate = Gate(0, 1, VERSIONS, limit=LIMIT)
-    assert {offset for offset, _ in gate.sift(log[0], None).refused} <= owner.rejects.keys()
+    assert {offset for offset, _ in gate.admit_records(log[0], None).refusals} <= owner.rejects.keys()
     assert owner.source.rejects == []
 
 
@@ -107,7 +107,7 @@ def test_lost_records_flag_every_pane_that_may_have_held_them():
     log = [[(0, START * 1000, TICK), (50, (START + 30) * 1000, TICK), (51, (START + 500) * 1000, TICK)]]
     owner = Owner(topics, log, 0, "first")
     owner.source.take(log[0][:1])
-    owner.source.lost(50)
+    owner.source.skip(50)
     owner.source.take(log[0][1:2])
     for _ in range(40):  # a restart must not forget it
         owner.step(Random(3))
@@ -132,12 +132,12 @@ def test_watermarks_and_progress_never_fall_back_for_a_reader():
         owner.read(1000)
         settle(owner)
     for target in range(2):
-        shelf = Merge(topics, target, 2).shelf
-        before = {digest: slot.merger.through for digest, slot in shelf.slots.items()}
+        snapshots = Merge(topics, target, 2).snapshots
+        before = {digest: state.merger.closed_through for digest, state in snapshots.queries.items()}
         old = encode(Progress(closed=dict.fromkeys(before, START)))
-        shelf.put(PartitionKey("watermark", 0).encode(), old, 0)
+        snapshots.put(PartitionKey("watermark", 0).encode(), old, 0)
         assert decode(old).closed
-        assert {digest: slot.merger.through for digest, slot in shelf.slots.items()} == before
+        assert {digest: state.merger.closed_through for digest, state in snapshots.queries.items()} == before
 
 
 def frozen_writer():
@@ -156,10 +156,10 @@ def frozen_writer():
     second = Owner(topics, log, 0, "second")
     first.source.take(log[0][5:16])
     writes = first.checkpoint(Random(1))
-    said = {}
-    while not any(decode(value).covers(query.digest, START) for value in said.values()):  # up to what it may delete now
+    part = {}
+    while not any(decode(value).covers(query.digest, START) for value in part.values()):  # up to what it may delete now
         next(writes)
-        said = {name: value for name, value in topics.changelog[0].items() if name.startswith(b"progress|0|first")}
+        part = {name: value for name, value in topics.changelog[0].items() if name.startswith(b"progress|0|first")}
     second.source.take(log[0][5:8])
     settle(second)  # and deletes what it knows of the first
     list(writes)
@@ -169,8 +169,8 @@ def frozen_writer():
     merge = Merge(topics, home(query.digest, 1), 1)
     finals = defaultdict(set)
     merge.step(Random(1), finals)
-    said = finals["web", Window("tumbling", 10, 10), START + 10]
-    return {decode_snapshot(data, query.oracle.state_size).n for data in said}
+    part = finals["web", Window("tumbling", 10, 10), START + 10]
+    return {decode_snapshot(data, query.oracle.state_size).n for data in part}
 
 
 def test_a_writer_who_wakes_up_before_its_successor_has_written_loses_nothing():
@@ -180,31 +180,31 @@ def test_a_writer_who_wakes_up_before_its_successor_has_written_loses_nothing():
 def test_two_keys_of_progress_that_take_turns_would_lose_reports(monkeypatch):
     """Why no key is ever written twice."""
 
-    def progress(self, draft):
-        self._said += 1
-        return PartitionKey("progress", self.partition, f"{self.writer}.{self._said % 2}").encode(), encode(
-            draft.progress
+    def progress(self, plan):
+        self._progress_count += 1
+        return PartitionKey("progress", self.partition, f"{self.writer}.{self._progress_count % 2}").encode(), encode(
+            plan.progress
         )
 
-    before = SourcePartition.settled
+    settle_before = SourcePartition.settle
 
-    def settled(self, draft):
-        gone = before(self, draft)
-        self._obsolete = []
-        return gone
+    def settle_all(self, plan):
+        deletions = settle_before(self, plan)
+        self._obsolete_keys = []
+        return deletions
 
     monkeypatch.setattr(SourcePartition, "progress", progress)
-    monkeypatch.setattr(SourcePartition, "settled", settled)
+    monkeypatch.setattr(SourcePartition, "settle", settle_all)
     assert frozen_writer() != {15}
 
 
 @pytest.mark.parametrize("cut", range(5))
 def test_what_a_cut_draft_took_is_missing_until_a_recovery(cut):
-    """So a source with a draft that is out does not stay over a rebalance; one without loses nothing by staying."""
+    """So a source with a plan that is out does not stay over a rebalance; one without loses nothing by staying."""
     query = QUERIES["web"]
     frames = [encode_frame(query.digest, START, POOL["web"][:1], (i + 1).to_bytes(8, "little")) for i in range(3)]
-    said = [(i, START * 1000 + i, data) for i, data in enumerate([*frames, b"rubbish"])]
-    log = [[*said, (4, 2 * START * 1000, TICK)]]
+    part = [(i, START * 1000 + i, data) for i, data in enumerate([*frames, b"rubbish"])]
+    log = [[*part, (4, 2 * START * 1000, TICK)]]
     topics = Topics(1)
     owner = Owner(topics, log, 0, "first")
     owner.source.take(log[0][:4])
@@ -226,16 +226,16 @@ def test_a_partition_that_brings_only_ticks_writes_no_progress_until_it_is_refre
     log = [[(i, (START + i) * 1000, TICK) for i in range(200)]]
     owner = Owner(Topics(1), log, 0, "first")
     owner.source.take(log[0][:1])
-    first = owner.source.draft(whole=True)
+    first = owner.source.plan(whole=True)
     assert not first.quiet, "the first one says who writes now"
     owner.source.progress(first)
-    owner.source.settled(first)
+    owner.source.settle(first)
     for at in range(1, 200):
         owner.source.take(log[0][at : at + 1])
-        draft = owner.source.draft(whole=True, refresh=at % 20 == 0)
-        assert draft.quiet is (at % 20 != 0)
-        assert draft.progress.closed == dict(owner.source._through)
-        if not draft.quiet:
-            owner.source.progress(draft)
-        assert (owner.source.settled(draft) == []) is draft.quiet
+        plan = owner.source.plan(whole=True, refresh=at % 20 == 0)
+        assert plan.quiet is (at % 20 != 0)
+        assert plan.progress.closed == dict(owner.source._closed_through)
+        if not plan.quiet:
+            owner.source.progress(plan)
+        assert (owner.source.settle(plan) == []) is plan.quiet
         assert not owner.source.behind

@@ -1,4 +1,4 @@
-"""What earlier versions of hubbub have left in topics, as this one reads it: tests/vectors/state-VERSION."""
+"""Data of earlier versions in topics, from tests/vectors/state-VERSION: this version reads it."""
 
 import base64
 import json
@@ -6,15 +6,20 @@ from collections import defaultdict
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import orjson
 import pytest
 
-from aggregator.counting.clock import decode
-from aggregator.counting.tally import decode_snapshot
-from aggregator.topics import keys
-from aggregator.topics.keys import PaneKey, PartitionKey, StateKey
-from hubbub import definitions
-from hubbub.definitions import TopicRecord
+from aggregator.merging.windows import Span
+from aggregator.publishing.records.encoder import key
+from aggregator.tallies import keys
+from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey
+from aggregator.tallies.progress import Progress, TopicIds, decode, encode
+from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, decode_snapshot, encode_snapshot
+from hubbub.definitions import catalog
+from hubbub.definitions.catalog import TopicRecord
+from hubbub.kafka.columns import UNTRUSTED
+from oracles.errors import ReportError
 from oracles.frame import MAX_FRAME, TICK
 from tests.fold import fold
 from tests.owners import Merge, Owner, Topics, settle
@@ -30,9 +35,7 @@ class Left:
         reports = self.read("reports")
         self.partitions = 1 + max(partition for partition, *_ in reports)
         self.log = [[(o, t, v) for p, o, t, _, v in reports if p == at] for at in range(self.partitions)]
-        self.definitions = definitions.read(
-            TopicRecord(name, value, at) for _, _, at, name, value in self.read("queries")
-        )
+        self.definitions = catalog.read(TopicRecord(name, value, at) for _, _, at, name, value in self.read("queries"))
         self.gate = {"definitions": self.definitions.versions, "limit": MAX_FRAME}
         self.topics = Topics(self.partitions)
         for partition, _, _, name, value in self.read("worker-tallies-changelog"):
@@ -61,8 +64,8 @@ def test_there_is_a_bit_of_everything(left):
             kinds[keys.decode(name).kind] += 1
     for target in range(left.partitions):
         for name, _ in left.topics.compacted(target):
-            found = keys.decode(name)
-            kinds["state" if isinstance(found, StateKey) else found.kind] += 1
+            result = keys.decode(name)
+            kinds["state" if isinstance(result, StateKey) else result.kind] += 1
     assert kinds.keys() == {"tally", "ids", "progress", "closed", "open", "watermark", "state"}
     assert len(left.definitions.queries) == 4
     assert [v.query.name for v in left.definitions.versions.values() if v.newest.retired] == ["gone"]
@@ -73,12 +76,13 @@ def test_counting_goes_on_from_it_to_the_finals_of_a_plain_fold(left):
     end = max(records[-1][1] for records in left.log) + 3_600_000
     for records in left.log:
         records.append((records[-1][0] + 1, end, TICK))
-    published = defaultdict(set)
+    publications = defaultdict(dict)
     for *_, name, value in left.read("estimates"):
         if not name.endswith(b"|p"):
-            published[name].add(orjson.loads(value)["n"])
+            window, _, attribute = name.partition(b"|a:")
+            publications[window][attribute] = orjson.loads(value)["n"]
     owners = [Owner(left.topics, left.log, p, "later", **left.gate) for p in range(left.partitions)]
-    assert all(owner.source.next_offset > 20 for owner in owners), "it begins anew"
+    assert all(owner.source.next_offset > 5 for owner in owners), "it begins anew"
     assert any(owner.source.tallies for owner in owners)
     for owner in owners:
         owner.read(1000)
@@ -86,29 +90,55 @@ def test_counting_goes_on_from_it_to_the_finals_of_a_plain_fold(left):
     finals = defaultdict(set)
     for target in range(left.partitions):
         Merge(left.topics, target, left.partitions, left.definitions.versions).step(Random(1), finals)
-    active = left.definitions.active
-    versions = [versions for versions in left.definitions.versions.values() if not versions.newest.retired]
-    truth = fold(left.log, versions, limit=MAX_FRAME)
+    queries = {query.name: query for query in left.definitions.queries.values()}
+    truth = fold(left.log, left.definitions.versions.values(), limit=MAX_FRAME)
     for (name, window, at), total in truth.items():
-        said = published.get(first_key(active[name], window, at), set())
-        fresh = {decode_snapshot(data, active[name].oracle.state_size).n for data in finals.get((name, window, at), ())}
+        name_of = key(queries[name], Span(window, at - window.size, at), None, final=True)
+        said = {sum(publications[name_of].values())} if name_of in publications else set()
+        fresh = {
+            decode_snapshot(data, queries[name].oracle.state_size).n for data in finals.get((name, window, at), ())
+        }
         assert said | fresh == {total.n}, (name, window, at)
-    assert any(name in {b"short", b"several"} for name in {name.partition(b"|")[0] for name in published})
-    assert {name for name, _, _ in finals} == set(active)
-
-
-def first_key(query, window, end):
-    """A final's key in version 1 of the records."""
-    return "|".join(map(str, [query.name, query.digest.hex(), window.kind, window.size, window.step, end])).encode()
+    assert any(name in {b"short", b"several"} for name in {name.partition(b"|")[0] for name in publications})
+    assert {name for name, _, _ in finals} == set(queries)
 
 
 def test_every_record_of_the_kept_topics_is_one_that_is_understood(left):
     cells = {digest: query.oracle.state_size for digest, query in left.definitions.queries.items()}
     for topic in ("worker-tallies-changelog", "snapshots"):
         for *_, name, value in left.read(topic):
-            found = keys.decode(name)
-            assert found is not None
-            if isinstance(found, PartitionKey) and value is not None:
+            result = keys.decode(name)
+            assert result is not None
+            if isinstance(result, PartitionKey) and value is not None:
                 assert decode(value).closed.keys() <= cells.keys()
-            if isinstance(found, PaneKey):
-                assert found.digest in cells
+            if isinstance(result, PaneKey):
+                assert result.digest in cells
+
+
+def test_progress_that_names_corrections_is_read_without_them():
+    plain = encode(Progress(5, 6, {b"digest!!": 7}, TopicIds(b"r" * 16, b"s" * 15)))
+    at = len(plain) - 16  # where the names begin, before one digest and its end
+    assert plain[at - 4 : at] == bytes(4)
+    named = plain[: at - 4] + (2).to_bytes(4, "little") + b"12345678abcdefgh" + plain[at:]
+    assert decode(named) == decode(plain) == Progress(5, 6, {b"digest!!": 7}, TopicIds(b"r" * 16, b"s" * 15))
+    for length in range(len(named)):
+        with pytest.raises(ReportError):
+            decode(named[:length])
+
+
+def test_the_flag_of_a_correction_is_read_as_none():
+    data = bytearray(encode_snapshot(Snapshot(3, 0, 0, INCOMPLETE, np.array([1, 2]))))
+    data[1] |= 8
+    assert decode_snapshot(bytes(data), 2).flags == INCOMPLETE
+
+
+def test_a_correction_in_the_topic_of_definitions_is_skipped():
+    record = TopicRecord(b"correction|0|5|9", b'{"clock": null, "wrong": 0}', 0)
+    assert catalog.read([record]) == catalog.Definitions()
+
+
+def test_the_first_record_without_a_log_time_is_named():
+    source = Owner(Topics(1), [[]], 0, "one").source
+    run = [(0, 1000, b""), (1, UNTRUSTED, b""), (2, UNTRUSTED, b"")]
+    assert source.first_without_time(run) == 1
+    assert source.first_without_time(run[:1]) is None

@@ -27,12 +27,12 @@ def test_a_section_comes_back_as_it_was_kept(tmp_path):
 
 def test_a_study_without_its_data_says_what_is_left_out(tmp_path):
     section = calibrate.run(None, tmp_path)
-    assert (section.tables, section.skipped) == ([], ["all of this study, which needs Retail"])
+    assert (section.tables, section.omissions) == ([], ["all of this study, because Retail is missing"])
     assert populations.marginals(tmp_path, "adult") is None
 
 
 def test_the_page_says_what_is_left_out_and_what_is_not_measured(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "KEPT", tmp_path)
+    monkeypatch.setattr(page, "RESULTS", tmp_path)
     monkeypatch.setattr(page, "DOCS", tmp_path)
     monkeypatch.setattr(page, "draw", lambda plot, path: path.touch())
     made().save(tmp_path / "a.json")

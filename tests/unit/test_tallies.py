@@ -1,4 +1,4 @@
-"""What tallies hold beyond the counts, what they leave out, and what adding to them costs in memory."""
+"""Tallies: marks beyond the counts, implausible reports, and the memory of an addition."""
 
 import tracemalloc
 
@@ -23,7 +23,7 @@ def test_adding_a_frame_costs_a_few_times_the_frame_and_leaves_nothing_behind(na
     rng = np.random.default_rng(1)
     reports = o.perturb(rng.integers(0, 1024, n), rng)
     state = o.zeros()
-    o.add(state, reports[:10])  # tables that are made once
+    o.add(state, reports[:10])  # this makes tables that stay
     tracemalloc.start()
     try:
         o.add(state, reports)

@@ -1,4 +1,4 @@
-"""From answers to frames: the same run makes the same bytes, and each frame goes where and when it should."""
+"""From answers to frames: the same run makes the same bytes, and each frame has its time and partition."""
 
 from collections import Counter
 from itertools import pairwise
@@ -10,12 +10,13 @@ import pytest
 from oracles.errors import ParameterError
 from oracles.frame import decode, partition_of
 from oracles.query import parse
-from producers.simulation.distribution import read_crowd
-from producers.simulation.framing import Framer
-from producers.simulation.population import Population
-from producers.simulation.scenario import Attack, Conduct, Course, Scenario, Surge
-from producers.simulation.traffic import STEP, Traffic
-from producers.simulation.truth import TrueAnswers, in_time
+from producers.simulation.crowd.distribution import read_crowd
+from producers.simulation.crowd.population import Population
+from producers.simulation.crowd.scenario import Attack, Conduct, Course, Scenario, Surge
+from producers.simulation.delivery.schedule import STEP
+from producers.simulation.delivery.simulated_frames import FrameBuilder
+from producers.simulation.delivery.true_answers import TrueAnswers, in_time
+from producers.simulation.traffic import Traffic
 
 START = 1_700_000_000
 PARTITIONS = 12
@@ -41,12 +42,12 @@ def traffic(scenario=None, seed=1, start=START, most=100, q=None, clients=5000):
     return Traffic(population, start, PARTITIONS, most)
 
 
-def shipped(traffic, seconds, rate=1000):
-    """When each shipment leaves (milliseconds since the start), and it."""
-    sent = []
+def simulate(traffic, seconds, rate=1000):
+    """Return the time of each frame, in milliseconds since the start, and the frame."""
+    frames = []
     for at in range(0, 1000 * seconds, STEP):
-        sent += [(at, s) for s in traffic.step(1000 * traffic.start + at, rate * STEP // 1000)]
-    return sent + [(1000 * seconds, s) for s in traffic.rest()]
+        frames += [(at, s) for s in traffic.step(1000 * traffic.start + at, rate * STEP // 1000)]
+    return frames + [(1000 * seconds, s) for s in traffic.rest()]
 
 
 ROUGH = Scenario(
@@ -57,7 +58,7 @@ ROUGH = Scenario(
 
 
 def wire(traffic, seconds=8):
-    return [(at, s.partition, s.frame) for at, s in shipped(traffic, seconds)]
+    return [(at, s.partition, s.data) for at, s in simulate(traffic, seconds)]
 
 
 def test_a_seeded_run_is_the_same_byte_for_byte():
@@ -70,37 +71,37 @@ def test_another_seed_or_start_has_other_ids(other):
     assert not ids[0] & ids[1]
 
 
-def test_every_answer_is_sent_once_in_the_pane_it_is_given_in():
-    sent = shipped(traffic(), 6)
-    assert Counter(s.pane - START for _, s in sent for _ in range(s.n)) == {0: 2000, 2: 2000, 4: 2000}
-    for at, s in sent:
-        frame = decode(s.frame)
+def test_each_answer_is_sent_once_in_the_pane_of_its_time():
+    frames = simulate(traffic(), 6)
+    assert Counter(s.pane - START for _, s in frames for _ in range(s.n)) == {0: 2000, 2: 2000, 4: 2000}
+    for at, s in frames:
+        frame = decode(s.data)
         assert (frame.pane, frame.n, frame.digest) == (s.pane, s.n, query().digest)
         assert len(s.values) == s.n
         assert at <= 1000 * (s.pane + 2 - START)
-    assert len({decode(s.frame).id for _, s in sent}) == len(sent)
+    assert len({decode(s.data).id for _, s in frames}) == len(frames)
 
 
-def test_reports_and_values_stay_beside_one_another():
-    sent = shipped(traffic(), 6)
-    reports = np.concatenate([decode(s.frame).reports[:, 0] for _, s in sent])
-    values = np.concatenate([s.values for _, s in sent])
+def test_each_report_stays_with_its_value():
+    frames = simulate(traffic(), 6)
+    reports = np.concatenate([decode(s.data).reports[:, 0] for _, s in frames])
+    values = np.concatenate([s.values for _, s in frames])
     assert abs(np.mean(reports == values) - query().oracle.p) < 6 * 0.5 / 6000**0.5  # false once in 5e8 seeds
 
 
 def test_a_frame_goes_to_the_partition_of_its_id():
-    sent = shipped(traffic(ROUGH), 6)
-    assert all(s.partition == partition_of(decode(s.frame).id, PARTITIONS) for _, s in sent)
-    assert {s.partition for _, s in sent} == set(range(PARTITIONS))
+    frames = simulate(traffic(ROUGH), 6)
+    assert all(s.partition == partition_of(decode(s.data).id, PARTITIONS) for _, s in frames)
+    assert {s.partition for _, s in frames} == set(range(PARTITIONS))
 
 
-def test_frames_are_filled_up_to_their_most():
-    assert {s.n for _, s in shipped(traffic(most=70), 2)} == {70, 2000 % 70}
-    assert all(s.n == 1 for _, s in shipped(traffic(most=1), 1))
+def test_frames_are_filled_up_to_their_limit():
+    assert {s.n for _, s in simulate(traffic(most=70), 2)} == {70, 2000 % 70}
+    assert all(s.n == 1 for _, s in simulate(traffic(most=1), 1))
 
 
-def test_few_reports_wait_a_second_and_not_beyond_their_pane():
-    alone = shipped(traffic(most=1000), 4, rate=10)
+def test_a_frame_waits_a_second_at_most_and_not_beyond_its_pane():
+    alone = simulate(traffic(most=1000), 4, rate=10)
     assert [(at, s.n) for at, s in alone] == [(900, 10), (1900, 10), (2900, 10), (3900, 10)]
     crowd = traffic(most=1000)
     late = [(at, s) for at in (1500, 1600, 1900) for s in crowd.step(1000 * START + at, 1)]
@@ -109,51 +110,51 @@ def test_few_reports_wait_a_second_and_not_beyond_their_pane():
 
 def test_a_frame_stays_below_the_limit_of_bytes():
     wide = query(domain=8192, oracle="oue")
-    assert Framer(wide, 1, 1000).most == (128 * 1024 - 40) // 1024
+    assert FrameBuilder(wide, 1, 1000).most == (128 * 1024 - 40) // 1024
     with pytest.raises(ParameterError, match="at least 1 report"):
-        Framer(wide, 1, 0)
+        FrameBuilder(wide, 1, 0)
 
 
 def test_late_clients_send_after_their_pane_is_closed():
-    sent = shipped(traffic(Scenario(conducts=(Conduct(0.1, late=4),))), 20)
-    late = [(at, s) for at, s in sent if not in_time(query(), s.pane, 1000 * START + at)]
+    frames = simulate(traffic(Scenario(conducts=(Conduct(0.1, late=4),))), 20)
+    late = [(at, s) for at, s in frames if not in_time(query(), s.pane, 1000 * START + at)]
     assert all(at == 1000 * (s.pane + 2 + 3 + 4 - START) for at, s in late)
     count = sum(s.n for _, s in late)
-    answered = 12_000  # in the panes whose late clients have sent by now
-    assert abs(count - 0.1 * answered) < 6 * (answered * 0.09) ** 0.5  # false once in 5e8 seeds
+    answers = 12_000  # in the panes with late frames that are sent by now
+    assert abs(count - 0.1 * answers) < 6 * (answers * 0.09) ** 0.5  # false once in 5e8 seeds
 
 
-def test_a_clock_that_is_off_names_another_pane():
+def test_a_wrong_clock_names_another_pane():
     off = (Conduct(0.1, clock=-60), Conduct(0.1, clock=14))
-    sent = shipped(traffic(Scenario(conducts=off)), 6)
-    panes = Counter(s.pane - START for _, s in sent for _ in range(s.n))
+    frames = simulate(traffic(Scenario(conducts=off)), 6)
+    panes = Counter(s.pane - START for _, s in frames for _ in range(s.n))
     assert set(panes) == {0, 2, 4, -60, -58, -56, 14, 16, 18}
     assert all(abs(panes[p] - 200) < 90 for p in (-60, -58, -56, 14, 16, 18))
     assert sum(panes.values()) == 6000
 
 
 def test_a_frame_sent_twice_is_the_same_frame_and_counts_once():
-    sent = [s for _, s in shipped(traffic(Scenario(duplicates=0.3), most=20), 8)]
-    again = [(one, two) for one, two in pairwise(sent) if one.frame == two.frame]
-    frames = len({s.frame for s in sent})
-    assert frames + len(again) == len(sent)
-    assert abs(len(again) - 0.3 * frames) < 6 * (frames * 0.21) ** 0.5  # false once in 5e8 seeds
+    frames = [s for _, s in simulate(traffic(Scenario(duplicates=0.3), most=20), 8)]
+    again = [(one, two) for one, two in pairwise(frames) if one.data == two.data]
+    distinct = len({s.data for s in frames})
+    assert distinct + len(again) == len(frames)
+    assert abs(len(again) - 0.3 * distinct) < 6 * (distinct * 0.21) ** 0.5  # false once in 5e8 seeds
     assert all(len(one.values) == one.n and len(two.values) == 0 for one, two in again)
     assert all(one.partition == two.partition for one, two in again)
 
 
-def test_what_attackers_say_is_no_true_value():
-    sent = shipped(traffic(Scenario((Attack(Course(0.2), "random_value", ((5,),)),))), 6)
-    honest = sum(len(s.values) for _, s in sent)
+def test_the_answers_of_attackers_are_not_in_the_truth():
+    frames = simulate(traffic(Scenario((Attack(Course(0.2), "random_value", ((5,),)),))), 6)
+    honest = sum(len(s.values) for _, s in frames)
     assert abs(honest - 0.8 * 6000) < 6 * (6000 * 0.16) ** 0.5  # false once in 5e8 seeds
 
 
-def told(truth, at):
-    """The records that are due, by their pane, all of which arrive."""
+def publish(truth, at):
+    """Return the records that are due, by their pane. All of them arrive."""
     records = {}
-    for pane in truth.due(at):
-        key, record = truth.tell(pane)
-        truth.told(pane, arrived=True)
+    for pane in truth.due_panes(at):
+        key, record = truth.start_record(pane)
+        truth.end_record(pane, success=True)
         records[pane] = orjson.loads(record)
         assert key == f"q|{pane}|me".encode()
     return records
@@ -165,48 +166,48 @@ def truth():
 
 
 def send(truth, pane, values, at):
-    truth.sent(pane)
-    truth.arrived(pane, np.array(values), at)
+    truth.expect(pane)
+    truth.count(pane, np.array(values), at)
 
 
-def test_the_truth_is_told_when_a_pane_is_over(truth):
+def test_the_truth_is_published_when_a_pane_is_over(truth):
     send(truth, START, [1, 1, 2], 1000 * START)
-    assert told(truth, START + 1.9) == {}
+    assert publish(truth, START + 1.9) == {}
     record = {"query": "q", "digest": query().digest.hex(), "pane": START, "source": "me"}
-    assert told(truth, START + 2) == {START: {**record, "counts": [0, 2, 1, 0, 0, 0, 0, 0]}}
-    assert told(truth, START + 3) == {}
+    assert publish(truth, START + 2) == {START: {**record, "counts": [0, 2, 1, 0, 0, 0, 0, 0]}}
+    assert publish(truth, START + 3) == {}
 
 
-def test_what_arrives_after_that_replaces_it(truth):
+def test_a_later_frame_brings_a_new_record(truth):
     send(truth, START, [1, 1, 2], 1000 * START)
-    told(truth, START + 2)
+    publish(truth, START + 2)
     send(truth, START, [7], 1000 * (START + 2))
-    assert told(truth, START + 3)[START]["counts"] == [0, 2, 1, 0, 0, 0, 0, 1]
+    assert publish(truth, START + 3)[START]["counts"] == [0, 2, 1, 0, 0, 0, 0, 1]
 
 
-def test_the_truth_waits_for_frames_under_way(truth):
+def test_the_truth_waits_for_pending_frames(truth):
     send(truth, START, [1], 1000 * START)
-    truth.sent(START)
-    assert told(truth, START + 9) == {}
-    truth.arrived(START, np.array([2]), 1000 * START)
-    assert told(truth, START + 9)[START]["counts"] == [0, 1, 1, 0, 0, 0, 0, 0]
+    truth.expect(START)
+    assert publish(truth, START + 9) == {}
+    truth.count(START, np.array([2]), 1000 * START)
+    assert publish(truth, START + 9)[START]["counts"] == [0, 1, 1, 0, 0, 0, 0, 0]
 
 
-def test_a_lost_record_is_told_again(truth):
+def test_a_lost_record_is_due_again(truth):
     send(truth, START, [1], 1000 * START)
-    truth.tell(START)
-    assert truth.due(START + 2) == []
-    truth.told(START, arrived=False)
-    assert truth.due(START + 2) == [START]
+    truth.start_record(START)
+    assert truth.due_panes(START + 2) == []
+    truth.end_record(START, success=False)
+    assert truth.due_panes(START + 2) == [START]
 
 
 def test_late_and_future_answers_are_not_in_the_truth(truth):
-    closed = 1000 * (START + 2 + 3)
-    send(truth, START, [1], closed)
-    send(truth, START, [2], closed + 1)
+    end = 1000 * (START + 2 + 3)
+    send(truth, START, [1], end)
+    send(truth, START, [2], end + 1)
     send(truth, START + 24, [3], 1000 * (START + 4))
     send(truth, START + 26, [4], 1000 * (START + 4))
-    records = told(truth, START + 99)
+    records = publish(truth, START + 99)
     assert {pane: np.flatnonzero(record["counts"]).tolist() for pane, record in records.items()} == {
         START: [1],
         START + 24: [3],
@@ -214,30 +215,30 @@ def test_late_and_future_answers_are_not_in_the_truth(truth):
 
 
 def test_expired_panes_have_no_truth():
-    bounded = query(
+    bounds = query(
         **{"from": np.datetime64("2023-11-14T22:13:20").item(), "until": np.datetime64("2023-11-14T22:13:24").item()}
     )
-    assert [in_time(bounded, START + pane, 1000 * START) for pane in (-2, 0, 2, 4)] == [False, True, True, False]
+    assert [in_time(bounds, START + pane, 1000 * START) for pane in (-2, 0, 2, 4)] == [False, True, True, False]
 
 
 def test_closed_panes_are_forgotten(truth):
     for pane in range(START, START + 1000, 2):
         send(truth, pane, [1], 1000 * pane)
-        told(truth, pane)
+        publish(truth, pane)
     assert len(truth._counts) <= 5
 
 
-def test_a_pane_with_frames_under_way_is_not_forgotten(truth):
+def test_a_pane_with_pending_frames_is_not_forgotten(truth):
     send(truth, START, [1], 1000 * START)
-    told(truth, START + 2)
-    truth.sent(START)
-    assert told(truth, START + 99) == {}
-    truth.arrived(START, np.array([2]), 1000 * START)
-    assert told(truth, START + 99)[START]["counts"] == [0, 1, 1, 0, 0, 0, 0, 0]
+    publish(truth, START + 2)
+    truth.expect(START)
+    assert publish(truth, START + 99) == {}
+    truth.count(START, np.array([2]), 1000 * START)
+    assert publish(truth, START + 99)[START]["counts"] == [0, 1, 1, 0, 0, 0, 0, 0]
 
 
-def test_several_attributes_have_a_list_each_in_the_order_of_their_names():
+def test_several_attributes_have_a_list_of_counts_each_sorted_by_name():
     table = {"attributes": {"b": 2, "a": 3}, "epsilon": 1.0, "budget": 1e9, "pane": "2s"}
     truth = TrueAnswers(parse({"queries": {"q": table}}, "test", ".")["q"], "me")
     send(truth, START, [[0, 1], [2, 1]], 1000 * START)
-    assert told(truth, START + 2)[START]["counts"] == [[1, 0, 1], [0, 2]]
+    assert publish(truth, START + 2)[START]["counts"] == [[1, 0, 1], [0, 2]]

@@ -5,17 +5,17 @@ from unittest.mock import AsyncMock, MagicMock
 
 import numpy as np
 
-from aggregator.counting.clock import Progress, encode
-from aggregator.counting.tally import Snapshot, encode_snapshot
-from aggregator.merging.snapshots import Shelf
+from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.process.metrics import Metrics
-from aggregator.publishing import publisher
-from aggregator.publishing.estimators import Estimators
-from aggregator.publishing.publisher import Merging
-from aggregator.topics.keys import PaneKey, PartitionKey
+from aggregator.publishing import service
+from aggregator.publishing.finals.estimator_pool import EstimatorPool
+from aggregator.publishing.service import PublishingService
+from aggregator.tallies.keys import PaneKey, PartitionKey
+from aggregator.tallies.progress import Progress, encode
+from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.versions import Versions
-from hubbub.kafka import Kafka
+from hubbub.kafka.settings import Kafka
 from oracles.query import parse
 
 TABLE = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "1s", "windows": ["1s", "3s/1s"]}
@@ -55,8 +55,8 @@ def snapshots(query, panes):
     yield PartitionKey("watermark", 0, query.name).encode(), encode(Progress(closed={query.digest: max(panes) + 1}))
 
 
-def shelf_of(*records):
-    made = Shelf(0, 1, {query.digest: Versions.of(query) for query in QUERIES.values()})
+def partition_of(*records):
+    made = SnapshotPartition(0, 1, {query.digest: Versions.of(query) for query in QUERIES.values()})
     made.load()
     for name, value in records:
         made.put(name, value, 0)
@@ -65,20 +65,20 @@ def shelf_of(*records):
 
 def published(turn, monkeypatch, between=()):
     """The finals in their order, where each turn takes so many seconds, and more comes after the first."""
-    monkeypatch.setattr(publisher, "TURN", turn)
-    shelf, outbox = shelf_of(*snapshots(BEHIND, range(OWED)), *snapshots(PROMPT, range(3))), Sent()
+    monkeypatch.setattr(service, "TURN", turn)
+    partition, outbox = partition_of(*snapshots(BEHIND, range(OWED)), *snapshots(PROMPT, range(3))), Sent()
     coming = list(between)
 
     async def run():
         where = Kafka("nowhere:1", "p.")
-        merging = Merging(where, 1, Follower(where), outbox, Metrics(), None, UNTRUE)
-        merging.reader.shelves = {0: shelf}
-        while any(slot.owes for slot in shelf.slots.values()) or coming:
-            for slot in shelf.slots.values():
-                slot.collect()
-                await merging._publish(shelf, slot, last=True)
+        merging = PublishingService(where, 1, Follower(where), outbox, Metrics(), None, UNTRUE)
+        merging.reader.partitions = {0: partition}
+        while any(state.has_due_finals for state in partition.queries.values()) or coming:
+            for state in partition.queries.values():
+                state.collect()
+                await merging._publish(partition, state, at_end=True)
             while coming:
-                shelf.put(*coming.pop(0), 0)
+                partition.put(*coming.pop(0), 0)
         merging.estimators.close()
 
     asyncio.run(run())
@@ -104,10 +104,10 @@ def test_turns_change_no_final_nor_their_order_within_a_query(monkeypatch):
 
 
 class Reading:
-    """A reader that has read all, always."""
+    """A reader that is always at the end."""
 
-    def __init__(self, shelf):
-        self.shelves, self.loaded = {0: shelf}, True
+    def __init__(self, partition):
+        self.partitions, self.loaded = {0: partition}, True
 
     async def start(self):
         pass
@@ -122,8 +122,8 @@ class Reading:
         return True
 
 
-class Waiting(Estimators):
-    """Those of the query that is large wait until all of the others are published."""
+class Waiting(EstimatorPool):
+    """A pool in which a large query waits until all other finals are published."""
 
     def __init__(self, outbox):
         super().__init__()
@@ -140,14 +140,14 @@ class Waiting(Estimators):
 
 
 def test_nothing_waits_for_the_finals_of_a_large_query():
-    shelf, outbox = shelf_of(*snapshots(BEHIND, range(3)), *snapshots(PROMPT, range(3))), Sent()
+    partition, outbox = partition_of(*snapshots(BEHIND, range(3)), *snapshots(PROMPT, range(3))), Sent()
 
     async def run():
         where = Kafka("nowhere:1", "p.")
-        merging = Merging(where, 1, Follower(where), outbox, Metrics(), MagicMock(), UNTRUE)
-        merging.reader, merging.estimators = Reading(shelf), Waiting(outbox)
+        merging = PublishingService(where, 1, Follower(where), outbox, Metrics(), MagicMock(), UNTRUE)
+        merging.reader, merging.estimators = Reading(partition), Waiting(outbox)
         running = asyncio.create_task(merging.run())
-        while any(slot.owes for slot in shelf.slots.values()):
+        while any(state.has_due_finals for state in partition.queries.values()):
             await asyncio.sleep(0.01)
             assert not running.done()
         running.cancel()
@@ -158,13 +158,13 @@ def test_nothing_waits_for_the_finals_of_a_large_query():
 
 
 def test_what_fails_beside_ends_the_worker():
-    shelf, ending = shelf_of(*snapshots(BEHIND, range(3))), MagicMock()
+    partition, ending = partition_of(*snapshots(BEHIND, range(3))), MagicMock()
     error = RuntimeError("no")
 
     async def run():
         where = Kafka("nowhere:1", "p.")
-        merging = Merging(where, 1, Follower(where), Sent(), Metrics(), ending, UNTRUE)
-        merging.reader, merging.estimators = Reading(shelf), Waiting(None)
+        merging = PublishingService(where, 1, Follower(where), Sent(), Metrics(), ending, UNTRUE)
+        merging.reader, merging.estimators = Reading(partition), Waiting(None)
         merging.estimators.final = AsyncMock(side_effect=error)
         await merging.run()
 

@@ -40,7 +40,7 @@ REPORTS, SUPPORT, FRAMES, KEYED = (
 
 
 class Fixed(Source):
-    """The given bytes and no more."""
+    """A source of exactly these bytes."""
 
     def __init__(self, data):
         self.left = data
@@ -72,7 +72,7 @@ def built_multi(group):
 
 
 def stated(group):
-    """The parameters in a vector, thresholds as integers."""
+    """Return the parameters in a vector, with thresholds as integers."""
     return {key: int(group[key]) for key in ("T", "T_p", "T_q", "l", "k", "m", "width") if key in group}
 
 
@@ -148,7 +148,7 @@ def test_a_client_that_repeats_itself_makes_the_reports_by_class(group):
 
 
 @every(SUPPORT["oracles"])
-def test_support_is_what_counting_by_definition_gives(group):
+def test_support_equals_a_count_by_definition(group):
     assert reference.support(*asked(group), map(bytes.fromhex, group["reports"])) == (group["n"], group["support"])
 
 
@@ -161,14 +161,14 @@ def test_package_counts_the_support(group):
 
 
 @every(SUPPORT["oracles"])
-def test_the_implausible_reports_are_those_that_are_named(group):
+def test_the_named_reports_are_implausible(group):
     left = [each for i, each in enumerate(group["reports"]) if i not in group["implausible"]]
     assert reference.support(*asked(group), map(bytes.fromhex, left)) == (group["n"], group["support"])
     assert len(left) == group["n"]
 
 
 @every(SUPPORT["solutions"])
-def test_support_of_records_is_what_counting_by_definition_gives(group):
+def test_support_of_records_equals_a_count_by_definition(group):
     counted = reference.multi_support(
         group["solution"], group["oracles"], group["epsilon"], group["sizes"], map(bytes.fromhex, group["reports"])
     )
@@ -260,8 +260,8 @@ def test_the_vectors_can_be_made_again(tmp_path):
         assert (tmp_path / name).read_bytes() == (VECTORS / name).read_bytes()
 
 
-def test_the_vectors_hold_what_chance_hardly_brings():
-    """Somewhere a tie is won, a tie is lost, an integer is rejected and a subset drawn again."""
+def test_the_vectors_have_the_rare_cases():
+    """A tie that wins, a tie that loses, a rejected integer and a repeated subset all occur."""
     lengths = {}
     for group in REPORTS["oracles"]:
         lengths.setdefault(asked(group), set()).update(len(case["entropy"]) // 2 for case in group["cases"])

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.counting.tally import PARTIAL, Snapshot, encode_snapshot, merged
-from aggregator.merging.windows import IDLE, Position, Span, kind
-from hubbub.definitions.versions import Tenure
+from aggregator.merging.windows import IDLE, Position, Span, make_windows
+from aggregator.tallies.snapshot import PARTIAL, Snapshot, encode_snapshot, merge_snapshots
+from hubbub.definitions.versions import PublicationInterval
 from oracles.query import parse
 from oracles.query.settings import Window
 
@@ -40,13 +40,13 @@ def brute(window, panes, through):
                 continue
         inside = [panes[pane] for pane in panes if start <= pane < end]
         if any(one.n for one in inside):
-            found.append((start, end, encode_snapshot(merged(inside, 2))))
+            found.append((start, end, encode_snapshot(merge_snapshots(inside, 2))))
     return found
 
 
 def run(window, panes, steps, position=None):
     """The finals, with positions, where panes come as `steps` close them."""
-    rolling, found, before = kind(Tenure(window), PANE, 2, position), [], -(1 << 40)
+    rolling, found, before = make_windows(PublicationInterval(window), PANE, 2, position), [], -(1 << 40)
     for through in steps:
         for pane in sorted(pane for pane in panes if before < pane + PANE <= through):
             rolling.put(pane, panes[pane])
@@ -83,7 +83,7 @@ def test_a_position_and_the_panes_that_are_needed_are_enough_to_go_on(window, pa
     if finals:
         cut = at % len(finals)
         position = finals[cut].position
-        needed = kind(Tenure(window), PANE, 2, position).needed_from
+        needed = make_windows(PublicationInterval(window), PANE, 2, position).needed_from
         kept = {pane: one for pane, one in panes.items() if pane >= needed}
         again = run(window, kept, steps, position)
         assert shown(again) == shown(finals[cut + 1 :])
@@ -115,7 +115,7 @@ def test_a_long_silence_is_not_written_out():
 @given(panes_, steps_)
 def test_provisional_is_the_next_final_window(window, panes, steps):
     """With nothing more to come, what is provisional is what then becomes final."""
-    rolling, before = kind(Tenure(window), PANE, 2), -(1 << 40)
+    rolling, before = make_windows(PublicationInterval(window), PANE, 2), -(1 << 40)
     for through in steps:
         for pane in sorted(pane for pane in panes if before < pane + PANE <= through):
             rolling.put(pane, panes[pane])
@@ -133,10 +133,12 @@ def test_provisional_is_the_next_final_window(window, panes, steps):
 
 def test_before_anything_is_final_provisional_is_the_window_of_the_first_report():
     open_panes = {100: snapshot(0), 110: snapshot(2), 150: snapshot(1)}
-    assert kind(Tenure(HOPPING), PANE, 2).provisional(None, open_panes)[0] == Span(HOPPING, 60, 120)
-    assert kind(Tenure(ALL), PANE, 2).provisional(None, open_panes)[0] == Span(ALL, 110, 120)
-    assert kind(Tenure(TUMBLING), PANE, 2).provisional(None, {}) is None
-    resumed = kind(Tenure(TUMBLING), PANE, 2, Position(120))
+    assert make_windows(PublicationInterval(HOPPING), PANE, 2).provisional(None, open_panes)[0] == Span(
+        HOPPING, 60, 120
+    )
+    assert make_windows(PublicationInterval(ALL), PANE, 2).provisional(None, open_panes)[0] == Span(ALL, 110, 120)
+    assert make_windows(PublicationInterval(TUMBLING), PANE, 2).provisional(None, {}) is None
+    resumed = make_windows(PublicationInterval(TUMBLING), PANE, 2, Position(120))
     assert resumed.provisional(None, open_panes)[0] == Span(TUMBLING, 120, 150)
 
 

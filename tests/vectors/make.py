@@ -15,6 +15,9 @@ from frame_cases import frames
 
 from oracles import ORACLES, oracle
 from oracles.mechanisms.entropy import Source
+from oracles.mechanisms.hashing import Hashing
+from oracles.mechanisms.ss import Ss
+from oracles.mechanisms.unary import Unary
 from oracles.multi import multi
 from producers.entropy import Keyed
 
@@ -105,12 +108,12 @@ def tapes(label, how_many, bent):
 
 
 def parameters(encoder):
-    """What follows from a query, by the names of docs/wire-format.md."""
-    if encoder.name in ("sue", "oue"):
+    """The parameters of an oracle, by the names of docs/wire-format.md."""
+    if isinstance(encoder, Unary):
         return {"T_p": str(encoder.own), "T_q": str(encoder.other), "width": encoder.width}
-    if encoder.name == "ss":
-        return {"T": str(encoder.inside), "m": encoder.chosen, "width": encoder.width}
-    hashing = {} if encoder.name == "grr" else {"l": encoder.hashes, "k": encoder.bits}
+    if isinstance(encoder, Ss):
+        return {"T": str(encoder.inside), "m": encoder.members, "width": encoder.width}
+    hashing = {"l": encoder.hashes, "k": encoder.bits} if isinstance(encoder, Hashing) else {}
     return {"T": str(encoder.keep), **hashing, "width": encoder.width}
 
 

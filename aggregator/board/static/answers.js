@@ -1,29 +1,29 @@
-// The board's answers that still hold: each is asked for again only once an event has said that it changed.
+// A cache of the board's answers. An event removes the answers that it changes.
 
 import { get } from "./api.js";
 
-const MOST = 100;
+const MOST = 100; // answers in the cache
 
 export class Answers {
-  #kept = new Map();
+  #answers = new Map();
 
-  /** The answer at a path; it holds until one of its subjects is forgotten. */
+  /** Returns the answer at a path. It stays in the cache until one of its subjects is forgotten. */
   get(subjects, path, parameters) {
     const key = JSON.stringify([path, parameters]);
-    if (this.#kept.size > MOST) this.clear();
-    if (!this.#kept.has(key)) {
+    if (this.#answers.size > MOST) this.clear();
+    if (!this.#answers.has(key)) {
       const answer = get(path, parameters);
-      this.#kept.set(key, { subjects, answer });
-      answer.catch(() => this.#kept.delete(key));
+      this.#answers.set(key, { subjects, answer });
+      answer.catch(() => this.#answers.delete(key));
     }
-    return this.#kept.get(key).answer;
+    return this.#answers.get(key).answer;
   }
 
   forget(subject) {
-    for (const [key, { subjects }] of this.#kept) if (subjects.includes(subject)) this.#kept.delete(key);
+    for (const [key, { subjects }] of this.#answers) if (subjects.includes(subject)) this.#answers.delete(key);
   }
 
   clear() {
-    this.#kept.clear();
+    this.#answers.clear();
   }
 }

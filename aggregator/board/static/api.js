@@ -1,10 +1,10 @@
-// Asks the board, and listens to it. Fetch, not EventSource: only that can send a token.
+// Requests and events of the board. Events use fetch, because EventSource cannot send a token.
 
 const API = "api/v1";
 const TOKEN = "hubbub-token";
-const SILENCE = 12_000; // the board says something every 5 s
-const PAUSE = 1000;
-const PATIENCE = 10_000;
+const SILENCE = 12_000; // milliseconds until a silent connection counts as lost; the board sends a beat every 5 s
+const PAUSE = 1000; // milliseconds until the next attempt
+const PATIENCE = 10_000; // milliseconds until a request fails
 
 export class ApiError extends Error {
   constructor(status, detail) {
@@ -20,30 +20,33 @@ const headers = () => {
 
 export const remember = (token) => sessionStorage.setItem(TOKEN, token);
 
-/** The JSON at a path; an ApiError says why there is none. */
-export const get = async (path, parameters = {}) => (await ask(path, parameters)).json();
+/** Returns the JSON at a path, or throws an ApiError. */
+export const get = async (path, parameters = {}) => (await request(path, parameters)).json();
 
-/** The table at a path, as CSV. */
-export const table = async (path, parameters = {}) => (await ask(path, { ...parameters, format: "csv" })).blob();
+/** Returns the table at a path, as CSV. */
+export const table = async (path, parameters = {}) => (await request(path, { ...parameters, format: "csv" })).blob();
 
-async function ask(path, parameters) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined);
-  const search = new URLSearchParams(given).toString();
+async function request(path, parameters) {
+  const pairs = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined);
+  const search = new URLSearchParams(pairs).toString();
   const url = `${API}/${path}${search ? `?${search}` : ""}`;
   const response = await fetch(url, { headers: headers(), cache: "no-cache", signal: AbortSignal.timeout(PATIENCE) });
   if (!response.ok) throw new ApiError(response.status, (await response.json()).detail ?? response.statusText);
   return response;
 }
 
-/** Events for ever: `on.event(name, data)`, `on.lost(reason)` when the line breaks, until one needs a token. */
+/** Follows the events until the board refuses the token.
+ *
+ * Calls `on.event(name, data)` for each event, `on.lost(reason)` if the connection breaks, and `on.refused()`.
+ */
 export async function listen(on) {
   for (;;) {
     try {
       await read(on);
-      on.lost("The connection is closed");
+      on.lost("The board closed the connection");
     } catch (error) {
       if (error.status === 401) return on.refused();
-      on.lost(error instanceof ApiError ? error.message : "The connection is lost");
+      on.lost(error instanceof ApiError ? error.message : "No connection to the board");
     }
     await new Promise((resolve) => setTimeout(resolve, PAUSE));
   }
@@ -64,7 +67,7 @@ async function read(on) {
       timer = setTimeout(() => control.abort(), SILENCE);
       const blocks = (rest + value).split("\n\n");
       rest = blocks.pop();
-      for (const block of blocks) tell(block, on);
+      for (const block of blocks) dispatch(block, on);
     }
   } finally {
     clearTimeout(timer);
@@ -72,7 +75,7 @@ async function read(on) {
   }
 }
 
-function tell(block, on) {
+function dispatch(block, on) {
   const fields = Object.fromEntries(block.split("\n").map((line) => line.split(/: (.*)/s, 2)));
   if (fields.event) on.event(fields.event, JSON.parse(fields.data));
 }

@@ -1,8 +1,8 @@
-// The two charts over time, drawn by uPlot; without it a sentence says the same.
+// The two charts over time, drawn by uPlot. Without uPlot a sentence replaces them.
 
 import { axis, brief, clock, element } from "./format.js";
 
-// Seconds from one tick to the next: also twos and twenties of minutes, which a phone has room for.
+// Seconds between ticks. Steps of 2 and 20 minutes suit the width of a phone.
 const STEPS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400];
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -18,7 +18,7 @@ class Chart {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
   }
 
-  /** Columns of numbers, the first of them times; drawn anew if what is drawn has another shape. */
+  /** Shows columns of numbers, the first of them times. A new shape draws a new chart. */
   show(data, shape = "") {
     const same = this.#plot && this.shape === shape;
     this.#data = data;
@@ -31,7 +31,7 @@ class Chart {
   #none() {
     this.#plot?.destroy();
     this.#plot = null;
-    this.#box.replaceChildren(element("p", { class: "none" }, "Two windows make a line"));
+    this.#box.replaceChildren(element("p", { class: "none" }, "The chart needs two windows"));
   }
 
   #draw() {
@@ -60,7 +60,7 @@ class Chart {
 
 const line = (stroke, more = {}) => ({ stroke, width: 2, points: { show: false }, spanGaps: false, ...more });
 
-/** One value: its share, the band of its interval, the truth. Columns: end, low, high, share, truth. */
+/** The share of one value, its interval and its true share. Columns: end, low, high, share, truth. */
 export class History extends Chart {
   label = axis;
 
@@ -75,7 +75,7 @@ export class History extends Chart {
   }
 }
 
-/** Reports a second, and of those refused. Columns: end, counted, refused. */
+/** Counted and refused reports per second. Columns: end, counted, refused. */
 export class Rates extends Chart {
   label = (number) => brief(number);
 

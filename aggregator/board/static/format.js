@@ -1,4 +1,4 @@
-// Numbers, times and names as people read them.
+// Numbers, times and names as text.
 
 const LOCALE = "en";
 const whole = new Intl.NumberFormat(LOCALE);
@@ -7,14 +7,14 @@ const compact = new Intl.NumberFormat(LOCALE, { notation: "compact", maximumFrac
 export const count = (number) => whole.format(number);
 export const brief = (number) => (number < 10_000_000 ? whole.format(Math.round(number)) : compact.format(number));
 
-/** A share: 12.34%; three decimals where all is small. */
+/** Returns a share as text, such as 12.34%. */
 export function percent(share, digits = 2) {
   if (share === null || share === undefined) return "–";
   const text = (100 * share).toFixed(digits);
   return `${Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−")}%`;
 }
 
-/** As many decimals as the numbers are sure to. */
+/** Returns the decimals of a percentage with this standard error. */
 export const digits = (sigma) => (sigma !== null && sigma < 0.0005 ? 3 : 2);
 
 export function duration(seconds) {
@@ -39,7 +39,7 @@ export function moment(seconds) {
   return day + clock(seconds);
 }
 
-/** Ticks in steps of 1, 2 or 5 up to `top`, `most` and the one at 0, or fewer; where none has room, a round one. */
+/** Returns ticks from 0 to `top` in steps of 1, 2 or 5: at most `most`, and the one at 0. If no step fits, one round tick. */
 export function ticks(top, most) {
   const power = 10 ** Math.floor(Math.log10(top / most));
   const step = [1, 2, 5, 10].find((factor) => factor * power * most >= top) * power;
@@ -48,38 +48,38 @@ export function ticks(top, most) {
   return Array.from({ length: Math.floor(top / step + 1e-9) + 1 }, (_, at) => at * step);
 }
 
-/** A share on an axis, with as many decimals as it has, up to two. */
+/** Returns a share for an axis, with at most two decimals. */
 export const axis = (share) => `${Number((100 * share).toFixed(2))}%`;
 
-const LONGEST = 44;
+const LONGEST = 44; // letters of a name
 
-/** A long name by its two ends: names that belong together differ at the end. */
+/** Shortens a long name in the middle, because related names often differ at the end. */
 export const ends = (name) => (name.length <= LONGEST ? name : `${name.slice(0, 14)}…${name.slice(15 - LONGEST)}`);
 
 const MARKS = [".", "-", "_", "/", ":", "?", "&", "="];
 
-/** How many letters of two names are the same, from the first on. */
-export function same(one, other) {
+/** Returns the number of equal letters at the start of two names. */
+function commonLength(one, other) {
   let length = 0;
   while (length < one.length && one[length] === other[length]) length += 1;
   return length;
 }
 
-/** Where the names of a list begin to differ, at a separator. */
-export function shared(names) {
+/** Returns the length of the common start of a list of names, up to a separator. */
+export function prefixLength(names) {
   if (names.length < 2) return 0;
-  const length = Math.min(...names.map((name) => same(names[0], name)));
+  const length = Math.min(...names.map((name) => commonLength(names[0], name)));
   return 1 + Math.max(...MARKS.map((mark) => (length ? names[0].lastIndexOf(mark, length - 1) : -1)));
 }
 
-/** An element with its attributes and children; text is text, whatever it says. */
+/** Returns a new element with its attributes and children. Strings become text, never markup. */
 export function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
+  const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
     if (value === false || value === null || value === undefined) continue;
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else made.setAttribute(key, value === true ? "" : value);
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value === true ? "" : value);
   }
-  made.append(...children);
-  return made;
+  node.append(...children);
+  return node;
 }

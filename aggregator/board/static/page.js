@@ -1,65 +1,65 @@
-// The page: what is chosen stands in the address, what is new is asked for when an event says so.
+// The page. The address holds the settings, and events trigger new requests.
 
 import { ApiError, listen, remember, table } from "./api.js";
 import { Alerts } from "./alerts.js";
 import { Answers } from "./answers.js";
 import { History, Rates } from "./charts.js";
-import { clock, count, digits, duration, element, ends, moment, percent, shared, windowName } from "./format.js";
+import { clock, count, digits, duration, element, ends, moment, percent, prefixLength, windowName } from "./format.js";
 import { freshness, spaced } from "./freshness.js";
 import { Ranking } from "./ranking.js";
 import { tiles } from "./tiles.js";
 import { flag, flags, forged, privacy, threshold } from "./words.js";
 
-const SHOWN = 15;
+const FIRST_ROWS = 15;
 const FEW = 8; // queries that need no search
-const ALL = 10_000;
-const WAIT = 150; // milliseconds in which events are gathered
-const AGAIN = 60; // seconds until queries are listed again: that one is retired brings no event
-const RANGES = [["", "all that is kept"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "1 d"]];
+const ALL = 10_000; // maximum number of rows of the API
+const WAIT = 150; // milliseconds in which several events cause one refresh
+const LIST_SECONDS = 60; // until the queries are listed again, because no event announces a retired one
+const RANGES = [["", "all windows"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "1 d"]];
 const $ = (id) => document.getElementById(id);
 
-const state = { since: Date.now() / 1000, queries: [], chosen: new URLSearchParams(location.hash.slice(1)), all: false, ready: false, at: null, ahead: 0, listed: 0 };
+const state = { since: Date.now() / 1000, queries: [], settings: new URLSearchParams(location.hash.slice(1)), all: false, ready: false, at: null, ahead: 0, listTime: 0 };
 const answers = new Answers();
 const ranking = new Ranking($("rows"), $("axis"), (value) => choose({ value }));
 const history = new History($("history"));
 const rates = new Rates($("rates"));
 const alerts = new Alerts($("alerts"), $("news"));
 
-const query = () => state.queries.find((each) => each.name === state.chosen.get("q")) ?? state.queries[0];
+const query = () => state.queries.find((each) => each.name === state.settings.get("q")) ?? state.queries[0];
 
-/** Whether the address names a query that is not there. */
-const stranger = () => state.chosen.has("q") && query().name !== state.chosen.get("q");
+/** Whether the address names an unknown query. */
+const isUnknownQuery = () => state.settings.has("q") && query().name !== state.settings.get("q");
 
 function kind() {
   const windows = query().windows;
-  return windows.find((each) => windowKey(each) === state.chosen.get("window")) ?? windows[0];
+  return windows.find((each) => windowKey(each) === state.settings.get("window")) ?? windows[0];
 }
 
-/** How many seconds the charts go back; empty for all that is kept. */
-const reach = () => RANGES.find(([seconds]) => seconds === state.chosen.get("range"))?.[0] ?? "";
+/** Returns the length of the charts in seconds, or an empty string for all windows. */
+const chartRange = () => RANGES.find(([seconds]) => seconds === state.settings.get("range"))?.[0] ?? "";
 
-/** The kind of window that reports a second are shown by. */
-const finest = () => query().windows.find((each) => each.kind === "tumbling") ?? kind();
+/** Returns the kind of window for the chart of reports per second. */
+const rateKind = () => query().windows.find((each) => each.kind === "tumbling") ?? kind();
 
-/** What an event says has changed: the finals of a query's windows of a kind, or what is known of the next. */
+/** Returns the key of what an event changes: the finals of a kind of window, or its provisional window. */
 const subject = (name, window, final) => `${name} ${windowKey(window)} ${final}`;
 
 const windowKey = ({ kind, size, step }) => `${kind}-${size}-${step}`;
 
-/** Puts a choice into the address, and shows what it leads to. */
+/** Writes settings into the address, and refreshes the page. */
 function choose(changes) {
   for (const [key, value] of Object.entries(changes)) {
-    if (value === null) state.chosen.delete(key);
-    else state.chosen.set(key, value);
+    if (value === null) state.settings.delete(key);
+    else state.settings.set(key, value);
   }
-  window.history.replaceState(null, "", `#${state.chosen}`);
+  window.history.replaceState(null, "", `#${state.settings}`);
   refresh();
 }
 
 let timer = null;
 let running = null;
 
-/** Soon, and never two at a time. */
+/** Updates the page soon, but never twice at the same time. */
 function refresh() {
   timer ??= setTimeout(async () => {
     await running;
@@ -70,68 +70,68 @@ function refresh() {
 
 function failed(error) {
   if (error instanceof ApiError && error.status === 401) return askForToken();
-  if (error instanceof ApiError) return empty(error.message, ...(state.chosen.has("at") ? [newest()] : []));
-  lost("The connection is lost");
+  if (error instanceof ApiError) return empty(error.message, ...(state.settings.has("at") ? [newestButton()] : []));
+  lost("No connection to the board");
 }
 
 async function show() {
   state.queries = (await answers.get(["queries"], "queries")).queries;
-  if (!state.queries.length) return empty("No query is counted yet.");
-  if (stranger()) {
+  if (!state.queries.length) return empty("There are no queries yet.");
+  if (isUnknownQuery()) {
     list(null);
-    return empty(`There is no query ${state.chosen.get("q")} here.`);
+    return empty(`There is no query ${state.settings.get("q")} here.`);
   }
-  const asked = { ...query() };
-  const name = encodeURIComponent(asked.name);
+  const current = { ...query() };
+  const name = encodeURIComponent(current.name);
   const { kind: form, size, step } = kind();
   const of = { kind: form, size, step };
-  const attribute = asked.attributes.find((each) => each.name === state.chosen.get("attribute")) ?? asked.attributes[0];
-  const wanted = state.chosen.get("method");
-  const method = asked.methods.includes(wanted) ? wanted : asked.methods[0]; // unbiased: its interval stands beside it
-  const filling = state.chosen.get("filling") === "1";
+  const attribute = current.attributes.find((each) => each.name === state.settings.get("attribute")) ?? current.attributes[0];
+  const choice = state.settings.get("method");
+  const method = current.methods.includes(choice) ? choice : current.methods[0]; // unbiased, whose interval the table shows
+  const filling = state.settings.get("filling") === "1";
   const about = { ...of, method, attribute: attribute.name };
-  const at = state.chosen.get("at"); // paused: the window that ends then
-  const sought = $("find").value.toLowerCase();
-  const top = state.all || sought ? ALL : SHOWN;
-  const estimate = await estimated(name, { ...about, top, window: at }, filling && !at);
-  controls(asked, attribute, method, filling, of);
-  if (!estimate && at) return empty(`The window of ${asked.name} that ended at ${moment(Number(at))} is not kept here.`, newest());
-  if (!estimate) return empty(`No window of ${asked.name} is final yet: its first reports are waited for since ${clock(state.since)}. A window of ${windowName(of)} is final ${duration(asked.lateness)} after its end.`);
-  const seen = { window: estimate.window.end, provisional: !estimate.final };
-  const named = [asked.name, attribute.name, windowKey(of), seen.window, method].filter((each) => each !== null).join("-");
-  state.exported = [`queries/${name}/estimate`, { ...about, ...seen, top: ALL }, `${named}.csv`];
-  const value = state.chosen.get("value") ?? estimate.values[0]?.value;
-  const fine = finest();
-  const range = Number(reach());
+  const at = state.settings.get("at"); // the end of the window at which the page is paused
+  const search = $("find").value.toLowerCase();
+  const top = state.all || search ? ALL : FIRST_ROWS;
+  const estimate = await requestEstimate(name, { ...about, top, window: at }, filling && !at);
+  controls(current, attribute, method, filling, of);
+  if (!estimate && at) return empty(`This board does not have the window of ${current.name} that ended at ${moment(Number(at))}.`, newestButton());
+  if (!estimate) return empty(`${current.name} has no final window yet. This page has waited since ${clock(state.since)}. A window of ${windowName(of)} becomes final ${duration(current.lateness)} after its end.`);
+  const position = { window: estimate.window.end, provisional: !estimate.final };
+  const nameParts = [current.name, attribute.name, windowKey(of), position.window, method].filter((each) => each !== null).join("-");
+  state.download = [`queries/${name}/estimate`, { ...about, ...position, top: ALL }, `${nameParts}.csv`];
+  const value = state.settings.get("value") ?? estimate.values[0]?.value;
+  const rateWindow = rateKind();
+  const range = Number(chartRange());
   const span = { to: at && Number(at) + 1, ...(range ? { from: Math.max(0, estimate.window.end - range), limit: ALL } : {}) };
-  const [points, windows, changed] = await Promise.all([
-    answers.get([subject(asked.name, of, true)], `queries/${name}/history`, { ...about, value, ...span }).catch((error) => ifGone(error, { points: [] })),
-    answers.get([subject(asked.name, fine, true)], `queries/${name}/windows`, { kind: fine.kind, size: fine.size, step: fine.step, limit: 200, ...span }),
-    answers.get([`alerts ${asked.name}`], "alerts", { query: asked.name, attribute: attribute.name, limit: 50 }),
+  const [points, windows, changes] = await Promise.all([
+    answers.get([subject(current.name, of, true)], `queries/${name}/history`, { ...about, value, ...span }).catch((error) => ifGone(error, { points: [] })),
+    answers.get([subject(current.name, rateWindow, true)], `queries/${name}/windows`, { kind: rateWindow.kind, size: rateWindow.size, step: rateWindow.step, limit: 200, ...span }),
+    answers.get([`alerts ${current.name}`], "alerts", { query: current.name, attribute: attribute.name, limit: 50 }),
   ]);
-  alerts.show(at ? changed.alerts.filter((each) => each.window.end <= at) : changed.alerts);
-  const found = sought ? estimate.values.filter((each) => each.value.toLowerCase().includes(sought)) : estimate.values;
+  alerts.show(at ? changes.alerts.filter((each) => each.window.end <= at) : changes.alerts);
+  const values = search ? estimate.values.filter((each) => each.value.toLowerCase().includes(search)) : estimate.values;
   state.end = estimate.window.end;
-  numbers(asked, { ...estimate, values: found }, value, windows.windows);
-  past(value, points.points, asked.simulated, of.step || asked.pane); // windows from the start end with each pane
-  speed(windows.windows);
+  showEstimate(current, { ...estimate, values }, value, windows.windows);
+  showHistory(value, points.points, current.simulated, of.step || current.pane); // windows from the start end with each pane
+  showRates(windows.windows);
   status();
-  $("privacy").replaceChildren(...privacy(asked));
+  $("privacy").replaceChildren(...privacy(current));
   for (const [id, visible] of [["empty", false], ["token", false], ["board", true]]) {
     $(id).hidden = !visible;
   }
 }
 
-/** The way out of a link to a window that is gone. */
-const newest = () => element("button", { type: "button", onclick: () => choose({ at: null }) }, "Show the newest");
+/** Returns a button that leads to the newest window. */
+const newestButton = () => element("button", { type: "button", onclick: () => choose({ at: null }) }, "Show the newest");
 
 const ifGone = (error, instead) => {
   if (error instanceof ApiError && error.status === 404) return instead;
   throw error;
 };
 
-/** The window that is wanted; while none is final, what is known of the first. */
-async function estimated(name, about, filling) {
+/** Requests a window; before the first final one, the provisional window. */
+async function requestEstimate(name, about, filling) {
   const ask = (provisional) => {
     const subjects = [true, ...(provisional ? [false] : [])].map((final) => subject(query().name, about, final));
     return answers.get(subjects, `queries/${name}/estimate`, { ...about, provisional }).catch((error) => ifGone(error, null));
@@ -139,84 +139,84 @@ async function estimated(name, about, filling) {
   return (await ask(filling)) ?? (await ask(true));
 }
 
-function numbers(asked, said, value, windows) {
-  const { start, end } = said.window;
-  const name = said.final ? "Window" : "Still filling: the window";
-  $("window").textContent = `${name} from ${moment(start)} to ${clock(end)}, ${count(said.n)} reports`;
-  $("caption").textContent = `The most frequent values of ${asked.name}, by ${said.method}`;
-  $("board").classList.toggle("plain", !said.error);
-  $("tiles").replaceChildren(...tiles(said, windows));
-  $("flags").replaceChildren(...flags(said).map((each) => element("li", { class: forged(each) ? "forged" : null }, flag(each))));
-  ranking.show(said, value, alerts.recent(said.attribute, end));
-  $("legend-bar").textContent = said.method === "unbiased" ? "unbiased estimate" : `consistent estimate (${said.method})`;
-  $("legend-threshold").hidden = said.threshold === null;
-  if (said.threshold !== null) $("threshold-text").textContent = threshold(asked, said.threshold);
+function showEstimate(query, estimate, value, windows) {
+  const { start, end } = estimate.window;
+  const name = estimate.final ? "Window" : "Provisional window";
+  $("window").textContent = `${name} from ${moment(start)} to ${clock(end)}, ${count(estimate.n)} reports`;
+  $("caption").textContent = `The most frequent values of ${query.name}, by ${estimate.method}`;
+  $("board").classList.toggle("plain", !estimate.error);
+  $("tiles").replaceChildren(...tiles(estimate, windows));
+  $("flags").replaceChildren(...flags(estimate).map((each) => element("li", { class: forged(each) ? "forged" : null }, flag(each))));
+  ranking.show(estimate, value, alerts.recent(estimate.attribute, end));
+  $("legend-bar").textContent = estimate.method === "unbiased" ? "unbiased estimate" : `consistent estimate (${estimate.method})`;
+  $("legend-threshold").hidden = estimate.threshold === null;
+  if (estimate.threshold !== null) $("threshold-text").textContent = threshold(query, estimate.threshold);
   const more = $("more");
-  document.querySelector(".scroll").classList.toggle("long", said.values.length > SHOWN);
-  more.hidden = said.published <= SHOWN || $("find").value !== "";
-  more.textContent = state.all ? `Show the first ${SHOWN}` : `Show all ${count(said.published)} published`;
+  document.querySelector(".scroll").classList.toggle("long", estimate.values.length > FIRST_ROWS);
+  more.hidden = estimate.published <= FIRST_ROWS || $("find").value !== "";
+  more.textContent = state.all ? `Show the first ${FIRST_ROWS}` : `Show all ${count(estimate.published)} published`;
   status();
 }
 
 const UNKNOWN = { n: 0, share: null, low: null, high: null, truth: null, duplicate: 0, implausible: 0 };
-const empty_at = (end) => ({ ...UNKNOWN, start: end, end });
+const emptyPoint = (end) => ({ ...UNKNOWN, start: end, end });
 
-function past(value, points, simulated, step) {
-  const known = points.filter((point) => point.share !== null);
-  const last = known.at(-1);
+function showHistory(value, points, simulated, step) {
+  const available = points.filter((point) => point.share !== null);
+  const last = available.at(-1);
   const places = last ? digits((last.high - last.low) / 4) : 2;
   $("history-text").textContent = last
     ? `${value}: ${percent(last.share, places)} (${percent(last.low, places)} to ${percent(last.high, places)}) at ${clock(last.end)}` +
-      (simulated && last.truth !== null ? `, in truth ${percent(last.truth, places)}` : "")
+      (simulated && last.truth !== null ? `, true share ${percent(last.truth, places)}` : "")
     : `${value}: not among the published values`;
-  const filled = spaced(points, step, now(), empty_at);
-  const column = (key) => filled.map((point) => point[key]);
+  const line = spaced(points, step, now(), emptyPoint);
+  const column = (key) => line.map((point) => point[key]);
   history.show([column("end"), column("low"), column("high"), column("share"), column("truth")], value);
 }
 
-function speed(windows) {
+function showRates(windows) {
   const seconds = (each) => Math.max(each.end - each.start, 1);
-  const lost = (each) => each.duplicate + each.implausible;
-  const filled = spaced(windows, windows[0]?.step, now(), empty_at);
-  const column = (number) => filled.map((each) => (each.missing ? null : number(each) / seconds(each)));
-  rates.show([filled.map((each) => each.end), column((each) => each.n), column(lost)]);
+  const refused = (each) => each.duplicate + each.implausible;
+  const line = spaced(windows, windows[0]?.step, now(), emptyPoint);
+  const column = (number) => line.map((each) => (each.missing ? null : number(each) / seconds(each)));
+  rates.show([line.map((each) => each.end), column((each) => each.n), column(refused)]);
   const last = windows.at(-1);
   const length = last ? windowName(last) : "";
-  $("rates-text").textContent = last ? `${count(Math.round(last.n / seconds(last)))} a second in the last window (${length})` : "";
+  $("rates-text").textContent = last ? `${count(Math.round(last.n / seconds(last)))} per second in the last window (${length})` : "";
   const total = (key) => windows.reduce((sum, each) => sum + each[key], 0);
   const rows = [
     [`Counted in ${count(windows.length)} windows`, total("n")],
-    ["Refused: sent twice", total("duplicate")],
-    ["Refused: no honest client sends such noise", total("implausible")],
+    ["Refused: duplicates", total("duplicate")],
+    ["Refused: implausible noise", total("implausible")],
   ];
   $("refused").replaceChildren(...rows.flatMap(([name, number]) => [element("dt", {}, name), element("dd", {}, count(number))]));
 }
 
-/** Fills what can be chosen, without touching what has not changed. */
-function controls(asked, attribute, method, filling, of) {
-  document.title = `${asked.name} · hubbub`;
-  list(asked.name);
-  const paused = state.chosen.has("at");
-  $("pause").setAttribute("aria-pressed", paused);
-  $("pause").textContent = paused ? "Go on" : "Pause";
-  select($("range"), RANGES, reach());
-  select($("kind"), asked.windows.map((each) => [windowKey(each), windowName(each)]), windowKey(of));
-  $("attribute-box").hidden = asked.attributes.length < 2;
-  select($("attribute"), asked.attributes.map((each) => [each.name ?? "", each.name ?? ""]), attribute.name ?? "");
-  swap($("methods"), asked.methods.map((each) => radio(each)), asked.methods.join());
+/** Fills the controls, and leaves unchanged ones alone. */
+function controls(current, attribute, method, filling, of) {
+  document.title = `${current.name} · hubbub`;
+  list(current.name);
+  const isPaused = state.settings.has("at");
+  $("pause").setAttribute("aria-pressed", isPaused);
+  $("pause").textContent = isPaused ? "Resume" : "Pause";
+  select($("range"), RANGES, chartRange());
+  select($("kind"), current.windows.map((each) => [windowKey(each), windowName(each)]), windowKey(of));
+  $("attribute-box").hidden = current.attributes.length < 2;
+  select($("attribute"), current.attributes.map((each) => [each.name ?? "", each.name ?? ""]), attribute.name ?? "");
+  swap($("methods"), current.methods.map((each) => radio(each)), current.methods.join());
   for (const input of $("methods").querySelectorAll("input")) input.checked = input.value === method;
   $("provisional").checked = filling;
 }
 
-/** Lists the queries that can be chosen, where there is a choice; null is none of them. */
-function list(chosen) {
+/** Lists the queries if there is a choice. `current` is the name of the visible query, or null. */
+function list(current) {
   const names = state.queries.map((each) => each.name);
-  $("choice").hidden = names.every((each) => each === chosen);
+  $("choice").hidden = names.every((each) => each === current);
   $("find-query").hidden = names.length <= FEW;
-  const wanted = $("find-query").value.toLowerCase();
-  const found = names.filter((each) => each === chosen || each.toLowerCase().includes(wanted));
-  const from = shared(names);
-  swap($("queries"), found.map((each) => tab(each, each === chosen, from)), JSON.stringify([found, from, chosen]), reveal);
+  const search = $("find-query").value.toLowerCase();
+  const matches = names.filter((each) => each === current || each.toLowerCase().includes(search));
+  const from = prefixLength(names);
+  swap($("queries"), matches.map((each) => tab(each, each === current, from)), JSON.stringify([matches, from, current]), reveal);
 }
 
 function swap(box, children, key, then = () => {}) {
@@ -226,10 +226,10 @@ function swap(box, children, key, then = () => {}) {
   then(box);
 }
 
-/** Scrolls a list, and nothing else, to what is chosen of it. */
+/** Scrolls only this list, to its current entry. */
 function reveal(box) {
-  const chosen = box.querySelector("[aria-current]");
-  if (chosen) box.scrollTop = chosen.offsetTop - box.offsetTop - box.clientHeight / 2;
+  const current = box.querySelector("[aria-current]");
+  if (current) box.scrollTop = current.offsetTop - box.offsetTop - box.clientHeight / 2;
 }
 
 function tab(name, current, from) {
@@ -243,14 +243,14 @@ function tab(name, current, from) {
 }
 
 function radio(method) {
-  const title = method === "unbiased" ? "As counted: right on average, may be negative" : "Made consistent: shares that make sense together";
+  const title = method === "unbiased" ? "Unbiased: correct on average, may be negative" : "Consistent: shares from 0 to 100% that fit together";
   const input = element("input", { type: "radio", name: "method", value: method, onchange: () => choose({ method }) });
   return element("label", { title }, input, method);
 }
 
-function select(box, options, chosen) {
+function select(box, options, value) {
   swap(box, options.map(([value, text]) => element("option", { value }, text)), JSON.stringify(options));
-  box.value = chosen;
+  box.value = value;
 }
 
 function empty(text, ...more) {
@@ -261,7 +261,7 @@ function empty(text, ...more) {
 function askForToken() {
   for (const [id, visible] of [["empty", false], ["board", false], ["token", true]]) $(id).hidden = !visible;
   line("lost", "A token is needed");
-  $("token-wrong").textContent = sessionStorage.length ? "That was not it." : "";
+  $("token-wrong").textContent = sessionStorage.length ? "This token is wrong." : "";
   $("token-text").focus();
 }
 
@@ -272,68 +272,68 @@ function line(kind, text) {
 
 const now = () => Date.now() / 1000 + state.ahead;
 
-/** Says how new the numbers are, once they are. */
+/** Shows the age of the numbers, once there are any. */
 function status() {
   if (state.problem || !state.ready || !state.queries.length) return;
-  const { state: kept, text, hint } = standing();
-  line(kept, text);
+  const { state: kind, text, hint } = currentStatus();
+  line(kind, text);
   if ($("late").textContent !== hint) $("late").textContent = hint;
 }
 
-function standing() {
-  if (stranger()) return { state: "starting", text: "No such query", hint: "" };
-  if (!state.chosen.has("at")) return freshness(kind(), query(), now());
-  const at = Number(state.chosen.get("at"));
+function currentStatus() {
+  if (isUnknownQuery()) return { state: "starting", text: "No such query", hint: "" };
+  if (!state.settings.has("at")) return freshness(kind(), query(), now());
+  const at = Number(state.settings.get("at"));
   return { state: "ended", text: Number.isInteger(at) ? `Paused at ${moment(at)}` : "No such window", hint: "" };
 }
 
-const SILENT = "What stands here is what was known before; whether reports go on being counted cannot be seen from here. Look at the brokers, then at this board's /readyz.";
+const NO_BROKER = "These numbers are old, because the board gets no new records. Check the brokers first, then /readyz of this board.";
 
 function lost(reason, hint = "") {
   state.problem = reason;
   $("late").textContent = hint;
-  line("lost", `${reason}. ${state.at ? `Stale since ${clock(state.at)}; trying again` : "Trying again"}`);
+  line("lost", `${reason}. ${state.at ? `Stale since ${clock(state.at)}; reconnecting` : "Reconnecting"}`);
 }
 
-/** Forgets the alerts that it joins; whether they are shown. */
-function heardAlert({ query: name }) {
+/** Drops the alerts that a new alert changes; returns whether the page shows them. */
+function applyAlert({ query: name }) {
   answers.forget(`alerts ${name}`);
   return name === query()?.name;
 }
 
-/** Forgets what a record has made old; whether any of it is shown. */
-function heardRecord({ query: name, window: span, final }) {
-  const of = state.queries.find((each) => each.name === name);
-  const kept = of?.windows.find((each) => windowKey(each) === windowKey(span));
-  if (!kept) {
+/** Drops the answers that a new record changes; returns whether the page shows them. */
+function applyRecord({ query: name, window: span, final }) {
+  const match = state.queries.find((each) => each.name === name);
+  const entry = match?.windows.find((each) => windowKey(each) === windowKey(span));
+  if (!entry) {
     answers.forget("queries");
     return true;
   }
-  if (final && span.end > (kept.latest ?? 0)) kept.latest = span.end;
+  if (final && span.end > (entry.latest ?? 0)) entry.latest = span.end;
   answers.forget(subject(name, span, final));
-  return name === query().name && [kind(), finest()].some((each) => windowKey(each) === windowKey(span));
+  return name === query().name && [kind(), rateKind()].some((each) => windowKey(each) === windowKey(span));
 }
 
 const on = {
-  event(name, said) {
-    const before = state.problem;
+  event(name, data) {
+    const oldProblem = state.problem;
     if (name !== "beat") {
-      const seen = name === "alert" ? heardAlert(said) : heardRecord(said);
-      if (state.chosen.has("at")) return;
-      if (name === "alert") alerts.tell(said);
-      if (seen) refresh();
+      const isVisible = name === "alert" ? applyAlert(data) : applyRecord(data);
+      if (state.settings.has("at")) return;
+      if (name === "alert") alerts.notify(data);
+      if (isVisible) refresh();
       return;
     }
-    if (said.now - state.listed > AGAIN) {
+    if (data.now - state.listTime > LIST_SECONDS) {
       answers.forget("queries");
-      state.listed = said.now;
+      state.listTime = data.now;
     }
-    if (said.problem) return lost(said.problem, SILENT);
-    if (!said.ready) return line("starting", "The board is reading the topics");
+    if (data.problem) return lost(data.problem, NO_BROKER);
+    if (!data.ready) return line("starting", "The board is reading the topics");
     state.problem = null;
     state.at = Date.now() / 1000;
-    state.ahead = said.now - state.at;
-    if (before || !state.ready) {
+    state.ahead = data.now - state.at;
+    if (oldProblem || !state.ready) {
       answers.clear();
       refresh();
     }
@@ -351,9 +351,9 @@ $("kind").addEventListener("change", (event) => choose({ window: event.target.va
 $("range").addEventListener("change", (event) => choose({ range: event.target.value || null }));
 $("find").addEventListener("input", refresh);
 $("find-query").addEventListener("input", refresh);
-$("pause").addEventListener("click", () => choose(state.chosen.has("at") ? { at: null } : { q: query().name, window: windowKey(kind()), at: state.end }));
+$("pause").addEventListener("click", () => choose(state.settings.has("at") ? { at: null } : { q: query().name, window: windowKey(kind()), at: state.end }));
 $("export").addEventListener("click", async () => {
-  const [path, parameters, name] = state.exported;
+  const [path, parameters, name] = state.download;
   const blob = await table(path, parameters).catch(failed);
   if (!blob) return;
   const link = element("a", { href: URL.createObjectURL(blob), download: name });
@@ -372,7 +372,7 @@ $("token").addEventListener("submit", (event) => {
   listen(on);
 });
 window.addEventListener("hashchange", () => {
-  state.chosen = new URLSearchParams(location.hash.slice(1));
+  state.settings = new URLSearchParams(location.hash.slice(1));
   refresh();
 });
 setInterval(status, 1000);

@@ -1,9 +1,9 @@
-// The ranking: a table whose rows carry bar, whisker, threshold and, in a simulation, the truth.
+// The ranking: a table with a bar, an interval, the threshold and, in a simulation, the true share in each row.
 
-import { axis, digits, element, percent, shared, ticks } from "./format.js";
+import { axis, digits, element, percent, prefixLength, ticks } from "./format.js";
 
-const SHORT = 24; // letters of a name that is shown whole
-const TAIL = 12; // letters at the end of a name that stay where the rest has no room
+const SHORT = 24; // letters of a name that is never shortened
+const TAIL = 12; // letters at the end of a long name that stay visible
 const APART = 46; // pixels from one tick to the next
 
 const place = (node, left, width) => {
@@ -23,26 +23,26 @@ export class Ranking {
     new ResizeObserver(() => this.#scale()).observe(axis);
   }
 
-  /** Shows an answer of the API; rows of values that stay are moved, not made anew. */
-  show(said, chosen, news) {
-    const reach = said.values.flatMap((row) => [row.high ?? 0, row.share ?? 0, row.truth ?? 0]);
-    const most = said.detectable === null ? 0 : said.threshold ?? 0; // a threshold off the chart shows nothing
+  /** Shows an estimate of the API. Rows of values that stay are moved, not replaced. */
+  show(estimate, selection, tags) {
+    const reach = estimate.values.flatMap((row) => [row.high ?? 0, row.share ?? 0, row.truth ?? 0]);
+    const most = estimate.detectable === null ? 0 : estimate.threshold ?? 0; // without a detectable share the threshold lies outside the chart
     const end = Math.min(1, 1.03 * Math.max(...reach, most, 1e-4));
     this.#end = end;
     this.#scale();
-    this.#cut = this.#begins(said.values.map((row) => row.value));
-    const places = digits(said.sigma);
-    const rows = said.values.map((row, at) => {
-      const made = this.#rows.get(row.value) ?? this.#make(row.value);
-      this.#fill(made, row, at + 1, { end, places, threshold: said.threshold, chosen, news: news.get(row.value) });
-      return made;
+    this.#cut = this.#prefixLength(estimate.values.map((row) => row.value));
+    const places = digits(estimate.sigma);
+    const rows = estimate.values.map((row, at) => {
+      const part = this.#rows.get(row.value) ?? this.#make(row.value);
+      this.#fill(part, row, at + 1, { end, places, threshold: estimate.threshold, selection, tag: tags.get(row.value) });
+      return part;
     });
-    const focused = document.activeElement;
-    this.#rows = new Map(rows.map((made) => [made.value, made]));
-    const wanted = rows.map((made) => made.node);
-    if (wanted.length !== this.body.children.length || wanted.some((node, at) => this.body.children[at] !== node)) {
-      this.body.replaceChildren(...wanted);
-      if (this.body.contains(focused)) focused.focus({ preventScroll: true });
+    const focus = document.activeElement;
+    this.#rows = new Map(rows.map((part) => [part.value, part]));
+    const nodes = rows.map((part) => part.node);
+    if (nodes.length !== this.body.children.length || nodes.some((node, at) => this.body.children[at] !== node)) {
+      this.body.replaceChildren(...nodes);
+      if (this.body.contains(focus)) focus.focus({ preventScroll: true });
     }
   }
 
@@ -51,20 +51,20 @@ export class Ranking {
     this.axis.replaceChildren(...ticks(this.#end, most).map((tick) => this.#tick(tick, this.#end)));
   }
 
-  /** Where the names begin to differ, which of the long ones is left out; that they once had to does not change. */
-  #begins(values) {
+  /** Returns the length of the common start that long names omit. Once omitted, a start stays omitted if it still fits. */
+  #prefixLength(values) {
     const long = values.filter((value) => value.length > SHORT);
-    const from = shared(long);
-    const other = long[0] !== undefined && (this.prefix === undefined || !long[0].startsWith(this.prefix) || from < this.prefix.length);
-    if (other) this.prefix = long[0].slice(0, from);
+    const length = prefixLength(long);
+    const isNew = long[0] !== undefined && (this.prefix === undefined || !long[0].startsWith(this.prefix) || length < this.prefix.length);
+    if (isNew) this.prefix = long[0].slice(0, length);
     return this.prefix?.length ?? 0;
   }
 
-  /** A name in two parts: the first gives way where there is no room. */
+  /** Returns a name in two parts. In a narrow cell the first part is shortened. */
   #name(value) {
-    const said = value.length > SHORT && this.#cut ? `…${value.slice(this.#cut)}` : value;
-    const at = value.length > SHORT ? Math.max(0, said.length - TAIL) : said.length;
-    return [element("span", { class: "begins" }, said.slice(0, at)), element("span", { class: "ends" }, said.slice(at))];
+    const text = value.length > SHORT && this.#cut ? `…${value.slice(this.#cut)}` : value;
+    const at = value.length > SHORT ? Math.max(0, text.length - TAIL) : text.length;
+    return [element("span", { class: "begins" }, text.slice(0, at)), element("span", { class: "ends" }, text.slice(at))];
   }
 
   #tick(tick, end) {
@@ -78,7 +78,7 @@ export class Ranking {
       value,
       rank: element("td", { class: "rank" }),
       mark: element("i", { class: "mark" }),
-      sure: element("span", { class: "hidden" }),
+      proof: element("span", { class: "hidden" }),
       tag: element("span", { class: "tag" }),
       button: element("button", { type: "button", title: value, "aria-label": value, onclick: () => this.choose(value) }),
       share: element("data"),
@@ -92,7 +92,7 @@ export class Ranking {
     };
     const track = element("div", { class: "track", "aria-hidden": "true" });
     track.append(part.bar, part.threshold, part.whisker, part.true);
-    const box = element("div", { class: "box" }, part.mark, part.sure, part.button, part.tag);
+    const box = element("div", { class: "box" }, part.mark, part.proof, part.button, part.tag);
     part.node = element(
       "tr",
       {},
@@ -107,31 +107,31 @@ export class Ranking {
     return part;
   }
 
-  #fill(part, row, rank, { end, places, threshold, chosen, news }) {
+  #fill(part, row, rank, { end, places, threshold, selection, tag }) {
     const at = (share) => (100 * share) / end;
     if (part.cut !== this.#cut) part.button.replaceChildren(...this.#name(part.value));
     part.cut = this.#cut;
     part.rank.textContent = rank;
     part.mark.className = `mark ${row.decided ? "decided" : row.listed ? "listed" : "none"}`;
-    part.sure.textContent = row.decided ? "Proved frequent:" : row.listed ? "Frequent:" : "";
-    part.tag.hidden = !news;
-    part.tag.className = `tag ${news ?? ""}`;
-    part.tag.textContent = { enter: "new", surge: "risen", leave: "left" }[news] ?? "";
-    part.button.setAttribute("aria-pressed", row.value === chosen);
-    part.node.classList.toggle("chosen", row.value === chosen);
+    part.proof.textContent = row.decided ? "Proved frequent:" : row.listed ? "Frequent:" : "";
+    part.tag.hidden = !tag;
+    part.tag.className = `tag ${tag ?? ""}`;
+    part.tag.textContent = { enter: "new", surge: "risen", leave: "left" }[tag] ?? "";
+    part.button.setAttribute("aria-pressed", row.value === selection);
+    part.node.classList.toggle("chosen", row.value === selection);
     part.share.value = row.share ?? "";
     part.share.textContent = percent(row.share, places);
     place(part.bar, 0, at(Math.max(row.share ?? 0, 0)));
-    const known = row.low !== null;
-    part.whisker.hidden = !known;
-    if (known) place(part.whisker, at(row.low), at(row.high - row.low));
+    const hasInterval = row.low !== null;
+    part.whisker.hidden = !hasInterval;
+    if (hasInterval) place(part.whisker, at(row.low), at(row.high - row.low));
     part.threshold.hidden = threshold === null || threshold > end;
     if (!part.threshold.hidden) place(part.threshold, at(threshold));
     part.true.hidden = row.truth === null;
     if (row.truth !== null) place(part.true, at(row.truth));
-    part.interval.textContent = known ? `${percent(row.low, places)} – ${percent(row.high, places)}` : "–";
+    part.interval.textContent = hasInterval ? `${percent(row.low, places)} – ${percent(row.high, places)}` : "–";
     part.truth.textContent = percent(row.truth, places);
-    const off = row.truth === null || row.share === null ? null : row.share - row.truth;
-    part.error.textContent = off === null ? "–" : `${off > 0 ? "+" : ""}${percent(off, places)}`;
+    const error = row.truth === null || row.share === null ? null : row.share - row.truth;
+    part.error.textContent = error === null ? "–" : `${error > 0 ? "+" : ""}${percent(error, places)}`;
   }
 }

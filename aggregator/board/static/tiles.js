@@ -1,29 +1,29 @@
-// The figures on top.
+// The tiles with figures at the top of the page.
 
 import { brief, count, digits, element, percent } from "./format.js";
 
 const tile = (name, figure, note = "", exact = null) => {
-  const shown = exact === null ? figure : element("data", { value: exact }, figure);
-  return element("div", {}, element("dt", {}, name), element("dd", {}, shown), ...(note ? [element("dd", {}, note)] : []));
+  const text = exact === null ? figure : element("data", { value: exact }, figure);
+  return element("div", {}, element("dt", {}, name), element("dd", {}, text), ...(note ? [element("dd", {}, note)] : []));
 };
 
-/** A tile for each figure of an estimate, and of the newest window that tells the rate. */
-export function tiles(said, windows) {
+/** Returns a tile for each figure of an estimate. The newest window gives the rate. */
+export function tiles(estimate, windows) {
   const last = windows.at(-1);
   const rate = last ? last.n / Math.max(last.end - last.start, 1) : null;
-  const refused = said.refused.duplicate + said.refused.implausible;
-  const places = Math.max(2, digits(said.sigma));
-  const found = said.detectable === null ? "needs more reports" : `from ${percent(said.detectable, places)} on is found`;
-  const made = [
-    tile("Reports in this window", brief(said.n), "", said.n),
-    tile("Reports a second", rate === null ? "–" : brief(rate)),
-    tile("Refused", count(refused), refused ? `${count(said.refused.duplicate)} twice, ${count(said.refused.implausible)} implausible` : "in this window"),
-    tile("Standard error", `± ${percent(said.sigma, places)}`, `a value ${found}`, said.sigma),
-    tile("Epsilon", String(Number(said.oracle.record_epsilon.toPrecision(3))), `oracle ${said.oracle.name}`),
+  const refused = estimate.refused.duplicate + estimate.refused.implausible;
+  const places = Math.max(2, digits(estimate.sigma));
+  const detectable = estimate.detectable === null ? "more reports needed" : `detectable from ${percent(estimate.detectable, places)}`;
+  const list = [
+    tile("Reports in this window", brief(estimate.n), "", estimate.n),
+    tile("Reports per second", rate === null ? "–" : brief(rate)),
+    tile("Refused", count(refused), refused ? `${count(estimate.refused.duplicate)} twice, ${count(estimate.refused.implausible)} implausible` : "in this window"),
+    tile("Standard error", `± ${percent(estimate.sigma, places)}`, detectable, estimate.sigma),
+    tile("Epsilon", String(Number(estimate.oracle.record_epsilon.toPrecision(3))), `oracle ${estimate.oracle.name}`),
   ];
-  if (said.error) {
-    const { rms, covered, values } = said.error;
-    made.push(tile("Error now", percent(rms, places), `${count(covered)} of ${count(values)} intervals hold the truth`, rms));
+  if (estimate.error) {
+    const { rms, covered, values } = estimate.error;
+    list.push(tile("Error now", percent(rms, places), `${count(covered)} of ${count(values)} intervals hold the truth`, rms));
   }
-  return made;
+  return list;
 }

@@ -1,69 +1,68 @@
-// What numbers mean, in words.
+// The texts of flags, privacy, thresholds and alerts.
 
 import { count, duration, element, percent } from "./format.js";
 
 const FLAGS = {
   partial: "The definition changed within this window.",
-  incomplete: "Reports were deleted from the log before they could be read.",
-  skewed: "The noise in these reports is not what honest clients send: somebody may be forging reports.",
-  ids_overflow: "More frames carried an id than can be remembered: some may have been counted twice.",
-  small: "Too few reports came in this window for any value to be shown.",
-  held: "Too few reports were added: the values of an earlier window still stand.",
-  corrected: "A correction changed what stood here.",
-  prior_rejected: "The fitted prior does not suit this window: the fallback method stands in for it.",
+  incomplete: "Kafka deleted reports before a worker could count them.",
+  skewed: "The noise of these reports differs from that of honest clients. Somebody may be sending forged reports.",
+  ids_overflow: "Too many frames carried an id. Some duplicates may be counted.",
+  small: "This window has too few reports. Its values are withheld.",
+  held: "Too few reports were added or dropped out since an earlier window. The values of that window are shown instead.",
+  prior_rejected: "The fitted prior does not suit this window. The fallback method replaces it.",
 };
 
 export const flag = (name) => FLAGS[name] ?? name;
 
-/** Whether a flag speaks of somebody's intent, not of a gap or a setting. */
+/** Whether a flag points to an attack. */
 export const forged = (name) => name === "skewed";
 
-/** The flags that bear on what is shown: a prior's only where a method uses it. */
+/** Returns the flags that concern the visible method. Only `calibrate` uses a prior. */
 export const flags = ({ method, quality }) =>
   quality.flags.filter((name) => name !== "prior_rejected" || method.startsWith("calibrate"));
 
 const SOLUTIONS = {
-  spl: "every attribute is answered with an equal part of it",
-  smp: "one attribute, drawn at random, is answered with all of it",
-  rsfd: "one attribute, drawn at random, is answered; all others carry made-up answers",
+  spl: "a report answers every attribute with an equal part of epsilon",
+  smp: "a report answers one attribute, drawn at random, with all of epsilon",
+  rsfd: "a report answers one attribute, drawn at random; its other answers are fake",
 };
 
-const within = (query) => (query.renew === null ? "ever sends" : `sends in ${duration(query.renew)}`);
+const period = (query) => (query.renew === null ? "ever sends" : `sends in ${duration(query.renew)}`);
 
 const REPEATS = {
   life: (query) =>
-    `repeats the same noise whenever it answers the same. All that it ${within(query)} is charged ` +
-    `${number(query.record_charge)}, however often it answers. That an answer changed, and when, is not hidden, and ` +
-    `repeated reports can be recognised as the same sender's.`,
+    `It repeats the same noise for the same answer. Everything that it ${period(query)} is charged ` +
+    `${number(query.record_charge)}, however often it answers. Observers can see when an answer changes, and can ` +
+    "recognise the repeated reports of one client.",
   once: (query) =>
-    `repeats its first report. All that it ${within(query)} is charged ${number(query.record_charge)}. The report can ` +
-    `be recognised as the same sender's, and does not follow what changes.`,
+    `It repeats its first report. Everything that it ${period(query)} is charged ${number(query.record_charge)}. ` +
+    "Observers can recognise the reports of one client. The report stays the same if the true answer changes.",
   fresh: (query) =>
-    `with new noise each time. Each answer is charged ${number(query.record_charge)}, and it is silent once its budget ` +
-    `of ${number(query.budget)} is spent, whatever it answered.`,
+    `It draws new noise each time. Each answer is charged ${number(query.record_charge)}. When its budget of ` +
+    `${number(query.budget)} is used up, it stays silent, for any answer.`,
 };
 
 const number = (value) => (value >= 100 ? count(Math.round(value)) : String(Number(value.toPrecision(3))));
 
-/** What epsilon protects, as paragraphs. */
+/** Returns paragraphs that explain the protection by epsilon. */
 export function privacy(query) {
   const epsilon = query.record_epsilon;
   const ratio = Math.exp(epsilon);
   const texts = [
-    `Each report is randomised by its sender before it leaves: epsilon is ${number(epsilon)}. Whatever somebody ` +
-      `answers, no report is more than ${number(ratio)} times as likely as it would be with any other answer.`,
-    `So whoever sees a report, and thought an answer as likely as not before, can be at most ` +
-      `${percent(ratio / (1 + ratio), 0)} sure of it afterwards. Nobody, this board included, ever sees more.`,
-    `A sender answers once in ${duration(query.period)}, and ${REPEATS[query.answers](query)}`,
+    `Each client adds noise to its report before it sends it. The epsilon is ${number(epsilon)}. No report is more than ` +
+      `${number(ratio)} times as likely with one answer as with any other.`,
+    "Suppose somebody considers an answer as likely as not, and then sees the report. He can be at most " +
+      `${percent(ratio / (1 + ratio), 0)} sure of it afterwards. Nobody, including this board, sees more than the reports.`,
+    `A client answers once in ${duration(query.period)}. ${REPEATS[query.answers](query)}`,
   ];
   if (query.solution) {
-    const share = query.solution === "rsfd" ? ` (${number(query.epsilon)} where two senders differ in one attribute)` : "";
-    texts.splice(1, 0, `There are ${query.attributes.length} attributes: ${SOLUTIONS[query.solution]}${share}.`);
+    const share = query.solution === "rsfd" ? `. Between clients that differ in one attribute, epsilon is ${number(query.epsilon)}` : "";
+    texts.splice(1, 0, `The query has ${query.attributes.length} attributes: ${SOLUTIONS[query.solution]}${share}.`);
   }
   return texts.map((text) => element("p", {}, text));
 }
 
-/** The threshold as words. */
+/** Returns the threshold as text. */
 export function threshold(query, share) {
   const kinds = {
     significance: `significant above ${percent(share)}`,
@@ -73,14 +72,14 @@ export function threshold(query, share) {
   return kinds[query.threshold.kind];
 }
 
-export const CHANGES = {
+export const VERBS = {
   enter: "is now proved frequent",
-  leave: "is proved frequent no more",
+  leave: "is no longer proved frequent",
   surge: "has risen",
 };
 
-export const TOGETHER = {
+export const PLURAL_VERBS = {
   enter: "are now proved frequent",
-  leave: "are proved frequent no more",
+  leave: "are no longer proved frequent",
   surge: "have risen",
 };

@@ -1,1 +1,1 @@
-"""The audit: the log folded again, alone, beside what was published."""
+"""The audit, which counts the log again and compares the result with the published records."""

@@ -1,51 +1,56 @@
-"""`hubbub audit`: folds the log again, alone, and compares with what was published, bit for bit."""
+"""The command `hubbub audit`, which counts the log again and compares the published records byte for byte."""
 
 import argparse
 import asyncio
 import sys
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from aiokafka import TopicPartition
 
-from aggregator.merging.crowd import Shown
-from aggregator.publishing.final import publish
+from aggregator.merging.small_groups import LastVisible
+from aggregator.publishing.finals.final import publish
 from aggregator.reading.audit.fold import Fold
-from aggregator.topics.sizes import LARGEST
-from hubbub.definitions import Definitions
-from hubbub.definitions.corrections import UNTRUSTED
+from hubbub.command.options import add_kafka, add_max_frame, parser_of, run
+from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
-from hubbub.kafka import Kafka, consumer, partitions, started
-from hubbub.names import ALERTS, ESTIMATES, QUERIES, REPORTS
-from hubbub.options import add_kafka, add_max_frame, parser_of, run
+from hubbub.kafka.clients import partitions
+from hubbub.kafka.columns import UNTRUSTED
+from hubbub.kafka.log_reader import open_log
+from hubbub.kafka.settings import ALERTS, ESTIMATES, LARGEST, QUERIES, REPORTS, Kafka
 from oracles.query import Query
 
 BEFORE = 3600
-"""Seconds that are read before the range, so that the clocks are what they were."""
-SHOWN = 20
+"""Seconds of the log to read before the range, so that the clocks have their former values."""
+MOST_FAULTS = 20
+"""Maximum number of wrong records to list."""
 PROGRESS = 500_000
+"""Records between two lines of progress."""
 
 HELP = """\
-Fold the log again, by the definitions and corrections of their topic, and compare each final record
-with what was published, byte for byte. With --from only tumbling and hopping windows that lie within
-the range can be compared; without it those since the start and the alerts too.
+Count the log again, by the definitions of their topic, and compare each final record
+with the published one, byte for byte. With --from the audit compares only tumbling and hopping windows
+within the range. Without it, it also compares windows since the start, and alerts.
 
 example:
   $ hubbub audit --from 2026-01-01T10:00:00Z --to 2026-01-01T11:00:00Z
-  720 of 720 are as the log demands
+  720 of 720 records match the log
   not compared: windows since the start; alerts; ...
 
-Exit code: 0 all is as the log demands; 2 wrong options; 3 Kafka cannot be reached; 4 something
-differs: a line says which."""
+Exit code: 0 all records match; 2 wrong options; 3 Kafka cannot be reached; 4 a record differs or is
+missing, and a line names it."""
 
 
 def main(arguments: list[str]) -> int:
     parser = parser_of("audit", HELP)
     add_kafka(parser, embedded=True)
     add_max_frame(parser)
-    moment = "a time such as 2026-01-01T10:00:00Z, UTC where it names no offset, or seconds since 1970"
-    parser.add_argument("--from", dest="start", type=_moment, metavar="TIME", help=f"{moment}; default: all")
-    parser.add_argument("--to", dest="end", type=_moment, metavar="TIME", help="until when; default: to the end")
+    moment = "start of the range: a time such as 2026-01-01T10:00:00Z (default offset: UTC), or Unix seconds"
+    parser.add_argument("--from", dest="start", type=_moment, metavar="TIME", help=f"{moment}; default: the whole log")
+    parser.add_argument(
+        "--to", dest="end", type=_moment, metavar="TIME", help="end of the range; default: the end of the log"
+    )
     options = parser.parse_args(arguments)
     return run("audit", lambda: asyncio.run(_audit(Kafka.read(options), options)))
 
@@ -54,134 +59,128 @@ def _moment(text: str) -> int:
     if text.isdecimal():
         return int(text)
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-01-01T10:00:00Z") from error
-    return int(found.replace(tzinfo=found.tzinfo or UTC).timestamp())
+        raise argparse.ArgumentTypeError(f"must be a time such as 2026-01-01T10:00:00Z, got {text!r}") from error
+    return int(time.replace(tzinfo=time.tzinfo or UTC).timestamp())
 
 
 async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:
     counts = await partitions(kafka, REPORTS, QUERIES, ESTIMATES, ALERTS)
     async with Follower(kafka) as follower:
-        known = follower.known
-    fold = Fold(known, counts[REPORTS], embedded=kafka.embedded, limit=options.max_frame)
+        catalog = follower.definitions
+    fold = Fold(catalog, counts[REPORTS], log_has_time=kafka.dialect.log_has_time, limit=options.max_frame)
     for partition in range(counts[REPORTS]):
-        await _read(kafka, fold, partition, known, options)
-    wanted = _wanted(fold, known, options)
-    published = await _newest(kafka, ESTIMATES, counts[ESTIMATES])
+        await _read(kafka, fold, partition, catalog, options)
+    expected = _expected_records(fold, catalog, options)
+    records = await _newest(kafka, ESTIMATES, counts[ESTIMATES])
     if options.start is None:
-        published |= await _newest(kafka, ALERTS, counts[ALERTS])
-    wrong = sorted(key for key, value in wanted.items() if published.get(key) != value)
-    wrong += sorted(key for key in published if key not in wanted and _demandable(key, fold, known, options))
-    for key in wrong[:SHOWN]:
-        said = "differs from what the log demands" if key in published else "is missing"
-        sys.stderr.write(f"hubbub audit: {key.decode()}: {said}\n")
-    if len(wrong) > SHOWN:
-        sys.stderr.write(f"hubbub audit: and {len(wrong) - SHOWN} more\n")
-    right = sum(published.get(key) == value for key, value in wanted.items())
-    sys.stdout.write(f"{right} of {len(wanted)} are as the log demands\n")
-    sys.stdout.write(f"not compared: {_left_out(fold, known, options)}\n")
+        records |= await _newest(kafka, ALERTS, counts[ALERTS])
+    wrong = sorted(key for key, value in expected.items() if records.get(key) != value)
+    wrong += sorted(key for key in records if key not in expected and _is_in_range(key, fold, catalog, options))
+    for key in wrong[:MOST_FAULTS]:
+        fault = "differs from the log" if key in records else "is missing"
+        sys.stderr.write(f"hubbub audit: {key.decode()}: {fault}\n")
+    if len(wrong) > MOST_FAULTS:
+        sys.stderr.write(f"hubbub audit: and {len(wrong) - MOST_FAULTS} more\n")
+    right = sum(records.get(key) == value for key, value in expected.items())
+    sys.stdout.write(f"{right} of {len(expected)} records match the log\n")
+    sys.stdout.write(f"not compared: {_exclusions(fold, catalog, options)}\n")
     return 4 if wrong else 0
 
 
-async def _read(kafka: Kafka, fold: Fold, partition: int, known: Definitions, options: argparse.Namespace) -> None:
+async def _read(kafka: Kafka, fold: Fold, partition: int, catalog: Definitions, options: argparse.Namespace) -> None:
     tp = TopicPartition(kafka.topic(REPORTS), partition)
-    async with started(consumer(kafka, max_partition_fetch_bytes=max(4 << 20, 2 * options.max_frame)), kafka) as reader:
-        reader.assign([tp])
-        end = (await reader.end_offsets([tp]))[tp]
-        await _seek(reader, tp, known, options.start)
+    fetch = max(4 << 20, 2 * options.max_frame)
+    async with open_log(kafka, {REPORTS: [partition]}, max_partition_fetch_bytes=fetch) as log_reader:
+        await _seek(log_reader.consumer, tp, catalog, options.start)
         count = 0
-        while True:
-            found = (await reader.getmany(tp, timeout_ms=500)).get(tp, [])
-            own = [record.timestamp if record.timestamp_type or kafka.embedded else UNTRUSTED for record in found]
-            fold.read(partition, [(r.offset, at, r.value) for r, at in zip(found, own, strict=True)])
-            if (count + len(found)) // PROGRESS > count // PROGRESS:
-                sys.stderr.write(f"partition {partition}: offset {found[-1].offset} of {end}\n")
-            count += len(found)
-            if options.end is not None and fold.has_passed(partition, options.end):
-                return
-            if not found and await reader.position(tp) >= end:
-                return
+        async for batches in log_reader.batches_to_end(
+            beyond=True, stop=lambda: options.end is not None and fold.has_passed(partition, options.end)
+        ):
+            records = batches.get(tp, [])
+            trusts_all = not kafka.dialect.log_has_time
+            times = [record.timestamp if record.timestamp_type or trusts_all else UNTRUSTED for record in records]
+            fold.read(partition, [(r.offset, at, r.value) for r, at in zip(records, times, strict=True)])
+            if (count + len(records)) // PROGRESS > count // PROGRESS:
+                sys.stderr.write(f"partition {partition}: offset {records[-1].offset} of {log_reader.ends[tp]}\n")
+            count += len(records)
 
 
-async def _seek(reader: Any, tp: TopicPartition, known: Definitions, start: int | None) -> None:
-    """Where to begin: an hour before the first pane of the range could be reported, by the broker's index of times."""
+async def _seek(reader: Any, tp: TopicPartition, catalog: Definitions, start: int | None) -> None:
+    """Move the reader to one hour before the first possible report of the range, by the broker's index of times."""
     if start is None:
-        await reader.seek_to_beginning(tp)
         return
-    skew = max((versions.skew for versions in known.versions.values()), default=0)
-    found = (await reader.offsets_for_times({tp: max(0, start - skew - BEFORE) * 1000}))[tp]
-    if found is None:
+    skew = max((versions.skew for versions in catalog.versions.values()), default=0)
+    position = (await reader.offsets_for_times({tp: max(0, start - skew - BEFORE) * 1000}))[tp]
+    if position is None:
         await reader.seek_to_end(tp)
     else:
-        reader.seek(tp, found.offset)
+        reader.seek(tp, position.offset)
 
 
-def _wanted(fold: Fold, known: Definitions, options: argparse.Namespace) -> dict[bytes, bytes]:
-    """The final records, and where all was read the alerts, that the log demands: by key."""
-    found: dict[bytes, bytes] = {}
-    for versions in known.versions.values():
+def _expected_records(fold: Fold, catalog: Definitions, options: argparse.Namespace) -> dict[bytes, bytes]:
+    """Return the finals that follow from the log, by key, and the alerts if the audit read all of it."""
+    records: dict[bytes, bytes] = {}
+    for versions in catalog.versions.values():
         states: dict[Any, list[bytes]] = {}
-        shown: dict[Any, list[Shown | None]] = {}
+        visible: dict[Any, list[LastVisible | None]] = {}
         for final in fold.finals(versions):
             span = final.span
             query = versions.at(span.end - versions.query.pane).query
-            whole = options.start is None
-            if not whole and (span.start < options.start or _rests_on_others(query, span.window.kind)):
+            is_whole = options.start is None
+            if not is_whole and (span.start < options.start or _needs_earlier_panes(query, span.window.kind)):
                 continue
             if options.end is not None and span.end > options.end:
                 continue
-            told = publish(query, final, states.get(span.window, []), shown.get(span.window, []))
-            states[span.window], shown[span.window] = told.states, told.shown
-            found |= {**dict(told.built.records), **(dict(told.alerts) if whole else {})}
-    return found
+            result = publish(query, final, states.get(span.window, []), visible.get(span.window, []))
+            states[span.window], visible[span.window] = result.states, result.visible
+            records |= {**dict(result.window.records), **(dict(result.alerts) if is_whole else {})}
+    return records
 
 
-def _rests_on_others(query: Query, kind: str) -> bool:
-    """Whether a final depends on what is older than the range: its sum, or whether it shows its own values."""
+def _needs_earlier_panes(query: Query, kind: str) -> bool:
+    """Whether a final needs panes before the range, for its sum or for withholding its values."""
     return kind == "all" or (kind == "hopping" and query.crowd > 1)
 
 
-def _may_hold(query: Query) -> bool:
-    return any(window.kind == "hopping" and _rests_on_others(query, window.kind) for window in query.windows)
+def _may_withhold(query: Query) -> bool:
+    return any(window.kind == "hopping" and _needs_earlier_panes(query, window.kind) for window in query.windows)
 
 
 async def _newest(kafka: Kafka, name: str, count: int) -> dict[bytes, bytes]:
-    """The newest value of each key of a topic."""
-    tps = [TopicPartition(kafka.topic(name), partition) for partition in range(count)]
+    """Return the newest value of each key of a topic."""
     newest: dict[bytes, bytes] = {}
-    async with started(consumer(kafka, max_partition_fetch_bytes=LARGEST), kafka) as reader:
-        reader.assign(tps)
-        await reader.seek_to_beginning(*tps)
-        ends = await reader.end_offsets(tps)
-        while True:
-            found = await reader.getmany(timeout_ms=500)
-            for record in (record for records in found.values() for record in records):
+    async with open_log(kafka, {name: range(count)}, max_partition_fetch_bytes=LARGEST) as log_reader:
+        async for batches in log_reader.batches_to_end(beyond=True):
+            for record in chain(*batches.values()):
                 newest[record.key] = record.value
-            if not found and all([await reader.position(tp) >= ends[tp] for tp in tps]):
-                return newest
+    return newest
 
 
-def _demandable(key: bytes, fold: Fold, known: Definitions, options: argparse.Namespace) -> bool:
-    """Whether a final of this key would have been demanded if there was one: it lies in what was read."""
+def _is_in_range(key: bytes, fold: Fold, catalog: Definitions, options: argparse.Namespace) -> bool:
+    """Whether the window of a final lies in the range that the audit can compare."""
     try:
         _, digest, kind, size, _, end, *rest = key.decode().split("|")
-        versions, start, stop = known.versions[bytes.fromhex(digest)], int(end) - int(size), int(end)
+        versions, start, stop = catalog.versions[bytes.fromhex(digest)], int(end) - int(size), int(end)
     except (ValueError, KeyError):
         return False
     through = fold.through(versions)
     other = rest and not rest[0].startswith("a:")  # a provisional record, or an alert
-    if options.start is None or _rests_on_others(versions.query, kind) or other or rest[1:] or through is None:
+    if options.start is None or _needs_earlier_panes(versions.query, kind) or other or rest[1:] or through is None:
         return False
     return bool(options.start <= start and stop <= min(through, options.end or through))
 
 
-def _left_out(fold: Fold, known: Definitions, options: argparse.Namespace) -> str:
-    """Windows that were not compared, in words."""
-    said = [] if options.start is None else ["windows since the start", "alerts", "windows that begin before --from"]
-    held = [] if options.start is None else [v.query.name for v in known.versions.values() if _may_hold(v.query)]
-    said += [f"{', '.join(held)}: hopping windows, where a crowd may hold them"] if held else []
-    said += [] if options.end is None else ["windows that end after --to"]
-    open_ = [v.query.name for v in known.versions.values() if fold.through(v) is None]
-    said += [f"{', '.join(open_)}: a partition has no record in the range"] if open_ else []
-    return "; ".join([*said, "windows that the log has not closed"])
+def _exclusions(fold: Fold, catalog: Definitions, options: argparse.Namespace) -> str:
+    """Return the windows that were not compared, as text."""
+    texts = []
+    if options.start is not None:
+        texts += ["windows since the start", "alerts", "windows that begin before --from"]
+        names = [versions.query.name for versions in catalog.versions.values() if _may_withhold(versions.query)]
+        texts += [f"hopping windows of {', '.join(names)}, which `crowd` may withhold"] if names else []
+    if options.end is not None:
+        texts.append("windows that end after --to")
+    names = [versions.query.name for versions in catalog.versions.values() if fold.through(versions) is None]
+    texts += [f"windows of {', '.join(names)}: a partition has no record in the range"] if names else []
+    return "; ".join([*texts, "windows that the log has not closed"])

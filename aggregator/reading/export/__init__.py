@@ -1,1 +1,1 @@
-"""Published estimates taken away: as files, and as tables for Python."""
+"""The export of published estimates to files and to tables for Python."""

@@ -1,4 +1,4 @@
-"""`hubbub export`: published estimates as CSV, lines of JSON or Parquet."""
+"""The command `hubbub export`, which writes published estimates as CSV, lines of JSON or Parquet."""
 
 import argparse
 import asyncio
@@ -10,24 +10,24 @@ from typing import TextIO
 
 import orjson
 
-from aggregator.publishing.cell import cell
-from aggregator.publishing.record_reader import Record
+from aggregator.publishing.records.decoder import Record
+from aggregator.publishing.records.rows import cell
 from aggregator.reading.export.finals import finals
 from aggregator.reading.export.reader import table
-from aggregator.reading.export.table import columns, rows, wanted
-from hubbub.kafka import Kafka
-from hubbub.options import add_kafka, parser_of, run
+from aggregator.reading.export.table import columns, record_filter, rows
+from hubbub.command.options import add_kafka, parser_of, run
+from hubbub.kafka.settings import Kafka
 from oracles.errors import extra
 
 HELP = """\
-Write the published finals of a query: a row a value of each window and attribute, with its shares by
-every method, its standard error and 95% interval, whether it is proved frequent, and the flags.
+Write the published finals of a query as a table. Each row is one value of a window and attribute: its
+share by every method, standard error, 95% interval, whether it is proved frequent, and the flags.
 
 example:
   $ hubbub export --query homepage --from 2026-11-01 --to 2026-11-02 > day.csv
   $ hubbub export --query homepage --kind tumbling --format parquet --output homepage.parquet
 
-Exit code: 0 done; 2 wrong options; 3 Kafka cannot be reached; 4 the topic is missing; 1 anything else."""
+Exit code: 0 done; 2 wrong options; 3 Kafka cannot be reached; 4 the topic is missing; 1 other errors."""
 FORMATS = ("csv", "jsonl", "parquet")
 
 
@@ -39,40 +39,42 @@ def main(arguments: list[str]) -> int:
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("export", HELP)
     add_kafka(parser)
-    parser.add_argument("--query", required=True, metavar="Q", help="its name")
-    since, until = "windows that end then or later, UTC", "windows that end earlier, UTC"
+    parser.add_argument("--query", required=True, metavar="Q", help="name of the query")
+    since, until = "earliest end of a window, UTC", "upper limit of the end of a window, excluded, UTC"
     parser.add_argument("--from", type=moment, dest="since", default=0, metavar="TIME", help=since)
     parser.add_argument("--to", type=moment, dest="until", metavar="TIME", help=until)
-    parser.add_argument("--kind", choices=("tumbling", "hopping", "all"), help="windows of this kind only")
-    parser.add_argument("--format", choices=FORMATS, default="csv", help="default: csv")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="default: the standard output; needed for parquet")
+    parser.add_argument("--kind", choices=("tumbling", "hopping", "all"), help="only windows of this kind")
+    parser.add_argument("--format", choices=FORMATS, default="csv", help="format of the output (default: csv)")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="file to write; required for parquet (default: standard output)"
+    )
     options = parser.parse_args(arguments)
     if options.format == "parquet" and options.output is None:
         parser.error("--format parquet needs --output FILE")
     if options.until is not None and options.until <= options.since:
         parser.error("--to must be later than --from")
     if options.output is not None and not options.output.absolute().parent.is_dir():
-        parser.error(f"--output: there is no folder {options.output.parent}")
+        parser.error(f"--output: folder {options.output.parent} does not exist")
     return options
 
 
 def moment(text: str) -> int:
-    """Unix seconds of "2026-11-01", "2026-11-01T12:30" (UTC) or "1700000000"."""
+    """Return the Unix seconds of "2026-11-01", "2026-11-01T12:30" (UTC) or "1700000000"."""
     if text.isascii() and text.isdecimal() and len(text) < 13:
         return int(text)
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be a date, a time or Unix seconds, got {text!r}") from None
-    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+    return int(time.replace(tzinfo=time.tzinfo or UTC).timestamp())
 
 
 async def _export(kafka: Kafka, options: argparse.Namespace) -> None:
     if options.format == "parquet":
         with extra("read"):
-            import polars as pl  # noqa: F401 - before anything is read
-    fits = wanted(options.since, options.until, options.kind)
-    records = await finals(kafka, options.query, fits, _progress if sys.stderr.isatty() else None)
+            import polars as pl  # noqa: F401 - fails before the topic is read
+    is_match = record_filter(options.since, options.until, options.kind)
+    records = await finals(kafka, options.query, is_match, _progress if sys.stderr.isatty() else None)
     if options.format == "parquet":
         table(records).write_parquet(options.output)
     elif options.output is None:
@@ -82,8 +84,8 @@ async def _export(kafka: Kafka, options: argparse.Namespace) -> None:
             _write(records, options.format, file)
 
 
-def _progress(done: int, total: int) -> None:
-    sys.stderr.write(f"\r{done:,} of {total:,} records read{chr(10) if done >= total else ''}")
+def _progress(count: int, total: int) -> None:
+    sys.stderr.write(f"\r{count:,} of {total:,} records read{chr(10) if count >= total else ''}")
 
 
 def _write(records: list[Record], form: str, file: TextIO) -> None:

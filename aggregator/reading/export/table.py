@@ -1,9 +1,9 @@
-"""Records as the rows of one table: a row a value of a window, with its shares, errors and flags."""
+"""Records as one table. Each row is a value of a window, with its shares, errors and flags."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from aggregator.publishing.record_reader import Record
+from aggregator.publishing.records.decoder import Record
 from oracles.consistency import UNBIASED
 
 ABOUT = {
@@ -11,30 +11,33 @@ ABOUT = {
     **dict.fromkeys(("size", "step", "start", "end", "n", "n_independent"), int),
     "flags": str,
 }
-"""Columns that are the same in all rows of a record, and of what type they are."""
+"""The columns that are equal in all rows of a record, with their types."""
 ERRORS = ("stderr", "low", "high")
 
 Row = dict[str, Any]
 
 
-def wanted(since: int, until: int | None, kind: str | None) -> Callable[[Record], bool]:
-    """Whether a record's window is of this kind, and ends in [since, until)."""
+def record_filter(since: int, until: int | None, kind: str | None) -> Callable[[Record], bool]:
+    """Return a test whether the window of a record has this kind and ends in [since, until)."""
 
-    def fits(record: Record) -> bool:
+    def is_match(record: Record) -> bool:
         window, _, end = record.span
         return kind in (None, window.kind) and since <= end and (until is None or end < until)
 
-    return fits
+    return is_match
 
 
 def columns(records: Iterable[Record]) -> dict[str, type]:
-    """The names of the columns, in their order, and their types: the same whatever stands in them."""
+    """Return the names and types of the columns, in order."""
     methods = [UNBIASED, *ERRORS, *(method for record in records for method in record.shares)]
     return {**ABOUT, "value": str, **dict.fromkeys(methods, float), "proved": bool}
 
 
 def rows(record: Record) -> list[Row]:
-    """A row a value, in the record's order; None for what is not known. A window too small to show any has one."""
+    """Return a row for each value, in the record's order, with None for unknown numbers.
+
+    A window with too few reports publishes no values and has one row.
+    """
     window, start, end = record.span
     about: Mapping[str, Any] = {
         "query": record.query,
@@ -49,20 +52,20 @@ def rows(record: Record) -> list[Row]:
         "n_independent": record.n_independent,
         "flags": ",".join(record.flags),
     }
-    proved = {hitter.value for hitter in record.hitters(UNBIASED) if hitter.decided}
+    proofs = {hitter.value for hitter in record.hitters(UNBIASED) if hitter.decided}
     numbers = {**record.shares, "stderr": record.stderr, "low": record.low, "high": record.high}
-    listed = {name: column.tolist() for name, column in numbers.items()}
-    made = []
+    lists = {name: column.tolist() for name, column in numbers.items()}
+    table = []
     for at, value in enumerate(record.values):
-        known = {name: _known(column[at]) for name, column in listed.items()}
-        made.append({**about, "value": value, **known, "proved": value in proved})
-    if not made and "small" in record.flags:
-        made.append({**about, "value": None, **dict.fromkeys(listed), "proved": None})
-    return made
+        cells = {name: _nan_to_none(column[at]) for name, column in lists.items()}
+        table.append({**about, "value": value, **cells, "proved": value in proofs})
+    if not table and "small" in record.flags:
+        table.append({**about, "value": None, **dict.fromkeys(lists), "proved": None})
+    return table
 
 
-def by_column(records: Sequence[Record]) -> dict[str, list[Any]]:
-    """All rows of records, column by column; empty cells where a record has no such method."""
+def column_lists(records: Sequence[Record]) -> dict[str, list[Any]]:
+    """Return the rows of records as one list for each column, with None for methods that a record lacks."""
     table: dict[str, list[Any]] = {name: [] for name in columns(records)}
     for record in records:
         for row in rows(record):
@@ -71,5 +74,5 @@ def by_column(records: Sequence[Record]) -> dict[str, list[Any]]:
     return table
 
 
-def _known(number: float) -> float | None:
-    return number if number == number else None  # noqa: PLR0124 - NaN alone differs from itself
+def _nan_to_none(number: float) -> float | None:
+    return number if number == number else None  # noqa: PLR0124 - only NaN differs from itself

@@ -1,4 +1,4 @@
-"""How values, shares, windows and times are written in a terminal. Pure but for the time zone."""
+"""Texts of values, shares, windows and times for a terminal. Pure, except for the time zone."""
 
 import math
 import time
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from oracles.query.settings import Window
 
 LENGTH = 40
-"""Characters of a value that are shown."""
+"""Maximum number of characters of a value."""
 _JOINER = "\u200d"
-"""Holds an emoji together; all else that cannot be seen is spelt out."""
+"""Zero width joiner, a part of emojis. All other invisible characters are escaped."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def plain(text: str, length: int = LENGTH) -> str:
-    r"""A stranger's text as one short line, without anything that a terminal or a reader would take for more.
+    r"""Return foreign text as one short line, with control and invisible characters escaped.
 
-    Of a long one its two ends: names that belong together differ at the end.
+    Long text keeps its two ends, because related names often differ at the end.
 
     >>> print(plain("nice" + chr(27) + "[2J"))
     nice\x1b[2J
@@ -25,14 +25,14 @@ def plain(text: str, length: int = LENGTH) -> str:
     shop/.../second-hand
     """
     ahead = (length - 3) // 3
-    shown = text if len(text) <= length else f"{text[:ahead]}...{text[ahead + 3 - length :]}"
+    short = text if len(text) <= length else f"{text[:ahead]}...{text[ahead + 3 - length :]}"
     return "".join(
-        char if char.isprintable() or char == _JOINER else char.encode("unicode_escape").decode() for char in shown
+        char if char.isprintable() or char == _JOINER else char.encode("unicode_escape").decode() for char in short
     )
 
 
 def label(window: Window) -> str:
-    """As query files write it: 10s, 1m/10s, all."""
+    """Return a window as query files write it, such as 10s, 1m/10s or all."""
     if window.kind == "all":
         return "all"
     size, step = _duration(window.size), _duration(window.step)
@@ -45,7 +45,7 @@ def _duration(seconds: int) -> str:
 
 
 def lateness(seconds: float) -> str:
-    """As people say it: 40 s, 3 min, 2 h."""
+    """Return a delay in its usual unit, such as 40 s, 3 min or 2 h."""
     for unit, word in ((5_400, "h"), (90, "min")):
         if seconds >= unit:
             return f"{seconds / (3600 if word == 'h' else 60):.0f} {word}"
@@ -53,12 +53,12 @@ def lateness(seconds: float) -> str:
 
 
 def clock(seconds: int) -> str:
-    """The time of day here."""
+    """Return the local time of day."""
     return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 
 def digits(error: float) -> int:
-    """How many stand after the point of a percentage whose error is this share: two of the error's own."""
+    """Return the decimals of a percentage with this error, so that two digits of the error are visible."""
     return min(8, max(0, 1 - math.floor(math.log10(100.0 * error)))) if error > 0.0 else 2
 
 
@@ -67,7 +67,7 @@ def percent(share: float, after: int) -> str:
 
 
 def sparkline(shares: Sequence[float | None]) -> str:
-    """A block for each share, from nothing to the largest of them; a blank where none is known.
+    """Return a block for each share, scaled to the largest, and a blank for None.
 
     >>> sparkline([0.1, None, 0.4, 0.8])
     '▂ ▅█'

@@ -1,4 +1,4 @@
-"""The windows and alerts that `hubbub tail` knows: of each query the newest window and those before it. Pure."""
+"""The newest window of each query, its history, and the alerts, for `hubbub tail`. Pure."""
 
 import math
 from collections import deque
@@ -6,37 +6,37 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from aggregator.publishing.alert import decode as decode_alert
-from aggregator.publishing.record_reader import decode as decode_record
+from aggregator.publishing.alerts.message import decode as decode_alert
+from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.reading.tail.summary import Heading, Notice, Summary
 from oracles.query.settings import Window
 
 HISTORY = 30
-"""Windows whose shares are kept."""
-PUBLISHED = 30
-"""Seconds from the end of a window to its record, at the most while all is well."""
+"""Maximum number of windows in the history."""
+PUBLISH_SECONDS = 30
+"""Maximum seconds from the end of a window to its record in normal operation."""
 NOTICES = 500
-"""Changes that are kept, to know those that are told again."""
+"""Maximum number of notices in memory, to recognise repeated alerts."""
 
 
 @dataclass
 class Track:
-    """One kind of window of one definition of a query or attribute."""
+    """The windows of one kind, for one attribute of a definition."""
 
     newest: Summary
-    """The newest final; a provisional one until there is any."""
+    """The newest final, or a provisional window before the first final."""
     finals: dict[int, dict[str, float]] = field(default_factory=dict)
-    """Shares by value, by the window's end."""
+    """The shares by value, for each end of a window."""
 
-    def gives_way(self, summary: Summary) -> bool:
-        """To a newer definition, and to a shorter window."""
+    def is_replaced_by(self, summary: Summary) -> bool:
+        """Whether a summary has a newer definition or a shorter window."""
         new, old = summary.heading, self.newest.heading
         if new.digest != old.digest:
             return new.end > old.end
         return _length(new.window) < _length(old.window)
 
-    def take(self, summary: Summary) -> bool:
-        """Whether it is the newest."""
+    def add(self, summary: Summary) -> bool:
+        """Add a window, and return whether it is the newest now."""
         new, old = summary.heading, self.newest.heading
         if (new.digest, new.window) != (old.digest, old.window):
             return False
@@ -54,13 +54,13 @@ class Track:
         return True
 
     def late(self, now: float) -> float:
-        """By how many seconds the next final is late: one that holds no report is not missed."""
+        """Return how late the next final is, in seconds, with time for one window without reports."""
         ends = sorted(self.finals)
         step = self.newest.heading.window.step or min((b - a for a, b in pairwise(ends)), default=0)
-        return now - (ends[-1] + 2 * step + PUBLISHED) if ends and step else 0.0
+        return now - (ends[-1] + 2 * step + PUBLISH_SECONDS) if ends and step else 0.0
 
     def history(self, value: str) -> list[float | None]:
-        """The shares of a value in the finals, the oldest first; None where it was not published."""
+        """Return the shares of a value in the finals, the oldest first, with None if a final does not publish it."""
         return [self.finals[end].get(value) for end in sorted(self.finals)]
 
 
@@ -70,54 +70,55 @@ def _length(window: Window) -> tuple[float, int]:
 
 @dataclass
 class Overview:
-    """All that is known. Records and alerts come in any order, and more than once."""
+    """The newest windows and the alerts. Records and alerts may arrive in any order and repeatedly."""
 
     query: str | None = None
     window: Window | None = None
-    """Only these are shown; None: all queries, and of each the shortest window."""
+    """The only query and kind of window to show, or None for all queries and their shortest windows."""
     tracks: dict[tuple[str, str], Track] = field(default_factory=dict)
-    """By query and attribute."""
+    """The tracks by query and attribute."""
     notices: deque[Notice] = field(default_factory=lambda: deque(maxlen=NOTICES))
-    """In the order in which they were heard."""
+    """The notices in order of arrival."""
     others: set[str] = field(default_factory=set)
-    """Queries that there are records of, but not asked for."""
+    """Names of queries with records that are not shown."""
     unreadable: int = 0
+    """The number of invalid records."""
 
-    def take(self, record: bytes) -> list[Summary]:
-        """The summaries of a record that are now the newest of what is shown."""
+    def add_record(self, record: bytes) -> list[Summary]:
+        """Add a record, and return its summary if it is visible and now the newest."""
         try:
-            summaries = list(map(Summary.of, decode_record(record)))
+            summary = Summary.of(decode_record(record))
         except ValueError:
             self.unreadable += 1
             return []
-        return [summary for summary in summaries if self._asked_for(summary.heading) and self._is_newest(summary)]
+        return [summary] if self._is_visible(summary.heading) and self._add(summary) else []
 
-    def hear(self, alert: bytes) -> Notice | None:
-        """The notice of an alert that is shown and was not heard before."""
+    def add_alert(self, alert: bytes) -> Notice | None:
+        """Add an alert, and return its notice if it is visible and new."""
         try:
             notice = Notice.of(decode_alert(alert))
         except ValueError:
             self.unreadable += 1
             return None
-        if not self._asked_for(notice.heading) or any(notice.id == known.id for known in self.notices):
+        if not self._is_visible(notice.heading) or any(notice.id == other.id for other in self.notices):
             return None
         self.notices.append(notice)
         return notice
 
-    def _asked_for(self, heading: Heading) -> bool:
+    def _is_visible(self, heading: Heading) -> bool:
         if self.query not in (None, heading.query):
             self.others.add(heading.query)
             return False
         return self.window in (None, heading.window)
 
-    def _is_newest(self, summary: Summary) -> bool:
+    def _add(self, summary: Summary) -> bool:
         place = (summary.heading.query, summary.heading.attribute or "")
         track = self.tracks.get(place)
-        if track is None or track.gives_way(summary):
+        if track is None or track.is_replaced_by(summary):
             track = self.tracks[place] = Track(summary)
-        return track.take(summary)
+        return track.add(summary)
 
 
 def last_notices(notices: Iterable[Notice], count: int) -> list[Notice]:
-    """The last notices by the time that they speak of, the newest first."""
+    """Return the notices of the latest windows, the newest first."""
     return sorted(notices, key=lambda notice: notice.heading.end, reverse=True)[:count]

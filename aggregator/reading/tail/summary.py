@@ -1,36 +1,36 @@
-"""Records and alerts as a terminal shows them, read from what stands in the topics. Pure."""
+"""Records and alerts as a terminal shows them. Pure."""
 
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
-from aggregator.publishing.alert import Alert
-from aggregator.publishing.record_reader import Record
+from aggregator.publishing.alerts.message import Alert
+from aggregator.publishing.records.decoder import Record
 from aggregator.reading.tail.notation import clock, digits, label, percent, plain
 from oracles.consistency import UNBIASED
 from oracles.query.settings import Window
 
 VALUES = 200
-"""Values of a record that are kept."""
+"""Maximum number of values of a summary."""
 NAME = 64
-"""Characters of the name of a query or attribute."""
-_SAID = {"enter": "is now proved frequent:", "leave": "is proved frequent no more:", "surge": "has risen to"}
-_TOGETHER = {"enter": "are now proved frequent", "leave": "are proved frequent no more", "surge": "have risen"}
+"""Maximum number of characters in the name of a query or attribute."""
+_VERBS = {"enter": "is now proved frequent:", "leave": "is no longer proved frequent:", "surge": "has risen to"}
+_PLURAL_VERBS = {"enter": "are now proved frequent", "leave": "are no longer proved frequent", "surge": "have risen"}
 
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One value of a window."""
+    """A value of a window."""
 
     value: str
-    """As it is: it is `name` that is fit to be shown."""
+    """The value as published. Use `name` for the terminal."""
     share: float
-    """Unbiased, as its 95% interval is."""
+    """The unbiased share, with its 95% interval from `low` to `high`."""
     low: float
     high: float
     consistent: float | None = None
-    """By the query's first method."""
+    """The share by the query's first method."""
     frequent: bool = False
     proved: bool = False
 
@@ -52,7 +52,7 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class Heading:
-    """The query, attribute and window that a record or an alert is about."""
+    """The query, attribute and window of a record or an alert."""
 
     query: str
     digest: str
@@ -61,10 +61,10 @@ class Heading:
     end: int
 
     @classmethod
-    def of(cls, said: Record | Alert) -> Self:
-        window, _, end = said.span if isinstance(said, Record) else said.window.span
-        attribute = None if said.attribute is None else plain(said.attribute, NAME)
-        return cls(plain(said.query, NAME), said.digest, attribute, window, end)
+    def of(cls, source: Record | Alert) -> Self:
+        window, _, end = source.span if isinstance(source, Record) else source.window.span
+        attribute = None if source.attribute is None else plain(source.attribute, NAME)
+        return cls(plain(source.query, NAME), source.digest, attribute, window, end)
 
     def __str__(self) -> str:
         name = self.query if self.attribute is None else f"{self.query}, {self.attribute}"
@@ -73,7 +73,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Summary:
-    """One window of a query, or of one of its attributes."""
+    """A window of a query, or of one of its attributes."""
 
     heading: Heading
     final: bool
@@ -81,7 +81,7 @@ class Summary:
     sigma: float | None
     detectable: float | None
     method: str | None
-    """Whose shares are the consistent ones."""
+    """The method of the consistent shares."""
     rows: tuple[SummaryRow, ...]
     """The most frequent values, in the record's order."""
     frequent: int
@@ -107,13 +107,13 @@ class Summary:
 
     @property
     def quality(self) -> str:
-        """How many values are frequent, and how sure all of it is."""
-        said = [f"{self.frequent} frequent ({self.proved} proved)"]
+        """Return a text with the number of frequent values, the errors and the flags."""
+        parts = [f"{self.frequent} frequent ({self.proved} proved)"]
         if self.sigma is not None:
-            said.append(f"standard error {percent(self.sigma, digits(self.sigma))}")
+            parts.append(f"standard error {percent(self.sigma, digits(self.sigma))}")
             if self.detectable is not None:
-                said.append(f"detectable from {percent(self.detectable, digits(self.sigma))}")
-        return ", ".join([*said, *self.flags])
+                parts.append(f"detectable from {percent(self.detectable, digits(self.sigma))}")
+        return ", ".join([*parts, *self.flags])
 
     def line(self, top: int) -> str:
         rows = ", ".join(f"{row.name} {row}" for row in self.rows[:top])
@@ -125,7 +125,7 @@ def _rows(record: Record, method: str | None, hitters: dict[str, bool]) -> Itera
     columns = (record.shares[UNBIASED], record.low, record.high, record.shares[method or UNBIASED])
     numbers = (column[:VALUES].tolist() for column in columns)
     for value, share, low, high, consistent in zip(record.values[:VALUES], *numbers, strict=True):
-        if not math.isnan(share):  # there are reports
+        if not math.isnan(share):  # NaN: the window has no reports
             by_method = None if method is None or math.isnan(consistent) else consistent
             yield SummaryRow(value, share, low, high, by_method, value in hitters, hitters.get(value, False))
 
@@ -140,7 +140,7 @@ class Notice:
     row: SummaryRow
     before: float | None
     baseline: bool
-    """Whether it was so from the start."""
+    """Whether the value was frequent in the first final."""
 
     @classmethod
     def of(cls, alert: Alert) -> Self:
@@ -150,25 +150,25 @@ class Notice:
 
     def __str__(self) -> str:
         before = "" if self.before is None else f", before {percent(self.before, self.row.digits)}"
-        return f"{self.row.name} {_SAID[self.kind]} {self.row}{before}"
+        return f"{self.row.name} {_VERBS[self.kind]} {self.row}{before}"
 
 
 def notice_lines(notices: Iterable[Notice], top: int) -> Iterator[tuple[str, str]]:
-    """A line for the notices of one kind and window, with the kind; it names the first `top` values."""
+    """Yield the kind and a line for the notices of each kind and window. A line names at most `top` values."""
     groups: dict[tuple[Heading | str, str], list[Notice]] = {}
     for notice in notices:
         groups.setdefault((notice.heading.query if notice.baseline else notice.heading, notice.kind), []).append(notice)
-    for (_, kind), together in groups.items():
-        found = sorted(together, key=lambda notice: -notice.row.share)
-        heading = found[0].heading
-        if found[0].baseline:
-            names = list(dict.fromkeys(notice.row.name for notice in found))
+    for (_, kind), group in groups.items():
+        ranking = sorted(group, key=lambda notice: -notice.row.share)
+        heading = ranking[0].heading
+        if ranking[0].baseline:
+            names = list(dict.fromkeys(notice.row.name for notice in ranking))
             some = ", ".join(names[:top]) + ", ..." * (len(names) > top)
             count = f"{len(names)} value{'s' * (len(names) != 1)}"
             yield kind, f"{clock(heading.end)} {heading.query}: baseline: {count} frequent from the start: {some}"
             continue
-        said = str(found[0])
-        if len(found) > 1:
-            values = ", ".join(f"{notice.row.name} {notice.row}" for notice in found[:top])
-            said = f"{len(found)} values {_TOGETHER[kind]}: {values}{', ...' * (len(found) > top)}"
-        yield kind, f"{clock(heading.end)} {heading}: ALERT {kind}: {said}"
+        text = str(ranking[0])
+        if len(ranking) > 1:
+            values = ", ".join(f"{notice.row.name} {notice.row}" for notice in ranking[:top])
+            text = f"{len(ranking)} values {_PLURAL_VERBS[kind]}: {values}{', ...' * (len(ranking) > top)}"
+        yield kind, f"{clock(heading.end)} {heading}: ALERT {kind}: {text}"

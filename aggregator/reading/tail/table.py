@@ -1,4 +1,4 @@
-"""A Overview as tables for a terminal, drawn by rich. Texts are given as Text, so that no markup in them counts."""
+"""Tables of an overview for a terminal, drawn by rich. Foreign text is a `Text`, so that its markup has no effect."""
 
 import time
 from collections.abc import Iterator
@@ -15,12 +15,14 @@ from aggregator.reading.tail.overview import Overview, Track, last_notices
 from aggregator.reading.tail.summary import Notice, Summary, SummaryRow
 
 LATEST = 6
+"""Maximum number of alerts in the table."""
 BAR = 20
+"""Characters of the longest bar."""
 _STYLES = {"enter": "", "leave": "dim", "surge": "bold"}
 
 
 class Screen:
-    """`with Screen(top) as screen: screen.show(overview, ...)`: a table that is drawn anew as things change."""
+    """The output as live tables: `with Screen(top) as screen: screen.show(overview, ...)`."""
 
     def __init__(self, top: int, console: Console | None = None) -> None:
         self._top = top
@@ -28,7 +30,7 @@ class Screen:
 
     def show(self, overview: Overview, summaries: list[Summary], notices: list[Notice]) -> None:
         del summaries, notices
-        self._live.update(Group(*drawn(overview, self._top, time.time())))
+        self._live.update(Group(*tables(overview, self._top, time.time())))
 
     def __enter__(self) -> Self:
         self._live.__enter__()
@@ -40,25 +42,25 @@ class Screen:
         self._live.__exit__(kind, error, trace)
 
 
-def drawn(overview: Overview, top: int, now: float = 0.0) -> Iterator[RenderableType]:
-    """A table for each query or attribute, and one of the alerts."""
+def tables(overview: Overview, top: int, now: float = 0.0) -> Iterator[RenderableType]:
+    """Yield a table for each query or attribute, and a table of the alerts."""
     if not overview.tracks:
-        yield Text(waiting(overview), style="dim")
+        yield Text(waiting_text(overview), style="dim")
     for place in sorted(overview.tracks):
         yield _summary(overview.tracks[place], top)
         late = overview.tracks[place].late(now)
         if late > 0.0:
-            said = f"late by {lateness(late)}: are reports sent, and workers running (/readyz, hubbub_lag_seconds)?"
-            yield Text(said, style="bold red")
+            text = f"late by {lateness(late)}: check that clients send and workers run (/readyz, hubbub_lag_seconds)"
+            yield Text(text, style="bold red")
     if overview.notices:
         yield _notices(last_notices(overview.notices, LATEST))
 
 
-def waiting(overview: Overview) -> str:
-    """The lines shown as long as there is nothing to show."""
-    what = "records" if overview.query is None else f"records of {overview.query}"
+def waiting_text(overview: Overview) -> str:
+    """Return the text to show before the first record."""
+    subject = "records" if overview.query is None else f"records of {overview.query}"
     others = f"; there are records of {', '.join(sorted(overview.others))}" if overview.others else ""
-    return f"waiting for {what}{others}"
+    return f"waiting for {subject}{others}"
 
 
 def _summary(track: Track, top: int) -> Table:
@@ -87,10 +89,10 @@ def _summary(track: Track, top: int) -> Table:
 
 
 def _share_bar(row: SummaryRow, widest: float) -> str:
-    """The share as blocks, and a line up to the end of its interval."""
+    """Return a bar of blocks for the share, with a line to the upper end of the interval."""
     scale = BAR / widest if widest > 0.0 else 0.0
-    filled = round(max(row.share, 0.0) * scale)
-    return "█" * filled + "─" * (round(row.high * scale) - filled)
+    blocks = round(max(row.share, 0.0) * scale)
+    return "█" * blocks + "─" * (round(row.high * scale) - blocks)
 
 
 def _notices(notices: list[Notice]) -> Table:

@@ -10,7 +10,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{/* What selects the pods of one command: (dict "root" $ "component" "worker") */}}
+{{/* Labels that select the pods of one command: (dict "root" $ "component" "worker") */}}
 {{- define "hubbub.selector" -}}
 app.kubernetes.io/name: hubbub
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -38,7 +38,7 @@ hubbub.toml: |
 {{- end }}
 {{- end }}
 
-{{/* How a container is kept: Pod Security Standards, "restricted" */}}
+{{/* Security settings of a container, for the Pod Security Standard "restricted" */}}
 {{- define "hubbub.kept" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -53,22 +53,22 @@ fsGroup: 10001
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{/* Where Kafka is, and how to log in there, as environment */}}
+{{/* Environment variables for Kafka and the login */}}
 {{- define "hubbub.kafka.env" -}}
 {{- $kafka := .Values.kafka -}}
 - {name: HUBBUB_KAFKA, value: {{ $kafka.servers | quote }}}
 - {name: HUBBUB_PREFIX, value: {{ $kafka.prefix | quote }}}
 - {name: HUBBUB_KAFKA_SECURITY_PROTOCOL, value: {{ $kafka.protocol | quote }}}
 {{- if hasPrefix "SASL_" $kafka.protocol }}
-- {name: HUBBUB_KAFKA_SASL_MECHANISM, value: {{ required "kafka.mechanism: say how to log in, since kafka.protocol is SASL" $kafka.mechanism | quote }}}
+- {name: HUBBUB_KAFKA_SASL_MECHANISM, value: {{ required "kafka.mechanism: set the mechanism, because kafka.protocol is SASL" $kafka.mechanism | quote }}}
 {{- if eq $kafka.mechanism "OAUTHBEARER" }}
 - {name: HUBBUB_KAFKA_OAUTH_TOKEN_FILE, value: /run/secrets/kafka/token}
 {{- else }}
-- {name: HUBBUB_KAFKA_USERNAME, value: {{ required "kafka.username: say who logs in, since kafka.protocol is SASL" $kafka.username | quote }}}
+- {name: HUBBUB_KAFKA_USERNAME, value: {{ required "kafka.username: set the user name, because the mechanism needs one" $kafka.username | quote }}}
 - {name: HUBBUB_KAFKA_PASSWORD_FILE, value: /run/secrets/kafka/password}
 {{- end }}
 {{- else if or $kafka.mechanism $kafka.username $kafka.passwordSecret.name $kafka.tokenSecret.name }}
-{{- fail "kafka: mechanism, username, passwordSecret and tokenSecret would not be used: set kafka.protocol to SASL_SSL or SASL_PLAINTEXT" }}
+{{- fail "kafka: mechanism, username, passwordSecret and tokenSecret have no effect without SASL: set kafka.protocol to SASL_SSL or SASL_PLAINTEXT" }}
 {{- end }}
 {{- if $kafka.caSecret.name }}
 - {name: HUBBUB_KAFKA_CA_FILE, value: /run/secrets/kafka/ca.crt}
@@ -78,18 +78,18 @@ seccompProfile: {type: RuntimeDefault}
 - {name: HUBBUB_KAFKA_KEY_FILE, value: /run/secrets/kafka/tls.key}
 {{- end }}
 {{- if and (not (hasSuffix "SSL" $kafka.protocol)) (or $kafka.caSecret.name $kafka.certSecret.name) }}
-{{- fail "kafka: caSecret and certSecret would not be used: set kafka.protocol to SSL or SASL_SSL" }}
+{{- fail "kafka: caSecret and certSecret have no effect without TLS: set kafka.protocol to SSL or SASL_SSL" }}
 {{- end }}
 {{- end }}
 
-{{/* The secrets of the above, as sources of one projected volume; empty where there are none */}}
+{{/* Secrets of Kafka as sources of one projected volume, empty without secrets */}}
 {{- define "hubbub.kafka.sources" -}}
 {{- $kafka := .Values.kafka }}
 {{- if hasPrefix "SASL_" $kafka.protocol }}
 {{- if eq $kafka.mechanism "OAUTHBEARER" }}
-- secret: {name: {{ required "kafka.tokenSecret.name: name the secret that holds the token" $kafka.tokenSecret.name }}, items: [{key: {{ $kafka.tokenSecret.key }}, path: token}]}
+- secret: {name: {{ required "kafka.tokenSecret.name: name the secret with the token" $kafka.tokenSecret.name }}, items: [{key: {{ $kafka.tokenSecret.key }}, path: token}]}
 {{- else }}
-- secret: {name: {{ required "kafka.passwordSecret.name: name the secret that holds the password" $kafka.passwordSecret.name }}, items: [{key: {{ $kafka.passwordSecret.key }}, path: password}]}
+- secret: {name: {{ required "kafka.passwordSecret.name: name the secret with the password" $kafka.passwordSecret.name }}, items: [{key: {{ $kafka.passwordSecret.key }}, path: password}]}
 {{- end }}
 {{- end }}
 {{- with $kafka.caSecret }}
@@ -104,7 +104,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- end }}
 {{- end }}
 
-{{/* The volumes of a container: (dict "root" $ "queries" true "secrets" (list (dict "name" "board" "secret" "x" "items" (list ...)))) */}}
+{{/* Volumes of a container: (dict "root" $ "queries" true "secrets" (list (dict "name" "board" "secret" "x" "items" (list ...)))) */}}
 {{- define "hubbub.volumes" -}}
 - {name: tmp, emptyDir: {sizeLimit: 2Gi}}
 {{- if .queries }}
@@ -136,7 +136,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
 {{/*
-The pod template of a command that runs for long:
+Pod template of a long-running command:
 (dict "root" $ "component" "worker" "values" .Values.worker "port" 8801 "env" "..." "queries" NAME "secrets" (list) "grace" 15 "alive" false)
 */}}
 {{- define "hubbub.pod" -}}
@@ -156,7 +156,7 @@ metadata:
 spec:
   serviceAccountName: {{ include "hubbub.serviceAccount" $root }}
   automountServiceAccountToken: false
-  enableServiceLinks: false # they would be read as HUBBUB_... variables
+  enableServiceLinks: false # hubbub would read them as HUBBUB_... variables
   terminationGracePeriodSeconds: {{ .grace }}
   securityContext: {{- include "hubbub.kept.pod" $root | nindent 4 }}
   {{- with $root.Values.image.pullSecrets }}
@@ -221,7 +221,7 @@ spec:
   {{- end }}
 {{- end }}
 
-{{/* A disruption budget: (dict "root" $ "component" "worker" "values" .Values.worker) */}}
+{{/* Disruption budget: (dict "root" $ "component" "worker" "values" .Values.worker) */}}
 {{- define "hubbub.budget" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -234,7 +234,7 @@ spec:
     matchLabels: {{- include "hubbub.selector" . | nindent 6 }}
 {{- end }}
 
-{{/* An ingress: (dict "root" $ "component" "board" "values" .Values.board.ingress "path" "/") */}}
+{{/* Ingress: (dict "root" $ "component" "board" "values" .Values.board.ingress "path" "/") */}}
 {{- define "hubbub.ingress" -}}
 apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -254,7 +254,7 @@ spec:
       secretName: {{ . }}
   {{- end }}
   rules:
-    - host: {{ required (printf "%s.ingress.host: say under which name it is reached" .component) .values.host | quote }}
+    - host: {{ required (printf "%s.ingress.host: set the host name of the ingress" .component) .values.host | quote }}
       http:
         paths:
           - path: {{ .path }}
@@ -263,7 +263,7 @@ spec:
               service: {name: {{ include "hubbub.fullname" .root }}-{{ .component }}, port: {name: http}}
 {{- end }}
 
-{{/* A service: (dict "root" $ "component" "board" "port" 8803) */}}
+{{/* Service: (dict "root" $ "component" "board" "port" 8803) */}}
 {{- define "hubbub.service" -}}
 apiVersion: v1
 kind: Service

@@ -1,12 +1,12 @@
-/* The records of a fetch, without an object each: where their values stand, and which of them are alike.
+/* The records of a fetch, without an object for each: the places of their values, and the values of one kind.
 
-A batch is read here only where all is as it nearly always is: of format 2, whole, with the log's own time, not
-compressed, no part of a transaction, its records numbered without a hole and without headers. The first that
-is not ends the walk, and is for a reader that knows all that there can be. */
+The walk reads only ordinary batches: format 2, complete, with the broker's time, not compressed, in no transaction,
+and with records that are numbered without a gap and have no headers. The first other batch ends the walk. A slower
+reader, which knows every form, takes it from there. */
 
 #include "common.h"
 
-#define OVERHEAD 12 /* offset and length, which the length does not count */
+#define OVERHEAD 12 /* offset and length, which the length does not include */
 #define HEADER 61
 #define CHECKED_FROM 21
 #define LOG_APPEND_TIME 8
@@ -49,13 +49,13 @@ static uint32_t checksum(const uint8_t *data, size_t size)
     (void)data;
     return (uint32_t)size;
 }
-int can_walk(void) { return 0; } /* without an instruction for checksums nothing would be gained */
+int can_walk(void) { return 0; } /* without an instruction for checksums the walk is not faster */
 #endif
 
-/* The checksum of Kafka's batches, CRC-32C; only where one can walk. */
+/* Returns the checksum of Kafka's batches, CRC-32C. Call it only if can_walk(). */
 uint32_t crc32c(const uint8_t *data, size_t size) { return checksum(data, size); }
 
-/* Reads a varint of at most 5 bytes, zigzag undone; NULL where there is none before `end`. */
+/* Reads a zigzag varint of at most 5 bytes. Returns NULL if there is none before `end`. */
 INLINE const uint8_t *varint(const uint8_t *at, const uint8_t *end, int64_t *number)
 {
     uint64_t read = 0;
@@ -72,16 +72,16 @@ INLINE const uint8_t *varint(const uint8_t *at, const uint8_t *end, int64_t *num
     return NULL;
 }
 
-/* The end of the record at `at`, where it is the one of this number in its batch; NULL where it is not as it should be. */
+/* Returns the end of the record at `at`, or NULL unless it is an ordinary one with this number. */
 INLINE const uint8_t *record(const uint8_t *at, const uint8_t *end, int64_t number, const uint8_t **value, int64_t *size)
 {
     int64_t length, delta, key, headers;
     if (!(at = varint(at, end, &length)) || length < 1 || length > end - at)
         return NULL;
     end = at + length;
-    if (*at++) /* attributes, of which there are none */
+    if (*at++) /* attributes: there are none */
         return NULL;
-    for (int bytes = 0;; bytes++) { /* a time of its own, which does not count */
+    for (int bytes = 0;; bytes++) { /* the producer's time, which is not used */
         if (at >= end || bytes == 10)
             return NULL;
         if (*at++ < 128)
@@ -100,8 +100,9 @@ INLINE const uint8_t *record(const uint8_t *at, const uint8_t *end, int64_t numb
     return end;
 }
 
-/* Walks the batches from data[at] on while there is room for their records: of those from offset `from` on it
-notes offset, time, place and size. Returns where it has stopped; `found` says how many, `next` the offset behind. */
+/* Walks the batches from data[at] on while there is room for their records. Stores offset, time, place and size of
+the records from offset `from` on. Returns the place at which it stops. `found` is the number of records, and `next` the
+offset after the last one. */
 size_t walk(const uint8_t *data, size_t size, size_t at, int checked, int64_t from, size_t room, int64_t *offsets,
             int64_t *times, int64_t *places, int64_t *sizes, size_t *found, int64_t *next)
 {
@@ -143,17 +144,17 @@ size_t walk(const uint8_t *data, size_t size, size_t at, int checked, int64_t fr
     return at;
 }
 
-#define HEAD 40 /* bytes of a frame's header, which begins with all that tells its kind, but for ... */
-#define ID 24   /* ... the eight bytes of its id */
+#define HEAD 40 /* bytes of a frame's header. All of it but the id gives the kind of the frame. */
+#define ID 24   /* the place of the eight bytes of the id */
 
 INLINE int alike(const uint8_t *one, const uint8_t *other)
 {
     return !memcmp(one, other, ID) && !memcmp(one + ID + 8, other + ID + 8, HEAD - ID - 8);
 }
 
-/* Which values are alike in size and in the header of a frame, but for its id: kinds[i] is the number of the kind,
--1 for what is too short or one kind too many; firsts are the first of each. `slots` holds 2^bits times -1,
-more than twice `most`. Returns how many kinds there are. */
+/* Groups values of the same size and the same frame header, except for the id. kinds[i] is the number of the kind, or
+-1 if the value is too short or there are too many kinds. firsts has the first value of each kind. `slots` must hold
+2^bits times -1, more than twice `most`. Returns the number of kinds. */
 size_t tell_kinds(const uint8_t *data, size_t count, const int64_t *places, const int64_t *sizes, int16_t *kinds,
                   uint64_t *ids, int64_t *firsts, size_t most, int16_t *slots, size_t bits)
 {
@@ -192,7 +193,7 @@ size_t tell_kinds(const uint8_t *data, size_t count, const int64_t *places, cons
     return found;
 }
 
-/* What follows the header of each of these frames, one after another. */
+/* Copies the reports of these frames, one after another. */
 void gather(const uint8_t *data, size_t count, const int64_t *places, const int64_t *sizes, uint8_t *into)
 {
     for (size_t i = 0; i < count; i++) {

@@ -1,12 +1,12 @@
-/* Rows of bits: in how many rows each bit is set, and how many bits are set in each row.
+/* Rows of bits: the number of rows in which each bit is 1, and the number of ones in each row.
 
-Sixteen rows are added at a time, 64 columns in a word, by full adders: so a binary counter of every
-column stands across `levels` planes, of which most blocks move only the lowest few. */
+Full adders add sixteen rows at a time, with 64 columns in a word. So `levels` planes hold a binary counter for every
+column. Most blocks change only the lowest few planes. */
 
 #include "common.h"
 
 #define BLOCK 16
-#define FOLDED 4 /* planes that a block of 16 adds to; its carry weighs 2^4 */
+#define FOLDED 4 /* planes that a block of 16 changes. Its carry weighs 2^4. */
 
 INLINE void full_add(uint64_t *sum, uint64_t *carry, uint64_t x, uint64_t y)
 {
@@ -53,14 +53,14 @@ INLINE void ripple(uint64_t *planes, uint64_t *carry, size_t words, size_t level
     }
 }
 
-/* Bit i of a byte in the lowest bit of byte i. */
+/* Returns a word with bit i of a byte in the lowest bit of byte i. */
 INLINE uint64_t spread(uint64_t byte)
 {
     uint64_t bits = (byte * 0x0101010101010101u) & 0x8040201008040201u;
     return ((bits + 0x7f7f7f7f7f7f7f7fu) >> 7) & 0x0101010101010101u;
 }
 
-/* The counters of all columns, read across the planes and added to `counts`. */
+/* Adds the counters of all columns to `counts`. */
 INLINE void decode(const uint64_t *planes, size_t words, size_t levels, int64_t *counts, size_t size)
 {
     const uint8_t *bytes = (const uint8_t *)planes;
@@ -88,9 +88,9 @@ INLINE size_t ones_of(const u64 *row, size_t words)
     return ones;
 }
 
-/* Adds the columns of `count` rows to `counts`. With `bins`, rows that do not have `least` to `most` ones
-are left out, and the others are counted in marks[bins[ones]]. Returns how many were left out.
-`scratch` has (levels + 1 + 16) times the words of a row, all zero; 2^levels is above `count`, levels at least 5. */
+/* Adds the columns of `count` rows to `counts`. With `bins`, rows with fewer than `least` or more than `most` ones are
+skipped, and the others add to marks[bins[ones]]. Returns the number of skipped rows. `scratch` has
+(levels + 1 + 16) times the words of a row, all zero. 2^levels must be above `count`, and levels at least 5. */
 CLONES size_t add_bits(const uint8_t *rows, size_t count, size_t width, int64_t *counts, size_t size,
                        const int64_t *bins, size_t least, size_t most, int64_t *marks, uint64_t *scratch, size_t levels)
 {

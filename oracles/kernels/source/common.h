@@ -1,4 +1,4 @@
-/* What all kernels build on. Reports are little-endian, and stand at any address. */
+/* Types and macros of all kernels. Reports are little-endian, at any address. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -7,7 +7,7 @@
 #include "interface.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "the kernels read integers as they stand in reports, little-endian"
+#error "the kernels need a little-endian processor: they read the integers of reports in place"
 #endif
 
 #define UNALIGNED __attribute__((aligned(1), may_alias))
@@ -17,7 +17,7 @@ typedef uint64_t UNALIGNED u64;
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* One library for every processor: the wider instructions are taken where they are. */
+/* One library serves every processor. It uses wider instructions if the processor has them. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else

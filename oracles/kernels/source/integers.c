@@ -1,8 +1,8 @@
-/* Reports that are integers: histograms of them, and of what local hashing packs into them. */
+/* Reports that are integers: histograms of values, and of the rows of local hashing. */
 
 #include "common.h"
 
-/* counts[v]++ for each value of 1, 2 or 4 bytes. */
+/* Adds 1 to counts[v] for each value of 1, 2 or 4 bytes. */
 void add_values(const uint8_t *values, size_t count, size_t width, int64_t *counts)
 {
     if (width == 1)
@@ -16,7 +16,7 @@ void add_values(const uint8_t *values, size_t count, size_t width, int64_t *coun
             counts[((const u32 *)values)[i]]++;
 }
 
-/* `bits` of a report that begin at a bit of it. */
+/* Returns `bits` bits of a report from bit `at` on. */
 INLINE uint64_t piece(const u64 *words, size_t at, size_t bits)
 {
     size_t word = at / 64, shift = at % 64;
@@ -26,8 +26,8 @@ INLINE uint64_t piece(const u64 *words, size_t at, size_t bits)
     return found & (((uint64_t)1 << bits) - 1);
 }
 
-/* Of every non-empty set of a report's rows: signs[xor of the rows] += 1, or -1 where the xor of their y is odd.
-Gray's order visits the sets by adding or taking away one row. */
+/* Adds 1 to signs[xor of the rows] for every non-empty set of a report's rows, or -1 if the xor of their y is odd.
+Gray's order adds or removes one row at each step. */
 INLINE void add_report(const uint64_t *rows, uint64_t y, size_t hashes, int64_t *signs, int64_t *marks)
 {
     uint64_t row = 0, odd = 0;
@@ -41,7 +41,7 @@ INLINE void add_report(const uint64_t *rows, uint64_t y, size_t hashes, int64_t 
         marks[rows[j] & 63]++;
 }
 
-/* With `hashes` and `width` known at compile time, all inner loops are unrolled. */
+/* The compiler unrolls all inner loops, since `hashes` and `width` are constants in each call. */
 INLINE void add_all(const uint8_t *reports, size_t count, size_t width, size_t hashes, size_t bits, int64_t *signs,
                     int64_t *marks)
 {

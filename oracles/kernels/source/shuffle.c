@@ -1,7 +1,7 @@
-/* Rows in an order drawn at random, each order as likely as any other, by a stream that nobody can tell without its key.
+/* Rows in a random order, with equal probability for every order. Without its key nobody can predict the stream.
 
-The stream is that of ChaCha20 (RFC 8439) with a nonce of zeros, as words; of 16 blocks, which are made side by
-side, it has the first words, then the second ones, and so on. */
+The stream is ChaCha20 (RFC 8439) with a nonce of zeros, as words. 16 blocks are computed together. The stream has the
+first words of all 16, then the second words, and so on. */
 
 #include "common.h"
 
@@ -11,8 +11,8 @@ typedef uint32_t lanes __attribute__((vector_size(4 * BLOCKS)));
 
 struct stream {
     const uint32_t *key;
-    uint32_t block;     /* the first that is not made yet */
-    size_t used;        /* of these words: */
+    uint32_t block;     /* the first block that is not computed yet */
+    size_t used;        /* number of used words */
     uint32_t words[WORDS];
 };
 
@@ -43,7 +43,7 @@ CLONES static void fill(struct stream *stream)
     stream->used = 0;
 }
 
-/* One of the integers below `bound`: of as many words as there are for each, the others are passed over. */
+/* Returns a uniform integer below `bound`. Words that would favour some integers are skipped. */
 INLINE uint32_t below(struct stream *stream, uint32_t bound)
 {
     for (;;) {
@@ -55,7 +55,7 @@ INLINE uint32_t below(struct stream *stream, uint32_t bound)
     }
 }
 
-/* The integers below first, first + 1, ..., of the next words; whether none of these has to be passed over. */
+/* Draws integers below first, first + 1, ..., from the next words. Returns 0 if a word might have to be skipped. */
 CLONES static int draw(const uint32_t *words, uint32_t first, size_t number, uint32_t *drawn)
 {
     uint32_t doubtful = 0;
@@ -68,7 +68,7 @@ CLONES static int draw(const uint32_t *words, uint32_t first, size_t number, uin
     return !doubtful;
 }
 
-/* Each row goes to a place drawn among those taken and the next one; what stood there moves to the next one. */
+/* Each row goes to a random place among the occupied ones and the next one. The row there moves to the next place. */
 INLINE void place(const uint8_t *const *pieces, const size_t *counts, size_t number, size_t width,
                   struct stream *stream, uint8_t *into)
 {
@@ -94,7 +94,7 @@ INLINE void place(const uint8_t *const *pieces, const size_t *counts, size_t num
     }
 }
 
-/* Fills `into` with the rows of all pieces, fewer than 2^32; `key` has 8 words. */
+/* Fills `into` with the rows of all pieces, fewer than 2^32. `key` has 8 words. */
 void shuffle_pieces(const uint8_t *const *pieces, const size_t *counts, size_t number, size_t width,
                     const uint32_t *key, uint8_t *into)
 {

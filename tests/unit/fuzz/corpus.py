@@ -1,4 +1,4 @@
-"""The corpus of each reader: what is written for it in earnest, a few of each kind."""
+"""The corpus of each reader, a few valid inputs of each kind."""
 
 import gzip
 import json
@@ -10,22 +10,22 @@ from pathlib import Path
 
 import numpy as np
 
-from aggregator.counting.clock import Basis, Progress
-from aggregator.counting.clock import encode as encode_progress
-from aggregator.counting.ids import CountedId, encode_ids
-from aggregator.counting.tally import Snapshot, Tally, encode_snapshot, encode_tally
-from aggregator.merging import crowd
-from aggregator.merging.crowd import Shown
-from aggregator.merging.merge import encode_state
+from aggregator.merging import small_groups
+from aggregator.merging.small_groups import LastVisible
+from aggregator.merging.snapshot_records import encode_state
 from aggregator.merging.windows import Position
-from aggregator.publishing.changes import Kept, State, dump
-from hubbub import definitions
-from hubbub.definitions.corrections import Correction
+from aggregator.publishing.alerts.state import Reference, State, dump
+from aggregator.tallies.id_log import IdEntry, encode_ids
+from aggregator.tallies.progress import Progress, TopicIds
+from aggregator.tallies.progress import encode as encode_progress
+from aggregator.tallies.snapshot import Snapshot, encode_snapshot
+from aggregator.tallies.tally import Tally, encode_tally
+from hubbub.definitions import catalog
 from oracles.frame import TICK, encode, encode_json
 from oracles.query import File, parse
 from producers import Client
-from producers.gateway.definitions import ServedDefinitions
-from producers.simulation.scenario import BUNDLED
+from producers.gateway.intake.active_definitions import ServedDefinitions
+from producers.simulation.crowd.scenario import BUNDLED
 from tests import boards
 from tests.boards import HOMEPAGE, PROFILE, START
 
@@ -104,35 +104,35 @@ def _snapshot(n, flags=0):
 
 
 @cache
-def published():
-    """By topic, what is published of a crowd; the definitions as (key, value)."""
-    found = {"estimates": [], "alerts": [], "truth": []}
-    made = [boards.Crowd(HOMEPAGE, clients=2_000, surge=2), boards.Crowd(PROFILE, clients=500)]
-    for messages in (one.next() for _ in range(4) for one in made):
+def values_by_topic():
+    """Return the values that workers publish for a crowd, by topic."""
+    values_of = {"estimates": [], "alerts": [], "truth": []}
+    crowds = [boards.Crowd(HOMEPAGE, clients=2_000, surge=2), boards.Crowd(PROFILE, clients=500)]
+    for messages in (one.next() for _ in range(4) for one in crowds):
         for topic, _, value in messages:
-            found[topic].append(value)
-    found["estimates"].append(made[0].provisional()[2])
-    return {topic: values[:12] for topic, values in found.items()}
+            values_of[topic].append(value)
+    values_of["estimates"].append(crowds[0].provisional()[2])
+    return {topic: values[:12] for topic, values in values_of.items()}
 
 
 @cache
 def reports():
-    """Frames of both queries, binary and JSON, with and without an id; a tick."""
-    draw, found = np.random.default_rng(14), [TICK]
+    """Return a tick and frames of both queries, binary and JSON, with and without an id."""
+    draw, frames = np.random.default_rng(14), [TICK]
     for query, shape in ((HOMEPAGE, 4), (PROFILE, (4, 2))):
         rows = query.oracle.perturb(np.zeros(shape, np.int64), draw)
         for write in (encode, encode_json):
-            found += [write(query.digest, START, rows), write(query.digest, START, rows, bytes(range(8)))]
-    return found
+            frames += [write(query.digest, START, rows), write(query.digest, START, rows, bytes(range(8)))]
+    return frames
 
 
 def submissions():
-    """Bodies of requests: frames back to back, and arrays."""
+    """Return bodies of requests: successive frames, an array, and single frames."""
     binary = [frame for frame in reports() if frame.startswith(b"HBB1") and frame != TICK]
     return [b"".join(binary), b"[" + b",".join(f for f in reports() if f.startswith(b"{")) + b"]", *reports()]
 
 
-def inflatable():
+def gzip_bodies():
     return [gzip.compress(body, mtime=0) for body in submissions()]
 
 
@@ -150,41 +150,46 @@ def tallies():
 
 @cache
 def segments():
-    return [encode_ids([CountedId(bytes([i] * 8), 5 + step * i) for i in range(9)]) for step in (1, 100, 1 << 40)]
+    return [encode_ids([IdEntry(bytes([i] * 8), 5 + step * i) for i in range(9)]) for step in (1, 100, 1 << 40)]
 
 
 @cache
 def progress():
-    closed = {HOMEPAGE.digest: START, PROFILE.digest: START + 50}
-    basis = Basis(b"r" * 16, b"s" * 16, frozenset({b"12345678", b"87654321"}))
-    return [encode_progress(Progress(9, START * 1000, closed)), encode_progress(Progress(9, None, closed, basis))]
+    closed_through = {HOMEPAGE.digest: START, PROFILE.digest: START + 50}
+    topic_ids = TopicIds(b"r" * 16, b"s" * 16)
+    return [
+        encode_progress(Progress(9, START * 1000, closed_through)),
+        encode_progress(Progress(9, None, closed_through, topic_ids)),
+    ]
 
 
 @cache
 def alert_states():
-    kept = Kept(START, 700, 600, np.arange(HOMEPAGE.domains[0].size).astype(np.uint16))
-    return [dump(State(START)), dump(State(START, {1: 0.5, 2: None}, ((2, START),), (kept, kept), shown=True))]
+    reference = Reference(START, 700, 600, np.arange(HOMEPAGE.domains[0].size).astype(np.uint16))
+    return [
+        dump(State(START)),
+        dump(State(START, {1: 0.5, 2: None}, ((2, START),), (reference, reference), has_values=True)),
+    ]
 
 
 @cache
 def shown():
-    lanes = [Shown(START, START + 60, _snapshot(70), np.array([[START, 40], [START + 10, 30]]))]
-    return [crowd.encode(lanes, None), crowd.encode([*lanes, None], None)]
+    lanes = [LastVisible(START, START + 60, _snapshot(70), np.array([[START, 40], [START + 10, 30]]))]
+    return [small_groups.encode(lanes, None), small_groups.encode([*lanes, None], None)]
 
 
 @cache
 def states():
     alerts = [alert_states()[1]]
-    lanes = [Shown(START - 50, START + 10, _snapshot(70), np.array([[START, 70]]))]
+    lanes = [LastVisible(START - 50, START + 10, _snapshot(70), np.array([[START, 70]]))]
     at = Position(START + 10, START - 500, START, _snapshot(300))
     return [encode_state(Position(START + 10), alerts, lanes), encode_state(at, alerts), encode_state(at)]
 
 
 @cache
-def defined():
-    """Keys and values of the topic of definitions."""
-    writes = definitions.changes(File({"a": HOMEPAGE, "b": PROFILE}), definitions.Definitions(), [], "00" * 8).writes
-    return [*writes, Correction(3, 5, 9, START, 7).encode(), Correction(3, 9, 12, None, 0).encode()]
+def definition_writes():
+    """Return keys and values of the topic of definitions."""
+    return catalog.changes(File({"a": HOMEPAGE, "b": PROFILE}), catalog.Definitions(), [], "00" * 8).writes
 
 
 KEYS = (
@@ -203,7 +208,7 @@ KEYS = (
 
 @cache
 def listing():
-    """What GET /v1/queries answers."""
+    """Return the answer to GET /v1/queries."""
     return ServedDefinitions.of(_queries()).listing(1_790_000_000)
 
 
@@ -213,7 +218,7 @@ def _queries():
 
 @cache
 def store():
-    """A ledger on disk that has answered, and its key."""
+    """Return the bytes of a ledger with one answer, and of its key."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store"
         query = parse(tomllib.loads(QUERY_FILE.replace('{ file = "values.txt" }', '["x", "y"]')), "test", ".")[
@@ -231,6 +236,6 @@ def scenarios():
 
 
 def vectors():
-    """Frames that any client's language can test against."""
-    found = json.loads((Path(__file__).parents[2] / "vectors" / "frames.json").read_text())
-    return [bytes.fromhex(case["hex"]) for kind in found.values() for case in kind if "hex" in case]
+    """Return the frames of the test vectors for clients in any language."""
+    groups = json.loads((Path(__file__).parents[2] / "vectors" / "frames.json").read_text())
+    return [bytes.fromhex(case["hex"]) for kind in groups.values() for case in kind if "hex" in case]

@@ -1,4 +1,4 @@
-"""The mutator: bytes that are nearly what a reader expects, or not at all; of JSON also its parts, one by one."""
+"""A mutator that makes almost valid bytes, random bytes, and JSON with changed members."""
 
 import copy
 import json
@@ -16,16 +16,16 @@ TOKENS = (
     *(b"0", b"-1", b"1e999", b"nan", b"inf", b"NaN", b"9" * 400, b"9" * 5_000, b"0x7fffffffffffffff", b"1_0", b"+1"),
     *(b"true", b"null", b"1979-05-27T07:32:00Z", b"9999-12-31", b'"10s"', b"99999999999d", b"all", b"../../x"),
 )
-"""What parsers stumble over."""
+"""Bytes that are difficult for parsers."""
 EDGES = (0, 1, -1, 127, 255, 1 << 15, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 53, (1 << 63) - 1, -(1 << 63))
 
 
-def spoilt(data, draw):
-    """One of a corpus, with something wrong in it, as a rule."""
+def corrupt(data, draw):
+    """Return the data with random changes. The result is usually invalid."""
     chance = draw.random()
     if chance < 0.02:
         return draw.randbytes(draw.randrange(200))
-    if chance < 0.5 and data[:1] in b"{[" and (text := _rearranged(data, draw)) is not None:
+    if chance < 0.5 and data[:1] in b"{[" and (text := _corrupt_first_line(data, draw)) is not None:
         return text
     data = bytearray(data)
     for _ in range(draw.choice((1, 1, 1, 2, 3, 8))):
@@ -33,14 +33,14 @@ def spoilt(data, draw):
     return bytes(data)
 
 
-def strange(value, draw):
-    """A value of JSON with one to three of its parts gone or replaced."""
+def corrupt_json(value, draw):
+    """Return a JSON value with one to three of its parts removed or replaced."""
     value = copy.deepcopy(value)
     for _ in range(draw.randint(1, 3)):
-        ways = [way for way in _ways(value) if len(way) < 4 or draw.random() < 0.1]
-        if not ways:
+        paths = [path for path in _paths(value) if len(path) < 4 or draw.random() < 0.1]
+        if not paths:
             return draw.choice(STRANGE)
-        *before, last = draw.choice(ways)
+        *before, last = draw.choice(paths)
         inner = value
         for key in before:
             inner = inner[key]
@@ -51,21 +51,21 @@ def strange(value, draw):
     return value
 
 
-def _rearranged(data, draw):
-    """None where it is no JSON. What follows its first line, as counts follow the head of a state, stays."""
+def _corrupt_first_line(data, draw):
+    """Change the first line if it is JSON, else return None. States have counts after this line."""
     line, newline, rest = data.partition(b"\n")
     try:
         value = orjson.loads(line)
     except ValueError:
         return None
-    return json.dumps(strange(value, draw)).encode() + newline + rest
+    return json.dumps(corrupt_json(value, draw)).encode() + newline + rest
 
 
-def _ways(value, at=()):
+def _paths(value, at=()):
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         yield (*at, key)
-        yield from _ways(inner, (*at, key))
+        yield from _paths(inner, (*at, key))
 
 
 def _byte(data, draw):
@@ -95,23 +95,23 @@ def _cut(data, draw):
     del data[draw.randrange(len(data) + 1) :]
 
 
-def _hole(data, draw):
+def _delete(data, draw):
     at = draw.randrange(len(data) + 1)
     del data[at : at + draw.randrange(1, 9)]
 
 
-def _twice(data, draw):
+def _repeat(data, draw):
     at = draw.randrange(len(data) + 1)
     piece = data[at : at + draw.randrange(1, 100)]
     data[at:at] = piece
 
 
-def _line(data, draw):
-    """Lines in another order."""
+def _swap_lines(data, draw):
+    """Swap two lines."""
     lines = data.split(b"\n")
     one, other = draw.randrange(len(lines)), draw.randrange(len(lines))
     lines[one], lines[other] = lines[other], lines[one]
     data[:] = b"\n".join(lines)
 
 
-_CHANGES = (_byte, _byte, _bit, _edge, _token, _token, _cut, _hole, _twice, _line)
+_CHANGES = (_byte, _byte, _bit, _edge, _token, _token, _cut, _delete, _repeat, _swap_lines)

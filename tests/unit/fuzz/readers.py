@@ -1,4 +1,4 @@
-"""The readers of all that comes from outside: of topics, files and ports. A row each."""
+"""A row for each reader of outside data: topics, files and ports."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -12,34 +12,38 @@ import orjson
 from aggregator.board.parameters import Parameters
 from aggregator.board.route import ROUTES
 from aggregator.board.store import Store
-from aggregator.counting import clock, ids, tally
-from aggregator.counting.admission import Gate
-from aggregator.counting.changelog import ChangelogUnreadable, saved
+from aggregator.counting.admission.gate import Gate
+from aggregator.counting.changelog import ChangelogUnreadable, sort_records
 from aggregator.counting.partition import SourcePartition
-from aggregator.merging import crowd, merge
-from aggregator.merging.snapshots import Shelf
-from aggregator.publishing import alert, changes, record_reader
+from aggregator.merging import small_groups, snapshot_records
+from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.publishing.accuracy import Truths
-from aggregator.reading.export.table import by_column
+from aggregator.publishing.alerts import message, state
+from aggregator.publishing.records import decoder
+from aggregator.reading.export.table import column_lists
 from aggregator.reading.tail.overview import Overview
-from aggregator.topics import keys
-from hubbub import definitions, inflation, kafka, options, secret, truth
-from hubbub.definitions import corrections
+from aggregator.tallies import id_log, keys, progress, snapshot, tally
+from hubbub import secret, true_counts
+from hubbub.command import options
+from hubbub.definitions import catalog
 from hubbub.definitions.table import dump
 from hubbub.definitions.versions import Versions
-from hubbub.errors import KafkaSettingError
-from hubbub.problem import Problem
+from hubbub.http.problem import Problem
+from hubbub.kafka import settings
+from hubbub.kafka.errors import KafkaSettingError
+from hubbub.kafka.patches import bounded_batches
 from oracles import frame, query
 from oracles.errors import FrameError, ParameterError, QueryError, ReportError
-from producers.advertised import pinned
+from producers.client.ledger import Ledger
 from producers.entropy import Mode
 from producers.errors import NotAllowed, StoreError
-from producers.gateway import submission
-from producers.gateway.definitions import ServedDefinitions
-from producers.gateway.tokens import Account, Tokens, short_lived
-from producers.ledger import Ledger
-from producers.simulation import distribution, replay, scenario
-from producers.spool import Spool
+from producers.gateway.access.tokens import Account, Tokens, short_lived
+from producers.gateway.intake import submission
+from producers.gateway.intake.active_definitions import ServedDefinitions
+from producers.publishers.pinned_query import pin_query
+from producers.publishers.spool import Spool
+from producers.simulation import replay
+from producers.simulation.crowd import distribution, scenario
 from tests.boards import HOMEPAGE, PROFILE, QUERIES, START
 from tests.unit.fuzz import corpus
 from tests.unit.fuzz.corpus import CELLS
@@ -51,25 +55,25 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader and what it is fed with."""
+    """A reader, its inputs and its limits."""
 
     name: str
-    """module:name of the function, as the code has it."""
+    """The module and the name of the function, as `module:name`."""
     corpus: Callable[[], Sequence[bytes | str]]
     read: Callable[[bytes, Path], object]
-    """With a folder for files."""
+    """The function that reads bytes. It gets a folder for files."""
     errors: tuple[type[Exception], ...] = ()
-    """Those that it may raise; any other is a fault."""
+    """The exceptions that the reader may raise. Any other exception is a fault."""
     memory: int = 2 * MIB
-    """Bytes that it may take beside 64 times what it reads."""
+    """The limit of memory in bytes, in addition to 64 times the size of the input."""
     steps: int = 20_000
-    """Lines of Python that it may run, beside 100 for each byte that it reads."""
+    """The limit of executed lines of Python, in addition to 100 for each byte of input."""
     through: tuple[str, ...] = field(default=())
-    """Other readers that it calls."""
+    """The names of other readers that this reader calls."""
 
 
 def _file(read: Callable[[Path], object], name: str = "file", **others: str) -> Callable[[bytes, Path], object]:
-    """Of a path."""
+    """Return a reader of bytes that writes them to a file and calls a reader of files."""
 
     def run(data: bytes, folder: Path) -> object:
         path = folder / name
@@ -90,48 +94,48 @@ def _bytes(read: Callable[[bytes], object]) -> Callable[[bytes, Path], object]:
 
 
 def _source(data: bytes) -> None:
-    """As a worker counts a frame, and writes down what comes of it."""
+    """Count a frame and draft a checkpoint, like a worker."""
     source = SourcePartition(Gate(0, 1, VERSIONS), "w")
     at = 1000 * START
     source.take(
         [(0, at, frame.TICK), (1, at + 1, data), (2, at + 2, corpus.reports()[1]), (3, at + 60_000, frame.TICK)]
     )
     assert source.next_offset == 4
-    draft = source.draft(whole=True)
-    assert all(len(reject.start) <= 32 for reject in draft.rejects)
-    source.settled(draft)
+    plan = source.plan(whole=True)
+    assert all(len(reject.start) <= 32 for reject in plan.rejects)
+    source.settle(plan)
 
 
-def _shelf(data: bytes) -> None:
-    """Under each of its keys."""
-    shelf = Shelf(keys.home(HOMEPAGE.digest, 2), 2, VERSIONS, changes.check_states)
+def _snapshots(data: bytes) -> None:
+    """Load the data under each key of the corpus, and as a key."""
+    snapshots = SnapshotPartition(keys.home(HOMEPAGE.digest, 2), 2, VERSIONS, state.check_states)
     for key in corpus.KEYS:
-        shelf.put(key.encode(), data, 0)
-    shelf.put(data, b"x", 0)
-    shelf.load()
+        snapshots.put(key.encode(), data, 0)
+    snapshots.put(data, b"x", 0)
+    snapshots.load()
     for key in corpus.KEYS:
-        shelf.put(key.encode(), data, 0)
-    for slot in shelf.slots.values():
-        list(slot.merger.finals())
-        list(slot.merger.provisional())
+        snapshots.put(key.encode(), data, 0)
+    for query_state in snapshots.queries.values():
+        list(query_state.merger.finals())
+        list(query_state.merger.provisional())
 
 
 def _changelog(data: bytes) -> None:
     for key in (*corpus.KEYS[:3], data.decode("latin-1")):
         with suppress(ChangelogUnreadable):
-            saved([(key.encode(), data)], VERSIONS)
+            sort_records([(key.encode(), data)], VERSIONS)
 
 
 def _store(take: Callable[[Store, bytes], object]) -> Callable[[bytes], None]:
     def read(data: bytes) -> None:
         store = Store(86_400, MIB, lambda: NOW)
-        for key, value in corpus.defined()[:2]:
+        for key, value in corpus.definition_writes()[:2]:
             store.define(key, value)
         take(store, data)
         for route in ROUTES[:4]:
             for name in store.names if route.of_query else [""]:
                 try:
-                    orjson.dumps(route.answer.of(store, Parameters([], route.known), name), default=repr)
+                    orjson.dumps(route.answer.of(store, Parameters([], route.all_parameters), name), default=repr)
                 except Problem:
                     continue
 
@@ -139,24 +143,25 @@ def _store(take: Callable[[Store, bytes], object]) -> Callable[[bytes], None]:
 
 
 def _definitions(data: bytes) -> None:
-    """As a value under good keys, and as a key."""
-    good = corpus.defined()
+    """Read the data as a value under good keys, and as a key."""
+    good = corpus.definition_writes()
     for key, value in (*((key, data) for key, _ in good), (data, good[0][1]), (data, None)):
-        known = definitions.read([definitions.TopicRecord(key, value, 1000 * START)])
-        assert len(known.unread) <= 1
-        for versions in known.versions.values():
+        definitions = catalog.read([catalog.TopicRecord(key, value, 1000 * START)])
+        assert len(definitions.unreadable) <= 1
+        for versions in definitions.versions.values():
             dump(versions.query)
 
 
 def _ledger(path: Path) -> None:
     Path(f"{path}.key").write_bytes(corpus.store()[1])
-    with Ledger(path).page() as page:
+    with Ledger(path).transaction() as transaction:
         digest = HOMEPAGE.digest
-        page.spent("homepage", digest, 1.0, 0)
-        page.total(digest, 0)
-        page.everything()
-        page.charged(digest, 0, Mode.KEPT, 1.0)
-        page.round(digest), page.given(digest), page.report(digest, 0), page.last("homepage"), page.names()
+        transaction.round_charge("homepage", digest, 1.0, 0)
+        transaction.device_charge(digest, 0)
+        transaction.total_charge()
+        transaction.count_round_charges(digest, 0, Mode.STABLE, 1.0)
+        transaction.last_round(digest), transaction.count_answers(digest), transaction.once_report(digest, 0)
+        transaction.answer_time("homepage"), transaction.names()
 
 
 def _spool(data: bytes, folder: Path) -> None:
@@ -164,21 +169,21 @@ def _spool(data: bytes, folder: Path) -> None:
     spool.clear()
     for name in ("0001020304050607", "x"):
         (spool.folder / f"{name}.frame").write_bytes(data)
-    for sealed in spool.frames():
-        assert (sealed.id, sealed.data) == (bytes(range(8)), data)
+    for entry in spool.frames():
+        assert (entry.id, entry.data) == (bytes(range(8)), data)
 
 
 def _truths(data: bytes) -> None:
     truths = Truths()
     truths.put(data, NOW)
-    for known in QUERIES.values():
-        truths.shares(known, record_reader.decode(corpus.published()["estimates"][0])[0].span)
+    for definition in QUERIES.values():
+        truths.shares(definition, decoder.decode(corpus.values_by_topic()["estimates"][0]).span)
 
 
 def _tail(data: bytes) -> None:
     overview = Overview()
-    overview.take(data)
-    overview.hear(data)
+    overview.add_record(data)
+    overview.add_alert(data)
     for track in overview.tracks.values():
         track.late(NOW)
 
@@ -193,24 +198,24 @@ def _caller(text: str) -> None:
 
 
 def _submission(kind: str) -> Callable[[bytes], object]:
-    known = ServedDefinitions.of(QUERIES)
-    return lambda data: submission.read(data, kind, known, 1000 * START + 3000, MIB)
+    definitions = ServedDefinitions.of(QUERIES)
+    return lambda data: submission.read(data, kind, definitions, 1000 * START + 3000, MIB)
 
 
 def _inflated(data: bytes) -> None:
     for codec, compress in ((1, cramjam.gzip), (2, cramjam.snappy), (3, cramjam.lz4), (4, cramjam.zstd)):
-        packed = bytearray(bytes(compress.compress(data)))
-        if packed:
-            packed[len(data) % len(packed)] ^= 1 << len(data) % 8
-        for body in (data, bytes(packed)):
+        payload = bytearray(bytes(compress.compress(data)))
+        if payload:
+            payload[len(data) % len(payload)] ^= 1 << len(data) % 8
+        for body in (data, bytes(payload)):
             try:
-                inflation.inflate(codec, body)
-            except inflation.CorruptRecordException:
+                bounded_batches.inflate(codec, body)
+            except bounded_batches.CorruptRecordException:
                 continue
 
 
-def _by_column(data: bytes) -> None:
-    by_column(record_reader.decode(data))
+def _column_lists(data: bytes) -> None:
+    column_lists([decoder.decode(data)])
 
 
 def _positions(path: Path) -> None:
@@ -230,69 +235,80 @@ READERS = (
     Reader("oracles.frame:header", corpus.vectors, _bytes(frame.header)),
     Reader("oracles.frame:frames", corpus.submissions, _bytes(lambda data: [bytes(f) for f in frame.frames(data)])),
     Reader("aggregator.counting.partition:SourcePartition.take", corpus.reports, _bytes(_source), memory=8 * MIB),
-    Reader("hubbub.inflation:inflate", corpus.submissions, _bytes(_inflated), memory=130 * MIB),
-    Reader("aggregator.counting.clock:decode", corpus.progress, _bytes(clock.decode), (ReportError,)),
+    Reader("hubbub.kafka.patches.bounded_batches:inflate", corpus.submissions, _bytes(_inflated), memory=130 * MIB),
+    Reader("aggregator.tallies.progress:decode", corpus.progress, _bytes(progress.decode), (ReportError,)),
     Reader(
-        "aggregator.counting.tally:decode_snapshot",
+        "aggregator.tallies.snapshot:decode_snapshot",
         corpus.snapshots,
-        _bytes(lambda data: tally.decode_snapshot(data, CELLS)),
+        _bytes(lambda data: snapshot.decode_snapshot(data, CELLS)),
         (ReportError,),
     ),
     Reader(
-        "aggregator.counting.tally:decode_tally",
+        "aggregator.tallies.tally:decode_tally",
         corpus.tallies,
         _bytes(lambda data: tally.decode_tally(data, CELLS)),
         (ReportError,),
-        through=("aggregator.counting.tally:decode_open",),
+        through=("aggregator.tallies.tally:decode_open",),
     ),
-    Reader("aggregator.counting.ids:decode_ids", corpus.segments, _bytes(ids.decode_ids), (ReportError,)),
+    Reader("aggregator.tallies.id_log:decode_ids", corpus.segments, _bytes(id_log.decode_ids), (ReportError,)),
     Reader(
-        "aggregator.counting.changelog:saved",
+        "aggregator.counting.changelog:sort_records",
         lambda: [*corpus.tallies(), *corpus.segments(), *corpus.progress()],
         _bytes(_changelog),
     ),
-    Reader("aggregator.topics.keys:decode", lambda: corpus.KEYS, _bytes(keys.decode)),
+    Reader("aggregator.tallies.keys:decode", lambda: corpus.KEYS, _bytes(keys.decode)),
     Reader(
-        "aggregator.merging.merge:decode_state",
+        "aggregator.merging.snapshot_records:decode_state",
         corpus.states,
-        _bytes(lambda data: merge.decode_state(data, CELLS)),
+        _bytes(lambda data: snapshot_records.decode_state(data, CELLS)),
         (ReportError,),
     ),
     Reader(
-        "aggregator.merging.crowd:decode",
+        "aggregator.merging.small_groups:decode",
         corpus.shown,
-        _bytes(lambda data: crowd.decode(data, None, CELLS)),
+        _bytes(lambda data: small_groups.decode(data, None, CELLS)),
         (ReportError,),
     ),
     Reader(
-        "aggregator.merging.snapshots:Shelf.load",
+        "aggregator.merging.snapshot_partition:SnapshotPartition.load",
         lambda: [*corpus.snapshots(), *corpus.tallies(), *corpus.progress(), *corpus.states(), *corpus.KEYS],
-        _bytes(_shelf),
+        _bytes(_snapshots),
         memory=8 * MIB,
         steps=200_000,
+        through=(
+            "aggregator.merging.snapshot_partition:SnapshotPartition.load_in_slices",
+            "aggregator.merging.snapshot_records:read_snapshot",
+            "aggregator.merging.snapshot_records:read_state",
+            "aggregator.merging.snapshot_records:read_watermarks",
+        ),
     ),
-    Reader("aggregator.publishing.changes:load", corpus.alert_states, _bytes(changes.load), (ReportError,)),
+    Reader("aggregator.publishing.alerts.state:load", corpus.alert_states, _bytes(state.load), (ReportError,)),
     Reader(
-        "aggregator.publishing.record_reader:decode",
-        lambda: corpus.published()["estimates"],
-        _bytes(record_reader.decode),
+        "aggregator.publishing.records.decoder:decode",
+        lambda: corpus.values_by_topic()["estimates"],
+        _bytes(decoder.decode),
         JSON,
-        through=("aggregator.publishing.schema:read",),
+        through=("hubbub.http.schema:read",),
     ),
     Reader(
-        "aggregator.reading.export.table:by_column",
-        lambda: corpus.published()["estimates"],
-        _bytes(_by_column),
+        "aggregator.reading.export.table:column_lists",
+        lambda: corpus.values_by_topic()["estimates"],
+        _bytes(_column_lists),
         JSON,
         through=("aggregator.reading.export.reader:read",),
     ),
-    Reader("aggregator.publishing.alert:decode", lambda: corpus.published()["alerts"], _bytes(alert.decode), JSON),
-    Reader("hubbub.truth:decode", lambda: corpus.published()["truth"], _bytes(truth.decode), JSON),
-    Reader("aggregator.publishing.accuracy:Truths.put", lambda: corpus.published()["truth"], _bytes(_truths)),
+    Reader(
+        "aggregator.publishing.alerts.message:decode",
+        lambda: corpus.values_by_topic()["alerts"],
+        _bytes(message.decode),
+        JSON,
+    ),
+    Reader("hubbub.true_counts:decode", lambda: corpus.values_by_topic()["truth"], _bytes(true_counts.decode), JSON),
+    Reader("aggregator.publishing.accuracy:Truths.put", lambda: corpus.values_by_topic()["truth"], _bytes(_truths)),
     *(
         Reader(
             f"aggregator.board.store:Store.{take.__name__}",
-            lambda topic=topic: corpus.published()[topic],
+            lambda topic=topic: corpus.values_by_topic()[topic],
             _bytes(_store(take)),
             JSON,
             memory=8 * MIB,
@@ -306,22 +322,16 @@ READERS = (
     ),
     Reader(
         "aggregator.reading.tail.overview:Overview.take",
-        lambda: [*corpus.published()["estimates"], *corpus.published()["alerts"]],
+        lambda: [*corpus.values_by_topic()["estimates"], *corpus.values_by_topic()["alerts"]],
         _bytes(_tail),
     ),
     Reader(
-        "hubbub.definitions:read",
-        lambda: [part for write in corpus.defined() for part in write],
+        "hubbub.definitions.catalog:read",
+        lambda: [part for write in corpus.definition_writes() for part in write],
         _bytes(_definitions),
         memory=32 * MIB,
         steps=200_000,
-        through=("hubbub.definitions.corrections:decode", "oracles.query:parse"),
-    ),
-    Reader(
-        "hubbub.definitions.corrections:parse",
-        lambda: ["3:5:9=none", "3:5:9=2026-01-01T10:00:00Z", "3:5:9=1700000000000"],
-        _text(corrections.parse),
-        (ParameterError,),
+        through=("oracles.query:parse",),
     ),
     Reader(
         "oracles.query:load",
@@ -338,9 +348,9 @@ READERS = (
             "oracles.query.settings:read_threshold",
             "oracles.query.domain:read_domain",
             "oracles.query.domain:read_sets",
-            "oracles.query.counted:read_one",
-            "oracles.query.counted:read_several",
-            "producers.gateway.definitions:ServedDefinitions.read",
+            "oracles.query.oracle_keys:read_one",
+            "oracles.query.oracle_keys:read_several",
+            "producers.gateway.intake.active_definitions:ServedDefinitions.read",
         ),
     ),
     Reader(
@@ -366,29 +376,29 @@ READERS = (
         (QueryError,),
     ),
     Reader(
-        "producers.simulation.scenario:read_scenario",
+        "producers.simulation.crowd.scenario:read_scenario",
         corpus.scenarios,
         _file(lambda path: scenario.read_scenario(path, HOMEPAGE)),
         (QueryError,),
-        through=("producers.simulation.scenario:parse_scenario",),
+        through=("producers.simulation.crowd.scenario:parse_scenario",),
     ),
     Reader(
-        "producers.simulation.distribution:read_crowd",
+        "producers.simulation.crowd.distribution:read_crowd",
         lambda: LAWS,
         _text(lambda text: distribution.read_crowd([text], HOMEPAGE)),
         (ParameterError,),
-        through=("producers.simulation.distribution:read_law",),
+        through=("producers.simulation.crowd.distribution:read_law",),
     ),
     Reader(
-        "producers.simulation.distribution:read_law",
+        "producers.simulation.crowd.distribution:read_law",
         lambda: COUNTS,
         _file(lambda path: distribution.read_law(f"file:{path}", HOMEPAGE.domains[0])),
         (ParameterError,),
     ),
     Reader("producers.simulation.replay:Positions", lambda: CSV, _file(_positions), (ParameterError,)),
-    Reader("producers.ledger:Ledger", lambda: [corpus.store()[0]], _file(_ledger), (StoreError,)),
+    Reader("producers.client.ledger:Ledger", lambda: [corpus.store()[0]], _file(_ledger), (StoreError,)),
     Reader(
-        "producers.vault:Vault.read",
+        "producers.client.device_key:DeviceKey.read",
         lambda: [corpus.store()[1]],
         lambda data, folder: (
             (folder / "store").write_bytes(corpus.store()[0]),
@@ -397,26 +407,28 @@ READERS = (
         ),
         (StoreError,),
     ),
-    Reader("producers.spool:Spool.frames", corpus.reports, _spool, (StoreError,)),
+    Reader("producers.publishers.spool:Spool.frames", corpus.reports, _spool, (StoreError,)),
     Reader(
-        "producers.advertised:pinned",
+        "producers.publishers.pinned_query:pin_query",
         lambda: [corpus.listing()],
-        _bytes(lambda data: [pinned(data, name, 1.0, "test") for name in ("homepage", "profile")]),
+        _bytes(lambda data: [pin_query(data, name, 1.0, "test") for name in ("homepage", "profile")]),
         (QueryError, NotAllowed),
         memory=32 * MIB,
         steps=200_000,
     ),
-    Reader("producers.gateway.tokens:Tokens.read", lambda: [corpus.TOKENS], _file(_tokens), (QueryError, Problem)),
-    Reader("producers.gateway.tokens:Tokens.caller", lambda: BEARERS, _text(_caller), (Problem,)),
     Reader(
-        "producers.gateway.submission:inflated",
-        corpus.inflatable,
-        _bytes(lambda data: submission.inflated(data, MIB)),
+        "producers.gateway.access.tokens:Tokens.read", lambda: [corpus.TOKENS], _file(_tokens), (QueryError, Problem)
+    ),
+    Reader("producers.gateway.access.tokens:Tokens.caller", lambda: BEARERS, _text(_caller), (Problem,)),
+    Reader(
+        "producers.gateway.intake.submission:inflate",
+        corpus.gzip_bodies,
+        _bytes(lambda data: submission.inflate(data, MIB)),
         (Problem,),
     ),
     *(
         Reader(
-            "producers.gateway.submission:read",
+            "producers.gateway.intake.submission:read",
             corpus.submissions,
             _bytes(_submission(kind)),
             (Problem,),
@@ -430,15 +442,20 @@ READERS = (
         (ParameterError,),
     ),
     Reader(
-        "hubbub.kafka:parse_servers",
+        "hubbub.kafka.settings:parse_servers",
         lambda: ["a:1,b:2", "[::1]:9092"],
-        _text(kafka.parse_servers),
+        _text(settings.parse_servers),
         (KafkaSettingError,),
     ),
-    Reader("hubbub.kafka:parse_prefix", lambda: ["hubbub.", "a-b_c"], _text(kafka.parse_prefix), (KafkaSettingError,)),
+    Reader(
+        "hubbub.kafka.settings:parse_prefix",
+        lambda: ["hubbub.", "a-b_c"],
+        _text(settings.parse_prefix),
+        (KafkaSettingError,),
+    ),
     *(
         Reader(
-            f"hubbub.options:{read.__name__}",
+            f"hubbub.command.options:{read.__name__}",
             lambda: ["1e6", "0.05", "max", "1.5KiB", "64MiB", "30m", "8801"],
             _text(read),
             (argparse.ArgumentTypeError,),
@@ -448,12 +465,12 @@ READERS = (
 )
 
 NO_READERS = {
-    "hubbub.kafka:read_all": "moves what Kafka has; what it holds, `hubbub.definitions:read` reads",
-    "hubbub.kafka:Kafka.read": "options and environment, which parse_servers, parse_prefix and secret read",
-    "aggregator.counting.recovery:Recovery.read": "moves the changelog, which `saved` reads",
+    "hubbub.kafka.settings:Kafka.read": "reads options and the environment with parse_servers, parse_prefix and secret",
+    "hubbub.definitions.follower:Follower.read": "moves the topic of definitions, which `catalog.read` reads",
+    "aggregator.counting.recovery:Recovery.read": "moves the changelog, which `sort_records` reads",
     "aggregator.reading.audit.fold:Fold.read": "counts frames by the Gate that `SourcePartition.take` has",
-    "aggregator.publishing.estimator:read": "moves what the other end of the process's own pipe wrote",
-    "producers.gateway.bodies:Bodies.read": "moves a body within its bounds; what is in it, `submission` reads",
-    "producers.gateway.definitions:Standing.read_lately": "waits",
+    "aggregator.publishing.finals.estimator_process:read": "moves bytes of a pipe between two processes of a worker",
+    "producers.gateway.bodies:Bodies.read": "moves a bounded body to `submission`, which reads it",
+    "producers.gateway.intake.active_definitions:ActiveDefinitions.read_lately": "waits",
 }
-"""Functions that are called as readers are, and are none, each with its reason."""
+"""Functions that are no readers but have the name of one, each with its reason."""

@@ -1,0 +1,1 @@
+"""The gate that decides which records count."""

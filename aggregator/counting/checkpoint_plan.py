@@ -1,0 +1,112 @@
+"""The plan of a checkpoint: the writes of one partition, their order, and the budget that limits them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from aggregator.tallies.keys import PaneKey, Write
+from aggregator.tallies.progress import Progress
+
+REJECT_BYTES = 32
+"""The number of bytes of a refused record in `rejects`: the header of a frame up to its id, but no report."""
+RECORDS_PER_S = 20_000
+"""The most records per second. Each costs some microseconds of a core, in the writer and in each reader."""
+
+
+@dataclass(slots=True)
+class WriteBudget:
+    """The budget that all writes of a worker share. It turns bytes and records into seconds of pause."""
+
+    bytes_per_s: float
+    records_per_s: float = RECORDS_PER_S
+    _regular: float = 0.0
+    """The seconds of regular writes since the last pause."""
+    _urgent: float = 0.0
+    """The seconds of urgent writes since the last pause."""
+
+    def spend(self, size: int, records: int, *, urgent: bool = False) -> None:
+        """Charge a write. An urgent write is one that did not wait for its turn."""
+        seconds = max(size / self.bytes_per_s, records / self.records_per_s)
+        if urgent:
+            self._urgent += seconds
+        else:
+            self._regular += seconds
+
+    def pause(self) -> float:
+        """Return the seconds from the last turn to the next, and reset the budget.
+
+        Urgent writes lengthen the pause at most to twice the seconds of the turn itself. Otherwise
+        closed panes alone could delay the checkpoints that a restart reads.
+        """
+        pause = self._regular + min(self._urgent, self._regular)
+        self._regular = self._urgent = 0.0
+        return pause
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A refused record of the topic `reports`, for the topic `rejects`."""
+
+    offset: int
+    start: bytes
+    """The first bytes of the record."""
+    reason: str
+    detail: str
+
+    def key(self, topic: str, partition: int) -> bytes:
+        return f"{topic}|{partition}|{self.offset}".encode()
+
+    def headers(self, topic: str, partition: int) -> list[tuple[str, bytes]]:
+        place = {"topic": topic, "partition": partition, "offset": self.offset}
+        headers = {**place, "reason": self.reason, "detail": self.detail}
+        return [(name, str(value).encode()) for name, value in headers.items()]
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """The counts of a run of records by the name of the query."""
+
+    frames: Counter[str] = field(default_factory=Counter)
+    reports: Counter[str] = field(default_factory=Counter)
+    implausible: Counter[str] = field(default_factory=Counter)
+    rejects: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The number of refused reports by query and reason."""
+
+
+Watermarks = Mapping[int, Mapping[bytes, int]]
+"""The ends of the newest closed panes, by snapshot partition and digest."""
+
+
+@dataclass(frozen=True, slots=True)
+class WritePhase:
+    """Writes that go out together, after Kafka has acknowledged those of the phase before."""
+
+    changelog: list[Write]
+    snapshots: list[tuple[PaneKey, bytes]] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    watermarks: Watermarks = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPlan:
+    """The writes of one checkpoint of a partition."""
+
+    ids: list[Write]
+    """Segments of ids for the changelog."""
+    tallies: list[Write]
+    """Tallies for the changelog."""
+    snapshots: list[tuple[PaneKey, bytes]]
+    """Snapshots of closed panes for the topic `snapshots`."""
+    rejects: list[Reject]
+    progress: Progress
+    """The progress for the changelog."""
+    quiet: bool = False
+    """Whether only watermarks have to be written, because a restart can read the few ticks since again."""
+
+    def phases(
+        self, progress: Callable[["CheckpointPlan"], Write], watermarks: Callable[["CheckpointPlan"], Watermarks]
+    ) -> Iterator[WritePhase]:
+        """Yield the phases in order: ids before their tallies, and the progress after everything that it covers."""
+        yield WritePhase(self.ids)
+        yield WritePhase(self.tallies, self.snapshots, self.rejects)
+        yield WritePhase([] if self.quiet else [progress(self)], watermarks=watermarks(self))

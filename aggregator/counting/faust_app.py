@@ -1,0 +1,102 @@
+"""The Faust app with the settings that guarantees and speed need, and its table."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import faust
+from faust.auth import OAuthCredentials
+from faust.types import TP
+
+from aggregator.counting import faust_patches
+from aggregator.tallies.keys import Write
+from hubbub.kafka.clients import token_provider
+from hubbub.kafka.outbox import Ack, Outbox
+from hubbub.kafka.patches import answer_reader
+from hubbub.kafka.settings import CHANGELOG, LARGEST, OAUTH, REPORTS, TALLIES, WORKER, Kafka
+
+COMMIT = 0.2
+"""Seconds between two commits of offsets."""
+FETCH = 4 << 20
+"""The most bytes of a fetch, unless frames may be larger."""
+
+
+class App(faust.App):
+    """The Faust app, with the attributes that the transport of faust_patches.py needs."""
+
+    is_idempotent: bool
+    """Whether the broker takes records of idempotent producers."""
+    resume_offsets: Callable[[], Mapping[Any, int]]
+    """Return the offset to read from, by partition."""
+
+
+def build_app(kafka: Kafka, partitions: int, max_frame: int, folder: Path) -> App:
+    faust_patches.install(kafka.topic(REPORTS), has_log_time=kafka.dialect.log_has_time)
+    answer_reader.install()
+    session = kafka.dialect.session_seconds
+    app = App(
+        kafka.topic(WORKER),
+        broker=faust_patches.brokers(kafka),
+        broker_credentials=credentials(kafka),
+        datadir=str(folder),
+        store="memory://",
+        autodiscover=False,
+        web_enabled=False,
+        topic_partitions=partitions,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        processing_guarantee="at_least_once",
+        ConsumerScheduler=faust_patches.RunScheduler,
+        broker_session_timeout=session,
+        broker_heartbeat_interval=session / 5,
+        broker_rebalance_timeout=5.0,
+        broker_request_timeout=10.0,
+        broker_commit_interval=COMMIT,
+        broker_commit_every=None,
+        producer_request_timeout=10.0,
+        producer_max_request_size=LARGEST,
+        consumer_max_fetch_size=max(FETCH, 2 * max_frame),
+        consumer_metadata_max_age_ms=5000,
+        producer_metadata_max_age_ms=5000,
+        consumer_auto_offset_reset="earliest",
+        stream_wait_empty=False,
+        stream_buffer_maxsize=8,  # counts runs, not records
+        table_standby_replicas=0,
+        recovery_consistency_check=False,  # for stores on disk; `Recovery` reads our changelog
+    )
+    app.is_idempotent = kafka.dialect.is_idempotent
+    return app
+
+
+def credentials(kafka: Kafka) -> Any:
+    if kafka.mechanism == OAUTH:
+        return OAuthCredentials(oauth_cb=token_provider(kafka), ssl_context=kafka.ssl_context())
+    if kafka.sasl:
+        return faust.SASLCredentials(
+            username=kafka.username, password=kafka.password, mechanism=kafka.mechanism, ssl_context=kafka.ssl_context()
+        )
+    return faust.SSLCredentials(kafka.ssl_context()) if kafka.tls else None
+
+
+class ChangelogTable:
+    """A table without values. It makes Faust assign the changelog and call `on_recovery`.
+
+    The sender of Faust needs 110 microseconds or more for each record, so the outbox writes all
+    records. It also writes the deletions: with two producers a deletion could overtake a write.
+    """
+
+    def __init__(self, app: App, kafka: Kafka, partitions: int, outbox: Outbox, on_recovery: Callable[[], Any]) -> None:
+        self._table: Any = app.Table(TALLIES, partitions=partitions, key_type=bytes, value_type=bytes)
+        if self._table._changelog_topic_name() != kafka.topic(CHANGELOG):  # noqa: SLF001 - topics and recovery use the name
+            raise RuntimeError("Faust uses another name for its changelog: check the version of Faust")
+        self._table.on_recover(on_recovery)
+        self._changelog, self._outbox = kafka.topic(CHANGELOG), outbox
+
+    async def write(self, partition: int, writes: Sequence[Write], is_current: Callable[[], bool]) -> list[Ack]:
+        """Append to the changelog in order, and return the acknowledgements.
+
+        If `is_current` is false after a wait, leave out the remaining writes.
+        """
+        set_offset = partial(self._table.data.set_persisted_offset, TP(self._changelog, partition))
+        return await self._outbox.write(CHANGELOG, partition, writes, is_current=is_current, on_written=set_offset)

@@ -1,0 +1,204 @@
+"""The merged tallies of one query. The newest snapshot of each pane and source partition is added once.
+
+A newer snapshot replaces an older one. So the result does not depend on their number, order or writers.
+A pane is final when the watermarks of all source partitions have passed it. A partition without a closed
+snapshot of the pane had no reports in it. A reader first reads the topic to its end, and only then asks
+for finals, because compaction may have kept a copy of a snapshot that is later than its watermark.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from aggregator.merging.pane_queue import PaneStore
+from aggregator.merging.small_groups import answer_counts
+from aggregator.merging.windows import ClosedWindow, Position, Span, Windows, make_windows
+from aggregator.tallies.snapshot import INCOMPLETE, PARTIAL, Snapshot, encode_snapshot, merge_snapshots
+from hubbub.definitions.versions import PublicationInterval, Versions
+from oracles.query.settings import Window
+
+ALL = -1
+"""The partition number of a merged snapshot: the total of a pane that is closed on all partitions."""
+
+
+class _Part(NamedTuple):
+    """The part of a pane from one source partition."""
+
+    offset: int | None
+    """The offset up to which an open tally is complete, or None for a closed one."""
+    snapshot: Snapshot
+    unreadable: bool = False
+    """Whether the pane is closed, but its snapshot is unreadable."""
+
+
+class Merger:
+    """The merged tallies of one query over all source partitions. It starts from the states of the windows."""
+
+    def __init__(
+        self,
+        versions: Versions,
+        partitions: int,
+        positions: Iterable[tuple[Window, Position]] = (),
+        store: PaneStore | None = None,
+    ) -> None:
+        self.versions = versions
+        self.cells = versions.query.oracle.state_size
+        self._pane = versions.query.pane
+        self._store = store
+        self._watermarks: list[int | None] = [None] * partitions
+        self.closed_through: int | None = None
+        """The end of the newest pane that is closed on all partitions."""
+        self._panes: dict[int, dict[int, _Part]] = {}
+        self._collected_through: int | None = None
+        """The end of the newest pane that is in its windows."""
+        self._finals_through: int | None = None
+        """The value of `closed_through` at the last call of `finals`."""
+        self.totals: list[tuple[int, bytes]] = []
+        """Merged snapshots by pane, which are not written yet."""
+        newest: dict[Window, Position] = {}
+        for window, position in positions:
+            if window not in newest or position.end > newest[window].end:
+                newest[window] = position
+        self._kinds = [self._windows(each, newest.get(each.window)) for each in versions.intervals]
+
+    def define(self, versions: Versions) -> None:
+        """Continue with these versions. Changes apply to panes that are not closed yet."""
+        self.versions = versions
+        before = {(windows.window, windows.since): windows for windows in self._kinds}
+        self._kinds = []
+        for interval in versions.intervals:
+            windows = before.get((interval.window, interval.since)) or self._windows(interval)
+            windows.until = interval.until
+            self._kinds.append(windows)
+
+    def _windows(self, interval: PublicationInterval, position: Position | None = None) -> Windows:
+        return make_windows(interval, self._pane, self.cells, position, self._store, self._answer_counts)
+
+    def _answer_counts(self, snapshot: Snapshot) -> Sequence[int]:
+        return answer_counts(self.versions.query, snapshot)
+
+    def take(self, pane: int, partition: int, snapshot: Snapshot, offset: int | None) -> bool:
+        """Take a snapshot, which is closed if `offset` is None. Return False if it brings nothing new.
+
+        A snapshot of `ALL` replaces the snapshots of all partitions, which may be deleted already.
+        A snapshot without news must not be deleted for that: the next reader may need this copy.
+        """
+        if self._is_done(pane):
+            return False
+        parts = self._panes.setdefault(pane, {})
+        total = parts.get(ALL)
+        if total is not None and not total.unreadable:
+            return False
+        before = parts.get(partition)
+        if before is not None and before.unreadable and offset is None:
+            before = None
+        if before is not None and (before.offset is None or (offset is not None and offset < before.offset)):
+            return False
+        if partition == ALL:
+            parts.clear()
+        parts[partition] = _Part(offset, snapshot)
+        return True
+
+    def mark_unreadable(self, pane: int, partition: int) -> None:
+        """Note an unreadable closed snapshot. The windows of the pane are incomplete until a readable one comes."""
+        if self._is_done(pane):
+            return
+        parts = self._panes.setdefault(pane, {})
+        before, total = parts.get(partition), parts.get(ALL)
+        if (before is None or before.offset is not None) and (total is None or total.unreadable):
+            nothing = Snapshot(0, 0, 0, INCOMPLETE, np.zeros(self.cells, np.uint8))
+            parts[partition] = _Part(None, nothing, unreadable=True)
+
+    def mark(self, partition: int, closed_through: int) -> None:
+        """Raise the watermark of a source partition. It never falls."""
+        before = self._watermarks[partition]
+        self._watermarks[partition] = closed_through if before is None else max(before, closed_through)
+        marks = [mark for mark in self._watermarks if mark is not None]
+        self.closed_through = min(marks) if len(marks) == len(self._watermarks) else None
+
+    @property
+    def has_due_finals(self) -> bool:
+        """Whether more panes are closed than at the last call of `finals`."""
+        return self.closed_through != self._finals_through
+
+    def collect(self, through: int, *, keep: bool = False) -> None:
+        """Move the panes that end here or before, and are closed on all partitions, into their windows.
+
+        With `keep`, add the totals that a restart needs to `totals`.
+        """
+        if self.closed_through is None:
+            return
+        through = min(through, self.closed_through)
+        for pane in sorted(pane for pane in self._panes if pane + self._pane <= through):
+            parts = [part for part in self._panes.pop(pane).values() if part.offset is None]
+            if parts:
+                total = parts[0].snapshot
+                if len(parts) > 1:
+                    total = merge_snapshots((part.snapshot for part in parts), self.cells)
+                    if keep and self._needs_closed_panes and not any(part.unreadable for part in parts):
+                        self.totals.append((pane, encode_snapshot(total)))
+                for windows in self._kinds:
+                    windows.put(pane, total)
+        self._collected_through = through if self._collected_through is None else max(through, self._collected_through)
+
+    def finals(self) -> Iterator[ClosedWindow]:
+        """Yield the new final windows, each kind in the order of time."""
+        through = self.closed_through
+        if through is None:
+            return iter(())
+        self.collect(through, keep=True)
+        self._finals_through = through
+        return self._advance(through)
+
+    def _advance(self, through: int) -> Iterator[ClosedWindow]:
+        for windows in tuple(self._kinds):  # a copy, since `define` may run between two finals
+            for final in windows.advance(through):
+                yield final._replace(total=self._flagged(final.span, final.total))
+
+    def provisional(self) -> Iterator[tuple[Span, Snapshot]]:
+        """Yield the next window of each kind, with the reports so far."""
+        panes = {pane: merge_snapshots(self._current(pane), self.cells) for pane in self._panes}
+        kinds: set[Window] = set()
+        for windows in self._kinds:
+            if windows.window in kinds:
+                continue
+            window = windows.provisional(self._collected_through, panes)
+            if window is not None:
+                span, total = window
+                kinds.add(span.window)
+                yield span, self._flagged(span, total)
+
+    @property
+    def needed_from(self) -> int | None:
+        """The start of the first pane that a window to come needs, or None if it is unknown.
+
+        It does not decide which snapshots may be deleted. The acknowledged states do.
+        """
+        starts = [start for windows in self._kinds if (start := windows.needed_from) is not None]
+        return min(starts) if len(starts) == len(self._kinds) else None
+
+    @property
+    def _needs_closed_panes(self) -> bool:
+        """Whether windows need closed panes. Windows of several panes do, except `all`, whose state has the total."""
+        kinds = (windows.window for windows in self._kinds)
+        return any(window.kind != "all" and window.size > self._pane for window in kinds)
+
+    def _flagged(self, span: Span, total: Snapshot) -> Snapshot:
+        partial = self.versions.is_partial(span.start, span.end)
+        return total.with_flags(PARTIAL) if partial else total
+
+    def _is_done(self, pane: int) -> bool:
+        if self._collected_through is not None and pane + self._pane <= self._collected_through:
+            return True
+        first = self.needed_from
+        return first is not None and pane < first
+
+    def _current(self, pane: int) -> list[Snapshot]:
+        """Return the valid parts of a pane. An open part is invalid once its partition has closed the pane."""
+        end = pane + self._pane
+        return [
+            part.snapshot
+            for partition, part in self._panes[pane].items()
+            if part.offset is None or (mark := self._watermarks[partition]) is None or mark < end
+        ]

@@ -1,0 +1,196 @@
+"""A queue of panes in the order of time, and the stores for their tallies: memory or a temporary file.
+
+Only a few numbers of each pane stay in the queue. The merged tally is in a store, in its encoded form.
+"""
+
+import logging
+import os
+import tempfile
+from array import array
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import IO, Any, Protocol
+
+import numpy as np
+
+from aggregator.tallies.snapshot import Snapshot, encode_snapshot, view_snapshot
+from oracles.types import Ints
+
+log = logging.getLogger(__name__)
+
+CHUNK = 64 << 10
+"""Bytes in one write. The system call takes as long as copying this many bytes."""
+_SIZE = 32
+"""Low bits of a file store's key, which hold the length. The bits above hold the offset."""
+
+AnswerCounts = Callable[[Snapshot], Sequence[int]]
+"""Returns how many reports of a tally answer each attribute."""
+StoreKey = Any
+"""The key of a piece in a store: a number, or the piece itself."""
+
+
+class PaneStore(Protocol):
+    """A store for pieces of bytes. It keeps each piece until it is dropped."""
+
+    def put(self, data: bytes) -> StoreKey: ...
+    def get(self, place: StoreKey) -> bytes: ...
+    def drop(self, place: StoreKey) -> None: ...
+    def new(self) -> "PaneStore":
+        """Return another store of the same kind, for pieces that are needed only for a while."""
+
+
+class MemoryStore:
+    """A store in memory. The key of a piece is the piece."""
+
+    def put(self, data: bytes) -> StoreKey:
+        return data
+
+    def get(self, place: StoreKey) -> bytes:
+        return bytes(place)
+
+    def drop(self, place: StoreKey) -> None:
+        """Do nothing: the memory is free once nobody refers to the piece."""
+
+    def new(self) -> "MemoryStore":
+        return self
+
+
+def report_count(snapshot: Snapshot) -> Sequence[int]:
+    """Return the answer counts of a query with one answer."""
+    return (snapshot.n,)
+
+
+class PaneQueue:
+    """A queue of panes. Starts and answer counts are in memory, tallies are in a store."""
+
+    def __init__(self, store: PaneStore | None = None, answer_counts: AnswerCounts = report_count) -> None:
+        self._store, self._answer_counts = store or MemoryStore(), answer_counts
+        self._places: deque[StoreKey] = deque()
+        self._heads = array("q")
+        """The start, n, and the answer count of each attribute, for each pane."""
+        self._width = 3
+
+    def __del__(self) -> None:
+        self.clear()  # the store lives longer than this queue
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def append(self, start: int, snapshot: Snapshot) -> None:
+        head = (start, snapshot.n, *self._answer_counts(snapshot))
+        self._width = len(head)
+        self._heads.extend(head)
+        self._places.append(self._store.put(encode_snapshot(snapshot)))
+
+    def start(self, at: int = 0) -> int:
+        return self._heads[at * self._width]
+
+    def n(self, at: int = 0) -> int:
+        return self._heads[at * self._width + 1]
+
+    def first_with_reports(self) -> int | None:
+        """Return the start of the first pane with reports."""
+        return next((self.start(at) for at in range(len(self)) if self.n(at)), None)
+
+    def __getitem__(self, at: int) -> Snapshot:
+        return view_snapshot(self._store.get(self._places[at]))
+
+    def popleft(self) -> Snapshot:
+        first = self[0]
+        self._store.drop(self._places.popleft())
+        del self._heads[: self._width]
+        return first
+
+    def clear(self) -> None:
+        while self._places:
+            self._store.drop(self._places.popleft())
+        del self._heads[:]
+
+    def answers(self, count: int) -> Ints:
+        """Return a row for each of the first panes: the start, and the answer count of each attribute."""
+        rows = np.array(self._heads[: count * self._width], np.int64).reshape(-1, self._width)
+        return np.delete(rows, 1, axis=1)
+
+
+class FileStore:
+    """A store in a temporary file. The room of a dropped piece is used again for a piece of the same length."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._file_size = 0
+        """Bytes in the file."""
+        self._tail = bytearray()
+        """Bytes for the end of the file, which are not written yet."""
+        self._flush_size = CHUNK
+        """Bytes of the tail at which it is written."""
+        self._free: dict[int, array[int]] = {}
+        """Offsets of free room by length."""
+        self._full = False
+        """Whether the log says already that the file has no room."""
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file and in the tail."""
+        return self._file_size + len(self._tail)
+
+    def put(self, data: bytes) -> StoreKey:
+        free = self._free.get(len(data))
+        offset = free.pop() if free else self.size
+        at = offset - self._file_size
+        if at >= 0:
+            self._tail[at : at + len(data)] = data
+            if len(self._tail) >= self._flush_size:
+                self._flush()
+        elif not self._write(data, offset):
+            return data
+        return offset << _SIZE | len(data)
+
+    def _flush(self) -> None:
+        """Write the tail. If the file is full, try again when the tail is twice as long."""
+        if self._write(self._tail, self._file_size):
+            self._file_size, self._tail, self._flush_size = self.size, bytearray(), CHUNK
+        else:
+            self._flush_size = 2 * len(self._tail)
+
+    def _write(self, data: bytes | bytearray, offset: int) -> bool:
+        """Write bytes to the file, and return whether there was room."""
+        try:
+            if os.pwrite(self._open().fileno(), data, offset) == len(data):
+                return True
+            self._log_full("no space left")
+        except OSError as error:
+            self._log_full(error)
+        return False
+
+    def get(self, place: StoreKey) -> bytes:
+        if isinstance(place, bytes):
+            return place
+        size, offset = place & ((1 << _SIZE) - 1), place >> _SIZE
+        at = offset - self._file_size
+        return bytes(self._tail[at : at + size]) if at >= 0 else os.pread(self._open().fileno(), size, offset)
+
+    def drop(self, place: StoreKey) -> None:
+        if not isinstance(place, bytes):
+            self._free.setdefault(place & ((1 << _SIZE) - 1), array("q")).append(place >> _SIZE)
+
+    def new(self) -> "FileStore":
+        return FileStore()
+
+    def _log_full(self, fault: object) -> None:
+        if not self._full:
+            log.warning(
+                "folder %s is full, so more panes of long windows stay in memory: %s. Point TMPDIR to a folder "
+                "with more room. `hubbub check` prints the size",
+                tempfile.gettempdir(),
+                fault,
+            )
+        self._full = True
+
+    def _open(self) -> IO[bytes]:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="hubbub-panes-")  # noqa: SIM115 - it ends with the process
+        return self._file

@@ -1,0 +1,195 @@
+"""The state of one query in a snapshot partition: its merger, its keys in the topic, and the states of its windows.
+
+Windows need the panes that they hold, even after all partitions have closed them. The worker writes one
+merged snapshot of such a pane. Once the broker acknowledges it, the worker deletes the snapshots of the
+source partitions. So with 64 partitions the topic keeps one 64th of the records of a pane.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from aggregator.merging.merger import Merger
+from aggregator.merging.small_groups import LastVisible, ProvisionalGuard
+from aggregator.merging.snapshot_records import encode_state
+from aggregator.merging.windows import ClosedWindow, Position, Span
+from aggregator.tallies.keys import PaneKey, StateKey, Write
+from hubbub.definitions.versions import FOR_EVER, PublicationInterval, Versions
+from oracles.query import Query
+from oracles.query.settings import Window
+
+_TOTAL_PART = 1
+"""The bit of a merged snapshot."""
+
+
+def bit(key: PaneKey) -> int:
+    """Return the number of a snapshot among all snapshots of its pane."""
+    return 0 if key.kind == "merged" else 1 + 2 * key.partition + (key.kind == "open")
+
+
+def pane_key(digest: bytes, pane: int, number: int) -> PaneKey:
+    """Return the key of the snapshot with this number."""
+    if not number:
+        return PaneKey("merged", digest, pane, 0)
+    return PaneKey("closed" if number % 2 else "open", digest, pane, (number - 1) // 2)
+
+
+def _names(digest: bytes, pane: int, bits: int) -> list[bytes]:
+    return sorted(pane_key(digest, pane, number).encode() for number in range(bits.bit_length()) if bits >> number & 1)
+
+
+class StoredKeys:
+    """The keys of a query's snapshots in the topic, with one bit for each snapshot of a pane."""
+
+    def __init__(self) -> None:
+        self._panes: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        """Return the number of panes with snapshots."""
+        return len(self._panes)
+
+    def add(self, key: PaneKey) -> None:
+        self._panes[key.pane] = self._panes.get(key.pane, 0) | 1 << bit(key)
+
+    def discard(self, key: PaneKey) -> None:
+        rest = self._panes.get(key.pane, 0) & ~(1 << bit(key))
+        if rest:
+            self._panes[key.pane] = rest
+        else:
+            self._panes.pop(key.pane, None)
+
+    def take(self, digest: bytes, before: int | None = None) -> Iterator[bytes]:
+        """Remove and yield the keys of the panes that start before a time, or of all panes."""
+        for pane in sorted(pane for pane in self._panes if before is None or pane < before):
+            yield from _names(digest, pane, self._panes.pop(pane))
+
+    def take_parts(self, digest: bytes, pane: int) -> Iterator[bytes]:
+        """Remove and yield the keys of a pane, except the key of its merged snapshot."""
+        parts = self._panes.get(pane, 0) & ~_TOTAL_PART
+        if parts:
+            self._panes[pane] &= _TOTAL_PART
+            if not self._panes[pane]:
+                del self._panes[pane]
+            yield from _names(digest, pane, parts)
+
+
+@dataclass(eq=False)
+class QueryState:
+    """The state of one query in a snapshot partition."""
+
+    merger: Merger
+    alerts: dict[Window, list[bytes]] = field(default_factory=dict)
+    """The alert states of each attribute, by kind of window."""
+    visible: dict[Window, list[LastVisible | None]] = field(default_factory=dict)
+    """The last visible window of each attribute, by kind of window."""
+    guard: ProvisionalGuard = field(default_factory=ProvisionalGuard)
+    positions: dict[Window, Position] = field(default_factory=dict)
+    """The acknowledged positions."""
+    stored_keys: StoredKeys = field(default_factory=StoredKeys)
+    states: dict[Window, set[bytes]] = field(default_factory=dict)
+    """The keys of the states in the topic."""
+    too_large: set[Window] = field(default_factory=set)
+    """Kinds of windows whose newest state was too large to write. A restart needs their snapshots, so they stay."""
+    published_through: int | None = None
+    """A time. All windows that end at it or before are published and acknowledged."""
+    _finals: Iterator[ClosedWindow] | None = None
+    _totals: deque[int] = field(default_factory=deque)
+    """The panes whose merged snapshots went to the outbox."""
+
+    def collect(self) -> None:
+        """Note that the log is read to its end, so that finals are due up to the watermarks."""
+        if self._finals is None and self.merger.has_due_finals:
+            self._finals = self.merger.finals()
+
+    def due_finals(self) -> Iterator[ClosedWindow]:
+        """Yield the due finals. A caller that stops early continues there in its next call."""
+        if self._finals is not None:
+            for final in self._finals:  # noqa: UP028 - `yield from` would close it when the caller stops
+                yield final
+            self._finals = None
+
+    def finals(self) -> Iterator[ClosedWindow]:
+        """Yield the due finals at the end of the log."""
+        self.collect()
+        yield from self.due_finals()
+
+    def totals(self) -> list[Write]:
+        """Return the merged snapshots to write. The broker acknowledges them before any `acknowledge`."""
+        digest, totals, self.merger.totals = self.versions.query.digest, self.merger.totals, []
+        self._totals.extend(pane for pane, _ in totals)
+        return [(PaneKey("merged", digest, pane, 0).encode(), total) for pane, total in totals]
+
+    @property
+    def has_due_finals(self) -> bool:
+        return self._finals is not None or self.merger.has_due_finals
+
+    @property
+    def versions(self) -> Versions:
+        return self.merger.versions
+
+    def query_for(self, span: Span) -> Query:
+        """Return the version that applies to a window: the version of its last pane."""
+        return self.versions.at(span.end - self.versions.query.pane).query
+
+    @property
+    def end(self) -> int | None:
+        """The end of the newest acknowledged final."""
+        return max((position.end for position in self.positions.values()), default=None)
+
+    def is_published(self, end: int) -> bool:
+        """Whether all windows up to that end are published and acknowledged, with all their states."""
+        return self.published_through is not None and self.published_through >= end and not self.too_large
+
+    def retired_keys(self) -> list[bytes]:
+        """Remove and return the keys of all snapshots, if the query is retired and its last window is published."""
+        end = self.versions.last_window_end
+        if end is None or not self.is_published(end):
+            return []
+        return list(self.stored_keys.take(self.versions.query.digest))
+
+    def state_record(self, window: Window, position: Position) -> tuple[bytes, bytes]:
+        """Return the key and value of the state at a position."""
+        name = StateKey(self.versions.query.digest, window, position.end).encode()
+        return name, encode_state(position, self.alerts.get(window, []), self.visible.get(window, []))
+
+    def acknowledge(self, window: Window, position: Position) -> Iterator[bytes]:
+        """Note that a state is acknowledged, and yield the keys that nobody needs any more."""
+        self.positions[window] = position
+        self.too_large.discard(window)
+        name = StateKey(self.versions.query.digest, window, position.end).encode()
+        yield from sorted(self.states.get(window, set()) - {name})
+        self.states[window] = {name}
+        first = self._needed_from()
+        if first is not None:
+            yield from self.stored_keys.take(self.versions.query.digest, first)
+
+    def replaced_keys(self) -> Iterator[bytes]:
+        """Remove and yield the keys of snapshots that merged snapshots have replaced.
+
+        A worker that cannot read the state of a kind of window restarts that kind behind the state. So it
+        needs no pane that ends before the states of all kinds.
+        """
+        kinds = [interval.window for interval in self._open_intervals()]
+        if any(window not in self.positions for window in kinds):
+            return
+        before = min((self.positions[window].end for window in kinds), default=0) - self.versions.query.pane
+        while self._totals and self._totals[0] <= before:
+            yield from self.stored_keys.take_parts(self.versions.query.digest, self._totals.popleft())
+
+    def _open_intervals(self) -> Iterator[PublicationInterval]:
+        """Yield the publication intervals that have windows to come."""
+        end = self.published_through
+        for interval in self.versions.intervals:
+            if end is None or interval.until > end or interval.window in self.too_large:
+                yield interval
+
+    def _needed_from(self) -> int | None:
+        """Return the start of the first pane that a window to come needs, or None if a kind has no state yet."""
+        starts = []
+        for window, since, _ in self._open_intervals():
+            position = self.positions.get(window)
+            if position is None and since == -FOR_EVER:
+                return None
+            first = -FOR_EVER if position is None else position.end + window.step - window.size
+            starts.append(max(since, first))
+        return min(starts, default=None)

@@ -1,0 +1,238 @@
+"""One partition of the topic `snapshots`: its queries, from their records to their finals.
+
+The worker reads the partition from the beginning. Until the end it keeps only the newest value of each
+key. Then the mergers continue from the newest states.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+
+from aggregator.merging import snapshot_records
+from aggregator.merging.compaction import LatestValues
+from aggregator.merging.merger import ALL, Merger
+from aggregator.merging.pane_queue import MemoryStore, PaneStore
+from aggregator.merging.query_state import QueryState
+from aggregator.merging.small_groups import ProvisionalGuard
+from aggregator.merging.snapshot_records import Content, PaneSnapshot, StateCheck, WindowState, is_valid_key
+from aggregator.merging.windows import Position
+from aggregator.tallies import keys
+from aggregator.tallies.keys import Key, PaneKey, PartitionKey, StateKey
+from hubbub.definitions.versions import Versions
+from oracles.errors import ReportError
+from oracles.query.settings import Window
+
+log = logging.getLogger(__name__)
+
+_MOST_UNKNOWN = 100_000
+"""Most remembered digests without a definition. Beyond them, any new definition makes the worker read all again."""
+_Record = tuple[bytes, Key, bytes]
+
+
+class SnapshotPartition:
+    """The queries of one partition of the topic `snapshots`."""
+
+    def __init__(
+        self,
+        partition: int,
+        partitions: int,
+        definitions: Mapping[bytes, Versions],
+        check: StateCheck = lambda _query, _alerts: None,
+        store: PaneStore | None = None,
+    ) -> None:
+        self._partition, self._partitions = partition, partitions
+        self._definitions = self._at_home(definitions)
+        self._check = check
+        self._store = store or MemoryStore()
+        self._latest: LatestValues | None = LatestValues(self._store.new())
+        self.loaded = False
+        """Whether the partition is read to its end, and the mergers continue from there."""
+        self.queries: dict[bytes, QueryState] = {}
+        self.watermark_ms: dict[bytes, int] = {}
+        """The time of each query's newest watermark record."""
+        self.must_reload = False
+        """Whether the whole partition must be read again, for example because another worker has published finals."""
+        self._unknown: set[bytes] = set()
+        """Digests of the records without a definition, which `put` has skipped."""
+        self.unreadable = 0
+        """Number of unreadable records since the last `take_unreadable_count`."""
+
+    def define(self, definitions: Mapping[bytes, Versions]) -> None:
+        """Apply new definitions. If records of a new definition were skipped, the partition must be read again."""
+        self._definitions = self._at_home(definitions)
+        for digest in self.queries.keys() - self._definitions.keys():  # a forgotten definition
+            del self.queries[digest]
+            self.watermark_ms.pop(digest, None)
+            self._skip(digest)
+        for digest, versions in self._definitions.items():
+            if digest in self.queries:
+                self.queries[digest].merger.define(versions)
+            elif digest in self._unknown or len(self._unknown) >= _MOST_UNKNOWN:
+                self.must_reload = True
+                self._unknown.discard(digest)
+            elif self.loaded:
+                self.queries[digest] = QueryState(self._merger(versions))
+
+    def reset_guards(self) -> None:
+        """Forget the provisional records after a rebalance, because another worker may have published some."""
+        for state in self.queries.values():
+            state.guard = ProvisionalGuard()
+
+    def _merger(self, versions: Versions, positions: Mapping[Window, Position] | None = None) -> Merger:
+        return Merger(versions, self._partitions, (positions or {}).items(), self._store)
+
+    def _at_home(self, definitions: Mapping[bytes, Versions]) -> dict[bytes, Versions]:
+        return {d: versions for d, versions in definitions.items() if keys.home(d, self._partitions) == self._partition}
+
+    def _skip(self, digest: bytes) -> None:
+        if len(self._unknown) < _MOST_UNKNOWN:
+            self._unknown.add(digest)
+
+    def put(self, name: bytes | None, value: bytes | None, timestamp: int) -> None:
+        """Take in one record of the topic, by any writer."""
+        key = keys.decode(name)
+        if name is None or key is None or not self._is_valid_key(key):
+            self._log_unreadable(name, "no worker writes this key")
+        elif not isinstance(key, PartitionKey) and key.digest not in self._definitions:
+            self._skip(key.digest)
+        elif self._latest is None:
+            self._take(name, key, value, timestamp)
+        elif value is None:
+            self._latest.pop(name, key)
+        elif self._read(name, key, value) is not None:
+            self._latest.put(name, key, value)
+        else:
+            self._latest.put_unreadable(name, key)
+
+    def load(self) -> None:
+        """Start the mergers from the records up to the end of the partition."""
+        for _ in self.load_in_slices():
+            pass
+
+    def load_in_slices(self) -> Iterator[None]:
+        """Load the snapshots in slices, so that the event loop can turn.
+
+        No record may come between two slices, since closed panes enter their windows at once.
+        """
+        latest, self._latest = self._latest or LatestValues(self._store.new()), None
+        unreadable, self.unreadable = self.unreadable, 1  # no record is logged twice
+        records = latest.states_and_watermarks()
+        states: dict[bytes, dict[Window, WindowState]] = {}
+        names: dict[tuple[bytes, Window], set[bytes]] = {}
+        for name, key, value in records:
+            if isinstance(key, StateKey) and key.digest in self._definitions:
+                names.setdefault((key.digest, key.window), set()).add(name)
+                newest = states.setdefault(key.digest, {})
+                before = newest.get(key.window)
+                if before is None or before.position.end < key.end:
+                    content = self._read(name, key, value)
+                    newest |= {key.window: content} if isinstance(content, WindowState) else {}
+        self._replace_unreadable_states(records, states)
+        for digest, versions in self._definitions.items():
+            newest = states.get(digest, {})
+            positions = {window: window_state.position for window, window_state in newest.items()}
+            state = QueryState(self._merger(versions, positions))
+            state.alerts = {window: window_state.alerts for window, window_state in newest.items()}
+            state.visible = {window: window_state.visible for window, window_state in newest.items()}
+            state.positions = positions
+            state.states = {window: names[digest, window] for window in newest}
+            self.queries[digest] = state
+        for name, key, value in records:
+            self._take(name, key, value, 0)
+        for digest, pane, parts in latest.take_panes():
+            if digest in self.queries:
+                state = self.queries[digest]
+                for key, value in parts:
+                    cells = state.merger.cells
+                    _put_snapshot(state, key, snapshot_records.reread_snapshot(key, value, cells) if value else None)
+                state.merger.collect(pane)
+            yield
+        self.unreadable, self.loaded = unreadable, True
+
+    def take_unreadable_count(self) -> int:
+        """Return the number of unreadable records since the last call."""
+        unreadable, self.unreadable = self.unreadable, 0
+        return unreadable
+
+    def _replace_unreadable_states(
+        self, records: Sequence[_Record], states: dict[bytes, dict[Window, WindowState]]
+    ) -> None:
+        """Add a substitute for each kind of window without a readable state, up to the end in the key of its state."""
+        watermarks: dict[bytes, dict[int, int]] = {}
+        for name, key, value in records:
+            if isinstance(key, PartitionKey) and isinstance(ends := self._read(name, key, value), Mapping):
+                for digest, end in ends.items():
+                    by_partition = watermarks.setdefault(digest, {})
+                    by_partition[key.partition] = max(end, by_partition.get(key.partition, end))
+        readable = {(digest, window) for digest, newest in states.items() for window in newest}
+        for _, key, _ in records:
+            if not isinstance(key, StateKey) or (key.digest, key.window) in readable:
+                continue
+            by_partition = watermarks.get(key.digest, {})
+            before = states.get(key.digest, {}).get(key.window)
+            if len(by_partition) < self._partitions or key.end > min(by_partition.values()):
+                continue  # no worker can have written this state yet
+            substitute = snapshot_records.substitute_state(key, self._definitions[key.digest].query.oracle.state_size)
+            if before is None or before.position.end < substitute.position.end:
+                states[key.digest][key.window] = substitute
+
+    def _is_valid_key(self, key: Key) -> bool:
+        if isinstance(key, StateKey):
+            return True
+        versions = self._definitions.get(key.digest) if isinstance(key, PaneKey) else None
+        return is_valid_key(key, versions, self._partitions)
+
+    def _read(self, name: bytes, key: Key, value: bytes) -> Content | None:
+        """Return the content of a record, or None if it is unreadable."""
+        try:
+            if isinstance(key, PartitionKey):
+                return snapshot_records.read_watermarks(value)
+            query = self._definitions[key.digest].query
+            if isinstance(key, StateKey):
+                return snapshot_records.read_state(key, value, query, self._check)
+            return snapshot_records.read_snapshot(key, value, query.oracle.state_size)
+        except ReportError as error:
+            self._log_unreadable(name, str(error))
+            return None
+
+    def _log_unreadable(self, name: bytes | None, fault: str) -> None:
+        if not self.unreadable:  # one line for all unreadable records since the last count
+            log.error("snapshot record skipped, since it is unreadable: key %r: %s", (name or b"")[:100], fault)
+        self.unreadable += 1
+
+    def _take(self, name: bytes, key: Key, value: bytes | None, timestamp: int) -> None:
+        if isinstance(key, PaneKey):
+            self._take_snapshot(name, key, value)
+            return
+        content = None if value is None else self._read(name, key, value)
+        if isinstance(key, StateKey) and content is not None and key.digest in self.queries:
+            # The writer of this state deletes the snapshots that it covers, so the records read here may have gaps.
+            position = self.queries[key.digest].positions.get(key.window)
+            self.must_reload |= position is None or position.end < key.end
+        elif isinstance(key, PartitionKey) and isinstance(content, Mapping):
+            for digest, end in content.items():
+                if digest in self.queries:
+                    self.queries[digest].merger.mark(key.partition, end)
+                    self.watermark_ms[digest] = timestamp
+                else:
+                    self._skip(digest)
+
+    def _take_snapshot(self, name: bytes, key: PaneKey, value: bytes | None) -> None:
+        state = self.queries.get(key.digest)
+        if state is None:
+            self._skip(key.digest)
+            return
+        if value is None:
+            state.stored_keys.discard(key)
+            return
+        content = self._read(name, key, value)
+        _put_snapshot(state, key, content if isinstance(content, PaneSnapshot) else None)
+
+
+def _put_snapshot(state: QueryState, key: PaneKey, snapshot: PaneSnapshot | None) -> None:
+    """Give a stored snapshot to its merger. None stands for an unreadable one."""
+    state.stored_keys.add(key)
+    partition = ALL if key.kind == "merged" else key.partition
+    if snapshot is not None:
+        state.merger.take(key.pane, partition, *snapshot)
+    elif key.kind != "open":
+        state.merger.mark_unreadable(key.pane, partition)

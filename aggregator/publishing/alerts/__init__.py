@@ -1,0 +1,1 @@
+"""Alerts: what changed between two windows."""

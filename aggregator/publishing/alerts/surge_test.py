@@ -1,0 +1,49 @@
+"""The test for surges: whether shares have risen between two windows that do not overlap.
+
+Both windows are samples of all clients that could have answered. On a panel the same clients repeat their
+answers. There an unchanged answer brings no noise, and the windows themselves show how much has changed.
+"""
+
+import numpy as np
+from scipy import special
+
+from oracles.estimate import Estimate, change, quantile
+from oracles.types import Floats, Ints
+
+
+def risen(before: Estimate, now: Estimate, error: float, *, panel: bool) -> set[int]:
+    """Return the positions of the values whose share has risen. The expected number of false ones is `error`.
+
+    On a panel the noise is measured. Otherwise a second test makes the result valid for small counts too.
+    """
+    z = quantile(error / len(now.shares))
+    rise, noise = change(before, now, panel=panel)
+    _, fresh_noise = change(before, now, panel=False)
+    candidates = np.flatnonzero(rise > z * np.sqrt(noise**2 + _sampling(before) + _sampling(now)))
+    on_panel = noise[candidates] < fresh_noise[candidates]
+    return set(candidates[on_panel | (_signed_root(before, now, candidates) > z)].tolist())
+
+
+def _sampling(estimate: Estimate) -> Floats:
+    """Return the variance of the shares of those who answer, around the shares of all who could."""
+    f = np.clip(estimate.shares, 0.0, 1.0)
+    variance: Floats = f * (1.0 - f) / (estimate.population or estimate.n_independent)
+    return variance
+
+
+def _signed_root(before: Estimate, now: Estimate, values: Ints) -> Floats:
+    """Return the distance of two support counts from one common rate: the root of the likelihood ratio.
+
+    Half a count is subtracted from the rise. For large counts the root is as normal as z. It stays normal for the
+    few counts that a value of a large domain has with grr. There z gives far too many surges.
+    """
+    n, m = before.n_independent, now.n_independent
+    c = np.minimum(before.counts[values] * (n / before.n) + 0.5, n)
+    k = np.maximum(now.counts[values] * (m / now.n) - 0.5, 0.0)
+    rate = (c + k) / (n + m)
+    ratio = sum(
+        special.rel_entr(part, of * rate) + special.rel_entr(of - part, of * (1.0 - rate))
+        for part, of in ((c, n), (k, m))
+    )
+    root: Floats = np.where(k * n > c * m, np.sqrt(np.maximum(2.0 * ratio, 0.0)), 0.0)
+    return root

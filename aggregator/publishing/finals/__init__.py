@@ -1,0 +1,1 @@
+"""Final records, made in a process of their own."""

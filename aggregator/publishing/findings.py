@@ -1,0 +1,146 @@
+"""The findings of a window for each attribute: shares by each method, their errors, and the frequent values.
+
+They are computed once for a window. Its record, its alerts and the metrics use them. All findings depend only
+on the query and the tally of the window.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from aggregator.merging.small_groups import VisibleWindow
+from aggregator.merging.windows import Span
+from aggregator.tallies.snapshot import FLAGS, Snapshot
+from oracles.calibrate import Calibrated, calibrate
+from oracles.consistency import UNBIASED, apply, find
+from oracles.estimate import Estimate
+from oracles.forgery import skewed, skewed_attributes
+from oracles.heavy import Evidence, Hitters
+from oracles.multi.attributes import Multi
+from oracles.query import Query
+from oracles.query.domain import Domain, Sets
+from oracles.risk import risk
+from oracles.types import MARKS, Floats
+
+_FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", "small", "held")
+"""All flags, in the order of a record."""
+
+
+class Subject(NamedTuple):
+    """A subject of estimates: one of several attributes, or the only answer, which has no name."""
+
+    name: str | None
+    domain: Domain
+    sets: Sets
+
+
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """The shares, hitters and risk by one method."""
+
+    method: str
+    shares: Floats
+    hitters: Hitters
+    risk: float
+    """The estimated mean squared error of a share."""
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """The findings of a window for one attribute."""
+
+    subject: Subject
+    estimate: Estimate
+    calibration: Calibrated | None
+    """The calibrated prior, if the query has a method that fits one."""
+    by_method: Mapping[str, MethodResult]
+    """The results of the unbiased shares and of each method of the query.
+
+    If the prior is rejected, the methods that fit one have the result of the fallback.
+    """
+    likely: Floats | None
+    """The probability of each value to exceed the threshold, if there is a prior."""
+    detectable: float | None
+    flags: tuple[str, ...]
+    held_since: int | None = None
+    """The end of the earlier window whose values this window shows."""
+
+    @property
+    def withheld(self) -> bool:
+        """Whether the window's own values are not shown, so that it brings nothing new."""
+        return "small" in self.flags or self.held_since is not None
+
+    @property
+    def prior_rejected(self) -> bool:
+        return self.calibration is not None and self.calibration.rejected
+
+
+def find_all(query: Query, span: Span, total: Snapshot) -> tuple[Findings, ...]:
+    """Return the findings of a window for each attribute, in the order of their names."""
+    n, independent = total.n, span.independent(total.n, query)
+    counts = total.counts.astype(np.int64, copy=False)
+    if isinstance(query.oracle, Multi):
+        estimates = query.oracle.estimate(counts, n, independent)
+        skews = skewed_attributes(query.oracle, counts, n, independent)
+    else:
+        estimates = [query.oracle.estimate(counts, n, independent)]
+        skews = [skewed(query.oracle, counts[-MARKS:], n, independent)]
+    flags = {flag for flag, bit in FLAGS.items() if total.flags & bit}
+    return tuple(
+        _find(query, subject, estimate, flags | ({"skewed"} if skew else set()))
+        for subject, estimate, skew in zip(subjects(query), estimates, skews, strict=True)
+    )
+
+
+def find_visible(query: Query, visible: Sequence[VisibleWindow]) -> tuple[Findings, ...]:
+    """Return the findings of the values that a window may show of each attribute."""
+    results: dict[tuple[str, Span], tuple[Findings, ...]] = {}
+    for window in visible:
+        if (window.kind, window.span) not in results:
+            results[window.kind, window.span] = find_all(query, window.span, window.total)
+    return tuple(_flagged(results[window.kind, window.span][at], window) for at, window in enumerate(visible))
+
+
+def _flagged(findings: Findings, window: VisibleWindow) -> Findings:
+    if window.kind == "own":
+        return findings
+    flags = {*findings.flags, window.kind} - ({"prior_rejected"} if window.kind == "small" else set())
+    in_order = tuple(flag for flag in _FLAGS if flag in flags)
+    return replace(findings, flags=in_order, held_since=window.span.end if window.kind == "held" else None)
+
+
+def subjects(query: Query) -> list[Subject]:
+    """Return the subjects of a query, in the order of its attributes."""
+    if query.domain is not None:
+        return [Subject(None, query.domain, query.sets)]
+    return [Subject(attribute.name, attribute.domain, attribute.sets) for attribute in query.attributes]
+
+
+def _find(query: Query, subject: Subject, estimate: Estimate, flags: set[str]) -> Findings:
+    fits = any(find(name).fits_a_prior for name in query.methods)
+    calibration = calibrate(estimate, fallback=query.fallback) if fits else None
+    prior = calibration
+    if calibration is not None and calibration.rejected:
+        prior = None
+        flags = flags | {"prior_rejected"}
+    names = (UNBIASED, *query.methods)
+    methods = [query.fallback if prior is None and find(name).fits_a_prior else name for name in names]
+    evidence = Evidence(estimate, query.threshold, query.family_error, prior)
+    results = {method: _method_result(method, evidence) for method in dict.fromkeys(methods)}
+    return Findings(
+        subject=subject,
+        estimate=estimate,
+        calibration=calibration,
+        by_method={name: results[method] for name, method in zip(names, methods, strict=True)},
+        likely=evidence.likely,
+        detectable=estimate.detectable(query.family_error),
+        flags=tuple(flag for flag in _FLAGS if flag in flags),
+    )
+
+
+def _method_result(method: str, evidence: Evidence) -> MethodResult:
+    estimate, prior = evidence.estimate, evidence.posterior
+    shares = apply(method, estimate, calibrated=prior)
+    return MethodResult(method, shares, evidence.hitters(shares), risk(method, estimate, calibrated=prior))

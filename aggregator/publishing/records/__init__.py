@@ -1,0 +1,1 @@
+"""The records of windows, as they are written and read."""

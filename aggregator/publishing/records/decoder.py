@@ -1,0 +1,172 @@
+"""The decoder of records. It checks every record of the topic, since anybody may write there."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+
+import numpy as np
+import orjson
+
+from aggregator.merging.windows import Span
+from aggregator.publishing.records.encoder import VERSION
+from aggregator.publishing.records.rows import HitterRow, RefusedRow, WindowRow
+from hubbub.http.schema import Attribute, Count, Digest, Known, Name, read
+from oracles.consistency import UNBIASED
+from oracles.errors import ReportError
+from oracles.types import Floats
+
+_OVERHEAD, _ARRAY = 1_000, 100
+"""Approximate bytes of a record without its arrays, and of an array without its numbers."""
+_LARGEST = 1e12
+"""A number that no share exceeds, with any epsilon."""
+_MANY = 64
+"""Most methods, sets or flags of a record."""
+_NUMBERS = {int, float, type(None)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Oracle:
+    name: Name
+    p: float
+    q: float
+    epsilon: float
+    record_epsilon: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Quality:
+    flags: Annotated[list[Name], {"maxItems": _MANY}]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Window:
+    """The fields that are the same for all attributes of a window."""
+
+    query: Name
+    digest: Digest
+    attribute: Attribute
+    window: WindowRow
+    final: bool
+    refused: RefusedRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Numbers:
+    n: Count
+    n_independent: Annotated[int | None, {"minimum": 0, "maximum": 1 << 53}]
+    sigma: Known
+    detectable: Known
+    shift_per_fake: Known
+    values: list[str]
+    oracle: _Oracle
+    quality: _Quality
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """A record: one attribute of a window, or its only answer."""
+
+    query: str
+    digest: str
+    attribute: str | None
+    span: Span
+    final: bool
+    refused: RefusedRow
+    n: int
+    n_independent: int
+    sigma: float | None
+    detectable: float | None
+    shift_per_fake: float | None
+    values: tuple[str, ...]
+    """The published values, in the order of the record."""
+    shares: Mapping[str, Floats]
+    """The shares by method."""
+    stderr: Floats
+    low: Floats
+    high: Floats
+    flags: tuple[str, ...]
+    other: bytes
+    """The JSON of oracle, hitters, sets and quality."""
+
+    @property
+    def size(self) -> int:
+        """Approximate bytes in memory."""
+        arrays = (*self.shares.values(), self.stderr, self.low, self.high)
+        columns = sum(_ARRAY + array.nbytes for array in arrays)
+        return _OVERHEAD + columns + 8 * len(self.values) + len(self.other)
+
+    def rest(self) -> dict[str, Any]:
+        """Return oracle, hitters, sets and quality."""
+        return cast(dict[str, Any], orjson.loads(self.other))
+
+    def hitters(self, method: str) -> list[HitterRow]:
+        """Return the hitters of a method."""
+        return [read(HitterRow, row) for row in self.rest()["hitters"].get(method, [])]
+
+
+def decode(value: bytes) -> Record:
+    """Return the record in these bytes. Raise a ReportError or ValueError if they hold none."""
+    fields = orjson.loads(value)
+    version = fields.get("version") if isinstance(fields, dict) else None
+    if version != VERSION:
+        raise ReportError(f"the record has version {str(version)[:16]!r}, but {VERSION} is expected")
+    window, part = read(_Window, fields), read(_Numbers, fields)
+    count = len(part.values)
+    shares, hitters, sets = (_by_name(fields.get(key), key) for key in ("shares", "hitters", "sets"))
+    if UNBIASED not in shares or len(set(part.values)) != count:
+        raise ReportError("the record needs unbiased shares, and each value once")
+    for rows in hitters.values():
+        _check_hitters(rows)
+    for numbers in sets.values():
+        _floats(list(_by_name(numbers, "a set").values()), None)
+    columns = {key: _floats(fields.get(key), count) for key in ("stderr", "low", "high")}
+    return Record(
+        query=sys.intern(window.query),
+        digest=sys.intern(window.digest),
+        attribute=window.attribute,
+        span=window.window.span,
+        final=window.final,
+        refused=window.refused,
+        n=part.n,
+        n_independent=part.n_independent or 0,
+        sigma=part.sigma,
+        detectable=part.detectable,
+        shift_per_fake=part.shift_per_fake,
+        values=tuple(map(sys.intern, part.values)),
+        shares={sys.intern(method): _floats(column, count) for method, column in shares.items()},
+        flags=tuple(map(sys.intern, part.quality.flags)),
+        other=_exact(orjson.dumps({key: fields[key] for key in ("oracle", "hitters", "sets", "quality")})),
+        **columns,
+    )
+
+
+def _exact(text: bytes) -> bytes:
+    """Return a copy without the free room behind the bytes. orjson leaves up to 4 KiB of it."""
+    return bytes(memoryview(text))
+
+
+def _check_hitters(rows: Any) -> None:
+    if not isinstance(rows, list):
+        raise ReportError("the hitters of a method must be a list")
+    for row in rows:
+        read(HitterRow, row)
+
+
+def _by_name(items: Any, name: str) -> dict[str, Any]:
+    if not isinstance(items, dict) or len(items) > _MANY:
+        raise ReportError(f"{name} must be an object of at most {_MANY} members")
+    return items
+
+
+def _floats(numbers: Any, count: int | None) -> Floats:
+    """Return an array of numbers. None becomes NaN. Raise a ReportError if a number is too large."""
+    if not isinstance(numbers, list) or not set(map(type, numbers)) <= _NUMBERS or count not in (None, len(numbers)):
+        raise ReportError(f"numbers must be a list of {count}")
+    try:
+        array = np.array(numbers, np.float64)
+    except OverflowError as error:
+        raise ReportError(f"a number is larger than {_LARGEST:g}") from error
+    if np.any(np.abs(array) > _LARGEST):
+        raise ReportError(f"a number is larger than {_LARGEST:g}")
+    return array

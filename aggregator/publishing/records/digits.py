@@ -1,0 +1,39 @@
+"""Rounding to seven significant digits. Mathematical libraries differ between processors after the fifteenth digit."""
+
+import math
+
+import numpy as np
+
+from oracles.types import Floats
+
+DIGITS = 7
+_LEAST, _MOST = 1e-15, 1e15
+_POWERS = np.array([float(f"1e{power}") for power in range(23)])
+"""Exact powers of ten. An integer divided by one of them is the nearest float to that decimal."""
+
+
+def rounded(number: float | None) -> float | None:
+    """Return a number with seven digits, or None for NaN.
+
+    >>> rounded(0.123456789), rounded(None)
+    (0.1234568, None)
+    """
+    return None if number is None or not math.isfinite(number) else float(f"{number:.{DIGITS}g}")
+
+
+def all_rounded(numbers: Floats) -> Floats:
+    """Return many numbers with seven digits. NaN stays NaN.
+
+    >>> all_rounded(np.array([2 / 3, -1234567.89, 0.0, math.nan]))
+    array([ 6.666667e-01, -1.234568e+06,  0.000000e+00,           nan])
+    """
+    size = np.abs(numbers)
+    usual = (size > _LEAST) & (size < _MOST)
+    short = np.array(numbers)
+    inputs = numbers[usual]
+    places = DIGITS - 1 - np.floor(np.log10(size[usual])).astype(np.int64)
+    power = _POWERS[np.abs(places)]
+    short[usual] = np.where(places >= 0, np.rint(inputs * power) / power, np.rint(inputs / power) * power)
+    unusual = np.flatnonzero(~usual & np.isfinite(numbers) & (numbers != 0.0))
+    short[unusual] = [float(f"{number:.{DIGITS}g}") for number in numbers[unusual].tolist()]
+    return short

@@ -1,0 +1,187 @@
+"""The encoder of records. A record is the message about one attribute of a window.
+
+The bytes of a final record depend only on the query and on the tallies. So every worker writes the same bytes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import orjson
+
+from aggregator.merging.small_groups import VisibleWindow, own
+from aggregator.merging.windows import Span
+from aggregator.publishing.findings import Findings, MethodResult, find_visible, subjects
+from aggregator.publishing.records.digits import DIGITS, all_rounded, rounded
+from aggregator.publishing.records.rows import HitterRow, RefusedRow, WindowRow
+from aggregator.tallies.snapshot import Snapshot
+from oracles.consistency import UNBIASED, answer
+from oracles.heavy import Hitters
+from oracles.query import Query
+from oracles.query.domain import Domain
+
+VERSION = 2
+MOST_HITTERS = 10_000
+"""Most hitters in a record. Forged reports can produce far more, and a record must not become too large to send."""
+PROVISIONAL = "p"
+"""The end of the key of a provisional record."""
+
+
+@dataclass(frozen=True, eq=False)
+class WindowRecords:
+    """The records of a window, one for each attribute, and their findings."""
+
+    records: tuple[tuple[bytes, bytes], ...]
+    """Keys and values."""
+    findings: tuple[Findings, ...]
+    """The findings of each attribute, or of the only answer."""
+
+
+def build(
+    query: Query, span: Span, total: Snapshot, *, final: bool, visible: Sequence[VisibleWindow] | None = None
+) -> WindowRecords:
+    """Return the records of a window with this total. They show the `visible` values, by default all values."""
+    windows = visible or own(query, span, total)
+    all_findings = find_visible(query, windows)
+    records = []
+    for findings, window in zip(all_findings, windows, strict=True):
+        record = {
+            "version": VERSION,
+            "query": query.name,
+            "attribute": findings.subject.name,
+            "digest": query.digest.hex(),
+            "window": WindowRow.of(span),
+            "final": final,
+            **({} if findings.held_since is None else {"held_since": findings.held_since}),
+            **(_no_estimates(query, findings) if window.kind == "small" else _estimates(query, findings)),
+            "refused": RefusedRow(duplicate=window.total.duplicates, implausible=window.total.implausible),
+            "quality": _quality(findings),
+        }
+        name = key(query, span, findings.subject.name, final=final)
+        records.append((name, orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY)))
+    return WindowRecords(tuple(records), all_findings)
+
+
+def key(query: Query, span: Span, attribute: str | None, *, final: bool) -> bytes:
+    """Return the key of a record. Final and provisional records of a window have different keys, so both stay."""
+    kind, size, step = span.window.kind, span.window.size, span.window.step
+    parts = [query.name, query.digest.hex(), kind, size, step, span.end]
+    parts += [] if attribute is None else [f"a:{attribute}"]
+    return "|".join(map(str, [*parts, *([] if final else [PROVISIONAL])])).encode()
+
+
+def provisional_keys(query: Query, span: Span) -> list[bytes]:
+    """Return the keys of a window's provisional records, which are deleted once it is final."""
+    return [key(query, span, subject.name, final=False) for subject in subjects(query)]
+
+
+def _estimates(query: Query, findings: Findings) -> dict[str, Any]:
+    """Return the estimates of one attribute, the largest unbiased shares first. Unbiased shares are not rounded."""
+    estimate, oracle = findings.estimate, findings.estimate.oracle
+    result = findings.by_method[UNBIASED]
+    count = min(MOST_HITTERS, int(result.hitters.decided.sum()))
+    most = None if query.publish is None else max(query.publish, count)
+    positions = np.argsort(-result.shares, kind="stable")[:most]
+    top = replace(estimate, shares=estimate.shares[positions])
+    low, high = top.interval()
+    name = findings.subject.domain.name
+    return {
+        "n": estimate.n,
+        "n_independent": estimate.n_independent,
+        "oracle": _oracle(query, findings),
+        "sigma": rounded(estimate.sigma),
+        "significance": rounded(estimate.significance(query.family_error)),
+        "detectable": rounded(findings.detectable),
+        "shift_per_fake": rounded(oracle.shift_per_fake(estimate.n)) if estimate.n else None,
+        "answers": query.answers,
+        "values": [name(position) for position in positions.tolist()],
+        "shares": {
+            method: each.shares[positions] if method == UNBIASED else all_rounded(each.shares[positions])
+            for method, each in findings.by_method.items()
+        },
+        "stderr": all_rounded(top.stderr),
+        "low": all_rounded(low),
+        "high": all_rounded(high),
+        "hitters": {
+            method: hitter_rows(findings.subject.domain, method, each.hitters)
+            for method, each in findings.by_method.items()
+        },
+        "sets": {each: _set(findings, list(values)) for each, values in findings.subject.sets},
+    }
+
+
+def _oracle(query: Query, findings: Findings) -> dict[str, Any]:
+    oracle = findings.estimate.oracle
+    return {
+        "name": oracle.name,
+        "p": oracle.p,
+        "q": oracle.q,
+        "epsilon": query.epsilon,
+        "record_epsilon": rounded(query.record_epsilon),
+    }
+
+
+def _no_estimates(query: Query, findings: Findings) -> dict[str, Any]:
+    """Return the fields for a window with too few reports. They show nothing of its answers."""
+    numbers = ("n_independent", "sigma", "significance", "detectable", "shift_per_fake")
+    return {
+        "n": 0,
+        **dict.fromkeys(numbers),
+        "oracle": _oracle(query, findings),
+        "answers": query.answers,
+        **{column: [] for column in ("values", "stderr", "low", "high")},
+        **{lists: {method: [] for method in findings.by_method} for lists in ("shares", "hitters")},
+        "sets": {},
+    }
+
+
+def hitter_rows(domain: Domain, method: str, hitters: Hitters) -> list[HitterRow]:
+    """Return the hitters of a method, the largest shares first. A very long list is cut off."""
+    return [
+        HitterRow(
+            value=domain.name(hitter.position),
+            share=hitter.share if method == UNBIASED else float(f"{hitter.share:.{DIGITS}g}"),
+            decided=hitter.decided,
+            p_value=rounded(hitter.p_value),
+            probability=rounded(hitter.probability),
+            ranks=list(hitter.ranks),
+        )
+        for hitter in islice(hitters, MOST_HITTERS)
+    ]
+
+
+def _set(findings: Findings, values: list[int]) -> dict[str, float | None]:
+    """Return the unbiased share of a set with its error, and its share by each method."""
+
+    def share(result: MethodResult) -> float:
+        return answer(result.method, findings.estimate, values, shares=result.shares)[0]
+
+    numbers = map(rounded, findings.estimate.of_set(values))
+    methods = {method: rounded(share(each)) for method, each in findings.by_method.items() if method != UNBIASED}
+    return {**dict(zip(("share", "stderr", "low", "high"), numbers, strict=True)), **methods}
+
+
+def _quality(findings: Findings) -> dict[str, Any]:
+    quality: dict[str, Any] = {
+        "sum": rounded(float(findings.estimate.shares.sum())),
+        "prior_rejected": findings.prior_rejected,
+        "risk": {method: rounded(result.risk) for method, result in findings.by_method.items()},
+        "flags": findings.flags,
+    }
+    if findings.calibration is not None:
+        prior = findings.calibration.prior
+        quality["prior"] = {
+            "family": prior.family,
+            "parameters": {name: rounded(value) for name, value in prior.parameters.items()},
+            "kolmogorov_smirnov": rounded(prior.kolmogorov_smirnov),
+            "note": prior.note,
+        }
+    if findings.likely is not None:
+        quality["expected"] = {
+            method: {"precision": rounded(expectation.precision), "recall": rounded(expectation.recall)}
+            for method, result in findings.by_method.items()
+            if (expectation := result.hitters.expected) is not None
+        }
+    return quality

@@ -1,0 +1,1 @@
+"""Tallies and snapshots, which are integers that add up, and their bytes."""

@@ -1,0 +1,22 @@
+"""The clock of a partition: the highest timestamp read from its log."""
+
+Clock = int | None
+"""Milliseconds since the Unix epoch."""
+
+_NEVER = -(1 << 63)
+"""The number for a clock of None in bytes."""
+
+
+def advance(clock: Clock, timestamp: Clock) -> Clock:
+    """Return the clock after a record with this timestamp. A timestamp of None does not move it."""
+    if timestamp is None:
+        return clock
+    return timestamp if clock is None else max(clock, timestamp)
+
+
+def pack_clock(clock: Clock) -> int:
+    return _NEVER if clock is None else clock
+
+
+def unpack_clock(number: int) -> Clock:
+    return None if number == _NEVER else number

@@ -1,0 +1,80 @@
+"""Batches of frames: consecutive frames of one query and pane, which a tally adds in one call."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aggregator.tallies.clock import Clock
+from aggregator.tallies.id_set import IdArray
+from oracles.types import Flags, Ints, Reports
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameBatch:
+    """Frames of one query and pane. Offsets, sizes and ids are arrays if the fetch was read as columns."""
+
+    offsets: Sequence[int] | Ints
+    """The offsets of the frames, ascending."""
+    sizes: Sequence[int] | Ints
+    """The number of reports in each frame."""
+    ids: Sequence[bytes | None] | IdArray | None
+    """The ids of the frames, or None if no frame has an id."""
+    reports: Reports
+    """The reports of all frames."""
+    next_offset: int
+    """The end of the stretch of the log whose frames of this query and pane are all in the batch."""
+    clock: Clock
+    """The partition's clock at `next_offset`."""
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def id_at(self, index: int) -> bytes | None:
+        """Return the id of a frame, or None if it has no id."""
+        if self.ids is None:
+            return None
+        name = self.ids[index]
+        return name if name is None or isinstance(name, bytes) else int(name).to_bytes(8, "little") if name else None
+
+    def ids_from(self, first: int) -> IdArray | None:
+        """Return the ids of the frames from index `first` on, or None if one of these frames has no id."""
+        if isinstance(self.ids, np.ndarray):
+            return self.ids[first:] if self.ids[first:].all() else None
+        names = [] if self.ids is None else [name for name in self.ids[first:] if name is not None]
+        return np.frombuffer(b"".join(names), "<u8") if len(names) == len(self) - first else None
+
+    def select(self, flags: Flags) -> "FrameBatch":
+        """Return the flagged frames, of which there is at least one. `next_offset` and `clock` stay."""
+        if flags.all():
+            return self
+        reports = self.reports[np.repeat(flags, np.asarray(self.sizes))]
+        offsets, sizes = _select(self.offsets, flags), _select(self.sizes, flags)
+        ids = None if self.ids is None else _select(self.ids, flags)
+        if ids is not None and not any(name is not None and name != 0 for name in ids):
+            ids = None
+        return FrameBatch(offsets, sizes, ids, reports, self.next_offset, self.clock)
+
+    def merge(self, other: "FrameBatch") -> "FrameBatch":
+        """Return the frames of both batches of one query and pane, in the order of their offsets."""
+        parts = (self, other)
+        offsets = np.concatenate([np.asarray(part.offsets, np.int64) for part in parts])
+        order = np.argsort(offsets, kind="stable")
+        pieces = [piece for part in parts for piece in np.split(part.reports, np.cumsum(part.sizes)[:-1])]
+        names = [part.id_at(index) for part in parts for index in range(len(part))]
+        last = max(parts, key=lambda part: part.next_offset)
+        return FrameBatch(
+            offsets[order].tolist(),
+            [len(pieces[index]) for index in order],
+            [names[index] for index in order] if any(names) else None,
+            np.concatenate([pieces[index] for index in order]),
+            last.next_offset,
+            last.clock,
+        )
+
+
+def _select(column: Any, flags: Flags) -> Any:
+    if isinstance(column, np.ndarray):
+        return column[flags]
+    return [value for value, flag in zip(column, flags, strict=True) if flag]

@@ -1,0 +1,145 @@
+"""A tally: the sum of the reports of one query and pane on one source partition, and its offset.
+
+A tally skips offsets below `next_offset`, which it has counted already. So reading the log again
+from an older offset changes nothing. A closed snapshot, which other processes read, holds no offset:
+its bytes depend on the log alone, and not on the worker that writes them.
+"""
+
+import struct
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aggregator.tallies.clock import Clock, pack_clock, unpack_clock
+from aggregator.tallies.frame_batch import FrameBatch
+from aggregator.tallies.id_log import SEGMENT, IdEntry, IdLog
+from aggregator.tallies.id_set import CompiledIdSet, PythonIdSet, id_set
+from aggregator.tallies.packing import head
+from aggregator.tallies.snapshot import IDS_OVERFLOW, Snapshot, decode_snapshot, encode_snapshot
+from oracles.errors import ReportError
+from oracles.mechanisms.protocol import Mechanism
+from oracles.types import Flags, Ints
+
+_VERSION = 1
+_TALLY = struct.Struct("<B?xxxxxxqq")
+"""Version, closed, next offset, clock."""
+
+
+@dataclass(slots=True, eq=False)
+class Tally:
+    """The sum of the reports of one query and pane on one partition, complete up to `next_offset`."""
+
+    counts: Ints
+    n: int = 0
+    implausible: int = 0
+    duplicates: int = 0
+    """The number of reports in frames that were counted before."""
+    flags: int = 0
+    next_offset: int = 0
+    clock: Clock = None
+    """The clock of the partition at `next_offset`."""
+    closed: bool = False
+    ids: PythonIdSet | CompiledIdSet = field(default_factory=id_set)
+    new_ids: IdLog = field(default_factory=IdLog)
+    """The ids that no segment has yet. They are written before the tally."""
+
+    def add(self, oracle: Mechanism, frames: FrameBatch, max_ids: int) -> list[int]:
+        """Count frames of well-formed reports. Return the indexes of the duplicates among the frames.
+
+        The oracle leaves out implausible reports one by one.
+        """
+        first = bisect_left(frames.offsets, self.next_offset)
+        if self.closed or first == len(frames):
+            return []
+        duplicates: list[int] = []
+        if frames.ids is None or self._add_all_ids(frames, first, max_ids):
+            reports = frames.reports[int(sum(frames.sizes[:first])) :]
+        else:
+            flags, duplicates = self._add_new_ids(frames, first, max_ids)
+            reports = frames.reports[np.repeat(flags, frames.sizes)] if not flags.all() else frames.reports
+        implausible = oracle.add(self.counts, reports)
+        self.n += len(reports) - implausible
+        self.implausible += implausible
+        self.duplicates += sum(int(frames.sizes[index]) for index in duplicates)
+        self.advance(frames.next_offset, frames.clock)
+        return duplicates
+
+    def advance(self, next_offset: int, clock: Clock) -> None:
+        """Note that the partition was read up to this offset, and that the tally has all its reports up to there."""
+        if next_offset > self.next_offset and not self.closed:
+            self.next_offset, self.clock = next_offset, clock
+
+    def close(self) -> Snapshot:
+        """Close the tally, forget its ids, and return its final snapshot. Nothing is added any more."""
+        self.closed = True
+        self.ids, self.new_ids = id_set(), IdLog()
+        return self.snapshot()
+
+    def snapshot(self) -> Snapshot:
+        """Return a snapshot for immediate use, since its counts are not a copy."""
+        return Snapshot(self.n, self.implausible, self.duplicates, self.flags, self.counts)
+
+    def next_segment(self) -> IdLog:
+        """Take the next segment of ids that no segment has yet. It is empty if there is none."""
+        segment, self.new_ids = self.new_ids[:SEGMENT], self.new_ids[SEGMENT:]
+        return segment
+
+    def recover_ids(self, segments: Iterable[Iterable[IdEntry]]) -> None:
+        """Restore the ids of the counted frames.
+
+        A segment is written before its tally. So it may have entries from `next_offset` on, whose
+        frames are read again. With these entries the tally would refuse the frames as duplicates.
+        """
+        self.ids = id_set(entry.id for segment in segments for entry in segment if entry.offset < self.next_offset)
+        self.new_ids = IdLog()
+
+    def _add_all_ids(self, frames: FrameBatch, first: int, max_ids: int) -> bool:
+        """Add the ids from `first` on and return True, or add none if one is missing, known or too many."""
+        ids = frames.ids_from(first)
+        if ids is None or len(self.ids) + len(ids) > max_ids or not self.ids.add_all(ids):
+            return False
+        self.new_ids.extend(ids, np.asarray(frames.offsets[first:], np.int64))
+        return True
+
+    def _add_new_ids(self, frames: FrameBatch, first: int, max_ids: int) -> tuple[Flags, list[int]]:
+        """Add the new ids from `first` on. Return flags of the frames to count, and the indexes of the duplicates."""
+        flags = np.zeros(len(frames), np.bool_)
+        duplicates: list[int] = []
+        for index in range(first, len(frames)):
+            frame_id = frames.id_at(index)
+            if frame_id is not None and frame_id in self.ids:
+                duplicates.append(index)
+                continue
+            flags[index] = True
+            if frame_id is None:
+                continue
+            if len(self.ids) < max_ids:
+                self.ids.add(frame_id)
+                self.new_ids.append(frame_id, int(frames.offsets[index]))
+            else:
+                self.flags |= IDS_OVERFLOW
+        return flags, duplicates
+
+
+def encode_tally(tally: Tally) -> bytes:
+    """Return the record for the changelog. It holds tally and offset together, so that a crash cannot part them."""
+    head = _TALLY.pack(_VERSION, tally.closed, tally.next_offset, pack_clock(tally.clock))
+    return head + encode_snapshot(tally.snapshot())
+
+
+def decode_tally(data: bytes, cells: int) -> Tally:
+    """Read a tally without its ids, or raise a ReportError."""
+    snapshot, next_offset = decode_open(data, cells)
+    _, is_closed, _, clock = head(_TALLY, data, "tally")
+    sums = (snapshot.n, snapshot.implausible, snapshot.duplicates, snapshot.flags)
+    return Tally(snapshot.counts.astype(np.int64), *sums, next_offset, unpack_clock(clock), bool(is_closed))
+
+
+def decode_open(data: bytes, cells: int) -> tuple[Snapshot, int]:
+    """Read the snapshot and the next offset of a tally. The counts keep the narrow type of the record."""
+    version, _, next_offset, _ = head(_TALLY, data, "tally")
+    if version != _VERSION or data[2:8] != bytes(6) or data[1] > 1 or next_offset < 0:
+        raise ReportError(f"a tally of version {version} up to offset {next_offset} is invalid")
+    return decode_snapshot(data[_TALLY.size :], cells), next_offset

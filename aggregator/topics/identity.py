@@ -1,0 +1,93 @@
+"""The identity of the topics: tallies hold for topics with the same ids, not for new ones of the same names."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiokafka.errors import KafkaError
+
+from aggregator.errors import Guarantee
+from aggregator.tallies.progress import TopicIds
+from aggregator.topics.command import verify
+from aggregator.topics.layout import ANEW
+from aggregator.topics.sizes import Sizes
+from hubbub.kafka.errors import KafkaUnreachable
+from hubbub.kafka.offsets import OffsetLookup
+from hubbub.kafka.patches.metadata_request import topic_ids
+from hubbub.kafka.settings import REPORTS, SNAPSHOTS, Kafka
+
+log = logging.getLogger(__name__)
+
+PAUSE = 10.0
+"""Seconds between two checks."""
+PATIENCE, AGAIN = 10.0, 0.2
+"""Seconds until a question fails, and between two attempts."""
+
+
+def check_ids(present: TopicIds, reference: TopicIds, kafka: Kafka) -> None:
+    """Raise a Guarantee if the counts belong to other topics than those that Kafka has now."""
+    pairs = {REPORTS: (present.reports, reference.reports), SNAPSHOTS: (present.snapshots, reference.snapshots)}
+    for name, (now, before) in pairs.items():
+        if now and before and now != before:
+            raise Guarantee(f"{kafka.topic(name)} was deleted and created again since it was counted; {ANEW}")
+
+
+async def identify(kafka: Kafka, broker: OffsetLookup, partitions: int) -> TopicIds:
+    """Return the ids of the topics. Raise a Guarantee if the reports have another number of partitions."""
+    if not kafka.dialect.has_topic_ids:
+        return TopicIds()
+    names = [kafka.topic(REPORTS), kafka.topic(SNAPSHOTS)]
+    answer: dict[str, tuple[bytes, int]] = {}
+    async with asyncio.timeout(PATIENCE):
+        while not answer:
+            try:
+                answer = await topic_ids(broker.client, names)
+            except KafkaError:  # a broker does not answer for a moment
+                await asyncio.sleep(AGAIN)
+    if missing := [name for name in names if name not in answer]:
+        raise TimeoutError(f"{', '.join(missing)}: no broker describes this topic")
+    (reports, count), (snapshots, _) = (answer[name] for name in names)
+    if count != partitions:
+        raise Guarantee(
+            f"{names[0]} has {count} partitions now, not {partitions}, and ids of frames depend on the number. Start "
+            f"again with another --prefix, and with as many partitions as you will ever need"
+        )
+    return TopicIds(reports.rstrip(b"\0"), snapshots.rstrip(b"\0"))
+
+
+async def watch_identity(kafka: Kafka, broker: OffsetLookup, partitions: int) -> None:
+    """Check the ids again and again, and raise a Guarantee if a topic was deleted and created again."""
+    first: TopicIds | None = None
+    while True:
+        try:
+            now = await identify(kafka, broker, partitions)
+        except (KafkaError, TimeoutError, OSError) as error:
+            log.warning("ids of the topics not checked, trying again: %r", error)
+        else:
+            first = first or now
+            check_ids(now, first, kafka)
+        await asyncio.sleep(PAUSE)
+
+
+async def check_settings(kafka: Kafka, max_frame: int, sizes: Sizes) -> None:
+    """Check the settings of the topics, which may have changed since the start. Raise a TopicsError if necessary."""
+    try:
+        await verify(kafka, max_frame, sizes)
+    except (KafkaError, KafkaUnreachable, TimeoutError, OSError) as error:
+        log.warning("settings of the topics not checked: %r", error)
+
+
+async def check_ends(broker: OffsetLookup, topic: str, resume_offsets: Callable[[], Mapping[Any, int]]) -> None:
+    """Raise a Guarantee if a log ends before its counted records: a new log, whose reports workers would skip."""
+    for _ in range(10):
+        offsets = {tp.partition: offset for tp, offset in resume_offsets().items()}
+        ends = await broker.ends(max(offsets, default=-1) + 1)
+        short = [partition for partition, offset in offsets.items() if offset > ends[partition]]
+        if not short:
+            return
+        await asyncio.sleep(1.0)  # a new leader may not know the end of the log yet
+    raise Guarantee(
+        f"{topic} ends before its counted records (partitions {short}), so it was deleted and created again. "
+        f"Stop the workers, delete every other topic of the prefix too, run `hubbub topics`, and start them again"
+    )

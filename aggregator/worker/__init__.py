@@ -1,0 +1,1 @@
+"""The worker, which joins all parts of the daemon."""

@@ -1,0 +1,86 @@
+"""The command `hubbub worker`: its options and its start."""
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from aggregator.process.watchdog import Watchdog
+from aggregator.topics.command import verify
+from aggregator.topics.sizes import sizes
+from aggregator.worker.worker import Worker
+from hubbub.command import logs
+from hubbub.command.exit import exit_process
+from hubbub.command.metrics import serving
+from hubbub.command.options import add_address, add_kafka, add_max_frame, add_queries, parser_of, run, size
+from hubbub.definitions.follower import Follower
+from hubbub.definitions.registrar import Registrar
+from hubbub.kafka.offsets import OffsetLookup
+from hubbub.kafka.outbox import Outbox
+from hubbub.kafka.settings import REPORTS, Kafka
+from oracles.query import File, load_file
+
+HELP = """\
+Count the reports of all queries exactly, even after crashes, and publish estimates. You can start
+several workers: they share the partitions, and each takes over the work of another that stops.
+
+example:
+  $ hubbub topics && hubbub worker --queries hubbub.toml
+  $ curl 127.0.0.1:8801/readyz
+
+Exit code: 0 stopped by Ctrl-C or SIGTERM; 2 wrong options or query file; 3 Kafka cannot be reached;
+4 a guarantee cannot be kept (for example, wrong topic settings); 1 any other error. After 1 a
+supervisor should start the worker again. It continues from the last checkpoint."""
+
+
+def main(arguments: list[str]) -> int:
+    options = _options(arguments)
+    logs.configure(options.log, options.log_level)
+
+    def work() -> None:
+        exit_process(asyncio.run(_run(Kafka.read(options), load_file(options.queries), options)))
+
+    return run("worker", work)
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = parser_of("worker", HELP)
+    add_kafka(parser, embedded=True)
+    add_queries(parser)
+    add_address(parser, 8801, "/metrics, /healthz and /readyz")
+    budget = os.environ.get("HUBBUB_CHECKPOINT_BYTES_PER_S") or "32MiB"
+    rate_help = "maximum bytes of checkpoints per second; large ones are written less often"
+    rate_help += " (HUBBUB_CHECKPOINT_BYTES_PER_S; default: 32MiB)"
+    parser.add_argument("--checkpoint-bytes-per-s", type=size, default=budget, metavar="SIZE", help=rate_help)
+    add_max_frame(parser)
+    names = (os.environ.get("HUBBUB_RETIRE") or "").split(",")
+    retire_help = "query to retire, which the file does not have any more; may be repeated (HUBBUB_RETIRE=a,b)"
+    parser.add_argument("--retire", action="append", metavar="NAME", help=retire_help)
+    logs.add_options(parser)
+    options = parser.parse_args(arguments)
+    options.retire = {name.strip() for name in options.retire or names} - {""}
+    if options.checkpoint_bytes_per_s < 1:
+        parser.error("--checkpoint-bytes-per-s must be above 0")
+    return options
+
+
+async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
+    async with AsyncExitStack() as stack:
+        watchdog = stack.enter_context(Watchdog(kafka))
+        options.sizes = sizes(file.queries.values())
+        partitions = await verify(kafka, options.max_frame, options.sizes)
+        outbox = await stack.enter_async_context(Outbox(kafka))
+        broker = await stack.enter_async_context(OffsetLookup(kafka, kafka.topic(REPORTS)))
+        follower = await stack.enter_async_context(Follower(kafka))
+        registrar = Registrar(options.queries, follower)
+        await registrar.register(file, options.retire)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hubbub-worker-")))
+        worker = Worker(kafka, follower, registrar, partitions, options, outbox, broker, folder, watchdog)
+        address = serving(options.host, options.port, worker.metrics.registry, worker.missing)
+        host, port = await stack.enter_async_context(address)
+        sys.stdout.write(f"hubbub worker: http://{host}:{port}/metrics\n")
+        sys.stdout.flush()
+        return await worker.run()

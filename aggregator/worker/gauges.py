@@ -1,0 +1,71 @@
+"""The gauges of a worker: the lag of its partitions, the skew of their clocks, and the bytes of its tallies."""
+
+import logging
+import time
+from typing import Any
+
+from aggregator.counting.app import CountingApp
+from aggregator.process.metrics import Metrics
+from hubbub.definitions.follower import Follower
+from hubbub.definitions.registrar import Registrar
+from hubbub.definitions.versions import open_panes
+
+log = logging.getLogger(__name__)
+
+MAX_SKEW = 2.0
+"""Seconds by which a partition's clock may be ahead before the worker raises the alarm."""
+INTEGER = 8
+"""Bytes of a tally's integer in memory."""
+
+
+class ClockSkewAlarm:
+    """The partitions whose clocks are too far ahead. The log reports each of them once."""
+
+    def __init__(self, gauge: Any) -> None:
+        self._gauge = gauge
+        self._partitions: set[int] = set()
+
+    def look(self, partition: int, ahead: float) -> None:
+        """Note by how many seconds the clock of a partition is ahead of this machine's."""
+        self._gauge.labels(str(partition)).set(ahead)
+        if ahead > MAX_SKEW and partition not in self._partitions:
+            self._partitions.add(partition)
+            message = "clock of partition %s is %.0f s ahead of this machine's: reports that come in time are late"
+            log.critical(message, partition, ahead)
+        elif ahead <= MAX_SKEW:
+            self._partitions.discard(partition)
+
+
+class WorkerGauges:
+    """The gauges that a worker reads from its parts: lag, skew, definitions and bytes."""
+
+    def __init__(self, metrics: Metrics, counting: CountingApp, follower: Follower, registrar: Registrar) -> None:
+        self._metrics, self._counting = metrics, counting
+        self._follower, self._registrar = follower, registrar
+        self._alarm = ClockSkewAlarm(metrics.clock_ahead)
+        metrics.tally_bytes.set_function(self._tally_bytes)
+        metrics.predicted_tally_bytes.set_function(self._predicted_bytes)
+
+    def measure(self) -> None:
+        """Set the gauges of lag, skew and definitions."""
+        self._metrics.definitions_behind.set(self._registrar.behind)
+        self._metrics.definitions_refused.set(self._registrar.refused)
+        self._metrics.definitions_unread.set(len(self._follower.definitions.unreadable))
+        lag = 0.0
+        for partition, source in self._counting.sources.items():
+            end = self._counting.highwater(partition)
+            if end is not None:
+                self._metrics.lag_records.labels(str(partition)).set(max(0, end - source.next_offset))
+            if source.clock is not None:
+                lag = max(lag, time.time() - source.clock / 1000)
+                self._alarm.look(partition, source.clock / 1000 - time.time())
+        self._metrics.lag_seconds.set(lag)
+
+    def _tally_bytes(self) -> int:
+        sources = self._counting.sources.values()
+        return sum(tally.counts.nbytes for source in sources for tally in source.tallies.values())
+
+    def _predicted_bytes(self) -> int:
+        """Return the memory that `hubbub check` predicts for the tallies of the owned partitions."""
+        cells = sum(open_panes(query) * query.oracle.state_size for query in self._follower.definitions.active.values())
+        return len(self._counting.sources) * cells * INTEGER

@@ -1,0 +1,226 @@
+"""The worker, which counts reports and publishes estimates."""
+
+import argparse
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from aggregator.counting import faust_patches
+from aggregator.counting.app import CountingApp
+from aggregator.counting.checkpoint import Checkpoints
+from aggregator.counting.checkpoint_plan import WriteBudget
+from aggregator.counting.faust_app import build_app
+from aggregator.counting.partition import SourcePartition
+from aggregator.merging.snapshot_partition import SnapshotPartition
+from aggregator.process.liveness import Beat
+from aggregator.process.metrics import Metrics
+from aggregator.process.watchdog import Watchdog
+from aggregator.publishing.accuracy import Accuracy
+from aggregator.publishing.freshness import Freshness
+from aggregator.publishing.service import PublishingService
+from aggregator.topics.identity import watch_identity
+from aggregator.worker.gauges import WorkerGauges
+from aggregator.worker.ticks import IdlePartitions, TickWriter
+from hubbub.command.exit import Ending
+from hubbub.definitions.catalog import Definitions
+from hubbub.definitions.follower import Follower
+from hubbub.definitions.registrar import Registrar
+from hubbub.kafka.offsets import OffsetLookup
+from hubbub.kafka.outbox import Outbox
+from hubbub.kafka.settings import Kafka
+
+log = logging.getLogger(__name__)
+
+LOOK = 0.25
+"""Seconds between two beats, and between two looks for idle partitions."""
+GRACE = 8.0
+"""Seconds that an orderly stop may take."""
+
+
+class Worker:
+    """The parts of one worker, their start and their end."""
+
+    def __init__(
+        self,
+        kafka: Kafka,
+        follower: Follower,
+        registrar: Registrar,
+        partitions: int,
+        options: argparse.Namespace,
+        outbox: Outbox,
+        broker: OffsetLookup,
+        folder: Path,
+        watchdog: Watchdog,
+    ) -> None:
+        self.metrics = Metrics()
+        self._watchdog = watchdog
+        self._kafka, self._outbox = kafka, outbox
+        self._follower, self._registrar = follower, registrar
+        self._broker, self._partitions = broker, partitions
+        self._ending = Ending()
+        self._assigned = False
+        self._accuracy = Accuracy(kafka, partitions, self.metrics)
+        self._publishing = PublishingService(
+            kafka, partitions, follower, outbox, self.metrics, self._ending, self._accuracy
+        )
+        self._app = build_app(kafka, partitions, options.max_frame, folder)
+        self._counting = CountingApp(
+            kafka=kafka,
+            app=self._app,
+            partitions=partitions,
+            follower=follower,
+            max_frame=options.max_frame,
+            sizes=options.sizes,
+            broker=broker,
+            outbox=outbox,
+            metrics=self.metrics,
+            ending=self._ending,
+            on_assignment=self._on_assignment,
+            on_close=lambda: self._checkpoints.request(),  # noqa: PLW0108 - it is created below
+        )
+        budget = WriteBudget(options.checkpoint_bytes_per_s)
+        self._checkpoints = Checkpoints(self._counting, outbox, self.metrics, self._ending, budget)
+        self.metrics.add_queries(follower.definitions.active.values())
+        follower.on_change.append(self._define)
+        self.metrics.registry.register(Freshness(self._publishing.newest_finals))
+        self._gauges = WorkerGauges(self.metrics, self._counting, follower, registrar)
+
+    def missing(self) -> str | None:
+        """Return why the worker is not ready, or None if it is."""
+        if not self._assigned or not self._counting.current:
+            return "recovering: the group assigns partitions"
+        if not self._publishing.ready:
+            return "recovering: the worker reads snapshots"
+        return self._watchdog.missing()
+
+    def _define(self, catalog: Definitions) -> None:
+        self.metrics.add_queries(catalog.active.values())
+        self.metrics.retain_queries({versions.query.name for versions in catalog.versions.values()})
+
+    def _on_assignment(self, partitions: set[int]) -> None:
+        self._assigned = True
+        self.metrics.set_partitions(partitions)
+        self._publishing.assign(partitions)
+        self._checkpoints.reset()
+
+    async def run(self) -> int:
+        """Run until a signal or a fault, and return the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._ending.stop)
+        loop.add_signal_handler(signal.SIGHUP, self._registrar.reload)
+        faust_patches.tune()
+        async with self._tasks() as app:
+            code = await self._ending.wait()
+            if not code:
+                log.info("stopping")
+                await self._stop(app)
+        return code
+
+    async def _stop(self, app: Any) -> None:
+        """Write a checkpoint, so that the next owner reads nothing twice. Then leave the group."""
+        self._counting.stopping = True
+        try:
+            async with asyncio.timeout(GRACE):
+                await self._checkpoints.stop()
+                await self._app.stop()
+                await app
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the next owner continues from the last checkpoint
+            log.warning("did not stop in order: %r", error)
+
+    @asynccontextmanager
+    async def _tasks(self) -> AsyncIterator[Any]:
+        async def start() -> None:
+            await self._app.start()
+            await self._app.wait_until_stopped()
+
+        async def watch_crash() -> None:
+            await self._app._crashed.wait()  # noqa: SLF001 - mode offers no other way to wait
+            self._ending.fail(self._app.crash_reason or RuntimeError("Faust has crashed"))
+
+        app = asyncio.create_task(start())
+        others = [
+            asyncio.create_task(work)
+            for work in (
+                *(watch_crash(), self._checkpoints.run(), self._publishing.run(), self._accuracy.run(), self._tick()),
+                *(self._follower.run(), self._registrar.run(), self._guard(), self._beat()),
+            )
+        ]
+        for task in (app, *others):
+            task.add_done_callback(self._check_task)
+        try:
+            yield app
+        finally:
+            for task in (app, *others):
+                task.cancel()
+            await asyncio.wait([app, *others], timeout=2.0)
+
+    def _check_task(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._ending.fail(error)
+
+    async def _guard(self) -> None:
+        if self._kafka.dialect.has_topic_ids:
+            await watch_identity(self._kafka, self._broker, self._partitions)
+        await asyncio.Event().wait()
+
+    async def _tick(self) -> None:
+        """Write ticks, which move the clocks of idle partitions. Without log times only ticks move a clock."""
+        idle, ticks = IdlePartitions(always=not self._kafka.dialect.log_has_time), TickWriter(self._outbox)
+        while not self._counting.stopping:
+            for partition in idle.due(self._counting.arrivals, time.monotonic()) if self._counting.current else ():
+                await ticks.write(partition)
+            await asyncio.sleep(LOOK)
+
+    async def _beat(self) -> None:
+        """Publish a beat for the watchdog again and again, and set the gauges."""
+        for number in count(1):
+            counting = self._counting
+            if counting.current:
+                self._gauges.measure()
+                self.metrics.publish_lag.set(self._publishing.lag)
+            if counting.current and self._publishing.ready:
+                self._follower.forget(
+                    finished_definitions(
+                        self._follower.definitions,
+                        counting.sources.values(),
+                        self._publishing.reader.partitions.values(),
+                    )
+                )
+            self._watchdog.beat = Beat(
+                number=number,
+                counting=self._assigned and counting.current,
+                steps=counting.count_steps(),
+                reports=counting.positions(),
+                more=frozenset(counting.behind()),
+                snapshots=dict(self._publishing.reader.offsets),
+                rounds=self._publishing.rounds,
+                pause=self._checkpoints.interval,
+            )
+            await asyncio.sleep(LOOK)
+
+
+def finished_definitions(
+    catalog: Definitions, sources: Collection[SourcePartition], partitions: Iterable[SnapshotPartition]
+) -> dict[bytes, str]:
+    """Return the names, by digest, of retired definitions that this worker does not need any more.
+
+    Their panes are closed on all these partitions, and their windows are final. A definition stays
+    at least as long as all others of the same name.
+    """
+    states = {digest: state for partition in partitions for digest, state in partition.queries.items()}
+    names = {digest: versions.query.name for digest, versions in catalog.versions.items()}
+    ends = {digest: end for digest, v in catalog.versions.items() if (end := v.last_window_end) is not None}
+
+    def is_over(digest: bytes, end: int) -> bool:
+        state = states.get(digest)
+        return all(source.is_over(digest, end) for source in sources) and (state is None or state.is_published(end))
+
+    waiting = {names[digest] for digest, end in ends.items() if not is_over(digest, end)}
+    return {digest: names[digest] for digest in ends if names[digest] not in waiting}

@@ -1,0 +1,1 @@
+"""Options, logs, metrics and exit codes of all commands."""

@@ -1,0 +1,122 @@
+"""Structured logs: each event is a line of JSON, or a line for people."""
+
+import argparse
+import logging
+import math
+import os
+import sys
+from collections.abc import Hashable
+from datetime import UTC, datetime
+
+import orjson
+
+from hubbub.command.options import one_of
+
+OURS = ("aggregator", "hubbub", "oracles", "producers")
+_KNOWN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "data"}
+
+
+def _extra(record: logging.LogRecord) -> dict[str, object]:
+    return {name: value for name, value in vars(record).items() if name not in _KNOWN}
+
+
+class Json(logging.Formatter):
+    """A formatter that writes one JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_extra(record),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return orjson.dumps(fields, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+class Console(logging.Formatter):
+    """A formatter that writes lines for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
+        extra = " ".join(f"{name}={value}" for name, value in _extra(record).items())
+        line = f"{at} {record.levelname.lower():8} {record.getMessage()}" + (f"  {extra}" if extra else "")
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class Repeats(logging.Filter):
+    """A filter that passes a repeated warning once a minute, with the number of dropped repetitions.
+
+    aiokafka warns forty times a second that Kafka is absent. Messages of a library are repetitions if their templates
+    are equal, even for different nodes. Messages of hubbub must have the same text.
+    """
+
+    SECONDS = 60.0
+    MOST = 1_000
+    """The maximum number of remembered messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._messages: dict[Hashable, tuple[float, int]] = {}
+        """For each message the time when it last passed, and the number of dropped repetitions since then."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        message = _message(record)
+        since, count = self._messages.get(message, (-math.inf, 0))
+        if record.created < since + self.SECONDS:
+            self._messages[message] = since, count + 1
+            return False
+        if count:
+            record.held_back = count
+        if len(self._messages) >= self.MOST:
+            self._forget(record.created)
+        self._messages[message] = record.created, 0
+        return True
+
+    def _forget(self, now: float) -> None:
+        """Forget messages older than a minute, or all messages if none are."""
+        fresh = {message: entry for message, entry in self._messages.items() if now < entry[0] + self.SECONDS}
+        self._messages = fresh if len(fresh) < self.MOST else {}
+
+
+def _message(record: logging.LogRecord) -> Hashable:
+    """Return the key by which repetitions are equal."""
+    kind = record.exc_info[0] if record.exc_info else None
+    if record.name.partition(".")[0] not in OURS:
+        return record.name, record.levelno, str(record.msg), kind
+    return record.name, record.levelno, record.getMessage(), kind, str(_extra(record))
+
+
+def configure(form: str, level: str) -> None:
+    """Write logs to the standard error, and only the warnings of libraries."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Json() if form == "json" else Console())
+    handler.addFilter(Repeats())
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.WARNING)
+    for ours in OURS:
+        logging.getLogger(ours).setLevel(level.upper())
+    logging.getLogger("mode.timers").setLevel(logging.ERROR)  # a commit may take longer than its interval
+
+
+def terse() -> None:
+    """Write warnings as lines for people, for a command without `configure`."""
+    if logging.lastResort is not None and not logging.lastResort.filters:
+        logging.lastResort.setFormatter(Console())
+        logging.lastResort.addFilter(Repeats())
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for `configure`."""
+    form = os.environ.get("HUBBUB_LOG") or ("console" if sys.stderr.isatty() else "json")
+    form_help = "format of the log: json or console (HUBBUB_LOG)"
+    parser.add_argument("--log", type=one_of("json", "console"), default=form, help=form_help)
+    level = os.environ.get("HUBBUB_LOG_LEVEL") or "info"
+    purpose = "least level of the log: debug, info, warning or error (HUBBUB_LOG_LEVEL; default: info)"
+    levels = one_of("debug", "info", "warning", "error")
+    parser.add_argument("--log-level", type=levels, default=level, help=purpose)

@@ -1,0 +1,125 @@
+"""The metrics of a process: tables of rows, the registry with what every process reports, and their HTTP routes."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from importlib.metadata import version
+from itertools import product
+from typing import Any, Generic, TypeVar
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client.aiohttp import make_aiohttp_handler
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from hubbub.http import server
+from hubbub.kafka.patches import bounded_batches
+from oracles.kernels import c_library
+
+Labels = Mapping[str, Sequence[str] | None]
+"""The values of each label, or None if they are unknown when the process starts."""
+_Metric = TypeVar("_Metric", Counter, Gauge, Histogram)
+
+
+class MetricRow(Generic[_Metric]):
+    """One metric in a table: its name, kind, help text, labels, and the buckets of a histogram."""
+
+    def __init__(
+        self, name: str, kind: type[_Metric], text: str, labels: Labels | None = None, buckets: Sequence[float] = ()
+    ) -> None:
+        self.name = name
+        self.kind: Any = kind
+        self.text = text
+        self.labels = labels or {}
+        self.buckets = buckets
+
+    def __get__(self, table: "MetricTable", owner: type["MetricTable"]) -> _Metric:
+        """Declare the type of the attribute. A table sets the metric itself as its attribute."""
+        raise AttributeError(self.name)
+
+    def create(self, registry: CollectorRegistry) -> Any:
+        """Return the metric. A counter has all series whose labels are known from the start."""
+        settings = {"buckets": self.buckets} if self.buckets else {}
+        metric = self.kind(self.name, self.text, list(self.labels), registry=registry, **settings)
+        if self.labels and None not in self.labels.values():
+            self.add_series(metric)
+        return metric
+
+    def add_series(self, metric: Any, **values: str) -> None:
+        """Create the series of a counter for these label values and all known values of the other labels, at 0."""
+        if self.kind is not Counter:
+            return
+        choices = [[values[name]] if name in values else options or () for name, options in self.labels.items()]
+        for series in product(*choices):
+            metric.labels(*series)
+
+
+class MetricTable:
+    """A table of metrics. A subclass lists them as rows, and an instance has a metric for each row."""
+
+    def __init__(self) -> None:
+        self.registry = registry()
+        self._rows = {
+            name: row
+            for base in reversed(type(self).__mro__)
+            for name, row in vars(base).items()
+            if isinstance(row, MetricRow)
+        }
+        for name, row in self._rows.items():
+            vars(self)[name] = row.create(self.registry)
+
+    def add_series(self, **values: str) -> None:
+        """Create the counters' series for these values of labels. So the first event is an increase from 0."""
+        for name, row in self._rows.items():
+            if values.keys() <= row.labels.keys():
+                row.add_series(vars(self)[name], **values)
+
+    def remove_series(self, **values: str) -> None:
+        """Remove all series with these values of labels."""
+        for name, row in self._rows.items():
+            if values.keys() <= row.labels.keys():
+                vars(self)[name].remove_by_labels(values)
+
+
+class SkippedBatches(Collector):
+    """The counter of skipped batches, which `hubbub.kafka.patches.bounded_batches` counts."""
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        yield CounterMetricFamily(
+            "hubbub_batches_passed_over",
+            "Batches skipped because they are unreadable or too large when decompressed",
+            sum(bounded_batches.skipped.values()),
+        )
+
+
+def registry() -> CollectorRegistry:
+    """Return a registry with the version of the process, and its use of the machine."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # nobody needs the time of creation of each series
+    result = CollectorRegistry()
+    ProcessCollector(registry=result)
+    result.register(SkippedBatches())
+    labels = {"version": version("hubbub"), "kernels": c_library.name()}
+    Gauge(
+        "hubbub_build_info", "Always 1; the labels name the version and the kernels", list(labels), registry=result
+    ).labels(**labels).set(1)
+    return result
+
+
+def serving(
+    host: str, port: int, registry: CollectorRegistry, ready: Callable[[], str | None]
+) -> AbstractAsyncContextManager[tuple[str, int]]:
+    """Serve /metrics, /healthz and /readyz, and yield the address. `ready` returns why the process is not ready."""
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        missing = ready()
+        return web.Response(text=f"{missing or 'ready'}\n", status=503 if missing else 200)
+
+    app = web.Application(middlewares=[server.guard(lambda _request, _status: None)])
+    app.on_response_prepare.append(server.unsigned)
+    app.add_routes(
+        [web.get("/metrics", make_aiohttp_handler(registry)), web.get("/healthz", healthz), web.get("/readyz", readyz)]
+    )
+    return server.serving(app, host, port, drain=1.0)

@@ -1,0 +1,199 @@
+"""Options of commands: parsers of their values, the options that several commands share, and the exit codes."""
+
+import argparse
+import math
+import os
+import re
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TypeVar
+
+from hubbub.kafka.rights import access_refusal, hint
+from hubbub.kafka.settings import PREFIX, SECURITY, SERVERS, parse_prefix, parse_servers
+from oracles.errors import HubbubError, ParameterError
+from oracles.frame import MAX_FRAME
+from oracles.query import Query, load
+from oracles.query.settings import seconds
+
+MIB = 1 << 20
+LARGEST_FRAME = 64 * MIB
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_FLAGS = {"": False, "0": False, "false": False, "no": False, "1": True, "true": True, "yes": True}
+_WHOLE = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?(e[0-9]{1,2})?")
+_Read = TypeVar("_Read")
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([KMGTP]iB|B)?")
+
+
+def whole(least: int = 0, most: int = 10**18 - 1) -> Callable[[str], int]:
+    """Return a parser of whole numbers, also in the form 1e6."""
+    limit = f"of at least {least:,}" if most == 10**18 - 1 else f"from {least:,} to {most:,}"
+
+    def read(text: str) -> int:
+        number = Decimal(text) if _WHOLE.fullmatch(text) else Decimal(-1)
+        if number != int(number) or not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"must be a whole number {limit}, got {text!r}")
+        return int(number)
+
+    return read
+
+
+def share(text: str) -> float:
+    number = float(text) if re.fullmatch(r"[0-9]*\.?[0-9]+(e-?[0-9]{1,2})?", text) else 0.0
+    if not 0.0 < number < 1.0:
+        raise argparse.ArgumentTypeError(f"must be a share above 0 and below 1, got {text!r}")
+    return number
+
+
+def rate(text: str) -> float:
+    """Parse a number per second. "max" means infinity."""
+    if text == "max":
+        return math.inf
+    if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", text) or not float(text):
+        raise argparse.ArgumentTypeError(f'must be a number above 0, or "max", got {text!r}')
+    return float(text)
+
+
+def size(text: str) -> int:
+    """Parse a size such as "4GiB", "512MiB", "1.5KiB" or "4096" into bytes."""
+    match = _SIZE.fullmatch(text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"must be a size such as 4GiB, 512MiB or 4096 (bytes), got {text!r}")
+    return int(Decimal(match[1]) * 1024 ** _UNITS.index(match[2] or "B"))
+
+
+def in_bytes(count: float) -> str:
+    """Format bytes for people: 544 B, 57.4 KiB."""
+    step = min(max(int(count).bit_length() - 1, 0) // 10, len(_UNITS) - 1)
+    return f"{count:,.0f} B" if step == 0 else f"{count / 1024**step:,.1f} {_UNITS[step]}"
+
+
+def duration(text: str) -> int:
+    """Parse a duration such as "30m", "6h" or "7d" into seconds."""
+    length = seconds(text)
+    if not length:
+        raise argparse.ArgumentTypeError(f"must be a duration such as 30m, 6h or 7d, got {text!r}")
+    return length
+
+
+def port(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,5}", text) or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 65535, got {text!r}")
+    return int(text)
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """Return a parser that accepts these words. Unlike `choices` of argparse it also checks environment variables."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise argparse.ArgumentTypeError(f"must be one of {', '.join(words)}, got {text!r}")
+        return text
+
+    return read
+
+
+def parsed(parse: Callable[[str], _Read]) -> Callable[[str], _Read]:
+    """Return a parser for argparse from a function that raises errors of hubbub."""
+
+    def read(text: str) -> _Read:
+        try:
+            return parse(text)
+        except HubbubError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
+
+
+def parser_of(command: str, description: str) -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(prog=f"hubbub {command}", description=description, formatter_class=raw)
+
+
+def add_kafka(parser: argparse.ArgumentParser, *, embedded: bool = False) -> None:
+    """Add the options of Kafka's address. `embedded` adds the option for the kind of broker."""
+    servers, prefix = os.environ.get("HUBBUB_KAFKA") or SERVERS, os.environ.get("HUBBUB_PREFIX", PREFIX)
+    address = f"brokers of Kafka (HUBBUB_KAFKA; default: {SERVERS})"
+    parser.add_argument("--kafka", type=parsed(parse_servers), default=servers, metavar="HOST:PORT", help=address)
+    naming = f"prefix of the names of topics and of the consumer group (HUBBUB_PREFIX; default: {PREFIX})"
+    parser.add_argument("--prefix", type=parsed(parse_prefix), default=prefix, metavar="P", help=naming)
+    if embedded:
+        tansu = "use the embedded broker, Tansu (HUBBUB_EMBEDDED=1)"
+        text = os.environ.get("HUBBUB_EMBEDDED", "").lower()
+        if text not in _FLAGS:
+            parser.error(f"HUBBUB_EMBEDDED must be 1 or 0, got {text!r}")
+        parser.add_argument("--embedded", action="store_true", default=_FLAGS[text], help=tansu)
+
+
+def add_queries(parser: argparse.ArgumentParser) -> None:
+    path = os.environ.get("HUBBUB_QUERIES") or "hubbub.toml"
+    purpose = "query file (HUBBUB_QUERIES; default: hubbub.toml)"
+    parser.add_argument("--queries", default=path, metavar="FILE", help=purpose)
+
+
+def add_address(parser: argparse.ArgumentParser, default: int, of: str) -> None:
+    """Add the options of the address on which a command serves HTTP."""
+    host, number = os.environ.get("HUBBUB_HOST") or "127.0.0.1", os.environ.get("HUBBUB_PORT") or str(default)
+    parser.add_argument("--host", default=host, metavar="H", help=f"host of {of} (HUBBUB_HOST; default: 127.0.0.1)")
+    purpose = f"port of {of} (HUBBUB_PORT; default: {default}; 0: any free port, which is printed)"
+    parser.add_argument("--port", type=port, default=number, metavar="N", help=purpose)
+
+
+def add_max_frame(parser: argparse.ArgumentParser) -> None:
+    largest = os.environ.get("HUBBUB_MAX_FRAME") or str(MAX_FRAME)
+    most = "maximum size of a frame (HUBBUB_MAX_FRAME; default: 1MiB)"
+    parser.add_argument("--max-frame", type=frame_size, default=largest, metavar="SIZE", help=most)
+
+
+def frame_size(text: str) -> int:
+    """Parse the size of the largest frame into bytes."""
+    if not _SIZE.fullmatch(text) or not 0 < size(text) <= LARGEST_FRAME:
+        most = f"must be a size above 0 and at most {LARGEST_FRAME // MIB}MiB"
+        raise argparse.ArgumentTypeError(f"{most} (HUBBUB_MAX_FRAME), got {text!r}")
+    return size(text)
+
+
+def selected_query(options: argparse.Namespace) -> Query:
+    """Return the query of `--query`, or the only query of the file."""
+    queries = load(options.queries)
+    if options.query is None and len(queries) == 1:
+        return next(iter(queries.values()))
+    if options.query not in queries:
+        fault = "--query must name one" if options.query is None else f"there is no query {options.query!r}"
+        raise ParameterError(f"{options.queries}: {fault}: {', '.join(queries)}")
+    return queries[options.query]
+
+
+def run(command: str, work: Callable[[], int | None]) -> int:
+    """Run a command and return its exit code. Print an error of hubbub or Kafka, with a line for each reason."""
+    try:
+        return work() or 0
+    except Exception as error:
+        reason = _first_error(error)
+        reason = access_refusal(command, reason) or reason
+        if isinstance(reason, HubbubError):
+            code, text = reason.exit_code, f"{reason}\n{hint(command, reason) if os.environ.get(SECURITY) else ''}"
+        elif isinstance(reason, (TimeoutError, *_kafka_errors(*_SILENT))):
+            code, text = 3, f"Kafka does not answer: {reason!r}"
+        elif isinstance(reason, _kafka_errors("KafkaError")):
+            code, text = 1, f"Kafka refused: {reason}"
+        else:
+            raise
+    sys.stderr.write("".join(f"hubbub {command}: {line}\n" for line in text.splitlines()))
+    return code
+
+
+def _first_error(error: BaseException) -> BaseException:
+    """Return the first error of a group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+_SILENT = ("KafkaTimeoutError", "KafkaConnectionError", "RequestTimedOutError", "NodeNotReadyError")
+
+
+def _kafka_errors(*names: str) -> tuple[type[Exception], ...]:
+    """Return these error classes of aiokafka, or none if it was never imported."""
+    errors = sys.modules.get("aiokafka.errors")
+    return tuple(getattr(errors, name) for name in names) if errors else ()

@@ -1,0 +1,235 @@
+"""The catalog of definitions: how the topic `queries` stores them, and what a query file changes in it.
+
+Workers follow the topic, not the query file. A record holds one version of a definition, with all its settings and
+the values of its domain files. So a worker or an audit needs no file. Each version has a key of its own, because the
+timestamp of its record decides from which pane it applies. A later copy must never replace that record.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from hubbub.definitions.table import TIMES, dump
+from hubbub.definitions.versions import Version, Versions
+from oracles.errors import HubbubError
+from oracles.query import File, Query, parse
+
+MARGIN = 2
+"""Seconds, in addition to the skew, between the timestamp of a version and the first reports that it applies to."""
+
+CORRECTION = b"correction|"
+"""The start of the keys of corrections of the log's time. Such records are skipped."""
+
+Write = tuple[bytes, bytes]
+_FAULTS = (
+    *(ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError, HubbubError),
+    OSError,  # for a time outside of the system's calendar
+)
+"""The errors of a record that holds no definition."""
+
+
+class DefinitionsError(HubbubError):
+    """A query file that lacks an active query, which nobody asked to retire."""
+
+    exit_code = 2
+
+
+class TopicRecord(NamedTuple):
+    """One record of the topic `queries`."""
+
+    key: bytes
+    value: bytes | None
+    timestamp: int
+    """The log time in milliseconds."""
+
+
+class UnreadableRecord(NamedTuple):
+    """A record that is skipped because it cannot be read, and the reason."""
+
+    key: bytes
+    fault: str
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """The definitions in the topic, each with all its versions."""
+
+    versions: Mapping[bytes, Versions] = field(default_factory=dict)
+    """The versions of each digest, retired ones included; the newest is last."""
+    revision: int = 0
+    """The highest revision of all files that were registered."""
+    unreadable: tuple[UnreadableRecord, ...] = ()
+    forgotten: Mapping[bytes, str] = field(default_factory=dict)
+    """The names of forgotten definitions by digest."""
+    first_batch: str | None = None
+    """The token of the batch that was appended first."""
+
+    @property
+    def queries(self) -> dict[bytes, Query]:
+        """The newest query of each digest."""
+        return {digest: versions.query for digest, versions in self.versions.items()}
+
+    @property
+    def active(self) -> dict[str, Query]:
+        """The active queries by name."""
+        return {v.query.name: v.query for v in self.versions.values() if not v.newest.retired}
+
+
+_NOTHING = Definitions()
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes that a query file makes to the topic."""
+
+    writes: list[Write] = field(default_factory=list)
+    """The records to append in one batch."""
+    missing: tuple[str, ...] = ()
+    """Active queries that the file lacks and nobody retires. If there are any, `writes` is empty."""
+    ignored: tuple[str, ...] = ()
+    """Queries that cannot be retired, because they are not active or the file still has them."""
+    behind: bool = False
+    """Whether the topic has a later revision of the file. If so, `writes` is empty."""
+
+
+def read(records: Iterable[TopicRecord], before: Definitions = _NOTHING) -> Definitions:
+    """Return the definitions of the topic's records, in their order. A value of None removes the record of its key.
+
+    `before` holds the result of earlier records that `records` no longer contains.
+    """
+    latest: dict[bytes, TopicRecord] = {}
+    for record in records:
+        latest.pop(record.key, None)
+        if record.value is not None:
+            latest[record.key] = record
+    versions: dict[bytes, Versions] = dict(before.versions)
+    unreadable: list[UnreadableRecord] = []
+    revision, first_batch = before.revision, before.first_batch
+    for record in latest.values():
+        if record.key.startswith(CORRECTION):
+            continue
+        try:
+            content = _read_content(record)
+        except _FAULTS as error:
+            unreadable.append(UnreadableRecord(record.key, f"{type(error).__name__}: {error}"[:300]))
+            continue
+        first_batch = content.token if first_batch is None else first_batch
+        revision = max(revision, content.revision)
+        is_first = content.topic_was_empty and content.token == first_batch
+        _add_version(versions, content, first=0 if is_first else None)
+    return Definitions(versions, revision, tuple(unreadable), before.forgotten, first_batch)
+
+
+class _Content(NamedTuple):
+    query: Query
+    retired: bool
+    revision: int
+    token: str
+    """The token of the batch."""
+    topic_was_empty: bool
+    """Whether the writer saw an empty topic."""
+    timestamp: int
+
+
+def _add_version(versions: dict[bytes, Versions], content: _Content, first: int | None) -> None:
+    """Add a version. It retires an older digest of the same name."""
+    query = content.query
+    before = versions.get(query.digest)
+    if before is not None and before.newest[1:] == (query, content.retired):
+        return
+    older = [] if content.retired else _older(versions, query)
+    if first is None:
+        skews = [each.query.skew for each in (*older, *([before] if before else []))]
+        first = _first_pane(content.timestamp, max(query.skew, *skews, 0), query.pane)
+    version = Version(first, query, content.retired)
+    for each in older:
+        old = each.query
+        end = -(-first // old.pane) * old.pane
+        versions[old.digest] = each.with_version(Version(end, old, retired=True))
+    versions.pop(query.digest, None)
+    versions[query.digest] = before.with_version(version) if before else Versions((version,))
+
+
+def _older(versions: Mapping[bytes, Versions], query: Query) -> list[Versions]:
+    """Return the active definitions with the name of this query and another digest."""
+    return [
+        each
+        for digest, each in versions.items()
+        if digest != query.digest and each.query.name == query.name and not each.newest.retired
+    ]
+
+
+def _first_pane(timestamp: int, skew: int, pane: int) -> int:
+    """Return the first pane that starts later than the timestamp, the skew and MARGIN together."""
+    return ((timestamp + 1000 * (skew + MARGIN)) // (1000 * pane) + 1) * pane
+
+
+def changes(file: File, definitions: Definitions, retire: Collection[str], token: str) -> Changes:
+    """Return the changes that bring the topic in line with the file.
+
+    No other batch has this `token`. A query that the file lacks is retired only if `retire` names it.
+    """
+    if file.revision < definitions.revision:
+        return Changes(behind=True)
+    active = definitions.active
+    queries = {name: _with_active_oracle(query, active.get(name)) for name, query in file.queries.items()}
+    ignored = tuple(sorted(name for name in retire if name in file.queries or name not in active))
+    missing = tuple(sorted(name for name in active if name not in file.queries and name not in retire))
+    if missing:
+        return Changes(missing=missing, ignored=ignored)
+    versions = [(query, False) for query in queries.values() if active.get(query.name) != query]
+    versions += [(query, True) for name, query in active.items() if name in retire and name not in file.queries]
+    common = {"revision": file.revision, "founds": definitions.first_batch is None}
+    writes = [_write(query, token, {"retired": retires, **common}) for query, retires in versions]
+    return Changes(writes, ignored=ignored)
+
+
+def _with_active_oracle(query: Query, active: Query | None) -> Query:
+    """Return the query with the active oracle, if the file leaves the oracle open and the digest stays the same."""
+    if active is None or not query.automatic or query.digest == active.digest:
+        return query
+    oracle = {key: value for key, value in dump(active).items() if key in ("oracle", "buckets")}
+    table = {key: value for key, value in dump(query).items() if key != "buckets"} | oracle
+    try:
+        candidate = _parse(query.name, table)
+    except HubbubError:  # the active oracle does not suit the new settings
+        return query
+    return candidate if candidate.digest == active.digest else query
+
+
+def _write(query: Query, token: str, more: Mapping[str, Any]) -> Write:
+    content = {"query": query.name, "definition": dump(query), **more}
+    value = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"{query.digest.hex()}|v{token}".encode(), value.encode()
+
+
+def _read_content(record: TopicRecord) -> _Content:
+    """Return the content of a record. If the record cannot be read, raise any error."""
+    digest_text, _, token = record.key.decode("ascii").partition("|")
+    digest = bytes.fromhex(digest_text)
+    content = json.loads(record.value or b"")
+    query = _query(content["query"], content["definition"], digest)
+    retired = content["retired"]
+    if not isinstance(retired, bool):
+        raise TypeError("retired must be true or false")
+    if not token.startswith("v"):
+        raise ValueError("the key does not name a version of a definition")
+    revision, topic_was_empty = content.get("revision", 0), content.get("founds", False)
+    if type(revision) is not int or type(topic_was_empty) is not bool:
+        raise TypeError("revision must be a whole number, and founds true or false")
+    return _Content(query, retired, revision, token, topic_was_empty, record.timestamp)
+
+
+def _parse(name: str, definition: dict[str, Any]) -> Query:
+    times = {key: datetime.fromtimestamp(definition[key], UTC) for key in TIMES if key in definition}
+    table = definition | times
+    return parse({"queries": {name: table}}, "the topic of definitions", None, standing=True)[name]
+
+
+def _query(name: str, definition: dict[str, Any], digest: bytes) -> Query:
+    query = _parse(name, definition)
+    if query.digest != digest:
+        raise ValueError(f"the definition of {name} has the digest {query.digest.hex()}, its key {digest.hex()}")
+    return query

@@ -1,0 +1,96 @@
+"""The registrar of a query file: it appends the file's changes to the topic `queries`.
+
+If the file cannot be used, a starting worker exits. A running worker keeps the definitions of the topic, and reports
+the file in its log and in a metric.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Collection
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+
+from aiokafka.errors import KafkaError, KafkaTimeoutError
+
+from hubbub.definitions.catalog import DefinitionsError, changes
+from hubbub.definitions.follower import Follower
+from hubbub.file_watch import stamp
+from oracles.errors import HubbubError
+from oracles.query import File, load_file
+
+log = logging.getLogger(__name__)
+
+PAUSE = 2.0
+"""Seconds between two checks of the file."""
+
+
+class Registrar:
+    """The query file of one worker, and whether the topic has taken it."""
+
+    def __init__(self, path: str | PathLike[str], follower: Follower) -> None:
+        self.behind = False
+        """Whether the topic has a later revision of the file."""
+        self.refused = False
+        """Whether the present file cannot be used."""
+        self._path = Path(path)
+        self._follower = follower
+        self._changed = asyncio.Event()
+        self._paths: tuple[Path, ...] = (self._path,)
+        self._state: object = None
+
+    def reload(self) -> None:
+        """Read the file again, even if it seems unchanged."""
+        self._changed.set()
+
+    async def register(self, file: File, retire: Collection[str] = ()) -> None:
+        """Append the changes of the file. If it lacks an active query, raise DefinitionsError and append nothing."""
+        self._paths, self._state = file.paths, _state(file.paths)
+        result = changes(file, self._follower.definitions, retire, secrets.token_hex(8))
+        self.behind = result.behind
+        for name in result.ignored:
+            log.warning("cannot retire %s: it is not active, or file %s still has it", name, self._path)
+        if result.behind:
+            revisions = {"revision": file.revision, "newer": self._follower.definitions.revision}
+            log.warning("%s has an older revision than the topic, so it is ignored", self._path, extra=revisions)
+        if result.missing:
+            names = ", ".join(result.missing)
+            raise DefinitionsError(
+                f"{self._path}: active queries are missing: {names}. To retire them, use "
+                f"{' '.join(f'--retire {name}' for name in result.missing)}. Otherwise add them, or correct --prefix"
+            )
+        if result.writes:
+            await self._follower.append(result.writes)
+            log.info("definitions appended", extra={"queries": len(result.writes), "revision": file.revision})
+
+    async def run(self) -> None:
+        """Register the file when it changes or after `reload`, until cancelled."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), PAUSE)
+            if not self._changed.is_set() and _state(self._paths) == self._state:
+                continue
+            self._changed.clear()
+            try:
+                file = await asyncio.to_thread(load_file, self._path)
+                await self.register(file)
+                self.refused = False
+            except (HubbubError, KafkaError, OSError) as error:
+                if _is_temporary(error):
+                    log.warning("%s cannot be registered yet, trying again: %r", self._path, error)
+                    await asyncio.sleep(PAUSE)
+                    self._changed.set()
+                    continue
+                self.refused, self._state = True, _state(self._paths)
+                log.error("query file rejected, keeping the previous definitions: %s", error)  # noqa: TRY400 - the fault is in a file
+
+
+def _is_temporary(error: Exception) -> bool:
+    """Whether the broker is absent or slow, and the file and its rights are correct."""
+    return isinstance(error, (OSError, KafkaTimeoutError)) or getattr(error, "retriable", False)
+
+
+def _state(paths: Collection[Path]) -> object:
+    """Return a signature of the files that changes when one of them does."""
+    return [stamp(path) for path in paths]

@@ -1,0 +1,1 @@
+"""HTTP for the gateway, the board and the metrics."""

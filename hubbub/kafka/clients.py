@@ -1,0 +1,128 @@
+"""Clients of Kafka: their common arguments, their start and stop, and the numbers of partitions.
+
+Commands that need no Kafka import this module too. So aiokafka and asyncio are imported where they are used.
+"""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hubbub.kafka.errors import KafkaUnreachable, TopicMissing
+from hubbub.kafka.settings import OAUTH, REPORTS, TOKEN_FILE, Kafka
+from hubbub.secret import read
+
+if TYPE_CHECKING:
+    from aiokafka import AIOKafkaConsumer
+
+PATIENCE = 30.0
+"""Seconds for a client to start. It is enough to try the next broker if one hangs."""
+
+_FAILURE = re.compile(r"Unable (?:connect to|to request metadata from) (.*?: (.*))", re.DOTALL)
+_Client = TypeVar("_Client")
+
+
+def client_arguments(kafka: Kafka) -> dict[str, Any]:
+    """Return the keyword arguments that all clients of aiokafka share."""
+    arguments: dict[str, Any] = {"bootstrap_servers": kafka.servers, "security_protocol": kafka.protocol}
+    if kafka.tls:
+        arguments["ssl_context"] = kafka.ssl_context()
+    if kafka.sasl:
+        arguments["sasl_mechanism"] = kafka.mechanism
+    if kafka.mechanism == OAUTH:
+        arguments["sasl_oauth_token_provider"] = token_provider(kafka)
+    elif kafka.sasl:
+        arguments["sasl_plain_username"] = kafka.username
+        arguments["sasl_plain_password"] = kafka.password
+    return arguments
+
+
+def token_provider(kafka: Kafka) -> Any:
+    """Return the provider that aiokafka asks for a token at each connection, so that the file may be renewed."""
+    from aiokafka.abc import AbstractTokenProvider
+
+    path = kafka.token_file or ""
+
+    class TokenFile(AbstractTokenProvider):  # type: ignore[misc] # aiokafka ships no types
+        async def token(self) -> str:
+            return read(TOKEN_FILE, path)
+
+    return TokenFile()
+
+
+@asynccontextmanager
+async def started(client: _Client, kafka: Kafka, seconds: float = PATIENCE) -> AsyncIterator[_Client]:
+    """Start an aiokafka client, and stop it at the end. If Kafka is lost, raise KafkaUnreachable."""
+    import asyncio
+
+    from aiokafka.errors import KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError
+
+    losses = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
+    anything: Any = client
+    stop = anything.stop if hasattr(anything, "stop") else anything.close
+    try:
+        with _logged_reasons() as reasons:
+            try:
+                async with asyncio.timeout(seconds):
+                    await anything.start()
+            except (*losses, TimeoutError, OSError) as error:
+                raise unreachable(kafka, error, reasons) from error
+        try:
+            yield client
+        except losses as error:
+            raise unreachable(kafka, error) from error
+    finally:
+        await stop()
+
+
+def consumer(kafka: Kafka, **settings: Any) -> "AIOKafkaConsumer":
+    """Return a consumer outside of any group."""
+    from aiokafka import AIOKafkaConsumer
+
+    from hubbub.kafka.patches import bounded_batches
+
+    bounded_batches.install(kafka.topic(REPORTS))
+    defaults: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 5_000}
+    return AIOKafkaConsumer(group_id=None, enable_auto_commit=False, **client_arguments(kafka), **(defaults | settings))
+
+
+async def partitions(kafka: Kafka, *names: str) -> dict[str, int]:
+    """Return the number of partitions of each topic, by its name without the prefix, or raise TopicMissing.
+
+    The request lists all topics, because a request for one name may create that topic.
+    """
+    from aiokafka.admin import AIOKafkaAdminClient
+
+    async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
+        counts = {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
+    missing = [topic for name in names if not counts.get(topic := kafka.topic(name))]
+    if missing:
+        raise TopicMissing(*missing)
+    return {name: counts[kafka.topic(name)] for name in names}
+
+
+def unreachable(kafka: Kafka, error: BaseException, reasons: list[str] | None = None) -> KafkaUnreachable:
+    """Return the error to raise, with the reasons that aiokafka has logged, else with the text of `error`."""
+    silence = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    reason = "; ".join(dict.fromkeys(reasons or [])) or str(error) or silence
+    return KafkaUnreachable(f"Kafka at {kafka.servers} cannot be reached: {reason}")
+
+
+@contextmanager
+def _logged_reasons() -> Iterator[list[str]]:
+    """Collect the reasons that aiokafka only logs, while it raises no more than "Unable to bootstrap"."""
+    import logging
+
+    reasons: list[str] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if failure := _FAILURE.match(record.getMessage()):
+                reasons.append(failure[1] if failure[2] else f"{failure[1]}no answer")
+
+    collector, log = Collector(), logging.getLogger("aiokafka")
+    log.addHandler(collector)
+    try:
+        yield reasons
+    finally:
+        log.removeHandler(collector)

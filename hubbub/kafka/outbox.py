@@ -1,0 +1,179 @@
+"""The outbox of a worker: it appends the records of all topics, in their order, by one producer."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaTimeoutError
+
+from hubbub.in_flight import InFlight
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.settings import LARGEST, Kafka
+
+log = logging.getLogger(__name__)
+
+BATCH = 1 << 18
+"""Maximum bytes of a batch."""
+MOST = 64 << 20
+"""Bytes of large records in flight: one record of the largest size, or several smaller ones.
+
+One produce request holds a batch for every partition of a broker. Above socket.request.max.bytes (100 MiB) the broker
+closes the connection, and an idempotent producer tries again for ever.
+"""
+SMALL = 32 << 10
+"""Size below which a record does not count: batches of such records stay small, however many there are."""
+
+Ack = asyncio.Future[Any]
+"""A future that is done when the broker has acknowledged a record or a batch."""
+Headers = list[tuple[str, bytes]]
+
+
+def _always() -> bool:
+    return True
+
+
+class Oversized(ValueError):
+    """A record that is too large for every broker."""
+
+
+class Outbox:
+    """An idempotent producer, so that the records of a partition keep their order.
+
+    Its methods return futures of the broker's acknowledgements.
+    """
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._in_flight = InFlight(MOST, least=SMALL)
+
+    async def __aenter__(self) -> Self:
+        self._producer = AIOKafkaProducer(
+            **client_arguments(self._kafka),
+            acks="all",
+            enable_idempotence=self._kafka.dialect.is_idempotent,
+            max_request_size=LARGEST,
+            max_batch_size=BATCH,
+            request_timeout_ms=10_000,
+            metadata_max_age_ms=5000,
+        )
+        self._running = started(self._producer, self._kafka)
+        await self._running.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._running.__aexit__(None, None, None)
+
+    async def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Ack:
+        """Give one record to the producer. Wait if too many bytes are in flight."""
+        _check(topic, value)
+        more = {"partition": partition, "timestamp_ms": timestamp_ms}
+        send = partial(self._producer.send, self._kafka.topic(topic), value, key, **more)
+        ack: Ack = await self._hand_over(len(value or b""), send, _always)
+        return ack
+
+    async def write(
+        self,
+        topic: str,
+        partition: int,
+        writes: Sequence[tuple[bytes, bytes | None]],
+        *,
+        is_current: Callable[[], bool] = _always,
+        on_written: Callable[[int], None] | None = None,
+    ) -> list[Ack]:
+        """Append records in order, in batches of our own. A record that is sent alone costs ten times as much.
+
+        A batch waits for room. If `is_current` is false by then, the remaining records are dropped. `on_written` gets
+        the offset of the last record of each acknowledged batch.
+        """
+        for _, value in writes:
+            _check(topic, value)
+        return await self.append(
+            topic, partition, ((*write, []) for write in writes), is_current=is_current, on_written=on_written
+        )
+
+    async def partitions(self, topic: str) -> int:
+        """Return the number of partitions of a topic."""
+        return len(await self._producer.partitions_for(self._kafka.topic(topic)))
+
+    async def append(
+        self,
+        topic: str,
+        partition: int,
+        records: Iterable[tuple[bytes, bytes | None, Headers]],
+        *,
+        is_current: Callable[[], bool] = _always,
+        on_written: Callable[[int], None] | None = None,
+    ) -> list[Ack]:
+        """Append records with headers in order, in batches, as `write` does. None of them may be oversized."""
+        acks: list[Ack] = []
+        for batch in self._batches(records):
+            send = partial(self._producer.send_batch, batch, self._kafka.topic(topic), partition=partition)
+            ack = await self._hand_over(batch.size(), send, is_current)
+            if ack is None:
+                break
+            if on_written is not None:
+                ack.add_done_callback(_offset_callback(on_written, batch.record_count()))
+            acks.append(ack)
+        return acks
+
+    def _batches(self, records: Iterable[tuple[bytes, bytes | None, Headers]]) -> Iterator[Any]:
+        """Yield closed batches of these records."""
+        batch = self._producer.create_batch()
+        for key, value, headers in records:
+            if batch.append(key=key, value=value, timestamp=None, headers=headers) is None:
+                yield batch
+                batch = self._producer.create_batch()
+                batch.append(key=key, value=value, timestamp=None, headers=headers)
+        if batch.record_count():
+            batch.close()
+            yield batch
+
+    async def _hand_over(self, size: int, send: Callable[[], Awaitable[Ack]], is_current: Callable[[], bool]) -> Any:
+        """Send when there is room, and return the acknowledgement, or None if `is_current` is false by then."""
+        async with self._in_flight.room(size):
+            while is_current():
+                with suppress(KafkaTimeoutError):  # earlier records wait, and the watchdog limits how long
+                    ack = await send()
+                    self._in_flight.add(ack, size)
+                    return ack
+        return None
+
+
+def log_failures(acks: Iterable[Ack]) -> None:
+    """Log a warning for each failed write, and do nothing else."""
+    for ack in acks:
+        ack.add_done_callback(_warn_unsent)
+
+
+def _warn_unsent(ack: Ack) -> None:
+    if not ack.cancelled() and ack.exception() is not None:
+        log.warning("record not written to Kafka: %r", ack.exception())
+
+
+def _offset_callback(on_written: Callable[[int], None], records: int) -> Callable[[Ack], None]:
+    def report_offset(ack: Ack) -> None:
+        # The broker returns no offset for a batch that it already has.
+        if not ack.cancelled() and ack.exception() is None and ack.result().offset >= 0:
+            on_written(ack.result().offset + records - 1)
+
+    return report_offset
+
+
+def _check(topic: str, value: bytes | None) -> None:
+    if value is not None and len(value) > LARGEST:
+        raise Oversized(f"record of topic {topic} is too large: {len(value)} bytes")

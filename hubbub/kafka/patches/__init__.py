@@ -1,0 +1,1 @@
+"""Parts that hubbub uses in place of aiokafka's own."""

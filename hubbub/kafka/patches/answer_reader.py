@@ -1,0 +1,186 @@
+"""A reader of Kafka's answers that receives a long answer directly into its final parts.
+
+aiokafka reads with asyncio's StreamReader, which copies each byte twice more and allocates new memory each time.
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+import aiokafka
+from aiokafka import conn
+
+log = logging.getLogger(__name__)
+
+TESTED_VERSIONS = frozenset({"0.14.0"})
+"""The versions of aiokafka that this module was tested with."""
+SHORT = 1 << 16
+"""Bytes of the longest answer that is read from the common buffer. The buffer has twice this size."""
+PART = 1 << 20
+"""The maximum number of bytes to allocate in advance, even if an answer announces more."""
+
+
+class AnswerReader:
+    """The received bytes of a connection, with the methods and errors of a StreamReader that aiokafka uses."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._transport: Any = None
+        self._buffer = memoryview(bytearray(2 * SHORT))
+        """The common buffer. The unread bytes are between `_start` and `_end`."""
+        self._start = self._end = 0
+        self._parts: list[bytearray] = []
+        """The received parts of a long answer. The last part may have room for more bytes."""
+        self._room = memoryview(b"")
+        """The free rest of the last part."""
+        self._missing = 0
+        """Bytes of the long answer that are not received yet."""
+        self._waiter: asyncio.Future[None] | None = None
+        self._paused = self._ended = False
+        self._error: BaseException | None = None
+
+    def set_transport(self, transport: Any) -> None:
+        self._transport = transport
+
+    def at_eof(self) -> bool:
+        """Whether the connection has ended and all bytes are read."""
+        return self._ended and self._start == self._end and not self._parts
+
+    async def readexactly(self, count: int) -> bytes:
+        """Return the next `count` bytes. If the connection ends earlier, raise IncompleteReadError."""
+        if count < 0:
+            raise ValueError("readexactly size can not be less than zero")
+        if self._error is not None:
+            raise self._error
+        if count > max(SHORT, self._end - self._start):
+            return await self._read_long(count)
+        while self._end - self._start < count:
+            if self._is_over:
+                raise self._cut_off(self._consume(self._end - self._start), count)
+            self._make_room()
+            await self._wait()
+        return self._consume(count)
+
+    async def _read_long(self, count: int) -> bytes:
+        first = self._consume(self._end - self._start)
+        self._missing = count - len(first)
+        try:
+            while self._missing and not self._is_over:
+                await self._wait()
+            missing, answer = self._missing, b"".join((first, *self._parts))
+        finally:
+            self._parts, self._room, self._missing = [], memoryview(b""), 0
+        if missing:
+            raise self._cut_off(answer[: count - missing], count)
+        return answer
+
+    @property
+    def _is_over(self) -> bool:
+        return self._ended or self._error is not None
+
+    def _cut_off(self, partial: bytes, count: int) -> BaseException:
+        return self._error or asyncio.IncompleteReadError(partial, count)
+
+    def _consume(self, count: int) -> bytes:
+        start, self._start = self._start, self._start + count
+        data = bytes(self._buffer[start : self._start])
+        if self._start == self._end:
+            self._start = self._end = 0
+        return data
+
+    def _make_room(self) -> None:
+        """Move the unread bytes to the beginning of the buffer."""
+        rest = bytes(self._buffer[self._start : self._end])
+        self._start, self._end = 0, len(rest)
+        self._buffer[: self._end] = rest
+
+    async def _wait(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def get_buffer(self) -> memoryview:
+        """Return the memory for the next bytes."""
+        if not self._missing:
+            return self._buffer[self._end :]
+        if not len(self._room):
+            self._parts.append(bytearray(min(self._missing, PART)))
+            self._room = memoryview(self._parts[-1])
+        return self._room
+
+    def buffer_updated(self, count: int) -> None:
+        """Note that so many bytes were received into the memory of `get_buffer`."""
+        if self._missing:
+            self._missing -= count
+            self._room = self._room[count:]
+            if self._missing:
+                return
+        else:
+            self._end += count
+            if self._end > SHORT and not self._paused:
+                self._paused = True
+                self._transport.pause_reading()
+        self._wake()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Note the end of the connection. `error` is None if the other side closed it."""
+        if error is None:
+            self._ended = True
+        else:
+            self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class ReceivingProtocol(conn.AIOKafkaProtocol, asyncio.BufferedProtocol):  # type: ignore[misc] # aiokafka is untyped
+    """A protocol of aiokafka that passes the bytes to an AnswerReader, and to the StreamReader only the end."""
+
+    def __init__(self, *arguments: Any, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(*arguments, loop=loop)
+        self.reader = AnswerReader(loop)
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.reader.set_transport(transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        del sizehint  # the reader knows the size of the answer
+        return self.reader.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.reader.buffer_updated(nbytes)
+
+    def eof_received(self) -> Any:
+        self.reader.end()
+        return super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.reader.end(exc)
+        super().connection_lost(exc)
+
+
+class ReceivingConnection(conn.AIOKafkaConnection):  # type: ignore[misc]
+    """A connection of aiokafka that reads from the AnswerReader of its protocol."""
+
+    def _create_reader_task(self) -> Any:
+        """Replace the reader before its first use."""
+        self._reader = self._protocol.reader
+        return super()._create_reader_task()
+
+
+def install() -> None:
+    """Make all connections of this process use an AnswerReader, if this version of aiokafka was tested with it."""
+    if aiokafka.__version__ in TESTED_VERSIONS:
+        conn.AIOKafkaProtocol, conn.AIOKafkaConnection = ReceivingProtocol, ReceivingConnection
+    else:
+        log.warning(
+            "aiokafka %s is not tested with the faster reader, so it reads answers with more CPU", aiokafka.__version__
+        )

@@ -1,0 +1,82 @@
+"""The rights that each command needs in Kafka's access lists, and the messages about missing rights.
+
+The right to read or write a topic includes the right to describe it. Without that right a topic seems not to exist.
+"""
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hubbub.kafka.errors import AccessRefused
+from hubbub.kafka.settings import ALERTS, CHANGELOG, ESTIMATES, QUERIES, REJECTS, REPORTS, SNAPSHOTS, TRUTH, WORKER
+
+ALL = "*"
+"""Every topic of the prefix."""
+
+
+class Right(NamedTuple):
+    """One line of an access list. `of` is the name without the prefix."""
+
+    operation: str
+    kind: str
+    of: str
+
+
+def _topics(operation: str, *names: str) -> tuple[Right, ...]:
+    return tuple(Right(operation, "topic", name) for name in names)
+
+
+RIGHTS = {
+    "topics": (*_topics("Create", ALL), *_topics("Describe", ALL), *_topics("AlterConfigs", ALL)),
+    "worker": (
+        Right("Read", "group", WORKER),
+        *_topics("DescribeConfigs", ALL),
+        *_topics("Read", REPORTS, SNAPSHOTS, QUERIES, TRUTH, CHANGELOG),
+        *_topics("Write", REPORTS, REJECTS, SNAPSHOTS, QUERIES, ESTIMATES, ALERTS, CHANGELOG),
+    ),
+    "audit": _topics("Read", REPORTS, QUERIES, ESTIMATES, ALERTS),
+    "gateway": (*_topics("Write", REPORTS), *_topics("Read", QUERIES)),
+    "board": _topics("Read", ESTIMATES, ALERTS, QUERIES, TRUTH),
+    "tail": _topics("Read", ESTIMATES, ALERTS),
+    "export": _topics("Read", ESTIMATES),
+    "simulate": _topics("Write", REPORTS, TRUTH),
+    "replay": _topics("Write", REPORTS),
+}
+"""AlterConfigs includes DescribeConfigs."""
+
+
+def access_refusal(command: str, error: BaseException) -> AccessRefused | None:
+    """Return the error to raise for a missing right, or None if `error` has another reason."""
+    errors = sys.modules.get("aiokafka.errors")
+    if errors is None or command not in RIGHTS:
+        return None
+    if isinstance(error, errors.GroupAuthorizationFailedError):
+        return _refusal(command, [right for right in RIGHTS[command] if right.kind == "group"])
+    if isinstance(error, (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError)):
+        return _refusal(command, _rights_named(command, str(error)))
+    return None
+
+
+def hint(command: str, error: BaseException) -> str:
+    """Return a line to add if a topic seems not to exist, because the user may only lack a right to it."""
+    unseen = "there is no such topic" in str(error) and command in RIGHTS
+    return f"or a right is missing: {_needs(command, _rights_named(command, str(error)))}" if unseen else ""
+
+
+def _rights_named(command: str, text: str) -> list[Right]:
+    """Return the rights on the topics in the text, or all rights of the command if the text names no topic."""
+    words = [word.strip(".") for word in re.findall(r"[A-Za-z0-9._-]+", text)]
+    rights = [right for right in RIGHTS[command] if right.of == ALL or any(word.endswith(right.of) for word in words)]
+    return rights or list(RIGHTS[command])
+
+
+def _refusal(command: str, rights: Sequence[Right]) -> AccessRefused:
+    return AccessRefused(f"Kafka's access lists refuse the operation: {_needs(command, rights)}")
+
+
+def _needs(command: str, rights: Sequence[Right]) -> str:
+    each = [
+        f"{right.operation} on {'all topics' if right.of == ALL else f'{right.kind} {right.of}'}" for right in rights
+    ]
+    return f"`hubbub {command}` needs these rights (names without the prefix): {', '.join(each)}; see docs/operating.md"

@@ -1,0 +1,137 @@
+"""Kernels in C, if hatch_build.py found a compiler. They give the same integers as NumPy, bit for bit.
+
+NumPy is the reference, and the only kernels without the library. `HUBBUB_KERNELS=numpy` turns the library off,
+and `numpy_alone` does so for a while.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from oracles.types import Ints, Reports
+
+VARIABLE = "HUBBUB_KERNELS"
+_INTERFACE = 2
+"""Version of oracles/kernels/source/interface.h. A library of another version is ignored."""
+
+
+def _load() -> Any:
+    if os.environ.get(VARIABLE) == "numpy":
+        return None
+    try:
+        library = import_module("oracles.kernels._compiled")
+    except ImportError:
+        return None
+    return library if library.lib.INTERFACE == _INTERFACE else None
+
+
+_module: Any = _load()
+
+
+def in_use() -> bool:
+    return _module is not None
+
+
+def name() -> str:
+    """Return the name of the kernels in use."""
+    return "c" if in_use() else "numpy"
+
+
+@contextmanager
+def numpy_alone() -> Iterator[None]:
+    """Turn the library off in this process for a while, for tests and benchmarks."""
+    global _module  # noqa: PLW0603 - the kernels are a choice of the process
+    before, _module = _module, None
+    try:
+        yield
+    finally:
+        _module = before
+
+
+def add_bits(counts: Ints, rows: Reports) -> None:
+    """Add to counts[j] the number of rows in which bit j is 1."""
+    size = len(counts)
+    _add_bits(counts, size, rows, None, (0, size), None)
+
+
+def add_plausible(counts: Ints, rows: Reports, bins: Ints, plausible: tuple[int, int], marks: Ints) -> int:
+    """Add the rows with a plausible number of ones, and mark them: marks[bins[ones]] += 1.
+
+    Return the number of rows that are implausible.
+    """
+    return _add_bits(counts, len(counts), rows, bins, plausible, marks)
+
+
+def _add_bits(
+    counts: Ints, size: int, rows: Reports, bins: Ints | None, plausible: tuple[int, int], marks: Ints | None
+) -> int:
+    null = _module.ffi.NULL
+    count, width = rows.shape
+    levels = max(5, count.bit_length())
+    scratch = np.zeros((levels + 17, -(-width // 8)), np.uint64)
+    plausibility = (
+        (null, *plausible, null)
+        if bins is None or marks is None
+        else (integer_buffer(bins), *plausible, integer_buffer(marks))
+    )
+    left_out: int = _module.lib.add_bits(
+        octet_buffer(rows),
+        count,
+        width,
+        integer_buffer(counts),
+        size,
+        *plausibility,
+        buffer("uint64_t[]", scratch),
+        levels,
+    )
+    return left_out
+
+
+def row_ones(rows: Reports) -> Ints:
+    """Return the number of ones in each row."""
+    ones = np.empty(len(rows), np.int64)
+    _module.lib.row_ones(octet_buffer(rows), *rows.shape, integer_buffer(ones))
+    return ones
+
+
+def add_values(counts: Ints, reports: Reports) -> None:
+    """Add 1 to counts[v] for each report of 1, 2 or 4 bytes. Every report must be below len(counts)."""
+    _module.lib.add_values(octet_buffer(reports), *reports.shape, integer_buffer(counts))
+
+
+def add_hashes(signs: Ints, marks: Ints, reports: Reports, hashes: int, bits: int) -> None:
+    """Add the sign of every non-empty set of a report's rows at their xor, and the mark of every row."""
+    _module.lib.add_hashes(
+        octet_buffer(reports), *reports.shape, hashes, bits, integer_buffer(signs), integer_buffer(marks)
+    )
+
+
+def lib() -> Any:
+    """Return the library. Call it only if `in_use`."""
+    return _module.lib
+
+
+def ffi() -> Any:
+    """Return cffi's interface, which makes C arrays."""
+    return _module.ffi
+
+
+def buffer(kind: str, array: Any) -> Any:
+    """Return the memory of an array as a C array."""
+    return _module.ffi.from_buffer(kind, array)
+
+
+def octet_buffer(data: Any) -> Any:
+    return buffer("uint8_t[]", data)
+
+
+def integer_buffer(array: Ints) -> Any:
+    return buffer("int64_t[]", array)
+
+
+def size_buffer(array: Ints) -> Any:
+    return buffer("size_t[]", array)

@@ -1,0 +1,1 @@
+"""The client on a device, its store and its key."""

@@ -1,0 +1,223 @@
+"""The answers of one person to one query: charged first, then perturbed with the device key."""
+
+import hmac
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from fractions import Fraction
+from os import PathLike
+
+import numpy as np
+
+from oracles.errors import ParameterError, ReportError
+from oracles.mechanisms.entropy import Source
+from oracles.mechanisms.protocol import Charge
+from oracles.query import Query
+from oracles.query.domain import Domain
+from oracles.query.lifetime import DEVICE_EPSILON, affords
+from oracles.query.settings import shown
+from oracles.types import Reports
+from producers.client.ledger import Ledger, Transaction
+from producers.client.respondents import Respondents
+from producers.entropy import Keyed, Mode, Purpose
+from producers.errors import BudgetSpent, NotAllowed, NotYet
+from producers.publishers.spool import Spool
+
+Value = str | int
+Answer = Value | Mapping[str, Value] | Sequence[Value]
+
+
+class Client:
+    """A client that answers one query for one person, as the query's `answers` says: for life, once, or fresh.
+
+    The client charges an answer, or refuses it, before it reads the value. So silence depends only on the query and
+    the time, never on the value. The noise comes from the device key. So a class has one report in a round, even if the
+    store is lost. The client gives at most one answer in each aligned period of the device's own clock.
+    tests/unit/test_client.py shows these promises.
+
+    If the application keeps the device key, for example in the system's key store, pass it as `key`. Otherwise the key
+    is a file beside the store. The constructor raises BudgetSpent if the next charge does not fit.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        store: str | PathLike[str] | Ledger,
+        *,
+        key: bytes | None = None,
+        allow: Collection[str] | None = None,
+        max_epsilon: float = DEVICE_EPSILON,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if isinstance(allow, str):
+            raise ParameterError(f"allow must be a list of query names, got {allow!r}")
+        if allow is not None and query.name not in allow:
+            names = ", ".join(sorted(allow)) or "no query"
+            raise NotAllowed(f"this application allows {names}, not {query.name!r}")
+        if not 0 < max_epsilon < float("inf"):
+            raise ParameterError(f"max_epsilon must be a number above 0, got {max_epsilon!r}")
+        if key is not None and isinstance(store, Ledger):
+            raise ParameterError("a Ledger has a key already: pass the key to the Ledger")
+        self.query = query
+        self.max_epsilon = max_epsilon
+        self.answered: float | None = None
+        """The time of this object's last answer. Pass it to Publisher.put as `at`, since it determines the pane."""
+        self._ledger = store if isinstance(store, Ledger) else Ledger(store, key)
+        self._clock = clock
+        with self._ledger.transaction() as transaction:
+            start = self._round(transaction)
+            if query.answers != "fresh" or self._rest(transaction, start) > 0:
+                self._charge(transaction, start, pay=False)
+
+    def answer(self, value: Answer) -> Reports:
+        """Return the report to send now: uint8, of shape (1, width).
+
+        `value` is a name of the domain. If the domain is a size, it is an index. For several attributes it is a
+        dict by their names, or a sequence in the order of their names. If NotYet or BudgetSpent is raised, send
+        nothing.
+        """
+        query, once = self.query, self.query.answers == "once"
+        with self._ledger.transaction() as transaction:
+            now = self._clock()
+            self._check_period(transaction, now)
+            start = self._round(transaction)
+            transaction.enter_round(query.digest, start)
+            self._charge(transaction, start, pay=True)
+            answers = transaction.count_answers(query.digest)
+            once_report = transaction.once_report(query.digest, start) if once else None
+        positions = self._positions(value)
+        report = once_report or self._report(positions, start, answers)
+        with self._ledger.transaction() as transaction:
+            self._check_period(transaction, now)
+            if once:
+                once_report = transaction.once_report(query.digest, start)
+                if once_report is None:
+                    transaction.store_once_report(query.digest, start, report)
+                report = once_report or report
+            elif query.answers == "fresh":
+                transaction.add_answer(query.digest)
+            transaction.set_answer_time(query.name, now)
+        self.answered = now
+        return np.frombuffer(report, np.uint8).reshape(1, -1)
+
+    @property
+    def due(self) -> float:
+        """A time in the next open period, in Unix seconds. The times of clients spread over the period."""
+        with self._ledger.transaction() as transaction:
+            return self._due(transaction, self._clock())
+
+    @property
+    def spent(self) -> float:
+        """The charge of this query in the present round, in epsilon."""
+        with self._ledger.transaction() as transaction:
+            return float(self._round_charge(transaction, self._round(transaction)))
+
+    @property
+    def remaining(self) -> float:
+        """The rest of the query's budget in the present round, or of max_epsilon if that is less, in epsilon."""
+        with self._ledger.transaction() as transaction:
+            return self._rest(transaction, self._round(transaction))
+
+    def forget(self, spool: str | PathLike[str] | None = None) -> str:
+        """Delete the device's key, its store of all queries and the frames of a spool.
+
+        Return a text that names the effects that remain.
+        """
+        with self._ledger.transaction() as transaction:
+            names, charge = transaction.names(), float(transaction.total_charge())
+        frames = 0 if spool is None else Spool(spool).clear()
+        self._ledger.forget()
+        queries = ", ".join(names) or "no query"
+        return (
+            f"Deleted the key, the store and {frames} frames in the spool. Reports that were sent stay counted, and "
+            f"others may have copies. The store had charges of {charge:g} epsilon in all, for {queries}. A new store "
+            "starts without these charges, with new noise and a new pseudonym."
+        )
+
+    def _round(self, transaction: Transaction) -> int:
+        """Return the start of the present round. It never goes back, even if the clock does."""
+        return max(self.query.round(self._clock()), transaction.last_round(self.query.digest))
+
+    def _check_period(self, transaction: Transaction, now: float) -> None:
+        """Refuse a second answer in a period, and an answer in an earlier period."""
+        last, period = transaction.answer_time(self.query.name), self.query.period
+        if last is not None and now // period <= last // period:
+            next_time = self._due(transaction, now)
+            wait = f"in {next_time - now:.0f} seconds, in the next period of {period} seconds"
+            raise NotYet(f"query {self.query.name!r} can be answered again {wait}", next_time)
+
+    def _due(self, transaction: Transaction, now: float) -> float:
+        last, period = transaction.answer_time(self.query.name), self.query.period
+        index = int(now // period) if last is None else int(max(now // period, last // period + 1))
+        # The key determines the time, so a repeated call gets the same one. Each period has another.
+        noise = hmac.digest(
+            self._ledger.key, b"due" + self.query.digest + index.to_bytes(8, "little", signed=True), "sha256"
+        )
+        return float(index * period + period * (int.from_bytes(noise[:6], "little") / 2**48))
+
+    def _charge(self, transaction: Transaction, start: int, *, pay: bool) -> None:
+        """Charge the next answer if it costs anything, or refuse it if a limit does not allow that."""
+        query, whole = self.query, self.query.charge
+        if query.answers == "fresh":
+            mode = Mode.FRESH
+            unpaid = transaction.count_charges(query.digest, mode) <= transaction.count_answers(query.digest)
+            charge = Charge(whole.epsilon, int(unpaid))
+        else:
+            mode = Mode.STABLE
+            times = transaction.count_round_charges(query.digest, start, mode, whole.epsilon)
+            charge = Charge(whole.epsilon, max(0, whole.times - times))
+        if not charge.times:
+            return
+        device_charge = transaction.device_charge(query.digest, start)
+        for before, limit, name in (
+            (self._round_charge(transaction, start), query.budget, f"the budget of query {query.name!r}"),
+            (device_charge, self.max_epsilon, "max_epsilon, over all queries of this device,"),
+        ):
+            if not affords(limit, before + charge.amount):
+                cost = f"{float(before):g} is spent, and the next answer costs {float(charge.amount):g}"
+                raise BudgetSpent(f"{name} is {limit:g}: {cost}")
+        if pay:
+            transaction.add_charge(query.name, query.digest, start, mode, charge)
+
+    def _round_charge(self, transaction: Transaction, start: int) -> Fraction:
+        return transaction.round_charge(self.query.name, self.query.digest, self.query.record_epsilon, start)
+
+    def _rest(self, transaction: Transaction, start: int) -> float:
+        query = self.query
+        device = float(self.max_epsilon - transaction.device_charge(query.digest, start))
+        return max(0.0, min(float(query.budget - self._round_charge(transaction, start)), device))
+
+    def _report(self, positions: tuple[int, ...], start: int, answers: int) -> bytes:
+        """Return the report of a value in a round. For a fresh answer, `answers` counts the earlier ones."""
+        query, fresh = self.query, self.query.answers == "fresh"
+        mode, number = (Mode.FRESH, answers) if fresh else (Mode.STABLE, start)
+
+        def stream(attribute: int, purpose: Purpose, classes: tuple[int, ...]) -> Source:
+            return Keyed(self._ledger.key, query.digest, attribute, mode, purpose, number, classes)
+
+        values = np.array(positions if query.domain else [positions], np.int64)
+        return Respondents(query.oracle, 1, stream).reports(values).tobytes()
+
+    def _positions(self, value: Answer) -> tuple[int, ...]:
+        """Return the index of the value in its domain, or one index for each attribute."""
+        query = self.query
+        if query.domain is not None:
+            return (_position(query.domain, value, query.name),)
+        names = [attribute.name for attribute in query.attributes]
+        if isinstance(value, Mapping) and value.keys() == set(names):
+            values = [value[name] for name in names]
+        elif isinstance(value, Sequence) and not isinstance(value, str) and len(value) == len(names):
+            values = list(value)
+        else:
+            raise ReportError(f"query {query.name!r} needs a value for each of {', '.join(names)}; got {shown(value)}")
+        pairs = zip(query.attributes, values, strict=True)
+        return tuple(_position(attribute.domain, single, attribute.name) for attribute, single in pairs)
+
+
+def _position(domain: Domain, value: object, name: str) -> int:
+    if isinstance(value, np.integer):
+        value = int(value)
+    # Only a wrong value counts as "(other)". A wrong type is an error, or it would be counted there unnoticed.
+    if not isinstance(value, str) and (domain.values is not None or type(value) is not int):
+        kind = "the name of a value" if domain.values is not None else "a whole number or its name"
+        raise ReportError(f"an answer to {name!r} must be {kind}, got {shown(value)}")
+    return domain.position(value)

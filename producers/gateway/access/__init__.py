@@ -1,0 +1,1 @@
+"""Access to the gateway, by token, address and origin, and its limits."""

@@ -1,0 +1,82 @@
+"""`hubbub gateway token`: makes tokens, signing keys and short-lived tokens."""
+
+import argparse
+import os
+import re
+import secrets
+import sys
+import time
+from hashlib import sha256
+from pathlib import Path
+
+from hubbub.command.options import duration, parser_of, run
+from oracles.errors import ParameterError
+from producers.gateway.access.tokens import short_lived
+
+HELP = """\
+Make a token, a key that signs short-lived tokens, or a short-lived token. The command prints the secret
+once. It also prints the lines for the file of `hubbub gateway --tokens`.
+
+example:
+  $ hubbub gateway token --name app >> tokens.toml      # prints the token on stderr
+  $ hubbub gateway token --name site --key > site.key   # prints the lines for the file on stderr
+  $ hubbub gateway token --name site --sign site.key --for 15m
+  hbs1.site.1700000900.8f14e45fceea167a5a36dedd4bea2543.ab56b4d92b40713acc5af89985d4b786...
+
+A file of tokens that contains keys is as secret as the keys.
+
+Exit code: 0 success; 2 wrong options, or an unreadable key."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_KEY = re.compile("[0-9a-f]{64}")
+
+
+def main(arguments: list[str]) -> int:
+    options = _options(arguments)
+    return run("gateway token", lambda: _make(options))
+
+
+def _make(options: argparse.Namespace) -> None:
+    if options.sign is not None:
+        sys.stdout.write(short_lived(options.name, _read(options.sign), int(time.time()) + options.valid) + "\n")
+    elif options.key:
+        key = secrets.token_bytes(32).hex()
+        sys.stdout.write(f"{key}\n")
+        sys.stderr.write(f'[tokens.{_toml_key(options.name)}]\nkeys = ["{key}"]\n')
+    else:
+        token = secrets.token_urlsafe(32)
+        digest = sha256(token.encode()).hexdigest()
+        sys.stderr.write(f"{token}\n")
+        sys.stdout.write(f'[tokens.{_toml_key(options.name)}]\nsha256 = ["{digest}"]\n')
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = parser_of("gateway token", HELP)
+    parser.add_argument("--name", type=_name, required=True, metavar="NAME", help="name of the token or key")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--key", action="store_true", help="make a key that signs short-lived tokens")
+    kind.add_argument("--sign", metavar="FILE", help="make a short-lived token with the signing key in this file")
+    lifetime = "lifetime of a short-lived token (default: 15m)"
+    parser.add_argument("--for", dest="valid", type=duration, default="15m", metavar="TIME", help=lifetime)
+    return parser.parse_args(arguments)
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"must be 1 to 64 of the characters A-Z a-z 0-9 _ . -, got {text!r}")
+    return text
+
+
+def _toml_key(name: str) -> str:
+    """Return a TOML key. A name with a dot needs quotes."""
+    return f'"{name}"' if "." in name else name
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    try:
+        text = Path(path).read_text().strip()
+    except (OSError, ValueError) as error:
+        raise ParameterError(f"{path} cannot be read: {error}") from None
+    if not _KEY.fullmatch(text):
+        raise ParameterError(f"{path} has no key: expected 64 hex digits, as --key prints them")
+    return bytes.fromhex(text)

@@ -1,0 +1,139 @@
+"""Tokens, with the quotas of their senders. The file has hashes of tokens, and the keys that sign short-lived tokens.
+
+A short-lived token is `hbs1.NAME.EXPIRY.SALT.MAC`. NAME is the name of its key, and EXPIRY is a time in Unix seconds.
+SALT is 16 random bytes in hex. MAC is the HMAC-SHA-256, in hex, of the text before it.
+"""
+
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from hubbub.http.problem import Problem
+from oracles.query.settings import Place, Rule, several, table, whole
+from oracles.query.text import read_toml
+
+_HEX = re.compile("[0-9a-f]{64}")
+_NUMBER = re.compile("[0-9]{1,15}")
+_SHORT = "hbs1"
+_PAIR = 2
+"""Hashes or keys that are valid at a time, so that a new one can replace an old one."""
+TOKENS = 1_000
+"""Limit of names in a file, because each request is compared with all of them."""
+
+_HASHES = Rule("64 hex digits in lower case", lambda text: isinstance(text, str) and bool(_HEX.fullmatch(text)))
+_COUNT = whole("a whole number of reports a pane, 0 for no limit", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The tokens, keys and quotas under one name."""
+
+    name: str
+    hashes: tuple[bytes, ...] = ()
+    keys: tuple[bytes, ...] = ()
+    quota: int = 0
+    """Limit of reports a pane, over all tokens of this name; 0: no limit."""
+    each: int = 0
+    """Limit of reports a pane for each short-lived token; 0: no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The sender of a request."""
+
+    account: Account
+    salt: str = ""
+    """The salt of a short-lived token, else empty."""
+
+
+ANYBODY = Caller(Account(""))
+"""The sender of every request to a gateway without tokens."""
+
+
+class Tokens:
+    """The accounts of a file."""
+
+    def __init__(self, accounts: Mapping[str, Account]) -> None:
+        self._accounts = accounts
+        self._hashes = [(digest, Caller(account)) for account in accounts.values() for digest in account.hashes]
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> "Tokens":
+        """Read a TOML file with tables `[tokens.NAME]` of sha256, keys, quota and each."""
+        at = Place(str(path))
+        tables = table(table(read_toml(Path(path), at), at, ("tokens",)).get("tokens", {}), at / "tokens")
+        if not 1 <= len(tables) <= TOKENS:
+            raise (at / "tokens").error(f"must be 1 to {TOKENS} tables [tokens.NAME], got {len(tables)}")
+        return cls({name: _account(name, value, at / "tokens" / name) for name, value in tables.items()})
+
+    def caller(self, authorization: str | None, now: float) -> Caller:
+        """Return the sender of an Authorization header, or raise a Problem if the token is invalid at this time."""
+        scheme, _, token = (authorization or "").partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            raise unauthorized("The request has no token. Send a header Authorization: Bearer TOKEN.")
+        if token.startswith(_SHORT + "."):
+            return self._short_lived(token, now)
+        token_hash, caller = sha256(token.encode(errors="surrogateescape")).digest(), None
+        for digest, candidate in self._hashes:  # compare with all, so that the time reveals nothing
+            if hmac.compare_digest(digest, token_hash):
+                caller = candidate
+        if caller is None:
+            raise unauthorized("The token is unknown. Get a valid one from the operator of the gateway.")
+        return caller
+
+    def _short_lived(self, token: str, now: float) -> Caller:
+        text, _, mac = token.rpartition(".")
+        head, _, salt = text.rpartition(".")
+        head, _, expiry = head.rpartition(".")
+        account = self._accounts.get(head.removeprefix(_SHORT + "."))
+        valid = False
+        for key in account.keys if account else ():
+            valid |= hmac.compare_digest(_mac(key, text).encode(), mac.encode(errors="surrogateescape"))
+        if account is None or not valid or not _NUMBER.fullmatch(expiry):
+            raise unauthorized(
+                "The short-lived token has no valid signature. Ask your application's server for another."
+            )
+        if int(expiry) <= now:
+            raise unauthorized("The short-lived token has expired. Ask your application's server for another.")
+        return Caller(account, salt)
+
+
+def unauthorized(detail: str) -> Problem:
+    return Problem(401, detail)
+
+
+def short_lived(name: str, key: bytes, expiry: int) -> str:
+    """Make a token that is valid before `expiry`, in Unix seconds."""
+    text = f"{_SHORT}.{name}.{expiry}.{secrets.token_hex(16)}"
+    return f"{text}.{_mac(key, text)}"
+
+
+def _mac(key: bytes, text: str) -> str:
+    return hmac.new(key, text.encode(errors="surrogateescape"), sha256).hexdigest()
+
+
+def _account(name: str, value: Any, at: Place) -> Account:
+    settings = table(value, at, ("sha256", "keys", "quota", "each"))
+    hashes, keys = (_pair(settings, key, at) for key in ("sha256", "keys"))
+    if not hashes and not keys:
+        raise at.error("needs sha256 (hashes of tokens) or keys (which sign short-lived tokens)")
+    if settings.get("each") and not keys:
+        raise (at / "each").error("works only with short-lived tokens, which need keys")
+    quota, each = (_COUNT(settings.get(key, 0), at / key) for key in ("quota", "each"))
+    return Account(name, hashes, keys, quota, each)
+
+
+def _pair(settings: Mapping[str, Any], key: str, at: Place) -> tuple[bytes, ...]:
+    if key not in settings:
+        return ()
+    texts = several(settings[key], at / key, _HASHES)
+    if len(texts) > _PAIR:
+        raise (at / key).error(f"must have at most {_PAIR}, an old and a new one, got {len(texts)}")
+    return tuple(bytes.fromhex(text) for text in texts)

@@ -1,0 +1,113 @@
+"""The active definitions, for which the gateway accepts reports.
+
+They come from the topic `queries`, like those of the workers. While the topic is empty, they come from the query file.
+The first worker will write that file to the topic, for all panes.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import orjson
+
+from hubbub.definitions.catalog import MARGIN, Definitions
+from hubbub.definitions.follower import Follower
+from hubbub.definitions.versions import Version, Versions
+from hubbub.file_watch import FileWatch
+from oracles.query import Query, load
+
+LATELY = MARGIN / 2
+"""Half of the seconds until a new version applies, because the clocks of brokers differ a little."""
+STALE = 5.0
+"""Seconds without an answer after which the gateway accepts no request."""
+
+
+@dataclass(frozen=True)
+class ServedDefinitions:
+    """A set of definitions, and its listing for clients."""
+
+    versions: Mapping[bytes, Versions] = field(default_factory=dict)
+    """The versions by digest, including retired ones."""
+    _texts: dict[tuple[bytes, int], bytes] = field(default_factory=dict, compare=False)
+    """The JSON of versions by digest and first pane. It is cached, because a domain may be long."""
+
+    @classmethod
+    def of(cls, queries: Mapping[str, Query]) -> "ServedDefinitions":
+        return cls({query.digest: Versions.of(query) for query in queries.values()})
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> "ServedDefinitions":
+        """Read the definitions of a query file."""
+        return cls.of(load(path))
+
+    def names(self) -> list[str]:
+        """Return the names of all queries that are not retired."""
+        return sorted({v.query.name for v in self.versions.values() if not v.newest.retired})
+
+    def listing(self, now: float) -> bytes:
+        """Return the body of GET /v1/queries, with the present definitions. Of one name the newest is last."""
+        present = [v.at(int(now)) for v in self.versions.values() if int(now) >= v.first]
+        present = sorted((v for v in present if not v.retired), key=lambda v: (v.query.name, v.first))
+        return b'{"queries":[' + b",".join(map(self._text, present)) + b"]}"
+
+    def _text(self, version: Version) -> bytes:
+        key = version.query.digest, version.first
+        if key not in self._texts:
+            self._texts[key] = orjson.dumps(public_definition(version.query))
+        return self._texts[key]
+
+
+class ActiveDefinitions:
+    """The definitions that apply now. They are the topic's, or the file's while the topic is empty."""
+
+    def __init__(self, file: FileWatch[ServedDefinitions], follower: Follower) -> None:
+        self._file = file
+        self._follower = follower
+        self._topic: ServedDefinitions | None = None
+        follower.on_change.append(self._update)
+
+    @property
+    def value(self) -> ServedDefinitions:
+        return self._file.value if self._topic is None else self._topic
+
+    @property
+    def missing(self) -> str | None:
+        """Why the definitions are not up to date, or None if they are."""
+        return (
+            None
+            if self._follower.age < STALE
+            else f"The gateway could not read the definitions for {STALE:g} s. Try again."
+        )
+
+    async def read_lately(self) -> None:
+        """Wait until the definitions cover every record in the log. A version applies only after `MARGIN` seconds."""
+        await self._follower.within(LATELY)
+
+    def _update(self, definitions: Definitions) -> None:
+        self._topic = ServedDefinitions(definitions.versions) if definitions.versions else None
+
+
+def public_definition(query: Query) -> dict[str, Any]:
+    """Return all that a client needs to answer a query, including all parts of its digest."""
+    meaning = json.loads(query.canonical)
+    del meaning["format"]
+    return {
+        "digest": query.digest.hex(),
+        "solution": None,
+        **meaning,
+        "other": query.other,
+        "period": query.period,
+        "lateness": query.lateness,
+        "skew": query.skew,
+        "from": query.starts,
+        "until": query.until,
+        "answers": query.answers,
+        "budget": query.budget,
+        "renew": query.renew,
+        "classes": query.classes,
+        "record_charge": query.record_charge,
+        "buckets": query.buckets,
+        "width": query.oracle.width,
+    }

@@ -1,0 +1,38 @@
+"""The frames of a request with an Idempotency-Key. Every gateway and every retry makes the same frames and ids."""
+
+import struct
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+
+from oracles.frame import encode
+from producers.gateway.intake.submission import Submission
+from producers.publishers.frames import OutgoingFrame, capacity
+
+_LENGTH = struct.Struct("<I")
+
+
+def keyed_frames(
+    name: str, key: bytes, submissions: Iterable[Submission]
+) -> Iterator[tuple[Submission, OutgoingFrame]]:
+    """Cut each submission into frames of at most 1,000 reports (fewer wide ones), in the order of the body.
+
+    `name` is the name of the token, or of its signing key. So a new token of the same name changes no id. No setting
+    changes the capacity of a frame, because all gateways must cut alike.
+    """
+    for submission in submissions:
+        digest, pane = submission.query.digest, submission.pane
+        most = capacity(submission.query.oracle.width)
+        for part, start in enumerate(range(0, submission.n, most)):
+            reports = submission.reports[start : start + most]
+            id_ = frame_id(name, key, digest, pane, part)
+            yield submission, OutgoingFrame(id_, pane, len(reports), encode(digest, pane, reports, id_))
+
+
+def frame_id(name: str, key: bytes, digest: bytes, pane: int, part: int) -> bytes:
+    """Return the id of a part, the first 8 bytes of SHA-256 over its fields, each after its length.
+
+    >>> frame_id("app", b"0123456789abcdef", bytes.fromhex("e49ed91b111b507a"), 1_700_000_000, 0).hex()
+    'f53402a688751c09'
+    """
+    fields = (name.encode(), key, digest, struct.pack("<q", pane), struct.pack("<I", part))
+    return sha256(b"".join(_LENGTH.pack(len(field)) + field for field in fields)).digest()[:8]

@@ -1,0 +1,40 @@
+"""The reasons why a report does not count, from its definition, its pane and the log time of its record."""
+
+from hubbub.definitions.versions import Untimely, Version, Versions
+from oracles.query import Query
+
+UNKNOWN, STALE = "unknown_query", "stale_digest"
+LATE, FUTURE, EXPIRED = "late", "future", "expired"
+
+Refusal = tuple[str, str]
+"""The reason, in the word that the workers use, and a sentence for the developer of the client."""
+
+
+def untimely(versions: Versions | None, pane: int, at: int) -> Refusal | None:
+    """Return why a report of this pane does not count at a log time in milliseconds, or None if it counts."""
+    if versions is None:
+        return UNKNOWN, "No query has this digest any more. Read GET /v1/queries again."
+    version = versions.at(pane)
+    if refusal := inapplicable(version, pane):
+        return refusal
+    reason = versions.untimely(pane, at)
+    return reason and (reason, _sentence(reason, version.query, pane, versions.closes_after(pane)))
+
+
+def inapplicable(version: Version, pane: int) -> Refusal | None:
+    """Return why a definition does not count this pane at any time, or None if it does."""
+    name = f"Definition {version.query.digest.hex()} of query {version.query.name!r}"
+    if version.retired:
+        return STALE, f"{name} is retired. Read GET /v1/queries again."
+    if pane < version.first:
+        return UNKNOWN, f"{name} counts panes from {version.first} on, not the pane {pane}. Drop these reports."
+    return None
+
+
+def _sentence(reason: Untimely, query: Query, pane: int, closes: int) -> str:
+    name = f"The pane {pane} of query {query.name!r}"
+    if reason == EXPIRED:
+        return f"{name} is outside the counted time, from {query.starts} until {query.until} (null: no limit)."
+    if reason == LATE:
+        return f"{name} closed at {closes // 1000}, {query.lateness} s of lateness after its end. Drop these reports."
+    return f"{name} starts more than the allowed skew of {query.skew} s ahead. Check the device's clock."

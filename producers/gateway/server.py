@@ -1,0 +1,266 @@
+"""The server of the gateway, with the handlers of its routes and the checks before them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+
+import orjson
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+from prometheus_client.aiohttp import make_aiohttp_handler
+
+from hubbub.file_watch import FileWatch
+from hubbub.http.prepared_answer import PreparedAnswer
+from hubbub.http.problem import Problem
+from hubbub.http.server import ConnectionLimits, Direct, Unsigned, guard, hostname, refusal, route, unsigned
+from producers.gateway.access.addresses import Networks, client
+from producers.gateway.access.limits import Quotas, Rates
+from producers.gateway.access.origins import cors_headers, preflight
+from producers.gateway.access.tokens import ANYBODY, Caller, Tokens
+from producers.gateway.bodies import Bodies
+from producers.gateway.intake.active_definitions import ActiveDefinitions
+from producers.gateway.intake.appender import Appender
+from producers.gateway.intake.keyed_frames import keyed_frames
+from producers.gateway.intake.pipeline import Intake, unavailable
+from producers.gateway.intake.submission import FRAMES, JSON, Submission, read
+from producers.gateway.metrics import GatewayMetrics
+from producers.gateway.openapi import KEY, REPORTS, ROUTES, describe
+from producers.publishers.frames import OutgoingFrame
+
+_METHODS = {route.path: route.method for route in ROUTES if route.for_clients}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The operator's rules for requests."""
+
+    max_body: int
+    max_frame: int
+    origins: frozenset[str] = frozenset()
+    proxies: Networks = ()
+    """The networks of trusted proxies."""
+    hosts: frozenset[str] | None = None
+    """Without tokens, the host names that a request may use. With None it may use any name."""
+
+
+class Gateway:
+    """The handlers of all routes, with their shared state."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        definitions: ActiveDefinitions,
+        tokens: FileWatch[Tokens] | None,
+        rates: Rates,
+        appender: Appender,
+        intake: Intake,
+        limits: ConnectionLimits,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.rules = rules
+        self.draining = False
+        self._definitions = definitions
+        self._tokens = tokens
+        self._rates = rates
+        self._quotas = Quotas()
+        self._appender = appender
+        self._intake = intake
+        self._clock = clock
+        self._bodies = Bodies(rules.max_body)
+        self.metrics = GatewayMetrics(
+            {
+                "held_bytes": lambda: self._bodies.held,
+                "unacknowledged_bytes": lambda: appender.weight,
+                "connections": lambda: limits.open,
+                "connections_refused": lambda: limits.refused,
+                "ready": lambda: self.missing is None,
+            },
+            definitions.value.names(),
+        )
+
+    @property
+    def missing(self) -> str | None:
+        """Why the gateway accepts no request, or None if it does."""
+        if self.draining:
+            return "The gateway is shutting down. Try again."
+        return self._appender.missing or self._definitions.missing
+
+    def application(self) -> web.Application:
+        app = web.Application(middlewares=[guard(self._count), self._access()])
+        app.on_response_prepare.append(unsigned)
+        description = orjson.dumps(describe(version("hubbub"), needs_token=self._tokens is not None))
+        handlers = {
+            "reports": self._handle_reports,
+            "queries": self._handle_queries,
+            "healthz": _constant(b"ok\n", "text/plain"),
+            "readyz": self._handle_readyz,
+            "metrics": make_aiohttp_handler(self.metrics.registry),
+            "openapi": _constant(description, JSON),
+        }
+        app.add_routes([web.route(each.method, each.path, handlers[each.name]) for each in ROUTES])
+        return app
+
+    @property
+    def direct(self) -> dict[tuple[str, str], Direct]:
+        """The handler of reports, which a server may call without the overhead of routes and middlewares."""
+        return {(REPORTS.method, REPORTS.path): self._handle_directly}
+
+    async def _handle_directly(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            response: web.StreamResponse = await self._handle_reports(request)
+        except Exception as error:  # noqa: BLE001 - every error needs an answer
+            response = self._refuse(error, f"{REPORTS.method} {REPORTS.path}")
+        self._add_cors_headers(request, response)
+        self.metrics.count_answer(REPORTS.path, response.status)
+        return response
+
+    def _refuse(self, error: Exception, action: str) -> web.StreamResponse:
+        if isinstance(error, Problem):
+            self.metrics.count_refusal(error.more.get("reason"))
+        return refusal(error, action)
+
+    def _add_cors_headers(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        if self.rules.origins:
+            response.headers.update(cors_headers(request.headers.get("Origin"), self.rules.origins))
+
+    def _count(self, request: web.Request, status: int) -> None:
+        self.metrics.count_answer(route(request), status)
+
+    def _access(self) -> Middleware:
+        """Make the middleware that answers preflight requests and adds CORS headers."""
+
+        @web.middleware
+        async def access(request: web.Request, handler: Handler) -> web.StreamResponse:
+            methods = _METHODS.get(request.path)
+            if methods is None:
+                return await handler(request)
+            if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
+                headers = preflight(request.headers.get("Origin"), self.rules.origins, methods)
+                if headers is None:
+                    detail = "Pages of this origin may not send. The operator lists origins with --origins."
+                    raise Problem(403, detail)
+                return web.Response(status=204, headers=headers)
+            try:
+                response = await handler(request)
+            except Exception as error:  # noqa: BLE001 - a page must be able to read this answer too
+                response = self._refuse(error, f"{request.method} {route(request)}")
+            self._add_cors_headers(request, response)
+            return response
+
+        return access
+
+    def _check_access(self, request: web.BaseRequest, now: float) -> Caller:
+        """Return the sender, or raise a Problem if it may not send, or not yet."""
+        rules = self.rules
+        if self._rates.limited:
+            address = client(request.remote or "", request.headers.getall("X-Forwarded-For", ()), rules.proxies)
+            wait = self._rates.take(address, now)
+            if wait:
+                detail = "This address sends too many requests. Wait for the seconds in Retry-After."
+                raise Problem(429, detail, retry_after=wait, reason="rate")
+        if self._tokens is not None:
+            return self._tokens.value.caller(request.headers.get("Authorization"), now)
+        if rules.hosts is not None and hostname(request) not in rules.hosts:
+            raise Problem(403, "The host name is not allowed. Without tokens use the name that the gateway listens on.")
+        return ANYBODY
+
+    async def _handle_queries(self, request: web.Request) -> web.Response:
+        now = self._clock()
+        self._check_access(request, now)
+        headers = {"Content-Type": JSON, "Cache-Control": "no-cache"}
+        return web.Response(body=self._definitions.value.listing(now), headers=headers)
+
+    async def _handle_reports(self, request: web.BaseRequest) -> web.Response:
+        now = self._clock()
+        caller = self._check_access(request, now)
+        key = _idempotency_key(request)
+        kind = _media_type(request)
+        missing = self.missing
+        if missing is not None:
+            raise unavailable(missing, counted=_counted(key))
+        try:
+            body = await self._bodies.read(request)
+            try:
+                n = await self._append(caller, key, kind, body)
+            finally:
+                self._bodies.release(body)
+        except Problem as problem:
+            if problem.status in (409, 503):
+                problem.more.setdefault("counted", _counted(key))
+            raise
+        if self.rules.origins or not PreparedAnswer.suits(request):
+            return Unsigned(status=202, body=_accepted_body(n), content_type=JSON)
+        return _accepted_answer(n)
+
+    async def _append(self, caller: Caller, key: bytes | None, kind: str, body: bytes) -> int:
+        """Bring the reports of a body into the log, and return their number."""
+        rules, now, start = self.rules, self._clock(), time.perf_counter()
+        submissions = read(body, kind, self._definitions.value, int(1000 * now), rules.max_frame)
+        counts = self._quotas.take(caller, submissions, now)
+        try:
+            if key is None:
+                await self._intake.mix(submissions)
+            else:
+                await self._send_keyed(list(keyed_frames(caller.account.name, key, submissions)), now)
+        except BaseException:
+            self._quotas.give_back(counts)
+            raise
+        n = 0
+        for submission in submissions:
+            n += submission.n
+            self.metrics.count_reports(submission.query.name, submission.n, has_key=key is not None)
+        self.metrics.seconds.observe(time.perf_counter() - start)
+        return n
+
+    async def _send_keyed(self, frames: list[tuple[Submission, OutgoingFrame]], now: float) -> None:
+        partitions = [(submission, self._appender.partition(frame)) for submission, frame in frames]
+        self._quotas.take_ids(partitions, now)
+        await self._intake.send(frames)
+
+    async def _handle_readyz(self, _: web.Request) -> web.Response:
+        missing = self.missing
+        return web.Response(text=f"{missing or 'ready'}\n", status=503 if missing else 200)
+
+
+@lru_cache(maxsize=1024)
+def _accepted_answer(n: int) -> PreparedAnswer:
+    return PreparedAnswer(202, JSON, _accepted_body(n))
+
+
+def _accepted_body(n: int) -> bytes:
+    return b'{"accepted":%d}' % n
+
+
+def _counted(key: bytes | None) -> str:
+    """Return the value of `counted` if this request has sent nothing. An earlier request with its key may count."""
+    return "none" if key is None else "unknown"
+
+
+def _idempotency_key(request: web.BaseRequest) -> bytes | None:
+    values = request.headers.getall("Idempotency-Key", ())
+    if not values:
+        return None
+    key = values[0].encode(errors="surrogateescape")
+    least, most = KEY
+    if len(values) > 1 or not least <= len(key) <= most:
+        detail = f"A request must have one Idempotency-Key of {least} to {most} bytes, or none."
+        raise Problem(400, detail, reason="malformed")
+    return key
+
+
+def _media_type(request: web.BaseRequest) -> str:
+    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind not in (JSON, FRAMES):
+        raise Problem(415, f"Content-Type must be {JSON} or {FRAMES}.")
+    if request.headers.get("Content-Encoding", "gzip").strip().lower() not in ("gzip", "identity"):
+        raise Problem(415, "Content-Encoding must be gzip or absent.")
+    return kind
+
+
+def _constant(body: bytes, kind: str) -> Handler:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(body=body, headers={"Content-Type": kind})
+
+    return handler

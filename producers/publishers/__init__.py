@@ -1,0 +1,1 @@
+"""Publishers, which send frames to Kafka or to a gateway."""

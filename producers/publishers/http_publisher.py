@@ -1,0 +1,237 @@
+"""A publisher to a gateway over HTTP. It writes reports to disk, then sends them until the gateway accepts them."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from ipaddress import ip_address
+from os import PathLike
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from hubbub.in_flight import InFlight
+from oracles.errors import ParameterError, ReportError, extra
+from oracles.query import Query
+from oracles.types import Reports
+from producers.errors import DeliveryError, StoreError
+from producers.publishers.frames import OutgoingFrame, capacity, pane_of
+from producers.publishers.pinned_query import pin_query
+from producers.publishers.spool import Spool
+
+with extra("http"):
+    import aiohttp
+
+log = logging.getLogger(__name__)
+
+QUEUE = 16 << 20
+"""Default bytes of the queue on disk."""
+PATIENCE = 60.0
+"""Default seconds that a call waits."""
+_SLOWEST = 60.0
+"""Longest pause between two tries, in seconds. A gateway may ask for more."""
+_FIRST = 0.5
+"""First pause, in seconds."""
+_REQUEST = 30.0
+"""Seconds for one request."""
+_LISTING = 32 << 20
+"""Upper limit of a list of queries, in bytes."""
+_REQUESTS = 4
+"""Requests at a time."""
+_FINAL = (400, 409, 413, 415)
+"""Statuses of refusals that another try would not change."""
+_ENDLESS = 1 << 30
+
+Token = str | Callable[[], str] | None
+
+
+class HttpPublisher:
+    """A publisher to a gateway: `async with HttpPublisher(url, queue="folder", token=...) as publisher`.
+
+    Each frame stays in the folder `queue`, of at most `most` bytes, until the gateway accepts it, also through
+    restarts. Every try sends the frame under the same key. So workers count it once, even if several tries or several
+    gateways sent it. `token` is a text, or a function that returns a short-lived token before each try. Use one folder
+    for each publisher.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        queue: str | PathLike[str],
+        token: Token = None,
+        most: int = QUEUE,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not (parts.scheme == "http" and is_local(parts.hostname or "")):
+            raise ParameterError(
+                f"a gateway's address must be https://HOST[:PORT] (http:// only on this machine), got {url!r}"
+            )
+        self._url = url.rstrip("/")
+        self._spool = Spool(queue)
+        self._token = token
+        self._most = most
+        self._patience = patience
+        self._clock = clock
+        self._session: aiohttp.ClientSession | None = None
+        self._in_flight = InFlight(most)
+        self._slots = asyncio.Semaphore(_REQUESTS)
+
+    async def start(self) -> None:
+        """Connect, and send the frames that an earlier publisher left in the queue."""
+        self._session = aiohttp.ClientSession(
+            headers={"User-Agent": "hubbub"},  # the same for all devices
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=_REQUEST),
+        )
+        for frame in await asyncio.to_thread(lambda: list(self._spool.frames())):
+            self._send(frame)
+
+    async def query(self, name: str, *, max_epsilon: float) -> Query:
+        """Return the gateway's definition of a query. Raise NotAllowed if it is outside the application's limits."""
+        session = self._open()
+        try:
+            async with asyncio.timeout(self._patience):
+                for tries in range(_ENDLESS):
+                    status, body, after = await self._request(session, "GET", "/v1/queries")
+                    if status == 200:
+                        return pin_query(body, name, max_epsilon, self._url)
+                    await asyncio.sleep(_pause(tries, after))
+        except TimeoutError:
+            pass
+        raise DeliveryError(f"{self._url} did not list its queries within {self._patience:g} s{self._in_flight.reason}")
+
+    async def put(self, query: Query, reports: Reports, at: float | None = None) -> None:
+        """Write reports to the queue on disk, then return. The publisher sends them later.
+
+        `at` is the time of the answers, in seconds since the Unix epoch. The default is now. If earlier reports were
+        refused, or if the queue is full, a DeliveryError is raised. Then none of these reports is accepted.
+        """
+        self._open()
+        self._raise_refused()
+        bad = query.oracle.check(reports)
+        if bad is not None:
+            raise ReportError(f"report {bad} is malformed", bad)
+        pane = pane_of(query, self._clock() if at is None else at)
+        most = capacity(query.oracle.width)
+        parts = (reports[start : start + most] for start in range(0, len(reports), most))
+        frames = [OutgoingFrame.of(query.digest, pane, part) for part in parts]
+        size = sum(frame.weight for frame in frames)
+        total = self._in_flight.bytes
+        if total + size > self._most:
+            message = f"the queue is full: {total} of {self._most} bytes are in use, and these reports need {size}"
+            raise DeliveryError(f"{message}{self._in_flight.reason}", len(reports))
+        for frame in frames:
+            await asyncio.to_thread(self._spool.write, frame)
+            self._send(frame)
+
+    async def flush(self) -> None:
+        """Wait until all reports are accepted, or refused for good. Raise a DeliveryError if that takes too long."""
+        reports = await self._in_flight.flush(self._patience)
+        if reports:
+            message = f"{reports} reports are not accepted after {self._patience:g} s{self._in_flight.reason}"
+            raise DeliveryError(message, reports)
+        self._raise_refused()
+
+    async def close(self) -> None:
+        """Disconnect. Frames that are not accepted yet stay in the queue for the next publisher."""
+        await self._in_flight.cancel()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                await self.flush()
+        finally:
+            await self.close()
+
+    def _send(self, frame: OutgoingFrame) -> None:
+        self._in_flight.add(asyncio.create_task(self._deliver(frame)), frame.weight, frame.n)
+
+    async def _deliver(self, frame: OutgoingFrame) -> None:
+        """Send a frame until the gateway accepts it, or refuses it for good."""
+        async with self._slots:
+            for tries in range(_ENDLESS):
+                status, body, after = await self._request(self._open(), "POST", "/v1/reports", frame)
+                if status == 202 or status in _FINAL:
+                    await self._remove(frame)
+                    if status != 202:
+                        raise DeliveryError(f"{status} {_detail(body)}")
+                    return
+                await asyncio.sleep(_pause(tries, after))
+
+    async def _remove(self, frame: OutgoingFrame) -> None:
+        try:
+            await asyncio.to_thread(self._spool.remove, frame)
+        except StoreError as error:
+            log.error("%s", error)  # noqa: TRY400 - the message says it all
+            self._in_flight.trouble = error
+
+    async def _request(
+        self, session: aiohttp.ClientSession, method: str, path: str, frame: OutgoingFrame | None = None
+    ) -> tuple[int, bytes, float]:
+        """Return status, body and requested pause in seconds. Without an answer the status is 0."""
+        headers = {}
+        if frame is not None:
+            headers = {"Content-Type": "application/vnd.hubbub.frames", "Idempotency-Key": frame.id.hex()}
+        token = self._token() if callable(self._token) else self._token
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        data = None if frame is None else frame.data
+        try:
+            async with session.request(
+                method, self._url + path, data=data, headers=headers, allow_redirects=False
+            ) as answer:
+                body = await answer.content.read(_LISTING)
+                while len(body) < _LISTING and (more := await answer.content.read(_LISTING - len(body))):
+                    body += more
+                if answer.status not in (200, 202):
+                    self._in_flight.trouble = DeliveryError(f"{answer.status} {_detail(body)}")
+                return answer.status, body, _seconds(answer.headers.get("Retry-After"))
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            self._in_flight.trouble = error
+            return 0, b"", 0.0
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise DeliveryError("the publisher is not started, or it is closed")
+        return self._session
+
+    def _raise_refused(self) -> None:
+        """Raise a DeliveryError if reports were refused, once for each."""
+        if reports := self._in_flight.take_refused():
+            raise DeliveryError(f"{reports} reports were refused{self._in_flight.reason}", reports)
+
+
+def _pause(tries: int, after: float) -> float:
+    """Return the seconds until the next try. They grow, and a random part keeps devices from acting together."""
+    wait = min(_SLOWEST, _FIRST * 2.0 ** min(tries, 20))
+    return max(after, wait * random.uniform(0.5, 1.0))
+
+
+def _seconds(text: str | None) -> float:
+    return float(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 6 else 0.0
+
+
+def _detail(body: bytes) -> str:
+    """Return the start of a problem's text, short enough for a log."""
+    return body[:500].decode(errors="replace")
+
+
+def is_local(host: str) -> bool:
+    """Whether this host is the present machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,1 @@
+"""The crowd: the values of simulated clients, and the changes over time."""

@@ -1,0 +1,1 @@
+"""The delivery of simulated frames to Kafka, with the true counts."""

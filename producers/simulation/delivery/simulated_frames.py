@@ -1,0 +1,98 @@
+"""Frames of simulated reports, built like a client's frames, with the true answers beside them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from oracles.errors import ParameterError
+from oracles.frame import HEADER_SIZE, encode, partition_of
+from oracles.mechanisms.entropy import Source, source
+from oracles.query import Query
+from oracles.types import Flags, Ints, Reports
+from producers.publishers.frames import BYTES, LINGER, REPORTS, pane_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SimulatedFrame:
+    """A frame and its honest answers. Only the counts of the answers leave the simulation."""
+
+    data: bytes
+    partition: int
+    pane: int
+    n: int
+    values: Ints
+
+
+@dataclass(slots=True, eq=False)
+class _OpenSimulatedFrame:
+    """Reports of one pane that wait for more reports until a time, in milliseconds."""
+
+    until: int
+    n: int = 0
+    pieces: list[tuple[Reports, Ints, Flags]] = field(default_factory=list)
+
+
+class FrameBuilder:
+    """A builder of one query's frames. Times are milliseconds since the Unix epoch.
+
+    The frames are like those of `Batches`: the same limits of reports, bytes and waiting time, and a random id.
+    """
+
+    def __init__(
+        self, query: Query, partitions: int, most: int = REPORTS, rng: np.random.Generator | Source | None = None
+    ) -> None:
+        if most < 1:
+            raise ParameterError(f"a frame holds at least 1 report, got {most}")
+        self.query = query
+        self.partitions = partitions
+        self.most = max(1, min(most, (BYTES - HEADER_SIZE) // query.oracle.width))
+        self._draw = source(rng)
+        self._open: dict[int, _OpenSimulatedFrame] = {}
+
+    def pane(self, at: int) -> int:
+        """Return the start of the pane of a time, in seconds."""
+        return pane_of(self.query, at // 1000)
+
+    def put(self, pane: int, reports: Reports, values: Ints, honest: Flags, at: int) -> Iterator[SimulatedFrame]:
+        """Add the reports of a time, and yield the frames that are now full."""
+        frame = self._open.get(pane)
+        if frame is None:
+            until, end = at + int(1000 * LINGER), 1000 * (pane + self.query.pane)
+            frame = self._open[pane] = _OpenSimulatedFrame(min(until, end) if at < end else until)
+        frame.pieces.append((reports, values, honest))
+        frame.n += len(reports)
+        if frame.n >= self.most:
+            yield from self._split(pane, self._open.pop(pane), at)
+
+    def overdue(self, at: int) -> Iterator[SimulatedFrame]:
+        """Yield the open frames that have waited long enough, or whose pane ends."""
+        for pane in [pane for pane, frame in self._open.items() if frame.until <= at]:
+            yield self._close(pane, *_joined(self._open.pop(pane)))
+
+    def rest(self) -> Iterator[SimulatedFrame]:
+        """Yield all open frames."""
+        for pane in list(self._open):
+            yield self._close(pane, *_joined(self._open.pop(pane)))
+
+    def _split(self, pane: int, frame: _OpenSimulatedFrame, at: int) -> Iterator[SimulatedFrame]:
+        """Yield full frames; the remaining reports wait again."""
+        reports, values, honest = _joined(frame)
+        full = len(reports) // self.most * self.most
+        for start in range(0, full, self.most):
+            part = slice(start, start + self.most)
+            yield self._close(pane, reports[part], values[part], honest[part])
+        if full < len(reports):
+            yield from self.put(pane, reports[full:], values[full:], honest[full:], at)
+
+    def _close(self, pane: int, reports: Reports, values: Ints, honest: Flags) -> SimulatedFrame:
+        name = bytes(8)
+        while not any(name):
+            name = self._draw.raw(8).tobytes()
+        data = encode(self.query.digest, pane, reports, name)
+        return SimulatedFrame(data, partition_of(name, self.partitions), pane, len(reports), values[honest])
+
+
+def _joined(frame: _OpenSimulatedFrame) -> tuple[Reports, Ints, Flags]:
+    reports, values, honest = zip(*frame.pieces, strict=True)
+    return np.concatenate(reports), np.concatenate(values), np.concatenate(honest)

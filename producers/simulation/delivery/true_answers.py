@@ -1,0 +1,83 @@
+"""The true counts of simulated answers by pane, to compare the estimates with.
+
+They contain each honest answer that was sent in time, once. A real client never sends them.
+"""
+
+from collections import Counter
+
+import numpy as np
+
+from hubbub.definitions.versions import Versions
+from hubbub.true_counts import TrueCounts, encode
+from oracles.kernels.arrays import add_counts
+from oracles.query import Query
+from oracles.types import Ints
+
+
+class TrueAnswers:
+    """The counts of one source, with a record per pane. A later record of a pane replaces the earlier one."""
+
+    def __init__(self, query: Query, source: str) -> None:
+        self.query = query
+        self.source = source
+        self._counts: dict[int, list[Ints]] = {}
+        self._changes: set[int] = set()
+        """Panes with counts that are in no record yet."""
+        self._pending: Counter[int] = Counter()
+        """The number of frames and records of each pane that Kafka has not acknowledged."""
+
+    def expect(self, pane: int) -> None:
+        """Note that a frame of the pane is on its way."""
+        self._pending[pane] += 1
+
+    def count(self, pane: int, values: Ints, at: int) -> None:
+        """Count the honest answers of a frame that entered the log at a time, in milliseconds."""
+        self.release(pane)
+        if not len(values) or not in_time(self.query, pane, at):
+            return
+        if pane not in self._counts:
+            self._counts[pane] = [np.zeros(domain.size, np.int64) for domain in self.query.domains]
+        for counts, column in zip(self._counts[pane], values.reshape(len(values), -1).T, strict=True):
+            add_counts(counts, column)
+        self._changes.add(pane)
+
+    def release(self, pane: int) -> None:
+        """Note that a frame of the pane is no longer on its way."""
+        self._pending[pane] -= 1
+        if not self._pending[pane]:
+            del self._pending[pane]
+
+    def due_panes(self, at: float) -> list[int]:
+        """Return the panes that are over at a time in seconds, have new counts, and have no frame on its way."""
+        self._forget(at)
+        over = (pane for pane in self._changes if pane + self.query.pane <= at)
+        return sorted(pane for pane in over if not self._pending[pane])
+
+    def start_record(self, pane: int) -> tuple[bytes, bytes]:
+        """Return the key and the record of a pane, and note that they are on their way."""
+        self._changes.discard(pane)
+        self.expect(pane)
+        return self.record(pane)
+
+    def end_record(self, pane: int, *, success: bool) -> None:
+        """Note the result of that record. After a failure the pane is due again."""
+        self.release(pane)
+        if not success:
+            self._changes.add(pane)
+
+    def record(self, pane: int) -> tuple[bytes, bytes]:
+        query = self.query
+        counts = TrueCounts(query.name, query.digest.hex(), pane, self.source, tuple(self._counts[pane]))
+        return counts.key, encode(counts, several=bool(query.attributes))
+
+    def _forget(self, at: float) -> None:
+        """Drop the panes that can no longer change, if their counts are published."""
+        end = at - self.query.pane - self.query.lateness
+        for pane in [pane for pane in self._counts if pane < end]:
+            if pane not in self._changes and not self._pending[pane]:
+                del self._counts[pane]
+
+
+def in_time(query: Query, pane: int, at: int) -> bool:
+    """Whether a report of this pane counts if the log's time of its record is `at`, in milliseconds."""
+    return Versions.of(query).untimely(pane, at) is None

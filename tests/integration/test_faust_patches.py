@@ -1,0 +1,114 @@
+"""What the patches of Faust and aiokafka rely on, with real brokers."""
+
+import asyncio
+import uuid
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, conn
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.consumer import fetcher
+
+from aggregator.counting import faust_patches
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.settings import REPORTS
+from tests.integration.workers import Place, until
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch):
+    """Patches of libraries end with each test."""
+    for module, names in {
+        fetcher: ("PartitionRecords", "MemoryRecords"),
+        conn: ("AIOKafkaProtocol", "AIOKafkaConnection"),
+    }.items():
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name))
+    monkeypatch.setattr(faust_patches, "_sources", set())
+
+
+def test_the_fetcher_hands_on_three_values_of_a_source_and_whole_records_of_all_else(broker):
+    async def run():
+        where = broker.kafka(f"t{uuid.uuid4().hex}.")
+        topics = [where.topic(REPORTS), where.topic("other")]
+        faust_patches.install(topics[0])
+        async with started(AIOKafkaAdminClient(**client_arguments(where)), where) as admin:
+            await admin.create_topics([NewTopic(topic, 1, 1) for topic in topics])
+        async with started(AIOKafkaProducer(**client_arguments(where)), where) as producer:
+            for topic in topics:
+                await producer.send_and_wait(topic, b"hello", timestamp_ms=1_700_000_000_000)
+        async with started(AIOKafkaConsumer(**client_arguments(where)), where) as consumer:
+            consumer.assign([TopicPartition(topic, 0) for topic in topics])
+            await consumer.seek_to_beginning()
+            async with asyncio.timeout(20):
+                return topics, [await consumer.getone() for _ in topics]
+
+    (_, other), found = asyncio.run(run())
+    [bare] = [record for record in found if isinstance(record, tuple)]
+    [whole] = [record for record in found if not isinstance(record, tuple)]
+    assert bare == (0, 1_700_000_000_000, b"hello")
+    assert (whole.topic, whole.value) == (other, b"hello")
+
+
+def test_nothing_is_sought_where_nothing_is_committed(broker):
+    """Else reading would start where the group says, not where the table says."""
+
+    async def run():
+        where = broker.kafka(f"t{uuid.uuid4().hex}.")
+        topic = where.topic("some")
+        async with started(AIOKafkaAdminClient(**client_arguments(where)), where) as admin:
+            await admin.create_topics([NewTopic(topic, 1, 1)])
+        async with started(AIOKafkaProducer(**client_arguments(where)), where) as producer:
+            for _ in range(3):
+                await producer.send_and_wait(topic, b"hello")
+        group = AIOKafkaConsumer(**client_arguments(where), group_id=where.prefix, enable_auto_commit=False)
+        async with started(group, where) as consumer:
+            tp = TopicPartition(topic, 0)
+            consumer.assign([tp])
+            consumer.seek(tp, 1)
+            return await consumer.seek_to_committed(), await consumer.position(tp)
+
+    committed, position = asyncio.run(run())
+    assert list(committed.values()) == [None]
+    assert position == 1
+
+
+QUERIES = """\
+[queries.page]
+crowd = 1
+domain = 3
+epsilon = 1.0
+budget = 1e9
+pane = "1s"
+"""
+
+
+TELLS = """
+import logging
+from aggregator.counting.faust_patches import Consumer
+seek = Consumer.seek_to_committed
+async def told(self):
+    offsets = await seek(self)
+    said = {f"{tp.topic}-{tp.partition}": offset for tp, offset in offsets.items()}
+    logging.getLogger("aggregator").info("sought", extra={"offsets": said})
+    return offsets
+Consumer.seek_to_committed = told
+"""
+
+
+def test_after_each_recovery_reading_starts_where_the_table_says(broker, tmp_path):
+    with Place(broker, tmp_path, QUERIES) as place:
+        one = place.start(patch=TELLS).ready()
+        until(lambda: one.events("sought"))
+        place.start().ready()  # takes one of the two partitions
+        until(lambda: len(one.events("recovered")) > 1)
+        one.ready()
+        events = [event for event in one.events() if event["message"] in ("recovered", "sought")]
+        topic = place.kafka.topic(REPORTS)
+        for recovered, sought in pairwise(events):
+            if recovered["message"] == "recovered":
+                assert sought["message"] == "sought"
+                wanted = {f"{topic}-{partition}": offset for partition, offset in recovered["offsets"].items()}
+                assert wanted.items() <= sought["offsets"].items()
+        assert Counter(event["message"] for event in events)["sought"] >= 2

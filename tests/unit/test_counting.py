@@ -1,0 +1,22 @@
+"""The loop that counts, without a broker."""
+
+import asyncio
+from unittest.mock import AsyncMock, Mock
+
+from aggregator.counting.app import MAX_REJECTS, CountingApp
+
+
+def test_a_flood_of_rubbish_does_not_wait_for_a_partition_that_others_own():
+    """What there is of it is written only by who owns the partition."""
+    source = Mock(next_offset=0, rejects=[None] * (MAX_REJECTS + 1))
+    counting = Mock(sources={0: source}, stopping=False)
+    counting.on_close = counting.sources.clear  # a rebalance
+    counting.follower.cover = counting._bind = AsyncMock()
+
+    async def events():
+        yield Mock(value=Mock(first=0), message=Mock(partition=0))
+
+    stream = Mock()
+    stream.noack().events = events
+    asyncio.run(asyncio.wait_for(CountingApp._count(counting, stream), 30))
+    counting._take.assert_called_once()

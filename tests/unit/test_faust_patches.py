@@ -1,0 +1,220 @@
+"""What aggregator/counting/faust_patches.py relies on: a new Faust or aiokafka that changes it fails here."""
+
+import asyncio
+import gc
+from contextlib import nullcontext
+from unittest.mock import Mock
+
+import pytest
+from aiokafka import ConsumerRecord, conn
+from aiokafka.consumer import fetcher
+from aiokafka.consumer.subscription_state import TopicPartitionState
+from aiokafka.record.memory_records import MemoryRecords
+from faust.transport import by_url
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from yarl import URL
+
+from aggregator.counting import faust_patches
+from aggregator.counting.faust_app import build_app
+from hubbub.kafka.columns import RecordColumns, UnreadableBatch
+from hubbub.kafka.patches import answer_reader
+from hubbub.kafka.settings import CHANGELOG, TALLIES, Kafka
+from tests.hostile import batch, bomb, record
+
+MIB = 1 << 20
+REPORT = TP("hubbub.reports", 0)
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch):
+    """Patches of libraries end with each test."""
+    for module, names in {
+        fetcher: ("PartitionRecords", "MemoryRecords"),
+        conn: ("AIOKafkaProtocol", "AIOKafkaConnection"),
+    }.items():
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name))
+    monkeypatch.setattr(faust_patches, "_sources", set())
+
+
+def with_app(use, folder, kafka=None):
+    """What the coroutine function `use` finds out of an app that is built, not started."""
+
+    async def run():
+        app = build_app(kafka or Kafka(), 4, MIB, folder)
+        app.finalize()
+        try:
+            return await use(app)
+        finally:
+            app.consumer._thread.thread_loop.close()
+
+    return asyncio.run(run())
+
+
+def record_of(offset):
+    return offset, 1000 * offset, b"%d" % offset
+
+
+def test_the_changelog_has_the_name_that_topics_creates(tmp_path):
+    async def name(app):
+        return app.Table(TALLIES, partitions=4, key_type=bytes, value_type=bytes)._changelog_topic_name()
+
+    kafka = Kafka(prefix="some.")
+    assert with_app(name, tmp_path, kafka) == kafka.topic(CHANGELOG)
+
+
+def test_faust_takes_our_transport_and_all_addresses(tmp_path):
+    async def parts(app):
+        servers = app.producer._settings_default()["bootstrap_servers"]
+        return type(app.transport), type(app.producer), type(app.consumer), servers
+
+    *kinds, servers = with_app(parts, tmp_path, Kafka("one:9092,two:9093"))
+    assert kinds == [faust_patches.Transport, faust_patches.Producer, faust_patches.Consumer]
+    assert servers == ["one:9092", "two:9093"]
+    assert by_url(URL("hubbub://one:9092")) is faust_patches.Transport
+
+
+def test_all_connections_of_a_worker_receive_in_place(tmp_path):
+    async def kinds(app):
+        return conn.AIOKafkaProtocol, conn.AIOKafkaConnection
+
+    assert with_app(kinds, tmp_path) == (answer_reader.ReceivingProtocol, answer_reader.ReceivingConnection)
+
+
+def feed(consumer, batches):
+    """Give it what a broker would, a batch at a time; the messages that came of it."""
+    came, left = [], iter(batches)
+
+    async def fetch(_):
+        return next(left, None), None
+
+    async def take(message):
+        came.append(message)
+
+    consumer._wait_next_records, consumer.callback = fetch, take
+    consumer.highwater = lambda tp: 0
+    consumer.flow_active = True
+    return came
+
+
+def test_the_scheduler_is_given_whole_fetches_and_a_run_of_them_is_one_message(tmp_path):
+    other = TP("hubbub.other", 0)
+    plain = ConsumerRecord("hubbub.other", 0, 7, 0, 0, None, b"whole", None, 0, 5, ())
+    fetched = {REPORT: [record_of(i) for i in range(5, 50)], other: [plain]}
+
+    async def messages(app):
+        feed(app.consumer, [fetched])
+        return {tp: message async for tp, message in app.consumer.getmany(1.0)}
+
+    found = with_app(messages, tmp_path)
+    assert found.keys() == fetched.keys()
+    assert found[REPORT].offset == 49
+    assert found[REPORT].value.first == 5
+    assert found[REPORT].value.records == fetched[REPORT]
+    assert found[other].value == b"whole"
+
+
+def test_no_run_is_too_long(monkeypatch):
+    monkeypatch.setattr(faust_patches, "LONGEST_RUN", 10)
+    spans = [(run.first, run.offset) for run in faust_patches._runs(REPORT, [record_of(i) for i in range(25)])]
+    assert spans == [(0, 9), (10, 19), (20, 24)]
+    assert [run.first for run in faust_patches._runs(REPORT, [record_of(4), record_of(9)])] == [4]
+
+
+def test_columns_are_runs_of_their_own():
+    columns = RecordColumns.of([record_of(i) for i in (7, 8, 11)])
+    fetched = [record_of(3), record_of(4), columns, record_of(12)]
+    spans = [(run.first, run.offset, len(run.records)) for run in faust_patches._runs(REPORT, fetched)]
+    assert spans == [(3, 4, 2), (7, 11, 3), (12, 12, 1)]
+
+
+def commits(folder, acked, topic=REPORT):
+    """What Faust commits of messages with offsets 3, 9 and 20, some of them acknowledged, and its gaps."""
+
+    async def drained(app):
+        app.topics.acks_enabled_for = lambda topic: True
+        consumer = app.consumer
+        consumer._read_offset[topic] = consumer._committed_offset[topic] = None
+        offsets, found = [3, 9, 20], []
+        came = feed(consumer, [{topic: [record_of(offset)]} for offset in offsets])
+        fetcher = Mock()
+        fetcher._stopped.is_set = lambda: len(came) == len(offsets)
+        await consumer._drain_messages(fetcher)
+        gaps = len(consumer._gap[topic])
+        for message in came:
+            if message.offset in acked:
+                consumer.ack(message)
+                found.append(consumer._filter_committable_offsets([topic]).get(topic))
+        return found, gaps
+
+    return with_app(drained, folder)
+
+
+def test_an_acknowledged_run_is_committed_at_once_and_its_offsets_are_not_listed(tmp_path):
+    assert commits(tmp_path, {9}) == ([10], 0)
+    assert commits(tmp_path, {3, 20}) == ([4, 21], 0)
+
+
+@pytest.mark.parametrize(("embedded", "idempotent"), [(True, False), (False, True)])
+def test_the_producer_is_idempotent_where_the_broker_can(tmp_path, embedded, idempotent):
+    async def made(app):
+        assert driver.Producer._settings_extra(app.producer) == {}, "Faust says something for at_least_once now"
+        producer = app.producer._new_producer()
+        try:
+            return producer._txn_manager is not None, producer._sender._acks
+        finally:
+            await producer.stop()
+
+    assert with_app(made, tmp_path, Kafka(embedded=embedded)) == (idempotent, -1)
+
+
+STOCK = fetcher.PartitionRecords.__mro__[-2]
+
+
+@pytest.mark.parametrize(
+    "data", [bomb("zstd", 1, 65 * MIB), batch("", record(0, b"x", b"\xff"), 1)], ids=["too large", "not UTF-8"]
+)
+def test_a_batch_that_aiokafka_cannot_read_or_inflates_without_a_bound_is_one_record(data, monkeypatch):
+    monkeypatch.setattr(fetcher, "PartitionRecords", STOCK)
+    stock = STOCK(REPORT, MemoryRecords(data), [], 0, None, None, True, fetcher.READ_UNCOMMITTED)
+    with pytest.raises(ValueError, match="utf-8") if len(data) < 100 else nullcontext():
+        assert len(next(stock).value) > 64 * MIB, "mended: it has a bound of its own"
+    faust_patches.install(REPORT.topic)
+    records = fetcher.PartitionRecords(
+        REPORT, fetcher.MemoryRecords(data), [], 0, None, None, True, fetcher.READ_UNCOMMITTED
+    )
+    [run] = faust_patches._runs(REPORT, list(records))
+    assert (run.first, run.offset, records.next_fetch_offset) == (0, 0, 1)
+    assert isinstance(run.records[0][2], UnreadableBatch)
+
+
+def test_a_run_begins_where_the_batch_does_that_is_not_read():
+    unread = UnreadableBatch(7, 3, "too_large", "")
+    [run] = faust_patches._runs(REPORT, [(9, 0, unread), record_of(10)])
+    assert (run.first, run.offset) == (7, 10)
+
+
+def test_the_collector_leaves_alone_what_stays():
+    before = gc.get_threshold()
+    try:
+        faust_patches.tune()
+        assert gc.get_freeze_count() > 0
+        assert gc.get_threshold()[0] == 200_000
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
+
+
+def test_a_partition_without_a_position_crashes_fausts_own_look_and_not_ours():
+    """As after a reset, while aiokafka asks where the log begins."""
+
+    async def look():
+        thread = Mock(time_started=0.0, _verify_aiokafka_event_path=lambda *_: False)
+        assignment = thread._ensure_consumer()._fetcher._subscriptions.subscription.assignment
+        assignment.state_value.return_value = TopicPartitionState(Mock())
+        with pytest.raises(AssertionError):
+            driver.AIOKafkaConsumerThread.verify_event_path(thread, 0.0, TP("reports", 0))
+        await faust_patches.Consumer.verify_all_partitions_active(Mock())
+
+    asyncio.run(look())

@@ -1,0 +1,41 @@
+"""`hubbub simulate` says why it cannot start."""
+
+import pytest
+
+from producers.simulation import simulate
+
+QUERIES = """
+[queries.site]
+domain = ["a", "b"]
+answers = "once"
+epsilon = 1.0
+pane = "1s"
+
+[queries.profile]
+attributes = { age = 5, sex = ["f", "m"] }
+answers = "once"
+epsilon = 1.0
+pane = "1s"
+"""
+
+
+def test_no_broker_is_said(tmp_path, capsys):
+    (tmp_path / "hubbub.toml").write_text(QUERIES)
+    options = ["--kafka", "127.0.0.1:1", "--queries", str(tmp_path / "hubbub.toml"), "--query", "site", "--port", "0"]
+    assert simulate.main(options) == 3
+    assert "Kafka at 127.0.0.1:1 cannot be reached" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "--query must name one: site, profile"),
+        (["--query", "sight"], "there is no query 'sight': site, profile"),
+        (["--query", "site", "--values", "gauss"], "a distribution is uniform"),
+        (["--query", "site", "--scenario", "/nowhere.toml"], "/nowhere.toml: cannot be read"),
+    ],
+)
+def test_what_cannot_be_simulated_is_said(tmp_path, capsys, more, said):
+    (tmp_path / "hubbub.toml").write_text(QUERIES)
+    assert simulate.main(["--queries", str(tmp_path / "hubbub.toml"), *more]) == 2
+    assert said in capsys.readouterr().err
