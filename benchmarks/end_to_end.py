@@ -28,7 +28,7 @@ from aggregator.counting import faust_patches  # noqa: E402
 from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, Metrics, pin, worker  # noqa: E402
 from oracles.frame import encode, with_id  # noqa: E402
 from oracles.query import load as load_queries  # noqa: E402
-from tests.brokers import Cluster, prepared  # noqa: E402
+from tests.brokers import Cluster, create_topics  # noqa: E402
 
 CASES = {
     # name: oracle, size, reports a frame, frames, whether they have ids, frames a batch
@@ -125,7 +125,7 @@ def two_workers(cluster, name):
     oracle, size, per_frame, *_ = CASES[name]
     frames, rates = 5_000_000, []
     for cores in ((OURS,), (OURS, THEIRS)):
-        kafka = prepared(cluster, PARTITIONS)
+        kafka = create_topics(cluster, PARTITIONS)
         with tempfile.TemporaryDirectory() as folder:
             queries = Path(folder, "hubbub.toml")
             queries.write_text(QUERY.format(oracle=oracle, size=size))
@@ -182,7 +182,7 @@ def count_by_worker(kafka, queries, total):
 
 def measure(cluster, name):
     oracle, size, per_frame, frames, ids, per_batch = CASES[name]
-    kafka = prepared(cluster, PARTITIONS)
+    kafka = create_topics(cluster, PARTITIONS)
     with tempfile.TemporaryDirectory() as folder:
         queries = Path(folder, "hubbub.toml")
         queries.write_text(QUERY.format(oracle=oracle, size=size))

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 from oracles.frame import encode  # noqa: E402
 from oracles.query import load  # noqa: E402
-from tests.brokers import Cluster, prepared  # noqa: E402
+from tests.brokers import Cluster, create_topics  # noqa: E402
 from tests.integration.workers import environment  # noqa: E402
 
 OURS, THEIRS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
@@ -142,7 +142,7 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (folder / "hubbub.toml").write_text(QUERIES)
         queries = load(folder / "hubbub.toml")
-        env = {**environment(prepared(cluster), folder / "hubbub.toml"), "OPENBLAS_NUM_THREADS": "1"}
+        env = {**environment(create_topics(cluster), folder / "hubbub.toml"), "OPENBLAS_NUM_THREADS": "1"}
         gateway = [sys.executable, "-m", "hubbub", "gateway", "--rate", "max"]
         one, port = stack.enter_context(running(gateway, env, OURS))
         two, second = stack.enter_context(running(gateway, env, THEIRS))

@@ -24,7 +24,7 @@ from benchmarks.end_to_end import CASES, measure  # noqa: E402
 from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, Metrics, pin, worker  # noqa: E402
 from oracles.frame import encode  # noqa: E402
 from oracles.query import load as load_queries  # noqa: E402
-from tests.brokers import Cluster, prepared  # noqa: E402
+from tests.brokers import Cluster, create_topics  # noqa: E402
 
 RATE_CASES = ("grr, frames of 1,000", "oue, frames of 1,000 with ids")
 LARGE = "a million values"
@@ -108,7 +108,7 @@ def latency(cluster, name, rate, seconds=60, burn_in=15):
     Returns the real rate, the median and the 99th percentile in ms.
     """
     oracle, size, per_frame, *_ = CASES[name]
-    kafka = prepared(cluster, PARTITIONS)
+    kafka = create_topics(cluster, PARTITIONS)
     with tempfile.TemporaryDirectory() as folder:
         queries = Path(folder, "hubbub.toml")
         queries.write_text(QUERY.format(oracle=oracle, size=size).replace('"1h"', '"1s"'))
@@ -138,7 +138,7 @@ def latency(cluster, name, rate, seconds=60, burn_in=15):
 
 def large(cluster):
     """Measure records of a million values while the worker counts."""
-    kafka = prepared(cluster, PARTITIONS)
+    kafka = create_topics(cluster, PARTITIONS)
     with tempfile.TemporaryDirectory() as folder:
         queries = Path(folder, "hubbub.toml")
         text = QUERY.format(oracle="olh", size=1_000_000).replace('"1h"', '"5s"')

@@ -27,7 +27,7 @@ from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, pin 
 from oracles import oracle  # noqa: E402
 from oracles.frame import HEADER_SIZE  # noqa: E402
 from oracles.query import load as load_queries  # noqa: E402
-from tests.brokers import Cluster, prepared  # noqa: E402
+from tests.brokers import Cluster, create_topics  # noqa: E402
 
 SIZE = 1024
 CASES = {
@@ -163,7 +163,7 @@ losing or repeating a report, and closes panes by the log's clock.
 
 def measure(cluster, name):
     per_frame, frames = CASES[name]
-    kafka = prepared(cluster, PARTITIONS)
+    kafka = create_topics(cluster, PARTITIONS)
     with tempfile.TemporaryDirectory() as folder:
         queries = Path(folder, "hubbub.toml")
         queries.write_text(QUERY.format(oracle="olh", size=SIZE))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.boards import HOMEPAGE, PANE, Board, Crowd, defined, publish
-from tests.brokers import Tansu, prepared
+from tests.boards import HOMEPAGE, PANE, Board, Crowd, definition_messages, publish
+from tests.brokers import Tansu, create_topics
 
 VIEWERS = 100
 PANES = 20
@@ -50,10 +50,10 @@ def cpu_seconds(board: Board) -> float:
 
 def measure(broker: Tansu, viewers: int, *, asks: bool) -> float:
     """Return the CPU milliseconds of the board for a pane."""
-    kafka = prepared(broker)
+    kafka = create_topics(broker)
     start = int(time.time()) // PANE * PANE - 2 * PANES * PANE
     crowd = Crowd(HOMEPAGE, start=start)
-    publish(kafka, [*defined(), *[message for _ in range(7) for message in crowd.next()]])
+    publish(kafka, [*definition_messages(), *[message for _ in range(7) for message in crowd.next()]])
     with ExitStack() as stack:
         board = stack.enter_context(Board(kafka)).ready()
         watching = [Viewer(board.port, asks=asks) for _ in range(viewers)]

@@ -84,7 +84,7 @@ class Crowd:
         return self.rng.choice(sizes[0], self.clients, p=weights / weights.sum())
 
     def next(self):
-        """Yield the messages of the next pane: its true counts, finals and alerts."""
+        """Yield the true counts, finals and alerts of the next pane as messages."""
         pane = len(self.snapshots)
         values, oracle = self.answers(pane), self.query.oracle
         state = oracle.zeros()
@@ -167,7 +167,7 @@ class Board:
         self.stop(signal.SIGKILL)
 
     def stop(self, number=signal.SIGTERM):
-        """Stop the board; return its exit code and its standard error."""
+        """Stop the board. Return its exit code and its standard error."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         _, stderr = self.process.communicate(timeout=20)

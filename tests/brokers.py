@@ -1,4 +1,4 @@
-"""Real brokers for tests: Tansu from its wheel, and Apache Kafka from Maven's jars under Java."""
+"""Real brokers for tests. Tansu comes from its wheel, and Apache Kafka from Maven's jars, run by Java."""
 
 import asyncio
 import base64
@@ -42,7 +42,7 @@ JAVA = (
 CLASSES = "classes.jsa"
 USER, PASSWORD = "tester", "tester-secret"
 START = 120.0
-ATTEMPTS, TAKEN = 5, "Address already in use"
+ATTEMPTS, PORT_IN_USE = 5, "Address already in use"
 
 PROPERTIES = """\
 process.roles=broker,controller
@@ -75,11 +75,11 @@ log.cleaner.dedupe.buffer.size=4194304
 
 
 class Unavailable(Exception):
-    """What a broker needs and this machine has not."""
+    """An error about a program that a broker needs and this machine lacks."""
 
 
 def jars() -> Path:
-    """The folder of Kafka's jars, copied once for each version of the pom, however many ask at a time."""
+    """Return the folder of Kafka's jars. A lock lets one process copy them, once for each version of the pom."""
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise Unavailable(f"no Apache Kafka: {program} is not installed (Java 17 and Maven are needed)")
@@ -102,13 +102,13 @@ def copy_jars(libs: Path) -> None:
     try:
         subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
     except subprocess.SubprocessError as error:
-        said = (error.stdout or b"").decode(errors="replace")[-500:]
-        raise Unavailable(f"no Apache Kafka: Maven could not copy its jars: {said}") from error
+        output = (error.stdout or b"").decode(errors="replace")[-500:]
+        raise Unavailable(f"no Apache Kafka: Maven could not copy its jars: {output}") from error
     half.rename(libs)
 
 
 def archive_classes(libs: Path) -> None:
-    """With an archive of its classes, which Java writes at an orderly end, a broker starts in half the time."""
+    """Let Java write an archive of its classes at an orderly end. A broker then starts in half the time."""
     archive = libs / "half"
     with Cluster(1, libs, (f"-XX:ArchiveClassesAtExit={archive}",)) as cluster:
         cluster.nodes[0].keeper.stop(seconds=START)
@@ -137,8 +137,8 @@ class Node:
 
     def java(self, libs: Path, *arguments: str) -> subprocess.Popen:
         archive = libs / CLASSES
-        shared = (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()
-        return self.keeper.run((*JAVA, *shared, "-cp", f"{libs}/*", *arguments), self.log)
+        option = (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()
+        return self.keeper.run((*JAVA, *option, "-cp", f"{libs}/*", *arguments), self.log)
 
     def format(self, libs: Path, cluster: str) -> subprocess.Popen:
         user = f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"
@@ -148,12 +148,12 @@ class Node:
     def start(self, libs: Path, flags: Sequence[str] = ()) -> None:
         self.java(libs, *flags, "kafka.Kafka", "server.properties")
 
-    def said(self) -> str:
+    def log_end(self) -> str:
         return self.log.read_text(errors="replace")[-2000:]
 
 
 class Cluster:
-    """Apache Kafka: one broker or three that replicate. Brokers are counted from 0."""
+    """An Apache Kafka of one broker, or of three that replicate. The first broker has the number 0."""
 
     embedded = False
 
@@ -167,7 +167,7 @@ class Cluster:
 
     @property
     def scram(self) -> str:
-        """Where a user has to log in (SASL_PLAINTEXT, SCRAM-SHA-512)."""
+        """The addresses that require a login (SASL_PLAINTEXT, SCRAM-SHA-512)."""
         return ",".join(f"127.0.0.1:{node.scram}" for node in self.nodes)
 
     def kafka(self, prefix: str = "hubbub.") -> Kafka:
@@ -186,15 +186,15 @@ class Cluster:
         self.configure()
         for node, formatting in [(node, node.format(self.libs, cluster)) for node in self.nodes]:
             if formatting.wait(START):
-                raise RuntimeError(f"Kafka's storage was not formatted: {node.said()}")
-        for left in reversed(range(ATTEMPTS)):
+                raise RuntimeError(f"Kafka's storage was not formatted: {node.log_end()}")
+        for more in reversed(range(ATTEMPTS)):
             for node in self.nodes:
                 node.start(self.libs, self.flags)
             try:
                 self.wait()
                 break
             except RuntimeError as error:
-                if TAKEN not in str(error) or not left:
+                if PORT_IN_USE not in str(error) or not more:
                     raise
             # Java needs seconds between our choice and its bind, and another process was quicker.
             for node in self.nodes:
@@ -237,13 +237,13 @@ class Cluster:
         self.nodes[i].keeper.send(signal.SIGCONT)
 
     def restart(self, i: int) -> None:
-        """End it in order and start it again; after `kill` only the second."""
+        """Stop a broker in order if it runs, then start it."""
         self.nodes[i].keeper.stop()
         self.nodes[i].start(self.libs, self.flags)
         self.wait()
 
     def heal(self) -> None:
-        """All brokers up and every replica in sync, whatever a test did to them."""
+        """Start the brokers that a test stopped, and wait until every replica is in sync."""
         for node in self.nodes:
             if node.running:
                 node.keeper.send(signal.SIGCONT)
@@ -252,39 +252,39 @@ class Cluster:
         self.wait()
 
     def wait(self) -> None:
-        """Until every broker answers, knows of all the others, and sees no replica behind."""
+        """Wait until every broker answers, knows all others, and sees every replica in sync."""
         until = time.monotonic() + START
         for node in self.nodes:
             if not answers(node.bootstrap, until - time.monotonic(), lambda node=node: node.running):
-                raise RuntimeError(f"Kafka did not start: {node.said()}")
+                raise RuntimeError(f"Kafka did not start: {node.log_end()}")
         for node in self.nodes:
-            while not asyncio.run(whole(node.bootstrap, len(self.nodes))):
+            while not asyncio.run(is_complete(node.bootstrap, len(self.nodes))):
                 if time.monotonic() > until:
                     raise RuntimeError(f"the brokers {self.bootstrap} do not find one another")
                 time.sleep(0.1)
 
 
-async def whole(bootstrap: str, brokers: int) -> bool:
-    """Whether a broker knows of this many, and all replicas are in sync."""
+async def is_complete(bootstrap: str, brokers: int) -> bool:
+    """Whether a broker knows all brokers, and all replicas are in sync."""
     where = Kafka(bootstrap)
     try:
         async with started(AIOKafkaAdminClient(**client_arguments(where), request_timeout_ms=5000), where) as admin:
             topics = await admin.describe_topics()
-            known = len((await admin.describe_cluster())["brokers"])
+            count = len((await admin.describe_cluster())["brokers"])
     except (KafkaUnreachable, KafkaError):
         return False
     partitions = [partition for topic in topics for partition in topic["partitions"]]
-    return known == brokers and all(len(part["isr"]) == len(part["replicas"]) for part in partitions)
+    return count == brokers and all(len(part["isr"]) == len(part["replicas"]) for part in partitions)
 
 
 class Tansu(EmbeddedBroker):
-    """The embedded broker, as tests see it: alone, in memory, so what is killed is gone."""
+    """The embedded broker, alone and in memory. If a test kills it, its records are lost."""
 
     embedded = True
 
 
-def missing(reason: Exception) -> None:
-    """Skip what this machine cannot run; where CI promises to run all of it, fail."""
+def skip(reason: Exception) -> None:
+    """Skip a test that this machine cannot run. In CI, where everything must run, fail."""
     if os.environ.get("CI", "").lower() in ("1", "true"):
         pytest.fail(str(reason))
     pytest.skip(str(reason))
@@ -294,7 +294,7 @@ def tansu():
     try:
         broker = Tansu().start()
     except EmbeddedError as error:
-        missing(error)
+        skip(error)
     with broker:
         yield broker
 
@@ -303,13 +303,13 @@ def kafka(brokers: int):
     try:
         cluster = Cluster(brokers)
     except Unavailable as error:
-        missing(error)
+        skip(error)
     with cluster:
         yield cluster
 
 
-def prepared(broker, partitions: int = 4, **settings) -> Kafka:
-    """A prefix that nobody else uses, with all its topics."""
+def create_topics(broker, partitions: int = 4, **settings) -> Kafka:
+    """Create all topics under a new prefix, and return their settings of Kafka."""
     kafka = broker.kafka(f"t{uuid.uuid4().hex}.")
     asyncio.run(ensure(kafka, partitions, **settings))
     return kafka
@@ -317,7 +317,7 @@ def prepared(broker, partitions: int = 4, **settings) -> Kafka:
 
 @contextmanager
 def frozen(broker):
-    """The broker silent, with all connections open."""
+    """Stop the broker for a while. All connections stay open."""
     keeper = broker._keeper if broker.embedded else broker.nodes[0].keeper
     keeper.send(signal.SIGSTOP)
     try:

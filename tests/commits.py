@@ -1,4 +1,4 @@
-"""Checks the messages of the newest commits: `area: imperative, what changes`, a blank line, and why.
+"""A check of the newest commit messages. Each has a title `area: imperative, what changes`, a blank line, and a reason.
 
 `make lint` runs it. Commits up to `LAST_FREE` have titles of another style and are not checked.
 """
@@ -16,18 +16,18 @@ TITLE = re.compile(r"[a-z][a-z0-9_./-]*(,? [a-z0-9_./-]+)*: [a-z`].*[^. ]")
 
 
 def faults(message: str) -> list[str]:
-    """Return what is wrong with a commit's message."""
+    """Return the faults of a commit's message."""
     title, _, rest = message.strip("\n").partition("\n")
-    found = []
+    messages = []
     if len(title) > LONGEST:
-        found.append(f"the title has {len(title)} characters, at most {LONGEST} fit")
+        messages.append(f"the title has {len(title)} characters, at most {LONGEST} fit")
     if not TITLE.fullmatch(title):
-        found.append("the title must be `area: imperative, what changes`, in lower case and without a full stop")
+        messages.append("the title must be `area: imperative, what changes`, in lower case and without a full stop")
     if not rest.strip():
-        found.append("the body is missing: say why, and how it is shown")
+        messages.append("the body is missing: say why, and how it is shown")
     elif not rest.startswith("\n"):
-        found.append("a blank line must follow the title")
-    return found
+        messages.append("a blank line must follow the title")
+    return messages
 
 
 def git(root: Path, *arguments: str) -> str:

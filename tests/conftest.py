@@ -25,11 +25,11 @@ def three_brokers():
 
 
 @pytest.fixture(scope="module")
-def secured():
+def secured_kafka():
     try:
         broker = Secured()
     except brokers.Unavailable as error:
-        brokers.missing(error)
+        brokers.skip(error)
     with broker:
         yield broker
 
@@ -47,7 +47,7 @@ def broker(request):
     return request.getfixturevalue(request.param)
 
 
-COSTLY = ("three_brokers", "secured", "ran")
+COSTLY = ("three_brokers", "secured_kafka", "ran")
 """Fixtures that take many seconds to make."""
 
 

@@ -47,38 +47,38 @@ def run(*command: str | Path) -> None:
     subprocess.run(command, check=True, cwd=tempfile.gettempdir(), stdout=subprocess.DEVNULL)
 
 
-def named(wanted: str) -> str:
-    """As uv finds it: it knows pyenv's only by their paths."""
-    here = sorted(Path.home().glob(f".pyenv/versions/{wanted}.*/bin/python"))
-    return str(here[-1]) if here else wanted
+def python_of(version: str) -> str:
+    """Return the name by which uv finds a version of Python. uv finds those of pyenv only by their paths."""
+    here = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    return str(here[-1]) if here else version
 
 
 def main(folder: Path, pythons: list[str]) -> int:
-    built = sorted(path.resolve() for path in folder.iterdir() if path.suffix in (".whl", ".gz"))
-    assert [path.suffix for path in built] == [".whl", ".gz"], built
-    tested = 0
-    for wanted in pythons:
+    packages = sorted(path.resolve() for path in folder.iterdir() if path.suffix in (".whl", ".gz"))
+    assert [path.suffix for path in packages] == [".whl", ".gz"], packages
+    works = 0
+    for version in pythons:
         with tempfile.TemporaryDirectory(prefix="hubbub-dist-") as place:
-            made = subprocess.run(
-                [UV, "venv", "--quiet", "--python", named(wanted), f"{place}/venv"],
+            venv = subprocess.run(
+                [UV, "venv", "--quiet", "--python", python_of(version), f"{place}/venv"],
                 capture_output=True,
                 text=True,
                 check=False,
             )
-            if made.returncode:
-                print(f"Python {wanted}: not here: {made.stderr.strip().splitlines()[-1]}")
+            if venv.returncode:
+                print(f"Python {version}: not here: {venv.stderr.strip().splitlines()[-1]}")
                 continue
             python = Path(place, "venv", "bin", "python")
-            for path in built:
+            for path in packages:
                 install = (UV, "pip", "install", "--quiet", "--reinstall-package", "hubbub", "--python", python)
-                run(UV, "venv", "--quiet", "--clear", "--python", named(wanted), f"{place}/venv")
+                run(UV, "venv", "--quiet", "--clear", "--python", python_of(version), f"{place}/venv")
                 run(*install, path)
                 run(python, "-c", BASE)
                 run(*install, f"hubbub[all,pandas] @ {path.as_uri()}")
                 run(python, "-W", "ignore", "-c", ALL.replace("{kernels}", "c" if shutil.which("cc") else "numpy"))
-                print(f"Python {wanted}: {path.name} works")
-                tested += 1
-    return 0 if tested else 1
+                print(f"Python {version}: {path.name} works")
+                works += 1
+    return 0 if works else 1
 
 
 if __name__ == "__main__":

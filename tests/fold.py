@@ -1,7 +1,6 @@
-"""The truth about a log: one process reads it record by record and adds up, with none of the daemon's ways.
+"""The correct result of a log, from one process that reads record by record and adds up.
 
-It shares with the daemon what admits a record (`Gate.admit`) and what counts a report (the oracles),
-and nothing of what makes it fast, lets it restart, or brings partitions together.
+It shares two parts with the daemon, `Gate.admit` and the oracles. It has no columns, no restarts and no merging.
 """
 
 from collections import defaultdict
@@ -20,7 +19,7 @@ from oracles.query.settings import Window
 
 @dataclass(eq=False)
 class Cell:
-    """What one partition says of one pane."""
+    """The counts of one pane on one partition."""
 
     counts: np.ndarray
     n: int = 0
@@ -52,21 +51,20 @@ class Whole(NamedTuple):
     end: int
     whole: Snapshot
     panes: dict
-    """What each of its panes holds, by start."""
+    """The snapshot of each of its panes, by start."""
 
 
 def fold(log, definitions, **gate):
-    """The final windows of a log, {(query's name, Window, end): Snapshot}; `finals` takes the same."""
-    found = finals(log, definitions, **gate)
-    return {(one.versions.query.name, one.window, one.end): one.whole for one in found}
+    """Return the final windows of a log as {(query's name, Window, end): Snapshot}. `finals` has the same arguments."""
+    results = finals(log, definitions, **gate)
+    return {(one.versions.query.name, one.window, one.end): one.whole for one in results}
 
 
 def finals(log, definitions, **gate):
-    """The final windows of a log.
+    """Yield the final windows of a log. A window without reports is absent.
 
-    `log` has a list of (offset, timestamp, bytes) for each partition; `definitions` are the Versions of each
-    digest, or queries that speak for all panes; `gate` is what `Gate` takes beyond these. A window without
-    reports is absent.
+    `log` has a list of (offset, timestamp, bytes) for each partition. `definitions` are the Versions of each digest, or
+    queries that apply to all panes. `gate` has the other arguments of `Gate`.
     """
     definitions = [one if isinstance(one, Versions) else Versions.of(one) for one in definitions]
     by_digest = {versions.query.digest: versions for versions in definitions}
@@ -85,24 +83,24 @@ def finals(log, definitions, **gate):
         query = versions.query
         panes = {pane: total(parts.values()) for (of, pane), parts in cells.items() if of == digest}
         for window, since, until in intervals(versions):
-            reported = [pane for pane in panes if panes[pane].n and since <= pane < until]
-            for start, end in spans(window, query.pane, reported):
+            active = [pane for pane in panes if panes[pane].n and since <= pane < until]
+            for start, end in spans(window, query.pane, active):
                 if since <= start and end <= until and all(is_closed(clock, end, versions) for clock in clocks):
                     inside = {pane: panes[pane] for pane in panes if start <= pane < end}
-                    whole = flagged(total(inside.values()), versions, start, end)
+                    whole = with_partial(total(inside.values()), versions, start, end)
                     yield Whole(versions, window, start, end, whole, inside)
 
 
-def shown(folded):
-    """The finals of one definition in the order of time, each with what it shows of its attributes, by the rule alone.
+def attribute_views(groups):
+    """Yield the finals of one definition in the order of time, each with the views of its attributes.
 
-    `folded` are those of `finals`, with the panes of each. What is shown is ("own", None), ("small", None), or
-    ("held", the final whose values are shown again).
+    `groups` are results of `finals`. A view is ("own", None), ("small", None), or ("held", final). A held view repeats
+    the values of that final.
     """
     last = {}
-    for final in sorted(folded, key=lambda final: final.end):
+    for final in sorted(groups, key=lambda final: final.end):
         query = final.versions.at(final.end - final.versions.query.pane).query
-        told = []
+        views = []
         for place in range(len(query.domains)):
             here = {pane: of_attribute(query, part, place) for pane, part in final.panes.items()}
             here = {pane: n for pane, n in here.items() if n}
@@ -110,34 +108,34 @@ def shown(folded):
             came = sum(n for pane, n in here.items() if pane not in others)
             went = sum(n for pane, n in others.items() if pane not in here)
             if sum(here.values()) < query.crowd:
-                told.append(("small", None))
+                views.append(("small", None))
             elif final.window.kind != "tumbling" and any(0 < n < query.crowd for n in (came, went)):
-                told.append(("held", before))
+                views.append(("held", before))
             else:
-                told.append(("own", None))
+                views.append(("own", None))
                 last[final.window, place] = final, here
-        yield final, told
+        yield final, views
 
 
 def of_attribute(query, part, place):
-    """How many reports of a pane speak of an attribute: with smp those that chose it."""
+    """Return how many reports of a pane answer an attribute. With smp a report answers one of them."""
     return int(part.counts[-len(query.attributes) :][place]) if query.solution == "smp" else part.n
 
 
-def faces(final, told):
-    """What a final shows, as records are built of it."""
+def visible_windows(final, views):
+    """Return the windows from which the record of a final is built."""
     span = windows.Span(final.window, final.start, final.end)
     empty = Snapshot(0, 0, 0, final.whole.flags, np.zeros_like(final.whole.counts))
-    found = []
-    for kind, of in told:
+    visible = []
+    for kind, of in views:
         of_span = windows.Span(of.window, of.start, of.end) if of else span
         total = of.whole if of else empty if kind == "small" else final.whole
-        found.append(VisibleWindow(kind, of_span, total))
-    return found
+        visible.append(VisibleWindow(kind, of_span, total))
+    return visible
 
 
 def intervals(versions):
-    """When each kind of window is published: from the first pane of a version that has it until one that has not."""
+    """Yield each window with its start and end, the first panes of a version that has it and of one that has not."""
     versions = versions.versions
     for window in {window for version in versions for window in version.query.windows}:
         has = [
@@ -145,44 +143,44 @@ def intervals(versions):
         ]
         for i, version in enumerate(versions):
             if has[i] and not (i and has[i - 1]):
-                gone = [later.first for later, there in zip(versions[i:], has[i:], strict=True) if not there]
-                yield window, version.first or -(1 << 62), min(gone, default=1 << 62)
+                ends = [later.first for later, there in zip(versions[i:], has[i:], strict=True) if not there]
+                yield window, version.first or -(1 << 62), min(ends, default=1 << 62)
 
 
 def is_closed(clock, end, versions):
-    """Whether a partition whose log has come so far has closed the pane that ends at `end`, and all before it."""
+    """Whether a partition with this clock has closed the pane that ends at `end`, and all panes before it."""
     pane = versions.query.pane
     starts = {end - pane, *(version.first - pane for version in versions.versions if 0 < version.first < end)}
     closes = max(start + pane + versions.at(start).query.lateness for start in starts)
     return clock is not None and clock > 1000 * closes
 
 
-COUNTED = ("lateness", "skew", "starts", "until", "require_id", "max_ids")
+RULES = ("lateness", "skew", "starts", "until", "require_id", "max_ids")
 
 
-def flagged(whole, versions, start, end):
-    """`partial` where within the window something changed that decides what is counted."""
+def with_partial(whole, versions, start, end):
+    """Return the snapshot, with the flag `partial` if a rule of counting changed within the window."""
     rules = {
-        (*(getattr(version.query, name) for name in COUNTED), version.retired)
+        (*(getattr(version.query, name) for name in RULES), version.retired)
         for version in {versions.at(pane) for pane in range(start, end, versions.query.pane)}
     }
     return whole.with_flags(PARTIAL) if len(rules) > 1 else whole
 
 
-def spans(window, pane, reported):
-    """The windows with a report in them: start and end, where `reported` are the panes with reports."""
+def spans(window, pane, active):
+    """Return start and end of each window that has a report. `active` are the panes with reports."""
     if window.kind == "all":
-        ends = {start + (1 + rest) * pane for start in reported for rest in range(windows.IDLE + 1)}
-        return {(min(reported), end) for end in ends}
+        ends = {start + (1 + rest) * pane for start in active for rest in range(windows.IDLE + 1)}
+        return {(min(active), end) for end in ends}
     return {
         (start, start + window.size)
-        for one in reported
+        for one in active
         for start in range(one // window.step * window.step, one - window.size, -window.step)
     }
 
 
 def total(parts):
-    """The sum of cells or of snapshots."""
+    """Return the sum of cells or of snapshots."""
     parts = list(parts)
     flags = 0
     for part in parts:

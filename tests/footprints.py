@@ -1,7 +1,6 @@
-"""The memory that a worker and a board really take: `python -m tests.footprints CASE`, CASE a JSON object.
+"""The real memory of a worker or a board: `python -m tests.footprints CASE` prints its peak in bytes.
 
-Every object is the daemon's own, fed with real reports; a broker's part is played by loops. Prints, in bytes,
-what the process has at its highest.
+CASE is a JSON object. All objects are the daemon's own and count real reports. Loops take the place of a broker.
 """
 
 import ctypes
@@ -29,26 +28,26 @@ from oracles.frame import TICK, encode
 from oracles.query import File, parse
 
 STEP = 5
-"""Seconds: a pane closes at once when its lateness is over."""
+"""Seconds between two ticks. A pane closes at the first tick after its lateness."""
 START = 1_700_006_400
-"""A multiple of every pane here."""
+"""A time that is a multiple of every pane here."""
 
 
-def highest():
-    """The most memory that this process has had since it was `forgotten`."""
+def peak():
+    """Return the most memory that this process has had since `reset_peak`."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
-def forgotten():
-    """Give back what is free, and forget how much it was."""
+def reset_peak():
+    """Return free memory to the system, and reset the peak of this process."""
     gc.collect()
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
 
 
 class Worker:
-    """One that has all partitions, and takes in the panes of all queries in turn."""
+    """A worker that owns all partitions, and reads the panes of all queries in turn."""
 
     def __init__(self, queries, partitions, reports, ahead):
         self.queries, self.reports, self.ahead = queries, reports, ahead
@@ -58,18 +57,18 @@ class Worker:
         self.snapshots = [SnapshotPartition(at, partitions, self.by_digest, store=spill) for at in range(partitions)]
         for snapshots in self.snapshots:
             snapshots.load()
-        self.partitions, self.table, self.offset, self.shown = partitions, {}, 0, [{} for _ in self.sources]
+        self.partitions, self.table, self.offset, self.sizes = partitions, {}, 0, [{} for _ in self.sources]
         self.answered = dict.fromkeys(self.by_digest, 0)
-        """How many panes of each query have had reports."""
+        """The number of panes with reports, by query."""
 
     def until(self, second):
-        """Time goes on; returns the records that it brings."""
+        """Move the time to this second. Return the records that are published until then."""
         records = []
         for source in self.sources:
             run = []
             for query in self.queries:
-                begun = (second + self.ahead * query.skew) // query.pane + 1
-                for pane in range(self.answered[query.digest], begun):
+                panes = (second + self.ahead * query.skew) // query.pane + 1
+                for pane in range(self.answered[query.digest], panes):
                     frame = encode(query.digest, START + pane * query.pane, self.reports[query.digest])
                     run.append((self.offset + len(run), 1000 * (START + second), frame))
             run.append((self.offset + len(run), 1000 * (START + second), TICK))
@@ -77,11 +76,11 @@ class Worker:
                 source.take([record])
         self.offset += len(run)
         for query in self.queries:
-            begun = (second + self.ahead * query.skew) // query.pane + 1
-            self.answered[query.digest] = max(self.answered[query.digest], begun)
-        for shown, source in zip(self.shown, self.sources, strict=True):
-            for key, n, value in source.open_snapshots(shown):
-                shown[key.digest, key.pane] = n
+            panes = (second + self.ahead * query.skew) // query.pane + 1
+            self.answered[query.digest] = max(self.answered[query.digest], panes)
+        for sizes, source in zip(self.sizes, self.sources, strict=True):
+            for key, n, value in source.open_snapshots(sizes):
+                sizes[key.digest, key.pane] = n
                 self.put(home(key.digest, self.partitions), key.encode(), value)
         for source in self.sources:
             plan = source.plan(whole=True)
@@ -89,8 +88,8 @@ class Worker:
                 self.table.update(phase.changelog)
                 for key, value in phase.snapshots:
                     self.put(home(key.digest, self.partitions), key.encode(), value)
-                for target, closed in phase.watermarks.items():
-                    for digest, end in closed.items():
+                for target, ends in phase.watermarks.items():
+                    for digest, end in ends.items():
                         self.snapshots[target].queries[digest].merger.mark(source.partition, end)
             for name, _ in source.settle(plan):
                 self.table.pop(name, None)
@@ -104,13 +103,13 @@ class Worker:
 
     def publish(self, state):
         query, records, batch = state.versions.query, [], {}
-        found = state.merger.finals()
+        finals = state.merger.finals()
         state.totals()
-        for final in found:
+        for final in finals:
             window = final.span.window
-            built, _, *now = publish(query, final, state.alerts.get(window, []), state.visible.get(window, []))
+            result, _, *now = publish(query, final, state.alerts.get(window, []), state.visible.get(window, []))
             state.alerts[window], state.visible[window] = now
-            records += built.records
+            records += result.records
             batch[window] = final.position
         for window, position in batch.items():
             state.state_record(window, position)
@@ -120,14 +119,14 @@ class Worker:
             coming = list(state.merger.provisional())
             while coming:
                 span, total = coming.pop()
-                told = state.guard.next(query, span, total, state.visible.get(span.window, []))
-                if told is not None:
-                    records += build(query, *told, final=False).records
+                next_record = state.guard.next(query, span, total, state.visible.get(span.window, []))
+                if next_record is not None:
+                    records += build(query, *next_record, final=False).records
         return records
 
 
 def answers(queries, count):
-    """Reports of so many clients to each query; a pane has the same on each partition."""
+    """Yield the digest of each query with reports of `count` clients. Each pane and partition gets the same reports."""
     rng = np.random.default_rng(1)
     for query in queries:
         columns = [np.minimum(rng.geometric(0.05, count) - 1, domain.size - 1) for domain in query.domains]
@@ -139,37 +138,37 @@ def read(table):
     return list(parse({"queries": table}, "hubbub.toml", ".").values())
 
 
-def worked(queries, case, seconds, keep):
-    """The memory over the life of a worker; what it publishes is handed to `keep`."""
+def worker_memory(queries, case, seconds, keep):
+    """Return the peak memory of a worker. `keep` is called with its records."""
     reports = dict(answers(queries, case.get("reports", 4_000)))
-    forgotten()
-    made = Worker(queries, case.get("partitions", 1), reports, case.get("ahead", 0))
+    reset_peak()
+    worker = Worker(queries, case.get("partitions", 1), reports, case.get("ahead", 0))
     for second in range(0, seconds + 1, STEP):
-        keep(made.until(second))
-    return highest()
+        keep(worker.until(second))
+    return peak()
 
 
-def shown(queries, case, records):
-    """The memory with a board's store of these records, without what the records take here."""
-    forgotten()
-    before = highest()
+def board_memory(queries, case, records):
+    """Return the memory of a board with these records. The list of records here does not count."""
+    reset_peak()
+    before = peak()
     store = Store(case["retention"], case["memory"])
     file = File({query.name: query for query in queries})
     for key, value in catalog.changes(file, catalog.Definitions(), (), "0" * 16).writes:
         store.define(key, value)
     for value in records:
         store.take_record(value)
-    return BOARD + highest() - before
+    return BOARD + peak() - before
 
 
 def main(case):
     warm = {"domain": 9, "epsilon": 1.0, "budget": 99.0, "pane": "10s", "methods": ["calibrate", "norm_sub"]}
-    worked(read({"warm": warm}), {}, 60, list)  # so that all is loaded
+    worker_memory(read({"warm": warm}), {}, 60, list)  # so that all is loaded
     queries = list(parse(tomllib.loads(case["file"]), "hubbub.toml", ".").values())
     records = []
-    kept = records.extend if case["of"] == "board" else len
-    took = worked(queries, case, case["seconds"], kept)
-    took = took if case["of"] == "worker" else shown(queries, case, [value for _, value in records])
+    keep = records.extend if case["of"] == "board" else len
+    took = worker_memory(queries, case, case["seconds"], keep)
+    took = took if case["of"] == "worker" else board_memory(queries, case, [value for _, value in records])
     sys.stdout.write(f"{took}\n")
 
 

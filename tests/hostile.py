@@ -1,4 +1,4 @@
-"""What no producer of ours would write, and how it comes into a topic: batches, records, and a stranger."""
+"""Batches, records and a writer that no producer of hubbub resembles."""
 
 import asyncio
 import random
@@ -22,12 +22,12 @@ from tests.unit.fuzz.mutator import corrupt
 
 CODECS = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 KEY = b"anybody"
-"""Of each record: compacted topics take none without."""
+"""The key of each record. Compacted topics refuse records without one."""
 _BLOCK = 1 << 20
 
 
 def batch(codec, payload, records, *, base=0, timestamp=1_700_000_000_000, log_append=False):
-    """A batch of this many records whose bytes, compressed by `codec` ("" for none), are the payload."""
+    """Return a batch of this many records. The payload is their bytes, compressed by `codec` ("" for none)."""
     attributes = CODECS.get(codec, 0) | 8 * log_append
     last = records - 1
     rest = struct.pack(">hiqqqhii", attributes, last, timestamp, timestamp, -1, -1, -1, records) + payload
@@ -35,13 +35,13 @@ def batch(codec, payload, records, *, base=0, timestamp=1_700_000_000_000, log_a
 
 
 def record(index, value, header=None):
-    """The bytes of one record of a batch."""
+    """Return the bytes of one record of a batch."""
     tail = b"\x00" if header is None else b"\x02" + _varint(len(header)) + header + b"\x01"
     return _head(index, len(value), len(tail)) + value + tail
 
 
 def bomb(codec, records, size):
-    """A batch of so many records of `size` zeros each, made without ever holding them."""
+    """Return a batch of records of `size` zeros each. It never holds them in memory."""
     compress = {"zstd": cramjam.zstd.Compressor, "lz4": cramjam.lz4.Compressor, "gzip": cramjam.gzip.Compressor}
     compressor = compress[codec]()
     for index in range(records):
@@ -53,35 +53,35 @@ def bomb(codec, records, size):
 
 
 def _head(index, size, after):
-    """What stands before the value of a record of this size, where `after` bytes follow it."""
+    """Return the bytes before the value of a record. `size` is the value's length, and `after` bytes follow it."""
     body = b"\x00\x00" + _varint(index) + _varint(len(KEY)) + KEY + _varint(size)
     return _varint(len(body) + size + after) + body
 
 
 def _varint(number):
-    """As protocol buffers write a signed one."""
+    """Return a signed integer as protocol buffers write it."""
     number = number << 1 ^ number >> 63
-    found = bytearray()
+    digits = bytearray()
     while number > 127:
-        found.append(number & 127 | 128)
+        digits.append(number & 127 | 128)
         number >>= 7
-    return bytes(found) + bytes([number])
+    return bytes(digits) + bytes([number])
 
 
 async def append(kafka, topic, partition, data, records):
-    """Write these bytes as a batch; its base offset."""
+    """Write these bytes as a batch. Return its base offset."""
     async with started(
         AIOKafkaProducer(**client_arguments(kafka), acks="all", request_timeout_ms=60_000), kafka
     ) as producer:
-        built = producer.create_batch()
-        built._buffer, built._relative_offset = data, records
-        built.close()
-        sent = await producer.send_batch(built, kafka.topic(topic), partition=partition)
-        return (await sent).offset
+        batch = producer.create_batch()
+        batch._buffer, batch._relative_offset = data, records
+        batch.close()
+        sending = await producer.send_batch(batch, kafka.topic(topic), partition=partition)
+        return (await sending).offset
 
 
 def frames(query, pane, reports, draw, partitions):
-    """Of each kind of bad frame one, and the partition that it is sent to."""
+    """Return one frame of each bad kind, and the partition that gets it."""
     name, anywhere = draw.randbytes(8), draw.randrange(partitions)
     good = encode(query.digest, pane, reports)
     astray = (partition_of(name, partitions) + 1) % partitions
@@ -100,7 +100,7 @@ def frames(query, pane, reports, draw, partitions):
 
 
 class Writer:
-    """Who writes beside all else, in a loop of its own, until `stop`."""
+    """A thread with an event loop that writes until `stop`."""
 
     over = False
 
@@ -114,10 +114,10 @@ class Writer:
 
 
 class Stranger(Writer):
-    """Somebody who writes strange records into all topics but the changelog, and bombs into all, until `stop`.
+    """A writer of strange records and of bombs into all topics except the changelog, until `stop`.
 
-    Under keys of hubbub's own only where what must happen then is that nothing does: a closed snapshot
-    that nobody can read, say, makes its windows incomplete.
+    It uses keys of hubbub only if readers must ignore such a record. For example, a closed snapshot that is unreadable
+    makes its windows incomplete, so it writes none for the present.
     """
 
     def __init__(self, kafka, queries, partitions, seed, pause=0.3):
@@ -145,23 +145,23 @@ class Stranger(Writer):
             with suppress(KafkaError):
                 await producer.stop()
 
-    def _note(self, sent):
-        """What a broker does not take is no matter, but is counted."""
+    def _note(self, sending):
+        """Count the records that a broker refuses."""
 
-        def done(future):
+        def count_refusal(future):
             refused = None if future.cancelled() else future.exception()
             if refused is not None:
                 self.kinds[f"refused: {type(refused).__name__}"] += 1
 
-        sent.add_done_callback(done)
+        sending.add_done_callback(count_refusal)
 
     async def _throw(self, producer, data):
         topic = self.draw.choice(("reports", SNAPSHOTS, ESTIMATES, ALERTS, TRUTH, QUERIES))
-        built = producer.create_batch()
-        built._buffer, built._relative_offset = data, 2
-        built.close()
+        batch = producer.create_batch()
+        batch._buffer, batch._relative_offset = data, 2
+        batch.close()
         where = 0 if topic == QUERIES else self.draw.randrange(self.partitions)
-        self._note(await producer.send_batch(built, self.kafka.topic(topic), partition=where))
+        self._note(await producer.send_batch(batch, self.kafka.topic(topic), partition=where))
         self.kinds[f"bombs in {topic}"] += 1
 
     def _record(self):
@@ -191,4 +191,4 @@ class Stranger(Writer):
 
 
 STRANGERS = "strange|"
-"""Starts the keys of what a stranger writes where readers go by keys."""
+"""The prefix of a stranger's keys in topics that readers use by key."""

@@ -1,4 +1,7 @@
-"""Exact laws of support counts: of one client's report, of a crowd's sum. No draws: enumeration and convolution."""
+"""Exact laws of support counts, for the report of one client and for the sum of a crowd.
+
+They come from enumeration and convolution, without random draws.
+"""
 
 import itertools
 
@@ -19,41 +22,41 @@ def widened(law, top):
 
 
 def unary(values, p, q, *, inside):
-    """Of how many of so many values a report supports; its own is one of them, or not."""
+    """Return the law of the number of supported values among `values`. `inside` tells whether the own value is one."""
     return np.convolve(bernoulli(p), binomial(values - 1, q)) if inside else binomial(values, q)
 
 
 def single(values, p, q, *, inside):
-    """The same where a report is one value."""
+    """Return the law of `unary` for reports that are one value."""
     return widened(bernoulli(values * q + (p - q) * inside), values)
 
 
 def subset(o, values, *, inside):
-    """The same where a report is a subset of a fixed size."""
-    d, m, held = o.size - 1, o.members, int(inside)
-    found = np.zeros(values + 1)
+    """Return the law of `unary` for reports that are a subset of a fixed size."""
+    d, m, own_inside = o.size - 1, o.members, int(inside)
+    law = np.zeros(values + 1)
     for own, chance in ((1, o.p), (0, 1.0 - o.p)):  # whether the own value is among them
-        rest = stats.hypergeom.pmf(np.arange(values + 1 - held), d, values - held, m - own)
-        found[own * held :][: len(rest)] += chance * rest
-    return found
+        rest = stats.hypergeom.pmf(np.arange(values + 1 - own_inside), d, values - own_inside, m - own)
+        law[own * own_inside :][: len(rest)] += chance * rest
+    return law
 
 
-def hashed(o, chosen, own):
-    """The same under all rows that a client can draw."""
+def hashed(o, values, own):
+    """Return the law of `client` for an oracle that hashes, over all rows that a client can draw."""
     rows = np.arange(o.cells)
-    parities = np.bitwise_count(rows[:, None] & (np.asarray(chosen) + o.offset)) & 1
+    parities = np.bitwise_count(rows[:, None] & (np.asarray(values) + o.offset)) & 1
     mine = np.bitwise_count(rows & (own + o.offset)) & 1
-    found, lie = np.zeros(len(chosen) + 1), (1.0 - o.p) / (o.buckets - 1)
-    for drawn in itertools.product(rows, repeat=o.hashes):
-        bucket = sum(parities[row].astype(int) << j for j, row in enumerate(drawn))
-        told = np.full(o.buckets, lie)
-        told[sum(int(mine[row]) << j for j, row in enumerate(drawn))] = o.p
-        np.add.at(found, np.bincount(bucket, minlength=o.buckets), told)
-    return found / found.sum()
+    law, lie = np.zeros(len(values) + 1), (1.0 - o.p) / (o.buckets - 1)
+    for draw in itertools.product(rows, repeat=o.hashes):
+        bucket = sum(parities[row].astype(int) << j for j, row in enumerate(draw))
+        chances = np.full(o.buckets, lie)
+        chances[sum(int(mine[row]) << j for j, row in enumerate(draw))] = o.p
+        np.add.at(law, np.bincount(bucket, minlength=o.buckets), chances)
+    return law / law.sum()
 
 
 def hidden(attribute, attributes, values, *, inside):
-    """The same for an attribute of rsfd, which is answered in one of so many reports and else faked."""
+    """Return the law for an attribute of rsfd. One of `attributes` reports answers it, and the others fake it."""
     o, name, size = attribute.encoder, attribute.name, attribute.size
     kind = single if name == "grr" else unary
     real = kind(values, o.p, o.q, inside=inside)
@@ -65,26 +68,26 @@ def hidden(attribute, attributes, values, *, inside):
     return real / attributes + fake * (1.0 - 1.0 / attributes)
 
 
-def client(o, chosen, own):
-    """How many of the chosen values a report of this own value supports."""
+def client(o, values, own):
+    """Return the law of the number of `values` that a report of this own value supports."""
     if o.name in ("olh", "blh", "hr"):
-        return hashed(o, chosen, own)
-    inside, values = own in chosen, len(chosen)
+        return hashed(o, values, own)
+    inside, size = own in values, len(values)
     if o.name == "ss":
-        return subset(o, values, inside=inside)
-    return (single if o.name == "grr" else unary)(values, o.p, o.q, inside=inside)
+        return subset(o, size, inside=inside)
+    return (single if o.name == "grr" else unary)(size, o.p, o.q, inside=inside)
 
 
 def crowd(inside, k, outside, m):
-    """The sum of k clients of one law and m of another."""
+    """Return the law of the sum of k clients of one law and m clients of another."""
     length = (len(inside) - 1) * (k + m) + 1
     size = 1 << (length - 1).bit_length()
-    found = np.fft.irfft(np.fft.rfft(inside, size) ** k * np.fft.rfft(outside, size) ** m, size)
-    return np.maximum(found[:length], 0.0)
+    law = np.fft.irfft(np.fft.rfft(inside, size) ** k * np.fft.rfft(outside, size) ** m, size)
+    return np.maximum(law[:length], 0.0)
 
 
 def of_pair(o, own):
-    """The chances that a report supports both of two values, the first alone, the last alone, neither.
+    """Return the chances that a report supports both of two values, the first alone, the last alone, and neither.
 
     Its own value is the first (0), the last (1), or another one (None).
     """
@@ -103,12 +106,12 @@ def of_pair(o, own):
 
 
 def joint(groups):
-    """The joint law of two counts, from clients and their chances in each group."""
+    """Return the joint law of two counts, from clients and their chances in each group."""
     n = sum(clients for clients, _ in groups)
     size = 1 << n.bit_length()
     wave = np.exp(-2j * np.pi * np.arange(size) / size)
     one, two = wave[:, None], wave[None, : size // 2 + 1]
-    found = np.ones((size, size // 2 + 1), complex)
+    transform = np.ones((size, size // 2 + 1), complex)
     for clients, (both, first, last, none) in groups:
-        found *= (both * one * two + first * one + last * two + none) ** clients
-    return np.maximum(np.fft.irfft2(found, (size, size))[: n + 1, : n + 1], 0.0)
+        transform *= (both * one * two + first * one + last * two + none) ** clients
+    return np.maximum(np.fft.irfft2(transform, (size, size))[: n + 1, : n + 1], 0.0)

@@ -1,4 +1,4 @@
-"""Random logs that have a bit of everything, and queries that are easily overflowed, outrun and left behind."""
+"""Random logs with all kinds of records, for queries with small limits on ids, skew and lateness."""
 
 import tomllib
 from dataclasses import replace
@@ -60,8 +60,11 @@ LIMIT = 900
 """Bytes of the longest frame."""
 
 
-def changed(name, *changes):
-    """A query whose settings change: a change is a first pane (seconds after START) and what is new; None retires."""
+def with_changes(name, *changes):
+    """Return the versions of a query.
+
+    A change has a first pane (seconds after START) and new settings, or None to retire the query.
+    """
     versions, query = Versions.of(QUERIES[name]), QUERIES[name]
     for after, settings in changes:
         query = replace(query, **(settings or {}))
@@ -73,16 +76,16 @@ _SHORT, _HOPS, _HALF, _ALL = QUERIES["web"].windows
 VERSIONS = {
     versions.query.digest: versions
     for versions in (
-        changed(
+        with_changes(
             "web",
             (40, {"lateness": 30, "windows": (_SHORT, _HOPS)}),
             (70, {"lateness": 0, "windows": (Window("hopping", 30, 10), _ALL, _HOPS, _HALF)}),
             (100, {"skew": 5, "max_ids": 3}),
             (120, {"publish": 3}),
         ),
-        changed("app", (50, {"lateness": 10}), (75, None), (105, {"lateness": 5, "require_id": False})),
-        changed("profile"),
-        changed("gone", (60, None)),
+        with_changes("app", (50, {"lateness": 10}), (75, None), (105, {"lateness": 5, "require_id": False})),
+        with_changes("profile"),
+        with_changes("gone", (60, None)),
     )
 }
 POOL = {
@@ -91,18 +94,18 @@ POOL = {
     )
     for name, query in QUERIES.items()
 }
-FORGED = np.array([[255] * 12 + [15]], np.uint8)
-"""Of "app": well-formed and implausible."""
+IMPLAUSIBLE = np.array([[255] * 12 + [15]], np.uint8)
+"""A report of "app" that is well-formed and implausible."""
 
 
 def frame(random, partition, partitions, seconds):
-    """A frame of about this time; one in some is not welcome."""
+    """Return a frame of about this time. A worker refuses some of them."""
     query = random.choice([*QUERIES.values(), QUERIES["web"]])
     pane = (seconds + random.choice([-45, -20, -15, -10, -5, 0, 0, 0, 0, 0, 0, 5, 10, 25])) // query.pane * query.pane
     rows = [random.randrange(40) for _ in range(random.choice([0, 1, 1, 1, 2, 5]))]
     reports = POOL[query.name][rows]
     if query.name == "app" and random.random() < 0.2:
-        reports = np.concatenate([reports, FORGED])
+        reports = np.concatenate([reports, IMPLAUSIBLE])
     where = partition if random.random() < 0.97 else partition + 1
     number = random.randrange(1, 7) * partitions + where
     name = number.to_bytes(8, "little") if query.require_id or random.random() < 0.6 else None
@@ -117,7 +120,7 @@ def frame(random, partition, partitions, seconds):
 
 
 def random_log(random, partitions, length, *, log_has_time=True, ends=True):
-    """Partitions of records about one time, with holes in their offsets; `ends`: all that is open closes at last."""
+    """Return the records of each partition, with gaps in their offsets. `ends` adds a tick that closes all panes."""
     log = []
     for partition in range(partitions):
         offset, milliseconds, records = random.choice([0, 5]), START * 1000, []
@@ -127,8 +130,8 @@ def random_log(random, partitions, length, *, log_has_time=True, ends=True):
             data = frame(random, partition, partitions, milliseconds // 1000)
             if random.random() < 0.15:
                 data = TICK
-            forged = not log_has_time and data != TICK
-            records.append((offset, random.randrange(1 << 45) if forged else milliseconds, data))
+            has_false_time = not log_has_time and data != TICK
+            records.append((offset, random.randrange(1 << 45) if has_false_time else milliseconds, data))
             offset += random.choice([1, 1, 1, 2, 9])
         last = [(offset, (START + 500) * 1000, TICK)] if ends else []
         log.append(records + last)

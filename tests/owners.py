@@ -1,5 +1,6 @@
-"""Sources and snapshots as they are, on topics of nothing but dictionaries: one write at a time, so that anything may
-happen between any two.
+"""The real sources and snapshots, on topics that are dictionaries.
+
+They write one record at a time, so that anything can happen between two writes.
 """
 
 from random import Random
@@ -15,7 +16,7 @@ from tests.logs import LIMIT, VERSIONS
 
 
 class Topics:
-    """What survives: per partition a changelog and a log of snapshots, both compacted."""
+    """The data that survive a process, a compacted changelog and a compacted log of snapshots for each partition."""
 
     def __init__(self, partitions):
         self.changelog = [{} for _ in range(partitions)]
@@ -38,7 +39,7 @@ class Topics:
 
 
 class Owner:
-    """A process that owns one partition: it reads, and writes one record of its checkpoint at a time."""
+    """A process that owns one partition. It reads, and writes one record of its checkpoint at a time."""
 
     def __init__(self, topics, log, partition, name, definitions=VERSIONS, limit=LIMIT, **gate):
         self.topics, self.records, self.partition = topics, log[partition], partition
@@ -50,12 +51,12 @@ class Owner:
         self.writes = iter(())
 
     def read(self, count):
-        """Some of what it has read before comes again."""
+        """Take new records, after two that it has read before."""
         start = next((i for i, r in enumerate(self.records) if r[0] >= self.source.next_offset), len(self.records))
         self.source.take(self.records[max(0, start - 2) : start + count])
 
     def step(self, random):
-        """One acknowledged write; False where a checkpoint has ended."""
+        """Make one write that is acknowledged. Return False at the end of a checkpoint."""
         for _ in self.writes:
             return True
         self.writes = self.checkpoint(random)
@@ -72,8 +73,8 @@ class Owner:
                 yield topics.publish(home(key.digest, self.partitions), key.encode(), value)
             for reject in phase.rejects:
                 self.rejects[reject.offset] = reject.reason
-            for target, closed in phase.watermarks.items():
-                yield topics.publish(target, watermark, encode(Progress(closed=closed)))
+            for target, ends in phase.watermarks.items():
+                yield topics.publish(target, watermark, encode(Progress(closed=ends)))
         for writer in source.former_writers:
             for target in range(self.partitions):
                 yield topics.publish(target, PartitionKey("watermark", self.partition, writer).encode(), None)
@@ -86,14 +87,14 @@ class Owner:
 
 
 def settle(owner):
-    """All that was read is written."""
+    """Let an owner write everything that it has read."""
     random = Random(1)
     while owner.step(random) or owner.source.behind or owner.source.watermark_due:
         pass
 
 
 class Merge:
-    """Who merges the queries at home on one partition of the snapshots."""
+    """A process that merges the queries of one partition of the snapshots."""
 
     def __init__(self, topics, target, partitions, definitions=VERSIONS, store=None):
         self.topics, self.target = topics, target

@@ -1,7 +1,7 @@
-"""A daemon of nothing but the pure parts, and all that can befall it.
+"""A daemon that consists of the pure parts only, and all faults that it can meet.
 
-A broker is a dictionary and a list here. A worker's writes are single steps, between which anything
-may happen: it may die, or be thought dead and go on writing beside its successor.
+A broker is a dictionary and a list here. A worker's writes are single steps, and faults happen between them. A worker
+can die, or write on after its partition has another worker.
 """
 
 from itertools import islice
@@ -18,16 +18,16 @@ from tests.logs import BY_DIGEST, LIMIT, VERSIONS
 
 
 class Broker:
-    """What survives: a compacted changelog, and the topic of snapshots."""
+    """The data that survive a worker, a compacted changelog and the topic of snapshots."""
 
     def __init__(self):
         self.changelog = {}
         self.snapshots = []
         self.last = {}
-        """Of each key of the snapshots, where its last value stands."""
+        """The position of the last value of each key of the snapshots."""
 
     def write(self, key, value):
-        """The changelog keeps the last value of a key."""
+        """Keep the last value of a key in the changelog."""
         if value is None:
             self.changelog.pop(key, None)
         else:
@@ -38,18 +38,18 @@ class Broker:
         self.snapshots.append((key, value))
 
     def compacted(self, random):
-        """What a reader may find who begins now: the last of each key, and of the older ones some."""
-        kept = [pair for at, pair in enumerate(self.snapshots) if self.last[pair[0]] == at or random.random() < 0.3]
-        return [(key, value) for key, value in kept if value is not None]
+        """Return the records of a new reader, the last one of each key and some older ones."""
+        records = [pair for at, pair in enumerate(self.snapshots) if self.last[pair[0]] == at or random.random() < 0.3]
+        return [(key, value) for key, value in records if value is not None]
 
     @property
     def present(self):
-        """The keys of the snapshots that are not deleted."""
+        """The keys of the snapshots, without deleted ones."""
         return [key for key, at in self.last.items() if self.snapshots[at][1] is not None]
 
 
 class Worker:
-    """One partition in the hands of one process."""
+    """A process that owns one partition."""
 
     def __init__(self, broker, gate, records, name):
         self.broker, self.gate, self.records, self.name = broker, gate, records, name
@@ -71,37 +71,37 @@ class Worker:
         run = [record for record in self.records if record[0] >= self.next_offset][:count]
         if not run:
             return
-        sifted = self.gate.admit_records(run, self.clock)
-        for pane, (query, frames) in sifted.batches.items():
+        result = self.gate.admit_records(run, self.clock)
+        for pane, (query, frames) in result.batches.items():
             if not self.settled.covers(*pane):
                 tally = self.tallies.setdefault(pane, Tally(query.oracle.zeros()))
                 tally.add(query.oracle, frames, query.max_ids)
                 self.changed.add(pane)
                 assert len(tally.ids) <= query.max_ids
-        self.next_offset, self.clock = run[-1][0] + 1, sifted.clock
+        self.next_offset, self.clock = run[-1][0] + 1, result.clock
 
     def step(self, random):
-        """One write of a checkpoint; the next one begins where the last has ended."""
+        """Make one write of a checkpoint. After its last write the next step begins another one."""
         self.writes = self.writes or self.checkpoint(random)
         if next(self.writes, self) is self:
             self.writes = None
 
     def checkpoint(self, random):
-        """What to write is settled at once; then one write after another is acknowledged."""
+        """Return the writes of a checkpoint, which all belong to this moment."""
         through = VERSIONS.items() if self.clock is not None else ()
-        closed = {digest: versions.closed_through(self.clock) for digest, versions in through}
+        ends = {digest: versions.closed_through(self.clock) for digest, versions in through}
         for digest, end in self.settled.closed.items():
-            closed[digest] = max(end, closed.get(digest, end))
-        now = Progress(self.next_offset, self.clock, closed)
+            ends[digest] = max(end, ends.get(digest, end))
+        now = Progress(self.next_offset, self.clock, ends)
         closing = [pane for pane in self.tallies if now.covers(*pane)]
         snapshots = [(pane, encode_snapshot(self.tallies[pane].snapshot())) for pane in closing]
         if random.random() < 0.2:  # closed ones only, at once
-            now, changed = Progress(self.settled.next_offset, self.settled.clock, closed), closing
+            now, dirty = Progress(self.settled.next_offset, self.settled.clock, ends), closing
         else:
-            changed = random.sample(sorted(self.changed), len(self.changed))
+            dirty = random.sample(sorted(self.changed), len(self.changed))
             self.changed = set()
         ids, tallies = [], []
-        for pane in changed:
+        for pane in dirty:
             tally = self.tallies[pane]
             if random.random() < 0.5:
                 tally.advance(self.next_offset, self.clock)
@@ -133,39 +133,39 @@ class Worker:
             yield self.broker.write(("tally", self.gate.partition, *pane), None)
 
     def show(self):
-        """Open snapshots."""
+        """Publish the open snapshots."""
         for pane, tally in self.tallies.items():
             tally.advance(self.next_offset, self.clock)
             self.broker.publish(("open", *pane, self.gate.partition), encode_tally(tally))
 
 
 class Reader:
-    """Who merges all queries."""
+    """A process that merges all queries."""
 
     def __init__(self, broker, partitions, random):
         self.broker, self.random, self.at = broker, random, len(broker.snapshots)
-        found = broker.compacted(random)
+        records = broker.compacted(random)
         self.states = {}
         self.merged = set()
         """The panes whose merged snapshots it has written."""
-        for (kind, *of), value in found:
+        for (kind, *of), value in records:
             if kind == "state":
                 self.note(*of[:2], decode_state(value, BY_DIGEST[of[0]].oracle.state_size)[0])
         self.partitions = partitions
         self.mergers = {digest: self.merger(digest) for digest in BY_DIGEST}
-        found += random.sample(found, len(found) // 3)
-        random.shuffle(found)
-        for key, value in found:
+        records += random.sample(records, len(records) // 3)
+        random.shuffle(records)
+        for key, value in records:
             self.take(key, value)
 
     def merger(self, digest):
-        """What the acknowledged states make of a query."""
+        """Return the merger of a query, as its acknowledged states leave it."""
         states = [(window, position) for (of, window), position in self.states.items() if of == digest]
         return Merger(VERSIONS[digest], self.partitions, states)
 
     def note(self, digest, window, position):
-        known = self.states.get((digest, window))
-        if known is None or known.end < position.end:
+        last = self.states.get((digest, window))
+        if last is None or last.end < position.end:
             self.states[digest, window] = position
 
     def poll(self, count):
@@ -188,7 +188,7 @@ class Reader:
             merger.mark(of[0], value)
 
     def emit(self):
-        """The finals, each with its state written after it; then what no window needs any more goes."""
+        """Yield the finals, write the state after each of them, and delete the snapshots that no window needs."""
         for digest, merger in self.mergers.items():
             finals = merger.finals()
             for pane, total in merger.totals:
@@ -210,22 +210,22 @@ class Reader:
                 yield (BY_DIGEST[digest].name, span.window), (span.end, encode_snapshot(total))
 
     def clean(self, digest):
-        """Delete what the acknowledged states cover."""
-        needed = self.merger(digest).needed_from
+        """Delete the records that the acknowledged states cover."""
+        first = self.merger(digest).needed_from
         for key in self.broker.present:
             kind, of, *rest = key
             if of != digest:
                 continue
-            covered = kind in ("closed", "open", "merged") and needed is not None and rest[0] < needed
-            covered |= kind in ("closed", "open") and needed is not None and (digest, rest[0]) in self.merged
-            known = self.states.get((digest, rest[0])) if kind == "state" else None
-            outdated = known is not None and rest[1] < known.end
-            if covered or outdated:
+            covered = kind in ("closed", "open", "merged") and first is not None and rest[0] < first
+            covered |= kind in ("closed", "open") and first is not None and (digest, rest[0]) in self.merged
+            last = self.states.get((digest, rest[0])) if kind == "state" else None
+            is_old = last is not None and rest[1] < last.end
+            if covered or is_old:
                 self.broker.publish(key, None)
 
 
 class Daemon:
-    """Workers, perhaps several of a partition, and readers, perhaps several at once; what they emitted."""
+    """Workers and readers with their finals. A partition can have several workers, and there can be several readers."""
 
     def __init__(self, log, random, **gate):
         self.log, self.random, self.broker, self.finals, self.born = log, random, Broker(), {}, 0
@@ -241,12 +241,12 @@ class Daemon:
         return Reader(self.broker, len(self.log), self.random)
 
     def collect(self, finals):
-        """All finals of one key are the same."""
+        """Keep finals, and check that all finals of one key are equal."""
         for key, value in finals:
             assert self.finals.setdefault(key, value) == value
 
     def live(self):
-        """One thing happens."""
+        """Let one thing happen."""
         random = self.random
         partition = random.randrange(len(self.log))
         workers = self.workers[partition]
@@ -282,7 +282,7 @@ class Daemon:
                 self.readers.remove(reader)
 
     def finish(self):
-        """New owners read to the end, write all down, and every reader takes it in."""
+        """Let new owners read and write everything, and let every reader read that."""
         for partition in range(len(self.log)):
             worker = self.worker(partition)
             worker.read(1 << 60)

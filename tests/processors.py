@@ -1,7 +1,7 @@
 """Hashes of finals and alerts of all oracles and methods, from integers that are equal on every machine.
 
-python -m tests.processors PLAIN FITTED prints a hash of each final, then a hash of results of the libm of this
-machine. PLAIN is the number of finals by three methods that add and divide. FITTED is the number of finals by all
+python -m tests.processors PLAIN SLOW prints a hash of each final, then a hash of results of the libm of this
+machine. PLAIN is the number of finals by three methods that add and divide. SLOW is the number of finals by all
 methods except base. Some of these fit a prior or rehearse, so they sum logarithms.
 """
 
@@ -19,7 +19,7 @@ from oracles.query import parse
 from oracles.query.settings import Window
 
 PLAIN = ["norm_sub", "base_pos", "norm"]
-FITTED = [name for name in METHODS if name != "base"]
+SLOW = [name for name in METHODS if name != "base"]
 SIZES = {"grr": 5, "olh": 40, "blh": 12, "hr": 30, "oue": 20, "sue": 9, "ss": 16}
 
 
@@ -55,8 +55,8 @@ def finals(query, count):
         yield repr((result.window.records, states, result.alerts)).encode()
 
 
-def main(plain_count, fitted_count):
-    for methods, count in ((PLAIN, plain_count), (FITTED, fitted_count)):
+def main(plain_count, slow_count):
+    for methods, count in ((PLAIN, plain_count), (SLOW, slow_count)):
         for query in queries(methods):
             for one in finals(query, count // (len(SIZES) + 1)):
                 sys.stdout.write(f"{query.name} {sha256(one).hexdigest()}\n")

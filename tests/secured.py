@@ -40,7 +40,7 @@ TOPIC, GROUP, CLUSTER = 2, 3, 4
 """The numbers of Kafka for kinds of resources."""
 OPERATIONS = {"Read": 3, "Write": 4, "Create": 5, "Alter": 7, "Describe": 8, "DescribeConfigs": 10, "AlterConfigs": 11}
 KINDS = {"topic": TOPIC, "group": GROUP, "cluster": CLUSTER}
-LITERAL, PREFIXED = 3, 4
+LITERAL, PREFIX = 3, 4
 ANY, ALLOW = 1, 3
 
 
@@ -118,8 +118,8 @@ class Secured(Cluster):
 
 
 def entry(name: str, operation: str, kind: str, resource: str) -> tuple[Any, ...]:
-    pattern = PREFIXED if resource.endswith("*") and resource != "*" else LITERAL
-    resource = resource.rstrip("*") if pattern == PREFIXED else resource
+    pattern = PREFIX if resource.endswith("*") and resource != "*" else LITERAL
+    resource = resource.rstrip("*") if pattern == PREFIX else resource
     return (KINDS[kind], resource, pattern, f"User:{name}", "*", OPERATIONS[operation], ALLOW)
 
 

@@ -81,7 +81,7 @@ class Window:
 def finals_of(stream: Stream, place: "Place", track: Track) -> dict[str, list[Window]]:
     """Return all finals of a stream through one worker, by kind of window."""
     place.start().ready()
-    place.ticked()
+    place.wait_for_ticks()
     begin = int(time.time()) + SOON
     begin += -begin % stream.window
     counts: dict[int, Ints] = {}

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.brokers import Tansu, missing
+from tests.brokers import Tansu, skip
 from tests.browser import chrome
 
 
@@ -12,7 +12,7 @@ from tests.browser import chrome
 def browser():
     """Start a browser per module. Its event loop blocks the main thread, which other suites need."""
     if chrome.executable() is None:
-        missing(RuntimeError("no browser: chromium is not installed (apt-get install chromium)"))
+        skip(RuntimeError("no browser: chromium is not installed (apt-get install chromium)"))
     with chrome.launch_browser() as process:
         yield process
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from tests import boards
-from tests.brokers import Tansu, prepared
+from tests.brokers import Tansu, create_topics
 from tests.browser.chrome import DESK, PHONE, TABLET, launch_browser
 
 PANES = 40
@@ -35,7 +35,7 @@ def busy(crowd, pane):
 def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     with Tansu() as broker:
-        kafka = prepared(broker)
+        kafka = create_topics(broker)
         # The last pane ends one or two minutes in the future, so the windows are still new at the last picture.
         # The first pane starts at a full minute, so the last window of a minute has each client once.
         start = (int(time.time()) // 60 + 2) * 60 - PANES * boards.PANE

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from oracles.query import parse
 from tests.boards import PANE, Board, Crowd, definition_messages, in_thread, publish
-from tests.brokers import Tansu, missing, prepared
+from tests.brokers import Tansu, create_topics, skip
 from tests.browser.chrome import DESK, PHONE, TABLET
 from tests.browser.test_page import SHIFTS, rows
 
@@ -40,7 +40,7 @@ def now():
 @contextmanager
 def run_board(broker):
     """Start a board of 24 queries: one with 1,024 values and its crowd, one a little late, and one very late."""
-    kafka = in_thread(lambda: prepared(broker))
+    kafka = in_thread(lambda: create_topics(broker))
     crowd = Crowd(QUERIES[BIG], clients=40_000, start=now() - 4 * PANE)
     messages = [message for _ in range(4) for message in crowd.next()]
     late = Crowd(QUERIES[SMALL[0]], clients=500, start=now() - 6 * PANE).next()
@@ -147,7 +147,7 @@ def test_without_new_windows_the_page_turns_amber_then_red_with_a_hint(watch, sc
 
 
 def test_a_page_that_was_live_turns_amber_by_itself(watch, broker):
-    kafka = in_thread(lambda: prepared(broker))
+    kafka = in_thread(lambda: create_topics(broker))
     crowd = Crowd(QUERIES[SMALL[0]], clients=500, start=int(time.time()) - 32)
     with Board(kafka) as board:
         publish(kafka, [*definition_messages(QUERIES), *crowd.next()])
@@ -167,7 +167,7 @@ def test_a_dead_broker_is_reported_without_blaming_workers(watch):
     try:
         broker = Tansu().start()
     except Exception as error:  # noqa: BLE001 - like the fixture `tansu`
-        missing(error)
+        skip(error)
     with broker, run_board(broker) as (_, board, _):
         view = open_page(watch, board, BIG)
         page, before = view.page, rows(view.page)

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.boards import HOMEPAGE, PANE, Board, Crowd, definition_messages, in_thread, publish
-from tests.brokers import prepared
+from tests.brokers import create_topics
 
 BEFORE, SILENT, AFTER, SINCE = 4, 5, 3, 6
 """The numbers of panes with reports, without reports, with reports again, and without records until now."""
@@ -35,7 +35,7 @@ def start():
 
 @pytest.fixture(scope="module")
 def board(broker, start):
-    kafka = in_thread(lambda: prepared(broker))
+    kafka = in_thread(lambda: create_topics(broker))
     crowd = Crowd(HOMEPAGE, clients=500, start=start)
     panes = [list(crowd.next()) for _ in range(BEFORE + SILENT + AFTER)]
     del panes[BEFORE : BEFORE + SILENT]

@@ -13,13 +13,13 @@ from playwright.sync_api import expect
 from oracles.query import parse
 from tests import boards
 from tests.boards import HOMEPAGE, HOSTILE, PANE, PROFILE, Board, Crowd, definition_messages, in_thread, publish
-from tests.brokers import prepared
+from tests.brokers import create_topics
 from tests.browser.chrome import DESK, PHONE, TABLET
 
 OF = "api/v1/queries/homepage"
 PANES = 9
 MINUS, DASH = "\u2212", "\u2013"
-CONNECTED = re.compile("live|late|stale")
+CONNECTION_STATE = re.compile("live|late|stale")
 WORD = "sesame-and-a-half"
 SMALL = {"width": 320, "height": 640}
 
@@ -49,7 +49,7 @@ def crowd(start):
 
 @pytest.fixture
 def place(broker, messages):
-    kafka = in_thread(lambda: prepared(broker))
+    kafka = in_thread(lambda: create_topics(broker))
     publish(kafka, messages)
     return kafka
 
@@ -64,7 +64,7 @@ def board(place):
 @pytest.fixture(scope="module")
 def still(broker, messages):
     """Return a board for all tests that only read."""
-    kafka = in_thread(lambda: prepared(broker))
+    kafka = in_thread(lambda: create_topics(broker))
     publish(kafka, messages)
     with Board(kafka) as process:
         yield process.ready()
@@ -166,7 +166,7 @@ def test_the_page_survives_a_restart_of_its_board(watch, place, crowd):
     with Board(place) as first:
         view = open_page(watch, first.ready())
         page = view.page
-        expect(page.locator("#status")).to_have_attribute("data-state", CONNECTED)
+        expect(page.locator("#status")).to_have_attribute("data-state", CONNECTION_STATE)
         before = rows(page)
         first.stop(signal.SIGKILL)
         expect(page.locator("#status")).to_have_attribute("data-state", "lost")
@@ -175,7 +175,7 @@ def test_the_page_survives_a_restart_of_its_board(watch, place, crowd):
         publish(place, crowd.next())
         with Board(place, port=first.port) as second:
             second.ready()
-            expect(page.locator("#status")).to_have_attribute("data-state", CONNECTED, timeout=15_000)
+            expect(page.locator("#status")).to_have_attribute("data-state", CONNECTION_STATE, timeout=15_000)
             answer = second.json(f"{OF}/estimate")
             expect(page.locator("#window")).to_contain_text(f"{answer['n']:,} reports")
 
@@ -183,17 +183,17 @@ def test_the_page_survives_a_restart_of_its_board(watch, place, crowd):
 def test_a_lost_connection_is_reported(watch, still):
     view = open_page(watch, still)
     status = view.page.locator("#status")
-    expect(status).to_have_attribute("data-state", CONNECTED)
+    expect(status).to_have_attribute("data-state", CONNECTION_STATE)
     os.kill(still.process.pid, signal.SIGSTOP)  # the connection is open, but silent
     try:
         expect(status).to_have_attribute("data-state", "lost", timeout=25_000)
     finally:
         os.kill(still.process.pid, signal.SIGCONT)
-    expect(status).to_have_attribute("data-state", CONNECTED, timeout=15_000)
+    expect(status).to_have_attribute("data-state", CONNECTION_STATE, timeout=15_000)
 
 
 def test_the_page_reports_late_numbers_on_a_good_connection(watch, broker):
-    kafka = in_thread(lambda: prepared(broker))
+    kafka = in_thread(lambda: create_topics(broker))
     crowd = Crowd(HOMEPAGE, clients=500, start=int(time.time()) // PANE * PANE - 24 * PANE)
     with Board(kafka) as board:
         publish(kafka, [*definition_messages(), *[message for _ in range(3) for message in crowd.next()]])
@@ -357,7 +357,7 @@ def test_notes_keep_their_places(watch, still):
 @pytest.mark.parametrize("size", [PHONE, TABLET, DESK], ids=["phone", "tablet", "desk"])
 @pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=pytest.mark.long)])
 def test_an_update_moves_nothing(watch, broker, messages, start, size, seconds):
-    kafka = in_thread(lambda: prepared(broker))
+    kafka = in_thread(lambda: create_topics(broker))
     publish(kafka, messages)
     crowd = Crowd(HOMEPAGE, start=start)
     for _ in range(PANES):
@@ -391,7 +391,7 @@ def test_the_charts_and_a_link_keep_the_selected_time(watch, still):
 
 
 def test_many_queries_with_long_names_fit_a_phone(watch, broker):
-    kafka = in_thread(lambda: prepared(broker))
+    kafka = in_thread(lambda: create_topics(broker))
     names = [f"organisation.department.product.release-{number:02}.screen" for number in range(24)]
     table = {"domain": 30, "epsilon": 2.0, "pane": f"{PANE}s"}
     queries = parse({"queries": dict.fromkeys(names, table)}, "test", ".")
@@ -486,7 +486,7 @@ def test_the_page_asks_for_the_token_once(watch, place):
 
 
 def test_the_page_explains_the_wait_before_the_first_report(watch, broker):
-    kafka = in_thread(lambda: prepared(broker))
+    kafka = in_thread(lambda: create_topics(broker))
     with Board(kafka) as board:
         view = watch()
         view.page.goto(board.ready().url)
@@ -516,7 +516,7 @@ def test_the_page_is_accessible(watch, place, board, crowd, size, scheme):
     assert (sum(map(int, paper[4:-1].split(","))) > 380) == (scheme == "light")
 
 
-TAGGED = """
+WCAG_RULES = """
 tags => tags.forEach((tag) => { tag.hidden = false; tag.className = "tag surge"; tag.textContent = "risen"; })
 """
 CUT = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
@@ -566,7 +566,7 @@ RIGHT = "all => Math.max(...all.map((one) => one.getBoundingClientRect().right))
 @pytest.mark.parametrize("size", [SMALL, PHONE, TABLET, DESK], ids=["small", "phone", "tablet", "desk"])
 def test_short_names_are_never_cut(watch, still, size):
     page = open_page(watch, still, viewport=size).page
-    page.locator("#rows .tag").evaluate_all(TAGGED)
+    page.locator("#rows .tag").evaluate_all(WCAG_RULES)
     assert page.locator("#rows .begins").evaluate_all(CUT) == []
     assert page.locator("main *:not(.hidden)").evaluate_all(RIGHT) <= size["width"]
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.brokers import Unavailable, missing
+from tests.brokers import Unavailable, skip
 from tests.deploy.containers import ROOT
 
 CHART = ROOT / "helm" / "hubbub"
@@ -64,7 +64,7 @@ def helm(*arguments: object, **environment: str) -> subprocess.CompletedProcess:
     try:
         program = tools() / "helm"
     except Unavailable as error:
-        missing(error)
+        skip(error)
     home = BUILD / "helm-home"
     homes = {f"HELM_{name}_HOME": str(home / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
     command = [str(program), *map(str, arguments)]

@@ -1,4 +1,4 @@
-"""Prometheus and Alertmanager as an operator uses them: their tools, and their processes on free ports."""
+"""Prometheus and Alertmanager, with their tools and processes on free ports."""
 
 import json
 import os
@@ -17,20 +17,20 @@ import yaml
 
 from aggregator.demo.broker import free_port
 from aggregator.demo.keeper import Keeper
-from tests.brokers import missing
+from tests.brokers import skip
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "deploy" / "prometheus"
-UNPACKED = ROOT / "build" / "prometheus" / "usr" / "bin"
+FOLDER = ROOT / "build" / "prometheus" / "usr" / "bin"
 PATIENCE = 60.0
 """The longest wait for an event, in seconds. Machines that run tests may be slow."""
 
 
 def tool(name):
     """Return the path of a program of Debian's packages. `make test-deploy` unpacks them, or they are installed."""
-    path = shutil.which(name, path=f"{UNPACKED}{os.pathsep}{os.environ['PATH']}")
+    path = shutil.which(name, path=f"{FOLDER}{os.pathsep}{os.environ['PATH']}")
     if path is None:
-        missing(RuntimeError(f"no {name}: `make test-deploy` unpacks Debian's prometheus and prometheus-alertmanager"))
+        skip(RuntimeError(f"no {name}: `make test-deploy` unpacks Debian's prometheus and prometheus-alertmanager"))
     return path
 
 

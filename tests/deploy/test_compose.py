@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from aggregator.topics.command import ensure
-from tests.brokers import Cluster, Unavailable, missing
+from tests.brokers import Cluster, Unavailable, skip
 from tests.deploy.containers import ROOT, Container, help_of, refusal
 
 DEPLOY = ROOT / "deploy"
@@ -217,7 +217,7 @@ def test_kafka_starts_with_these_settings():
     try:
         cluster = FromCompose()
     except Unavailable as error:
-        missing(error)
+        skip(error)
     with cluster:
         lines = asyncio.run(ensure(cluster.kafka(), 12))
     assert all(line.startswith("created hubbub.") for line in lines)

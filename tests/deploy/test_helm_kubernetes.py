@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.brokers import Unavailable, missing
+from tests.brokers import Unavailable, skip
 from tests.deploy.charts import CHART, EXAMPLES, example, rendered
 from tests.deploy.cluster import Kubernetes, prebuilt
 
@@ -22,7 +22,7 @@ def crds():
     try:
         folder = prebuilt("crds")
     except Unavailable as error:
-        missing(error)
+        skip(error)
     definitions = [yaml.safe_load(path.read_text()) for path in folder.glob("*.yaml")]
     return {crd["spec"]["names"]["kind"]: crd for crd in definitions}
 
@@ -32,7 +32,7 @@ def kubernetes(crds):
     try:
         server = Kubernetes()
     except Unavailable as error:
-        missing(error)
+        skip(error)
     with server:
         foreign_crds = [crd for kind, crd in crds.items() if kind in FOREIGN_KINDS]
         for crd in foreign_crds:  # the API server guards the names of the group

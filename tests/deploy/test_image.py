@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.brokers import prepared
+from tests.brokers import create_topics
 from tests.deploy.containers import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -200,7 +200,7 @@ def test_a_worker_writes_only_to_its_temporary_folder(tansu, tmp_path):
     namespace = ("unshare", "--mount", "sh", "-c")
     if subprocess.run([*namespace, "mount -o remount,bind,ro /"], check=False, capture_output=True).returncode:
         pytest.skip("this machine does not allow mounts")
-    kafka = prepared(tansu)
+    kafka = create_topics(tansu)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         queries = Path(folder) / "hubbub.toml"
         queries.write_bytes((DEPLOY / "hubbub.toml").read_bytes())

@@ -1,10 +1,9 @@
-"""Campaigns of faults: workers are killed, frozen, stopped and added under load, and every final is checked.
+"""A campaign of faults. It kills, freezes, stops and adds workers under load, and checks every final.
 
 python tests/faults/campaign.py 1000 --broker kafka --seed 1      (make faults N=1000)
 
-A final must be, byte for byte, the record of what one process adds up over the whole log; whoever wrote
-it must have written the same; and so with each alert. Beside good frames there are late ones, future
-ones, rubbish, and frames with ids sent again and again.
+Every final and alert must equal, byte for byte, the record of one process that reads the whole log. If a record is
+written twice, both must be equal. The load has good frames, late and future ones, rubbish, and ids that repeat.
 """
 
 import argparse
@@ -36,7 +35,7 @@ from hubbub.kafka.settings import CHANGELOG, SNAPSHOTS
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load
 from tests import hostile
-from tests.brokers import Cluster, Tansu, prepared
+from tests.brokers import Cluster, Tansu, create_topics
 from tests.hostile import STRANGERS, Stranger, Writer
 from tests.integration.workers import (
     command,
@@ -50,8 +49,8 @@ from tests.integration.workers import (
 )
 
 SETTLE = 200.0
-"""Seconds after the load until every window that the log has closed must have its final. Two joins in a row may hang on
-the embedded broker, each for the minute after which a watchdog starts the worker anew: that is late, not wrong."""
+"""Seconds after the load until every closed window must have its final. On the embedded broker two joins can hang,
+one after the other, each until the watchdog ends the worker after a minute. Finals are then late, but right."""
 
 QUERIES = """\
 [queries.marked]
@@ -106,7 +105,7 @@ windows = ["5s", "all"]
 
 @dataclass
 class Crew:
-    """Workers under a supervisor: whoever ends is started again, as any deployment does."""
+    """Workers under a supervisor that restarts them, as a deployment does."""
 
     kafka: object
     folder: Path
@@ -155,9 +154,9 @@ class Crew:
         with self.lock:
             while len(self.workers) < count:
                 self.workers.append(self._spawn())
-            gone = self.workers[count:]
+            surplus = self.workers[count:]
             del self.workers[count:]
-        for worker in gone:
+        for worker in surplus:
             worker.terminate()
             self.exits[worker.wait(60)] += 1
 
@@ -167,7 +166,7 @@ class Crew:
 
 
 class Load(Writer):
-    """Frames of all kinds, as fast as `rate` says, until `stop`."""
+    """A writer of frames of all kinds, with `rate` frames a second, until `stop`."""
 
     def __init__(self, kafka, queries, partitions, rate, seed):
         self.kafka, self.queries, self.partitions, self.rate = kafka, list(queries.values()), partitions, rate
@@ -190,7 +189,7 @@ class Load(Writer):
                 for _ in range(max(1, self.rate // 50)):
                     kind, data, partition = self._frame()
                     self.kinds[kind] += 1
-                    with suppress(KafkaError):  # a broker may be down: what is in the log counts, nothing else
+                    with suppress(KafkaError):  # a broker may be down; only frames in the log count
                         key = b"nothing" if data is None else None
                         await producer.send(self.kafka.topic("reports"), data, key=key, partition=partition)
                 await asyncio.sleep(0.02)
@@ -206,7 +205,7 @@ class Load(Writer):
         if query.domain is None:
             values = np.column_stack([self.rng.integers(0, size, n) for size in query.oracle.sizes])
             reports = query.oracle.perturb(values, self.rng)
-        elif query.name == "marked":  # one bucket a frame: one that holds too much has counted a frame twice
+        elif query.name == "marked":  # one bucket for each frame, so that a frame that counts twice shows
             reports = np.full((n, 1), self._bucket(), np.uint8)
         else:
             reports = query.oracle.perturb(self.rng.integers(0, query.oracle.size, n), self.rng)
@@ -226,7 +225,7 @@ class Load(Writer):
         return kind, write(query.digest, pane, reports), self.random.randrange(self.partitions)
 
     def _bucket(self):
-        """Every few seconds another one is everybody's favourite, so that there are alerts."""
+        """Return a bucket. Every few seconds another one is the favourite, so that there are alerts."""
         return self.random.choice((self.random.randrange(64), int(time.time()) // 7 % 64))
 
 
@@ -242,7 +241,7 @@ BROKER_FAULTS = {"kill broker": 1, "freeze broker": 1}
 
 
 def commit(kind, crew, cluster, rng):
-    """One fault."""
+    """Cause one fault."""
     session = 2.0 if crew.kafka.embedded else 6.0
     with suppress(ProcessLookupError):
         match kind:
@@ -253,14 +252,14 @@ def commit(kind, crew, cluster, rng):
                     worker.kill()
             case "restart":
                 crew.any(rng).terminate()
-            case "freeze":  # others take over; then it wakes up and believes that nothing has happened
+            case "freeze":  # others take over, then it goes on
                 worker = crew.any(rng)
                 worker.send_signal(signal.SIGSTOP)
                 time.sleep(session * 1.2 + rng.uniform(0.5, 3))
                 worker.send_signal(signal.SIGCONT)
             case "scale":
                 crew.scale(rng.randint(1, 4))
-            case "silent start":  # no broker answers those that come back
+            case "silent start":  # no broker answers workers that restart
                 for broker in range(len(cluster.nodes)):
                     cluster.freeze(broker)
                 crew.any(rng).kill()
@@ -294,9 +293,9 @@ def campaign(
     settle=SETTLE,
     say=print,
 ):
-    """Run it; the verdict."""
+    """Run a campaign, and return its verdict."""
     rng = random.Random(seed)
-    kafka = prepared(cluster, partitions)
+    kafka = create_topics(cluster, partitions)
     if compact and not kafka.embedded:
         asyncio.run(clean_always(kafka))
     kinds = kinds or FAULTS
@@ -311,13 +310,13 @@ def campaign(
         until(lambda: '"recovered"' in (folder / "workers.log").read_text(), SETTLE)
         frames.start()
         stranger.start()
-        done = []
+        history = []
         try:
             for _ in range(faults):
                 time.sleep(rng.uniform(*pause))
                 kind = rng.choices(list(kinds), list(kinds.values()))[0]
                 commit(kind, crew, cluster, rng)
-                done.append(kind)
+                history.append(kind)
             time.sleep(3)
         finally:
             frames.stop()
@@ -325,30 +324,32 @@ def campaign(
         time.sleep(4)
         log = asyncio.run(read_log(kafka, partitions))
         versions = asyncio.run(read_definitions(kafka)).versions.values()
-        wanted = expected(log, versions, kafka.dialect.log_has_time)
+        required = expected(log, versions, kafka.dialect.log_has_time)
         end = time.monotonic() + settle
         while True:
-            found = asyncio.run(read_published(kafka, partitions))
-            found = {key: versions for key, versions in found.items() if not key.startswith(STRANGERS.encode())}
-            if wanted.keys() <= found.keys() or time.monotonic() > end:
+            published = asyncio.run(read_published(kafka, partitions))
+            published = {key: each for key, each in published.items() if not key.startswith(STRANGERS.encode())}
+            if required.keys() <= published.keys() or time.monotonic() > end:
                 break
             time.sleep(1)
         verdict = judge(
-            found, wanted, expected(asyncio.run(read_log(kafka, partitions)), versions, kafka.dialect.log_has_time)
+            published,
+            required,
+            expected(asyncio.run(read_log(kafka, partitions)), versions, kafka.dialect.log_has_time),
         )
-        verdict.faults = Counter(done)
-        if not verdict.exact or crew.exits[1]:  # 1: what nobody has foreseen
+        verdict.faults = Counter(history)
+        if not verdict.exact or crew.exits[1]:  # 1: an unexpected error
             log = (folder / "workers.log").read_text()
             say("\n".join(line for line in log.splitlines() if '"critical"' in line))
             for key in verdict.wrong + verdict.missing:
-                say(f"{key}: {[*found.get(key, ())]}, should be {verdict.wanted.get(key)}")
+                say(f"{key}: {[*published.get(key, ())]}, should be {verdict.expected.get(key)}")
     say(f"frames: {dict(frames.kinds)}")
     say(f"strange records: {dict(stranger.kinds)}")
     verdict.strange = stranger.kinds
     say(f"faults: {dict(verdict.faults)}; workers ended with {dict(crew.exits)}")
     say(
         f"{verdict.finals} finals and {verdict.alerts} alerts over {verdict.reports:,} reports: "
-        f"lost {verdict.lost}, double {verdict.double}, "
+        f"lost {verdict.losses}, double {verdict.double}, "
         f"missing {len(verdict.missing)}, wrong {len(verdict.wrong)}, unknown {len(verdict.extra)}, "
         f"contradicting {len(verdict.contradicting)} (seed {seed})"
     )
@@ -356,7 +357,7 @@ def campaign(
 
 
 async def clean_always(kafka):
-    """A cleaner that is always at work."""
+    """Let the brokers compact the topics all the time."""
     async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
         names = [kafka.topic(name) for name in (CHANGELOG, SNAPSHOTS)]
         changes = {name: {"segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"} for name in names}

@@ -1,12 +1,12 @@
-"""A soak: days of panes of one second on a real broker, hurried through, and what they leave in memory and on disk.
+"""A soak test of memory and disk. It passes through days of panes of one second on a real broker.
 
-python tests/faults/soak.py --days 7     needs Java and Maven; 80 to 130 simulated seconds a second
-python tests/faults/soak.py --live 60    the same for 60 minutes of the clock, by the time of the log
+    $ python tests/faults/soak.py --days 7     needs Java and Maven; 80 to 130 simulated seconds a second
+    $ python tests/faults/soak.py --live 60    60 minutes of the clock, by the time of the log
 
-The topics have the clients' time (CreateTime), and the worker is told that the broker is an embedded one: so only
-ticks move its clocks, and this program appends them, as far ahead as it likes. A line a simulated hour (live: six
-minutes) says what worker and board hold, what the processes beside the worker do that make records, and what stands
-in the topics. It ends with 1 where the second half of the run needed more than a tenth above the first half.
+The topics have the clients' time (CreateTime), and the worker takes the broker for an embedded one. So only ticks move
+its clocks, and this program appends ticks ahead of the real time. After each simulated hour (live: six minutes) it
+prints the memory of the worker, of its child processes and of the board, and the size of the topics. It exits with 1
+if the second half of the run needed over a tenth more than the first half.
 """
 
 import argparse
@@ -63,27 +63,27 @@ emit_every = "never"
 """
 HOUR, DAY = 3600, 86_400
 EACH = HOUR // 10
-"""Seconds from line to line where it is live."""
+"""Seconds between two lines of a live run."""
 STEP = 240
-"""Simulated seconds that are appended at once."""
+"""Simulated seconds of one batch of frames."""
 BEHIND = 2 * STEP * PARTITIONS
-"""Records that may be unread when more are appended."""
+"""The most records that the worker may have to read before the next batch."""
 TOPICS = (REPORTS, REJECTS, SNAPSHOTS, CHANGELOG, ESTIMATES, ALERTS, TRUTH)
-HURRIED = {
+FAST_SETTINGS = {
     REPORTS: {"message.timestamp.type": "CreateTime", "retention.bytes": str(8 << 20), "segment.bytes": str(1 << 20)},
     ESTIMATES: {"cleanup.policy": "delete", "retention.bytes": str(32 << 20), "segment.bytes": str(4 << 20)},
     SNAPSHOTS: {"segment.bytes": str(1 << 20)},
     CHANGELOG: {"segment.bytes": str(1 << 20)},
 }
-"""Days pass within minutes, so what retention would take in days, size takes; and nothing is refused as too new."""
-TO_COME = {"message.timestamp.after.max.ms": str(1 << 53)}
+"""Settings that delete records by size, because days pass within minutes."""
+FUTURE = {"message.timestamp.after.max.ms": str(1 << 53)}
 
 
 async def hurry(kafka):
-    """Settings of the topics for time that runs fast."""
+    """Change the settings of the topics for simulated time."""
     async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
         for name in TOPICS:
-            settings = {**HURRIED.get(name, {}), **TO_COME}
+            settings = {**FAST_SETTINGS.get(name, {}), **FUTURE}
             if name in (SNAPSHOTS, CHANGELOG):
                 settings |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
                 settings |= {"delete.retention.ms": "10000", "segment.ms": "10000", "min.compaction.lag.ms": "10000"}
@@ -91,18 +91,18 @@ async def hurry(kafka):
 
 
 def resident(pid):
-    """MiB."""
+    """Return the resident memory of a process in MiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
 def children(pid):
-    """Of a process and all its threads."""
+    """Return the child processes of a process and all its threads."""
     return [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
 
 
 def on_disk(cluster, kafka):
-    """MiB of each topic."""
+    """Return the size of each topic in MiB."""
     data = cluster.nodes[0].keeper.folder / "data"
     return {
         name: sum(part.stat().st_blocks * 512 for part in data.glob(f"{kafka.topic(name)}-*/*")) / (1 << 20)
@@ -111,7 +111,7 @@ def on_disk(cluster, kafka):
 
 
 class Soak:
-    """The run: frames and ticks, second by second, as fast as the worker follows, or as the clock goes."""
+    """A run that appends frames and ticks for each second, as fast as the worker reads or as the clock goes."""
 
     def __init__(self, cluster, folder, *, live):
         self.cluster, self.place = cluster, Place(cluster, folder, QUERIES, PARTITIONS)
@@ -130,23 +130,23 @@ class Soak:
         self.board.wait(20)
         self.place.__exit__()
 
-    async def hurried(self, seconds):
-        """Go through so many seconds to come."""
+    async def simulated(self, seconds):
+        """Pass through this many future seconds."""
         begin = int(time.time()) // HOUR * HOUR + HOUR
         async with self._producer() as producer:
             for second in range(begin, begin + seconds, STEP):
-                sent = []
+                sendings = []
                 for at in range(second, second + STEP):
-                    sent += await self._send(producer, self._frames(at), 1000 * at)
-                    sent += await self._send(producer, [TICK] * PARTITIONS, 1000 * at + 900)
-                await asyncio.gather(*sent)
+                    sendings += await self._send(producer, self._frames(at), 1000 * at)
+                    sendings += await self._send(producer, [TICK] * PARTITIONS, 1000 * at + 900)
+                await asyncio.gather(*sendings)
                 await asyncio.sleep(1)
                 await asyncio.to_thread(until, self.follows, 120)
                 if (second + STEP - begin) % HOUR == 0:
                     self.note()
 
     async def live(self, seconds):
-        """Go on for so many seconds."""
+        """Run for this many seconds of the clock."""
         async with self._producer() as producer:
             begin = time.time()
             for turn in range(seconds):
@@ -161,7 +161,7 @@ class Soak:
         return started(AIOKafkaProducer(**client_arguments(kafka), acks="all", linger_ms=20), kafka)
 
     def _frames(self, at):
-        """What comes in a second, of each partition."""
+        """Yield the frame of a second for each partition."""
         query = self.queries["page" if at % 60 else "site"]
         for _ in range(PARTITIONS):
             reports = query.oracle.perturb(self.rng.integers(0, 32, 20) ** 2 // 32, self.rng)
@@ -175,25 +175,25 @@ class Soak:
         ]
 
     def follows(self):
-        """Whether the worker has read almost all, and published what is due of it."""
+        """Whether the worker has read almost all records and has no finals to publish."""
         metrics = self.worker.metrics()
         unread = sum(value for _, value in metrics["hubbub_lag_records"])
         return unread < BEHIND and metrics["hubbub_publish_lag_seconds"][0][1] < 5
 
     def note(self):
         worker = self.worker.process.pid
-        beside = sum(map(resident, children(worker)))
-        found = {"worker": resident(worker), "beside": beside, "board": resident(self.board.pid)}
-        found |= on_disk(self.cluster, self.place.kafka)
-        self.lines.append(found)
+        child_memory = sum(map(resident, children(worker)))
+        sizes = {"worker": resident(worker), "children": child_memory, "board": resident(self.board.pid)}
+        sizes |= on_disk(self.cluster, self.place.kafka)
+        self.lines.append(sizes)
         if len(self.lines) == 1:
-            head = "".join(f"{name.rpartition('-')[2]:>11}" for name in found)
+            head = "".join(f"{name.rpartition('-')[2]:>11}" for name in sizes)
             print(f"{'line':>6}{head}   MiB", flush=True)
-        print(f"{len(self.lines):6d}" + "".join(f"{value:11.1f}" for value in found.values()), flush=True)
+        print(f"{len(self.lines):6d}" + "".join(f"{value:11.1f}" for value in sizes.values()), flush=True)
 
 
-def bounded(lines):
-    """What the second half needed above the first, by name, where that is more than a tenth (and 8 MiB)."""
+def growth(lines):
+    """Return by how much the second half exceeds the first, if by over a tenth and 8 MiB."""
     half = len(lines) // 2
     most = {name: [max(line[name] for line in part) for part in (lines[:half], lines[half:])] for name in lines[0]}
     return {name: after - before for name, (before, after) in most.items() if after > 1.1 * before + 8}
@@ -201,22 +201,22 @@ def bounded(lines):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Days of panes of one second, hurried through on a real broker.")
-    parser.add_argument("--days", type=float, default=7.0, help="simulated ones (default 7)")
-    parser.add_argument("--live", type=float, metavar="MINUTES", help="of the clock, in place of days")
+    parser.add_argument("--days", type=float, default=7.0, help="number of simulated days (default 7)")
+    parser.add_argument("--live", type=float, metavar="MINUTES", help="minutes of a live run, in place of days")
     options = parser.parse_args()
     live = options.live is not None
     with Cluster(1) as cluster, tempfile.TemporaryDirectory() as folder:
         soak, began = Soak(cluster, Path(folder), live=live), time.monotonic()
         try:
             asyncio.run(
-                soak.live(int(60 * options.live)) if live else soak.hurried(int(options.days * DAY) // HOUR * HOUR)
+                soak.live(int(60 * options.live)) if live else soak.simulated(int(options.days * DAY) // HOUR * HOUR)
             )
         finally:
             soak.close()
-        grown = bounded(soak.lines)
+        excess = growth(soak.lines)
         ran = f"{options.live:g} minutes" if live else f"{options.days:g} days"
-        print(f"{ran} in {time.monotonic() - began:.0f} s; {grown or 'nothing grows'}")
-    return 1 if grown else 0
+        print(f"{ran} in {time.monotonic() - began:.0f} s; {excess or 'nothing grows'}")
+    return 1 if excess else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Short campaigns, so that what breaks exactness is found at once; `make faults` runs long ones."""
+"""Short campaigns of faults that find inexact finals early. `make faults` runs long ones."""
 
 import pytest
 
@@ -8,16 +8,16 @@ COLUMNS = """
 from aggregator.counting.admission import record_run
 record_run.FEW = 1
 """
-"""The few records of a campaign come as columns too."""
+"""The worker reads also small runs of records as columns."""
 OFFSETS = """
 from aggregator.counting.partition import SourcePartition
 take = SourcePartition.take
-def taken(self, run):
+def repeat(self, run):
     self.next_offset = min([self.next_offset, *(record[0] for record in run)])
     for tally in self.tallies.values():
         tally.next_offset = 0
     return take(self, run)
-SourcePartition.take = taken
+SourcePartition.take = repeat
 """
 IDS = """
 from aggregator.tallies.tally import Tally
@@ -44,9 +44,9 @@ def test_finals_stay_exact_while_one_of_three_brokers_is_killed_or_frozen(cluste
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("broken", [OFFSETS, IDS], ids=["offsets", "ids"])
-def test_a_campaign_finds_a_worker_that_breaks_a_rule(tansu, broken):
-    """It counts again what its tallies hold already, or forgets in a crash which frames it has counted."""
-    verdict = campaign(tansu, 8, seed=1, pause=(3.0, 5.0), kinds={"kill": 3, "kill all": 1}, patch=broken, settle=30.0)
+@pytest.mark.parametrize("patch", [OFFSETS, IDS], ids=["offsets", "ids"])
+def test_a_campaign_finds_a_worker_that_breaks_a_rule(tansu, patch):
+    """The worker counts records of its tallies again, or forgets the ids of its tallies in a crash."""
+    verdict = campaign(tansu, 8, seed=1, pause=(3.0, 5.0), kinds={"kill": 3, "kill all": 1}, patch=patch, settle=30.0)
     assert verdict.double
     assert not verdict.exact

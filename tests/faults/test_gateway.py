@@ -1,6 +1,6 @@
-"""Gateways that are killed, and a Kafka that goes away, under load: what was acknowledged is in the finals, once.
+"""Gateways that are killed, and a Kafka that stops, under load. Every acknowledged report is in the finals once.
 
-Every report is another value, so a value that counts twice was counted twice.
+All reports have different values, so a value that occurs twice was counted twice.
 """
 
 import http.client
@@ -40,10 +40,10 @@ emit_every = "never"
 
 
 class Load:
-    """Clients that send groups of values, each group under a key of its own, until they are accepted or late."""
+    """Clients that send groups of values until a gateway accepts them or they are late. Each group has its own key."""
 
-    def __init__(self, site, ports, keyed=True):
-        self.site, self.ports, self.keyed = site, ports, keyed
+    def __init__(self, site, ports, has_keys=True):
+        self.site, self.ports, self.has_keys = site, ports, has_keys
         self.accepted, self.unsure, self.statuses = [], [], Counter()
         self.ending = threading.Event()
         self.groups = iter(range(0, VALUES, GROUP))
@@ -57,25 +57,25 @@ class Load:
             if group is None:
                 return
             pane = int(time.time()) // 2 * 2
-            body = self.site.framed("numbers", self.site.reports("numbers", GROUP, group), pane)
-            (self.accepted if self.sent(body, f"{'key'}{group:020d}", rng) else self.unsure).append(group)
+            body = self.site.frame_of("numbers", self.site.reports("numbers", GROUP, group), pane)
+            (self.accepted if self.send(body, f"key{group:020d}", rng) else self.unsure).append(group)
 
-    def sent(self, body, key, rng):
-        """Whether it was accepted; a try that fails is followed by one at any gateway."""
+    def send(self, body, key, rng):
+        """Send a frame to any gateway until one answers. Return whether it was accepted."""
         for _ in itertools.repeat(None):
-            status = self.tried(body, key, rng.choice(self.ports))
+            status = self.request(body, key, rng.choice(self.ports))
             self.statuses[status] += 1
             if status in (202, 409):
                 return status == 202
-            if not self.keyed and status == 0:
+            if not self.has_keys and status == 0:
                 return False
             time.sleep(rng.uniform(0.02, 0.2))
         raise AssertionError
 
-    def tried(self, body, key, port):
+    def request(self, body, key, port):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=12)
         headers = {"Content-Type": "application/vnd.hubbub.frames"}
-        if self.keyed:
+        if self.has_keys:
             headers["Idempotency-Key"] = key
         try:
             connection.request("POST", "/v1/reports", body, headers)
@@ -89,8 +89,8 @@ class Load:
         return [value for group in groups for value in range(group, group + GROUP)]
 
 
-def counted(site):
-    """How often each value stands in the finals, from their unbiased shares."""
+def counts(site):
+    """Return how often each value is in the finals, from their unbiased shares."""
     oracle, total = site.queries["numbers"].oracle, np.zeros(VALUES, int)
     for versions in site.finals().values():
         [text] = versions
@@ -102,7 +102,7 @@ def counted(site):
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.long)])
-def test_gateways_that_are_killed_under_load_lose_and_repeat_nothing_that_has_a_key(kafka, tmp_path, kills):
+def test_reports_with_a_key_are_counted_once_if_gateways_are_killed(kafka, tmp_path, kills):
     rng, ports = random.Random(kills), [free_port(), free_port()]
     with Site(kafka, tmp_path, QUERIES) as site:
         worker = site.start().ready()
@@ -128,7 +128,7 @@ def test_gateways_that_are_killed_under_load_lose_and_repeat_nothing_that_has_a_
         assert len(load.accepted) > 50
         site.sent_at = time.time()
         assert site.verdict().exact
-        total = counted(site)
+        total = counts(site)
         assert set(total.tolist()) <= {0, 1}
         assert total[load.values(load.accepted)].all()
         assert total.sum() <= GROUP * (len(load.accepted) + len(load.unsure))
@@ -136,11 +136,11 @@ def test_gateways_that_are_killed_under_load_lose_and_repeat_nothing_that_has_a_
 
 
 @pytest.mark.long
-def test_kafka_is_stopped_for_twenty_seconds_and_nothing_acknowledged_is_lost(kafka, tmp_path):
+def test_acknowledged_reports_survive_a_kafka_that_stops_for_twenty_seconds(kafka, tmp_path):
     queries = QUERIES.replace('"15s"', '"60s"')
     with Site(kafka, tmp_path, queries) as site, Gateway(site, "--rate", "max") as gateway:
         gateway.ready()
-        load, keyless = Load(site, [gateway.port]), Load(site, [gateway.port], keyed=False)
+        load, keyless = Load(site, [gateway.port]), Load(site, [gateway.port], has_keys=False)
         keyless.groups = iter(range(VALUES // 2, VALUES, GROUP))
         load.groups = iter(range(0, VALUES // 2, GROUP))
         with ThreadPoolExecutor(8) as pool:
@@ -162,12 +162,12 @@ def test_kafka_is_stopped_for_twenty_seconds_and_nothing_acknowledged_is_lost(ka
         assert load.statuses[503] + keyless.statuses[503] > 10
         until(lambda: gateway.metric("hubbub_gateway_unacknowledged_bytes") == 0)
         frames = {decode(record.value).id: decode(record.value) for record in site.read("reports")}
-        found = Counter(n for f in frames.values() for n in np.frombuffer(f.reports.tobytes(), "<u2").tolist())
-        assert all(found[value] >= 1 for value in load.values(load.accepted) + keyless.values(keyless.accepted))
-        assert all(found[value] == 1 for value in load.values(load.accepted))
+        occurrences = Counter(n for f in frames.values() for n in np.frombuffer(f.reports.tobytes(), "<u2").tolist())
+        assert all(occurrences[value] >= 1 for value in load.values(load.accepted) + keyless.values(keyless.accepted))
+        assert all(occurrences[value] == 1 for value in load.values(load.accepted))
         assert gateway.stop() == 0
 
 
 def memory(gateway):
-    """Bytes of it that are resident."""
+    """Return the resident memory of a gateway in bytes."""
     return 4096 * int(Path(f"/proc/{gateway.process.pid}/statm").read_text().split()[1])

@@ -1,4 +1,4 @@
-"""Crowds that answer in processes of their own, and what becomes of their answers: records beside the truth."""
+"""Crowds that answer in processes of their own, and a comparison of the records with the true counts."""
 
 import sys
 import time
@@ -12,13 +12,13 @@ from oracles.estimate import Noise
 from tests.integration.workers import HUBBUB, Worker, environment, judge, until
 
 FALSE_ALARM = 1e-6
-"""Of each check of a coverage: how often it fails where all is as promised."""
-PROMISED = (0.945, 0.975)
-"""How often a published interval covers a share above zero, and how often one of zero."""
+"""The chance that a check of a coverage fails although the coverage is right."""
+BOUNDS = (0.945, 0.975)
+"""The coverage of a published interval for a share above zero, and for a share of zero."""
 
 
 def crowd(place, query, *options):
-    """A process of `hubbub simulate`; it ends with the place."""
+    """Start `hubbub simulate`. The process ends with the place."""
     command = [str(HUBBUB), "simulate", "--query", query, *map(str, options)]
     process = Worker(command, environment(place.kafka, place.file), place.folder, f"crowd-{query}")
     place.workers.append(process)
@@ -26,57 +26,52 @@ def crowd(place, query, *options):
 
 
 def script(place, name, code, *arguments):
-    """A process of code that finds in its environment where Kafka and the queries are; it ends with the place."""
+    """Start a process of code. Its environment names Kafka and the query file. It ends with the place."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     process = Worker(command, environment(place.kafka, place.file), place.folder, name)
     place.workers.append(process)
     return process
 
 
-def settled(place, through):
-    """The verdict over the finals, once every window that ends by `through` is final in the log's eyes and is there."""
+def verdict_through(place, through):
+    """Return the verdict once every window that ends by `through` is published."""
     lateness = max(query.lateness for query in place.queries.values())
     time.sleep(max(0.0, through + lateness + 0.5 - time.time()))
-    wanted = demanded(place)
-    until(lambda: wanted.keys() <= place.published().keys())
-    return judge(place.published(), wanted, demanded(place))
-
-
-def demanded(place):
-    """The final records and the alerts that the log demands so far, by key."""
-    return place.expected()
+    required = place.expected()
+    until(lambda: required.keys() <= place.published().keys())
+    return judge(place.published(), required, place.expected())
 
 
 def finals(place, query, kind, size):
-    """The finals of one kind of window of a query, by their ends."""
-    found = {}
+    """Return the finals of one kind of window of a query, by their ends."""
+    by_end = {}
     for key, versions in place.finals().items():
         name, _, *window, end = key.decode().split("|")
         if (name, *window[:2]) == (query, kind, str(size)):
             [value] = versions
-            found[int(end)] = orjson.loads(value)
-    return dict(sorted(found.items()))
+            by_end[int(end)] = orjson.loads(value)
+    return dict(sorted(by_end.items()))
 
 
-def truth(place, query):
-    """The true counts of each pane, all sources together."""
+def true_counts(place, query):
+    """Return the true counts of each pane, summed over all sources."""
     newest = {record.key: orjson.loads(record.value) for record in place.read("truth")}
     panes = {}
-    for told in newest.values():
-        if told["query"] == query:
-            panes[told["pane"]] = panes.get(told["pane"], 0) + np.array(told["counts"])
+    for counts in newest.values():
+        if counts["query"] == query:
+            panes[counts["pane"]] = panes.get(counts["pane"], 0) + np.array(counts["counts"])
     return dict(sorted(panes.items()))
 
 
-def within(panes, record):
-    """The true counts of a record's window."""
+def counts_of(panes, record):
+    """Return the true counts of a record's window."""
     window = record["window"]
     return sum(counts for pane, counts in panes.items() if window["start"] <= pane < window["end"])
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many of so many intervals hold the true share."""
+    """The number of intervals that contain the true share, and the number of all intervals."""
 
     hits: int
     cells: int
@@ -85,19 +80,21 @@ class Coverage:
         return Coverage(self.hits + other.hits, self.cells + other.cells)
 
     @property
-    def as_promised(self):
-        """False once in a million times, if the intervals of different values miss independently."""
-        low, high = PROMISED
+    def is_right(self):
+        """Whether the coverage fits the bounds. By chance it is False once in a million times.
+
+        This holds if the intervals of different values miss independently.
+        """
+        low, high = BOUNDS
         fewest = stats.binom.ppf(FALSE_ALARM / 2, self.cells, low)
         most = stats.binom.isf(FALSE_ALARM / 2, self.cells, high)
         return fewest <= self.hits <= most
 
 
-def covered(record, counts, independent=None):
-    """How many of a record's intervals hold the true shares.
+def coverage(record, counts, independent=None):
+    """Return how many of a record's intervals contain the true shares.
 
-    With `independent` they are made anew from the record's shares, p and q, as if so many of its
-    reports were independent.
+    With `independent`, the number of independent reports, the intervals come from it and the record's shares, p and q.
     """
     order = [int(value) for value in record["values"]]
     low, high = np.array(record["low"]), np.array(record["high"])
@@ -108,7 +105,7 @@ def covered(record, counts, independent=None):
 
 
 def interval(record, independent):
-    """The 95% interval by the formulas, from what a record says."""
+    """Return the 95% intervals by the formulas, from the shares, p and q of a record."""
     p, q = record["oracle"]["p"], record["oracle"]["q"]
     noise = Noise(q * (1 - q) / (independent * (p - q) ** 2), (1 - p - q) / (independent * (p - q)))
     return [np.clip(bound, 0.0, 1.0) for bound in noise.interval(np.array(record["shares"]["unbiased"]))]

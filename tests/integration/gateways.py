@@ -1,4 +1,4 @@
-"""Real gateways on real brokers: how tests start them, what they ask them, and what then stands in the log."""
+"""Real gateways on real brokers, with requests to them and the frames that they append to the log."""
 
 import signal
 import ssl
@@ -40,16 +40,16 @@ epsilon = 1.0
 pane = "60s"
 lateness = "30s"
 """
-"""Reports that are told apart by what they say."""
+"""A query with so many values that each report of a test can be another one."""
 
 
 def now(pane=60):
-    """The pane of so many seconds that is now; of 60, it will be for some seconds, and 30 more are not late."""
+    """Return the start of the present pane. Reports for a pane of 60 seconds are not late for 30 seconds after it."""
     return int(time.time()) // pane * pane
 
 
 class Gateway:
-    """One process of `hubbub gateway`; `patch` is code that breaks or hastens it first."""
+    """A process of `hubbub gateway`. `patch` is code that runs first and breaks or hastens it."""
 
     def __init__(self, place, *options, patch=None, **env):
         self.log = place.folder / f"gateway-{id(self)}.log"
@@ -70,13 +70,13 @@ class Gateway:
             self.port = int(address.rpartition(":")[2])
 
     @property
-    def said(self):
+    def log_text(self):
         return self.log.read_text()
 
     def __enter__(self):
         if not self.url:
             self.__exit__()
-            raise AssertionError(self.said)
+            raise AssertionError(self.log_text)
         return self
 
     def __exit__(self, *_):
@@ -87,25 +87,25 @@ class Gateway:
         self.process.stdout.close()
 
     def stop(self, number=signal.SIGTERM, seconds=30):
-        """Its exit code."""
+        """Send a signal, and return the exit code."""
         self.process.send_signal(number)
         return self.process.wait(seconds)
 
     def ask(self, method, path, body=None, source="127.0.0.1", timeout=30, context=None, **headers):
-        """Status, headers and body of an answer."""
-        named = {name.replace("_", "-"): text for name, text in headers.items()}
+        """Return the status, headers and body of an answer."""
+        headers = {name.replace("_", "-"): text for name, text in headers.items()}
         connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout, source_address=(source, 0))
         if self.scheme == "https":
             connection = HTTPSConnection(
                 "localhost", self.port, timeout=timeout, context=context or ssl.create_default_context()
             )
         with closing(connection):
-            connection.request(method, path, body, named)
+            connection.request(method, path, body, headers)
             answer = connection.getresponse()
             text = answer.read()
             kind = answer.headers.get_content_type()
-            found = orjson.loads(text) if kind.endswith("json") and text else text
-            return SimpleNamespace(status=answer.status, headers=answer.headers, body=found)
+            content = orjson.loads(text) if kind.endswith("json") and text else text
+            return SimpleNamespace(status=answer.status, headers=answer.headers, body=content)
 
     def post(self, body, token=None, key=None, kind=FRAMES, **more):
         headers = {"Content_Type": kind}
@@ -116,7 +116,7 @@ class Gateway:
         return self.ask("POST", "/v1/reports", body, **(headers | more))
 
     def metric(self, name, **labels):
-        """The sum of a metric over all samples with these labels."""
+        """Return the sum of a metric over all samples with these labels."""
         text = self.ask("GET", "/metrics").body.decode()
         samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
         return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
@@ -134,25 +134,25 @@ class Site(Place):
         self.tokens = folder / "tokens.toml"
         self.tokens.write_text(TOKENS)
 
-    def protected(self, *options, **more):
-        """A gateway that asks for tokens."""
+    def gateway_with_tokens(self, *options, **more):
+        """Start a gateway that requires tokens."""
         return self.gateway("--tokens", str(self.tokens), *options, **more)
 
     def gateway(self, *options, **more):
         return Gateway(self, "--rate", "max", *options, **more)
 
     def reports(self, name, n, seed=0):
-        """Reports that are told apart by what they say."""
+        """Return reports that all differ, if `n` is at most the size of the domain."""
         values = (np.arange(n) + seed) % self.queries[name].oracle.size
         return values.astype(f"<u{self.queries[name].oracle.width}").view(np.uint8).reshape(n, -1)
 
-    def framed(self, name, reports, pane):
+    def frame_of(self, name, reports, pane):
         return encode(self.queries[name].digest, pane, reports)
 
-    def some(self, n=3):
-        """A frame of so many reports to `numbers`, of the pane that is now."""
-        return self.framed("numbers", self.reports("numbers", n), now())
+    def some_frame(self, n=3):
+        """Return a frame of `n` reports to `numbers`, for the present pane."""
+        return self.frame_of("numbers", self.reports("numbers", n), now())
 
     def frames(self):
-        """What stands in the log: (record, frame), ticks left out."""
+        """Return (record, frame) for each record of the log, without ticks."""
         return [(record, decode(record.value)) for record in self.read("reports") if record.value != TICK]

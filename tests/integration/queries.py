@@ -17,4 +17,4 @@ sets = { most = ["a", "b"] }
 
 
 PATIENT = PAGE.replace('lateness = "1s"', 'lateness = "10s"')
-"""Where workers are started again meanwhile."""
+"""The query for tests that restart workers."""

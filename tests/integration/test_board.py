@@ -18,7 +18,7 @@ from aggregator.board.command import main
 from aggregator.demo.broker import free_port
 from tests import boards
 from tests.boards import HOMEPAGE, PANE, START, Board, Crowd, definition_messages, publish
-from tests.brokers import prepared
+from tests.brokers import create_topics
 
 OF = "api/v1/queries/homepage"
 WORD = "sesame-and-a-half"
@@ -34,14 +34,14 @@ def crowd():
 @pytest.fixture
 def place(broker, crowd):
     """Return topics with the published records of a crowd."""
-    kafka = prepared(broker)
+    kafka = create_topics(broker)
     publish(kafka, [*definition_messages(), *crowd.told])
     return kafka
 
 
 @pytest.fixture
 def tansu_place(tansu, crowd):
-    kafka = prepared(tansu)
+    kafka = create_topics(tansu)
     publish(kafka, [*definition_messages(), *crowd.told])
     return kafka
 
@@ -298,7 +298,7 @@ def test_invalid_options_are_refused(tansu_place, capsys):
 
 
 def test_a_silent_kafka_is_reported(kafka, crowd):
-    place = prepared(kafka)
+    place = create_topics(kafka)
     publish(place, [*definition_messages(), *crowd.told])
     with Board(place) as board:
         ear = Ear(board.ready())

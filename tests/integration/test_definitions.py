@@ -95,7 +95,7 @@ def passed(place, name, count):
 
 def flagged(verdict):
     """The windows of final records with flag `partial`: query, kind and size."""
-    said = [orjson.loads(value) for value in verdict.wanted.values()]
+    said = [orjson.loads(value) for value in verdict.expected.values()]
     partial = [record for record in said if "partial" in record.get("quality", {}).get("flags", ())]
     return {(r["query"], r["window"]["kind"], r["window"]["size"]) for r in partial}
 
@@ -119,7 +119,7 @@ def audited(place, since, capsys):
 def test_a_running_worker_follows_its_file_and_the_topic(place, capsys):
     with crowd(place, [PAGE, PAGE + SITE]):
         one, two = (place.start().ready() for _ in range(2))
-        place.ticked()
+        place.wait_for_ticks()
         place.define(PATIENT + SITE)
         added = passed(place, "site", 1)
         assert added.first > 0
@@ -128,7 +128,7 @@ def test_a_running_worker_follows_its_file_and_the_topic(place, capsys):
         until(lambda: all(worker.total("hubbub_definitions_refused") for worker in (one, two)))
         place.define(PAGE)  # lacks a query, and nobody has said to retire it
         one.signal(signal.SIGHUP)
-        until(lambda: "active queries are missing: site" in one.said)
+        until(lambda: "active queries are missing: site" in one.log_text)
         assert len(spoken(place, "page")) == 2
         place.define(PAGE + SITE)
         passed(place, "page", 3)
@@ -167,14 +167,14 @@ def test_no_fetch_stands_before_a_look_at_the_topic(place, monkeypatch):
 
 
 def test_a_record_that_nobody_can_read_is_passed_over_and_healed_by_a_tombstone(place):
-    place.say(place.queries)
+    place.define_in_topic(place.queries)
     said = {"domain": {"file": "/etc/passwd"}, "epsilon": 1.0, "pane": "1s"}
     for value in (b"{", orjson.dumps({"query": "page", "retired": False, "definition": said})):
         place.send((0, value, b"0011223344556677|v0"), topic="queries")
     one = place.start().ready()
     assert one.total("hubbub_definitions_unread") == 1
-    assert "of the topic queries is skipped, because it cannot be read" in one.said
-    assert "a file is not allowed here" in one.said
+    assert "of the topic queries is skipped, because it cannot be read" in one.log_text
+    assert "a file is not allowed here" in one.log_text
     place.send((0, place.frame("page", [0, 1])))
     place.send((0, None, b"0011223344556677|v0"), topic="queries")
     until(lambda: not one.total("hubbub_definitions_unread"))
@@ -185,16 +185,16 @@ def test_a_record_that_nobody_can_read_is_passed_over_and_healed_by_a_tombstone(
 
 def test_a_file_that_lacks_what_is_counted_ends_with_2_and_names_it(place):
     place.define(PAGE + SITE)
-    place.say(place.queries)
+    place.define_in_topic(place.queries)
     place.define(PAGE)
     one = place.start()
     assert one.wait() == 2
-    assert "active queries are missing: site" in one.said
-    assert "--retire site" in one.said
+    assert "active queries are missing: site" in one.log_text
+    assert "--retire site" in one.log_text
     assert not any(version.retired for version in spoken(place, "site"))
     two = place.start("--retire", "site", "--retire", "page").ready()
     assert [version.retired for version in spoken(place, "site")] == [False, True]
-    assert "cannot retire page" in two.said
+    assert "cannot retire page" in two.log_text
 
 
 def test_an_older_revision_follows_the_topic_and_says_so(place):
@@ -205,7 +205,7 @@ def test_an_older_revision_follows_the_topic_and_says_so(place):
     old = place.start().ready()
     until(lambda: old.total("hubbub_definitions_behind") == 1)
     until(lambda: new.total("hubbub_definitions_behind") == 1)  # its own file has become the older one
-    assert "has an older revision than the topic" in old.said
+    assert "has an older revision than the topic" in old.log_text
     assert len(spoken(place, "page")) == len(spoken(place, "site")) == 1
 
 
@@ -231,7 +231,7 @@ def test_rolling_restarts_of_three_workers_under_load(place):
 
     with crowd(place, [PAGE, PAGE + SITE, PAGE + FINER]):
         workers = [place.start().ready() for _ in range(3)]
-        place.ticked()
+        place.wait_for_ticks()
         roll(PAGE + SITE)
         passed(place, "site", 1)
         roll(PATIENT + FINER)

@@ -12,7 +12,7 @@ import pytest
 from oracles.frame import decode
 from producers.publishers.spool import Spool
 from tests.brokers import ROOT
-from tests.integration.crowds import Coverage, covered, crowd, finals, script, settled, truth, within
+from tests.integration.crowds import Coverage, counts_of, coverage, crowd, finals, script, true_counts, verdict_through
 from tests.integration.workers import Place, until
 
 SECONDS = 8
@@ -111,7 +111,7 @@ class Run:
         self.place = place
         publishers = [self._publisher("one", 20, 20), self._publisher("two", 2, -1)]
         worker = place.start().ready()
-        place.ticked()
+        place.wait_for_ticks()
         people = ["--seconds", SECONDS, "--seed", 1]
         crowds = [
             crowd(place, "site", "--rate", SITE, "--values", "zipf:1", *people),
@@ -121,10 +121,10 @@ class Run:
         pane = int(time.time()) + 8
         self._kill_and_restart(*publishers, pane)
         assert [each.wait() for each in crowds] == [0, 0, 0]
-        self.verdict = settled(place, max(time.time(), pane + 1))
+        self.verdict = verdict_through(place, max(time.time(), pane + 1))
         digest = place.queries["sent"].digest
         self.sent = [frame for part in place.log() for *_, data in part if (frame := decode(data)).digest == digest]
-        self.truth = {name: truth(place, name) for name in ("site", "habit", "attacked")}
+        self.truth = {name: true_counts(place, name) for name in ("site", "habit", "attacked")}
         until(lambda: worker.total("hubbub_coverage_ratio", query="site"))
         self.metrics = worker.metrics()
         assert worker.stop() == 0
@@ -182,10 +182,10 @@ def counted(record):
 def test_intervals_cover_the_truth_as_often_as_stated(ran):
     """Bits of oue are drawn one by one and nobody answers twice, so that intervals miss independently."""
     records = finals(ran.place, "site", "tumbling", 1).values()
-    each = [covered(record, within(ran.truth["site"], record)) for record in records]
+    each = [coverage(record, counts_of(ran.truth["site"], record)) for record in records]
     pooled = sum(each, Coverage(0, 0))
     assert pooled.cells == 200 * SECONDS
-    assert pooled.as_promised, pooled
+    assert pooled.is_right, pooled
 
 
 def test_metrics_say_how_right_a_simulation_is(ran):
@@ -204,16 +204,16 @@ def test_intervals_cover_repeated_answers_because_they_count_as_one(ran, kind, s
     records = finals(ran.place, "habit", kind, size)
     record = records[last if kind == "all" else min(end for end in records if end - size >= first)]
     repeats = (size or SECONDS) // PERIOD
-    counts = within(panes, record)
+    counts = counts_of(panes, record)
     assert record["n"] == counts.sum() == HABIT * PERIOD * repeats
     begins, ends = record["window"]["start"], record["window"]["end"]
     touched = -(-ends // PERIOD) - begins // PERIOD
     assert repeats <= touched <= repeats + 1, "aligned periods"
     assert record["n_independent"] == record["n"] // touched
-    assert covered(record, counts).as_promised, covered(record, counts)
-    assert covered(record, counts, record["n_independent"]) == covered(record, counts)
-    narrow = covered(record, counts, record["n"])
-    assert not narrow.as_promised, narrow
+    assert coverage(record, counts).is_right, coverage(record, counts)
+    assert coverage(record, counts, record["n_independent"]) == coverage(record, counts)
+    narrow = coverage(record, counts, record["n"])
+    assert not narrow.is_right, narrow
 
 
 def test_a_publisher_that_is_killed_and_started_again_counts_once(ran):
@@ -234,7 +234,7 @@ def test_poison_is_flagged_and_nothing_else(ran):
             honest.append(flags)
         elif begins <= end - 2 and end <= ends:
             attacked.append(flags)
-            lies = record["n"] - within(panes, record).sum()
+            lies = record["n"] - counts_of(panes, record).sum()
             assert 0.04 < lies / record["n"] < 0.06
     assert honest
     assert attacked
@@ -260,9 +260,9 @@ def test_a_broker_that_is_away_loses_nothing(kafka, tmp_path, away, lateness):
         until(lambda: people.running and worker.running and fresh(place))
         people.signal(signal.SIGINT)
         assert people.wait() == 0
-        verdict = settled(place, time.time())
+        verdict = verdict_through(place, time.time())
         assert verdict.exact, verdict
-        panes = truth(place, "site")
+        panes = true_counts(place, "site")
         records = finals(place, "site", "tumbling", 1)
         assert {end - 1: counted(record) for end, record in records.items()} == {p: c.sum() for p, c in panes.items()}
         assert max(panes) - min(panes) > away

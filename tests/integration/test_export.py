@@ -12,7 +12,7 @@ import hubbub
 from aggregator.reading.export.command import main
 from aggregator.reading.export.finals import no_match
 from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd, definition_messages, in_thread, publish
-from tests.brokers import prepared
+from tests.brokers import create_topics
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def told(tansu):
     """Return topics with the records of two crowds, some of them repeated, and with invalid records."""
     crowd, other = Crowd(HOMEPAGE, clients=2_000), Crowd(PROFILE, clients=2_000)
     messages = [message for _ in range(7) for message in crowd.next()]
-    kafka = in_thread(lambda: prepared(tansu))
+    kafka = in_thread(lambda: create_topics(tansu))
     strange = [("estimates", b"x", b"{}"), ("estimates", b"x", None), crowd.provisional()]
     publish(
         kafka,

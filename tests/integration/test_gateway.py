@@ -59,10 +59,10 @@ def contents(site):
 def test_reports_are_in_the_log_once_they_are_accepted_in_every_form(site):
     pane = now()
     parts = np.split(site.reports("numbers", 2400), 12)
-    frames = [site.framed("numbers", part, pane) for part in parts]
+    frames = [site.frame_of("numbers", part, pane) for part in parts]
     digest = site.queries["numbers"].digest
     texts = [encode_json(digest, pane, part, b"theirown") for part in parts]
-    with site.protected() as gateway:
+    with site.gateway_with_tokens() as gateway:
         key = "a key of sixteen or more"
         bodies = [
             (frames[0] + frames[1], {}),
@@ -98,7 +98,7 @@ def test_reports_are_in_the_log_once_they_are_accepted_in_every_form(site):
 @EITHER
 def test_reports_of_many_requests_are_mixed(site):
     pane, rows = now(), site.reports("numbers", 600)
-    bodies = [site.framed("numbers", part, pane) for part in np.split(rows, 20)]
+    bodies = [site.frame_of("numbers", part, pane) for part in np.split(rows, 20)]
     with site.gateway("--linger", "1000") as gateway, ThreadPoolExecutor(20) as pool:
         assert {answer.status for answer in pool.map(gateway.post, bodies)} == {202}
     [(_, frame), *more] = site.frames()
@@ -111,8 +111,8 @@ def test_reports_of_many_requests_are_mixed(site):
 
 def test_what_cannot_be_taken_is_refused_with_the_status_that_says_why(site):
     pane = now()
-    good = site.framed("numbers", site.reports("numbers", 2), pane)
-    with site.protected("--max-body", "4KiB", "--origins", "https://a.example") as gateway:
+    good = site.frame_of("numbers", site.reports("numbers", 2), pane)
+    with site.gateway_with_tokens("--max-body", "4KiB", "--origins", "https://a.example") as gateway:
 
         def refused(status, body=good, **how):
             answer = gateway.post(body, **{"token": TOKEN, **how})
@@ -123,8 +123,10 @@ def test_what_cannot_be_taken_is_refused_with_the_status_that_says_why(site):
             assert "Server" not in answer.headers
             return answer
 
-        past, short = (site.framed(name, site.reports(name, 1), at) for name, at in (("past", pane), ("short", now(1))))
-        late = site.framed("numbers", site.reports("numbers", 1), pane - 600)
+        past, short = (
+            site.frame_of(name, site.reports(name, 1), at) for name, at in (("past", pane), ("short", now(1)))
+        )
+        late = site.frame_of("numbers", site.reports("numbers", 1), pane - 600)
         assert refused(400, good + good[:-1]).body["index"] == 1
         assert refused(400, good.replace(good[8:16], b"nobody!!")).body["reason"] == "unknown_query"
         assert refused(400, key="15 bytes, no mo").body["reason"] == "malformed"
@@ -142,7 +144,7 @@ def test_what_cannot_be_taken_is_refused_with_the_status_that_says_why(site):
         }
         assert refused(409, late, key="k" * 16).body["counted"] == "unknown"
         assert refused(409, past).body["reason"] == "expired"
-        future = site.framed("short", site.reports("short", 1), now(1) + 30)
+        future = site.frame_of("short", site.reports("short", 1), now(1) + 30)
         assert refused(409, future).body["reason"] == "future"
         assert refused(413, good * 100).body["reason"] == "too_large"
         assert refused(413, iter([good] * 100)).body["reason"] == "too_large"
@@ -150,7 +152,7 @@ def test_what_cannot_be_taken_is_refused_with_the_status_that_says_why(site):
         refused(415, kind="text/plain")
         refused(415, kind="")
         refused(415, Content_Encoding="br")
-        eleven = site.framed("numbers", site.reports("numbers", 11), pane)
+        eleven = site.frame_of("numbers", site.reports("numbers", 11), pane)
         assert int(refused(429, eleven, token=OTHER).headers["Retry-After"]) >= 1
         assert gateway.post(short, TOKEN).status in (202, 409)  # its pane ends within a second
         for method, path, status in [
@@ -183,9 +185,9 @@ def test_what_cannot_be_taken_is_refused_with_the_status_that_says_why(site):
 
 def test_a_request_with_a_key_counts_once_at_whichever_gateway_it_is_tried_again(site):
     pane, rows = now(), site.reports("numbers", 2500)
-    whole = site.framed("numbers", rows, pane)
-    halves = site.framed("numbers", rows[:1200], pane) + site.framed("numbers", rows[1200:], pane)
-    with site.protected() as one, site.protected() as two:
+    whole = site.frame_of("numbers", rows, pane)
+    halves = site.frame_of("numbers", rows[:1200], pane) + site.frame_of("numbers", rows[1200:], pane)
+    with site.gateway_with_tokens() as one, site.gateway_with_tokens() as two:
         for gateway, body in ((one, whole), (two, whole), (two, halves), (one, gzip.compress(whole))):
             more = {"Content_Encoding": "gzip"} if body.startswith(b"\x1f") else {}
             assert gateway.post(body, TOKEN, "one key, many tries", **more).status == 202
@@ -200,8 +202,8 @@ def test_a_request_with_a_key_counts_once_at_whichever_gateway_it_is_tried_again
 def test_short_lived_tokens_have_a_quota_each_and_their_keys_name_in_ids(site):
     first, second = (short_lived("site", bytes.fromhex(KEY), int(time.time()) + 60) for _ in range(2))
     pane = now()
-    three = site.framed("numbers", site.reports("numbers", 3), pane)
-    with site.protected() as gateway:
+    three = site.frame_of("numbers", site.reports("numbers", 3), pane)
+    with site.gateway_with_tokens() as gateway:
         assert gateway.post(three, first, "a key that is long").status == 202
         assert gateway.post(three, first).status == 429
         assert gateway.post(three, second, "a key that is long").status == 202
@@ -211,7 +213,7 @@ def test_short_lived_tokens_have_a_quota_each_and_their_keys_name_in_ids(site):
 
 def test_one_partition_takes_only_so_many_ids_that_clients_chose(tansu, tmp_path):
     with Site(tansu, tmp_path, QUERIES) as site, site.gateway() as gateway:
-        body = site.framed("numbers", site.reports("numbers", 1), now())
+        body = site.frame_of("numbers", site.reports("numbers", 1), now())
         statuses = Counter(gateway.post(body, key=f"a key of its own {i}").status for i in range(40))
         assert statuses == {202: 20, 429: 20}
         assert gateway.post(body).status == 202
@@ -245,7 +247,7 @@ def test_without_tokens_it_answers_under_its_own_name_alone(tansu, tmp_path):
 
 @EITHER
 def test_what_is_accepted_by_then_is_answered_when_the_gateway_ends(site):
-    body = site.framed("numbers", site.reports("numbers", 10), now())
+    body = site.frame_of("numbers", site.reports("numbers", 10), now())
     with site.gateway("--linger", "9000") as gateway, ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(gateway.post, body) for _ in range(4)]
         until(lambda: gateway.metric("hubbub_gateway_held_bytes") == 4 * len(body))
@@ -262,21 +264,21 @@ def test_while_kafka_is_away_nothing_is_taken_and_what_was_acknowledged_is_there
 
         def client(number):
             for i in range(4):
-                body = site.framed("numbers", site.reports("numbers", 5, 1000 * number + 5 * i), pane)
+                body = site.frame_of("numbers", site.reports("numbers", 5, 1000 * number + 5 * i), pane)
                 answers.append((1000 * number + 5 * i, gateway.post(body), time.monotonic()))
 
-        assert gateway.post(site.framed("numbers", site.reports("numbers", 1, 59_000), pane)).status == 202
+        assert gateway.post(site.frame_of("numbers", site.reports("numbers", 1, 59_000), pane)).status == 202
         with ThreadPoolExecutor(6) as pool, frozen(broker):
             for number in range(6):
                 pool.submit(client, number)
             until(lambda: gateway.ask("GET", "/readyz").status == 503)
-            refused = gateway.post(site.framed("numbers", site.reports("numbers", 1, 58_000), pane))
+            refused = gateway.post(site.frame_of("numbers", site.reports("numbers", 1, 58_000), pane))
             assert (refused.status, refused.body["counted"]) == (503, "none")
             assert int(refused.headers["Retry-After"]) >= 1
             until(lambda: len(answers) == 24, 40)
         assert {answer.status for _, answer, _ in answers} == {503}
         gateway.ready()
-        until(lambda: gateway.post(site.framed("numbers", site.reports("numbers", 1, 57_000), pane)).status == 202)
+        until(lambda: gateway.post(site.frame_of("numbers", site.reports("numbers", 1, 57_000), pane)).status == 202)
         until(lambda: gateway.metric("hubbub_gateway_unacknowledged_bytes") == 0)
         found = contents(site)
         assert found[59_000] == 1
@@ -291,7 +293,7 @@ def test_while_kafka_is_away_nothing_is_taken_and_what_was_acknowledged_is_there
 @pytest.mark.long
 def test_a_gateway_ends_while_kafka_is_away_too(tansu, tmp_path):
     with Site(tansu, tmp_path, QUERIES) as site, site.gateway() as gateway, ThreadPoolExecutor(2) as pool:
-        body = site.framed("numbers", site.reports("numbers", 10), now())
+        body = site.frame_of("numbers", site.reports("numbers", 10), now())
         gateway.ready()
         with frozen(tansu):
             waiting = [pool.submit(gateway.post, body) for _ in range(2)]
@@ -345,9 +347,9 @@ def test_a_gateway_does_not_start_where_it_could_not_keep_its_word(kafka, tmp_pa
 
         def ends(code, *words, place=site, options=(), **env):
             gateway = Gateway(place, *options, **env)
-            assert gateway.process.wait(60) == code, gateway.said
+            assert gateway.process.wait(60) == code, gateway.log_text
             gateway.process.stdout.close()
-            assert all(word in gateway.said for word in words), gateway.said
+            assert all(word in gateway.log_text for word in words), gateway.log_text
 
         ends(3, "cannot be reached", HUBBUB_KAFKA="127.0.0.1:9")
         ends(4, "hubbub topics", HUBBUB_PREFIX="nobody.")
@@ -364,20 +366,20 @@ def test_a_topic_with_the_senders_time_ends_the_gateway(kafka, tmp_path):
 
         asyncio.run(create())
         with site.gateway() as gateway:
-            body = site.framed("numbers", site.reports("numbers", 1), now())
+            body = site.frame_of("numbers", site.reports("numbers", 1), now())
             with ThreadPoolExecutor(2) as pool:
                 answers = pool.map(lambda key: gateway.post(body, key=key), (None, "a key of sixteen"))
                 assert [answer.status for answer in answers] == [503, 503]
             assert gateway.process.wait(30) == 4
-            assert "LogAppendTime" in gateway.said
-            assert "Traceback" not in gateway.said
+            assert "LogAppendTime" in gateway.log_text
+            assert "Traceback" not in gateway.log_text
 
 
 def test_reports_that_enter_the_log_too_late_are_not_accepted(kafka, tmp_path):
     """By a gateway whose clock is behind: only the log's time decides."""
     behind = "import time\nnow = time.time\ntime.time = lambda: now() - 300"
     with Site(kafka, tmp_path, QUERIES) as site, site.gateway(patch=behind) as gateway:
-        body = site.framed("numbers", site.reports("numbers", 1), now() - 300)
+        body = site.frame_of("numbers", site.reports("numbers", 1), now() - 300)
         for key in (None, "a key of sixteen"):
             answer = gateway.post(body, key=key)
             assert (answer.status, answer.body["reason"], answer.body["counted"]) == (409, "late", "unknown")
@@ -386,8 +388,8 @@ def test_reports_that_enter_the_log_too_late_are_not_accepted(kafka, tmp_path):
 
 @EITHER
 def test_no_address_token_or_key_is_written_anywhere(site):
-    body = site.framed("numbers", site.reports("numbers", 1), now())
-    with site.protected() as gateway:
+    body = site.frame_of("numbers", site.reports("numbers", 1), now())
+    with site.gateway_with_tokens() as gateway:
         assert gateway.post(body, TOKEN, "a very secret key", source="127.0.0.77").status == 202
         assert gateway.post(body, "a wrong secret", source="127.0.0.77").status == 401
         assert gateway.post(b"rubbish", TOKEN, source="127.0.0.77").status == 400
@@ -402,6 +404,6 @@ def test_no_address_token_or_key_is_written_anywhere(site):
         assert gateway.ask("GET", "/v1/queries", Authorization=f"Bearer {TOKEN}").status == 200
         metrics = gateway.ask("GET", "/metrics").body.decode()
         assert gateway.stop() == 0
-    written = gateway.said + metrics + "".join(str(record) for record, _ in site.frames())
+    written = gateway.log_text + metrics + "".join(str(record) for record, _ in site.frames())
     for secret in ("127.0.0.77", TOKEN, "very secret", "wrong secret", "rubbish"):
         assert secret not in written

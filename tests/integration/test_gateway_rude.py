@@ -42,7 +42,7 @@ def rest(connection):
 
 def test_headers_that_never_end_do_not_shut_the_port(site):
     with site.gateway("--connections", "20", patch=HASTY) as gateway, ExitStack() as stack:
-        body = site.some()
+        body = site.some_frame()
         said = [(), (b"P",), (HEAD,), (HEAD, b"X-A: 1\r\n")]
         slow = [stack.enter_context(rude(gateway, *said[i % 4])) for i in range(20)]
         with rude(gateway) as one_too_many:
@@ -72,7 +72,7 @@ def test_bombs_and_endless_bodies_are_given_up_in_bounded_memory(site):
     nested = gzip.compress(b"[" * (3 << 20))
     objects = gzip.compress(b"[" + b"{}," * (1 << 20) + b"{}]")
     with site.gateway() as gateway:
-        assert gateway.post(site.some()).status == 202
+        assert gateway.post(site.some_frame()).status == 202
         before = peak(gateway)
         assert gateway.post(bomb, Content_Encoding="gzip").status == 413
         assert gateway.post(nested, kind="application/json", Content_Encoding="gzip").status == 400
@@ -85,7 +85,7 @@ def test_bombs_and_endless_bodies_are_given_up_in_bounded_memory(site):
                 pass
             assert rest(connection)[:13] in (b"HTTP/1.1 413 ", b"")
         assert peak(gateway) - before < 40 << 20
-        assert gateway.post(site.some()).status == 202
+        assert gateway.post(site.some_frame()).status == 202
         assert gateway.metric("hubbub_gateway_held_bytes") == 0
 
 
@@ -99,10 +99,10 @@ def test_bodies_that_are_held_at_a_time_are_bounded(site):
     with site.gateway(patch="import producers.gateway.bodies as bodies\nbodies.MEMORY = 100") as gateway:
         with rude(gateway, HEAD, b"Content-Length: 98\r\n\r\n", bytes(90)):
             until(lambda: gateway.metric("hubbub_gateway_held_bytes") == 90)
-            answer = gateway.post(site.some())
+            answer = gateway.post(site.some_frame())
             assert (answer.status, answer.body["counted"]) == (503, "none")
         until(lambda: gateway.metric("hubbub_gateway_held_bytes") == 0)
-        assert gateway.post(site.some()).status == 202
+        assert gateway.post(site.some_frame()).status == 202
 
 
 def certificate(folder, name):
@@ -125,7 +125,7 @@ def test_certificates_are_followed_and_a_pair_that_does_not_match_changes_nothin
 
         def trusted(context):
             try:
-                return gateway.post(site.some(), context=context).status == 202
+                return gateway.post(site.some_frame(), context=context).status == 202
             except ssl.SSLCertVerificationError:
                 return False
 
@@ -136,22 +136,22 @@ def test_certificates_are_followed_and_a_pair_that_does_not_match_changes_nothin
         until(lambda: trusted(second))
         assert not trusted(first)
         (site.folder / "key.pem").write_bytes(key)
-        until(lambda: "keeping the previous content" in gateway.said)
+        until(lambda: "keeping the previous content" in gateway.log_text)
         assert trusted(second)
 
 
 def test_tokens_and_queries_are_followed(site):
     site.tokens.write_text(TOKENS.replace("tokens.small", "tokens.big"))
-    with site.protected() as gateway:
-        assert gateway.post(site.some(), TOKEN).status == 202
+    with site.gateway_with_tokens() as gateway:
+        assert gateway.post(site.some_frame(), TOKEN).status == 202
         site.tokens.write_text(TOKENS[TOKENS.index("[tokens.small]") :])
-        until(lambda: gateway.post(site.some(), TOKEN).status == 401)
+        until(lambda: gateway.post(site.some_frame(), TOKEN).status == 401)
         site.tokens.write_text("nonsense")
-        until(lambda: "keeping the previous content" in gateway.said)
-        assert gateway.post(site.some(), OTHER).status == 202
-        before = site.some()
+        until(lambda: "keeping the previous content" in gateway.log_text)
+        assert gateway.post(site.some_frame(), OTHER).status == 202
+        before = site.some_frame()
         site.define(NUMBERS.replace("60000", "50000"))
-        until(lambda: gateway.post(site.some(), OTHER).status == 202)
+        until(lambda: gateway.post(site.some_frame(), OTHER).status == 202)
         assert gateway.post(before, OTHER).body["reason"] == "unknown_query"
         [query] = gateway.ask("GET", "/v1/queries", Authorization=f"Bearer {OTHER}").body["queries"]
         assert query["domain"] == 50000

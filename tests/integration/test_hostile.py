@@ -81,4 +81,4 @@ def test_strange_records_in_snapshots_end_no_worker_and_in_the_changelog_one_wit
         [offset] = place.send((0, b"junk", b"progress|0|w"), topic=CHANGELOG)
         three = place.start()
         assert three.wait() == 4
-        assert f"partition 0, offset {offset}: the record of progress|0|w cannot be read" in three.said
+        assert f"partition 0, offset {offset}: the record of progress|0|w cannot be read" in three.log_text

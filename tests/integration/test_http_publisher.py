@@ -34,7 +34,7 @@ def publisher(site, gateway, **more):
 
 
 def test_a_client_configures_itself_answers_and_is_counted(site):
-    with site.protected() as gateway:
+    with site.gateway_with_tokens() as gateway:
         calls = iter([TOKEN, TOKEN, TOKEN, TOKEN])
 
         async def run():
@@ -120,7 +120,7 @@ def test_the_queue_is_bounded_and_what_is_refused_for_good_comes_out_once(site):
         with pytest.raises(DeliveryError, match="not started, or it is closed"):
             await there.put(query, site.reports("numbers", 1))
 
-    with site.protected() as gateway:
+    with site.gateway_with_tokens() as gateway:
         asyncio.run(run(gateway))
     assert contents(site) == Counter([0])
 
@@ -136,6 +136,6 @@ def test_a_gateway_that_says_wait_is_tried_again_and_what_waits_is_told(site):
             there._patience = 60.0
             await there.flush()
 
-    with site.protected() as gateway:
+    with site.gateway_with_tokens() as gateway:
         asyncio.run(run(gateway))
     assert contents(site) == Counter(range(3))

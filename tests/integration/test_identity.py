@@ -60,8 +60,8 @@ def test_a_topic_that_was_created_again_ends_the_worker_even_if_it_is_longer(pla
     place.send(*[(p, place.frame("page", [0])) for p in range(2) for _ in range(40)])  # longer than what was counted
     two = place.start()
     assert two.wait() == 4
-    assert f"{place.kafka.topic(name)} was deleted and created again since it was counted" in two.said
-    assert "count all reports again" in two.said
+    assert f"{place.kafka.topic(name)} was deleted and created again since it was counted" in two.log_text
+    assert "count all reports again" in two.log_text
 
 
 def test_more_partitions_end_the_worker(place):
@@ -72,7 +72,7 @@ def test_more_partitions_end_the_worker(place):
 
     administer(place.kafka, add_partition)
     assert one.wait() == 4
-    assert "another --prefix" in one.said
+    assert "another --prefix" in one.log_text
 
 
 async def send_with_time(place, partition, frame, ms):
@@ -89,7 +89,7 @@ def test_a_record_without_a_log_time_ends_workers_until_it_is_deleted(place):
     change_settings(place.kafka, REPORTS, {TIMESTAMP: "CreateTime"})
     offset = asyncio.run(send_with_time(place, 0, place.frame("page", [2]), int(time.time() * 1000) + 600_000))
     assert one.wait() == 4
-    assert f"partition 0, offset {offset}: the record has no log time" in one.said
+    assert f"partition 0, offset {offset}: the record has no log time" in one.log_text
     change_settings(place.kafka, REPORTS, {TIMESTAMP: "LogAppendTime"})
     two = place.start()
     assert two.wait() == 4

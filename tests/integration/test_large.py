@@ -6,7 +6,7 @@ import pytest
 
 from hubbub.kafka.outbox import Outbox
 from hubbub.kafka.settings import SNAPSHOTS
-from tests.brokers import prepared
+from tests.brokers import create_topics
 from tests.integration.workers import Place, until
 
 MIB = 1 << 20
@@ -36,7 +36,7 @@ def test_more_than_a_broker_takes_in_one_request_is_acknowledged(kafka, count, s
             acks = [await outbox.send(SNAPSHOTS, b"k", bytes(size), partition=p) for p in range(count)]
             return await asyncio.gather(*acks)
 
-    where = prepared(kafka, count)
+    where = create_topics(kafka, count)
     assert len(asyncio.run(run())) == count
 
 
@@ -64,16 +64,16 @@ def test_a_state_that_is_too_large_costs_repeated_finals_after_a_restart_and_not
     """That of the query that has "all" is written, the other's is not."""
     with Place(tansu, tmp_path, PAGE + PAGE.replace("page", "site") + 'windows = ["all"]') as place:
         worker = place.start(patch=GREAT).ready()
-        place.ticked()
+        place.wait_for_ticks()
         place.send(*[(p, place.frame(name, [0, 1])) for p in range(2) for name in ("page", "site")])
         assert place.verdict().exact
         until(lambda: worker.total("hubbub_states_too_large_total", query="page"))
         assert not worker.total("hubbub_states_too_large_total", query="site")
-        assert "state of query page is too large to store" in worker.said
+        assert "state of query page is too large to store" in worker.log_text
         told = worker.total("hubbub_records_total", query="page", final="true")
         worker.kill()
         again = place.start().ready()
-        place.ticked()
+        place.wait_for_ticks()
         place.send(*[(p, place.frame(name, [2])) for p in range(2) for name in ("page", "site")])
         verdict = place.verdict()
         assert verdict.exact, verdict

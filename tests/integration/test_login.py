@@ -35,8 +35,8 @@ async def brokers_of(kafka):
 
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("how", WAYS)
-def test_each_login_passes_through(secured, how, in_place, monkeypatch):
-    kafka = where(secured.login(how))
+def test_each_login_passes_through(secured_kafka, how, in_place, monkeypatch):
+    kafka = where(secured_kafka.login(how))
     topic, frame = f"login-{uuid.uuid4().hex}", os.urandom(500_000)
     for name in ("AIOKafkaProtocol", "AIOKafkaConnection"):
         monkeypatch.setattr(conn, name, getattr(conn, name))
@@ -44,7 +44,7 @@ def test_each_login_passes_through(secured, how, in_place, monkeypatch):
         answer_reader.install()
 
     async def run():
-        await secured.allow(USER, ("Create", "topic", topic), ("Write", "topic", topic), ("Read", "topic", topic))
+        await secured_kafka.allow(USER, ("Create", "topic", topic), ("Write", "topic", topic), ("Read", "topic", topic))
         await create(kafka, topic)
         await send(kafka, topic, [frame])
         return [record.value for record in await receive(kafka, topic, 1)]
@@ -63,8 +63,8 @@ def test_each_login_passes_through(secured, how, in_place, monkeypatch):
         ("token", {"OAUTH_TOKEN_FILE": b"e30.e30.\n"}),
     ],
 )
-def test_a_wrong_login_is_unreachable_and_says_why(secured, how, wrong, tmp_path):
-    login = secured.login(how)
+def test_a_wrong_login_is_unreachable_and_says_why(secured_kafka, how, wrong, tmp_path):
+    login = secured_kafka.login(how)
     for name, content in wrong.items():
         if content is None:
             del login[f"HUBBUB_KAFKA_{name}"]
@@ -76,8 +76,8 @@ def test_a_wrong_login_is_unreachable_and_says_why(secured, how, wrong, tmp_path
     assert "wrong" not in str(refused.value)
 
 
-def test_a_token_is_read_anew_for_each_connection(secured):
-    login = secured.login("token")
+def test_a_token_is_read_anew_for_each_connection(secured_kafka):
+    login = secured_kafka.login("token")
     kafka = where(login)
     token = Path(login["HUBBUB_KAFKA_OAUTH_TOKEN_FILE"])
     good = token.read_text()

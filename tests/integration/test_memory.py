@@ -13,8 +13,8 @@ from aggregator.plan import memory
 from oracles.frame import encode
 from oracles.query import parse
 from tests.boards import Board, definition_messages, publish
-from tests.brokers import prepared
-from tests.footprints import worked
+from tests.brokers import create_topics
+from tests.footprints import worker_memory
 from tests.integration.workers import Place, Worker, environment, until
 
 FACTOR, MIB = 1.5, 1 << 20
@@ -83,8 +83,8 @@ def test_a_board_that_begins_with_long_topics_takes_no_more(kafka, limit):
     """What is on its way from the broker counts too: once ten times what was to be kept."""
     queries = parse(tomllib.loads("".join(WIDE)), "test", ".")
     records, seconds = [], 240
-    worked(list(queries.values()), {}, seconds, records.extend)
-    place = prepared(kafka, 12)
+    worker_memory(list(queries.values()), {}, seconds, records.extend)
+    place = create_topics(kafka, 12)
     publish(place, [*definition_messages(queries), *(("estimates", *record) for record in records)])
     with Board(place, "--memory", f"{limit}MiB") as board:
         board.until(board._is_ready, 300)

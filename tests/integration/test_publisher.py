@@ -25,7 +25,7 @@ from oracles.query import parse
 from producers import Client, DeliveryError, Publisher, StoreError
 from producers.publishers import kafka_publisher as module
 from producers.publishers.frames import COST
-from tests.brokers import frozen, prepared
+from tests.brokers import create_topics, frozen
 
 PARTITIONS = 4
 PANE = 1_700_000_000
@@ -91,7 +91,7 @@ def held(publisher):
 
 
 def test_frames_arrive_whole_on_the_partition_of_their_id(broker):
-    where = prepared(broker, PARTITIONS)
+    where = create_topics(broker, PARTITIONS)
 
     async def run():
         other = replace(query("other", 1 << 20), answers="once")

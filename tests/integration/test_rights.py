@@ -43,20 +43,20 @@ DEADLINE = 60.0
 
 
 @pytest.fixture
-def crowd(secured, tmp_path):
+def crowd(secured_kafka, tmp_path):
     """A prefix with its topics, and commands that run with rights of their own."""
-    return Crowd(secured, tmp_path)
+    return Crowd(secured_kafka, tmp_path)
 
 
 class Crowd:
-    def __init__(self, secured, folder):
-        self.secured, self.folder = secured, folder
+    def __init__(self, secured_kafka, folder):
+        self.kafka, self.folder = secured_kafka, folder
         self.prefix = f"r{uuid.uuid4().hex[:8]}."
         (folder / "hubbub.toml").write_text(QUERIES)
         (folder / "values.csv").write_text("value\n" + "3\n" * 50)
 
     def topics(self):
-        asyncio.run(ensure(self.secured.kafka(self.prefix), 2, 1))
+        asyncio.run(ensure(self.kafka.kafka(self.prefix), 2, 1))
 
     def placed(self, right):
         if right.of == ALL:
@@ -67,14 +67,14 @@ class Crowd:
     def running(self, command, rights=None):
         """The command, as a user of its own name who has these rights alone."""
         name = f"{command}-{uuid.uuid4().hex[:8]}"
-        asyncio.run(self.secured.allow(name, *map(self.placed, RIGHTS[command] if rights is None else rights)))
-        login = self.secured.login("mutual", name, self.prefix)
+        asyncio.run(self.kafka.allow(name, *map(self.placed, RIGHTS[command] if rights is None else rights)))
+        login = self.kafka.login("mutual", name, self.prefix)
         environment = os.environ | login | {"HUBBUB_QUERIES": str(self.folder / "hubbub.toml")}
         log = self.folder / f"{name}.log"
         with log.open("w") as said:
             command = [sys.executable, "-m", "hubbub", command, *OPTIONS[command]]
             process = subprocess.Popen(command, env=environment, stdout=said, stderr=said, cwd=self.folder)
-            process.said = log.read_text
+            process.log_text = log.read_text
             try:
                 yield process
             finally:
@@ -85,7 +85,7 @@ class Crowd:
         """A frame that is refused, so that there is a reject to write."""
 
         async def send():
-            where = Kafka(self.secured.bootstrap)
+            where = Kafka(self.kafka.bootstrap)
             async with started(AIOKafkaProducer(**client_arguments(where)), where) as producer:
                 await producer.send_and_wait(f"{self.prefix}reports", b"rubbish")
 
@@ -102,7 +102,7 @@ def until(condition, seconds=DEADLINE):
 
 
 def ready(process):
-    found = process.said().partition("http://")[2].split("/")[0].split()
+    found = process.log_text().partition("http://")[2].split("/")[0].split()
     try:
         with urllib.request.urlopen(f"http://{found[0]}/readyz", timeout=5) as answer:
             return answer.status == 200
@@ -116,32 +116,32 @@ def ended(process):
 
 def test_the_rights_are_enough(crowd):
     with crowd.running("topics") as topics:
-        assert topics.wait(DEADLINE) == 0, topics.said()
+        assert topics.wait(DEADLINE) == 0, topics.log_text()
     with (
         crowd.running("worker") as worker,
         crowd.running("simulate") as simulate,
         crowd.running("board") as board,
         crowd.running("gateway") as gateway,
     ):
-        assert until(lambda: ready(worker)), worker.said()
-        assert until(lambda: ready(gateway)), gateway.said()
-        assert until(lambda: ready(board)), board.said()
+        assert until(lambda: ready(worker)), worker.log_text()
+        assert until(lambda: ready(gateway)), gateway.log_text()
+        assert until(lambda: ready(board)), board.log_text()
         crowd.rubbish()
         with crowd.running("tail") as tail:
-            assert until(lambda: '"final":true' in tail.said().replace(" ", "")), tail.said()
-            assert until(lambda: any(json.loads(line).get("kind") == "enter" for line in tail.said().splitlines()))
-        assert not ended(worker), worker.said()
-        assert not ended(simulate), simulate.said()
+            assert until(lambda: '"final":true' in tail.log_text().replace(" ", "")), tail.log_text()
+            assert until(lambda: any(json.loads(line).get("kind") == "enter" for line in tail.log_text().splitlines()))
+        assert not ended(worker), worker.log_text()
+        assert not ended(simulate), simulate.log_text()
         with crowd.running("replay") as replay:
-            assert replay.wait(DEADLINE) == 0, replay.said()
+            assert replay.wait(DEADLINE) == 0, replay.log_text()
         simulate.kill()
         worker.terminate()
-        assert worker.wait(DEADLINE) == 0, worker.said()
+        assert worker.wait(DEADLINE) == 0, worker.log_text()
         for name in ("export", "audit"):
             with crowd.running(name) as process:
-                assert process.wait(DEADLINE) == 0, process.said()
-                assert process.said()
-    assert "uthorization" not in worker.said()
+                assert process.wait(DEADLINE) == 0, process.log_text()
+                assert process.log_text()
+    assert "uthorization" not in worker.log_text()
 
 
 CASES = [(command, right) for command in OPTIONS for right in RIGHTS[command] if command != "topics"]
@@ -157,12 +157,12 @@ def test_each_right_is_needed_and_named(crowd, command, right):
         if command == "worker" and right != Right("Write", "topic", "reports"):
             with crowd.running("simulate"):
                 crowd.rubbish()
-                assert until(lambda: ended(process)), process.said()
+                assert until(lambda: ended(process)), process.log_text()
         else:  # a worker writes reports where nobody else does
-            assert until(lambda: ended(process)), process.said()
-    assert process.returncode in (3, 4), process.said()
-    assert f"{right.operation} on " in process.said()
-    assert right.of in process.said() or right.of == ALL
+            assert until(lambda: ended(process)), process.log_text()
+    assert process.returncode in (3, 4), process.log_text()
+    assert f"{right.operation} on " in process.log_text()
+    assert right.of in process.log_text() or right.of == ALL
 
 
 @pytest.mark.parametrize("right", RIGHTS["topics"], ids="-".join)
@@ -173,15 +173,15 @@ def test_each_right_of_topics_is_needed_and_named(crowd, right):
     else:  # something has to be made
         crowd.prefix = f"n{crowd.prefix}"
     with crowd.running("topics", [other for other in RIGHTS["topics"] if other != right]) as process:
-        assert process.wait(DEADLINE) in (3, 4), process.said()
-    assert f"{right.operation} on all topics" in process.said()
+        assert process.wait(DEADLINE) in (3, 4), process.log_text()
+    assert f"{right.operation} on all topics" in process.log_text()
 
 
 async def spoil(crowd):
     from aiokafka.admin import AIOKafkaAdminClient
     from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-    where = crowd.secured.kafka(crowd.prefix)
+    where = crowd.kafka.kafka(crowd.prefix)
     async with started(AIOKafkaAdminClient(**client_arguments(where)), where) as admin:
         topic = ConfigResource(ConfigResourceType.TOPIC, f"{crowd.prefix}reports", {"cleanup.policy": "compact"})
         await admin.alter_configs([topic])

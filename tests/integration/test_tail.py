@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaProducer
 from aggregator.reading.tail import command as tail
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.settings import ALERTS, ESTIMATES
-from tests.brokers import prepared
+from tests.brokers import create_topics
 
 START = 1_700_000_000
 WAIT = 30
@@ -87,7 +87,7 @@ def publish(kafka, *messages):
 
 @pytest.fixture
 def kafka(broker):
-    return prepared(broker, 2)
+    return create_topics(broker, 2)
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def test_without_a_terminal_it_prints_lines(kafka):
 
 
 def test_it_starts_at_the_requested_records(tansu):
-    kafka = prepared(tansu, 1)
+    kafka = create_topics(tansu, 1)
     publish(kafka, *(record(end=end) for end in range(10, 60, 10)))
     with tailing(kafka, "--json", "--last", "2") as command:
         ends = [json.loads(text)["window"]["end"] - START for text in read(command, 2)]
@@ -137,7 +137,7 @@ def test_it_starts_at_the_requested_records(tansu):
 
 
 def test_the_end_of_a_pipe_ends_it(tansu):
-    kafka = prepared(tansu, 1)
+    kafka = create_topics(tansu, 1)
     publish(kafka, record())
     with tailing(kafka, "--json") as command:
         read(command, 1)

@@ -15,7 +15,7 @@ from aggregator.topics.sizes import sizes
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.settings import CHANGELOG, REPORTS, SNAPSHOTS
 from oracles.query import load
-from tests.brokers import prepared
+from tests.brokers import create_topics
 
 ALL = [topic.name for topic in layout("", 1, 1, MIB)]
 
@@ -156,7 +156,7 @@ def test_a_worker_waits_a_moment_for_topics_that_its_broker_has_not_heard_of(bro
 
 
 def test_settings_stand_as_the_guarantees_need_them(kafka):
-    found = there(prepared(kafka, 3, max_frame=2 * MIB))
+    found = there(create_topics(kafka, 3, max_frame=2 * MIB))
     assert found[REPORTS].settings[TIMESTAMP] == "LogAppendTime"
     assert int(found[REPORTS].settings[MAX_BYTES]) > 2 * MIB
     assert found[CHANGELOG].settings["cleanup.policy"] == "compact"
@@ -164,7 +164,7 @@ def test_settings_stand_as_the_guarantees_need_them(kafka):
 
 
 def test_wrong_settings_are_mended_and_a_topic_s_own_others_kept(kafka, capsys):
-    where = prepared(kafka, 3)
+    where = create_topics(kafka, 3)
     right = there(where)
     spoil(where, REPORTS, **{TIMESTAMP: "CreateTime", "retention.ms": "1234567"})
     spoil(where, CHANGELOG, **{"cleanup.policy": "delete", "segment.ms": "7654321"})
@@ -240,7 +240,7 @@ def test_a_login_that_fails_is_exit_code_3(kafka, capsys, monkeypatch):
 
 
 def test_on_three_brokers_all_is_kept_thrice_and_two_must_have_it(three_brokers):
-    where = prepared(three_brokers, 3)
+    where = create_topics(three_brokers, 3)
     assert asyncio.run(verify(where)) == 3
     until_seen(lambda: there(where).keys() == set(ALL))  # another broker hears of new topics a moment later
     found = there(where)

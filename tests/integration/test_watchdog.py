@@ -90,7 +90,7 @@ def place(broker, tmp_path):
 def check_hang(place, hang, said):
     one = place.start(patch=HASTE.format(haste=0.12) + hang)
     if hang == NEVER_BUILDS:
-        until(lambda: "recovered" in one.said)
+        until(lambda: "recovered" in one.log_text)
         place.send((0, place.frame("quick", [0])))
     assert one.wait() == 1
     [hung] = [event for event in one.events() if event["level"] == "critical"]
@@ -135,8 +135,8 @@ def test_a_worker_whose_broker_is_away_is_left_alone(tmp_path):
         place.send((0, place.frame("page", [0])))
         until(lambda: one.total("hubbub_reports_total"))
         broker.stop()
-        until(lambda: "watchdog: no broker answers" in one.said)
-        assert "hung" not in one.said
+        until(lambda: "watchdog: no broker answers" in one.log_text)
+        assert "hung" not in one.log_text
 
 
 def test_a_worker_whose_checkpoints_are_far_apart_is_left_alone(tansu, tmp_path):
@@ -153,22 +153,22 @@ def test_a_worker_that_starts_while_the_broker_is_silent_waits(kafka, tmp_path):
     """For four seconds: the watchdog's first look once took Faust's tables for another loop's."""
     with Place(kafka, tmp_path, QUERIES) as place:
         one = place.start(patch=HASTE.format(haste=1.0))
-        until(lambda: "http://" in one._said.read_text())
+        until(lambda: "http://" in one._output.read_text())
         kafka.freeze(0)
         time.sleep(4.0)
         kafka.resume(0)
         one.ready()
         assert one.stop() == 0
-        assert "critical" not in one.said
+        assert "critical" not in one.log_text
 
 
 def test_a_worker_whose_recovery_gets_no_answer_asks_again(kafka, tmp_path):
     """A broker was frozen meanwhile: six workers of a campaign ended with 1."""
     with Place(kafka, tmp_path, QUERIES) as place:
         one = place.start(patch=HASTE.format(haste=1.0) + SILENT).ready()
-        assert "trying again" in one.said
+        assert "trying again" in one.log_text
         assert one.stop() == 0
-        assert "critical" not in one.said
+        assert "critical" not in one.log_text
 
 
 def test_without_any_broker_a_worker_is_not_ready_and_ends_in_the_end(kafka, tmp_path):
@@ -177,7 +177,7 @@ def test_without_any_broker_a_worker_is_not_ready_and_ends_in_the_end(kafka, tmp
         kafka.freeze(0)
         try:
             until(lambda: one.get("/readyz") == (503, one.get("/readyz")[1]) and "no broker" in one.get("/readyz")[1])
-            assert one.wait() == 3, one.said
+            assert one.wait() == 3, one.log_text
         finally:
             kafka.resume(0)
         assert "no broker at" in one.events()[-1]["message"]

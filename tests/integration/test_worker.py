@@ -85,7 +85,7 @@ class Run:
         self.place = place
         self.gone = self._retired()
         self.worker = place.start("--max-frame", str(LIMIT)).ready()
-        place.ticked()  # before there is a clock nothing is late
+        place.wait_for_ticks()  # before there is a clock nothing is late
         for turn in range(3):
             place.send(*[(p, frame) for p in range(place.partitions) for frame in self._good(p, turn)])
             if turn == 1:
@@ -103,9 +103,9 @@ class Run:
         """A query that was counted once, says the topic of definitions."""
         self.place.define(PAGE + SITE + PROFILE + PAST + GONE)
         gone = self.place.queries["gone"]
-        self.place.say(self.place.queries)
+        self.place.define_in_topic(self.place.queries)
         self.place.define(PAGE + SITE + PROFILE + PAST)
-        self.place.say(self.place.queries, "gone")
+        self.place.define_in_topic(self.place.queries, "gone")
         return gone
 
     def _good(self, partition, turn):
@@ -147,7 +147,7 @@ def ran(request, tmp_path_factory):
 
 def test_finals_are_byte_for_byte_those_of_a_fold_over_the_log(ran):
     assert ran.verdict.exact, ran.verdict
-    finals = [key for key, value in ran.verdict.wanted.items() if orjson.loads(value).get("final")]
+    finals = [key for key, value in ran.verdict.expected.items() if orjson.loads(value).get("final")]
     kinds = {tuple(key.decode().split("|")[i] for i in (0, 2, 3, 4)) for key in finals}
     assert kinds == {
         ("page", "tumbling", "1", "1"),

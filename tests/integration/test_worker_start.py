@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.topics.layout import TIMESTAMP
 from hubbub.kafka.settings import REPORTS, SNAPSHOTS
-from tests.brokers import prepared
+from tests.brokers import create_topics
 from tests.commands import run_worker
 from tests.integration.admin import change_settings, recreate
 from tests.integration.queries import PAGE
@@ -74,7 +74,7 @@ def test_missing_topics_are_exit_code_4(broker, file, capsys, monkeypatch):
 
 
 def test_topics_of_other_partitions_are_exit_code_4(broker, file, capsys, monkeypatch):
-    kafka = prepared(broker, 2)
+    kafka = create_topics(broker, 2)
     recreate(kafka, SNAPSHOTS, 3)
     assert run_worker(monkeypatch, *where(kafka, file)) == 4
     said = capsys.readouterr().err
@@ -83,7 +83,7 @@ def test_topics_of_other_partitions_are_exit_code_4(broker, file, capsys, monkey
 
 
 def test_a_time_that_clients_choose_is_exit_code_4(kafka, file, capsys, monkeypatch):
-    where_it_is = prepared(kafka, 2)
+    where_it_is = create_topics(kafka, 2)
     change_settings(where_it_is, REPORTS, {TIMESTAMP: "CreateTime"})
     assert run_worker(monkeypatch, *where(where_it_is, file)) == 4
     assert f"{TIMESTAMP} is CreateTime, but must be LogAppendTime; run `hubbub topics`" in capsys.readouterr().err

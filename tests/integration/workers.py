@@ -1,4 +1,4 @@
-"""Real workers on real brokers: how tests start them, feed them, and judge what they publish."""
+"""Real workers on real brokers, with functions that feed them and judge their records."""
 
 import asyncio
 import os
@@ -27,18 +27,18 @@ from hubbub.definitions.catalog import TopicRecord
 from hubbub.kafka.clients import client_arguments, consumer, started
 from oracles.frame import MAX_FRAME, TICK, encode
 from oracles.query import File, load
-from tests.brokers import prepared
-from tests.fold import faces, finals, shown
+from tests.brokers import create_topics
+from tests.fold import attribute_views, finals, visible_windows
 
 HUBBUB = Path(sys.executable).with_name("hubbub")
 EITHER = pytest.mark.parametrize("broker", ["kafka", pytest.param("tansu", marks=pytest.mark.long)], indirect=True)
-"""For promises that do not depend on the broker: with Kafka each time, with the embedded broker in `make test-all`."""
+"""Promises that do not depend on the broker. They are tested with Kafka, and in `make test-all` with both brokers."""
 PATIENCE = 60.0
-"""Seconds until something that must come has not; machines that run tests may be slow."""
+"""Seconds after which an event that must come counts as absent. Machines that run tests may be slow."""
 
 
 def command(patch=None):
-    """What starts a worker; `patch` is code that breaks or hastens it first."""
+    """Return the command that starts a worker. `patch` is code that runs first and breaks or hastens it."""
     if patch is None:
         return [str(HUBBUB), "worker"]
     return [
@@ -61,43 +61,43 @@ def environment(kafka, queries):
 
 
 def until(condition, seconds=PATIENCE):
-    """What the condition comes to, once it is true."""
+    """Return the first true result of a condition."""
     end = time.monotonic() + seconds
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < end, "it does not come to pass"
         time.sleep(0.05)
-    return found
+    return result
 
 
 class Worker:
     """One process of `hubbub worker`."""
 
     def __init__(self, start, env, folder, name):
-        self._said, self._log = folder / f"{name}.out", folder / f"{name}.log"
-        with self._said.open("wb") as said, self._log.open("wb") as log:
-            self.process = subprocess.Popen(start, env=env, stdout=said, stderr=log)
+        self._output, self._log = folder / f"{name}.out", folder / f"{name}.log"
+        with self._output.open("wb") as output, self._log.open("wb") as log:
+            self.process = subprocess.Popen(start, env=env, stdout=output, stderr=log)
 
     @property
     def address(self):
-        """Where it serves, once it has said so."""
-        return until(lambda: self.running and self._said.read_text().partition("http://")[2].partition("/")[0])
+        """Its HTTP address, once it has printed it."""
+        return until(lambda: self.running and self._output.read_text().partition("http://")[2].partition("/")[0])
 
     @property
     def running(self):
-        assert self.process.poll() is None, f"it ended with {self.process.returncode}: {self.said}"
+        assert self.process.poll() is None, f"it ended with {self.process.returncode}: {self.log_text}"
         return True
 
     @property
-    def said(self):
+    def log_text(self):
         return self._log.read_text()
 
     def events(self, message=None):
-        """The lines of its log, or those with this message."""
-        lines = [orjson.loads(line) for line in self.said.splitlines()]
+        """Return the events of its log, or those with this message."""
+        lines = [orjson.loads(line) for line in self.log_text.splitlines()]
         return [line for line in lines if message in (None, line["message"])]
 
     def get(self, path):
-        """Status and text of a page."""
+        """Return the status and the text of a page."""
         try:
             with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as response:
                 return response.status, response.read().decode()
@@ -110,15 +110,15 @@ class Worker:
         return self
 
     def metrics(self):
-        """By name, the samples: labels and value."""
-        found = defaultdict(list)
+        """Return the samples as (labels, value), by the name of the metric."""
+        samples = defaultdict(list)
         for family in text_string_to_metric_families(self.get("/metrics")[1]):
             for sample in family.samples:
-                found[sample.name].append((sample.labels, sample.value))
-        return found
+                samples[sample.name].append((sample.labels, sample.value))
+        return samples
 
     def total(self, name, **labels):
-        """The sum of a metric over all samples with these labels."""
+        """Return the sum of a metric over all samples with these labels."""
         return sum(value for has, value in self.metrics()[name] if labels.items() <= has.items())
 
     def signal(self, number):
@@ -129,11 +129,11 @@ class Worker:
         self.process.wait()
 
     def wait(self, seconds=PATIENCE):
-        """Its exit code."""
+        """Return its exit code."""
         return self.process.wait(seconds)
 
     def stop(self):
-        """As a supervisor does: SIGTERM, and ten seconds. The exit code."""
+        """Send SIGTERM, and return the exit code within ten seconds, as a supervisor does."""
         self.process.terminate()
         return self.process.wait(10)
 
@@ -147,7 +147,7 @@ class Place:
     """A prefix with its topics, a query file, and the workers that are started there."""
 
     def __init__(self, broker, folder, queries, partitions=2, **settings):
-        self.kafka, self.partitions = prepared(broker, partitions, **settings), partitions
+        self.kafka, self.partitions = create_topics(broker, partitions, **settings), partitions
         self.folder, self.file = folder, folder / "hubbub.toml"
         self.workers = []
         self.sent_at = 0.0
@@ -172,26 +172,26 @@ class Place:
         return worker
 
     def frame(self, name, values, pane=None, number=None):
-        """A frame of the pane that is now, or another one."""
+        """Return a frame of the present pane, or of another one."""
         return self.encode(self.queries[name], values, pane, number)
 
     def encode(self, query, values, pane=None, number=None):
-        """A frame of any query."""
+        """Return a frame of any query."""
         pane = int(time.time()) // query.pane * query.pane if pane is None else pane
         reports = query.oracle.perturb(np.array(values), np.random.default_rng(7))
         return encode(query.digest, pane, reports, number and number.to_bytes(8, "little"))
 
     def send(self, *frames, topic="reports"):
-        """Append these (partition, value[, key]) in order; their offsets."""
+        """Append these (partition, value[, key]) in order. Return their offsets."""
         self.sent_at = time.time()
-        return [sent.offset for sent in asyncio.run(_send(self.kafka, topic, frames))]
+        return [record.offset for record in asyncio.run(_send(self.kafka, topic, frames))]
 
     def read(self, topic, partitions=None):
-        """All records of a topic up to now."""
+        """Return all records of a topic up to now."""
         return asyncio.run(read_topics(self.kafka, {topic: partitions or self.partitions}))[topic]
 
     def log(self):
-        """The reports so far, a list of (offset, timestamp, bytes) for each partition; needs a worker that ticks."""
+        """Return the reports up to now, a list of (offset, timestamp, bytes) for each partition. A worker must run."""
         return asyncio.run(read_log(self.kafka, self.partitions))
 
     def finals(self):
@@ -200,52 +200,52 @@ class Place:
     def published(self):
         return asyncio.run(read_published(self.kafka, self.partitions))
 
-    def ticked(self):
+    def wait_for_ticks(self):
         """Wait until every partition has a clock, on the embedded broker too."""
         until(lambda: {r.partition for r in self.read("reports") if r.value == TICK} == {*range(self.partitions)})
 
     def verdict(self, pane=None, **gate):
-        """What the finals are worth, once every window of what was sent for this pane, or before now, must have one."""
+        """Return the verdict once every window of the reports up to this pane, or up to now, has its final."""
         longest = max(window.size for query in self.queries.values() for window in query.windows)
         lateness = max(query.lateness for query in self.queries.values())
         time.sleep(max(0.0, (pane or self.sent_at) + longest + lateness + 0.5 - time.time()))
-        wanted = self.expected(**gate)
-        until(lambda: wanted.keys() <= self.published().keys())
-        return judge(self.published(), wanted, self.expected(**gate))
+        expected_now = self.expected(**gate)
+        until(lambda: expected_now.keys() <= self.published().keys())
+        return judge(self.published(), expected_now, self.expected(**gate))
 
     def expected(self, **gate):
-        """The final records and the alerts that the log demands, by the definitions that stand in their topic."""
-        known = self.definitions()
-        return expected(self.log(), known.versions.values(), self.kafka.dialect.log_has_time, **gate)
+        """Return the final records and the alerts that the log requires, by the definitions of their topic."""
+        versions = self.definitions().versions.values()
+        return expected(self.log(), versions, self.kafka.dialect.log_has_time, **gate)
 
     def definitions(self):
-        """What the topic says is counted."""
+        """Return the definitions of the topic."""
         return asyncio.run(read_definitions(self.kafka))
 
-    def say(self, queries, *retired):
-        """Append what a worker with these queries would that is told to retire some."""
+    def define_in_topic(self, queries, *retired):
+        """Append the definitions that a worker with these queries and `--retire` would append."""
         writes = catalog.changes(File(queries), self.definitions(), retired, secrets.token_hex(8)).writes
         self.send(*[(0, value, key) for key, value in writes], topic="queries")
 
 
 async def read_definitions(kafka):
-    """What the topic of definitions says."""
-    found = await read_topics(kafka, {"queries": 1})
-    return catalog.read(TopicRecord(record.key, record.value, record.timestamp) for record in found["queries"])
+    """Return the definitions of their topic."""
+    records = await read_topics(kafka, {"queries": 1})
+    return catalog.read(TopicRecord(record.key, record.value, record.timestamp) for record in records["queries"])
 
 
 async def _send(kafka, topic, frames):
     producer = AIOKafkaProducer(**client_arguments(kafka), acks="all", enable_idempotence=not kafka.embedded)
     async with started(producer, kafka):
-        sent = [await producer.send(kafka.topic(topic), *what, partition=p) for p, *what in frames]
-        return await asyncio.gather(*sent)
+        sendings = [await producer.send(kafka.topic(topic), *record, partition=p) for p, *record in frames]
+        return await asyncio.gather(*sendings)
 
 
 async def read_topics(kafka, sizes):
     """Return all records of several topics up to now, by topic. `sizes` has the number of partitions of each."""
     names = {kafka.topic(name): name for name in sizes}
     tps = [TopicPartition(topic, partition) for topic, name in names.items() for partition in range(sizes[name])]
-    found = {name: [] for name in sizes}
+    by_topic = {name: [] for name in sizes}
     async with reader(kafka, tps) as consumer:
         ends = await consumer.end_offsets(tps)
         quiet = not kafka.embedded  # the embedded broker states ends that are too low
@@ -253,12 +253,12 @@ async def read_topics(kafka, sizes):
             batches = await consumer.getmany(timeout_ms=500)
             quiet = not (batches and kafka.embedded)
             for tp, records in batches.items():
-                found[names[tp.topic]] += records
-    return found
+                by_topic[names[tp.topic]] += records
+    return by_topic
 
 
 async def read_log(kafka, partitions):
-    """Every record of the reports up to now: ticks show that a partition was read far enough."""
+    """Return all reports up to now. Ticks show that a partition was read far enough."""
     began = time.time() * 1000
     tps = [TopicPartition(kafka.topic("reports"), p) for p in range(partitions)]
     log, missing = [[] for _ in tps], set(tps)
@@ -275,22 +275,22 @@ async def read_log(kafka, partitions):
 
 async def read_finals(kafka, partitions):
     """Return every version of every final record, by key."""
-    found = await read_topics(kafka, {"estimates": partitions})
-    return versions_by_key(found["estimates"])
+    records = await read_topics(kafka, {"estimates": partitions})
+    return versions_by_key(records["estimates"])
 
 
 async def read_published(kafka, partitions):
     """Return every version of every final record and alert, by key."""
-    found = await read_topics(kafka, {"estimates": partitions, "alerts": partitions})
-    return versions_by_key(found["estimates"] + found["alerts"])
+    records = await read_topics(kafka, {"estimates": partitions, "alerts": partitions})
+    return versions_by_key(records["estimates"] + records["alerts"])
 
 
 def versions_by_key(records):
-    found = defaultdict(Counter)
+    versions = defaultdict(Counter)
     for record in records:
         if not record.key.endswith(b"|p"):
-            found[record.key][record.value] += 1
-    return found
+            versions[record.key][record.value] += 1
+    return versions
 
 
 class reader:
@@ -310,56 +310,58 @@ class reader:
 
 
 def expected(log, versions, log_has_time, limit=MAX_FRAME, **gate):
-    """The final records and the alerts that the log demands, by key."""
-    found, states = {}, {}
+    """Return the final records and the alerts that the log requires, by key."""
+    records, states = {}, {}
     by_query = defaultdict(list)
     for final in finals(log, versions, log_has_time=log_has_time, limit=limit, **gate):
         by_query[final.versions.query.digest].append(final)
-    for final, told in (each for folded in by_query.values() for each in shown(folded)):
+    for final, views in (each for group in by_query.values() for each in attribute_views(group)):
         query = final.versions.at(final.end - final.versions.query.pane).query
         span, state = Span(final.window, final.start, final.end), (query.digest, final.window)
-        built = build(query, span, final.whole, final=True, visible=faces(final, told))
-        states[state], said = alerts(query, span, built, states.get(state, []))
-        found |= {**dict(built.records), **dict(said)}
-    return found
+        estimate = build(query, span, final.whole, final=True, visible=visible_windows(final, views))
+        states[state], events = alerts(query, span, estimate, states.get(state, []))
+        records |= {**dict(estimate.records), **dict(events)}
+    return records
 
 
 @dataclass
 class Verdict:
-    """What the finals of a run are worth."""
+    """The result of a comparison of a run's records with the expected ones."""
 
     finals: int = 0
     alerts: int = 0
     reports: int = 0
-    """In tumbling windows."""
+    """The number of reports in tumbling windows."""
     missing: list = field(default_factory=list)
     extra: list = field(default_factory=list)
     wrong: list = field(default_factory=list)
     contradicting: list = field(default_factory=list)
-    lost: int = 0
+    losses: int = 0
+    """The number of reports that are missing in finals."""
     double: int = 0
-    wanted: dict = field(default_factory=dict)
+    """The number of reports that finals count twice."""
+    expected: dict = field(default_factory=dict)
     faults: Counter = field(default_factory=Counter)
     strange: Counter = field(default_factory=Counter)
-    """What strangers wrote, by topic."""
+    """The number of strange records, by topic."""
 
     @property
     def exact(self):
         return not (self.missing or self.extra or self.wrong or self.contradicting)
 
 
-def judge(published, wanted, all_wanted):
-    """`wanted` must be there; whatever is there must be in `all_wanted`, byte for byte."""
-    verdict = Verdict(missing=[key for key in wanted if key not in published], wanted=all_wanted)
+def judge(published, required, allowed_records):
+    """Compare records. All `required` ones must be published, and all published ones must be in `allowed_records`."""
+    verdict = Verdict(missing=[key for key in required if key not in published], expected=allowed_records)
     reports = {}
     for key, versions in published.items():
         if len(versions) > 1:
             verdict.contradicting.append(key)
-        if key not in all_wanted:
+        if key not in allowed_records:
             verdict.extra.append(key)
             continue
-        right = orjson.loads(all_wanted[key])
-        verdict.wrong += [key for version in versions if version != all_wanted[key]]
+        right = orjson.loads(allowed_records[key])
+        verdict.wrong += [key for version in versions if version != allowed_records[key]]
         if "kind" in right:
             verdict.alerts += 1
             continue
@@ -368,9 +370,9 @@ def judge(published, wanted, all_wanted):
             reports[right["query"], right["window"]["end"]] = right["n"]  # of each attribute the same, but for smp
         for version in versions:
             more = orjson.loads(version)["n"] - right["n"]
-            verdict.lost += max(0, -more)
+            verdict.losses += max(0, -more)
             verdict.double += max(0, more)
     verdict.reports = sum(reports.values())
     for key in verdict.missing:
-        verdict.lost += orjson.loads(wanted[key]).get("n", 0)
+        verdict.losses += orjson.loads(required[key]).get("n", 0)
     return verdict

@@ -12,8 +12,8 @@ from tests.brokers import ROOT
 OFF = "glibc.cpu.hwcaps=" + ",".join(f"-{name}" for name in ("AVX2", "FMA", "FMA4", "AVX512F", "AVX512VL", "AVX512DQ"))
 
 
-def start(plain, fitted, **env):
-    command = [sys.executable, "-m", "tests.processors", str(plain), str(fitted)]
+def start(plain, slow, **env):
+    command = [sys.executable, "-m", "tests.processors", str(plain), str(slow)]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", **env}
     return subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
@@ -26,12 +26,12 @@ def made(process):
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="GLIBC_TUNABLES is glibc's")
-@pytest.mark.parametrize(("plain", "fitted"), [(976, 24), pytest.param(0, 1000, marks=pytest.mark.long)])
-def test_a_thousand_finals_are_alike_with_and_without_fused_multiplication(plain, fitted):
-    with start(plain, fitted) as one, start(plain, fitted, GLIBC_TUNABLES=OFF) as another:
+@pytest.mark.parametrize(("plain", "slow"), [(976, 24), pytest.param(0, 1000, marks=pytest.mark.long)])
+def test_a_thousand_finals_are_alike_with_and_without_fused_multiplication(plain, slow):
+    with start(plain, slow) as one, start(plain, slow, GLIBC_TUNABLES=OFF) as another:
         (here, libm), (there, other) = made(one), made(another)
     if libm == other:
         pytest.skip("this processor has no fused multiplication to switch off")
-    assert len(here) == plain + fitted
+    assert len(here) == plain + slow
     assert len(set(here)) > 0.99 * len(here)
     assert there == here

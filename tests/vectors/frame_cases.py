@@ -17,7 +17,7 @@ def patched(offset, new, frame=GOOD):
 
 
 def text(**changes):
-    """The JSON of the good frame, with changes; None leaves a key out."""
+    """Return the JSON of the good frame with changes. None leaves a key out."""
     fields = {"digest": DIGEST.hex(), "pane": PANE, "id": NAME.hex(), "reports": base64.b64encode(TWO).decode()}
     return json.dumps({key: value for key, value in {**fields, **changes}.items() if value is not None})
 
@@ -111,7 +111,7 @@ def bad_frames():
 
 def bad_json():
     frame = text()
-    changed = {
+    variants = {
         "a digest of 15 digits": {"digest": DIGEST.hex()[1:]},
         "a digest of 17 digits": {"digest": DIGEST.hex() + "0"},
         "a digest with a letter that is no digit": {"digest": "g" + DIGEST.hex()[1:]},
@@ -160,7 +160,7 @@ def bad_json():
         "white space only": " \n",
         "nothing but a brace": "{",
     }
-    return {name: text(**changes) for name, changes in changed.items()} | others
+    return {name: text(**changes) for name, changes in variants.items()} | others
 
 
 def frames():

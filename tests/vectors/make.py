@@ -1,7 +1,7 @@
-"""Writes the golden vectors, always the same, beside it or elsewhere: python tests/vectors/make.py [FOLDER].
+"""The golden vectors. `python tests/vectors/make.py [FOLDER]` writes them, and always writes the same bytes.
 
-Random bytes are SHA-256 over a label and a counter. The last cases of each group bend them, to force
-what chance brings once in 256 draws or never: ties of events, rejected integers, equal keys.
+Random bytes are SHA-256 over a label and a counter. The last cases of each group change them, to force rare results
+(ties of events, rejected integers, equal keys).
 """
 
 import hashlib
@@ -55,17 +55,17 @@ class Tape(Source):
 
     def raw(self, count):
         self.reach(count)
-        taken = bytes(self.ahead[:count])
+        data = bytes(self.ahead[:count])
         del self.ahead[:count]
-        self.used += taken
-        return np.frombuffer(taken, np.uint8)
+        self.used += data
+        return np.frombuffer(data, np.uint8)
 
 
 class Bent(Tape):
     """A tape on which every draw goes its rarest way.
 
-    Ties are broken by the last integer below the threshold and by the threshold itself, in turn,
-    beginning with the first of them or, where `at` is set, with the second.
+    The last integer below the threshold and the threshold itself break ties in turn. `at` set to 1 begins with the
+    second of them.
     """
 
     def __init__(self, label, at):
@@ -93,13 +93,13 @@ class Bent(Tape):
             self.ahead[: 2 * width] = b"\xff" * width + bound.to_bytes(width, "little")
         return super().below(bound, count)
 
-    def subsets(self, count, among, chosen):
-        if count and 0 < chosen < among:
+    def subsets(self, count, among, members):
+        if count and 0 < members < among:
             self.reach(8 * among)
             self.ahead[: 4 * among] = bytes(4 * among)
-            if chosen > 1:
+            if members > 1:
                 self.ahead[4 * among : 4 * among + 8] = bytes(8)
-        return super().subsets(count, among, chosen)
+        return super().subsets(count, among, members)
 
 
 def tapes(label, how_many, bent):
@@ -108,7 +108,7 @@ def tapes(label, how_many, bent):
 
 
 def parameters(encoder):
-    """The parameters of an oracle, by the names of docs/wire-format.md."""
+    """Return the parameters of an oracle, by the names of docs/wire-format.md."""
     if isinstance(encoder, Unary):
         return {"T_p": str(encoder.own), "T_q": str(encoder.other), "width": encoder.width}
     if isinstance(encoder, Ss):
@@ -161,15 +161,15 @@ def support():
         for epsilon, size in TALLIES:
             encoder = oracle(name, epsilon=epsilon, size=size)
             tape = Tape(f"support/{name}/{epsilon}/{size}")
-            said = np.vstack([encoder.perturb([i * i % size], tape) for i in range(20)])
-            forged = []
+            reports = np.vstack([encoder.perturb([i * i % size], tape) for i in range(20)])
+            implausible = []
             if name in ("sue", "oue") and size == 100:
-                forged = [3, 20]
-                said = np.insert(said, [3, 19], np.packbits(np.ones(size, np.bool_), bitorder="little"), axis=0)
+                implausible = [3, 20]
+                reports = np.insert(reports, [3, 19], np.packbits(np.ones(size, np.bool_), bitorder="little"), axis=0)
             state = encoder.zeros()
-            n = len(said) - encoder.add(state, said)
-            about = {"oracle": name, "epsilon": epsilon, "size": size, "implausible": forged, "n": n}
-            singles.append({**about, "support": encoder.support(state, n).tolist(), "reports": hexes(said)})
+            n = len(reports) - encoder.add(state, reports)
+            about = {"oracle": name, "epsilon": epsilon, "size": size, "implausible": implausible, "n": n}
+            singles.append({**about, "support": encoder.support(state, n).tolist(), "reports": hexes(reports)})
     return {"oracles": singles, "solutions": [tally(*each) for each in SOLUTIONS]}
 
 
@@ -187,26 +187,26 @@ ANSWERS += [("hr", 2.0, 9)]
 
 
 def keyed():
-    """Streams of a device key, and what a client that repeats itself draws from them: rows, classes, reports."""
+    """Return streams of a device key, and the rows, classes and reports that a client with `same` draws from them."""
     streams = [stream(key, *about) for key in KEYS for about in STREAMS]
-    return {"streams": streams, "answers": [answers(*each, begun) for each in ANSWERS for begun in (0, 2_592_000)]}
+    return {"streams": streams, "answers": [answers(*each, start) for each in ANSWERS for start in (0, 2_592_000)]}
 
 
-def stream(key, attribute, mode, purpose, begun, classes):
-    source = Keyed(bytes.fromhex(key), bytes.fromhex(DIGEST), attribute, mode, purpose, begun, classes)
+def stream(key, attribute, mode, purpose, start, classes):
+    source = Keyed(bytes.fromhex(key), bytes.fromhex(DIGEST), attribute, mode, purpose, start, classes)
     about = {"key": key, "digest": DIGEST, "attribute": attribute, "mode": mode, "purpose": purpose}
-    return {**about, "round": begun, "classes": classes, "bytes": bytes(source.raw(80)).hex()}
+    return {**about, "round": start, "classes": classes, "bytes": bytes(source.raw(80)).hex()}
 
 
-def answers(name, epsilon, size, begun):
+def answers(name, epsilon, size, start):
     encoder, key, digest = oracle(name, epsilon=epsilon, size=size), bytes.fromhex(KEYS[1]), bytes.fromhex(DIGEST)
-    rows = encoder.rows(1, Keyed(key, digest, 0, 0, 1, begun))
+    rows = encoder.rows(1, Keyed(key, digest, 0, 0, 1, start))
     cases = []
     for value in range(min(size, 5)):
-        (found,) = encoder.classify(np.array([value]), rows).tolist()
-        said = encoder.answer(np.array([found]), rows, Keyed(key, digest, 0, 0, 2, begun, (found,)))
-        cases.append({"value": value, "class": found, "report": bytes(said[0]).hex()})
-    about = {"oracle": name, "epsilon": epsilon, "size": size, "key": KEYS[1], "digest": DIGEST, "round": begun}
+        (answer_class,) = encoder.classify(np.array([value]), rows).tolist()
+        report = encoder.answer(np.array([answer_class]), rows, Keyed(key, digest, 0, 0, 2, start, (answer_class,)))
+        cases.append({"value": value, "class": answer_class, "report": bytes(report[0]).hex()})
+    about = {"oracle": name, "epsilon": epsilon, "size": size, "key": KEYS[1], "digest": DIGEST, "round": start}
     return {**about, "rows": [] if rows is None else rows[0].tolist(), "cases": cases}
 
 
@@ -214,24 +214,24 @@ def tally(solution, epsilon, sizes, names):
     encoder = multi(solution, sizes=sizes, epsilon=epsilon, oracle=names)
     tape = Tape(f"support/{solution}/{epsilon}/{sizes}/{names}")
     values = [[i * (j + 2) % size for j, size in enumerate(sizes)] for i in range(12)]
-    said = np.vstack([encoder.perturb([each], tape) for each in values])
+    reports = np.vstack([encoder.perturb([each], tape) for each in values])
     state = encoder.zeros()
-    n = len(said) - encoder.add(state, said)
+    n = len(reports) - encoder.add(state, reports)
     estimates = encoder.estimate(state, n)
     return {
         **question(encoder),
         "n": [estimate.n for estimate in estimates],
         "support": [each.tolist() for each in encoder.support(state, n)],
-        "reports": hexes(said),
+        "reports": hexes(reports),
     }
 
 
-def hexes(said):
-    return [bytes(each).hex() for each in said]
+def hexes(reports):
+    return [bytes(each).hex() for each in reports]
 
 
 def lines(value):
-    """JSON with one line for whatever holds no objects in turn."""
+    """Return JSON with one line for each value that contains no objects."""
     if isinstance(value, dict) and any(map(has_objects, value.values())):
         return "{" + ",\n".join(f"{json.dumps(key)}:{lines(each)}" for key, each in value.items()) + "}"
     if has_objects(value):
@@ -244,9 +244,9 @@ def has_objects(value):
 
 
 def files():
-    """The name and the text of each file."""
-    made = {"reports.json": reports(), "support.json": support(), "frames.json": frames(), "keyed.json": keyed()}
-    return {name: lines(value) + "\n" for name, value in made.items()}
+    """Return the name and the text of each file."""
+    contents = {"reports.json": reports(), "support.json": support(), "frames.json": frames(), "keyed.json": keyed()}
+    return {name: lines(value) + "\n" for name, value in contents.items()}
 
 
 if __name__ == "__main__":

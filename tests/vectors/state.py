@@ -1,10 +1,10 @@
-"""What a version of hubbub leaves in its topics: written by a real worker, kept so that later versions are held to it.
+"""The records that a version of hubbub leaves in its topics. A real worker writes them, and later versions read them.
 
-python tests/vectors/state.py tests/vectors/state-0.1
+    $ python tests/vectors/state.py tests/vectors/state-0.1
 
-A folder is made once, by the version it is named after; a file a topic, a line a record: partition, offset,
-timestamp, key and value (base64, null where there is none). The worker is killed while panes are open. state-0.1
-also holds a correction of the log's time, which does not change what is counted.
+Each version writes its folder once, with a file for each topic. A line has the partition, offset, timestamp, key and
+value of a record (base64, or null if it has none). The worker is killed while panes are open. state-0.1 also has a
+correction of the log's time, which has no effect on the counts.
 """
 
 import base64
@@ -57,7 +57,7 @@ lateness = "1s"
 skew = "5s"
 windows = ["2s", "all"]
 """
-GONE = """
+RETIRED_QUERY = """
 [queries.gone]
 domain = 40
 oracle = "olh"
@@ -74,7 +74,7 @@ def main(folder: Path) -> None:
     with (
         Cluster() as cluster,
         tempfile.TemporaryDirectory() as scratch,
-        Place(cluster, Path(scratch), QUERIES + GONE, partitions=PARTITIONS) as place,
+        Place(cluster, Path(scratch), QUERIES + RETIRED_QUERY, partitions=PARTITIONS) as place,
     ):
         place.start().ready()
         for second in range(4):
@@ -89,11 +89,11 @@ def main(folder: Path) -> None:
         for name in TOPICS:
             count = 1 if name == "queries" else PARTITIONS
             lines = [json.dumps(line(record)) for record in place.read(name, count)]
-            (folder / f"{name}.jsonl").write_text("".join(f"{said}\n" for said in lines))
+            (folder / f"{name}.jsonl").write_text("".join(f"{line_text}\n" for line_text in lines))
 
 
 def report(place: Place, second: int) -> None:
-    """A frame of each query to each partition, one of them twice, and one that is refused."""
+    """Send a frame of each query to each partition, one of them twice, and one that a worker refuses."""
     for partition in range(PARTITIONS):
         place.send(
             (partition, place.frame("short", [second % 6] * 9)),
