@@ -35,7 +35,9 @@ class Client:
     tests/unit/test_client.py shows these promises.
 
     If the application keeps the device key, for example in the system's key store, pass it as `key`. Otherwise the key
-    is a file beside the store. The constructor raises BudgetSpent if the next charge does not fit.
+    is a file beside the store. `installation` is bytes that differ from device to device, for clients that are made
+    from one image. `moved` accepts a store that was last opened on another machine. The constructor raises BudgetSpent
+    if the next charge does not fit.
     """
 
     def __init__(
@@ -44,6 +46,8 @@ class Client:
         store: str | PathLike[str] | Ledger,
         *,
         key: bytes | None = None,
+        installation: bytes | None = None,
+        moved: bool = False,
         allow: Collection[str] | None = None,
         max_epsilon: float = DEVICE_EPSILON,
         clock: Callable[[], float] = time.time,
@@ -55,13 +59,15 @@ class Client:
             raise NotAllowed(f"this application allows {names}, not {query.name!r}")
         if not 0 < max_epsilon < float("inf"):
             raise ParameterError(f"max_epsilon must be a number above 0, got {max_epsilon!r}")
-        if key is not None and isinstance(store, Ledger):
-            raise ParameterError("a Ledger has a key already: pass the key to the Ledger")
         self.query = query
         self.max_epsilon = max_epsilon
         self.answered: float | None = None
         """The time of this object's last answer. Pass it to Publisher.put as `at`, since it determines the pane."""
-        self._ledger = store if isinstance(store, Ledger) else Ledger(store, key)
+        if not isinstance(store, Ledger):
+            store = Ledger(store, key, installation=installation, moved=moved)
+        elif key is not None or installation is not None or moved:
+            raise ParameterError("a Ledger is open already: pass key, installation and moved to the Ledger")
+        self._ledger = store
         self._clock = clock
         with self._ledger.transaction() as transaction:
             start = self._round(transaction)

@@ -33,6 +33,10 @@ class DeviceKey:
             raise StoreError(f"{self.path} has {len(key)} bytes, a device key has {KEY_BYTES}; restore the key")
         return key
 
+    def renew(self) -> bytes:
+        """Return the application's key, or make another file."""
+        return self.make() if self._key is None else self._key
+
     def make(self) -> bytes:
         """Make a new key. The file gets its name only after all bytes are on disk."""
         key = os.urandom(KEY_BYTES)

@@ -4,7 +4,6 @@ A ledger is one SQLite file, or memory, with the device key beside it. Each `Tra
 processes. A file is open only during a transaction, so a process may fork at any other time.
 """
 
-import hmac
 import os
 import sqlite3
 import threading
@@ -15,7 +14,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from oracles.errors import ParameterError
 from oracles.mechanisms.protocol import Charge
+from producers.client import binding
 from producers.client.device_key import DeviceKey, make_private
 from producers.entropy import KEY_BYTES, Mode
 from producers.errors import StoreError
@@ -23,10 +24,7 @@ from producers.errors import StoreError
 MEMORY = ":memory:"
 PATIENCE = 30.0
 """Seconds to wait while other processes write."""
-_VERSION = 2
-_MARK = b"hubbub: the key of this store"
-_MARK_BYTES = 8
-"""Length of the mark of a key. It is enough to tell keys apart, and too short to reveal a key."""
+_VERSION = 3
 _NO_DIGEST = b""
 """The digest of charges from version 1, which stored no digests."""
 _COLUMNS = "name TEXT, digest BLOB, round INTEGER, mode INTEGER, epsilon REAL, times INTEGER NOT NULL"
@@ -36,6 +34,7 @@ _TABLES = (
     "CREATE TABLE round (digest BLOB PRIMARY KEY, began INTEGER NOT NULL)",
     "CREATE TABLE given (digest BLOB PRIMARY KEY, answers INTEGER NOT NULL)",
     "CREATE TABLE once (digest BLOB, round INTEGER, report BLOB NOT NULL, PRIMARY KEY (digest, round))",
+    binding.TABLE,
     f"PRAGMA user_version = {_VERSION}",
 )
 
@@ -138,10 +137,20 @@ class Ledger:
     """A store of charges: a path, or ":memory:", which lives as long as this object.
 
     If the application keeps the device key, for example in the system's key store, pass it as `key`. Otherwise the key
-    is a file beside the store.
+    is a file beside the store. `installation` is bytes that differ from device to device. They become part of the noise
+    of a new store. `moved` accepts a store that was last opened on another machine.
     """
 
-    def __init__(self, store: str | os.PathLike[str], key: bytes | None = None) -> None:
+    def __init__(
+        self,
+        store: str | os.PathLike[str],
+        key: bytes | None = None,
+        *,
+        installation: bytes | None = None,
+        moved: bool = False,
+    ) -> None:
+        if installation is not None and not (isinstance(installation, bytes) and installation):
+            raise ParameterError(f"installation must be bytes, at least one, got {installation!r}")
         self.store = os.fspath(store)
         self._lock: AbstractContextManager[object] = nullcontext()
         self._shared: sqlite3.Connection | None = None
@@ -152,15 +161,14 @@ class Ledger:
             weakref.finalize(self, self._shared.close)
             with self._database() as database:
                 _create(database)
-            self.key = os.urandom(KEY_BYTES) if key is None else key
+            self.key = binding.derive(os.urandom(KEY_BYTES) if key is None else key, installation)
             return
         if not Path(self.store).exists():
             self._make_store(device_key)
         make_private(self.store)
         with self._database() as database:
             self._upgrade(database, device_key)
-            self.key = device_key.read() if device_key.exists() else self._first_key(database, device_key)
-            self._check_key(database, self.key)
+            self.key = binding.bind(database, self.store, device_key, installation, moved=moved)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -235,39 +243,12 @@ class Ledger:
             raise StoreError(f"{self.store} has version {version}, this program reads up to {_VERSION}; upgrade hubbub")
         if version == 0:
             _create(database)
-        elif version < _VERSION:
+        elif version == 1:
             _upgrade_version_1(database)
             if not device_key.exists():
                 device_key.make()
-
-    def _check_key(self, database: sqlite3.Connection, key: bytes) -> None:
-        """Refuse a key other than the store's first one, because it would draw new noise."""
-        mark = hmac.new(key, _MARK, "sha256").digest()[:_MARK_BYTES]
-        database.execute("CREATE TABLE IF NOT EXISTS mark (of_key BLOB NOT NULL)")
-        row = database.execute("SELECT of_key FROM mark").fetchone()
-        if row == (mark,):
-            return
-        if row is None or not _has_history(database):
-            database.execute("DELETE FROM mark")
-            database.execute("INSERT INTO mark VALUES (?)", (mark,))
-        else:
-            raise StoreError(
-                f"the key is not the first key of {self.store} and would draw new noise; use the first key"
-            )
-
-    def _first_key(self, database: sqlite3.Connection, device_key: DeviceKey) -> bytes:
-        if _has_history(database):
-            raise StoreError(
-                f"the key of {self.store} is missing ({device_key.path}), and another key would draw new noise; "
-                "restore the key, or delete the store too and start with a new one"
-            )
-        return device_key.make()
-
-
-def _has_history(database: sqlite3.Connection) -> bool:
-    """Whether the store has a charge or an answer."""
-    [count] = database.execute("SELECT (SELECT COUNT(*) FROM charge) + (SELECT COUNT(*) FROM last)").fetchone()
-    return bool(count)
+        elif version == 2:
+            _upgrade_version_2(database)
 
 
 def _connect(path: str) -> sqlite3.Connection:
@@ -293,8 +274,19 @@ def _upgrade_version_1(database: sqlite3.Connection) -> None:
     _create(database)
     database.execute("INSERT INTO last SELECT name, at FROM before")
     database.execute("INSERT INTO charge SELECT name, ?, 0, ?, epsilon, times FROM spent", (_NO_DIGEST, Mode.STABLE))
+    database.execute("INSERT INTO mark DEFAULT VALUES")
     database.execute("DROP TABLE before")
     database.execute("DROP TABLE spent")
+
+
+def _upgrade_version_2(database: sqlite3.Connection) -> None:
+    """Upgrade from version 2, which had no installation and no machine, and at first no mark of the key."""
+    database.execute("CREATE TABLE IF NOT EXISTS mark (of_key BLOB NOT NULL)")
+    row = database.execute("SELECT of_key FROM mark").fetchone()
+    database.execute("DROP TABLE mark")
+    database.execute(binding.TABLE)
+    database.execute("INSERT INTO mark (of_key) VALUES (?)", row or (None,))
+    database.execute(f"PRAGMA user_version = {_VERSION}")
 
 
 def _sum(rows: Iterator[tuple[float, int]] | sqlite3.Cursor) -> Fraction:

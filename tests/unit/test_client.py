@@ -339,8 +339,9 @@ def test_the_key_may_be_kept_elsewhere(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
     again = Client(query(domain=1 << 22, oracle="olh"), tmp_path / "two", key=KEY, clock=at(10)).answer(3)
     assert one.tobytes() == again.tobytes(), "a first start with a key of before: the noise comes again"
-    with pytest.raises(ParameterError, match="pass the key to the Ledger"):
-        Client(query(), Ledger(":memory:"), key=KEY)
+    for given in ({"key": KEY}, {"installation": b"device-1"}, {"moved": True}):
+        with pytest.raises(ParameterError, match="to the Ledger"):
+            Client(query(), Ledger(":memory:"), **given)
 
 
 def test_forgetting_deletes_key_store_and_spool_and_says_what_stays(tmp_path):
@@ -504,7 +505,7 @@ def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch):
     [settings] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     Path("hubbub.toml").write_text(settings)
     examples = [code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "Publisher" not in code]
-    assert len(examples) == 2
+    assert len(examples) == 3
     names = {}
     for example in examples:
         exec(example, names)  # noqa: S102

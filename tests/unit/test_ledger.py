@@ -47,7 +47,7 @@ def test_a_store_that_was_made_before_keys_were_marked_takes_the_one_that_it_has
     with Ledger(tmp_path / "store").transaction() as transaction:
         charge(transaction)
     with sqlite3.connect(tmp_path / "store") as database:
-        database.execute("DROP TABLE mark")
+        database.executescript("DROP TABLE mark; PRAGMA user_version = 2")
     database.close()
     key = Ledger(tmp_path / "store").key
     assert Ledger(tmp_path / "store").key == key
@@ -183,9 +183,9 @@ def test_any_name_of_a_file_will_do(tmp_path, name):
 def test_what_is_no_store_is_refused(tmp_path):
     (tmp_path / "text").write_text("not a database, but long enough to be looked at as one" * 20)
     newer = sqlite3.connect(tmp_path / "newer")
-    newer.execute("PRAGMA user_version = 3")
+    newer.execute("PRAGMA user_version = 4")
     newer.close()
-    refused = {"text": "not a database", "newer": "version 3", "no/folder": "No such file", ".": "unable to open"}
+    refused = {"text": "not a database", "newer": "version 4", "no/folder": "No such file", ".": "unable to open"}
     for path, fault in refused.items():
         with pytest.raises(StoreError, match=fault):
             Ledger(tmp_path / path)
