@@ -1,0 +1,212 @@
+"""Marks: nothing smaller than `crowd` follows from all windows that show values, whatever their kinds.
+
+A window is a sum over panes. So all that a reader can compute are sums of rows of a matrix, one row a window. A group
+of panes is revealed if some sum of rows is about this group alone: if the rank falls when its columns are left out.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from aggregator.merging.marks import Marks, QueryMarks, decode, spans
+from hubbub.definitions.versions import Version, Versions
+from oracles.errors import ReportError
+from oracles.query import parse
+
+PANE = 10
+CROWD = 10
+FIXED = settings(derandomize=True, deadline=None, max_examples=60, phases=[Phase.generate])
+KINDS = ["10s", "20s", "30s", "40s", "20s/10s", "30s/10s", "40s/10s", "40s/30s", "30s/20s", "all"]
+
+
+def ask(*windows, crowd=CROWD):
+    table = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "crowd": crowd}
+    return parse({"queries": {"q": {**table, "windows": list(windows)}}}, "test", ".")["q"]
+
+
+def revealed(rows, n, crowd):
+    """The smallest group of reports that rows reveal, or None if it is no smaller than the crowd."""
+    live = [j for j, size in enumerate(n) if size]
+    rows, size = np.array(rows, float).reshape(-1, len(n))[:, live], [n[j] for j in live]
+    small, rank = [j for j in range(len(live)) if size[j] < crowd], np.linalg.matrix_rank(rows) if len(rows) else 0
+    best = None
+    for count in range(1, len(small) + 1):
+        for group in itertools.combinations(small, count):
+            total = sum(size[j] for j in group)
+            rest = [j for j in range(len(live)) if j not in group]
+            if (
+                total < min(crowd, best or crowd)
+                and np.linalg.matrix_rank(rows[:, rest] if rest else np.zeros((1, 1))) < rank
+            ):
+                best = total
+    return best
+
+
+def windows_of(versions, panes):
+    """All windows of so many panes, as (kind, start, end), whether they show values or not."""
+    for window, since, until in versions.intervals:
+        for end in range(PANE, PANE * panes + 1, PANE):
+            start = end - window.size if window.step else max(since, 0)
+            if max(since, 0) <= start < end <= until and (not window.step or start % window.step == 0):
+                yield window, start, end
+
+
+def row(start, end, panes):
+    return [float(start <= PANE * j < end) for j in range(panes)]
+
+
+def marks_after(versions, n, restarts=()):
+    marks = QueryMarks(versions)
+    for at, each in enumerate(n):
+        if at in restarts:
+            marks = decode(marks.encode(), versions)
+        marks.count(PANE * at, [each])
+    marks.advance(PANE * len(n))
+    return marks
+
+
+def shown(versions, n, marks):
+    """The windows that show values."""
+    for window, start, end in windows_of(versions, len(n)):
+        inside = [sum(n[start // PANE : end // PANE])]
+        if marks.withheld(start if window.step else None, end, inside) == (None,):
+            yield window, start, end
+
+
+sizes = st.lists(st.sampled_from([0, 0, 1, 2, 4, 5, 8, 9, 12, 15, 40]), min_size=3, max_size=11)
+kinds = st.lists(st.sampled_from(KINDS), min_size=1, max_size=4, unique=True)
+
+
+@FIXED
+@given(sizes, kinds)
+def test_no_group_smaller_than_the_crowd_follows_from_what_is_shown(n, names):
+    versions = Versions.of(ask(*names))
+    marks = marks_after(versions, n)
+    rows = [row(start, end, len(n)) for _, start, end in shown(versions, n, marks)]
+    assert revealed(rows, n, CROWD) is None
+
+
+def test_the_check_finds_the_smallest_group_that_sums_and_differences_reveal():
+    n = [12, 12, 1, 12, 3, 12]
+    assert revealed([row(0, 40, 6), row(0, 20, 6)], n, 10) is None
+    assert revealed([row(0, 40, 6), row(0, 20, 6), row(30, 50, 6), row(40, 60, 6)], n, 10) == 4
+    assert revealed([row(0, 40, 6), row(0, 20, 6), row(30, 60, 6), row(40, 60, 6)], n, 10) == 1
+    assert revealed([row(40, 50, 6)], n, 10) == 3
+
+
+@FIXED
+@given(sizes, kinds, st.sets(st.integers(0, 10)))
+def test_a_restart_changes_nothing(n, names, restarts):
+    versions = Versions.of(ask(*names))
+    marks, again = marks_after(versions, n), marks_after(versions, n, restarts)
+    assert again.encode() == marks.encode()
+    assert list(shown(versions, n, again)) == list(shown(versions, n, marks))
+
+
+@settings(FIXED, max_examples=150)
+@given(sizes, kinds, kinds, st.sampled_from([1, 4, 10, 15]), st.sampled_from([4, 10, 15]), st.integers(1, 9))
+def test_versions_that_change_the_crowd_and_the_windows_reveal_nothing(n, names, later, crowd, before, first):
+    """No group smaller than the crowds of all versions, nor one smaller than the crowd of the panes that it is in."""
+    first *= PANE
+    versions = Versions.of(ask(*names, crowd=before)).with_version(Version(first, ask(*later, crowd=crowd)))
+    marks = marks_after(versions, n)
+    found = list(shown(versions, n, marks))
+    rows = [row(start, end, len(n)) for window, start, end in found if window.step]
+    assert revealed(rows, n, min(before, crowd)) is None
+    old = [each if PANE * at < first else 10**6 for at, each in enumerate(n)]
+    assert revealed(rows, old, before) is None, "panes of the first version need its crowd for ever"
+
+
+def test_a_window_is_withheld_for_its_size_or_for_its_ends():
+    marks = marks_after(Versions.of(ask("20s", "10s")), [9, 3, 12, 12, 0, 4])
+    assert marks.withheld(0, 10, [9]) == ("small",)
+    assert marks.withheld(0, 20, [12]) == (None,)
+    assert marks.withheld(20, 30, [12]) == (None,)
+    assert marks.withheld(20, 40, [24]) == (None,)
+    assert marks.withheld(10, 30, [15]) == ("held",)
+    assert marks.withheld(40, 60, [4]) == ("small",)
+
+
+def test_a_short_window_does_not_take_the_marks_of_a_long_one():
+    """Six reports a pane: every 40 s is shown, and no 10 s, although 20 s would have been enough for a mark."""
+    n = [6] * 24
+    marks = marks_after(Versions.of(ask("10s", "40s")), n)
+    assert all(marks.withheld(at, at + 40, [24]) == (None,) for at in range(0, 240, 40))
+    assert not any(each in marks.attributes[0] for each in range(10, 240, 10) if each % 40)
+
+
+@pytest.mark.parametrize(
+    ("windows", "lengths"),
+    [
+        (["1m"], [60]),
+        (["1m/10s"], [60, 10]),
+        (["90s/60s"], [90, 60, 30]),
+        (["1m", "all"], [60, 10]),
+        (["1h/10s", "20s"], [3600, 20, 10]),
+    ],
+)
+def test_spans_are_sizes_and_steps_and_the_pane_of_all(windows, lengths):
+    assert spans(ask(*windows)) == lengths
+
+
+def test_ninety_seconds_every_sixty_are_shown():
+    marks = marks_after(Versions.of(ask("90s/60s")), [12] * 30)
+    assert [start for start in range(0, 210, 60) if marks.withheld(start, start + 90, [108]) == (None,)] == [
+        0,
+        60,
+        120,
+        180,
+    ]
+
+
+def test_a_long_silence_is_passed_at_once():
+    versions = Versions.of(ask("1m/10s", "1d"))
+    marks = QueryMarks(versions)
+    for pane, n in ((0, 3), (10**12, 3), (10**12 + 10, 8), (2 * 10**12, 1)):
+        marks.count(pane, [n])
+    assert marks.attributes[0].newest == 2 * 10**12
+    assert 10**12 not in marks.attributes[0]
+
+
+def test_lost_marks_begin_again_after_a_crowd():
+    marks = QueryMarks.lost(Versions.of(ask("10s")), 100)
+    assert not any(edge in marks.attributes[0] for edge in range(0, 110, 10))
+    marks.count(150, [9])
+    assert not any(edge in marks.attributes[0] for edge in range(0, 170, 10))
+    marks.count(160, [12])
+    assert [edge for edge in range(0, 180, 10) if edge in marks.attributes[0]] == [170]
+
+
+def test_lost_marks_lose_nothing_if_any_group_may_be_shown():
+    marks = QueryMarks.lost(Versions.of(ask("10s", crowd=1)), 100)
+    assert all(edge in marks.attributes[0] for edge in range(0, 110, 10))
+
+
+def test_marks_that_no_window_needs_are_forgotten():
+    marks = marks_after(Versions.of(ask("1m/10s", "10s")), [6] * 90)
+    before = [edge for edge in range(600, 900, 10) if edge in marks.attributes[0]]
+    marks.forget(600, 890, [10])
+    assert [edge for edge in range(600, 900, 10) if edge in marks.attributes[0]] == before
+    assert len(marks.attributes[0].stretches) <= 6
+    marks.forget(600, 890, [60])
+    assert len(marks.attributes[0].stretches) <= 1
+
+
+def test_bytes_that_are_no_marks_are_refused():
+    versions = Versions.of(ask("10s", "40s"))
+    data = marks_after(versions, [3] * 20).encode()
+    assert decode(data, versions).encode() == data
+    strange = [b"", b"[]", b"{}", data[:-1], data.replace(b'"through":200', b'"through":"x"')]
+    strange += [data.replace(b"[[", b"[[],["), data.replace(b":200", b":1e300"), data.replace(b"marks", b"mars")]
+    strange += [b'{"through":1,"marks":[[0,-1,0,[],[]]]}', b'{"through":1,"marks":[[0,0,0,[],[5,-3]]]}']
+    strange += [b'{"through":1,"marks":[[0,0,0,[],[5]]]}', b'{"through":1,"marks":[[0,0,0,[[1]],[]]]}']
+    for each in strange:
+        with pytest.raises(ReportError):
+            decode(each, versions)
+
+
+def test_the_marks_of_attributes_are_their_own():
+    assert QueryMarks(Versions.of(ask("10s"))).attributes == [Marks(PANE)]
