@@ -284,7 +284,7 @@ class Tansu(EmbeddedBroker):
 
 
 def skip(reason: Exception) -> None:
-    """Skip a test that this machine cannot run. In CI, where everything must run, fail."""
+    """Skip a test that this machine cannot run. In CI every test must run, so fail there."""
     if os.environ.get("CI", "").lower() in ("1", "true"):
         pytest.fail(str(reason))
     pytest.skip(str(reason))

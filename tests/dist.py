@@ -1,6 +1,7 @@
-"""What was built, in clean environments: `python tests/dist.py FOLDER 3.11 3.12`; a Python that cannot be had is said.
+"""A test of the wheel and the sdist in clean environments: `python tests/dist.py FOLDER 3.11 3.12`.
 
-Of the wheel and of the sdist, on each Python: the base with NumPy alone, then with all extras every command.
+On each Python it checks the base install, which has NumPy only, and then every command with all extras. It reports a
+Python that is not available.
 """
 
 import shutil

@@ -39,7 +39,7 @@ def now():
 
 @contextmanager
 def run_board(broker):
-    """Start a board of 24 queries: one with 1,024 values and its crowd, one a little late, and one very late."""
+    """Start a board of 24 queries. One has 1,024 values and a crowd, one is a little late, and one is very late."""
     kafka = in_thread(lambda: create_topics(broker))
     crowd = Crowd(QUERIES[BIG], clients=40_000, start=now() - 4 * PANE)
     messages = [message for _ in range(4) for message in crowd.next()]

@@ -78,7 +78,7 @@ def open_page(watch, board, fragment="q=homepage", **settings):
 
 
 def rows(page):
-    """Return the rows of the table: value, exact share, interval."""
+    """Return the rows of the table as (value, exact share, interval)."""
     return page.locator("#rows tr").evaluate_all(
         "rows => rows.map(row => [row.querySelector('button').textContent, Number(row.querySelector('data').value),"
         " row.querySelector('.interval').textContent])"

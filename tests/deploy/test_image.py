@@ -1,4 +1,4 @@
-"""deploy/Dockerfile and the files of the image. No engine builds the image here; its parts run without one."""
+"""deploy/Dockerfile and the files of the image. No engine builds the image here. Its parts run without one."""
 
 import http.server
 import os

@@ -324,17 +324,17 @@ def campaign(
         time.sleep(4)
         log = asyncio.run(read_log(kafka, partitions))
         versions = asyncio.run(read_definitions(kafka)).versions.values()
-        required = expected(log, versions, kafka.dialect.log_has_time)
+        least = expected(log, versions, kafka.dialect.log_has_time)
         end = time.monotonic() + settle
         while True:
             published = asyncio.run(read_published(kafka, partitions))
             published = {key: each for key, each in published.items() if not key.startswith(STRANGERS.encode())}
-            if required.keys() <= published.keys() or time.monotonic() > end:
+            if least.keys() <= published.keys() or time.monotonic() > end:
                 break
             time.sleep(1)
         verdict = judge(
             published,
-            required,
+            least,
             expected(asyncio.run(read_log(kafka, partitions)), versions, kafka.dialect.log_has_time),
         )
         verdict.faults = Counter(history)

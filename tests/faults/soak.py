@@ -4,9 +4,9 @@
     $ python tests/faults/soak.py --live 60    60 minutes of the clock, by the time of the log
 
 The topics have the clients' time (CreateTime), and the worker takes the broker for an embedded one. So only ticks move
-its clocks, and this program appends ticks ahead of the real time. After each simulated hour (live: six minutes) it
-prints the memory of the worker, of its child processes and of the board, and the size of the topics. It exits with 1
-if the second half of the run needed over a tenth more than the first half.
+its clocks, and this program appends ticks ahead of the real time. After each simulated hour, or
+after six minutes of a live run, it prints the memory of the processes and the size of the topics. It exits with 1 if
+the second half of the run needed over a tenth more than the first half.
 """
 
 import argparse

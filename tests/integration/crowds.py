@@ -37,9 +37,9 @@ def verdict_through(place, through):
     """Return the verdict once every window that ends by `through` is published."""
     lateness = max(query.lateness for query in place.queries.values())
     time.sleep(max(0.0, through + lateness + 0.5 - time.time()))
-    required = place.expected()
-    until(lambda: required.keys() <= place.published().keys())
-    return judge(place.published(), required, place.expected())
+    least = place.expected()
+    until(lambda: least.keys() <= place.published().keys())
+    return judge(place.published(), least, place.expected())
 
 
 def finals(place, query, kind, size):

@@ -1,4 +1,4 @@
-"""`hubbub board` with real brokers: its answers, events and refusals, its start and its end."""
+"""`hubbub board` on real brokers, with its answers, events and refusals, its start and its end."""
 
 import csv
 import io
@@ -26,23 +26,23 @@ WORD = "sesame-and-a-half"
 
 @pytest.fixture(scope="module")
 def crowd():
-    made = Crowd(HOMEPAGE, clients=40_000, surge=7)
-    made.told = [message for _ in range(9) for message in made.next()]
-    return made
+    crowd = Crowd(HOMEPAGE, clients=40_000, surge=7)
+    crowd.messages = [message for _ in range(9) for message in crowd.next()]
+    return crowd
 
 
 @pytest.fixture
 def place(broker, crowd):
     """Return topics with the published records of a crowd."""
     kafka = create_topics(broker)
-    publish(kafka, [*definition_messages(), *crowd.told])
+    publish(kafka, [*definition_messages(), *crowd.messages])
     return kafka
 
 
 @pytest.fixture
 def tansu_place(tansu, crowd):
     kafka = create_topics(tansu)
-    publish(kafka, [*definition_messages(), *crowd.told])
+    publish(kafka, [*definition_messages(), *crowd.messages])
     return kafka
 
 
@@ -70,7 +70,7 @@ class Ear:
             pass  # closed
 
     def of(self, event):
-        return [said for name, said in self.heard if name == event]
+        return [data for name, data in self.heard if name == event]
 
     def close(self):
         self._connection.close()
@@ -79,27 +79,27 @@ class Ear:
 def record(crowd, kind, end):
     """Return the published record of a window."""
     key = f"{HOMEPAGE.name}|{HOMEPAGE.digest.hex()}|{kind}|{end}".encode()
-    return orjson.loads(next(value for topic, found, value in crowd.told if topic == "estimates" and found == key))
+    return orjson.loads(next(value for topic, name, value in crowd.messages if topic == "estimates" and name == key))
 
 
 def test_it_answers_with_the_numbers_of_the_records(place, crowd):
     end = START + 9 * PANE
     with Board(place) as board:
         board.ready()
-        for kind, asked in (("tumbling|10|10", ""), ("hopping|60|10", "&kind=hopping"), ("all|0|0", "&kind=all")):
-            said, published = board.json(f"{OF}/estimate?method=unbiased{asked}"), record(crowd, kind, end)
-            rows = {row["value"]: row for row in said["values"]}
+        for kind, option in (("tumbling|10|10", ""), ("hopping|60|10", "&kind=hopping"), ("all|0|0", "&kind=all")):
+            answer, published = board.json(f"{OF}/estimate?method=unbiased{option}"), record(crowd, kind, end)
+            rows = {row["value"]: row for row in answer["values"]}
             assert set(rows) == set(published["values"])
             for at, value in enumerate(published["values"]):
                 assert rows[value]["share"] == published["shares"]["unbiased"][at]
                 assert (rows[value]["low"], rows[value]["high"]) == (published["low"][at], published["high"][at])
-            assert said["error"]["values"] == 22
+            assert answer["error"]["values"] == 22
         windows = board.json(f"{OF}/windows")["windows"]
         assert [window["end"] for window in windows] == [START + PANE * pane for pane in range(1, 10)]
         alerts = board.json("api/v1/alerts")["alerts"]
         assert alerts[0]["value"] == "books.example"
         assert {alert["id"] for alert in alerts} == {
-            orjson.loads(value)["id"] for topic, _, value in crowd.told if topic == "alerts"
+            orjson.loads(value)["id"] for topic, _, value in crowd.messages if topic == "alerts"
         }
         assert board.stop() == (0, "")
 
@@ -123,18 +123,18 @@ def test_new_records_cause_events(place, crowd):
         beat = ear.of("beat")[0]
         assert (beat["ready"], beat["problem"], abs(beat["now"] - time.time()) < 60) == (True, None, True)
         assert not ear.of("record"), "what was there before is not new"
-        alert = orjson.loads(next(value for topic, _, value in crowd.told if topic == "alerts"))
+        alert = orjson.loads(next(value for topic, _, value in crowd.messages if topic == "alerts"))
         new = {**alert, "id": "0" * 32}
-        publish(place, [*later.next(), later.provisional(), ("alerts", b"new", orjson.dumps(new)), crowd.told[1]])
+        publish(place, [*later.next(), later.provisional(), ("alerts", b"new", orjson.dumps(new)), crowd.messages[1]])
         board.until(lambda: len(ear.of("record")) >= 4 and new in ear.of("alert"))
-        told = ear.of("record")
+        events = ear.of("record")
         end = START + 10 * PANE
-        assert {(said["window"]["kind"], said["final"]) for said in told if said["window"]["end"] == end} == {
+        assert {(event["window"]["kind"], event["final"]) for event in events if event["window"]["end"] == end} == {
             ("tumbling", True),
             ("hopping", True),
             ("all", True),
         }
-        assert [said["n"] for said in told if not said["final"]] == [later.snapshots[-1].n]
+        assert [event["n"] for event in events if not event["final"]] == [later.snapshots[-1].n]
         assert board.json(f"{OF}/estimate")["window"]["end"] == end
         ear.close()
 
@@ -145,9 +145,9 @@ def test_a_table_is_csv_and_unchanged_answers_are_not_sent(tansu_place):
         for table in (board.get(f"{OF}/estimate?format=csv"), board.get(f"{OF}/estimate", Accept="text/csv")):
             assert table.headers["Content-Type"] == "text/csv; charset=utf-8"
             rows = list(csv.DictReader(io.StringIO(table.body.decode())))
-            said = board.json(f"{OF}/estimate")["values"]
+            values = board.json(f"{OF}/estimate")["values"]
             assert [(row["value"], float(row["share"]), row["decided"]) for row in rows] == [
-                (row["value"], row["share"], str(row["decided"]).lower()) for row in said
+                (row["value"], row["share"], str(row["decided"]).lower()) for row in values
             ]
         assert board.get(f"{OF}/estimate", Accept="text/html,*/*").headers["Content-Type"] == "application/json"
         tag = board.get(f"{OF}/windows").headers["ETag"]
@@ -172,11 +172,11 @@ def test_a_refusal_is_a_problem(tansu_place):
             (404, "static/nothing.js", "GET"),
             (405, f"{OF}/estimate", "POST"),
         ):
-            found = board.get(path, method)
-            assert (path, found.status, found.headers["Content-Type"]) == (path, status, "application/problem+json")
-            said = orjson.loads(found.body)
-            validator.validate(said)
-            assert said["status"] == status
+            answer = board.get(path, method)
+            assert (path, answer.status, answer.headers["Content-Type"]) == (path, status, "application/problem+json")
+            problem = orjson.loads(answer.body)
+            validator.validate(problem)
+            assert problem["status"] == status
         assert "homepage, profile" in board.json("api/v1/queries/nobody/estimate")["detail"]
         assert board.get(f"{OF}/estimate", "HEAD").status == 200
         assert board.stop() == (0, "")
@@ -224,8 +224,8 @@ def test_the_api_requires_the_token(tansu_place):
 
 
 def test_unreadable_records_are_counted_and_do_no_harm(tansu_place, crowd):
-    estimate = next(value for topic, _, value in crowd.told if topic == "estimates")
-    alert = next(value for topic, _, value in crowd.told if topic == "alerts")
+    estimate = next(value for topic, _, value in crowd.messages if topic == "estimates")
+    alert = next(value for topic, _, value in crowd.messages if topic == "alerts")
     strange = [
         ("estimates", b"x", b"\xff"),
         ("estimates", b"x", b"[]"),
@@ -240,7 +240,7 @@ def test_unreadable_records_are_counted_and_do_no_harm(tansu_place, crowd):
         ("queries", b"x|0", b"{}"),
         ("queries", b"00|y", b"{}"),
     ]
-    publish(tansu_place, [*strange, *((topic, key, None) for topic, key, _ in crowd.told[:3])])
+    publish(tansu_place, [*strange, *((topic, key, None) for topic, key, _ in crowd.messages[:3])])
     with Board(tansu_place) as board:
         board.ready()
         assert board.json(f"{OF}/windows")["windows"][-1]["end"] == START + 9 * PANE
@@ -253,9 +253,9 @@ def test_unreadable_records_are_counted_and_do_no_harm(tansu_place, crowd):
         assert unreadable == {"estimates": "7", "alerts": "2", "truth": "1", "queries": "2"}
         assert 'hubbub_board_requests_total{route="/api/v1/queries/{query}/windows",status="200"} 1' in metrics
         assert re.search(r"hubbub_board_windows \d\d\.0", metrics)
-        code, said = board.stop()
+        code, output = board.stop()
         assert code == 0
-        assert re.search(rf"{prefix}estimates, partition \d, offset \d+: unreadable record skipped", said)
+        assert re.search(rf"{prefix}estimates, partition \d, offset \d+: unreadable record skipped", output)
 
 
 def test_retention_and_memory_are_options(tansu_place):
@@ -264,8 +264,8 @@ def test_retention_and_memory_are_options(tansu_place):
         assert [window["end"] - START for window in board.json(f"{OF}/windows")["windows"]] == [70, 80, 90]
     with Board(tansu_place, "--memory", "32KiB") as board:
         board.ready()
-        kept = float(re.search(r"\nhubbub_board_kept_bytes (\S+)", board.get("metrics").body.decode())[1])
-        assert 0 < kept < 32_768
+        size = float(re.search(r"\nhubbub_board_kept_bytes (\S+)", board.get("metrics").body.decode())[1])
+        assert 0 < size < 32_768
         assert board.json(f"{OF}/windows")["windows"][-1]["end"] == START + 90
 
 
@@ -273,40 +273,40 @@ def ends(*options, **environment):
     """Return the exit code and the output of a board that cannot start."""
     command = [sys.executable, "-c", boards.COMMAND, "--port", "0", *options]
     env = os.environ | environment
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
-    return done.returncode, done.stderr
+    process = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return process.returncode, process.stderr
 
 
 def test_it_does_not_start_without_kafka_or_topics(tansu):
     nowhere = f"127.0.0.1:{free_port()}"
-    code, said = ends("--kafka", nowhere)
-    assert (code, nowhere in said) == (3, True)
-    code, said = ends("--kafka", tansu.bootstrap, "--prefix", "nothing.")
-    assert (code, "nothing.estimates: there is no such topic; run `hubbub topics`" in said) == (4, True)
+    code, output = ends("--kafka", nowhere)
+    assert (code, nowhere in output) == (3, True)
+    code, output = ends("--kafka", tansu.bootstrap, "--prefix", "nothing.")
+    assert (code, "nothing.estimates: there is no such topic; run `hubbub topics`" in output) == (4, True)
 
 
 def test_invalid_options_are_refused(tansu_place, capsys):
     with Board(tansu_place) as board:
-        code, said = ends("--kafka", tansu_place.servers, "--port", str(board.port))
-        assert (code, "cannot be listened on" in said) == (2, True)
-    code, said = ends("--kafka", tansu_place.servers, HUBBUB_LOG_LEVEL="loud")
-    assert (code, "must be one of debug, info, warning, error, got 'loud'" in said) == (2, True)
+        code, output = ends("--kafka", tansu_place.servers, "--port", str(board.port))
+        assert (code, "cannot be listened on" in output) == (2, True)
+    code, output = ends("--kafka", tansu_place.servers, HUBBUB_LOG_LEVEL="loud")
+    assert (code, "must be one of debug, info, warning, error, got 'loud'" in output) == (2, True)
     for option, wrong in (("--retention", "soon"), ("--memory", "much"), ("--port", "x"), ("--kafka", "here")):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as ending:
             main([option, wrong])
-        assert (ended.value.code, option in capsys.readouterr().err) == (2, True)
+        assert (ending.value.code, option in capsys.readouterr().err) == (2, True)
 
 
 def test_a_silent_kafka_is_reported(kafka, crowd):
     place = create_topics(kafka)
-    publish(place, [*definition_messages(), *crowd.told])
+    publish(place, [*definition_messages(), *crowd.messages])
     with Board(place) as board:
         ear = Ear(board.ready())
         kafka.freeze(0)
         try:
             board.until(lambda: board.get("readyz").status == 503)
             assert board.get("readyz").body.decode() == f"Kafka at {place.servers} does not answer\n"
-            board.until(lambda: any(said["problem"] for said in ear.of("beat")))
+            board.until(lambda: any(beat["problem"] for beat in ear.of("beat")))
             assert board.get(f"{OF}/estimate").status == 200, "what is known is told"
             assert board.get("healthz").status == 200
         finally:

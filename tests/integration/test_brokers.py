@@ -1,4 +1,4 @@
-"""The brokers that everything else runs on: they start, carry large frames, and end with us."""
+"""The brokers of the other tests. They start, carry large frames, and stop with the tests."""
 
 import argparse
 import asyncio
@@ -45,7 +45,7 @@ async def receive(where, topic, count):
             return [await consumer.getone() for _ in range(count)]
 
 
-def test_a_frame_of_a_mebibyte_comes_through(broker):
+def test_a_broker_carries_a_frame_of_a_mebibyte(broker):
     async def run():
         where, topic = broker.kafka(), f"large-{uuid.uuid4().hex}"
         await create(where, topic, **{"max.message.bytes": str(2 * MIB)})
@@ -57,7 +57,7 @@ def test_a_frame_of_a_mebibyte_comes_through(broker):
     asyncio.run(run())
 
 
-def test_the_log_s_time_is_the_broker_s_except_on_tansu(broker):
+def test_kafka_sets_the_time_of_the_log_and_tansu_does_not(broker):
     async def run():
         where, topic = broker.kafka(), f"time-{uuid.uuid4().hex}"
         await create(where, topic, **{"message.timestamp.type": "LogAppendTime"})
@@ -72,7 +72,7 @@ def test_the_log_s_time_is_the_broker_s_except_on_tansu(broker):
         assert abs(at / 1000 - time.time()) < 30
 
 
-def test_a_login_passes_through_and_its_password_is_never_shown(kafka, monkeypatch):
+def test_a_login_works_and_its_password_is_never_shown(kafka, monkeypatch):
     login = {"SECURITY_PROTOCOL": "SASL_PLAINTEXT", "SASL_MECHANISM": "SCRAM-SHA-512", "USERNAME": USER}
     for name, value in {**login, "PASSWORD": PASSWORD}.items():
         monkeypatch.setenv(f"HUBBUB_KAFKA_{name}", value)
@@ -90,17 +90,17 @@ def test_a_login_passes_through_and_its_password_is_never_shown(kafka, monkeypat
     assert asyncio.run(run()) == [b"hello"]
 
 
-def test_a_wrong_password_is_named_as_the_reason(kafka, caplog):
+def test_the_error_names_a_wrong_password(kafka, caplog):
     wrong = Kafka(kafka.scram, "hubbub.", False, "SASL_PLAINTEXT", "SCRAM-SHA-512", USER, "wrong-secret")
     with pytest.raises(KafkaUnreachable, match=r"(?i)authentication") as refused:
         asyncio.run(create(wrong, "never"))
     assert "wrong-secret" not in str(refused.value) + caplog.text
 
 
-def test_a_port_that_is_taken_while_kafka_starts_costs_another_start_not_the_tests(kafka):
+def test_kafka_starts_again_if_another_process_takes_its_port(kafka):
     cluster = Cluster()
-    with socket.create_server(("127.0.0.1", cluster.nodes[0].controller)) as taken, cluster:
-        assert cluster.nodes[0].controller != taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", cluster.nodes[0].controller)) as listener, cluster:
+        assert cluster.nodes[0].controller != listener.getsockname()[1]
         where, topic = cluster.kafka(), "taken"
         asyncio.run(create(where, topic))
 
@@ -126,7 +126,7 @@ with (Tansu() if sys.argv[1] == "tansu" else Cluster()) as broker:
 
 
 @pytest.mark.parametrize("kind", ["tansu", pytest.param("kafka", marks=pytest.mark.long)])
-def test_no_broker_and_no_folder_outlives_a_killed_process(kind, request):
+def test_no_broker_and_no_folder_remains_after_a_killed_process(kind, request):
     request.getfixturevalue(kind)  # skips where there is none
     command = [sys.executable, "-c", PROGRAM, kind]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
@@ -140,7 +140,7 @@ def test_no_broker_and_no_folder_outlives_a_killed_process(kind, request):
 
 
 @pytest.mark.long
-def test_three_brokers_bear_the_loss_and_the_freeze_of_one(cluster):
+def test_three_brokers_allow_the_loss_and_the_freeze_of_one(cluster):
     patient = {"enable_idempotence": True, "request_timeout_ms": 5000, "metadata_max_age_ms": 5000}
 
     async def run():

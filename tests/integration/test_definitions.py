@@ -1,4 +1,4 @@
-"""Definitions change while workers run: by the topic, from a version's first pane on, to the byte of a plain fold."""
+"""Definitions that change through the topic while workers run. Finals equal those of `fold`, byte for byte."""
 
 import asyncio
 import re
@@ -47,7 +47,7 @@ FINER = SITE.replace("epsilon = 1.0", "epsilon = 2.0")
 
 @contextmanager
 def crowd(place, texts):
-    """Reports of every query of all these files, all the time; those of a query that is not counted yet too."""
+    """Send reports of every query of all these files all the time, even before a query is active."""
     over = threading.Event()
     queries = {}
     for text in texts:
@@ -80,28 +80,28 @@ def place(kafka, tmp_path):
         yield place
 
 
-def spoken(place, name):
-    """The versions of a name, each with the pane it begins with."""
-    found = place.definitions().versions.values()
-    return [version for one in found if one.query.name == name for version in one.versions]
+def versions_of(place, name):
+    """Return the versions of a query in their order."""
+    versions = place.definitions().versions.values()
+    return [version for one in versions if one.query.name == name for version in one.versions]
 
 
-def passed(place, name, count):
-    """Wait until the newest of so many versions of a name speaks."""
-    version = until(lambda: (all_of := spoken(place, name)) and len(all_of) >= count and all_of[-1])
+def wait_for_version(place, name, count):
+    """Wait until a query has `count` versions and the newest one applies. Return it."""
+    version = until(lambda: (all_of := versions_of(place, name)) and len(all_of) >= count and all_of[-1])
     until(lambda: time.time() > version.first + 2)
     return version
 
 
-def flagged(verdict):
-    """The windows of final records with flag `partial`: query, kind and size."""
-    said = [orjson.loads(value) for value in verdict.expected.values()]
-    partial = [record for record in said if "partial" in record.get("quality", {}).get("flags", ())]
+def partial_windows(verdict):
+    """Return the windows of final records with flag `partial` as (query, kind, size)."""
+    records = [orjson.loads(value) for value in verdict.expected.values()]
+    partial = [record for record in records if "partial" in record.get("quality", {}).get("flags", ())]
     return {(r["query"], r["window"]["kind"], r["window"]["size"]) for r in partial}
 
 
-def audited(place, since, capsys):
-    """The audit finds what was published as it should be, and a record that somebody has changed."""
+def check_audit(place, since, capsys):
+    """Check that the audit finds no fault at first, then a record that the test changes."""
     where = ["--kafka", place.kafka.servers, "--prefix", place.kafka.prefix]
     capsys.readouterr()
     assert audit.main(where) == 0, capsys.readouterr()
@@ -121,33 +121,33 @@ def test_a_running_worker_follows_its_file_and_the_topic(place, capsys):
         one, two = (place.start().ready() for _ in range(2))
         place.wait_for_ticks()
         place.define(PATIENT + SITE)
-        added = passed(place, "site", 1)
-        assert added.first > 0
-        assert len(passed(place, "page", 2).query.windows) == 2
+        version = wait_for_version(place, "site", 1)
+        assert version.first > 0
+        assert len(wait_for_version(place, "page", 2).query.windows) == 2
         place.file.write_text("[queries.page")
         until(lambda: all(worker.total("hubbub_definitions_refused") for worker in (one, two)))
-        place.define(PAGE)  # lacks a query, and nobody has said to retire it
+        place.define(PAGE)  # it lacks a query that nobody retires
         one.signal(signal.SIGHUP)
         until(lambda: "active queries are missing: site" in one.log_text)
-        assert len(spoken(place, "page")) == 2
+        assert len(versions_of(place, "page")) == 2
         place.define(PAGE + SITE)
-        passed(place, "page", 3)
+        wait_for_version(place, "page", 3)
         until(lambda: not one.total("hubbub_definitions_refused"))
     verdict = place.verdict()
     assert verdict.exact, verdict
-    assert not flagged(verdict), "each window lies whole within one version"
-    audited(place, added.first, capsys)
+    assert not partial_windows(verdict), "each window lies whole within one version"
+    check_audit(place, version.first, capsys)
     assert {record.key.decode().partition("|")[0] for record in place.read("estimates")} == {"page", "site"}
     assert one.running
     assert two.running
 
 
-def test_no_fetch_stands_before_a_look_at_the_topic(place, monkeypatch):
-    """A broker answers what comes on a connection in turn: behind a fetch that waits, counting would wait too."""
-    asked, send = [], AIOKafkaClient.send
+def test_no_fetch_waits_before_a_read_of_the_topic(place, monkeypatch):
+    """A broker answers the requests of a connection in turn. Behind a fetch that waits, counting would wait too."""
+    requests, send = [], AIOKafkaClient.send
 
     async def sent(client, node, request, **options):
-        asked.append(type(request).__name__)
+        requests.append(type(request).__name__)
         return await send(client, node, request, **options)
 
     async def run():
@@ -156,20 +156,20 @@ def test_no_fetch_stands_before_a_look_at_the_topic(place, monkeypatch):
             for _ in range(5):
                 await follower.read()
                 await asyncio.sleep(0.2)
-            idle = asked.copy()
+            idle = requests.copy()
             await Registrar(place.file, follower).register(load_file(place.file))
             return idle, follower.definitions
 
-    idle, known = asyncio.run(run())
+    idle, versions = asyncio.run(run())
     assert any("Offset" in name for name in idle)
     assert not [name for name in idle if "Fetch" in name]
-    assert [one.query.name for one in known.versions.values()] == ["page"]
+    assert [one.query.name for one in versions.versions.values()] == ["page"]
 
 
-def test_a_record_that_nobody_can_read_is_passed_over_and_healed_by_a_tombstone(place):
+def test_an_unreadable_record_is_skipped_and_a_tombstone_removes_it(place):
     place.define_in_topic(place.queries)
-    said = {"domain": {"file": "/etc/passwd"}, "epsilon": 1.0, "pane": "1s"}
-    for value in (b"{", orjson.dumps({"query": "page", "retired": False, "definition": said})):
+    definition = {"domain": {"file": "/etc/passwd"}, "epsilon": 1.0, "pane": "1s"}
+    for value in (b"{", orjson.dumps({"query": "page", "retired": False, "definition": definition})):
         place.send((0, value, b"0011223344556677|v0"), topic="queries")
     one = place.start().ready()
     assert one.total("hubbub_definitions_unread") == 1
@@ -183,7 +183,7 @@ def test_a_record_that_nobody_can_read_is_passed_over_and_healed_by_a_tombstone(
     assert verdict.reports == 2
 
 
-def test_a_file_that_lacks_what_is_counted_ends_with_2_and_names_it(place):
+def test_a_file_without_an_active_query_is_exit_code_2_and_the_error_names_it(place):
     place.define(PAGE + SITE)
     place.define_in_topic(place.queries)
     place.define(PAGE)
@@ -191,13 +191,13 @@ def test_a_file_that_lacks_what_is_counted_ends_with_2_and_names_it(place):
     assert one.wait() == 2
     assert "active queries are missing: site" in one.log_text
     assert "--retire site" in one.log_text
-    assert not any(version.retired for version in spoken(place, "site"))
+    assert not any(version.retired for version in versions_of(place, "site"))
     two = place.start("--retire", "site", "--retire", "page").ready()
-    assert [version.retired for version in spoken(place, "site")] == [False, True]
+    assert [version.retired for version in versions_of(place, "site")] == [False, True]
     assert "cannot retire page" in two.log_text
 
 
-def test_an_older_revision_follows_the_topic_and_says_so(place):
+def test_a_worker_with_an_older_revision_follows_the_topic_and_logs_it(place):
     place.define("revision = 7\n" + PAGE + SITE)
     new = place.start().ready()
     assert not new.total("hubbub_definitions_behind")
@@ -206,12 +206,12 @@ def test_an_older_revision_follows_the_topic_and_says_so(place):
     until(lambda: old.total("hubbub_definitions_behind") == 1)
     until(lambda: new.total("hubbub_definitions_behind") == 1)  # its own file has become the older one
     assert "has an older revision than the topic" in old.log_text
-    assert len(spoken(place, "page")) == len(spoken(place, "site")) == 1
+    assert len(versions_of(place, "page")) == len(versions_of(place, "site")) == 1
 
 
 @pytest.mark.long
 def test_rolling_restarts_of_three_workers_under_load(place):
-    """Adding, changing, retiring, rolling back, and an old file in mid-roll."""
+    """Queries are added, changed, retired and rolled back. One worker has an old file in the middle of a roll."""
     number = 0
 
     def roll(text, retire=()):
@@ -233,14 +233,14 @@ def test_rolling_restarts_of_three_workers_under_load(place):
         workers = [place.start().ready() for _ in range(3)]
         place.wait_for_ticks()
         roll(PAGE + SITE)
-        passed(place, "site", 1)
+        wait_for_version(place, "site", 1)
         roll(PATIENT + FINER)
-        passed(place, "page", 2)
+        wait_for_version(place, "page", 2)
         roll(PATIENT, retire=["site"])
         time.sleep(6)
         roll(PAGE + SITE)
-        passed(place, "page", 3)
+        wait_for_version(place, "page", 3)
     verdict = place.verdict()
     assert verdict.exact, verdict
-    assert ("page", "tumbling", 1) not in flagged(verdict)
+    assert ("page", "tumbling", 1) not in partial_windows(verdict)
     assert verdict.reports > 300

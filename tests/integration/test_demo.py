@@ -1,4 +1,4 @@
-"""`hubbub demo`: the first minute of a new user, and a clean end."""
+"""`hubbub demo`, the first minute of a new user, and its clean end."""
 
 import os
 import re
@@ -14,20 +14,20 @@ from pathlib import Path
 import pytest
 
 WAIT = 90
-CHANGED = "import sys; from aggregator.demo import command, surge; {}; sys.exit(command.main(sys.argv[1:]))"
-EARLY = CHANGED.format("surge.BEGINS = 8")
+PATCH_OF_DEMO = "import sys; from aggregator.demo import command, surge; {}; sys.exit(command.main(sys.argv[1:]))"
+EARLY = PATCH_OF_DEMO.format("surge.BEGINS = 8")
 
 
 def processes(folder):
     """Return the processes of a demo, which have this folder in their environment."""
-    found = {}
+    pids = {}
     for place in Path("/proc").glob("[0-9]*"):
         try:
             if str(folder).encode() in (place / "environ").read_bytes():
-                found[int(place.name)] = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                pids[int(place.name)] = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue  # it has ended, or is another user's
-    return found
+    return pids
 
 
 class Running:
@@ -48,25 +48,25 @@ class Running:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self.said = ""
+        self.output = ""
         self._late = threading.Timer(WAIT, self.process.kill)
         self._late.start()
 
     def until(self, pattern):
         """Read its output until a line matches."""
         for text in self.process.stdout:
-            self.said += text
+            self.output += text
             if match := re.search(pattern, text):
                 return match
-        pytest.fail(f"{pattern!r} was not said: {self.said}")
+        pytest.fail(f"{pattern!r} was not printed: {self.output}")
 
     def worker(self):
         """Return the process of the worker."""
         return next(pid for pid, command in processes(self.folder).items() if re.search("python.* worker", command))
 
     def ended(self):
-        """Wait until all processes of the demo are gone; return its exit code."""
-        self.said += self.process.stdout.read()
+        """Wait until all processes of the demo are gone. Return its exit code."""
+        self.output += self.process.stdout.read()
         code = self.process.wait()
         until = time.monotonic() + 10.0
         while time.monotonic() < until and (processes(self.folder) or list(self.folder.iterdir())):
@@ -97,20 +97,20 @@ def test_it_shows_estimates_and_a_surge_survives_a_killed_worker_and_ends_on_ctr
         os.kill(run.worker(), signal.SIGKILL)
         run.until("^the worker ended with exit code -9; starting it again")
         run.until("^first estimates")
-        assert "127.0.0.1:" in run.said
-        assert "50,000 answers per second to homepage" in run.said
-        risen = run.until(r"ALERT surge: page-42 has risen to ([\d.]+)% \(([\d.]+)% to ([\d.]+)%\), before ([\d.-]+)%")
-        share, low, high, before = map(float, risen.groups())
+        assert "127.0.0.1:" in run.output
+        assert "50,000 answers per second to homepage" in run.output
+        rise = run.until(r"ALERT surge: page-42 has risen to ([\d.]+)% \(([\d.]+)% to ([\d.]+)%\), before ([\d.-]+)%")
+        share, low, high, before = map(float, rise.groups())
         assert before < low < share < high
         run.process.send_signal(signal.SIGINT)
         assert run.ended() == 0
-        assert run.said.endswith("ending\n")
+        assert run.output.endswith("ending\n")
 
 
 def test_with_a_real_kafka_it_has_its_own_prefix(kafka, tmp_path):
     with running(tmp_path, "--kafka", kafka.bootstrap) as run:
         run.until("^surge:")
-        assert f"Kafka: {kafka.bootstrap}, topics hubbub-demo.*, which remain" in run.said
+        assert f"Kafka: {kafka.bootstrap}, topics hubbub-demo.*, which remain" in run.output
         run.until("^first estimates")
         run.process.send_signal(signal.SIGTERM)
         assert run.ended() == 0
@@ -135,11 +135,11 @@ def test_it_ends_after_its_seconds_and_uses_another_port_if_its_own_is_in_use(tm
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        taken = other.getsockname()[1]  # not the usual one, which another test's demo may have, and give back
-        command = (sys.executable, "-c", CHANGED.format(f"command.PAGE = {taken}"))
+        port = other.getsockname()[1]  # not the usual one, which another test's demo may have, and give back
+        command = (sys.executable, "-c", PATCH_OF_DEMO.format(f"command.PAGE = {port}"))
         with running(folder, "--seconds", "6", "--queries", str(file), command=command) as run:
             assert run.ended() == 0
-    assert f"port {taken} is in use; the page uses port " in run.said
-    assert "surge: y of a, 60 s from now" in run.said
-    assert "25,000 answers per second to b" in run.said
-    assert "started again" not in run.said
+    assert f"port {port} is in use; the page uses port " in run.output
+    assert "surge: y of a, 60 s from now" in run.output
+    assert "25,000 answers per second to b" in run.output
+    assert "started again" not in run.output

@@ -1,4 +1,4 @@
-"""README.md and docs/: every code block runs, in order, as it is shown, or says why not."""
+"""README.md and docs/. Every code block runs in order and unchanged, or gives a reason against it."""
 
 import re
 
@@ -14,8 +14,8 @@ from tests.blocks import DOCUMENTS, Session, blocks
 LANGUAGES = {"python", "console", "toml", "json", "text"}
 TUTORIAL = "tutorial.md"
 """The page that starts a broker of its own, in an empty folder."""
-SHARED = ("README.md", "clients.md", "export.md", TUTORIAL)
-"""Those whose Python names no prefix; they mean the same homepage."""
+WITH_HOMEPAGE = ("README.md", "clients.md", "export.md", TUTORIAL)
+"""Documents whose Python has the default prefix. They share its query `homepage`."""
 QUERIES = '[queries.homepage]\ndomain = ["a.example", "b.example"]\nepsilon = 1.0\npane = "10s"\n'
 BROKERS = "kafka-1:9092,kafka-2:9092,kafka-3:9092", "kafka-1:9092", "localhost:9092"
 
@@ -26,7 +26,7 @@ def run(document):
 
 @pytest.fixture
 def session(tmp_path, monkeypatch, request):
-    """The folder that a document starts with: a query file, a certificate; and addresses that are free here."""
+    """A folder with a query file and a certificate for a document. Its addresses are free ports."""
     kafka = request.getfixturevalue("kafka") if request.param else None
     monkeypatch.chdir(tmp_path)
     document = request.node.callspec.params["document"]
@@ -36,7 +36,7 @@ def session(tmp_path, monkeypatch, request):
     certificate.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
     certificate.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
     instead = {port: str(free_port()) for port in ("8801", "8802", "8803")}
-    prefix = "hubbub." if document.name in SHARED else f"{document.name}."
+    prefix = "hubbub." if document.name in WITH_HOMEPAGE else f"{document.name}."
     environment = {"HUBBUB_PORT": "0", "HUBBUB_PREFIX": prefix}
     if kafka is not None:
         instead |= dict.fromkeys(BROKERS, kafka.bootstrap)
@@ -44,11 +44,11 @@ def session(tmp_path, monkeypatch, request):
     if document.name == TUTORIAL:
         instead["9092"] = str(free_port())
         environment["HUBBUB_KAFKA"] = f"127.0.0.1:{instead['9092']}"
-    made = Session(tmp_path, instead, environment)
+    session = Session(tmp_path, instead, environment)
     if kafka is not None and not any("hubbub topics" in block.text for block in run(document)):
-        made.command("hubbub topics")
-    yield made
-    made.close()
+        session.command("hubbub topics")
+    yield session
+    session.close()
 
 
 def needs_kafka(document):
@@ -58,12 +58,12 @@ def needs_kafka(document):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_block_has_a_language_that_is_run_and_none_is_only_indented(document):
-    found = blocks(document)
-    assert {block.language for block in found} <= LANGUAGES
+def test_every_block_has_a_known_language_and_a_fence(document):
+    all_blocks = blocks(document)
+    assert {block.language for block in all_blocks} <= LANGUAGES
     text = document.read_text()
-    assert len(found) == len(re.findall(r"^ *```", text, re.MULTILINE)) / 2
-    assert text.count("<!-- not run:") == sum(block.reason is not None for block in found)
+    assert len(all_blocks) == len(re.findall(r"^ *```", text, re.MULTILINE)) / 2
+    assert text.count("<!-- not run:") == sum(block.reason is not None for block in all_blocks)
     bare = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.DOTALL | re.MULTILINE)
     assert not re.search(r"^\n {4}\S", bare, re.MULTILINE)
 
@@ -84,7 +84,7 @@ def test_every_block_of_a_document_runs_in_order(document, session):
 
 
 def read(folder):
-    """What a block of TOML was written to can be used."""
+    """Check that hubbub accepts the files of TOML blocks."""
     load(folder / "hubbub.toml")
     if (folder / "scenario.toml").exists():
         read_scenario(folder / "scenario.toml", load(folder / "hubbub.toml")["homepage"])

@@ -1,7 +1,7 @@
-"""From simulated people to final records, through real processes: what is published is true, and as sure as it says.
+"""Simulated people, real processes, and final records. The estimates are right, and so are their intervals.
 
-Crowds have fixed seeds, and panes begin with whole seconds as crowds do, so each run asks the same
-people in the same panes. Checks of coverage fail once in a million times, other ones say how often.
+Crowds have fixed seeds, and panes begin with whole seconds as crowds do, so each run asks the same people in the same
+panes. Checks of coverage fail once in a million times. Other checks state how often.
 """
 
 import signal
@@ -17,7 +17,7 @@ from tests.integration.workers import Place, until
 
 SECONDS = 8
 """For which crowds answer."""
-SITE, HABIT, ATTACKED = 4_000, 3_000, 40_000
+SITE, HABIT, ATTACK_RATE = 4_000, 3_000, 40_000
 """Answers a second."""
 PERIOD = 2
 """Of the habit's clients, who answer again and again."""
@@ -101,11 +101,14 @@ async def main():
 
 asyncio.run(main())
 """
-"""Sends 3 * `frames` frames of 5 reports for the pane that `go` tells; killed once it has noted `until` of them."""
+"""A publisher of 3 * `frames` frames of 5 reports for the pane in the file `go`.
+
+It kills itself when `until` of them are acknowledged.
+"""
 
 
 class Run:
-    """Three crowds and a publisher, which is killed and started again, before one worker; and all that came of it."""
+    """The records of one worker, three crowds and a publisher that is killed and started again."""
 
     def __init__(self, place):
         self.place = place
@@ -116,7 +119,7 @@ class Run:
         crowds = [
             crowd(place, "site", "--rate", SITE, "--values", "zipf:1", *people),
             crowd(place, "habit", "--clients", HABIT * PERIOD, "--values", "beta:2,3", "--churn", 0, *people),
-            crowd(place, "attacked", "--rate", ATTACKED, "--scenario", hasty_poison(place.folder), *people),
+            crowd(place, "attacked", "--rate", ATTACK_RATE, "--scenario", hasty_poison(place.folder), *people),
         ]
         pane = int(time.time()) + 8
         self._kill_and_restart(*publishers, pane)
@@ -129,18 +132,18 @@ class Run:
         self.metrics = worker.metrics()
         assert worker.stop() == 0
 
-    def _publisher(self, name, frames, noted):
+    def _publisher(self, name, frames, acks):
         folder = self.place.folder
-        return script(self.place, name, PUBLISHER, folder / f"{name}.go", folder / "spool", frames, noted)
+        return script(self.place, name, PUBLISHER, folder / f"{name}.go", folder / "spool", frames, acks)
 
     def _kill_and_restart(self, one, two, pane):
-        """`noted` are the reports that it knew to be acknowledged, `left` those on disk, `more` those of the next."""
+        """Set the number of acknowledged reports, of those on disk, and of those of the next publisher."""
         folder = self.place.folder
         for name in ("one", "two"):
             until(lambda name=name: (folder / f"{name}.out").read_text())
         (folder / "one.go").write_text(str(pane))
         assert one.wait() == -signal.SIGKILL
-        self.noted = sum(map(int, (folder / "one.out").read_text().split()[1:]))
+        self.acknowledged = sum(map(int, (folder / "one.out").read_text().split()[1:]))
         self.left = sum(frame.n for frame in Spool(folder / "spool").frames())
         (folder / "two.go").write_text(str(pane))
         assert two.wait() == 0
@@ -149,7 +152,7 @@ class Run:
 
 
 def hasty_poison(folder):
-    """The scenario that stands in producers/simulation/crowd/scenarios, begun a minute earlier."""
+    """Write the scenario poison.toml with an attack that starts a minute earlier. Return its path."""
     text = (ROOT / "producers" / "simulation" / "crowd" / "scenarios" / "poison.toml").read_text()
     path = folder / "poison.toml"
     path.write_text(text.replace('"1m"', f'"{HONEST}s"'))
@@ -164,32 +167,32 @@ def ran(request, tmp_path_factory):
         yield Run(place)
 
 
-def test_finals_are_those_of_the_log(ran):
+def test_finals_are_byte_for_byte_those_of_the_log(ran):
     assert ran.verdict.exact, ran.verdict
 
 
 def test_every_answer_is_counted_in_its_pane(ran):
     records, panes = finals(ran.place, "site", "tumbling", 1), ran.truth["site"]
     assert sum(counts.sum() for counts in panes.values()) == SITE * SECONDS
-    assert {end - 1: counted(record) for end, record in records.items()} == {p: c.sum() for p, c in panes.items()}
+    assert {end - 1: total(record) for end, record in records.items()} == {p: c.sum() for p, c in panes.items()}
 
 
-def counted(record):
-    """The implausible ones are answers too: of honest ones one in a billion."""
+def total(record):
+    """Return the number of answers, with implausible ones. One of a billion honest answers is implausible."""
     return record["n"] + record["refused"]["implausible"]
 
 
 def test_intervals_cover_the_truth_as_often_as_stated(ran):
-    """Bits of oue are drawn one by one and nobody answers twice, so that intervals miss independently."""
+    """Bits of oue are independent and nobody answers twice, so intervals miss independently."""
     records = finals(ran.place, "site", "tumbling", 1).values()
     each = [coverage(record, counts_of(ran.truth["site"], record)) for record in records]
-    pooled = sum(each, Coverage(0, 0))
-    assert pooled.cells == 200 * SECONDS
-    assert pooled.is_right, pooled
+    pool = sum(each, Coverage(0, 0))
+    assert pool.cells == 200 * SECONDS
+    assert pool.is_right, pool
 
 
-def test_metrics_say_how_right_a_simulation_is(ran):
-    """Of 200 intervals that each hold the truth with 95%, fewer than 160 do in one of 10^13 windows."""
+def test_metrics_show_the_coverage_and_error_of_a_simulation(ran):
+    """Each of 200 intervals contains the truth with 95%. Fewer than 160 do so in one of 10^13 windows."""
     [coverage] = [value for has, value in ran.metrics["hubbub_coverage_ratio"] if has["query"] == "site"]
     assert 0.8 <= coverage <= 1.0
     error = {has["method"]: value for has, value in ran.metrics["hubbub_true_mse"] if has["query"] == "site"}
@@ -198,7 +201,7 @@ def test_metrics_say_how_right_a_simulation_is(ran):
 
 @pytest.mark.parametrize(("kind", "size"), [("hopping", 6), ("all", 0)])
 def test_intervals_cover_repeated_answers_because_they_count_as_one(ran, kind, size):
-    """One window of each kind: the others repeat its noise, and tell nothing new."""
+    """This checks one window of each kind, because the others repeat its noise."""
     panes = ran.truth["habit"]
     first, last = min(panes), max(panes) + 1
     records = finals(ran.place, "habit", kind, size)
@@ -207,9 +210,9 @@ def test_intervals_cover_repeated_answers_because_they_count_as_one(ran, kind, s
     counts = counts_of(panes, record)
     assert record["n"] == counts.sum() == HABIT * PERIOD * repeats
     begins, ends = record["window"]["start"], record["window"]["end"]
-    touched = -(-ends // PERIOD) - begins // PERIOD
-    assert repeats <= touched <= repeats + 1, "aligned periods"
-    assert record["n_independent"] == record["n"] // touched
+    periods = -(-ends // PERIOD) - begins // PERIOD
+    assert repeats <= periods <= repeats + 1, "aligned periods"
+    assert record["n_independent"] == record["n"] // periods
     assert coverage(record, counts).is_right, coverage(record, counts)
     assert coverage(record, counts, record["n_independent"]) == coverage(record, counts)
     narrow = coverage(record, counts, record["n"])
@@ -218,35 +221,35 @@ def test_intervals_cover_repeated_answers_because_they_count_as_one(ran, kind, s
 
 def test_a_publisher_that_is_killed_and_started_again_counts_once(ran):
     [record] = finals(ran.place, "sent", "tumbling", 1).values()
-    assert record["n"] == ran.noted + ran.left + ran.more
+    assert record["n"] == ran.acknowledged + ran.left + ran.more
     again = sum(frame.n for frame in ran.sent) - record["n"]
     assert record["refused"]["duplicate"] == again > 0
 
 
 def test_poison_is_flagged_and_nothing_else(ran):
-    """An attacked window of 80,000 reports is missed once in 1e20; an honest one is flagged twice in a million."""
+    """An attack on a window of 80,000 reports is missed once in 1e20. Two of a million honest windows are flagged."""
     panes = ran.truth["attacked"]
     begins, ends = min(panes) + HONEST, max(panes) + 1
-    honest, attacked = [], []
+    honest, attack = [], []
     for end, record in finals(ran.place, "attacked", "tumbling", 2).items():
         flags = record["quality"]["flags"]
         if begins - HONEST <= end - 2 and end <= begins:
             honest.append(flags)
         elif begins <= end - 2 and end <= ends:
-            attacked.append(flags)
+            attack.append(flags)
             lies = record["n"] - counts_of(panes, record).sum()
             assert 0.04 < lies / record["n"] < 0.06
     assert honest
-    assert attacked
+    assert attack
     assert honest == [[]] * len(honest)
-    assert attacked == [["skewed"]] * len(attacked)
+    assert attack == [["skewed"]] * len(attack)
     for name, kind, size in [("site", "tumbling", 1), ("habit", "hopping", 6), ("habit", "all", 0)]:
         assert all(not record["quality"]["flags"] for record in finals(ran.place, name, kind, size).values())
 
 
 @pytest.mark.parametrize(("away", "lateness"), [(5, 8), pytest.param(20, 35, marks=pytest.mark.long)])
-def test_a_broker_that_is_away_loses_nothing(kafka, tmp_path, away, lateness):
-    """Not on the embedded broker: it keeps nothing, so that it comes back empty or not at all."""
+def test_an_outage_of_the_broker_loses_nothing(kafka, tmp_path, away, lateness):
+    """The embedded broker loses its records when it stops, so this test needs Kafka."""
     queries = QUERIES.replace('lateness = "4s"', f'lateness = "{lateness}s"')
     with Place(kafka, tmp_path, queries) as place:
         worker = place.start().ready()
@@ -264,12 +267,12 @@ def test_a_broker_that_is_away_loses_nothing(kafka, tmp_path, away, lateness):
         assert verdict.exact, verdict
         panes = true_counts(place, "site")
         records = finals(place, "site", "tumbling", 1)
-        assert {end - 1: counted(record) for end, record in records.items()} == {p: c.sum() for p, c in panes.items()}
+        assert {end - 1: total(record) for end, record in records.items()} == {p: c.sum() for p, c in panes.items()}
         assert max(panes) - min(panes) > away
         assert min(sum(counts) for pane, counts in panes.items() if min(panes) < pane < max(panes)) == SITE
         assert worker.stop() == 0
 
 
 def fresh(place):
-    """Whether the log holds reports of the pane before this one."""
+    """Whether the log has reports of the pane before this one."""
     return any(decode(data).pane >= time.time() - 2 for part in place.log() for _, _, data in part)

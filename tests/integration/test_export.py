@@ -16,7 +16,7 @@ from tests.brokers import create_topics
 
 
 @pytest.fixture(scope="module")
-def told(tansu):
+def crowd_records(tansu):
     """Return topics with the records of two crowds, some of them repeated, and with invalid records."""
     crowd, other = Crowd(HOMEPAGE, clients=2_000), Crowd(PROFILE, clients=2_000)
     messages = [message for _ in range(7) for message in crowd.next()]
@@ -30,12 +30,12 @@ def told(tansu):
 
 
 @pytest.fixture
-def place(told):
-    return told[0]
+def place(crowd_records):
+    return crowd_records[0]
 
 
-def test_a_table_holds_every_value_of_every_final_once(told):
-    place, messages = told
+def test_a_table_holds_every_value_of_every_final_once(crowd_records):
+    place, messages = crowd_records
     table = hubbub.read(place.servers, "homepage", prefix=place.prefix)
     records = [orjson.loads(value) for topic, _, value in messages if topic == "estimates"]
     assert table.height == sum(len(record["values"]) for record in records)

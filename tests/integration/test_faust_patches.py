@@ -1,4 +1,4 @@
-"""What the patches of Faust and aiokafka rely on, with real brokers."""
+"""The behaviour of real brokers, Faust and aiokafka on which the patches rely."""
 
 import asyncio
 import uuid
@@ -18,7 +18,7 @@ from tests.integration.workers import Place, until
 
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch):
-    """Patches of libraries end with each test."""
+    """Undo the patches of libraries after each test."""
     for module, names in {
         fetcher: ("PartitionRecords", "MemoryRecords"),
         conn: ("AIOKafkaProtocol", "AIOKafkaConnection"),
@@ -28,7 +28,7 @@ def as_before(monkeypatch):
     monkeypatch.setattr(faust_patches, "_sources", set())
 
 
-def test_the_fetcher_hands_on_three_values_of_a_source_and_whole_records_of_all_else(broker):
+def test_the_fetcher_returns_three_values_of_a_source_and_whole_records_of_other_topics(broker):
     async def run():
         where = broker.kafka(f"t{uuid.uuid4().hex}.")
         topics = [where.topic(REPORTS), where.topic("other")]
@@ -44,15 +44,15 @@ def test_the_fetcher_hands_on_three_values_of_a_source_and_whole_records_of_all_
             async with asyncio.timeout(20):
                 return topics, [await consumer.getone() for _ in topics]
 
-    (_, other), found = asyncio.run(run())
-    [bare] = [record for record in found if isinstance(record, tuple)]
-    [whole] = [record for record in found if not isinstance(record, tuple)]
+    (_, other), values = asyncio.run(run())
+    [bare] = [record for record in values if isinstance(record, tuple)]
+    [whole] = [record for record in values if not isinstance(record, tuple)]
     assert bare == (0, 1_700_000_000_000, b"hello")
     assert (whole.topic, whole.value) == (other, b"hello")
 
 
-def test_nothing_is_sought_where_nothing_is_committed(broker):
-    """Else reading would start where the group says, not where the table says."""
+def test_a_consumer_without_a_committed_offset_does_not_seek(broker):
+    """Otherwise reading would start at the offset of the group, not at the offset of the table."""
 
     async def run():
         where = broker.kafka(f"t{uuid.uuid4().hex}.")
@@ -69,8 +69,8 @@ def test_nothing_is_sought_where_nothing_is_committed(broker):
             consumer.seek(tp, 1)
             return await consumer.seek_to_committed(), await consumer.position(tp)
 
-    committed, position = asyncio.run(run())
-    assert list(committed.values()) == [None]
+    offset, position = asyncio.run(run())
+    assert list(offset.values()) == [None]
     assert position == 1
 
 
@@ -97,7 +97,7 @@ Consumer.seek_to_committed = told
 """
 
 
-def test_after_each_recovery_reading_starts_where_the_table_says(broker, tmp_path):
+def test_after_each_recovery_reading_starts_at_the_offset_of_the_table(broker, tmp_path):
     with Place(broker, tmp_path, QUERIES) as place:
         one = place.start(patch=TELLS).ready()
         until(lambda: one.events("sought"))
@@ -106,9 +106,9 @@ def test_after_each_recovery_reading_starts_where_the_table_says(broker, tmp_pat
         one.ready()
         events = [event for event in one.events() if event["message"] in ("recovered", "sought")]
         topic = place.kafka.topic(REPORTS)
-        for recovered, sought in pairwise(events):
-            if recovered["message"] == "recovered":
-                assert sought["message"] == "sought"
-                wanted = {f"{topic}-{partition}": offset for partition, offset in recovered["offsets"].items()}
-                assert wanted.items() <= sought["offsets"].items()
+        for recovery, seek in pairwise(events):
+            if recovery["message"] == "recovered":
+                assert seek["message"] == "sought"
+                offsets = {f"{topic}-{partition}": offset for partition, offset in recovery["offsets"].items()}
+                assert offsets.items() <= seek["offsets"].items()
         assert Counter(event["message"] for event in events)["sought"] >= 2

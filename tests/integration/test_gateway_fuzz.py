@@ -1,4 +1,4 @@
-"""The gateway's port against its own description: whatever is sent, it answers as the description says."""
+"""Random requests to the gateway. Every answer fits its OpenAPI description."""
 
 import pytest
 import schemathesis
@@ -10,7 +10,7 @@ from oracles.frame import encode_json
 from tests.integration.gateways import TOKEN, Site, now
 
 OPINIONS = ("positive_data_acceptance", "use_after_free", "ensure_resource_availability")
-"""Checks that the description alone cannot answer: a frame may be well-formed and of a query that nobody knows."""
+"""Checks that need more than the description. For example, a well-formed frame can have an unknown query."""
 
 
 @pytest.mark.parametrize("examples", [20, pytest.param(400, marks=pytest.mark.long)])
@@ -19,12 +19,12 @@ def test_the_gateway_answers_as_its_description_says(tansu, tmp_path, examples):
         schema = schemathesis.openapi.from_url(f"{gateway.url[0]}openapi.json")
         schema.config.checks.negative_data_rejection.expected_statuses.append("413")  # more frames than one may have
         opinions = [check for check in CHECKS.get_all() if check.__name__ in OPINIONS]
-        operations = [found.ok() for found in schema.get_all_operations()]
+        operations = [result.ok() for result in schema.get_all_operations()]
         assert len(operations) == 5  # all but the description itself
         for operation in operations:
-            # What has neither parameters nor a body cannot be asked wrongly.
+            # A request without parameters and without a body is always valid.
             for mode in GenerationMode if operation.method == "post" else [GenerationMode.POSITIVE]:
-                sent = 0
+                requests = 0
 
                 @settings(
                     max_examples=examples,
@@ -35,12 +35,12 @@ def test_the_gateway_answers_as_its_description_says(tansu, tmp_path, examples):
                 )
                 @given(case=operation.as_strategy(generation_mode=mode))
                 def run(case):
-                    nonlocal sent
-                    sent += 1
+                    nonlocal requests
+                    requests += 1
                     case.call_and_validate(excluded_checks=opinions, headers={"Authorization": f"Bearer {TOKEN}"})
 
                 run()
-                assert sent
+                assert requests
         body = encode_json(site.queries["numbers"].digest, now(), site.reports("numbers", 1))
         assert gateway.post(body, TOKEN, kind="application/json").status == 202
         assert gateway.metric("hubbub_gateway_held_bytes") == 0

@@ -1,4 +1,4 @@
-"""Clients that are slow, many, huge or wrong: the port stays open for the others, in bounded memory."""
+"""Clients that are slow, many, large or wrong. The port stays open for the others, and memory stays bounded."""
 
 import gzip
 import socket
@@ -22,30 +22,30 @@ def site(tansu, tmp_path):
         yield site
 
 
-def rude(gateway, *said):
+def connect(gateway, *texts):
     connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=20)
-    for text in said:
+    for text in texts:
         connection.sendall(text)
     return connection
 
 
 def rest(connection):
-    """What it still hears, until the other side closes."""
-    found = b""
+    """Return the bytes that arrive until the other side closes."""
+    received_bytes = b""
     try:
         while data := connection.recv(1 << 16):
-            found += data
+            received_bytes += data
     except ConnectionResetError:
         pass
-    return found
+    return received_bytes
 
 
-def test_headers_that_never_end_do_not_shut_the_port(site):
+def test_endless_headers_do_not_close_the_port(site):
     with site.gateway("--connections", "20", patch=HASTY) as gateway, ExitStack() as stack:
         body = site.some_frame()
-        said = [(), (b"P",), (HEAD,), (HEAD, b"X-A: 1\r\n")]
-        slow = [stack.enter_context(rude(gateway, *said[i % 4])) for i in range(20)]
-        with rude(gateway) as one_too_many:
+        starts = [(), (b"P",), (HEAD,), (HEAD, b"X-A: 1\r\n")]
+        slow = [stack.enter_context(connect(gateway, *starts[i % 4])) for i in range(20)]
+        with connect(gateway) as one_too_many:
             assert rest(one_too_many) == b""
         for connection in slow:
             assert rest(connection) == b""
@@ -54,30 +54,30 @@ def test_headers_that_never_end_do_not_shut_the_port(site):
         assert gateway.metric("hubbub_gateway_connections") == 1
 
 
-def test_a_body_that_comes_too_slowly_is_given_up(site):
+def test_the_gateway_gives_up_a_slow_body(site):
     with site.gateway(patch="import producers.gateway.bodies as bodies\nbodies.PATIENCE = 1.0") as gateway:
-        with rude(gateway, HEAD, b"Content-Length: 100\r\n\r\n", b"HBB1") as connection:
+        with connect(gateway, HEAD, b"Content-Length: 100\r\n\r\n", b"HBB1") as connection:
             assert rest(connection).startswith(b"HTTP/1.1 408 ")
         assert gateway.metric("hubbub_gateway_held_bytes") == 0
 
 
 @pytest.mark.parametrize("length", [b"Content-Length: 99999999999\r\n", b"Content-Length: 4194305\r\n"])
-def test_a_body_that_is_announced_as_too_large_is_not_waited_for(site, length):
-    with site.gateway() as gateway, rude(gateway, HEAD, length, b"\r\n") as connection:
+def test_the_gateway_does_not_wait_for_a_body_with_too_large_a_length(site, length):
+    with site.gateway() as gateway, connect(gateway, HEAD, length, b"\r\n") as connection:
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
-def test_bombs_and_endless_bodies_are_given_up_in_bounded_memory(site):
+def test_the_gateway_gives_up_bombs_and_endless_bodies_in_bounded_memory(site):
     bomb = gzip.compress(bytes(200 << 20), 9)
-    nested = gzip.compress(b"[" * (3 << 20))
+    brackets = gzip.compress(b"[" * (3 << 20))
     objects = gzip.compress(b"[" + b"{}," * (1 << 20) + b"{}]")
     with site.gateway() as gateway:
         assert gateway.post(site.some_frame()).status == 202
         before = peak(gateway)
         assert gateway.post(bomb, Content_Encoding="gzip").status == 413
-        assert gateway.post(nested, kind="application/json", Content_Encoding="gzip").status == 400
+        assert gateway.post(brackets, kind="application/json", Content_Encoding="gzip").status == 400
         assert gateway.post(objects, kind="application/json", Content_Encoding="gzip").status == 413
-        with rude(gateway, HEAD, b"Transfer-Encoding: chunked\r\n\r\n") as connection:
+        with connect(gateway, HEAD, b"Transfer-Encoding: chunked\r\n\r\n") as connection:
             try:
                 for _ in range(200):
                     connection.sendall(b"100000\r\n" + bytes(1 << 20) + b"\r\n")
@@ -90,14 +90,14 @@ def test_bombs_and_endless_bodies_are_given_up_in_bounded_memory(site):
 
 
 def peak(gateway):
-    """The most memory that the process has ever had, in bytes."""
+    """Return the most memory that the process has had, in bytes."""
     status = Path(f"/proc/{gateway.process.pid}/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
 
-def test_bodies_that_are_held_at_a_time_are_bounded(site):
+def test_the_memory_of_concurrent_bodies_is_bounded(site):
     with site.gateway(patch="import producers.gateway.bodies as bodies\nbodies.MEMORY = 100") as gateway:
-        with rude(gateway, HEAD, b"Content-Length: 98\r\n\r\n", bytes(90)):
+        with connect(gateway, HEAD, b"Content-Length: 98\r\n\r\n", bytes(90)):
             until(lambda: gateway.metric("hubbub_gateway_held_bytes") == 90)
             answer = gateway.post(site.some_frame())
             assert (answer.status, answer.body["counted"]) == (503, "none")
@@ -106,19 +106,19 @@ def test_bodies_that_are_held_at_a_time_are_bounded(site):
 
 
 def certificate(folder, name):
-    """A pair of files under the names that the gateway was given, from a new authority of one."""
+    """Write a certificate and its key to the files of the gateway, from a new authority."""
     pair = folder / "cert.pem", folder / "key.pem"
     subject = ("-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost")
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
-    made = [folder / f"{name}.{path.name}" for path in pair]
+    files = [folder / f"{name}.{path.name}" for path in pair]
     command = ("openssl", "req", "-x509", "-nodes", *curve, "-days", "2", *subject)
-    subprocess.run([*command, "-out", str(made[0]), "-keyout", str(made[1])], check=True, capture_output=True)
-    for new, path in zip(made, pair, strict=True):
+    subprocess.run([*command, "-out", str(files[0]), "-keyout", str(files[1])], check=True, capture_output=True)
+    for new, path in zip(files, pair, strict=True):
         path.write_bytes(new.read_bytes())
-    return ssl.create_default_context(cafile=str(made[0]))
+    return ssl.create_default_context(cafile=str(files[0]))
 
 
-def test_certificates_are_followed_and_a_pair_that_does_not_match_changes_nothing(site):
+def test_the_gateway_follows_its_certificate_and_ignores_a_pair_that_does_not_match(site):
     first = certificate(site.folder, "first")
     files = ("--tls-cert", str(site.folder / "cert.pem"), "--tls-key", str(site.folder / "key.pem"))
     with site.gateway(*files) as gateway:
@@ -140,7 +140,7 @@ def test_certificates_are_followed_and_a_pair_that_does_not_match_changes_nothin
         assert trusted(second)
 
 
-def test_tokens_and_queries_are_followed(site):
+def test_the_gateway_follows_its_tokens_and_queries(site):
     site.tokens.write_text(TOKENS.replace("tokens.small", "tokens.big"))
     with site.gateway_with_tokens() as gateway:
         assert gateway.post(site.some_frame(), TOKEN).status == 202

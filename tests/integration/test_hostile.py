@@ -1,4 +1,4 @@
-"""Batches that no producer of ours would write, in every topic: workers go on, and finals are what the log demands."""
+"""Strange batches in every topic. Workers go on, and the finals are right."""
 
 import asyncio
 import re
@@ -23,25 +23,25 @@ windows = ["1s", "all"]
 """
 MIB = 1 << 20
 MEMORY = 700
-"""MiB that a worker may have taken: what it has without any of this, and a few inflated batches."""
+"""MiB of a worker at most. It may hold a few inflated batches in addition to its usual memory."""
 
 
 def memory(worker):
-    """The most that this worker has ever taken, in MiB."""
+    """Return the most memory that this worker has had, in MiB."""
     status = Path(f"/proc/{worker.process.pid}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) >> 10
 
 
 @pytest.mark.parametrize("size", [200 * MIB, pytest.param(700 * MIB, marks=pytest.mark.long)])
-def test_bombs_in_every_topic_end_no_worker_and_change_no_final(kafka, tmp_path, size):
-    data, torn = bomb("zstd", 2, size), batch("", record(0, b"x", b"\xff") + record(1, b"y"), 2)
+def test_bombs_in_every_topic_stop_no_worker_and_change_no_final(kafka, tmp_path, size):
+    data, cut_batch = bomb("zstd", 2, size), batch("", record(0, b"x", b"\xff") + record(1, b"y"), 2)
     assert len(data) < 100_000
     with Place(kafka, tmp_path, PAGE, partitions=1) as place:
         one = place.start().ready()
         place.send((0, place.frame("page", [0] * 9)))
         where = asyncio.run(append(place.kafka, "reports", 0, data, 2))
         place.send((0, place.frame("page", [1] * 8)))
-        asyncio.run(append(place.kafka, "reports", 0, torn, 2))
+        asyncio.run(append(place.kafka, "reports", 0, cut_batch, 2))
         for topic in (QUERIES, SNAPSHOTS, CHANGELOG, ESTIMATES, ALERTS, TRUTH):
             asyncio.run(append(place.kafka, topic, 0, data, 2))
         place.send((0, place.frame("page", [2] * 7)))
@@ -61,7 +61,7 @@ def test_bombs_in_every_topic_end_no_worker_and_change_no_final(kafka, tmp_path,
         assert memory(two) < MEMORY
 
 
-def test_strange_records_in_snapshots_end_no_worker_and_in_the_changelog_one_with_4(kafka, tmp_path):
+def test_strange_records_in_snapshots_stop_no_worker_and_in_the_changelog_are_exit_code_4(kafka, tmp_path):
     with Place(kafka, tmp_path, PAGE, partitions=1) as place:
         one = place.start().ready()
         place.send((0, place.frame("page", [0] * 9)))

@@ -1,4 +1,4 @@
-"""What a publisher over HTTP promises: what it has put counts once, whatever becomes of it or of the gateway."""
+"""A publisher over HTTP. Each report counts once, even if the publisher or the gateway is killed."""
 
 import asyncio
 import signal
@@ -24,7 +24,7 @@ def site(tansu, tmp_path):
 
 
 def contents(site):
-    """How often each number counts: a frame that stands in the log twice counts once."""
+    """Return how often each number counts. A frame that is in the log twice counts once."""
     frames = {frame.id: frame for _, frame in site.frames()}
     return Counter(n for frame in frames.values() for n in np.frombuffer(frame.reports.tobytes(), "<u2").tolist())
 
@@ -33,7 +33,7 @@ def publisher(site, gateway, **more):
     return HttpPublisher(gateway.url[0], queue=site.folder / "queue", **more)
 
 
-def test_a_client_configures_itself_answers_and_is_counted(site):
+def test_a_client_fetches_its_queries_answers_and_is_counted(site):
     with site.gateway_with_tokens() as gateway:
         calls = iter([TOKEN, TOKEN, TOKEN, TOKEN])
 
@@ -75,8 +75,8 @@ asyncio.run(run())
 """
 
 
-def test_what_was_put_is_counted_once_though_publisher_and_gateway_are_killed(site):
-    """The gateway dies before, while and after it sends; the publisher in the middle."""
+def test_reports_count_once_if_publisher_and_gateway_are_killed(site):
+    """The gateway dies before, during and after the sending, and the publisher in the middle of it."""
     port = str(free_port())
     url, queue = f"http://127.0.0.1:{port}", site.folder / "queue"
     command = [sys.executable, "-c", SENDER, url, str(queue), str(site.file)]
@@ -100,7 +100,7 @@ def test_what_was_put_is_counted_once_though_publisher_and_gateway_are_killed(si
     assert contents(site) == Counter(range(3000))
 
 
-def test_the_queue_is_bounded_and_what_is_refused_for_good_comes_out_once(site):
+def test_the_queue_is_bounded_and_a_final_refusal_raises_once(site):
     late = int(time.time()) - 600
 
     async def run(gateway):
@@ -109,12 +109,12 @@ def test_the_queue_is_bounded_and_what_is_refused_for_good_comes_out_once(site):
             with pytest.raises(ReportError):
                 await there.put(query, np.full((2, 2), 255, np.uint8))
             await there.put(query, site.reports("numbers", 7), at=late)
-            with pytest.raises(DeliveryError, match=r"7 reports were refused: 409 .*late") as told:
+            with pytest.raises(DeliveryError, match=r"7 reports were refused: 409 .*late") as error:
                 await there.flush()
-            assert told.value.reports == 7
-            with pytest.raises(DeliveryError, match="the queue is full") as told:
+            assert error.value.reports == 7
+            with pytest.raises(DeliveryError, match="the queue is full") as error:
                 await there.put(query, site.reports("numbers", 9000))
-            assert told.value.reports == 9000
+            assert error.value.reports == 9000
             await there.put(query, site.reports("numbers", 1))
             await there.flush()
         with pytest.raises(DeliveryError, match="not started, or it is closed"):
@@ -125,7 +125,7 @@ def test_the_queue_is_bounded_and_what_is_refused_for_good_comes_out_once(site):
     assert contents(site) == Counter([0])
 
 
-def test_a_gateway_that_says_wait_is_tried_again_and_what_waits_is_told(site):
+def test_the_publisher_waits_as_the_gateway_asks_and_reports_the_waiting_reports(site):
     async def run(gateway):
         query = site.queries["numbers"]
         async with publisher(site, gateway, token=TOKEN[1:], patience=1.0) as there:

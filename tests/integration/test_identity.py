@@ -1,4 +1,4 @@
-"""A worker exits with code 4 if its topics change: their ids, their partitions, or the log's own time."""
+"""A worker exits with code 4 if the ids or partitions of its topics change, or if a record has no log time."""
 
 import asyncio
 import time
@@ -35,7 +35,7 @@ def place(kafka, tmp_path):
 
 
 def test_brokers_answer_a_request_for_topic_ids_that_aiokafka_lacks(place):
-    """`topic_ids` relies on it."""
+    """`topic_ids` relies on this answer."""
     names = [place.kafka.topic(name) for name in (REPORTS, QUERIES)]
 
     async def ids(admin):
@@ -51,7 +51,7 @@ def test_brokers_answer_a_request_for_topic_ids_that_aiokafka_lacks(place):
 
 
 @pytest.mark.parametrize("name", [REPORTS, SNAPSHOTS])
-def test_a_topic_that_was_created_again_ends_the_worker_even_if_it_is_longer(place, name):
+def test_a_topic_that_was_created_again_stops_the_worker_even_if_it_is_longer(place, name):
     one = place.start().ready()
     place.send((0, place.frame("page", [0, 1])))
     until(lambda: one.total("hubbub_reports_total"))
@@ -64,7 +64,7 @@ def test_a_topic_that_was_created_again_ends_the_worker_even_if_it_is_longer(pla
     assert "count all reports again" in two.log_text
 
 
-def test_more_partitions_end_the_worker(place):
+def test_more_partitions_stop_the_worker(place):
     one = place.start().ready()
 
     async def add_partition(admin):
@@ -78,11 +78,11 @@ def test_more_partitions_end_the_worker(place):
 async def send_with_time(place, partition, frame, ms):
     producer = AIOKafkaProducer(**client_arguments(place.kafka))
     async with started(producer, place.kafka):
-        sent = await producer.send_and_wait(place.kafka.topic(REPORTS), frame, partition=partition, timestamp_ms=ms)
-    return sent.offset
+        record = await producer.send_and_wait(place.kafka.topic(REPORTS), frame, partition=partition, timestamp_ms=ms)
+    return record.offset
 
 
-def test_a_record_without_a_log_time_ends_workers_until_it_is_deleted(place):
+def test_a_record_without_a_log_time_stops_workers_until_it_is_deleted(place):
     one = place.start().ready()
     place.send((0, place.frame("page", [0, 1])))
     until(lambda: one.total("hubbub_reports_total"))

@@ -1,4 +1,4 @@
-"""Large tallies, snapshots and states: brokers take many at a time, and one too large costs its own query alone."""
+"""Large tallies, snapshots and states. Brokers accept many at a time. If one is too large, its query is affected."""
 
 import asyncio
 
@@ -28,8 +28,8 @@ partition.encode_tally = lambda tally: encode(tally) + bytes(16 << 20)
 
 
 @pytest.mark.parametrize(("count", "size"), [(8, 16 * MIB), (60, 2 * MIB)])
-def test_more_than_a_broker_takes_in_one_request_is_acknowledged(kafka, count, size):
-    """Each of them goes to another partition; a request of all would be above socket.request.max.bytes."""
+def test_writes_larger_than_one_request_are_acknowledged(kafka, count, size):
+    """Each record has another partition. One request for all would exceed socket.request.max.bytes."""
 
     async def run():
         async with Outbox(where) as outbox, asyncio.timeout(60):
@@ -40,7 +40,7 @@ def test_more_than_a_broker_takes_in_one_request_is_acknowledged(kafka, count, s
     assert len(asyncio.run(run())) == count
 
 
-def test_a_checkpoint_of_more_than_a_broker_takes_in_one_request_is_acknowledged(kafka, tmp_path):
+def test_a_checkpoint_larger_than_one_request_is_acknowledged(kafka, tmp_path):
     with Place(kafka, tmp_path, PAGE, partitions=8) as place:
         worker = place.start(patch=HEAVY).ready()
         place.send(*[(partition, place.frame("page", [0, 1, 2])) for partition in range(8)])
@@ -60,8 +60,8 @@ query_state.encode_state = encoded
 """
 
 
-def test_a_state_that_is_too_large_costs_repeated_finals_after_a_restart_and_nothing_else(tansu, tmp_path):
-    """That of the query that has "all" is written, the other's is not."""
+def test_a_state_that_is_too_large_only_repeats_finals_after_a_restart(tansu, tmp_path):
+    """The state of the query with the window "all" is stored, and the other state is not."""
     with Place(tansu, tmp_path, PAGE + PAGE.replace("page", "site") + 'windows = ["all"]') as place:
         worker = place.start(patch=GREAT).ready()
         place.wait_for_ticks()
@@ -70,7 +70,7 @@ def test_a_state_that_is_too_large_costs_repeated_finals_after_a_restart_and_not
         until(lambda: worker.total("hubbub_states_too_large_total", query="page"))
         assert not worker.total("hubbub_states_too_large_total", query="site")
         assert "state of query page is too large to store" in worker.log_text
-        told = worker.total("hubbub_records_total", query="page", final="true")
+        records = worker.total("hubbub_records_total", query="page", final="true")
         worker.kill()
         again = place.start().ready()
         place.wait_for_ticks()
@@ -78,6 +78,6 @@ def test_a_state_that_is_too_large_costs_repeated_finals_after_a_restart_and_not
         verdict = place.verdict()
         assert verdict.exact, verdict
         assert verdict.reports == 6
-        until(lambda: again.total("hubbub_records_total", query="page", final="true") > told)
+        until(lambda: again.total("hubbub_records_total", query="page", final="true") > records)
         states = {record.key.split(b"|")[1] for record in place.read("snapshots") if record.key.startswith(b"state")}
         assert place.queries["page"].digest.hex().encode() in states, "this one is of a size that fits"

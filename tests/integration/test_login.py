@@ -1,4 +1,4 @@
-"""Logging in at a Kafka that lets nobody in otherwise: passwords and tokens of files, certificates, access lists."""
+"""Logins at a Kafka that requires them, with passwords and tokens from files, certificates, and access lists."""
 
 import argparse
 import asyncio
@@ -35,7 +35,7 @@ async def brokers_of(kafka):
 
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("how", WAYS)
-def test_each_login_passes_through(secured_kafka, how, in_place, monkeypatch):
+def test_each_login_works(secured_kafka, how, in_place, monkeypatch):
     kafka = where(secured_kafka.login(how))
     topic, frame = f"login-{uuid.uuid4().hex}", os.urandom(500_000)
     for name in ("AIOKafkaProtocol", "AIOKafkaConnection"):
@@ -63,7 +63,7 @@ def test_each_login_passes_through(secured_kafka, how, in_place, monkeypatch):
         ("token", {"OAUTH_TOKEN_FILE": b"e30.e30.\n"}),
     ],
 )
-def test_a_wrong_login_is_unreachable_and_says_why(secured_kafka, how, wrong, tmp_path):
+def test_a_wrong_login_is_an_error_that_gives_the_reason(secured_kafka, how, wrong, tmp_path):
     login = secured_kafka.login(how)
     for name, content in wrong.items():
         if content is None:
@@ -76,7 +76,7 @@ def test_a_wrong_login_is_unreachable_and_says_why(secured_kafka, how, wrong, tm
     assert "wrong" not in str(refused.value)
 
 
-def test_a_token_is_read_anew_for_each_connection(secured_kafka):
+def test_each_connection_reads_the_token_again(secured_kafka):
     login = secured_kafka.login("token")
     kafka = where(login)
     token = Path(login["HUBBUB_KAFKA_OAUTH_TOKEN_FILE"])

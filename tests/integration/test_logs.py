@@ -1,4 +1,4 @@
-"""What is said while Kafka is away: each thing once, not forty times a second."""
+"""The log during an outage of Kafka. It has each event once, not forty times a second."""
 
 import sys
 import time
@@ -8,10 +8,10 @@ from tests.integration.workers import Worker, environment
 
 QUERY = '[queries.page]\ndomain = ["a", "b"]\nepsilon = 1.0\npane = "1s"\nlateness = "1s"\n'
 LINES = 20
-"""Far above what is new in an outage, far below what libraries would say of it."""
+"""The most lines of an outage. Its events need far fewer, and the messages of libraries would be far more."""
 
 
-def test_an_outage_is_said_in_a_few_lines_by_all_that_live_through_it(tmp_path):
+def test_every_command_logs_an_outage_in_a_few_lines(tmp_path):
     file = tmp_path / "hubbub.toml"
     file.write_text(QUERY)
     commands = ("worker", "board", "gateway", "tail", "simulate --clients 20 --rate 10")

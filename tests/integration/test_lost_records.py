@@ -1,4 +1,4 @@
-"""Records that were deleted before a worker read them: it reports how many, flags their windows, and goes on."""
+"""Records that were deleted before a worker read them. It reports their number, flags their windows, and goes on."""
 
 import signal
 import time
@@ -18,13 +18,13 @@ def on_kafka(kafka, tmp_path):
 
 
 def flags(place):
-    """By the end of the shortest windows, what their records are flagged with."""
+    """Return the flags of the tumbling windows, by their end."""
     records = [orjson.loads(value) for versions in place.finals().values() for value in versions]
     short = [record for record in records if record["window"]["kind"] == "tumbling"]
     return {record["window"]["end"]: record["quality"]["flags"] for record in short}
 
 
-def test_reports_that_were_deleted_while_nobody_read_are_told_and_counting_goes_on(on_kafka):
+def test_reports_deleted_while_no_worker_ran_are_logged_and_counting_goes_on(on_kafka):
     place = on_kafka
     place.define(PATIENT.replace("10s", "20s"))
     one = place.start().ready()
@@ -37,16 +37,16 @@ def test_reports_that_were_deleted_while_nobody_read_are_told_and_counting_goes_
     two = place.start().ready()
     until(lambda: two.total("hubbub_reports_total") == 2)
     assert two.total("hubbub_lost_records_total") == 3
-    [lost] = two.events("lost: the log was deleted before it was read")
-    assert (lost["partition"], lost["lost"]) == (0, 3)
-    later = int(time.time()) + 5  # it might not have held what was lost
+    [event] = two.events("lost: the log was deleted before it was read")
+    assert (event["partition"], event["lost"]) == (0, 3)
+    later = int(time.time()) + 5  # a pane after the deleted reports
     until(lambda: time.time() > later)
     place.send((0, place.frame("page", [2], later)))
-    said = until(lambda: (said := flags(place)) and later + 1 in said and said)
-    assert said == {pane + 1: ["incomplete"], later + 1: []}
+    by_end = until(lambda: (by_end := flags(place)) and later + 1 in by_end and by_end)
+    assert by_end == {pane + 1: ["incomplete"], later + 1: []}
 
 
-def test_so_are_those_that_a_slow_worker_has_not_come_to(on_kafka):
+def test_reports_deleted_ahead_of_a_slow_worker_are_logged(on_kafka):
     place = on_kafka
     place.define(PATIENT)
     one = place.start().ready()
@@ -63,7 +63,7 @@ def test_so_are_those_that_a_slow_worker_has_not_come_to(on_kafka):
     until(lambda: one.total("hubbub_reports_total") >= 2)
 
 
-def test_what_was_deleted_before_anybody_read_is_not_lost(on_kafka):
+def test_reports_deleted_before_the_first_worker_are_not_lost(on_kafka):
     place = on_kafka
     place.define(PATIENT)
     for partition in range(place.partitions):

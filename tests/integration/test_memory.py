@@ -1,4 +1,4 @@
-"""The memory of real processes under a broker is what `hubbub check` says of them, within a factor of 1.5."""
+"""The memory of real processes on a broker. It is check a factor of 1.5 of the result of `hubbub check`."""
 
 import sys
 import time
@@ -25,28 +25,28 @@ BIG = [QUERY.format("big", SHORT + "domain = 30000")]
 LARGE = [QUERY.format("large", 'windows = ["1s"]\ndomain = 400000\nmethods = ["norm_sub", "calibrate"]')]
 PARTITIONS = 4
 CASES = {"three queries": (WIDE + BIG, 100), "a large one": (LARGE, 40)}
-"""The queries, and how many windows are waited for: a worker has long had what it holds at most."""
+"""The queries, and a number of windows after which a worker has reached its peak."""
 
 
-def highest(pid):
-    """The most memory that a process has had, and those that it has started."""
+def peak(pid):
+    """Return the most memory that a process and its child processes have had."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     own = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-    started = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    return own + sum(highest(child) for children in started for child in children)
+    families = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return own + sum(peak(child) for children in families for child in children)
 
 
 def frame(query, rng):
-    """Reports of people of their own: noise that comes twice would prove values that nobody has."""
+    """Return reports of new people. Noise that repeats would prove values that nobody has."""
     answers = np.minimum(rng.geometric(0.01, 200) - 1, 2047)
     return encode(query.digest, int(time.time()), query.oracle.perturb(answers, rng))
 
 
-def within(said, real):
-    assert said / FACTOR <= real <= FACTOR * said, f"said {said // MIB} MiB, taken {real // MIB} MiB"
+def check(estimate, real):
+    assert estimate / FACTOR <= real <= FACTOR * estimate, f"estimated {estimate // MIB} MiB, used {real // MIB} MiB"
 
 
-def kept(board):
+def board_windows(board):
     with suppress(OSError):
         return board.total("hubbub_board_windows")
     return 0
@@ -54,7 +54,7 @@ def kept(board):
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
-def test_a_worker_and_a_board_take_what_check_says(kafka, tmp_path, case):
+def test_a_worker_and_a_board_need_the_memory_that_check_prints(kafka, tmp_path, case):
     texts, windows = CASES[case]
     with Place(kafka, tmp_path, "".join(texts), PARTITIONS) as place:
         worker = place.start()
@@ -69,18 +69,18 @@ def test_a_worker_and_a_board_take_what_check_says(kafka, tmp_path, case):
         def enough():
             place.send(*[(part, frame(query, rng)) for query in queries for part in range(PARTITIONS)])
             time.sleep(0.3)
-            return kept(board) >= windows
+            return board_windows(board) >= windows
 
         until(enough, 200)
         seconds = int(time.monotonic() - began)
-        within(memory.worker(queries, PARTITIONS).total, highest(worker.process.pid))
-        within(memory.board(queries, seconds, 64 * MIB), highest(board.process.pid))
+        check(memory.worker(queries, PARTITIONS).total, peak(worker.process.pid))
+        check(memory.board(queries, seconds, 64 * MIB), peak(board.process.pid))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("limit", [256, 24])
-def test_a_board_that_begins_with_long_topics_takes_no_more(kafka, limit):
-    """What is on its way from the broker counts too: once ten times what was to be kept."""
+def test_a_board_that_starts_on_long_topics_needs_no_more_memory(kafka, limit):
+    """Records on their way from the broker count too. They once took ten times the limit."""
     queries = parse(tomllib.loads("".join(WIDE)), "test", ".")
     records, seconds = [], 240
     worker_memory(list(queries.values()), {}, seconds, records.extend)
@@ -88,4 +88,4 @@ def test_a_board_that_begins_with_long_topics_takes_no_more(kafka, limit):
     publish(place, [*definition_messages(queries), *(("estimates", *record) for record in records)])
     with Board(place, "--memory", f"{limit}MiB") as board:
         board.until(board._is_ready, 300)
-        within(memory.board(queries.values(), seconds, limit * MIB), highest(board.process.pid))
+        check(memory.board(queries.values(), seconds, limit * MIB), peak(board.process.pid))

@@ -1,4 +1,4 @@
-"""Where windows hold several panes one record a pane is kept, and the next worker goes on from it."""
+"""Merged snapshots. If windows have several panes, one record for each pane remains, and the next worker reads it."""
 
 import time
 
@@ -11,13 +11,13 @@ LONG = PAGE.replace('"3s/1s", "all"', '"12s/1s"').replace('lateness = "1s"', 'la
 
 
 def kinds(place, panes):
-    """The snapshots that stand of these panes."""
-    standing = {record.key: record.value for record in place.read("snapshots")}
-    found = [keys.decode(key) for key, value in standing.items() if value is not None]
-    return [sorted(key.kind for key in found if isinstance(key, PaneKey) and key.pane == pane) for pane in panes]
+    """Return the kinds of snapshots of each pane."""
+    newest = {record.key: record.value for record in place.read("snapshots")}
+    names = [keys.decode(key) for key, value in newest.items() if value is not None]
+    return [sorted(key.kind for key in names if isinstance(key, PaneKey) and key.pane == pane) for pane in panes]
 
 
-def test_merged_snapshots_take_the_place_of_those_of_partitions(kafka, tmp_path):
+def test_a_merged_snapshot_replaces_those_of_partitions(kafka, tmp_path):
     with Place(kafka, tmp_path, LONG) as place:
         one = place.start().ready()
         panes = []

@@ -1,4 +1,4 @@
-"""A checkpoint is cut by a rebalance that gives the partition back: what its draft had taken is recovered, not kept."""
+"""A rebalance in the middle of a checkpoint that returns the partition. The worker then recovers the partition."""
 
 import time
 from collections import Counter
@@ -37,14 +37,14 @@ async def stalled(checkpoints, *rest, **more):
 
 CheckpointPlan.phases, Checkpoints._send = numbered, stalled
 """
-"""What one phase wrote is acknowledged only once the group has another generation."""
+"""The records of one phase are acknowledged only after a rebalance."""
 
 TRIES = 3
-"""Rebalances of which one does not come while a checkpoint is on its way: then too a partition is recovered."""
+"""Rebalances until one interrupts a checkpoint."""
 
 
 def frames(place, pane, first, count=10):
-    """Of each partition so many frames of one report, with ids from `first` on."""
+    """Return `count` frames of one report for each partition, with ids from `first` on."""
     return [
         (partition, place.frame("page", [number % 3], pane, place.partitions * number + partition))
         for partition in range(place.partitions)
@@ -53,7 +53,7 @@ def frames(place, pane, first, count=10):
 
 
 @pytest.mark.parametrize("phase", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
-def test_a_checkpoint_that_a_rebalance_cuts_loses_nothing_and_repeats_nothing(kafka, tmp_path, phase):
+def test_a_rebalance_in_a_checkpoint_loses_nothing_and_repeats_nothing(kafka, tmp_path, phase):
     with Place(kafka, tmp_path, PATIENT) as place:
         one = place.start(patch=STALL, CUT_PHASE=str(phase), CUT_FOLDER=str(tmp_path)).ready()
         pane = int(time.time())
@@ -77,11 +77,11 @@ def test_a_checkpoint_that_a_rebalance_cuts_loses_nothing_and_repeats_nothing(ka
             mine = {int(partition) for partition in one.events("recovered")[-1]["offsets"]}
             assert two.stop() == 0
             until(lambda: sorted(one.events("recovered")[-1]["offsets"]) == ["0", "1"])
-            if (kept := set(one.events("recovered")[-1]["kept"])) == mine:
+            if (kept_partitions := set(one.events("recovered")[-1]["kept"])) == mine:
                 break
             two = place.start().ready()
             until(lambda: len(one.events("recovered")[-1]["offsets"]) == 1)
-        assert kept == mine, "in calm it keeps what it had"
+        assert kept_partitions == mine, "in calm it keeps what it had"
         place.send(*frames(place, pane, 24))
         verdict = place.verdict(pane)
         assert verdict.exact, verdict

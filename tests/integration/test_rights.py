@@ -1,4 +1,4 @@
-"""The table of least rights, at a Kafka with access lists: they are enough, and each of them is needed."""
+"""The table of least rights at a Kafka with access lists. They are sufficient, and each of them is necessary."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ DEADLINE = 60.0
 
 @pytest.fixture
 def crowd(secured_kafka, tmp_path):
-    """A prefix with its topics, and commands that run with rights of their own."""
+    """A prefix with its topics, and commands with rights of their own."""
     return Crowd(secured_kafka, tmp_path)
 
 
@@ -58,22 +58,22 @@ class Crowd:
     def topics(self):
         asyncio.run(ensure(self.kafka.kafka(self.prefix), 2, 1))
 
-    def placed(self, right):
+    def resource(self, right):
         if right.of == ALL:
             return (right.operation, right.kind, f"{self.prefix}*")
         return (right.operation, right.kind, self.prefix + right.of)
 
     @contextmanager
     def running(self, command, rights=None):
-        """The command, as a user of its own name who has these rights alone."""
+        """Run a command as a new user with only these rights."""
         name = f"{command}-{uuid.uuid4().hex[:8]}"
-        asyncio.run(self.kafka.allow(name, *map(self.placed, RIGHTS[command] if rights is None else rights)))
+        asyncio.run(self.kafka.allow(name, *map(self.resource, RIGHTS[command] if rights is None else rights)))
         login = self.kafka.login("mutual", name, self.prefix)
         environment = os.environ | login | {"HUBBUB_QUERIES": str(self.folder / "hubbub.toml")}
         log = self.folder / f"{name}.log"
-        with log.open("w") as said:
+        with log.open("w") as output:
             command = [sys.executable, "-m", "hubbub", command, *OPTIONS[command]]
-            process = subprocess.Popen(command, env=environment, stdout=said, stderr=said, cwd=self.folder)
+            process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, cwd=self.folder)
             process.log_text = log.read_text
             try:
                 yield process
@@ -82,7 +82,7 @@ class Crowd:
                 process.wait()
 
     def rubbish(self):
-        """A frame that is refused, so that there is a reject to write."""
+        """Send a frame that a worker refuses, so that it writes a reject."""
 
         async def send():
             where = Kafka(self.kafka.bootstrap)
@@ -102,19 +102,19 @@ def until(condition, seconds=DEADLINE):
 
 
 def ready(process):
-    found = process.log_text().partition("http://")[2].split("/")[0].split()
+    addresses = process.log_text().partition("http://")[2].split("/")[0].split()
     try:
-        with urllib.request.urlopen(f"http://{found[0]}/readyz", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{addresses[0]}/readyz", timeout=5) as answer:
             return answer.status == 200
     except (IndexError, OSError):
         return False
 
 
-def ended(process):
+def has_ended(process):
     return process.poll() is not None
 
 
-def test_the_rights_are_enough(crowd):
+def test_the_rights_are_sufficient(crowd):
     with crowd.running("topics") as topics:
         assert topics.wait(DEADLINE) == 0, topics.log_text()
     with (
@@ -130,8 +130,8 @@ def test_the_rights_are_enough(crowd):
         with crowd.running("tail") as tail:
             assert until(lambda: '"final":true' in tail.log_text().replace(" ", "")), tail.log_text()
             assert until(lambda: any(json.loads(line).get("kind") == "enter" for line in tail.log_text().splitlines()))
-        assert not ended(worker), worker.log_text()
-        assert not ended(simulate), simulate.log_text()
+        assert not has_ended(worker), worker.log_text()
+        assert not has_ended(simulate), simulate.log_text()
         with crowd.running("replay") as replay:
             assert replay.wait(DEADLINE) == 0, replay.log_text()
         simulate.kill()
@@ -150,23 +150,23 @@ CASES = [(command, right) for command in OPTIONS for right in RIGHTS[command] if
 @pytest.mark.parametrize(
     ("command", "right"), CASES, ids=lambda case: "-".join(case) if isinstance(case, Right) else case
 )
-def test_each_right_is_needed_and_named(crowd, command, right):
+def test_each_right_is_necessary_and_the_error_names_it(crowd, command, right):
     crowd.topics()
     rights = [other for other in RIGHTS[command] if other != right]
     with crowd.running(command, rights) as process:
         if command == "worker" and right != Right("Write", "topic", "reports"):
             with crowd.running("simulate"):
                 crowd.rubbish()
-                assert until(lambda: ended(process)), process.log_text()
+                assert until(lambda: has_ended(process)), process.log_text()
         else:  # a worker writes reports where nobody else does
-            assert until(lambda: ended(process)), process.log_text()
+            assert until(lambda: has_ended(process)), process.log_text()
     assert process.returncode in (3, 4), process.log_text()
     assert f"{right.operation} on " in process.log_text()
     assert right.of in process.log_text() or right.of == ALL
 
 
 @pytest.mark.parametrize("right", RIGHTS["topics"], ids="-".join)
-def test_each_right_of_topics_is_needed_and_named(crowd, right):
+def test_each_right_on_topics_is_necessary_and_the_error_names_it(crowd, right):
     crowd.topics()
     if right.operation == "AlterConfigs":  # something has to be mended
         asyncio.run(spoil(crowd))

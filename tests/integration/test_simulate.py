@@ -1,4 +1,4 @@
-"""`hubbub simulate` and `hubbub replay` on real brokers: the records in the log, and the truth about them."""
+"""`hubbub simulate` and `hubbub replay` on real brokers, with the records in the log and their true counts."""
 
 import asyncio
 import re
@@ -70,7 +70,7 @@ class Place:
         return [*where, "--port", "0", *more]
 
     def read(self, topic, least=None):
-        """Return the records of a topic by partition: all, or at least `least` of a running stream."""
+        """Return all records of a topic by partition, or at least `least` records of a running stream."""
         return asyncio.run(self._read(self.kafka.topic(topic), least))
 
     async def _read(self, topic, least):
@@ -96,7 +96,7 @@ def place(broker, tmp_path):
 
 
 def admit(query, records):
-    """Return the reports that a worker counts, by pane: those of frames in time, each frame once."""
+    """Return the reports that a worker counts, by pane. These are the frames in time, each frame once."""
     reports, ids = {}, set()
     for record in records:
         frame = decode(record.value).shaped(query.oracle.width)

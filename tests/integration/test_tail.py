@@ -1,4 +1,4 @@
-"""`hubbub tail` with real brokers: it shows the published records and ends cleanly."""
+"""`hubbub tail` on real brokers. It shows the published records and ends cleanly."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ def record(query="visits", end=10, *, final=True):
 
 def alert(query="visits"):
     window = record()["window"]
-    said = {
+    event = {
         "version": 1,
         "id": "0" * 32,
         "kind": "surge",
@@ -59,7 +59,7 @@ def alert(query="visits"):
         "digest": "0123456789abcdef",
         "attribute": None,
     }
-    return said | {
+    return event | {
         "value": "a",
         "window": window,
         "share": 0.4,
@@ -119,10 +119,10 @@ def test_json_has_a_line_for_each_final_and_alert_and_ends_on_a_signal(kafka):
 def test_without_a_terminal_it_prints_lines(kafka):
     publish(kafka, record(), alert())
     with tailing(kafka) as command:
-        said = "".join(sorted(read(command, 2)))
-        assert r"visits 10s: 1,000 reports, 1 frequent (1 proved), standard error 1.0%" in said
-        assert r"b\x1b[2J 60.0% (58.0% to 62.0%), a 40.0% (38.0% to 42.0%)" in said
-        assert "visits 10s: ALERT surge: a has risen to 40.0% (38.0% to 42.0%), before 10.0%" in said
+        output = "".join(sorted(read(command, 2)))
+        assert r"visits 10s: 1,000 reports, 1 frequent (1 proved), standard error 1.0%" in output
+        assert r"b\x1b[2J 60.0% (58.0% to 62.0%), a 40.0% (38.0% to 42.0%)" in output
+        assert "visits 10s: ALERT surge: a has risen to 40.0% (38.0% to 42.0%), before 10.0%" in output
         command.send_signal(signal.SIGTERM)
         assert command.communicate(timeout=WAIT) == ("", "")
         assert command.returncode == 0

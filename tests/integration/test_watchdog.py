@@ -1,4 +1,4 @@
-"""The watchdog beside a real worker: what hangs in silence is ended, what only waits is left alone."""
+"""The watchdog of a real worker. It ends a worker that hangs, and leaves a worker alone that only waits."""
 
 import time
 
@@ -87,27 +87,27 @@ def place(broker, tmp_path):
         yield place
 
 
-def check_hang(place, hang, said):
+def check_hang(place, hang, text):
     one = place.start(patch=HASTE.format(haste=0.12) + hang)
     if hang == NEVER_BUILDS:
         until(lambda: "recovered" in one.log_text)
         place.send((0, place.frame("quick", [0])))
     assert one.wait() == 1
-    [hung] = [event for event in one.events() if event["level"] == "critical"]
-    assert hung["message"].startswith("hung: ")
-    assert said in hung["message"]
+    [event] = [each for each in one.events() if each["level"] == "critical"]
+    assert event["message"].startswith("hung: ")
+    assert text in event["message"]
 
 
 @pytest.mark.parametrize(
-    ("hang", "said"), [(DROPS, "of reports at offset 0"), (NEVER_READS, "the merger")], ids=["drops", "never reads"]
+    ("hang", "text"), [(DROPS, "of reports at offset 0"), (NEVER_READS, "the merger")], ids=["drops", "never reads"]
 )
-def test_a_worker_that_does_not_read_on_is_ended_and_says_so(place, hang, said):
-    check_hang(place, hang, said)
+def test_a_worker_that_stops_reading_is_ended_and_logs_why(place, hang, text):
+    check_hang(place, hang, text)
 
 
 @EITHER
 @pytest.mark.parametrize(
-    ("hang", "said"),
+    ("hang", "text"),
     [
         pytest.param(BLOCKS, "for ", id="blocks"),  # of the event loop, or of unread records: which comes first
         pytest.param(NEVER_STARTS, "the start", id="never starts"),
@@ -115,9 +115,9 @@ def test_a_worker_that_does_not_read_on_is_ended_and_says_so(place, hang, said):
         pytest.param(NEVER_BUILDS, "the merger", id="never builds"),
     ],
 )
-def test_a_worker_that_hangs_is_ended_and_says_so(place, hang, said):
-    """The watchdog sees these without a question to the broker."""
-    check_hang(place, hang, said)
+def test_a_worker_that_hangs_is_ended_and_logs_why(place, hang, text):
+    """The watchdog notices these without a request to the broker."""
+    check_hang(place, hang, text)
 
 
 def test_a_worker_without_anything_to_read_is_left_alone(place):
@@ -125,11 +125,11 @@ def test_a_worker_without_anything_to_read_is_left_alone(place):
     until(lambda: one.events("asking"))
     place.send((0, place.frame("page", [0])))  # at this moment the watchdog looks for it too
     until(lambda: one.total("hubbub_reports_total"))
-    asked = len(one.events("asking"))
-    until(lambda: one.running and len(one.events("asking")) > asked)
+    requests = len(one.events("asking"))
+    until(lambda: one.running and len(one.events("asking")) > requests)
 
 
-def test_a_worker_whose_broker_is_away_is_left_alone(tmp_path):
+def test_a_worker_without_its_broker_is_left_alone(tmp_path):
     with Tansu() as broker, Place(broker, tmp_path, QUERIES) as place:
         one = place.start(patch=HASTE.format(haste=0.1)).ready()
         place.send((0, place.frame("page", [0])))
@@ -139,8 +139,8 @@ def test_a_worker_whose_broker_is_away_is_left_alone(tmp_path):
         assert "hung" not in one.log_text
 
 
-def test_a_worker_whose_checkpoints_are_far_apart_is_left_alone(tansu, tmp_path):
-    """Where the budget is small, what is read is not acknowledged for long."""
+def test_a_worker_with_rare_checkpoints_is_left_alone(tansu, tmp_path):
+    """With a small write budget, the reports wait long for an acknowledgement."""
     with Place(tansu, tmp_path, QUERIES) as place:
         one = place.start("--checkpoint-bytes-per-s", "20", patch=HASTE.format(haste=0.25)).ready()
         place.send((0, place.frame("page", [0])), (1, place.frame("page", [0])))
@@ -149,8 +149,8 @@ def test_a_worker_whose_checkpoints_are_far_apart_is_left_alone(tansu, tmp_path)
         assert one.total("hubbub_reports_total") == 2
 
 
-def test_a_worker_that_starts_while_the_broker_is_silent_waits(kafka, tmp_path):
-    """For four seconds: the watchdog's first look once took Faust's tables for another loop's."""
+def test_a_worker_that_starts_without_an_answer_of_the_broker_waits(kafka, tmp_path):
+    """The first look of the watchdog, after four seconds, once took Faust's tables for those of another loop."""
     with Place(kafka, tmp_path, QUERIES) as place:
         one = place.start(patch=HASTE.format(haste=1.0))
         until(lambda: "http://" in one._output.read_text())
@@ -162,8 +162,8 @@ def test_a_worker_that_starts_while_the_broker_is_silent_waits(kafka, tmp_path):
         assert "critical" not in one.log_text
 
 
-def test_a_worker_whose_recovery_gets_no_answer_asks_again(kafka, tmp_path):
-    """A broker was frozen meanwhile: six workers of a campaign ended with 1."""
+def test_a_recovery_without_an_answer_asks_again(kafka, tmp_path):
+    """A frozen broker once ended six workers of a campaign with code 1."""
     with Place(kafka, tmp_path, QUERIES) as place:
         one = place.start(patch=HASTE.format(haste=1.0) + SILENT).ready()
         assert "trying again" in one.log_text
@@ -171,7 +171,7 @@ def test_a_worker_whose_recovery_gets_no_answer_asks_again(kafka, tmp_path):
         assert "critical" not in one.log_text
 
 
-def test_without_any_broker_a_worker_is_not_ready_and_ends_in_the_end(kafka, tmp_path):
+def test_without_a_broker_a_worker_is_not_ready_and_exits_in_the_end(kafka, tmp_path):
     with Place(kafka, tmp_path, QUERIES) as place:
         one = place.start(patch=HASTE.format(haste=0.1) + FOR_EVER + SOON).ready()
         kafka.freeze(0)
@@ -184,7 +184,7 @@ def test_without_any_broker_a_worker_is_not_ready_and_ends_in_the_end(kafka, tmp
 
 
 @EITHER
-def test_a_worker_that_merges_nothing_for_long_says_so(place):
+def test_a_worker_that_merges_nothing_for_long_logs_it(place):
     one = place.start(patch=HASTE.format(haste=20.0) + NEVER_BUILDS).ready()
     place.send((0, place.frame("quick", [0])))
     until(lambda: one.total("hubbub_publish_lag_seconds") > 3)

@@ -1,4 +1,4 @@
-"""`hubbub worker` on real brokers: what it publishes, refuses and says, and what it goes on from."""
+"""`hubbub worker` on real brokers, with its records, refusals, metrics and log, and a replay by other workers."""
 
 import asyncio
 import time
@@ -48,7 +48,7 @@ budget = 1e9
 pane = "1s"
 until = 2020-01-01
 """
-GONE = """
+RETIRED_QUERY = """
 [queries.gone]
 crowd = 1
 domain = 3
@@ -79,11 +79,11 @@ HASTE = (
 
 
 class Run:
-    """A worker that was given a bit of everything, and all that came of it."""
+    """The records, metrics and log of a worker that has read frames of all kinds."""
 
     def __init__(self, place):
         self.place = place
-        self.gone = self._retired()
+        self.retired_query = self._retired()
         self.worker = place.start("--max-frame", str(LIMIT)).ready()
         place.wait_for_ticks()  # before there is a clock nothing is late
         for turn in range(3):
@@ -100,16 +100,16 @@ class Run:
         self.rejects = {(r.partition, r.offset): r for r in place.read("rejects")}.values()
 
     def _retired(self):
-        """A query that was counted once, says the topic of definitions."""
-        self.place.define(PAGE + SITE + PROFILE + PAST + GONE)
-        gone = self.place.queries["gone"]
+        """Define a query in the topic and retire it. Return it."""
+        self.place.define(PAGE + SITE + PROFILE + PAST + RETIRED_QUERY)
+        query = self.place.queries["gone"]
         self.place.define_in_topic(self.place.queries)
         self.place.define(PAGE + SITE + PROFILE + PAST)
         self.place.define_in_topic(self.place.queries, "gone")
-        return gone
+        return query
 
     def _good(self, partition, turn):
-        """Frames of three queries, with ids and without, in binary and in JSON."""
+        """Yield frames of three queries, with and without ids, in binary and in JSON."""
         place, now = self.place, int(time.time())
         page = place.queries["page"]
         yield place.frame("page", [0] * 9 + [1] * turn)
@@ -120,16 +120,16 @@ class Run:
         yield place.frame("profile", [[3, 0]] * 5 + [[4, 1]] * 5)
 
     def _bad(self, now):
-        """What is refused on partition 0, with the reason; before the duplicate the one that it repeats."""
+        """Return frames that a worker refuses, with the reason. The frame without a reason precedes its duplicate."""
         place, past = self.place, self.place.queries["past"]
-        assert place.definitions().versions[self.gone.digest].retired <= now
+        assert place.definitions().versions[self.retired_query.digest].retired <= now
         name = 1000 * place.partitions
         return [
             ("too_large", b"x" * (LIMIT + 1)),
             ("malformed", b"rubbish " * 100),
             ("malformed", place.frame("page", [0], number=1001 * place.partitions + 1)),
             ("unknown_query", encode(b"nobody!!", now, past.oracle.perturb([0]))),
-            ("stale_digest", encode(self.gone.digest, now, self.gone.oracle.perturb([0, 1, 2]))),
+            ("stale_digest", encode(self.retired_query.digest, now, self.retired_query.oracle.perturb([0, 1, 2]))),
             ("expired", encode(past.digest, now, past.oracle.perturb([0]))),
             ("late", place.frame("page", [0] * 4, pane=now - 60)),
             ("future", place.frame("page", [0] * 5, pane=now + 60)),
@@ -159,18 +159,18 @@ def test_finals_are_byte_for_byte_those_of_a_fold_over_the_log(ran):
     assert ran.verdict.reports == sum(value for _, value in ran.metrics["hubbub_reports_total"])
 
 
-def test_each_refused_frame_is_set_aside_with_where_and_why(ran):
+def test_each_refused_frame_is_a_reject_with_its_position_and_reason(ran):
 
-    told = {}
+    reasons = {}
     for record in ran.rejects:
         headers = {name: value.decode() for name, value in record.headers}
         if headers["partition"] == "0":
-            told[int(headers["offset"])] = record, headers
+            reasons[int(headers["offset"])] = record, headers
     for offset, (reason, data) in zip(ran.offsets, ran.bad, strict=True):
         if reason is None:
-            assert offset not in told
+            assert offset not in reasons
             continue
-        record, headers = told[offset]
+        record, headers = reasons[offset]
         topic = ran.place.kafka.topic("reports")
         assert record.key.decode() == f"{topic}|0|{offset}"
         assert record.value == data[:32]
@@ -180,10 +180,10 @@ def test_each_refused_frame_is_set_aside_with_where_and_why(ran):
 
 
 def test_refused_reports_are_counted_by_query_and_reason(ran):
-    counted = {(has["query"], has["reason"]): value for has, value in ran.metrics["hubbub_rejected_total"] if value}
-    late = {query: counted.pop((query, "late"), 0) for query in ("page", "site", "profile")}
+    refusals = {(has["query"], has["reason"]): value for has, value in ran.metrics["hubbub_rejected_total"] if value}
+    late = {query: refusals.pop((query, "late"), 0) for query in ("page", "site", "profile")}
     assert late["page"] >= 4  # on a slow machine good ones may be late too
-    assert counted == {
+    assert refusals == {
         ("", "too_large"): 1,
         ("", "malformed"): 1,
         ("page", "malformed"): 1,
@@ -196,16 +196,16 @@ def test_refused_reports_are_counted_by_query_and_reason(ran):
 
 
 def test_provisional_records_have_keys_of_their_own(ran):
-    written = [record for record in ran.records if record.key.endswith(b"|p")]
-    found = [record for record in written if record.value is not None]
-    deleted = {record.key.removesuffix(b"|p") for record in written if record.value is None}
+    provisional = [record for record in ran.records if record.key.endswith(b"|p")]
+    records = [record for record in provisional if record.value is not None]
+    tombstones = {record.key.removesuffix(b"|p") for record in provisional if record.value is None}
     finals = {record.key: orjson.loads(record.value) for record in ran.records if not record.key.endswith(b"|p")}
-    assert b"page" in {record.key.partition(b"|")[0] for record in found}  # others as slow machines let them
-    assert finals.keys() == deleted  # whether one was known or not
-    for record in found:
-        said, final = orjson.loads(record.value), finals.get(record.key[:-2])
-        assert not said["final"]
-        assert final is None or (final["final"] and said["window"] == final["window"] and said["n"] <= final["n"])
+    assert b"page" in {record.key.partition(b"|")[0] for record in records}  # others as slow machines let them
+    assert finals.keys() == tombstones  # whether one was known or not
+    for record in records:
+        early, final = orjson.loads(record.value), finals.get(record.key[:-2])
+        assert not early["final"]
+        assert final is None or (final["final"] and early["window"] == final["window"] and early["n"] <= final["n"])
 
 
 def test_a_worker_serves_its_health_and_the_metrics_of_the_contract(ran):
@@ -219,7 +219,7 @@ def test_a_worker_serves_its_health_and_the_metrics_of_the_contract(ran):
     assert {has["attribute"] for has, _ in ran.metrics["hubbub_sigma_share"]} == {"", "age", "sex"}
 
 
-def test_its_log_is_json_line_by_line(ran):
+def test_each_line_of_its_log_is_json(ran):
     events = ran.worker.events()
     assert all({"time", "level", "logger", "message"} <= event.keys() for event in events)
     assert ran.worker.events("recovered")
@@ -228,7 +228,7 @@ def test_its_log_is_json_line_by_line(ran):
     assert ours <= {"info", "warning"}
 
 
-def test_sigterm_ends_it_with_0(ran):
+def test_sigterm_is_exit_code_0(ran):
     assert ran.code == 0
 
 

@@ -1,4 +1,4 @@
-"""A worker that is killed or stopped: the next one counts each frame once and reads nothing twice."""
+"""A worker that is killed or stopped. The next one counts each frame once and reads nothing twice."""
 
 import time
 
@@ -16,7 +16,7 @@ def place(broker, tmp_path):
 
 
 @EITHER
-def test_a_frame_with_an_id_counts_once_also_over_crashes(place):
+def test_a_frame_with_an_id_counts_once_despite_crashes(place):
     place.define(PATIENT)
     one = place.start().ready()
     pane = int(time.time())
@@ -38,7 +38,7 @@ def test_a_frame_with_an_id_counts_once_also_over_crashes(place):
 
 
 @EITHER
-def test_a_graceful_stop_writes_all_down_so_that_the_next_reads_nothing_twice(place):
+def test_after_a_graceful_stop_the_next_worker_reads_nothing_twice(place):
     place.define(PATIENT)
     one = place.start().ready()
     pane = int(time.time())
@@ -47,8 +47,8 @@ def test_a_graceful_stop_writes_all_down_so_that_the_next_reads_nothing_twice(pl
     assert one.stop() == 0
     [offset] = place.send((0, b"nobody has read this"))
     two = place.start().ready()
-    [recovered] = two.events("recovered")
-    between = range(recovered["offsets"]["0"], offset)  # a tick may still have been on its way when the first one left
+    [recovery] = two.events("recovered")
+    between = range(recovery["offsets"]["0"], offset)  # a tick may still have been on its way when the first one left
     assert all(r.value == TICK for r in place.read("reports") if r.partition == 0 and r.offset in between)
     until(lambda: two.total("hubbub_rejected_total"))
     assert not two.total("hubbub_reports_total")

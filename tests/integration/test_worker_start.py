@@ -35,19 +35,19 @@ def on_tansu(tansu, tmp_path):
 def test_it_is_alive_before_it_is_ready(place):
     one = place.start()
     assert one.get("/healthz") == (200, "ok\n")
-    status, said = one.get("/readyz")
-    assert (status, said[:11]) == (503, "recovering:")
+    status, text = one.get("/readyz")
+    assert (status, text[:11]) == (503, "recovering:")
     assert one.get("/metrics")[0] == 200
     one.ready()
 
 
-def test_sigterm_while_it_joins_ends_it_with_0(place):
+def test_sigterm_while_it_joins_is_exit_code_0(place):
     one = place.start()
     assert one.get("/readyz")[0] == 503
     assert one.stop() == 0
 
 
-def test_sigterm_while_it_waits_for_a_broker_that_says_nothing_ends_it_with_0(tansu, tmp_path):
+def test_sigterm_while_it_waits_for_a_silent_broker_is_exit_code_0(tansu, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent, Place(tansu, tmp_path, PAGE) as place:
         one = place.start("--kafka", f"127.0.0.1:{silent.getsockname()[1]}")
         connection, _ = silent.accept()
@@ -60,12 +60,12 @@ def where(kafka, file):
     return ["--kafka", kafka.servers, "--prefix", kafka.prefix, "--queries", file, "--port", "0", *embedded]
 
 
-def test_a_port_that_is_taken_is_exit_code_2(on_tansu, capsys, monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def test_a_port_in_use_is_exit_code_2(on_tansu, capsys, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         assert run_worker(monkeypatch, *where(on_tansu.kafka, on_tansu.file), "--port", port) == 2
-    assert f"127.0.0.1:{port} cannot be listened on: " in (said := capsys.readouterr().err)
-    assert "another --port" in said
+    assert f"127.0.0.1:{port} cannot be listened on: " in (output := capsys.readouterr().err)
+    assert "another --port" in output
 
 
 def test_missing_topics_are_exit_code_4(broker, file, capsys, monkeypatch):
@@ -73,23 +73,23 @@ def test_missing_topics_are_exit_code_4(broker, file, capsys, monkeypatch):
     assert "nobody.reports: there is no such topic; run `hubbub topics`" in capsys.readouterr().err
 
 
-def test_topics_of_other_partitions_are_exit_code_4(broker, file, capsys, monkeypatch):
+def test_topics_with_other_numbers_of_partitions_are_exit_code_4(broker, file, capsys, monkeypatch):
     kafka = create_topics(broker, 2)
     recreate(kafka, SNAPSHOTS, 3)
     assert run_worker(monkeypatch, *where(kafka, file)) == 4
-    said = capsys.readouterr().err
-    assert "snapshots: has 3 partitions, not 2; " in said
-    assert "run `hubbub topics`" in said
+    output = capsys.readouterr().err
+    assert "snapshots: has 3 partitions, not 2; " in output
+    assert "run `hubbub topics`" in output
 
 
-def test_a_time_that_clients_choose_is_exit_code_4(kafka, file, capsys, monkeypatch):
+def test_record_times_of_the_clients_are_exit_code_4(kafka, file, capsys, monkeypatch):
     where_it_is = create_topics(kafka, 2)
     change_settings(where_it_is, REPORTS, {TIMESTAMP: "CreateTime"})
     assert run_worker(monkeypatch, *where(where_it_is, file)) == 4
     assert f"{TIMESTAMP} is CreateTime, but must be LogAppendTime; run `hubbub topics`" in capsys.readouterr().err
 
 
-def test_a_worker_that_cannot_tick_ends_rather_than_let_idle_partitions_stand(on_tansu):
+def test_a_worker_that_cannot_tick_exits_because_idle_partitions_would_stop(on_tansu):
     break_it = """
 from aggregator.worker.ticks import TickWriter
 async def write(*_): raise OSError('no tick')

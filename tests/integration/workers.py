@@ -209,9 +209,9 @@ class Place:
         longest = max(window.size for query in self.queries.values() for window in query.windows)
         lateness = max(query.lateness for query in self.queries.values())
         time.sleep(max(0.0, (pane or self.sent_at) + longest + lateness + 0.5 - time.time()))
-        expected_now = self.expected(**gate)
-        until(lambda: expected_now.keys() <= self.published().keys())
-        return judge(self.published(), expected_now, self.expected(**gate))
+        least = self.expected(**gate)
+        until(lambda: least.keys() <= self.published().keys())
+        return judge(self.published(), least, self.expected(**gate))
 
     def expected(self, **gate):
         """Return the final records and the alerts that the log requires, by the definitions of their topic."""
@@ -350,18 +350,18 @@ class Verdict:
         return not (self.missing or self.extra or self.wrong or self.contradicting)
 
 
-def judge(published, required, allowed_records):
-    """Compare records. All `required` ones must be published, and all published ones must be in `allowed_records`."""
-    verdict = Verdict(missing=[key for key in required if key not in published], expected=allowed_records)
+def judge(published, least, most):
+    """Compare records. All records of `least` must be published, and all published records must be in `most`."""
+    verdict = Verdict(missing=[key for key in least if key not in published], expected=most)
     reports = {}
     for key, versions in published.items():
         if len(versions) > 1:
             verdict.contradicting.append(key)
-        if key not in allowed_records:
+        if key not in most:
             verdict.extra.append(key)
             continue
-        right = orjson.loads(allowed_records[key])
-        verdict.wrong += [key for version in versions if version != allowed_records[key]]
+        right = orjson.loads(most[key])
+        verdict.wrong += [key for version in versions if version != most[key]]
         if "kind" in right:
             verdict.alerts += 1
             continue
@@ -374,5 +374,5 @@ def judge(published, required, allowed_records):
             verdict.double += max(0, more)
     verdict.reports = sum(reports.values())
     for key in verdict.missing:
-        verdict.losses += orjson.loads(required[key]).get("n", 0)
+        verdict.losses += orjson.loads(least[key]).get("n", 0)
     return verdict
