@@ -206,8 +206,8 @@ def test_what_is_shown_is_what_the_fold_says_whatever_restarts(sizes, crowd, res
     rng = np.random.default_rng(len(sizes))
     panes = {PANE * i: crowd_of(query, n, rng) for i, n in enumerate(sizes)}
     wanted = {}
-    for final, told in fold.shown(wholes(query, panes)):
-        faces = fold.faces(final, told)
+    for final, told in fold.attribute_views(wholes(query, panes)):
+        faces = fold.visible_windows(final, told)
         span = Span(final.window, final.start, final.end)
         wanted |= dict(build(query, span, final.whole, final=True, visible=faces).records)
     found = {}
