@@ -13,7 +13,7 @@ from aggregator.counting import faust_patches
 from aggregator.tallies.keys import Write
 from hubbub.kafka.clients import token_provider
 from hubbub.kafka.outbox import Ack, Outbox
-from hubbub.kafka.patches import answer_reader
+from hubbub.kafka.patches import answer_reader, group_member
 from hubbub.kafka.settings import CHANGELOG, LARGEST, OAUTH, REPORTS, TALLIES, WORKER, Kafka
 
 COMMIT = 0.2
@@ -34,6 +34,8 @@ class App(faust.App):
 def build_app(kafka: Kafka, partitions: int, max_frame: int, folder: Path) -> App:
     faust_patches.install(kafka.topic(REPORTS), has_log_time=kafka.dialect.log_has_time)
     answer_reader.install()
+    if not kafka.dialect.allows_leaving:
+        group_member.install()
     session = kafka.dialect.session_seconds
     app = App(
         kafka.topic(WORKER),

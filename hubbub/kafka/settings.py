@@ -65,6 +65,8 @@ class Dialect:
     """Whether the broker neither compacts nor deletes records."""
     trusts_generations: bool
     """Whether a worker may keep its counts over a rebalance, because the group's generation rose by exactly one."""
+    allows_leaving: bool
+    """Whether a worker may leave its group. Tansu keeps a leader that leaves during a rebalance, so the group hangs."""
     session_seconds: float
     """Seconds without a heartbeat until others take over the partitions of a worker. Tansu delays a join by half."""
 
@@ -76,6 +78,7 @@ APACHE = Dialect(
     has_topic_ids=True,
     keeps_everything=False,
     trusts_generations=True,
+    allows_leaving=True,
     session_seconds=6.0,
 )
 TANSU = Dialect(
@@ -85,6 +88,7 @@ TANSU = Dialect(
     has_topic_ids=False,
     keeps_everything=True,
     trusts_generations=False,
+    allows_leaving=False,
     session_seconds=2.0,
 )
 

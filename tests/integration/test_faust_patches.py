@@ -8,11 +8,14 @@ from itertools import pairwise
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, conn
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.consumer import consumer as consumers
 from aiokafka.consumer import fetcher
 
 from aggregator.counting import faust_patches
+from aggregator.counting.faust_app import build_app
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.settings import REPORTS
+from tests.brokers import create_topics
 from tests.integration.workers import Place, until
 
 
@@ -22,6 +25,7 @@ def as_before(monkeypatch):
     for module, names in {
         fetcher: ("PartitionRecords", "MemoryRecords"),
         conn: ("AIOKafkaProtocol", "AIOKafkaConnection"),
+        consumers: ("GroupCoordinator",),
     }.items():
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name))
@@ -72,6 +76,32 @@ def test_a_consumer_without_a_committed_offset_does_not_seek(broker):
     offset, position = asyncio.run(run())
     assert list(offset.values()) == [None]
     assert position == 1
+
+
+def test_a_new_member_gets_all_partitions_after_the_others_ended_together(tansu, tmp_path):
+    """The leader ends before it knows that the other has left, so a rebalance is going on."""
+    where = create_topics(tansu, 2)
+    topic = where.topic(REPORTS)
+
+    def member():
+        patience = {"session_timeout_ms": 2000, "heartbeat_interval_ms": 1500}
+        return AIOKafkaConsumer(topic, **client_arguments(where), group_id=where.prefix, **patience)
+
+    async def run():
+        build_app(where, 2, 1 << 20, tmp_path)  # it patches aiokafka
+        leader, other, following = member(), member(), member()
+        async with asyncio.timeout(30):
+            await leader.start()
+            await other.start()
+            await other.stop()
+            await leader.stop()
+            try:
+                await following.start()
+                return following.assignment()
+            finally:
+                await following.stop()
+
+    assert asyncio.run(run()) == {TopicPartition(topic, partition) for partition in range(2)}
 
 
 QUERIES = """\

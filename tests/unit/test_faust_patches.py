@@ -7,7 +7,9 @@ from unittest.mock import Mock
 
 import pytest
 from aiokafka import ConsumerRecord, conn
+from aiokafka.consumer import consumer as consumers
 from aiokafka.consumer import fetcher
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import TopicPartitionState
 from aiokafka.record.memory_records import MemoryRecords
 from faust.transport import by_url
@@ -18,7 +20,7 @@ from yarl import URL
 from aggregator.counting import faust_patches
 from aggregator.counting.faust_app import build_app
 from hubbub.kafka.columns import RecordColumns, UnreadableBatch
-from hubbub.kafka.patches import answer_reader
+from hubbub.kafka.patches import answer_reader, group_member
 from hubbub.kafka.settings import CHANGELOG, TALLIES, Kafka
 from tests.hostile import batch, bomb, record
 
@@ -32,6 +34,7 @@ def as_before(monkeypatch):
     for module, names in {
         fetcher: ("PartitionRecords", "MemoryRecords"),
         conn: ("AIOKafkaProtocol", "AIOKafkaConnection"),
+        consumers: ("GroupCoordinator",),
     }.items():
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name))
@@ -80,6 +83,14 @@ def test_all_connections_of_a_worker_receive_in_place(tmp_path):
         return conn.AIOKafkaProtocol, conn.AIOKafkaConnection
 
     assert with_app(kinds, tmp_path) == (answer_reader.ReceivingProtocol, answer_reader.ReceivingConnection)
+
+
+def test_only_members_of_a_group_of_the_embedded_broker_stay(tmp_path):
+    async def kind(app):
+        return consumers.GroupCoordinator
+
+    assert with_app(kind, tmp_path, Kafka()) is GroupCoordinator
+    assert with_app(kind, tmp_path, Kafka(embedded=True)) is group_member.StayingMember
 
 
 def feed(consumer, batches):
