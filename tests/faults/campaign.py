@@ -48,9 +48,8 @@ from tests.integration.workers import (
     until,
 )
 
-SETTLE = 200.0
-"""Seconds after the load until every closed window must have its final. On the embedded broker two joins can hang,
-one after the other, each until the watchdog ends the worker after a minute. Finals are then late, but right."""
+SETTLE = 90.0
+"""Seconds after the load until every closed window must have its final."""
 
 QUERIES = """\
 [queries.marked]
