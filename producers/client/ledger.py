@@ -16,7 +16,7 @@ from typing import Any
 
 from oracles.errors import ParameterError
 from oracles.mechanisms.protocol import Charge
-from producers.client import binding
+from producers.client import clones
 from producers.client.device_key import DeviceKey, make_private
 from producers.entropy import KEY_BYTES, Mode
 from producers.errors import StoreError
@@ -34,7 +34,7 @@ _TABLES = (
     "CREATE TABLE round (digest BLOB PRIMARY KEY, began INTEGER NOT NULL)",
     "CREATE TABLE given (digest BLOB PRIMARY KEY, answers INTEGER NOT NULL)",
     "CREATE TABLE once (digest BLOB, round INTEGER, report BLOB NOT NULL, PRIMARY KEY (digest, round))",
-    binding.TABLE,
+    clones.TABLE,
     f"PRAGMA user_version = {_VERSION}",
 )
 
@@ -161,14 +161,14 @@ class Ledger:
             weakref.finalize(self, self._shared.close)
             with self._database() as database:
                 _create(database)
-            self.key = binding.derive(os.urandom(KEY_BYTES) if key is None else key, installation)
+            self.key = clones.derive(os.urandom(KEY_BYTES) if key is None else key, installation)
             return
         if not Path(self.store).exists():
             self._make_store(device_key)
         make_private(self.store)
         with self._database() as database:
             self._upgrade(database, device_key)
-            self.key = binding.bind(database, self.store, device_key, installation, moved=moved)
+            self.key = clones.bind(database, self.store, device_key, installation, moved=moved)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -284,7 +284,7 @@ def _upgrade_version_2(database: sqlite3.Connection) -> None:
     database.execute("CREATE TABLE IF NOT EXISTS mark (of_key BLOB NOT NULL)")
     row = database.execute("SELECT of_key FROM mark").fetchone()
     database.execute("DROP TABLE mark")
-    database.execute(binding.TABLE)
+    database.execute(clones.TABLE)
     database.execute("INSERT INTO mark (of_key) VALUES (?)", row or (None,))
     database.execute(f"PRAGMA user_version = {_VERSION}")
 

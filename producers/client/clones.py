@@ -1,4 +1,4 @@
-"""The binding of a store to its key, to the installation that it was made for, and to its machine."""
+"""The protection against clones: a store belongs to one key, one installation and one machine."""
 
 import hmac
 import sqlite3

@@ -17,7 +17,7 @@ from oracles.errors import ParameterError
 from oracles.query import parse
 from producers import Client, Ledger, StoreError
 from producers.client import machine
-from producers.client.binding import derive
+from producers.client.clones import derive
 from producers.client.machine import machine_id
 from producers.client.respondents import Respondents
 from producers.entropy import Keyed
@@ -333,8 +333,8 @@ def test_an_upgrade_that_is_killed_leaves_version_2(tmp_path):
     version_2(tmp_path / "store")
     program = f"""
 import os, signal
-from producers.client import binding, ledger
-binding.bind = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+from producers.client import clones, ledger
+clones.bind = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
 ledger.Ledger({str(tmp_path / "store")!r})
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
