@@ -23,7 +23,7 @@ SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,u
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# One virtual environment; each target adds the extras it needs, again whenever pyproject.toml changes.
+# One virtual environment; each target adds the extras it needs, again whenever pyproject.toml or a kernel changes.
 .venv/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "hubbub needs Python 3.11 or newer; say PYTHON=/path/to/python3.11"; exit 2; }
 	@echo "setting up .venv"
@@ -32,7 +32,7 @@ help: ## say what can be made
 	@touch $@
 
 # What tests and CI need comes as .ci/requirements.txt pins it, hash by hash; pip then adds hubbub itself.
-.venv/.%: pyproject.toml | .venv/.made
+.venv/.%: pyproject.toml $(wildcard oracles/kernels/source/*) | .venv/.made
 	@echo "installing hubbub[$*] into .venv (a minute or less)"
 	@case $* in test|lint) $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r .ci/requirements.txt;; esac
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'

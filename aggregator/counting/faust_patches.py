@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from aiokafka.consumer import fetcher
+from aiokafka.record.default_records import DefaultRecordBatch
 from faust.transport.consumer import ensure_TP
 from faust.transport.drivers import TRANSPORTS
 from faust.transport.drivers import aiokafka as driver
 from faust.transport.utils import DefaultSchedulingStrategy
 
 from hubbub.kafka.columns import UNTRUSTED, RecordColumns, UnreadableBatch
-from hubbub.kafka.patches.bounded_batches import Bounded, Compressed
+from hubbub.kafka.patches.bounded_batches import Bounded, Compressed, FetchedBatches
 from hubbub.kafka.patches.bounded_batches import install as bound
 from hubbub.kafka.settings import Kafka
 from oracles.kernels.batches import can_walk
@@ -24,7 +25,7 @@ SCHEME = "hubbub"
 LONGEST_RUN = 5_000
 """The most records of a run. The event loop waits while a run is counted, and refused records cost most."""
 LONGEST_WALK = 20_000
-"""The most records of a run of columns."""
+"""The most records of a run of columns. Longer batches are walked in parts."""
 
 Record = tuple[int, int, bytes | UnreadableBatch | None]
 """Offset, timestamp and value. For a source topic the fetcher returns these instead of a ConsumerRecord."""
@@ -118,10 +119,13 @@ class _LeanRecords(Bounded):
             yield from super()._unpack_records()
             return
         while self._records.has_next():
-            walk = self._records.walk(self.next_fetch_offset, LONGEST_WALK, checks=self._check_crcs)
-            if walk is None:
+            yield from self._walk(self._records, checks=self._check_crcs)
+            if self._records.has_next():
                 yield from self._unpack_batch(self._records.next_batch())
-                continue
+
+    def _walk(self, batches: FetchedBatches, *, checks: bool) -> Iterator[RecordColumns]:
+        """Yield the records as columns, as far as the batches are usual."""
+        while batches.has_next() and (walk := batches.walk(self.next_fetch_offset, LONGEST_WALK, checks=checks)):
             columns, self.next_fetch_offset = walk
             if len(columns):
                 yield columns
@@ -130,15 +134,13 @@ class _LeanRecords(Bounded):
         """Yield the records of a batch, like aiokafka's `PartitionRecords._unpack_records` without transactions."""
         if self._check_crcs and not batch.validate_crc():
             raise fetcher.Errors.CorruptRecordException(f"Invalid CRC - {self._tp}")
-        records = batch
-        if isinstance(batch, Compressed) and not batch.is_control_batch:
-            records, columns = batch.opened(self.next_fetch_offset, LONGEST_WALK)
-            if columns is not None:
-                self.next_fetch_offset = batch.next_offset
-                if len(columns):
-                    yield columns
-                return
-        for record in () if batch.is_control_batch else records:
+        records = () if batch.is_control_batch else batch
+        if isinstance(records, Compressed):
+            plain = records.plain()
+            inner = FetchedBatches(plain)
+            yield from self._walk(inner, checks=False)
+            records = DefaultRecordBatch(plain) if inner.has_next() else ()
+        for record in records:
             if record.offset >= self.next_fetch_offset:
                 result = self._consumer_record(self._tp, record)
                 self.next_fetch_offset = record.offset + 1

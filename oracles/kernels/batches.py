@@ -25,7 +25,9 @@ class Walk(NamedTuple):
     """Index in the data at which each value begins."""
     sizes: Ints
     end: int
-    """Index in the data of the first batch that was not walked."""
+    """Index in the data of the first batch that was not walked to its end."""
+    part: tuple[int, int]
+    """Number and place of the record at which the walk of that batch goes on, or zeros."""
     next_offset: int
     """Offset after the last record."""
 
@@ -45,7 +47,7 @@ def can_walk() -> bool:
 
 
 def can_sum() -> bool:
-    return can_walk() and hasattr(c_library.lib(), "crc32c")  # missing in a library of an older source
+    return can_walk()
 
 
 def crc32c(data: bytearray | memoryview) -> int:
@@ -54,16 +56,22 @@ def crc32c(data: bytearray | memoryview) -> int:
     return int(c_library.lib().crc32c(octets, len(data)))
 
 
-def walk(data: memoryview, start: int, first: int, room: int, *, checksums: bool) -> Walk:
-    """Return at most `room` records from offset `first` on, of the batches at `start`. `checksums` are optional."""
+def walk(
+    data: memoryview, start: int, first: int, room: int, *, checksums: bool, part: tuple[int, int] = (0, 0)
+) -> Walk:
+    """Return at most `room` records from offset `first` on, of the batches at `start`. `checksums` are optional.
+
+    `part` is that of the walk before, which ended inside the batch at `start`.
+    """
     columns = np.empty((4, room), np.int64)
-    numbers = np.zeros(2, np.int64)
-    pointers = [c_library.integer_buffer(column) for column in columns]
-    number, following = c_library.size_buffer(numbers[:1]), c_library.integer_buffer(numbers[1:])
-    octets: Any = c_library.octet_buffer(data)
-    end = c_library.lib().walk(octets, len(data), start, checksums, first, room, *pointers, number, following)
-    offsets, times, places, sizes = columns[:, : int(numbers[0])]
-    return Walk(offsets, times, places, sizes, end, int(numbers[1]))
+    count, following, rest = np.zeros(1, np.int64), np.zeros(1, np.int64), np.array(part, np.int64)
+    end = c_library.lib().walk(
+        *(c_library.octet_buffer(data), len(data), start, checksums, first, room),
+        *(c_library.integer_buffer(column) for column in columns),
+        *(c_library.size_buffer(count), c_library.integer_buffer(following), c_library.size_buffer(rest)),
+    )
+    offsets, times, places, sizes = columns[:, : int(count[0])]
+    return Walk(offsets, times, places, sizes, end, (int(rest[0]), int(rest[1])), int(following[0]))
 
 
 def tell_kinds(data: memoryview, places: Ints, sizes: Ints) -> Kinds:

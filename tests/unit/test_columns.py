@@ -181,6 +181,40 @@ def test_a_fetch_is_walked_to_the_records_that_it_holds():
     assert sum(map(check_fetch, range(1_000))) > 20_000
 
 
+def long_batch(codec, count, *, base=0, odd=None):
+    """A batch with the log's own time. The record with the number `odd` has a header."""
+    builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 1 << 24)
+    for index in range(count):
+        builder.append(index, START * 1000, None, index.to_bytes(8, "big"), [("name", b"x")] if index == odd else [])
+    data = bytearray(builder.build())
+    data[:8] = base.to_bytes(8, "big")
+    data[22] |= 8
+    data[17:21] = calc_crc32c(bytes(data[21:])).to_bytes(4, "big")
+    return bytes(data)
+
+
+@pytest.mark.usefixtures("source")
+@pytest.mark.parametrize("codec", [0, 1, 3])
+def test_a_long_batch_is_walked_in_parts(codec):
+    data = long_batch(codec, 45_000)
+    slow = read(False, data, 7, 0)
+    for room, parts in ((20_000, 3), (44_993, 1), (50_000, 1)):
+        fast = read(True, data, 7, room)
+        assert fast == (*slow[:2], 45_000 - 7), "all of them as columns"
+        assert fast[1] == 45_000
+        reader = FetchedBatches(data)
+        assert codec or len(list(iter(lambda r=reader, n=room: r.walk(7, n, checks=True), None))) == parts
+
+
+@pytest.mark.usefixtures("source")
+@pytest.mark.parametrize("codec", [0, 1])
+def test_an_unusual_record_in_a_later_part_is_read_one_by_one(codec):
+    data = long_batch(codec, 1_000, odd=777) + long_batch(codec, 50, base=1_000)
+    slow, fast = read(False, data, 0, 0), read(True, data, 0, 100)
+    assert slow[:2] == fast[:2]
+    assert fast[2] == 750, "seven parts, and the next batch"
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("source")
 @pytest.mark.parametrize("part", range(1, 21))

@@ -49,6 +49,7 @@ class FetchedBatches:
         self._data, self._batches = memoryview(data), MemoryRecords(data)
         self._start = self._end = self._inflated = 0
         self._walked = False
+        self._part = (0, 0)
         self.current: Any = None
         self.records = 1
         """The number of records in the header of the current batch."""
@@ -61,16 +62,17 @@ class FetchedBatches:
         return self._is_complete(self._end) if self._walked else bool(self._batches.has_next())
 
     def walk(self, offset: int, room: int, *, checks: bool) -> tuple[RecordColumns, int] | None:
-        """Return the records of the next usual batches from this offset on, and the offset after them.
+        """Return the next `room` records of usual batches from this offset on, and the offset after them.
 
-        Return None if `next_batch` must read the next batch, because it is unusual or has more than `room` records.
+        Return None if `next_batch` must read the next batch, because it is unusual.
         """
         if not self._is_complete(self._end):
             return None
-        result = walk(self._data, self._end, offset, room, checksums=checks)
-        if result.end == self._end:
+        result = walk(self._data, self._end, offset, room, checksums=checks, part=self._part)
+        if (result.end, result.part) == (self._end, self._part):
             return None
-        self._end, self._walked, self.current, self.trusted = result.end, True, None, True
+        self._end, self._part, self._walked = result.end, result.part, True
+        self.current, self.trusted = None, True
         return RecordColumns(self._data, result.offsets, result.times, result.places, result.sizes), result.next_offset
 
     def _is_complete(self, start: int) -> bool:
@@ -95,6 +97,7 @@ class FetchedBatches:
         batch = self._parse()
         if batch is None:
             return None
+        self._part = (0, 0)
         start = self._start = self._end
         _, length, _, magic, _, attributes = _BEGINNING.unpack_from(self._data, start)
         self._end = start + _OVERHEAD + length
@@ -124,17 +127,9 @@ class Compressed:
         return getattr(self._batch, name)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(DefaultRecordBatch(self._plain()))
+        return iter(DefaultRecordBatch(self.plain()))
 
-    def opened(self, offset: int, room: int) -> tuple[Iterator[Any], RecordColumns | None]:
-        """Return the records as an iterator, or as columns from this offset on if the batch is usual."""
-        plain = self._plain()
-        result = walk(memoryview(plain), 0, offset, room, checksums=False)
-        if result.end < len(plain):
-            return iter(DefaultRecordBatch(plain)), None
-        return iter(()), RecordColumns(memoryview(plain), result.offsets, result.times, result.places, result.sizes)
-
-    def _plain(self) -> bytes:
+    def plain(self) -> bytes:
         """Return the batch without compression."""
         if not self._data:
             raise CorruptRecordException("its compression is older than Kafka 0.11")

@@ -101,14 +101,15 @@ INLINE const uint8_t *record(const uint8_t *at, const uint8_t *end, int64_t numb
 }
 
 /* Walks the batches from data[at] on while there is room for their records. Stores offset, time, place and size of
-the records from offset `from` on. Returns the place at which it stops. `found` is the number of records, and `next` the
-offset after the last one. */
+the records from offset `from` on. Returns the place of the first batch that is not walked to its end. `found` is the
+number of records, and `next` the offset after the last one. `part` has the number and the place of the record at which
+the walk of that batch goes on, or zeros if the batch is not begun. */
 size_t walk(const uint8_t *data, size_t size, size_t at, int checked, int64_t from, size_t room, int64_t *offsets,
-            int64_t *times, int64_t *places, int64_t *sizes, size_t *found, int64_t *next)
+            int64_t *times, int64_t *places, int64_t *sizes, size_t *found, int64_t *next, size_t *part)
 {
     *found = 0;
     *next = from;
-    while (size - at >= HEADER) {
+    while (*found < room && size - at >= HEADER) {
         const uint8_t *batch = data + at;
         int64_t base = (int64_t)big_endian(batch, 8), time = (int64_t)big_endian(batch + 35, 8);
         uint64_t length = big_endian(batch + 8, 4), count = big_endian(batch + 57, 4);
@@ -116,30 +117,36 @@ size_t walk(const uint8_t *data, size_t size, size_t at, int checked, int64_t fr
             break;
         if (big_endian(batch + 21, 2) != LOG_APPEND_TIME || base < 0 || base >= INT64_MAX >> 1 || time < 0)
             break;
-        if (!count || count > room - *found || count != big_endian(batch + 23, 4) + 1)
+        if (!count || count != big_endian(batch + 23, 4) + 1)
             break;
-        const uint8_t *end = batch + OVERHEAD + length, *place = batch + HEADER;
-        if (checked && checksum(batch + CHECKED_FROM, (size_t)(end - batch) - CHECKED_FROM) != big_endian(batch + 17, 4))
+        const uint8_t *end = batch + OVERHEAD + length, *place = part[0] ? data + part[1] : batch + HEADER;
+        if (checked && !part[0] &&
+            checksum(batch + CHECKED_FROM, (size_t)(end - batch) - CHECKED_FROM) != big_endian(batch + 17, 4))
             break;
         size_t here = *found;
-        for (uint64_t i = 0; place && i < count; i++) {
+        uint64_t number = part[0];
+        for (; place && number < count && here < room; number++) {
             const uint8_t *value;
             int64_t bytes;
-            place = record(place, end, (int64_t)i, &value, &bytes);
-            if (!place || base + (int64_t)i < from)
+            place = record(place, end, (int64_t)number, &value, &bytes);
+            if (!place || base + (int64_t)number < from)
                 continue;
-            offsets[here] = base + (int64_t)i;
+            offsets[here] = base + (int64_t)number;
             times[here] = time;
             places[here] = value - data;
             sizes[here] = bytes;
             here++;
         }
-        if (place != end)
+        if (!place || (number == count && place != end))
             break;
         *found = here;
+        if (base + (int64_t)number > from)
+            *next = from = base + (int64_t)number;
+        part[0] = number < count ? number : 0;
+        part[1] = number < count ? (size_t)(place - data) : 0;
+        if (number < count)
+            break;
         at += OVERHEAD + length;
-        if (base + (int64_t)count > from)
-            *next = from = base + (int64_t)count;
     }
     return at;
 }

@@ -1,4 +1,4 @@
-enum { INTERFACE = 2 };
+enum { INTERFACE = 3 };
 
 size_t add_bits(const uint8_t *rows, size_t count, size_t width, int64_t *counts, size_t size, const int64_t *bins,
                 size_t least, size_t most, int64_t *marks, uint64_t *scratch, size_t levels);
@@ -10,7 +10,8 @@ void add_hashes(const uint8_t *reports, size_t count, size_t width, size_t hashe
 int can_walk(void);
 uint32_t crc32c(const uint8_t *data, size_t size);
 size_t walk(const uint8_t *data, size_t size, size_t at, int checked, int64_t from, size_t room, int64_t *offsets,
-            int64_t *times, int64_t *places, int64_t *sizes, size_t *found, int64_t *next);
+            int64_t *times, int64_t *places, int64_t *sizes, size_t *found, int64_t *next,
+            size_t *part);
 size_t tell_kinds(const uint8_t *data, size_t count, const int64_t *places, const int64_t *sizes, int16_t *kinds,
                   uint64_t *ids, int64_t *firsts, size_t most, int16_t *slots, size_t bits);
 void gather(const uint8_t *data, size_t count, const int64_t *places, const int64_t *sizes, uint8_t *into);
