@@ -54,7 +54,7 @@ def p_value(oracle: Oracle, marks: Ints, n: int, n_independent: int) -> float | 
     counts, expectation = _pooled(marks.astype(np.float64), total * law)
     if len(expectation) < 2:
         return None
-    statistic = float(((counts - expectation) ** 2 / expectation).sum()) * n_independent / n
+    statistic = float(((counts - expectation) ** 2 / expectation).sum()) * n_independent / (n * oracle.mark_variance)
     return float(special.gammaincc((len(expectation) - 1) / 2.0, statistic / 2.0))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from oracles.types import Ints, Reports
+from oracles.types import Flags, Ints, Reports
 
 VARIABLE = "HUBBUB_KERNELS"
 _INTERFACE = 3
@@ -108,6 +108,20 @@ def add_hashes(signs: Ints, marks: Ints, reports: Reports, hashes: int, bits: in
     _module.lib.add_hashes(
         octet_buffer(reports), *reports.shape, hashes, bits, integer_buffer(signs), integer_buffer(marks)
     )
+
+
+def add_short(signs: Ints, marks: Ints, reports: Reports, hashes: int, bits: int, polynomial: int) -> None:
+    """Add reports like `add_hashes`, with rows that two words of a report give."""
+    _module.lib.add_short(
+        octet_buffer(reports), *reports.shape, hashes, bits, polynomial, integer_buffer(signs), integer_buffer(marks)
+    )
+
+
+def find_dependent(reports: Reports, hashes: int, bits: int) -> Flags:
+    """Return a mask of the reports, of at most 8 bytes, whose rows are linearly dependent."""
+    flags = np.empty(len(reports), np.uint8)
+    _module.lib.find_dependent(octet_buffer(reports), *reports.shape, hashes, bits, octet_buffer(flags))
+    return flags.view(np.bool_)
 
 
 def lib() -> Any:

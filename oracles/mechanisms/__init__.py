@@ -1,15 +1,17 @@
 """Frequency oracles: ways to perturb one answer, each under its name."""
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Protocol, cast
 
 from oracles.errors import ParameterError
 from oracles.mechanisms.blh import Blh
+from oracles.mechanisms.full import Full
 from oracles.mechanisms.grr import Grr
 from oracles.mechanisms.hr import Hr
 from oracles.mechanisms.olh import Olh
 from oracles.mechanisms.oue import Oue
 from oracles.mechanisms.protocol import Oracle
+from oracles.mechanisms.short import Short
 from oracles.mechanisms.ss import Ss
 from oracles.mechanisms.sue import Sue
 from oracles.types import usable_epsilon, usable_size
@@ -27,6 +29,9 @@ class OracleType(Protocol):
     @property
     def max_size(self) -> int: ...
 
+    @property
+    def takes_buckets(self) -> bool: ...
+
     def __call__(self, epsilon: float, size: int) -> Oracle: ...
 
     def candidate(self, epsilon: float, size: int, classes: int | None = None) -> Oracle | None: ...
@@ -40,29 +45,33 @@ ORACLES: dict[str, OracleType] = {
     "olh": Olh,
     "hr": Hr,
     "ss": Ss,
+    "full": Full,
+    "short": Short,
 }
 """Every oracle under its name. All code that lists, checks or chooses oracles reads this table."""
+WITH_BUCKETS = frozenset(name for name, kind in ORACLES.items() if kind.takes_buckets)
+"""Oracles whose number of buckets a query may choose."""
 
 
 def oracle(name: str, *, epsilon: float, size: int, buckets: int | None = None) -> Oracle:
     """Return the frequency oracle `name` for `size` values, epsilon-LDP. "auto" chooses by variance and width.
 
-    `buckets` is for olh: fewer than the best number give a client that repeats itself fewer classes.
+    `buckets` is for olh, full and short: fewer than the best number give a client that repeats itself fewer classes.
 
     >>> olh = oracle("olh", epsilon=1.0, size=1024)
     >>> olh.width, round(olh.variance(1_000_000) ** 0.5, 6)
     (4, 0.001921)
     """
     epsilon, size = usable_epsilon(epsilon), usable_size(size)
-    if buckets is not None:
-        if name != "olh":
-            raise ParameterError(f"oracle {name!r} takes no buckets; only olh does")
-        return Olh(epsilon, size, buckets)
-    if name == "auto":
+    if name == "auto" and buckets is None:
         return automatic(epsilon, size)
-    if name not in ORACLES:
+    if name not in ORACLES and name != "auto":
         raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(ORACLES)} or auto")
-    return ORACLES[name](epsilon, size)
+    if buckets is None:
+        return ORACLES[name](epsilon, size)
+    if name not in WITH_BUCKETS:
+        raise ParameterError(f"oracle {name!r} takes no buckets; {', '.join(sorted(WITH_BUCKETS))} do")
+    return cast("Callable[[float, int, int], Oracle]", ORACLES[name])(epsilon, size, buckets)
 
 
 def automatic(epsilon: float, size: int, classes: int | None = None, edition: int = EDITION) -> Oracle:

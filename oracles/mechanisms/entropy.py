@@ -1,8 +1,8 @@
-"""Sources of random bytes, and the three exact draws from which every oracle is made.
+"""Sources of random bytes, and the four exact draws from which every oracle is made.
 
-Events, uniform integers and uniform subsets use integer arithmetic only. So their probabilities are exactly the
-stated fractions. The order in which they read bytes is part of the wire format (docs/wire-format.md). A client
-in another language that reads the same bytes sends the same report.
+Events, uniform integers, uniform subsets and independent words use integer arithmetic only. So their probabilities
+are exactly the stated fractions. The order in which they read bytes is part of the wire format
+(docs/wire-format.md). A client in another language that reads the same bytes sends the same report.
 """
 
 import math
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.errors import EntropyError, ParameterError
+from oracles.kernels.parity import dependent
 
 Bytes = NDArray[np.uint8]
 
@@ -77,6 +78,21 @@ class Source(ABC):
             todo = np.flatnonzero(np.count_nonzero(subsets, axis=1) != members)
             missing = len(todo)
         return subsets
+
+    def independent(self, count: int, bits: int, words: int) -> NDArray[np.int64]:
+        """Return for each of `count` rows uniform words of `bits` bits that are linearly independent over GF(2).
+
+        The first word of every row is drawn first, then the second, and so on. A row with dependent words is
+        drawn again, all its words, so the choice is exactly uniform.
+        """
+        rows = np.zeros((count, words), np.int64)
+        todo: NDArray[np.int64] | slice = slice(None)
+        missing = count
+        while missing:
+            rows[todo] = np.stack([self.below(1 << bits, missing) for _ in range(words)], axis=1)
+            todo = np.flatnonzero(dependent(list(rows.T)))
+            missing = len(todo)
+        return rows
 
 
 class System(Source):

@@ -1,12 +1,13 @@
-"""Local hashing by random linear maps, shared by BLH, OLH and HR: constant time for each report.
+"""Local hashing by random linear maps, shared by BLH, OLH, HR, FULL and SHORT: constant time for each report.
 
-A report holds l random rows of k bits, and l bits y. Bit j of a value's hash is parity(row_j & code). y is the
-hash of the own value, or with some probability another bucket. For every non-empty set J of rows, the tally at
+A report gives l random rows of k bits, and holds l bits y. Bit j of a value's hash is parity(row_j & code). y is
+the hash of the own value, or with some probability another bucket. For every non-empty set J of rows, the tally at
 the xor of these rows gains (-1)^(xor of its y). These are g - 1 increments for every domain. One Walsh-Hadamard
 transform gives the support of all values.
 """
 
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 
@@ -39,20 +40,30 @@ class Hashing(Oracle):
     The family is 2-universal: two values collide with probability exactly 1/g, which is q.
     """
 
-    def __init__(self, name: str, epsilon: float, size: int, rows: int, offset: int = 0) -> None:
+    def __init__(
+        self, name: str, epsilon: float, size: int, rows: int, *, offset: int = 0, words: int = 0, bits: int = 0
+    ) -> None:
         self.hashes = rows
-        """Number of rows in a report, l."""
+        """Number of rows, l."""
+        self.words = words or rows
+        """Number of words of k bits in a report: the rows, or the words that give them."""
         self.buckets = 1 << rows
         self.offset = offset
-        self.bits = max(1, (size - 1 + offset).bit_length())
+        self.bits = bits or code_bits(size + offset)
         """Bits of a row, k."""
         self.cells = 1 << self.bits
-        self.used = rows * (1 + self.bits)
+        self.used = rows + self.words * self.bits
         """Bits of a report without the padding."""
         self.width = 4 if self.used <= 32 else -(-self.used // 64) * 8
         self.state_size = self.cells + MARKS
         self.keep = chance.largest(self.buckets - 1, 1, chance.exp(epsilon))
-        super().__init__(name, epsilon, size, chance.fraction(self.keep), chance.fraction(chance.ONE >> rows))
+        p = chance.fraction(self.keep)
+        super().__init__(name, epsilon, size, p, self._q(p))
+
+    def _q(self, p: Fraction) -> Fraction:
+        """Return the probability that a report supports another value."""
+        del p
+        return Fraction(1, self.buckets)
 
     @property
     def classes(self) -> int:
@@ -60,13 +71,13 @@ class Hashing(Oracle):
 
     def rows(self, count: int, rng: "np.random.Generator | Source | None" = None) -> Ints:
         draw = source(rng)
-        return np.stack([draw.below(self.cells, count) for _ in range(self.hashes)]).T
+        return np.stack([draw.below(self.cells, count) for _ in range(self.words)]).T
 
     def classify(self, values: Ints, rows: Rows) -> Ints:
         """Return the bucket of each value under the rows of its client."""
         code = values + self.offset
         bucket = np.zeros(len(values), np.int64)
-        for j, row in enumerate(_columns(rows)):
+        for j, row in enumerate(self._expand(list(_columns(rows)))):
             bucket |= (np.bitwise_count(row & code).astype(np.int64) & 1) << j
         return bucket
 
@@ -78,7 +89,7 @@ class Hashing(Oracle):
         return self.pack(bucket, rows)
 
     def pack(self, bucket: Ints, rows: Rows) -> Reports:
-        """Return the bit strings y | row_0 << l | row_1 << (l + k) ..., little-endian."""
+        """Return the bit strings y | word_0 << l | word_1 << (l + k) ..., little-endian."""
         words = np.zeros((len(bucket), -(-self.used // 64)), "<u8")
         words[:, 0] = bucket
         for j, row in enumerate(_columns(rows)):
@@ -89,40 +100,49 @@ class Hashing(Oracle):
                 words[:, word + 1] |= piece >> np.uint64(64 - shift)
         return np.ascontiguousarray(words.view(np.uint8)[:, : self.width])
 
-    def _words(self, reports: Reports) -> Words:
+    def _expand(self, words: list[Words]) -> list[Words]:
+        """Return the rows that the words of clients give, one array for each. By default the words are the rows."""
+        return words
+
+    def _integers(self, reports: Reports) -> Words:
         return reports.view(f"<u{min(self.width, 8)}")
 
     def _malformed(self, reports: Reports) -> Flags | None:
-        last = self._words(reports)[:, -1]
+        last = self._integers(reports)[:, -1]
         return above(last, 1 << (self.used - 64 * (self.width // 8 - 1 if self.width > 8 else 0)))
 
-    def _signed_rows(self, words: Words) -> list[Words]:
+    def _words(self, integers: Words) -> list[Words]:
+        """Return the words that the reports hold, one array for each."""
+        size, mask = 8 * integers.itemsize, self.cells - 1
+        words: list[Words] = []
+        for j in range(self.words):
+            index, shift = divmod(self.hashes + j * self.bits, size)
+            word = integers[:, index] >> shift
+            if shift + self.bits > size:
+                word |= integers[:, index + 1] << (size - shift)
+            word &= mask
+            words.append(word)
+        return words
+
+    def _signed_rows(self, integers: Words) -> list[Words]:
         """Return row_j << 1 | y_j for each j. The xor of several holds the xor of their rows and their sign."""
-        first = words[:, 0]
+        first = integers[:, 0]
         if self.hashes == 1:
             return [first]
-        size = 8 * words.itemsize
-        signed_rows: list[Words] = []
-        for j in range(self.hashes):
-            word, shift = divmod(self.hashes + j * self.bits, size)
-            row = words[:, word] >> shift
-            if shift + self.bits > size:
-                row |= words[:, word + 1] << (size - shift)
-            row &= self.cells - 1
-            row <<= 1
-            row |= (first >> j) & 1
-            signed_rows.append(row)
-        return signed_rows
+        return [row << 1 | ((first >> j) & 1) for j, row in enumerate(self._expand(self._words(integers)))]
 
     def _count(self, state: Ints, reports: Reports) -> int:
         if c_library.in_use():
-            c_library.add_hashes(state[: self.cells], state[self.cells :], reports, self.hashes, self.bits)
+            self._add_compiled(state, reports)
             return 0
-        words = self._words(reports)
-        parts = (_combinations(self._signed_rows(words[run])) for run in runs(len(words), 1, RUN))
-        add = self._add_many if 4 * min(len(words), RUN) >= self.cells else self._add_few
+        integers = self._integers(reports)
+        parts = (_combinations(self._signed_rows(integers[run])) for run in runs(len(integers), 1, RUN))
+        add = self._add_many if 4 * min(len(integers), RUN) >= self.cells else self._add_few
         add(state, chain.from_iterable(parts))
         return 0
+
+    def _add_compiled(self, state: Ints, reports: Reports) -> None:
+        c_library.add_hashes(state[: self.cells], state[self.cells :], reports, self.hashes, self.bits)
 
     def _add_many(self, state: Ints, parts: Iterable[Part]) -> None:
         """Add histograms over both signs. They give the signed counts and the marks of the rows."""
@@ -160,11 +180,13 @@ class Hashing(Oracle):
 
         The parity of such a row with the difference of any two targets is even. So the rows are a linear space.
         """
-        codes = targets + self.offset
+        words = self._forged(targets + self.offset, count, rng)
+        return self.pack(self.classify(np.broadcast_to(targets[:1], count), words), words)
+
+    def _forged(self, codes: Ints, count: int, rng: "np.random.Generator") -> Ints:
+        """Return words of `count` reports whose rows give all codes the same hash."""
         basis = orthogonal(codes[1:] ^ codes[0], self.bits)
-        draws = [rng.integers(0, 2, (count, len(basis))) * basis for _ in range(self.hashes)]
-        rows = np.stack([np.bitwise_xor.reduce(some, axis=1) for some in draws]).T
-        return self.pack(self.classify(np.broadcast_to(targets[:1], count), rows), rows)
+        return np.stack([combined(basis, count, rng) for _ in range(self.hashes)]).T
 
     def set_law(self, values: int) -> tuple[int, float, float] | None:
         """Return the law of a set of one or two values, which are independent.
@@ -180,8 +202,8 @@ class Hashing(Oracle):
         256 supports all values or none, and every other report supports half. The sum's excess kurtosis is
         fours / (values**2 (buckets - 1) n).
         """
-        size, enough = len(positions), DENSE / (n * (self.buckets - 1))
-        if size <= 2 or size * enough <= 1.0:
+        size, extra = len(positions), self._extra_kurtosis(len(positions))
+        if size <= 2 or (size / (self.buckets - 1) + extra) * DENSE <= n:
             return False
         codes = positions + self.offset
         if size * size <= self.cells:
@@ -190,7 +212,12 @@ class Hashing(Oracle):
         else:
             heights, times = np.unique(np.abs(walsh(np.bincount(codes, minlength=self.cells))), return_counts=True)
             fours = sum(h**4 * t for h, t in zip(heights.tolist(), times.tolist(), strict=True)) // self.cells
-        return (fours - 3 * size**2 + 2 * size) * enough > size**2
+        return ((fours - 3 * size**2 + 2 * size) / (size**2 * (self.buckets - 1)) + extra) * DENSE > n
+
+    def _extra_kurtosis(self, values: int) -> float:
+        """Return the excess kurtosis of one report's sum that fours with an xor other than 0 cause. By default 0."""
+        del values
+        return 0.0
 
     def support(self, state: Ints, n: int) -> Ints:
         signs = state[: self.cells].copy()
@@ -198,8 +225,19 @@ class Hashing(Oracle):
         return walsh(signs)[self.offset : self.offset + self.size] // self.buckets
 
 
+def code_bits(codes: int) -> int:
+    """Return the number of bits that hold every code below `codes`."""
+    return max(1, (codes - 1).bit_length())
+
+
+def combined(basis: Ints, count: int, rng: "np.random.Generator") -> Ints:
+    """Return `count` uniform words of the linear space with this basis."""
+    words: Ints = np.bitwise_xor.reduce(rng.integers(0, 2, (count, len(basis))) * basis, axis=1)
+    return words
+
+
 def _columns(rows: Rows) -> Ints:
-    """Return the rows transposed: one array for each row number, over all clients."""
+    """Return the words transposed: one array for each word of a report, over all clients."""
     if rows is None:
         raise ReportError("local hashing needs the rows of the clients; draw them with rows()")
     return rows.T

@@ -22,6 +22,7 @@ class Olh(Hashing):
     """
 
     auto_edition = 1
+    takes_buckets = True
 
     def __init__(self, epsilon: float, size: int, buckets: int | None = None) -> None:
         e = chance.exp(epsilon)

@@ -107,6 +107,8 @@ class Oracle(Pure, Mechanism):
     """First edition of query files in which "auto" may choose this oracle. None means never."""
     max_size: ClassVar[int] = MAX_SIZE
     """Largest domain whose reports fit a frame."""
+    takes_buckets: ClassVar[bool] = False
+    """Whether a query may choose the number of buckets."""
 
     def __init__(self, name: str, epsilon: float, size: int, p: Fraction, q: Fraction) -> None:
         super().__init__(name, size, p, q)
@@ -173,6 +175,11 @@ class Oracle(Pure, Mechanism):
     def honest_marks(self) -> Floats | None:
         """Probability of each mark in an honest report, or None if the oracle writes no marks."""
         return None
+
+    @property
+    def mark_variance(self) -> float:
+        """Variance of the counts of marks, relative to marks of one report that are independent."""
+        return 1.0
 
     def attack(self, targets: Sequence[Ints], values: Ints, rng: "np.random.Generator") -> Reports:
         return self.forge(targets[0], len(values), rng)

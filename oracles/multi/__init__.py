@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
-from oracles.mechanisms import ORACLES, chance
+from oracles.mechanisms import ORACLES, WITH_BUCKETS, chance
+from oracles.mechanisms import oracle as named
 from oracles.mechanisms.entropy import Source
-from oracles.mechanisms.olh import Olh
 from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.multi.attributes import Joint, Multi
 from oracles.multi.rsfd import FAKES, Hidden, Rsfd
@@ -135,7 +135,7 @@ def multi(
     """Return the `solution` (spl, smp or rsfd) for attributes of these sizes, with one oracle for all or one each.
 
     "adaptive" takes the candidate with the smallest variance for each attribute. It depends on epsilon and the
-    sizes only, never on data. `buckets` is for every attribute with olh.
+    sizes only, never on data. `buckets` is for every attribute with olh, full or short.
 
     >>> rsfd = multi("rsfd", sizes=[7, 16], epsilon=1.0)
     >>> rsfd.names, rsfd.width, round(rsfd.record_epsilon, 4)
@@ -149,8 +149,9 @@ def multi(
     names = [oracle] * d if isinstance(oracle, str) else list(oracle)
     if len(names) != d:
         raise ParameterError(f"{d} attributes need {d} oracles, got {len(names)}; name one for all, or one each")
-    if buckets is not None and "olh" not in names:
-        raise ParameterError(f"none of the oracles ({', '.join(dict.fromkeys(names))}) takes buckets; only olh does")
+    if buckets is not None and not WITH_BUCKETS.intersection(names):
+        listing = ", ".join(dict.fromkeys(names))
+        raise ParameterError(f"none of the oracles ({listing}) takes buckets; {', '.join(sorted(WITH_BUCKETS))} do")
     if solution == "rsfd":
         encoder_epsilon = chance.amplified(epsilon, d)
         return Rsfd(
@@ -167,14 +168,12 @@ def multi(
 
 def _encoder(name: str, epsilon: float, size: int, buckets: int | None) -> Oracle:
     """Return an encoder for spl or smp."""
-    if name == "olh":
-        return Olh(epsilon, size, buckets)
     if name == ADAPTIVE:
         candidates = (ORACLES[name](epsilon, size) for name in ("grr", "oue") if size <= ORACLES[name].max_size)
         return min(candidates, key=lambda candidate: candidate.variance(1))
     if name not in ORACLES:
         raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(ORACLES)} or {ADAPTIVE}")
-    return ORACLES[name](epsilon, size)
+    return named(name, epsilon=epsilon, size=size, buckets=buckets if name in WITH_BUCKETS else None)
 
 
 def _hidden(name: str, epsilon: float, size: int, attributes: int) -> Hidden:

@@ -5,11 +5,17 @@ It shares nothing with the package but that page: where both agree on bytes, the
 
 import hmac
 from decimal import Context, Decimal
+from fractions import Fraction
 from itertools import accumulate
 from math import comb, nextafter
 
 ONE = 1 << 64
 DIGITS = Context(prec=60)
+HEXADECIMAL = """
+    b 13 25 43 83 11b 203 409 805 1009 201b 4021 8003 1002b 20009 40009 80027 100009 200005 400003 800021 100001b
+    2000009 400001b 8000027 10000003 20000005 40000003
+"""
+POLYNOMIALS = {k: int(word, 16) for k, word in enumerate(HEXADECIMAL.split(), start=3)}
 FAMILIES = {"oue_z": "oue", "oue_r": "oue", "sue_z": "sue"}
 
 
@@ -83,8 +89,8 @@ def repeated(name, epsilon, size, value, key, digest, begun):
     about, drawn, found = parameters(name, epsilon, size), [], value
     if "k" in about:
         draw = Keyed(key, digest, 0, 0, 1, begun, ())
-        drawn = [draw.below(1 << about["k"]) for _ in range(about["l"])]
-        found = hashed(name, drawn, value)
+        drawn = words(name, about, draw)
+        found = hashed(name, about, drawn, value)
     stream = Keyed(key, digest, 0, 0, 2, begun, (found,))
     if "k" not in about:
         return drawn, found, report(name, epsilon, size, value, stream)
@@ -122,13 +128,30 @@ def parameters(name, epsilon, size):
     if name == "ss":
         m = ones(size, e)
         return {"T": largest(size - m, m, e), "m": m, "width": -(-size // 8)}
-    l = rows(e) if name == "olh" else 1
-    k = next(k for k in range(1, 64) if 1 << k >= size + (name == "hr"))
-    used = l + l * k
+    least = {"full": 2, "short": 3}.get(name, 1)
+    k = next(k for k in range(least, 64) if 1 << k >= size + (name == "hr"))
+    l = {"olh": rows, "full": best_rows, "short": best_rows}.get(name, lambda *_: 1)(e, name, size, k)
+    used = l + (2 if name == "short" else l) * k
     return {"T": largest((1 << l) - 1, 1, e), "l": l, "k": k, "width": 4 if used <= 32 else -(-used // 64) * 8}
 
 
-def rows(e):
+def best_rows(e, name, size, k):
+    def error(l):
+        g, collision = 1 << l, Fraction(1, 1 << l) if name == "short" else Fraction((1 << k - l) - 1, (1 << k) - 1)
+        p = DIGITS.divide(e, DIGITS.add(e, g - 1))
+        q = DIGITS.multiply(p, DIGITS.divide(collision.numerator, collision.denominator))
+        rest = (1 - collision) / (g - 1)
+        lie = DIGITS.multiply(DIGITS.subtract(1, p), DIGITS.divide(rest.numerator, rest.denominator))
+        q, gap = DIGITS.add(q, lie), DIGITS.subtract(p, DIGITS.add(q, lie))
+        flat = DIGITS.divide(DIGITS.multiply(size, DIGITS.multiply(q, DIGITS.subtract(1, q))), DIGITS.power(gap, 2))
+        return DIGITS.add(flat, DIGITS.divide(DIGITS.subtract(1, DIGITS.add(p, q)), gap))
+
+    shortest = {"full": 2, "short": 3}[name]
+    fit = [l for l in range(shortest, min(8, k) + 1) if l + (2 if name == "short" else l) * k <= 64]
+    return min(fit, key=error)
+
+
+def rows(e, *_):
     def error(l):
         g = 1 << l
         return DIGITS.divide(DIGITS.power(DIGITS.add(e, g - 1), 2), g - 1)
@@ -169,8 +192,38 @@ def parity(number):
     return number.bit_count() & 1
 
 
-def hashed(name, code_rows, value):
+def words(name, about, stream):
+    """What a report holds of its rows: the rows, or a and b."""
+    number = 2 if name == "short" else about["l"]
+    while True:
+        drawn = [stream.below(1 << about["k"]) for _ in range(number)]
+        if name != "full" or independent(drawn):
+            return drawn
+
+
+def independent(code_rows):
+    sums = {0}
+    for row in code_rows:
+        sums |= {row ^ other for other in sums}
+    return len(sums) == 1 << len(code_rows)
+
+
+def times_x(word, k):
+    return word << 1 ^ (POLYNOMIALS[k] if word >> (k - 1) else 0)
+
+
+def rows_of_pair(about, a, b):
+    code_rows = [0] * about["l"]
+    for i in range(about["k"]):
+        for j in range(about["l"]):
+            code_rows[j] |= ((a ^ b) >> j & 1) << i
+        a, b = times_x(a, about["k"]), times_x(times_x(b, about["k"]), about["k"])
+    return code_rows
+
+
+def hashed(name, about, drawn, value):
     code = value + (name == "hr")
+    code_rows = rows_of_pair(about, *drawn) if name == "short" else drawn
     return sum(parity(row & code) << j for j, row in enumerate(code_rows))
 
 
@@ -199,9 +252,8 @@ def unary(about, size, value, stream):
 
 
 def hashing(name, about, value, stream):
-    l, k = about["l"], about["k"]
-    drawn = [stream.below(1 << k) for _ in range(l)]
-    return bucketed(about, drawn, hashed(name, drawn, value), stream)
+    drawn = words(name, about, stream)
+    return bucketed(about, drawn, hashed(name, about, drawn, value), stream)
 
 
 def bucketed(about, drawn, bucket, stream):
@@ -273,8 +325,8 @@ def supports(name, about, said, value):
     if name in ("sue", "oue", "ss"):
         return said >> value & 1
     l, k = about["l"], about["k"]
-    drawn = [said >> (l + j * k) & ((1 << k) - 1) for j in range(l)]
-    return hashed(name, drawn, value) == said & ((1 << l) - 1)
+    drawn = [said >> (l + j * k) & ((1 << k) - 1) for j in range(2 if name == "short" else l)]
+    return hashed(name, about, drawn, value) == said & ((1 << l) - 1)
 
 
 def plausible(about, size):

@@ -76,7 +76,7 @@ PARTICIPLES = words("""
 begun bought bound built chosen done drawn due found given gone grown held hidden kept known left lost made meant met
 paid read said seen sent set shown spent stood taken told understood worn written
 """)
-NOUNS = words("embedded feed fitting framing hashing listing logging packing routing seed set speed timing")
+NOUNS = words("binding embedded feed fitting framing hashing listing logging packing routing seed set speed timing")
 """Words that look like participles: nouns of the field, and the embedded broker."""
 ADVERBS = words("again ahead apart aside away back before behind beside early late later meanwhile soon together")
 VERBS = words("""

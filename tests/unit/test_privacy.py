@@ -15,6 +15,7 @@ import pytest
 
 from oracles import ORACLES, oracle
 from oracles.errors import ParameterError
+from oracles.kernels.parity import dependent
 from oracles.mechanisms.chance import ONE, exp, largest
 from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.hashing import Hashing
@@ -52,7 +53,7 @@ class Walk(Source):
         return bool(self.path)
 
     def raw(self, count):
-        raise AssertionError("every draw is one of events, below and subsets")
+        raise AssertionError("every draw is one of events, below, subsets and independent")
 
     def events(self, threshold, *shape):
         p = Fraction(threshold, ONE)
@@ -71,6 +72,14 @@ class Walk(Source):
         for row in picked:
             row[list(sets[self.choose([Fraction(1, len(sets))] * len(sets))])] = True
         return picked
+
+    def independent(self, count, bits, words):
+        if self.rows is not None and self.depth == 0:
+            for _ in self.rows:
+                self.choose((Fraction(1),))
+            return np.array([self.rows] * count)
+        rows = [row for row in itertools.product(range(1 << bits), repeat=words) if not dependent(np.array([row]).T)[0]]
+        return np.array([rows[self.choose([Fraction(1, len(rows))] * len(rows))] for _ in range(count)])
 
 
 def distribution(perturb, value, rows=None):
@@ -109,22 +118,20 @@ def tight(ratio, epsilon):
 def test_no_output_tells_two_inputs_apart_by_more_than_exp_epsilon(name, size, epsilon):
     o = oracle(name, epsilon=epsilon, size=size)
     choices = [None]
-    if isinstance(o, Hashing) and o.cells**o.hashes * o.buckets > 512:
+    if isinstance(o, Hashing) and o.cells**o.words * o.buckets > 512:
         # Rows do not depend on the value, so inputs are compared for the same rows.
-        rng = np.random.default_rng(7)
-        choices = [tuple(rng.integers(0, o.cells, o.hashes).tolist()) for _ in range(3)]
-        choices.append(tuple(1 << j % o.bits for j in range(o.hashes)))
+        choices = [tuple(row) for row in o.rows(3, np.random.default_rng(7)).tolist()]
+        choices.append(tuple(1 << j % o.bits for j in range(o.words)))
     ratios = [worst_ratio([distribution(o.perturb, v, rows) for v in range(size)]) for rows in choices]
     assert all(within(ratio, epsilon) for ratio in ratios)
     assert tight(max(ratios), epsilon), "privacy is kept, but accuracy was given away"
 
 
-@pytest.mark.parametrize("buckets", [2, 4])
-def test_fewer_buckets_keep_epsilon_too(buckets):
-    o = oracle("olh", epsilon=2.0, size=5, buckets=buckets)
-    rng = np.random.default_rng(7)
-    choices = [tuple(rng.integers(0, o.cells, o.hashes).tolist()) for _ in range(3)]
-    choices.append(tuple(1 << j % o.bits for j in range(o.hashes)))
+@pytest.mark.parametrize(("name", "buckets"), [("olh", 2), ("olh", 4), ("full", 4)])
+def test_fewer_buckets_keep_epsilon_too(name, buckets):
+    o = oracle(name, epsilon=2.0, size=5, buckets=buckets)
+    choices = [tuple(row) for row in o.rows(3, np.random.default_rng(7)).tolist()]
+    choices.append(tuple(1 << j % o.bits for j in range(o.words)))
     ratios = [worst_ratio([distribution(o.perturb, v, rows) for v in range(5)]) for rows in choices]
     assert all(within(ratio, 2.0) for ratio in ratios)
     assert tight(max(ratios), 2.0)

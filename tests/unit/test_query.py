@@ -356,7 +356,7 @@ FAULTS = [
     ('answers = "often"', "answers", "one of life, once, fresh", "'often'"),
     ('renew = "15s"', "renew", "a multiple of the period (10s)", "15s"),
     ('period = "15s"', "period", "a multiple of the pane (10s)", "15s"),
-    ("buckets = 4", "buckets", "only olh does", "'auto'"),
+    ("buckets = 4", "buckets", "full, olh, short do", "'auto'"),
     ('oracle = "olh"\nbuckets = 3', "buckets", "a power of two from 2 to 256", "3"),
     ('oracle = "olh"\nbuckets = 8', "buckets", "from 2 to 4, the best", "8"),
     ("epsilom = 1", "epsilom", "did you mean 'epsilon'?", ""),

@@ -81,3 +81,65 @@ void add_hashes(const uint8_t *reports, size_t count, size_t width, size_t hashe
         CASE(8)
     }
 }
+
+/* Multiplies by x in the field of 2^bits elements. */
+INLINE uint64_t times_x(uint64_t word, size_t bits, uint64_t polynomial)
+{
+    return word << 1 ^ (word >> (bits - 1)) * polynomial;
+}
+
+/* Adds reports y | a | b. Bit i of row j is bit j of a x^i + b x^(2i). */
+INLINE void add_pairs(const uint8_t *reports, size_t count, size_t width, size_t hashes, size_t bits,
+                      uint64_t polynomial, int64_t *signs, int64_t *marks)
+{
+    uint64_t mask = ((uint64_t)1 << bits) - 1;
+    for (size_t n = 0; n < count; n++, reports += width) {
+        uint64_t report = width == 4 ? *(const u32 *)reports : *(const u64 *)reports;
+        uint64_t a = report >> hashes & mask, b = report >> (hashes + bits) & mask;
+        uint64_t rows[8] = {0};
+        for (size_t i = 0; i < bits; i++) {
+            uint64_t column = a ^ b;
+            for (size_t j = 0; j < hashes; j++)
+                rows[j] |= (column >> j & 1) << i;
+            a = times_x(a, bits, polynomial);
+            b = times_x(times_x(b, bits, polynomial), bits, polynomial);
+        }
+        add_report(rows, report, hashes, signs, marks);
+    }
+}
+
+#define SHORT(l)                                                                                                       \
+    case l:                                                                                                            \
+        add_pairs(reports, count, width, l, bits, polynomial, signs, marks);                                           \
+        break;
+
+void add_short(const uint8_t *reports, size_t count, size_t width, size_t hashes, size_t bits, uint64_t polynomial,
+               int64_t *signs, int64_t *marks)
+{
+    switch (hashes) {
+        SHORT(3)
+        SHORT(4)
+        SHORT(5)
+        SHORT(6)
+        SHORT(7)
+        SHORT(8)
+    }
+}
+
+/* Sets flags[n] to 1 if the rows of report n are linearly dependent, else to 0. */
+void find_dependent(const uint8_t *reports, size_t count, size_t width, size_t hashes, size_t bits, uint8_t *flags)
+{
+    uint64_t mask = ((uint64_t)1 << bits) - 1;
+    for (size_t n = 0; n < count; n++, reports += width) {
+        uint64_t report = width == 4 ? *(const u32 *)reports : *(const u64 *)reports;
+        uint64_t basis[8], least = ~(uint64_t)0;
+        for (size_t j = 0; j < hashes; j++) {
+            uint64_t rest = report >> (hashes + j * bits) & mask;
+            for (size_t i = 0; i < j; i++)
+                rest = (rest ^ basis[i]) < rest ? rest ^ basis[i] : rest;
+            basis[j] = rest;
+            least = rest < least ? rest : least;
+        }
+        flags[n] = least == 0;
+    }
+}

@@ -6,6 +6,9 @@ void row_ones(const uint8_t *rows, size_t count, size_t width, int64_t *ones);
 void add_values(const uint8_t *values, size_t count, size_t width, int64_t *counts);
 void add_hashes(const uint8_t *reports, size_t count, size_t width, size_t hashes, size_t bits, int64_t *signs,
                 int64_t *marks);
+void add_short(const uint8_t *reports, size_t count, size_t width, size_t hashes, size_t bits, uint64_t polynomial,
+               int64_t *signs, int64_t *marks);
+void find_dependent(const uint8_t *reports, size_t count, size_t width, size_t hashes, size_t bits, uint8_t *flags);
 
 int can_walk(void);
 uint32_t crc32c(const uint8_t *data, size_t size);

@@ -1,0 +1,65 @@
+"""A choice of the number of buckets, shared by FULL and SHORT."""
+
+from abc import abstractmethod
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import ClassVar
+
+from oracles.errors import ParameterError
+from oracles.mechanisms import chance
+from oracles.mechanisms.hashing import MAX_ROWS, Hashing, code_bits
+
+LONGEST = 64
+"""Most bits of a report."""
+
+
+class Buckets(Hashing):
+    """A base of local hashing in at most 8 bytes. Without `buckets` it takes the number with the smallest variance."""
+
+    least_rows: ClassVar[int]
+    """Smallest number of rows."""
+    takes_buckets = True
+
+    def __init__(self, name: str, epsilon: float, size: int, buckets: int | None, words: int = 0) -> None:
+        bits = max(self.least_rows, code_bits(size))
+        choices = [
+            rows for rows in range(self.least_rows, min(MAX_ROWS, bits) + 1) if self.bits_used(rows, bits) <= LONGEST
+        ]
+        if not choices:
+            raise ParameterError(f"{name}: a report of {size} values needs more than {LONGEST} bits; choose olh or hr")
+        with localcontext(chance.DIGITS):
+            best = min(choices, key=lambda rows: self._total(rows, bits, size, chance.exp(epsilon)))
+        if buckets is not None and buckets not in [1 << rows for rows in choices]:
+            raise ParameterError(
+                f"buckets must be a power of two from {1 << choices[0]} to {1 << choices[-1]}, got {buckets!r}"
+            )
+        self.fewer = None if buckets in (None, 1 << best) else buckets
+        """Number of buckets, or None if it is the best for epsilon."""
+        rows = best if buckets is None else int(buckets).bit_length() - 1
+        super().__init__(name, epsilon, size, rows, words=words, bits=bits)
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self.fewer is None else f"{super().__repr__()[:-1]}, buckets={self.fewer})"
+
+    @classmethod
+    @abstractmethod
+    def bits_used(cls, rows: int, bits: int) -> int:
+        """Return the bits of a report with so many rows of so many bits."""
+
+    @classmethod
+    @abstractmethod
+    def collision(cls, rows: int, bits: int) -> Fraction:
+        """Return the probability that two values have the same hash."""
+
+    def _q(self, p: Fraction) -> Fraction:
+        c = self.collision(self.hashes, self.bits)
+        return p * c + (1 - p) * (1 - c) / (self.buckets - 1)
+
+    @classmethod
+    def _total(cls, rows: int, bits: int, size: int, e: Decimal) -> Decimal:
+        """Return the sum of the variances of all shares, times n."""
+        buckets, c = 1 << rows, cls.collision(rows, bits)
+        p = e / (e + buckets - 1)
+        collision = Decimal(c.numerator) / c.denominator
+        q = p * collision + (1 - p) * (1 - collision) / (buckets - 1)
+        return size * q * (1 - q) / (p - q) ** 2 + (1 - p - q) / (p - q)
