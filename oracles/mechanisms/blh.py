@@ -16,9 +16,10 @@ class Blh(Hashing):
     """
 
     auto_edition = 1
+    takes_table = True
 
-    def __init__(self, epsilon: float, size: int) -> None:
-        super().__init__("blh", epsilon, size, rows=1)
+    def __init__(self, epsilon: float, size: int, *, table: int | None = None) -> None:
+        super().__init__("blh", epsilon, size, rows=1, table=table)
 
     @classmethod
     def candidate(cls, epsilon: float, size: int, classes: int | None = None) -> "Blh | None":

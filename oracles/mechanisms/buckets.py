@@ -19,8 +19,11 @@ class Buckets(Hashing):
     least_rows: ClassVar[int]
     """Smallest number of rows."""
     takes_buckets = True
+    takes_table = True
 
-    def __init__(self, name: str, epsilon: float, size: int, buckets: int | None, words: int = 0) -> None:
+    def __init__(
+        self, name: str, epsilon: float, size: int, buckets: int | None, *, words: int = 0, table: int | None
+    ) -> None:
         bits = max(self.least_rows, code_bits(size))
         choices = [
             rows for rows in range(self.least_rows, min(MAX_ROWS, bits) + 1) if self.bits_used(rows, bits) <= LONGEST
@@ -36,7 +39,7 @@ class Buckets(Hashing):
         self.fewer = None if buckets in (None, 1 << best) else buckets
         """Number of buckets, or None if it is the best for epsilon."""
         rows = best if buckets is None else int(buckets).bit_length() - 1
-        super().__init__(name, epsilon, size, rows, words=words, bits=bits)
+        super().__init__(name, epsilon, size, rows, words=words, bits=bits, table=table)
 
     def __repr__(self) -> str:
         return super().__repr__() if self.fewer is None else f"{super().__repr__()[:-1]}, buckets={self.fewer})"

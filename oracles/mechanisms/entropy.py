@@ -1,4 +1,4 @@
-"""Sources of random bytes, and the four exact draws from which every oracle is made.
+"""Sources of random bytes, and the exact draws from which every oracle is made.
 
 Events, uniform integers, uniform subsets and independent words use integer arithmetic only. So their probabilities
 are exactly the stated fractions. The order in which they read bytes is part of the wire format
@@ -8,12 +8,16 @@ are exactly the stated fractions. The order in which they read bytes is part of 
 import math
 import os
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracles.errors import EntropyError, ParameterError
 from oracles.kernels.parity import dependent
+
+if TYPE_CHECKING:
+    from oracles.mechanisms.table import Table
 
 Bytes = NDArray[np.uint8]
 
@@ -93,6 +97,10 @@ class Source(ABC):
             todo = np.flatnonzero(dependent(list(rows.T)))
             missing = len(todo)
         return rows
+
+    def tables(self, law: "Table", count: int) -> NDArray[np.int64]:
+        """Return `count` random tables of this law, one in each row."""
+        return law.draw(count, self)
 
 
 class System(Source):

@@ -23,8 +23,8 @@ class Full(Buckets):
 
     least_rows = 2
 
-    def __init__(self, epsilon: float, size: int, buckets: int | None = None) -> None:
-        super().__init__("full", epsilon, size, buckets)
+    def __init__(self, epsilon: float, size: int, buckets: int | None = None, *, table: int | None = None) -> None:
+        super().__init__("full", epsilon, size, buckets, table=table)
 
     @classmethod
     def bits_used(cls, rows: int, bits: int) -> int:
@@ -65,8 +65,8 @@ class Full(Buckets):
             codes = codes[:-1]
             basis = orthogonal(codes[1:] ^ codes[0], self.bits)
         combinations = source(rng).independent(count, len(basis), self.hashes)
-        chosen = combinations[:, :, None] >> np.arange(len(basis)) & 1
-        words: Ints = np.bitwise_xor.reduce(chosen * basis, axis=2)
+        choices = combinations[:, :, None] >> np.arange(len(basis)) & 1
+        words: Ints = np.bitwise_xor.reduce(choices * basis, axis=2)
         return words
 
     @property
@@ -83,10 +83,10 @@ class Full(Buckets):
     def set_variance(self, n: int, values: int, share: float) -> float:
         """Return the variance of a set. A bucket holds exactly h codes, so the errors of values are dependent."""
         p, q = self.exact
-        codes, held = self.cells, self.cells >> self.hashes
+        codes, h = self.cells, self.cells >> self.hashes
         pairs = (codes - 1) * (codes - 2)
         both = p * self.collision(self.hashes, self.bits)
-        neither = (p * (held - 1) * (held - 2) + (1 - p) * held * (held - 1)) / pairs
+        neither = (p * (h - 1) * (h - 2) + (1 - p) * h * (h - 1)) / pairs
         f = Fraction(share)
         covariance = 2 * f * (both - p * q) + (values - 2 * f) * (neither - q * q)
         return super().set_variance(n, values, share) + float((values - 1) * covariance / (p - q) ** 2) / n

@@ -8,6 +8,7 @@ from oracles.kernels.arrays import above, add_integers, integers
 from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Oracle
+from oracles.mechanisms.table import table_for
 from oracles.types import MARKS, Flags, Ints, Reports, Rows
 
 
@@ -23,17 +24,21 @@ class Grr(Oracle):
     """
 
     auto_edition = 1
+    takes_table = True
 
-    def __init__(self, epsilon: float, size: int) -> None:
+    def __init__(self, epsilon: float, size: int, *, table: int | None = None) -> None:
         self.width = 1 if size <= 1 << 8 else 2 if size <= 1 << 16 else 4
         self.state_size = size + MARKS
         self.keep = chance.largest(size - 1, 1, chance.exp(epsilon))
-        p = chance.fraction(self.keep)
+        self.tables = None if table is None else table_for(size, table, epsilon)
+        p = chance.fraction(self.keep) if self.tables is None else self.tables.p
         super().__init__("grr", epsilon, size, p, (1 - p) / (size - 1))
 
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
         del rows
         draw, answers = source(rng), classes.copy()
+        if self.tables is not None:
+            return self.report_bytes(self.tables.answers(classes, draw))
         false_answers = np.flatnonzero(~draw.events(self.keep, len(classes)))
         other = draw.below(self.size - 1, len(false_answers))
         answers[false_answers] = other + (other >= classes[false_answers])

@@ -22,6 +22,7 @@ from oracles.kernels.walsh import walsh
 from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Oracle
+from oracles.mechanisms.table import table_for
 from oracles.pure import DENSE
 from oracles.types import MARKS, Flags, Floats, Ints, Reports, Rows
 
@@ -41,7 +42,16 @@ class Hashing(Oracle):
     """
 
     def __init__(
-        self, name: str, epsilon: float, size: int, rows: int, *, offset: int = 0, words: int = 0, bits: int = 0
+        self,
+        name: str,
+        epsilon: float,
+        size: int,
+        rows: int,
+        *,
+        offset: int = 0,
+        words: int = 0,
+        bits: int = 0,
+        table: int | None = None,
     ) -> None:
         self.hashes = rows
         """Number of rows, l."""
@@ -57,7 +67,8 @@ class Hashing(Oracle):
         self.width = 4 if self.used <= 32 else -(-self.used // 64) * 8
         self.state_size = self.cells + MARKS
         self.keep = chance.largest(self.buckets - 1, 1, chance.exp(epsilon))
-        p = chance.fraction(self.keep)
+        self.tables = None if table is None else table_for(self.buckets, table, epsilon)
+        p = chance.fraction(self.keep) if self.tables is None else self.tables.p
         super().__init__(name, epsilon, size, p, self._q(p))
 
     def _q(self, p: Fraction) -> Fraction:
@@ -83,6 +94,8 @@ class Hashing(Oracle):
 
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
         draw, bucket = source(rng), classes.copy()
+        if self.tables is not None:
+            return self.pack(self.tables.answers(classes, draw), rows)
         false_answers = np.flatnonzero(~draw.events(self.keep, len(classes)))
         other = draw.below(self.buckets - 1, len(false_answers))
         bucket[false_answers] = other + (other >= classes[false_answers])

@@ -14,5 +14,7 @@ class Hr(Hashing):
     Acharya, Sun and Zhang 2019.
     """
 
-    def __init__(self, epsilon: float, size: int) -> None:
-        super().__init__("hr", epsilon, size, rows=1, offset=1)
+    takes_table = True
+
+    def __init__(self, epsilon: float, size: int, *, table: int | None = None) -> None:
+        super().__init__("hr", epsilon, size, rows=1, offset=1, table=table)

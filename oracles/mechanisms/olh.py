@@ -23,8 +23,9 @@ class Olh(Hashing):
 
     auto_edition = 1
     takes_buckets = True
+    takes_table = True
 
-    def __init__(self, epsilon: float, size: int, buckets: int | None = None) -> None:
+    def __init__(self, epsilon: float, size: int, buckets: int | None = None, *, table: int | None = None) -> None:
         e = chance.exp(epsilon)
         with localcontext(chance.DIGITS):
             best = min(range(1, MAX_ROWS + 1), key=lambda rows: _spread(e, 1 << rows))
@@ -33,7 +34,8 @@ class Olh(Hashing):
             raise ParameterError(f"buckets must be a power of two from 2 {most}, got {buckets!r}")
         self.fewer = None if buckets in (None, 1 << best) else buckets
         """Number of buckets, or None if it is the best for epsilon."""
-        super().__init__("olh", epsilon, size, best if buckets is None else int(buckets).bit_length() - 1)
+        rows = best if buckets is None else int(buckets).bit_length() - 1
+        super().__init__("olh", epsilon, size, rows, table=table)
 
     @classmethod
     def within(cls, epsilon: float, size: int, classes: int | None) -> "Olh | None":

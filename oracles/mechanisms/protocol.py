@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from oracles.errors import ParameterError, ReportError
 from oracles.estimate import Estimate, Pure
 from oracles.mechanisms.entropy import Source, source
+from oracles.mechanisms.table import Table
 from oracles.tally import ValueTally
 from oracles.types import MAX_SIZE, MAX_WIDTH, Flags, Floats, Ints, Reports, Rows, positions, whole_number
 
@@ -109,6 +110,10 @@ class Oracle(Pure, Mechanism):
     """Largest domain whose reports fit a frame."""
     takes_buckets: ClassVar[bool] = False
     """Whether a query may choose the number of buckets."""
+    takes_table: ClassVar[bool] = False
+    """Whether a client may answer by a table."""
+    tables: Table | None = None
+    """Law of the tables by which clients answer, or None if each class has noise of its own."""
 
     def __init__(self, name: str, epsilon: float, size: int, p: Fraction, q: Fraction) -> None:
         super().__init__(name, size, p, q)
@@ -117,7 +122,8 @@ class Oracle(Pure, Mechanism):
             raise ParameterError(f"{name}: a report of {size} values needs more than {MAX_WIDTH} bytes; choose olh")
 
     def __repr__(self) -> str:
-        return f"oracle({self.name!r}, epsilon={self.epsilon!r}, size={self.size})"
+        table = "" if self.tables is None else f", table={self.table}"
+        return f"oracle({self.name!r}, epsilon={self.epsilon!r}, size={self.size}{table})"
 
     @classmethod
     def candidate(cls, epsilon: float, size: int, classes: int | None = None) -> "Oracle | None":
@@ -140,9 +146,20 @@ class Oracle(Pure, Mechanism):
         return self.size
 
     @property
+    def table(self) -> int | None:
+        """Number of fixed points from which a table is favoured, t. None if each class has noise of its own."""
+        return None if self.tables is None else self.tables.fixed_points
+
+    def bound(self, classes: int) -> float:
+        """Return the epsilon of all answers of a round together, for a client that uses at most so many classes."""
+        if self.tables is not None:
+            return self.tables.bound_of(classes)
+        return self.epsilon * min(classes, self.classes)
+
+    @property
     def life(self) -> Charge:
-        """Charge of a client that keeps its rows and one report for each class."""
-        return Charge(self.epsilon, self.classes)
+        """Charge of a client that keeps its rows, and its table or one report for each class."""
+        return Charge(self.epsilon, self.classes) if self.tables is None else Charge(self.tables.bound, 1)
 
     def rows(self, count: int, rng: "np.random.Generator | Source | None" = None) -> Rows:
         """Return the draws of `count` clients that do not depend on their values, or None if there are none."""

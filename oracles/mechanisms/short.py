@@ -23,8 +23,8 @@ class Short(Buckets):
 
     least_rows = 3
 
-    def __init__(self, epsilon: float, size: int, buckets: int | None = None) -> None:
-        super().__init__("short", epsilon, size, buckets, words=2)
+    def __init__(self, epsilon: float, size: int, buckets: int | None = None, *, table: int | None = None) -> None:
+        super().__init__("short", epsilon, size, buckets, words=2, table=table)
 
     @classmethod
     def bits_used(cls, rows: int, bits: int) -> int:

@@ -81,6 +81,12 @@ class Walk(Source):
         rows = [row for row in itertools.product(range(1 << bits), repeat=words) if not dependent(np.array([row]).T)[0]]
         return np.array([rows[self.choose([Fraction(1, len(rows))] * len(rows))] for _ in range(count)])
 
+    def tables(self, law, count):
+        orders = list(itertools.permutations(range(law.buckets)))
+        weights = [law.hi if sum(a == b for a, b in enumerate(o)) >= law.fixed_points else law.lo for o in orders]
+        chances = [Fraction(weight, sum(weights)) for weight in weights]
+        return np.array([orders[self.choose(chances)] for _ in range(count)])
+
 
 def distribution(perturb, value, rows=None):
     """Return every report that `value` can give, with its exact probability."""
@@ -137,6 +143,24 @@ def test_fewer_buckets_keep_epsilon_too(name, buckets):
     assert tight(max(ratios), 2.0)
 
 
+@pytest.mark.parametrize(("name", "table"), [("grr", 3), ("olh", 2), ("full", 2), ("hr", 2)])
+def test_one_answer_by_a_table_keeps_epsilon_and_its_p_and_q(name, table):
+    o = oracle(name, epsilon=1.0, size=3, table=table)
+    laws = [distribution(o.perturb, value) for value in range(3)]
+    assert within(worst_ratio(laws), 1.0)
+    assert tight(worst_ratio(laws), 1.0)
+    for value, law in enumerate(laws):
+        support = sum(chance for report, chance in law.items() if counted(o, report)[value])
+        assert support == o.exact[0]
+
+
+def counted(o, report):
+    """Return the support of a report. Enumerated reports may be implausible, as only a large domain shows."""
+    state = o.zeros()
+    o._count(state, np.frombuffer(report, np.uint8).reshape(1, -1))
+    return o.support(state, 1)
+
+
 @pytest.mark.parametrize("name", ["grr", "oue", "ss"])
 def test_two_alternating_classes_reach_a_ratio_of_exp_2_epsilon(name):
     """The theorem of lifetimes: a life is one independent answer a class. Swapped classes reach the bound."""
@@ -160,10 +184,7 @@ def test_support_follows_the_exact_p_and_q(name):
     for value in range(3):
         chances = [Fraction(0)] * 3
         for report, chance in distribution(o.perturb, value).items():
-            state = o.zeros()
-            # Enumerated reports may be implausible, as only a large domain shows. Count them all.
-            o._count(state, np.frombuffer(report, np.uint8).reshape(1, -1))
-            for v, supported in enumerate(o.support(state, 1)):
+            for v, supported in enumerate(counted(o, report)):
                 chances[v] += chance * int(supported)
         p, q = o.exact
         assert chances == [p if v == value else q for v in range(3)]
