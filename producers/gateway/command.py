@@ -28,12 +28,12 @@ from hubbub.command.options import (
 )
 from hubbub.definitions.follower import Follower
 from hubbub.file_watch import FileWatch, watch
+from hubbub.http.addresses import networks
 from hubbub.http.server import CONNECTIONS, DRAIN, ConnectionLimits, serving, tls
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.patches import produce_request
 from hubbub.kafka.settings import QUERIES, REPORTS, Kafka
 from producers.gateway.access import token_command
-from producers.gateway.access.addresses import networks
 from producers.gateway.access.limits import Rates
 from producers.gateway.access.origins import origins
 from producers.gateway.access.tokens import Tokens

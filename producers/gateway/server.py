@@ -12,10 +12,10 @@ from aiohttp.typedefs import Handler, Middleware
 from prometheus_client.aiohttp import make_aiohttp_handler
 
 from hubbub.file_watch import FileWatch
+from hubbub.http.addresses import Networks, client
 from hubbub.http.prepared_answer import PreparedAnswer
 from hubbub.http.problem import Problem
 from hubbub.http.server import ConnectionLimits, Direct, Unsigned, guard, hostname, refusal, route, unsigned
-from producers.gateway.access.addresses import Networks, client
 from producers.gateway.access.limits import Quotas, Rates
 from producers.gateway.access.origins import cors_headers, preflight
 from producers.gateway.access.tokens import ANYBODY, Caller, Tokens

@@ -22,6 +22,7 @@ from jsonschema import Draft202012Validator
 from hubbub.definitions import catalog
 from hubbub.definitions.versions import Version, Versions
 from hubbub.file_watch import FileWatch
+from hubbub.http.addresses import client, networks
 from hubbub.http.problem import Problem
 from oracles.errors import ParameterError, QueryError
 from oracles.frame import TICK, decode, encode, encode_json, frames
@@ -29,7 +30,6 @@ from oracles.query import File, parse
 from producers.errors import NotAllowed
 from producers.gateway import command
 from producers.gateway.access import token_command as token
-from producers.gateway.access.addresses import client, networks
 from producers.gateway.access.limits import SHARE, Quotas, Rates
 from producers.gateway.access.origins import cors_headers, origins, preflight
 from producers.gateway.access.tokens import ANYBODY, Account, Caller, Tokens, short_lived
