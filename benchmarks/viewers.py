@@ -55,7 +55,7 @@ def measure(broker: Tansu, viewers: int, *, asks: bool) -> float:
     crowd = Crowd(HOMEPAGE, start=start)
     publish(kafka, [*definition_messages(), *[message for _ in range(7) for message in crowd.next()]])
     with ExitStack() as stack:
-        board = stack.enter_context(Board(kafka)).ready()
+        board = stack.enter_context(Board(kafka, "--trusted-proxies", "127.0.0.1")).ready()
         watching = [Viewer(board.port, asks=asks) for _ in range(viewers)]
         for viewer in watching:
             viewer.start()

@@ -14,7 +14,9 @@ from aggregator.board.server import application
 from aggregator.board.store import Store
 from hubbub.command import logs
 from hubbub.command.exit import until_asked
-from hubbub.command.options import add_address, add_kafka, duration, parser_of, run, size
+from hubbub.command.options import add_address, add_kafka, duration, parsed, parser_of, run, size, whole
+from hubbub.http.addresses import networks
+from hubbub.http.connections import EACH, ConnectionLimits
 from hubbub.http.server import serving
 from hubbub.kafka.settings import Kafka
 from hubbub.secret import secret
@@ -53,18 +55,29 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     memory_help = "memory for windows and true counts; the oldest are dropped (HUBBUB_BOARD_MEMORY; default: 256MiB)"
     memory = os.environ.get("HUBBUB_BOARD_MEMORY") or "256MiB"
     parser.add_argument("--memory", type=size, default=memory, metavar="SIZE", help=memory_help)
+    each = os.environ.get("HUBBUB_BOARD_CONNECTIONS_EACH") or str(EACH)
+    each_help = "limit of open connections of one address, which is an IPv4 address or an IPv6 /64"
+    each_help += f" (HUBBUB_BOARD_CONNECTIONS_EACH; default: {EACH})"
+    parser.add_argument("--connections-each", type=whole(1, 60_000), default=each, metavar="N", help=each_help)
+    proxies = os.environ.get("HUBBUB_BOARD_TRUSTED_PROXIES") or ""
+    proxies_help = "networks of proxies, whose connections and event streams have no limit of their own"
+    proxies_help += " (HUBBUB_BOARD_TRUSTED_PROXIES)"
+    parser.add_argument(
+        "--trusted-proxies", type=parsed(networks), default=proxies, metavar="CIDR,...", help=proxies_help
+    )
     logs.add_options(parser)
     return parser.parse_args(arguments)
 
 
 async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
     """Run the board until SIGINT or SIGTERM."""
-    store, events = Store(options.retention, options.memory, time.time), Events()
+    store, events = Store(options.retention, options.memory, time.time), Events(options.trusted_proxies)
     metrics = BoardMetrics(store)
     follower = BoardFollower(kafka, store, events, metrics)
     app = application(store, events, follower, metrics, secret("HUBBUB_TOKEN"), options.host)
+    limits = ConnectionLimits(each=options.connections_each, exempt=options.trusted_proxies)
     async with AsyncExitStack() as stack:
-        port_open = serving(app, options.host, options.port, drain=1.0, cancel=True)
+        port_open = serving(app, options.host, options.port, limits=limits, drain=1.0, cancel=True)
         host, port = await stack.enter_async_context(port_open)
         stack.callback(events.close)
         sys.stdout.write(f"hubbub board: http://{host}:{port}/\n")

@@ -1,16 +1,22 @@
 """Server-sent events, which report every new record and alert to the listeners."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
 
 from aggregator.board.entry import Entry
 from aggregator.publishing.records.rows import WindowRow
+from hubbub.http.addresses import Networks, shares
+from hubbub.http.problem import Problem
 
 LISTENERS = 200
 """Maximum number of listeners at one time."""
+LISTENERS_EACH = LISTENERS // 10
+"""Maximum number of listeners at one address."""
 BACKLOG = 500
 """Maximum number of events that wait for a slow listener.
 
@@ -21,17 +27,13 @@ BEAT = 5.0
 
 
 class Events:
-    """The listeners, with a queue of events for each."""
+    """The listeners, with a queue of events for each. Addresses in `exempt` have no limit of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, exempt: Networks = ()) -> None:
         self._queues: set[asyncio.Queue[bytes | None]] = set()
-
-    def __len__(self) -> int:
-        return len(self._queues)
-
-    @property
-    def full(self) -> bool:
-        return len(self._queues) >= LISTENERS
+        self._exempt = exempt
+        self._places: Counter[str] = Counter()
+        """The number of listeners in each network."""
 
     def send(self, event: str, data: Any) -> None:
         """Queue an event for every listener. Disconnect the listeners whose queue is full."""
@@ -49,15 +51,25 @@ class Events:
             queue.put_nowait(None)
         self._queues.clear()
 
-    async def listen(self) -> AsyncIterator[bytes]:
-        """Yield all messages from now on, until the board disconnects this listener."""
+    @contextmanager
+    def join(self, peer: str) -> Iterator[asyncio.Queue[bytes | None]]:
+        """Yield a queue of all messages from now on for a client at this address. The last one is None.
+
+        Raise a Problem if there is no room for it.
+        """
+        networks = shares(peer, LISTENERS_EACH, self._exempt)
+        if len(self._queues) >= LISTENERS:
+            raise Problem(503, f"All {LISTENERS} event streams are in use. Try again.", retry_after=1)
+        if any(self._places[network] >= limit for network, limit in networks.items()):
+            raise Problem(429, "This address has too many event streams. Close one of them.", retry_after=1)
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._queues.add(queue)
+        self._places.update(networks.keys())
         try:
-            while (message := await queue.get()) is not None:
-                yield message
+            yield queue
         finally:
             self._queues.discard(queue)
+            self._places -= Counter(networks.keys())
 
 
 def encode(event: str, data: Any) -> bytes:

@@ -104,7 +104,7 @@ def describe(version: str, *, protected: bool) -> Schema:
         "get": {
             "operationId": "events",
             "summary": "New records and alerts, as server-sent events",
-            "responses": {"200": events, **_problems(503)},
+            "responses": {"200": events, **_problems(429, 503)},
         }
     }
     description: Schema = {

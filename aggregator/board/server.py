@@ -94,17 +94,16 @@ def _fixed_handler(reply: Reply) -> Handler:
 
 def _event_handler(events: Events, follower: BoardFollower, metrics: BoardMetrics) -> Handler:
     async def handler(request: web.Request) -> web.StreamResponse:
-        if events.full:
-            raise Problem(503, f"all {len(events)} event streams are in use; try again later", retry_after=1)
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
-        await response.prepare(request)
-        await response.write(b"retry: 1000\n\n" + encode("beat", follower.state()))
-        metrics.listeners.inc()
-        try:
-            async for message in events.listen():
-                await response.write(message)
-        finally:
-            metrics.listeners.dec()
+        with events.join(request.remote or "") as messages:
+            response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+            await response.prepare(request)
+            await response.write(b"retry: 1000\n\n" + encode("beat", follower.state()))
+            metrics.listeners.inc()
+            try:
+                while (message := await messages.get()) is not None:
+                    await response.write(message)
+            finally:
+                metrics.listeners.dec()
         return response
 
     return handler

@@ -6,6 +6,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from oracles.errors import ParameterError
 
 Networks = tuple[IPv4Network | IPv6Network, ...]
+_PREFIXES = ((64, 1), (56, 4), (48, 16))
+"""Lengths of prefixes of IPv6, and how many addresses' share each has."""
 
 
 def networks(text: str) -> Networks:
@@ -35,6 +37,25 @@ def client(peer: str, headers: Sequence[str], proxies: Networks) -> str:
     if isinstance(address, IPv6Address):
         return str(IPv6Address(int(address) >> 64 << 64))
     return peer if address is None else str(address)
+
+
+def shares(peer: str, each: int, exempt: Networks = ()) -> dict[str, int]:
+    """Return the networks that a peer counts in, the narrowest first, with the limit of each.
+
+    An IPv4 address counts alone, an IPv6 address as its /64 network. A /56 has four times the limit of an address, and
+    a /48 sixteen times, because one customer of a provider may have so many /64 networks. Peers in `exempt` have none.
+
+    >>> shares("2001:db8:1:203::4", 64)
+    {'2001:db8:1:203::/64': 64, '2001:db8:1:200::/56': 256, '2001:db8:1::/48': 1024}
+    """
+    if not exempt and ":" not in peer:
+        return {peer: each}
+    address = _address(peer)
+    if address is not None and any(address in network for network in exempt):
+        return {}
+    if isinstance(address, IPv6Address):
+        return {str(IPv6Network((int(address), length), strict=False)): times * each for length, times in _PREFIXES}
+    return {str(address or peer): each}
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:

@@ -6,22 +6,21 @@ A port serves many independent clients. So slow, invalid or numerous clients mus
 import asyncio
 import logging
 import ssl
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from hubbub.file_watch import FileWatch
+from hubbub.http.connections import Connection, ConnectionLimits, ConnectionState
+from hubbub.http.listener import Listener, bind
 from hubbub.http.problem import Problem
 from oracles.errors import ParameterError
 
 log = logging.getLogger(__name__)
 
-CONNECTIONS = 1_000
 HEADER = 10.0
 """Seconds for the header of a request, for the TLS handshake, and for an idle connection."""
 DRAIN = 15.0
@@ -37,35 +36,29 @@ Direct = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """A handler without a route. It does the work of the middlewares and signals itself."""
 
 
-@dataclass(eq=False)
-class ConnectionLimits:
-    """The connections of one port, with a limit for all and a limit for each address."""
-
-    most: int = CONNECTIONS
-    each: int | None = None
-    open: int = 0
-    refused: int = 0
-    _addresses: Counter[str] = field(default_factory=Counter)
-
-    def enter(self, address: str) -> bool:
-        if self.open >= self.most or (self.each is not None and self._addresses[address] >= self.each):
-            self.refused += 1
-            return False
-        self.open += 1
-        self._addresses[address] += 1
-        return True
-
-    def leave(self, address: str) -> None:
-        self.open -= 1
-        self._addresses[address] -= 1
-        if not self._addresses[address]:
-            del self._addresses[address]
-
-
 class _Protocol(web.RequestHandler):
-    """The protocol of aiohttp. The refusal of an invalid request contains neither the request nor the server's name."""
+    """The protocol of aiohttp, which notes what its connection does.
 
-    __slots__ = ()
+    The refusal of an invalid request contains neither the request nor the server's name.
+    """
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection, server: web.Server) -> None:
+        super().__init__(server, loop=asyncio.get_running_loop(), **server._kwargs)  # noqa: SLF001 - for subclasses
+        self._connection = connection
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._connection.leave()
+        super().connection_lost(exc)
+
+    async def _handle_request(self, *request: Any) -> tuple[web.StreamResponse, bool]:
+        """Answer one request. aiohttp calls this when the header is whole, and it ends when the answer is written."""
+        self._connection.move(ConnectionState.BUSY)
+        try:
+            return await super()._handle_request(*request)
+        finally:
+            self._connection.move(ConnectionState.IDLE)
 
     def handle_error(
         self,
@@ -87,45 +80,6 @@ class Unsigned(web.Response):
     async def _prepare_headers(self) -> None:
         await super()._prepare_headers()
         _unsign(self)
-
-
-class _Peer(asyncio.Protocol):
-    """A connection that checks the limits and then passes its events to aiohttp."""
-
-    __slots__ = ("_address", "_inner", "_limits")
-
-    def __init__(self, limits: ConnectionLimits, inner: asyncio.Protocol) -> None:
-        self._limits = limits
-        self._inner = inner
-        self._address: str | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        peer = transport.get_extra_info("peername")
-        address = str(peer[0]) if peer else ""
-        if not self._limits.enter(address):
-            self._inner = asyncio.Protocol()
-            cast(asyncio.WriteTransport, transport).abort()  # no check of its type, because a loop may have its own
-            return
-        self._address = address
-        self._inner.connection_made(transport)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if self._address is not None:
-            self._limits.leave(self._address)
-            self._address = None
-        self._inner.connection_lost(error)
-
-    def data_received(self, data: bytes) -> None:
-        self._inner.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._inner.resume_writing()
 
 
 def tls(certificate: str, key: str) -> FileWatch[ssl.SSLContext]:
@@ -160,11 +114,13 @@ async def serving(
     context: ssl.SSLContext | None = None,
     cancel: bool = False,
     direct: Mapping[tuple[str, str], Direct] | None = None,
+    option: str = "--port",
 ) -> AsyncIterator[tuple[str, int]]:
     """Serve the application and yield its address. At the end refuse new requests and answer the open ones.
 
     `cancel` stops the work on an answer when its client disconnects. `direct` has handlers by method and path. They
     come before the routes, middlewares and signals of the application, which cost as much as a short answer.
+    `option` sets the port, and an error names it.
     """
     limits = ConnectionLimits() if limits is None else limits
     runner = web.AppRunner(
@@ -183,22 +139,13 @@ async def serving(
         raise RuntimeError("aiohttp made no server")
     if direct:
         inner.request_handler = _dispatcher(inner.request_handler, direct)
-    loop = asyncio.get_running_loop()
-
-    def made() -> asyncio.Protocol:
-        return _Protocol(inner, loop=loop, **inner._kwargs)  # noqa: SLF001 - aiohttp names its own class there
-
-    tls_options: dict[str, Any] = {} if context is None else {"ssl": context, "ssl_handshake_timeout": header}
     try:
+        sockets = bind(host, port, option)
+        listener = Listener(sockets, limits, lambda connection: _Protocol(connection, inner), context, header)
         try:
-            server = await loop.create_server(lambda: _Peer(limits, made()), host, port, backlog=1024, **tls_options)
-        except OSError as error:
-            where = f"{host}:{port} cannot be listened on: {error.strerror or error}"
-            raise ParameterError(f"{where}; name another --port, or 0 for any free one") from error
-        try:
-            yield server.sockets[0].getsockname()[:2]
+            yield sockets[0].getsockname()[:2]
         finally:
-            server.close()
+            await listener.close()
     finally:
         await runner.cleanup()
 

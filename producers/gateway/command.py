@@ -29,7 +29,8 @@ from hubbub.command.options import (
 from hubbub.definitions.follower import Follower
 from hubbub.file_watch import FileWatch, watch
 from hubbub.http.addresses import networks
-from hubbub.http.server import CONNECTIONS, DRAIN, ConnectionLimits, serving, tls
+from hubbub.http.connections import CONNECTIONS, EACH, ConnectionLimits
+from hubbub.http.server import DRAIN, serving, tls
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.patches import produce_request
 from hubbub.kafka.settings import QUERIES, REPORTS, Kafka
@@ -97,11 +98,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         type=parsed(origins),
         metavar="ORIGIN,...",
     )
-    proxies = "networks of proxies whose X-Forwarded-For is trusted"
+    proxies = "networks of proxies whose X-Forwarded-For is trusted, and whose connections have no limit of their own"
     add("trusted-proxies", proxies, "", type=parsed(networks), metavar="CIDR,...")
     add("rate", "limit of requests a second for each address; max: no limit", "100", type=rate, metavar="N")
     add("max-body", "largest body, compressed or decompressed", "4MiB", type=size, metavar="SIZE")
     add("connections", "limit of open connections", str(CONNECTIONS), type=whole(1, 60_000), metavar="N")
+    each = "limit of open connections of one address, which is an IPv4 address or an IPv6 /64"
+    add("connections-each", each, str(EACH), type=whole(1, 60_000), metavar="N")
     add(
         "linger",
         "milliseconds that reports without a key wait for other requests",
@@ -138,7 +141,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
     files: list[FileWatch[Any]] = [each for each in (file, tokens, certificate) if each is not None]
     produce_request.install()
     appender, follower = Appender(kafka, options.max_frame), Follower(kafka)
-    limits = ConnectionLimits(options.connections)
+    limits = ConnectionLimits(options.connections, options.connections_each, options.trusted_proxies)
     definitions = ActiveDefinitions(file, follower)
     intake = Intake(appender, definitions, options.max_frame, options.linger / 1000)
     rules = Rules(

@@ -32,7 +32,9 @@ class GatewayMetrics(MetricTable):
         "hubbub_gateway_unacknowledged_bytes", Gauge, "Bytes of frames that Kafka has not acknowledged"
     )
     connections = MetricRow("hubbub_gateway_connections", Gauge, "Open connections")
-    connections_refused = MetricRow("hubbub_gateway_connections_refused", Gauge, "Connections refused since the start")
+    connections_refused = MetricRow(
+        "hubbub_gateway_connections_refused", Gauge, "Connections refused, or closed for a newcomer, since the start"
+    )
     ready = MetricRow("hubbub_gateway_ready", Gauge, "1 if the gateway accepts requests, else 0")
 
     def __init__(self, gauges: Mapping[str, Callable[[], float]], queries: Iterable[str]) -> None:

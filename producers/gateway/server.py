@@ -13,9 +13,10 @@ from prometheus_client.aiohttp import make_aiohttp_handler
 
 from hubbub.file_watch import FileWatch
 from hubbub.http.addresses import Networks, client
+from hubbub.http.connections import ConnectionLimits
 from hubbub.http.prepared_answer import PreparedAnswer
 from hubbub.http.problem import Problem
-from hubbub.http.server import ConnectionLimits, Direct, Unsigned, guard, hostname, refusal, route, unsigned
+from hubbub.http.server import Direct, Unsigned, guard, hostname, refusal, route, unsigned
 from producers.gateway.access.limits import Quotas, Rates
 from producers.gateway.access.origins import cors_headers, preflight
 from producers.gateway.access.tokens import ANYBODY, Caller, Tokens

@@ -45,11 +45,9 @@ def test_endless_headers_do_not_close_the_port(site):
         body = site.some_frame()
         starts = [(), (b"P",), (HEAD,), (HEAD, b"X-A: 1\r\n")]
         slow = [stack.enter_context(connect(gateway, *starts[i % 4])) for i in range(20)]
-        with connect(gateway) as one_too_many:
-            assert rest(one_too_many) == b""
+        assert gateway.post(body).status == 202
         for connection in slow:
             assert rest(connection) == b""
-        until(lambda: gateway.post(body).status == 202)
         assert gateway.metric("hubbub_gateway_connections_refused") >= 1
         assert gateway.metric("hubbub_gateway_connections") == 1
 

@@ -1,0 +1,126 @@
+"""The listening sockets of a port. Each connection counts within the limits from its first moment on."""
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from hubbub.http.connections import Connection, ConnectionLimits
+from oracles.errors import ParameterError
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 1024
+"""Connections that wait in the system."""
+AT_ONCE = 16
+"""Connections taken before the loop reads again. So a client's header is read before many others have come."""
+PAUSE = 1.0
+"""Seconds until the next attempt if the process can open no more files."""
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+def bind(host: str, port: int, option: str) -> list[socket.socket]:
+    """Return a listening socket for every address of the host, all on one port. `option` is the port's option."""
+    sockets: list[socket.socket] = []
+    try:
+        places = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, _, _, _, address in dict.fromkeys(places):
+            number = sockets[0].getsockname()[1] if sockets else port
+            place = (address[0], number, *address[2:])
+            sockets.append(socket.create_server(place, family=family, backlog=BACKLOG))
+    except OSError as error:
+        for each in sockets:
+            each.close()
+        where = f"{host}:{port} cannot be listened on: {error.strerror or error}"
+        raise ParameterError(f"{where}; name another {option}, or 0 for any free one") from error
+    for each in sockets:
+        each.setblocking(False)
+    return sockets
+
+
+class Listener:
+    """The open sockets of a port, which give each connection to a protocol.
+
+    TLS begins after a connection has its place. A server of asyncio would report it only after the handshake, so
+    handshakes that never end would have no limit.
+    """
+
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        limits: ConnectionLimits,
+        protocol: Callable[[Connection], asyncio.Protocol],
+        context: ssl.SSLContext | None,
+        patience: float,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sockets = sockets
+        self._limits = limits
+        self._protocol = protocol
+        self._tls: dict[str, Any] = {"ssl": context, "ssl_handshake_timeout": patience} if context else {}
+        self._starting: dict[asyncio.Task[None], Connection] = {}
+        """The connections that have no transport yet."""
+        for each in sockets:
+            self._loop.add_reader(each, self._accept, each)
+
+    async def close(self) -> None:
+        """Accept no more, and end the handshakes."""
+        for each in self._sockets:
+            self._loop.remove_reader(each)
+            each.close()
+        for connection in self._starting.values():
+            connection.close()
+        await asyncio.gather(*self._starting, return_exceptions=True)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(AT_ONCE):
+            try:
+                client, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _SHORTAGES:
+                    raise
+                self._pause(listening, error)
+                return
+            self._start(client, address[0])
+
+    def _pause(self, listening: socket.socket, error: OSError) -> None:
+        log.error("The port takes no connection for %s s: %s. Raise the limit of open files.", PAUSE, error.strerror)
+        self._loop.remove_reader(listening)
+        self._loop.call_later(PAUSE, self._resume, listening)
+
+    def _resume(self, listening: socket.socket) -> None:
+        if listening.fileno() >= 0:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    def _start(self, client: socket.socket, peer: str) -> None:
+        client.setblocking(False)
+
+        def close() -> None:
+            with suppress(OSError):  # the client may be gone already
+                client.shutdown(socket.SHUT_RDWR)
+
+        connection = self._limits.admit(peer, close)
+        if connection is None:
+            client.close()
+            return
+        task = self._loop.create_task(self._greet(client, connection))
+        self._starting[task] = connection
+        task.add_done_callback(self._starting.pop)
+
+    async def _greet(self, client: socket.socket, connection: Connection) -> None:
+        """Give the connection a transport, after the handshake if there is TLS."""
+        try:
+            transport, _ = await self._loop.connect_accepted_socket(
+                lambda: self._protocol(connection), client, **self._tls
+            )
+        except OSError:  # no handshake in time, or the client is gone
+            connection.leave()
+            return
+        if transport.is_closing():
+            connection.leave()
