@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaTimeoutError
+from aiokafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 
 from hubbub.in_flight import InFlight
 from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.errors import TopicMissing
 from hubbub.kafka.settings import LARGEST, Kafka
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ SMALL = 32 << 10
 Ack = asyncio.Future[Any]
 """A future that is done when the broker has acknowledged a record or a batch."""
 Headers = list[tuple[str, bytes]]
+_Answer = TypeVar("_Answer")
 
 
 def _always() -> bool:
@@ -83,7 +85,7 @@ class Outbox:
         _check(topic, value)
         more = {"partition": partition, "timestamp_ms": timestamp_ms}
         send = partial(self._producer.send, self._kafka.topic(topic), value, key, **more)
-        ack: Ack = await self._hand_over(len(value or b""), send, _always)
+        ack: Ack = await self._hand_over(topic, len(value or b""), send, _always)
         return ack
 
     async def write(
@@ -108,7 +110,8 @@ class Outbox:
 
     async def partitions(self, topic: str) -> int:
         """Return the number of partitions of a topic."""
-        return len(await self._producer.partitions_for(self._kafka.topic(topic)))
+        name = self._kafka.topic(topic)
+        return len(await self._once_known(name, lambda: self._producer.partitions_for(name)))
 
     async def append(
         self,
@@ -123,7 +126,7 @@ class Outbox:
         acks: list[Ack] = []
         for batch in self._batches(records):
             send = partial(self._producer.send_batch, batch, self._kafka.topic(topic), partition=partition)
-            ack = await self._hand_over(batch.size(), send, is_current)
+            ack = await self._hand_over(topic, batch.size(), send, is_current)
             if ack is None:
                 break
             if on_written is not None:
@@ -143,15 +146,32 @@ class Outbox:
             batch.close()
             yield batch
 
-    async def _hand_over(self, size: int, send: Callable[[], Awaitable[Ack]], is_current: Callable[[], bool]) -> Any:
+    async def _hand_over(
+        self, topic: str, size: int, send: Callable[[], Awaitable[Ack]], is_current: Callable[[], bool]
+    ) -> Any:
         """Send when there is room, and return the acknowledgement, or None if `is_current` is false by then."""
         async with self._in_flight.room(size):
             while is_current():
                 with suppress(KafkaTimeoutError):  # earlier records wait, and the watchdog limits how long
-                    ack = await send()
+                    ack = await self._once_known(self._kafka.topic(topic), send)
                     self._in_flight.add(ack, size)
                     return ack
         return None
+
+    async def _once_known(self, name: str, ask: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        """Ask again while no broker answers. Raise TopicMissing if one answers that the topic does not exist.
+
+        aiokafka raises the same error in both cases. The watchdog limits the time without brokers.
+        """
+        while True:
+            try:
+                return await ask()
+            except UnknownTopicOrPartitionError as error:
+                client = self._producer.client
+                if not await client.force_metadata_update():
+                    log.warning("topic %s: no broker at %s answers, trying again", name, self._kafka.servers)
+                elif client.cluster.partitions_for_topic(name) is None:
+                    raise TopicMissing(name) from error
 
 
 def log_failures(acks: Iterable[Ack]) -> None:

@@ -5,13 +5,14 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
-from aiokafka.errors import KafkaTimeoutError
+from aiokafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch
 
 from aggregator.counting.checkpoint import Checkpoints
 from aggregator.counting.checkpoint_plan import Reject
 from hubbub.in_flight import InFlight
+from hubbub.kafka.errors import TopicMissing
 from hubbub.kafka.outbox import SMALL, Outbox, Oversized
 from hubbub.kafka.settings import LARGEST, REJECTS, SNAPSHOTS, Kafka
 
@@ -21,18 +22,35 @@ BATCH = 1 << 10
 class Producer:
     """Takes batches, and lets the first attempts time out as aiokafka does while a broker is away."""
 
-    def __init__(self, away=0):
+    def __init__(self, away=0, unheard=0, answers=False):
         self.away, self.sent, self.acks = away, [], []
+        self.unheard, self.answers = unheard, answers
 
     def create_batch(self):
         return BatchBuilder(BATCH, 0)
 
     async def partitions_for(self, topic):
+        self._look()
         return {0, 1, 2}
+
+    def _look(self):
+        """Raise what aiokafka raises if it has heard of no such topic for as long as a request may take."""
+        if self.unheard:
+            self.unheard -= 1
+            raise UnknownTopicOrPartitionError
+
+    @property
+    def client(self):
+        async def force_metadata_update():
+            return self.answers
+
+        cluster = SimpleNamespace(partitions_for_topic=lambda _: None if self.unheard else {0, 1, 2})
+        return SimpleNamespace(force_metadata_update=force_metadata_update, cluster=cluster)
 
     async def send_batch(self, batch, topic, *, partition):
         assert batch.closed(), "nobody else's records are added"
         await asyncio.sleep(0)
+        self._look()
         if self.away:
             self.away -= 1
             raise KafkaTimeoutError
@@ -95,6 +113,26 @@ def test_it_waits_while_a_broker_is_away_and_leaves_out_what_is_not_wanted_any_m
     gone, wanted = Producer(away=9), iter([True, True, False])
     boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes, is_current=lambda: next(wanted)), gone)
     assert gone.writes == []
+
+
+def test_a_topic_that_no_broker_names_is_asked_for_again_while_none_answers(caplog):
+    producer, writes = Producer(unheard=2), [(b"k", b"v")]
+    boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes), producer)
+    assert producer.writes == writes
+    assert boxed(lambda outbox: outbox.partitions(SNAPSHOTS), Producer(unheard=2)) == 3
+    assert {record.getMessage() for record in caplog.records} == {
+        "topic p.snapshots: no broker at 127.0.0.1:9092 answers, trying again"
+    }
+
+
+def test_a_topic_that_a_broker_names_meanwhile_is_used():
+    assert boxed(lambda outbox: outbox.partitions(SNAPSHOTS), Producer(unheard=1, answers=True)) == 3
+
+
+def test_a_topic_that_does_not_exist_is_an_error_of_ours():
+    for use in (lambda outbox: outbox.partitions(SNAPSHOTS), lambda outbox: outbox.write(SNAPSHOTS, 0, [(b"k", b"v")])):
+        with pytest.raises(TopicMissing, match=r"p\.snapshots: there is no such topic"):
+            boxed(use, Producer(unheard=9, answers=True))
 
 
 def test_what_is_not_sent_takes_up_no_room():
