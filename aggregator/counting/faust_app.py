@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import faust
@@ -30,8 +29,11 @@ class App(faust.App):
     resume_offsets: Callable[[], Mapping[Any, int]]
     """Return the offset to read from, by partition."""
 
+    def _create_directories(self) -> None:
+        """Create no folders, because nothing is on disk."""
 
-def build_app(kafka: Kafka, partitions: int, max_frame: int, folder: Path) -> App:
+
+def build_app(kafka: Kafka, partitions: int, max_frame: int) -> App:
     faust_patches.install(kafka.topic(REPORTS), has_log_time=kafka.dialect.log_has_time)
     answer_reader.install()
     if not kafka.dialect.allows_leaving:
@@ -41,7 +43,6 @@ def build_app(kafka: Kafka, partitions: int, max_frame: int, folder: Path) -> Ap
         kafka.topic(WORKER),
         broker=faust_patches.brokers(kafka),
         broker_credentials=credentials(kafka),
-        datadir=str(folder),
         store="memory://",
         autodiscover=False,
         web_enabled=False,

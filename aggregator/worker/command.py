@@ -4,9 +4,7 @@ import argparse
 import asyncio
 import os
 import sys
-import tempfile
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 from aggregator.process.watchdog import Watchdog
 from aggregator.topics.command import verify
@@ -77,8 +75,7 @@ async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
         follower = await stack.enter_async_context(Follower(kafka))
         registrar = Registrar(options.queries, follower)
         await registrar.register(file, options.retire)
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hubbub-worker-")))
-        worker = Worker(kafka, follower, registrar, partitions, options, outbox, broker, folder, watchdog)
+        worker = Worker(kafka, follower, registrar, partitions, options, outbox, broker, watchdog)
         address = serving(options.host, options.port, worker.metrics.registry, worker.missing)
         host, port = await stack.enter_async_context(address)
         sys.stdout.write(f"hubbub worker: http://{host}:{port}/metrics\n")

@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from aggregator.counting import faust_patches
@@ -55,7 +54,6 @@ class Worker:
         options: argparse.Namespace,
         outbox: Outbox,
         broker: OffsetLookup,
-        folder: Path,
         watchdog: Watchdog,
     ) -> None:
         self.metrics = Metrics()
@@ -69,7 +67,7 @@ class Worker:
         self._publishing = PublishingService(
             kafka, partitions, follower, outbox, self.metrics, self._ending, self._accuracy
         )
-        self._app = build_app(kafka, partitions, options.max_frame, folder)
+        self._app = build_app(kafka, partitions, options.max_frame)
         self._counting = CountingApp(
             kafka=kafka,
             app=self._app,

@@ -55,3 +55,10 @@ def test_after_a_graceful_stop_the_next_worker_reads_nothing_twice(place):
     verdict = place.verdict(pane)
     assert verdict.exact, verdict
     assert verdict.reports == 120
+
+
+def test_a_killed_worker_leaves_nothing_in_the_temporary_folder(place, tmp_path):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    place.start(TMPDIR=str(folder)).ready().kill()
+    assert not list(folder.iterdir())
