@@ -22,8 +22,10 @@ log = logging.getLogger(__name__)
 
 TOPICS = (QUERIES, ESTIMATES, ALERTS, TRUTH)
 POLL_MS = 200
-BATCH = 16
-"""Records read before the event loop turns. A record of all values has hundreds of kilobytes."""
+BATCH = 256
+"""Most records of one poll."""
+SLICE = 0.02
+"""Seconds of taking records. Then the event loop turns."""
 FETCH = 8 * MIB
 """Bytes of a fetch, for a partition and for a broker. The broker returns at least one batch."""
 PROBE, PATIENCE = 5.0, 4.0
@@ -68,10 +70,8 @@ class BoardFollower:
             first = [tp for tp in definitions if tp in self._behind]
             batches = await consumer.getmany(*first, timeout_ms=POLL_MS, max_records=BATCH)
             for tp in sorted(batches, key=lambda tp: TOPICS.index(tp.topic.removeprefix(self._kafka.prefix))):
-                self._take(tp.topic.removeprefix(self._kafka.prefix), batches[tp])
+                await self._take(tp.topic.removeprefix(self._kafka.prefix), batches[tp])
             await self._catch_up(consumer)
-            self._metrics.set_memory(self._store.windows, self._store.size)
-            await asyncio.sleep(0)
 
     async def _catch_up(self, consumer: Any) -> None:
         """Remove the partitions that are read to their end.
@@ -83,8 +83,13 @@ class BoardFollower:
             if highwater is not None and await consumer.position(tp) >= max(highwater, end):
                 del self._behind[tp]
 
-    def _take(self, topic: str, records: Iterable[Any]) -> None:
+    async def _take(self, topic: str, records: Iterable[Any]) -> None:
+        """Take records in slices."""
+        end = 0.0
         for record in records:
+            if time.monotonic() > end:
+                await asyncio.sleep(0)
+                end = time.monotonic() + SLICE
             self._metrics.read.labels(topic).inc()
             try:
                 self._take_one(topic, record.key, record.value, record.timestamp)

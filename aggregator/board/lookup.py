@@ -8,13 +8,14 @@ from aggregator.board.view import Definition, View
 from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.decoder import Record
 from hubbub.http.problem import Problem
+from hubbub.texts import few
 from oracles.consistency import UNBIASED
 from oracles.query import Query
 from oracles.query.settings import Threshold
 
 
 def unknown(store: Store, name: str) -> Problem:
-    names = f"the queries are {', '.join(store.names)}" if store.names else "no query is defined yet"
+    names = f"the queries are {few(store.names)}" if store.names else "no query is defined yet"
     return missing(f"there is no query {name!r}; {names}", query=name)
 
 

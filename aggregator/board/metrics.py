@@ -37,10 +37,8 @@ class BoardMetrics(MetricTable):
         self.whole.register(self.registry)
         self.whole.register(ShareMetrics(store))
         self.registry.register(Freshness(lambda: newest_finals(store)))
-
-    def set_memory(self, windows: int, size: int) -> None:
-        self.windows.set(windows)
-        self.memory.set(size)
+        self.windows.set_function(lambda: store.windows)
+        self.memory.set_function(lambda: store.size)
 
 
 def newest_finals(store: Store) -> Iterator[NewestFinal]:

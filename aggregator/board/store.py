@@ -18,7 +18,7 @@ from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.message import decode as decode_alert
 from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.publishing.truth import Truth
-from hubbub.definitions import catalog
+from hubbub.definitions.catalog import DefinitionLog, Definitions, TopicRecord
 from hubbub.true_counts import decode as decode_truth
 from oracles.errors import ReportError
 from oracles.query import Query
@@ -116,10 +116,9 @@ class Store:
         self._series: dict[str, dict[str, Series]] = defaultdict(dict)
         self._incomplete = IncompleteWindows()
         self._alerts: OrderedDict[str, Alert] = OrderedDict()
-        self._definition_records: dict[bytes, catalog.TopicRecord] = {}
-        self.definitions = catalog.Definitions()
-        self._early: deque[tuple[Callable[[bytes], object], bytes]] = deque(maxlen=EARLY)
-        """Records that wait for their definitions, each with the method that takes it."""
+        self._definitions = DefinitionLog()
+        self._early: deque[tuple[str, Callable[[bytes], object], bytes]] = deque(maxlen=EARLY)
+        """Records that wait for their definitions, each with its digest and the method that takes it."""
         self.size = 0
         """Approximate memory of windows and true counts, in bytes."""
 
@@ -172,24 +171,27 @@ class Store:
 
     def define(self, key: bytes, value: bytes | None, timestamp: int = 0) -> None:
         """Add a record of the topic `queries`. Raise ReportError if it is unreadable, which has no other effect."""
-        record = catalog.TopicRecord(key or b"", value, timestamp)
-        unread = catalog.read([record]).unreadable
-        self._definition_records.pop(record.key, None)
-        self._definition_records[record.key] = record._replace(value=b"") if unread else record
-        self.definitions = catalog.read(self._definition_records.values())
-        if unread:
-            raise ReportError(unread[0].fault)
-        early, self._early = self._early, deque(maxlen=EARLY)
-        for take, early_value in early:
+        unreadable = self._definitions.take(TopicRecord(key or b"", value, timestamp))
+        if unreadable is not None:
+            raise ReportError(unreadable.fault)
+        digest = (key or b"").partition(b"|")[0].decode(errors="replace").lower()
+        early = [each for each in self._early if each[0] == digest]
+        for each in early:
+            self._early.remove(each)
+        for _, take, early_value in early:
             with suppress(ReportError, ValueError):
                 take(early_value)
+
+    @property
+    def definitions(self) -> Definitions:
+        return self._definitions.definitions
 
     def _definition_of(self, take: Callable[[bytes], object], value: bytes, name: str, digest: str) -> Query | None:
         """Return the definition of a record. If it is not read yet, keep the record and return None."""
         query = self.definitions.queries.get(bytes.fromhex(digest))
         if query is None:
             if len(value) <= EARLY_BYTES:
-                self._early.append((take, value))
+                self._early.append((digest, take, value))
         elif query.name != name:
             raise ReportError(f"digest {digest} belongs to query {query.name}, not to {name}")
         return query
@@ -202,15 +204,15 @@ class Store:
     @property
     def names(self) -> list[str]:
         """Return the names of all queries, retired ones too."""
-        return sorted({query.name for query in self.definitions.queries.values()})
+        return sorted(self.definitions.digests)
 
     def series(self, name: str) -> Series:
         """Return the series of a query's active digest or, if it is retired, of its last digest."""
         active = self.definitions.active.get(name)
         if active is not None:
             return self._series_of(name, active.digest.hex())
-        digests = [digest.hex() for digest, query in self.definitions.queries.items() if query.name == name]
-        return max((self._series_of(name, digest) for digest in digests), key=lambda series: series.newest_end)
+        digests = self.definitions.digests[name]
+        return max((self._series_of(name, digest.hex()) for digest in digests), key=lambda series: series.newest_end)
 
     def age(self, end: int) -> float:
         """Return the seconds since `end`, at least 0, rounded to milliseconds."""

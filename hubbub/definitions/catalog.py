@@ -6,9 +6,11 @@ timestamp of its record decides from which pane it applies. A later copy must ne
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from hubbub.definitions.table import TIMES, dump
@@ -66,18 +68,23 @@ class Definitions:
     first_batch: str | None = None
     """The token of the batch that was appended first."""
 
-    @property
+    @cached_property
     def queries(self) -> dict[bytes, Query]:
         """The newest query of each digest."""
         return {digest: versions.query for digest, versions in self.versions.items()}
 
-    @property
+    @cached_property
+    def digests(self) -> dict[str, list[bytes]]:
+        """The digests of each name, retired ones included."""
+        result: dict[str, list[bytes]] = defaultdict(list)
+        for digest, query in self.queries.items():
+            result[query.name].append(digest)
+        return dict(result)
+
+    @cached_property
     def active(self) -> dict[str, Query]:
         """The active queries by name."""
         return {v.query.name: v.query for v in self.versions.values() if not v.newest.retired}
-
-
-_NOTHING = Definitions()
 
 
 @dataclass(frozen=True)
@@ -94,32 +101,107 @@ class Changes:
     """Whether the topic has a later revision of the file. If so, `writes` is empty."""
 
 
-def read(records: Iterable[TopicRecord], before: Definitions = _NOTHING) -> Definitions:
-    """Return the definitions of the topic's records, in their order. A value of None removes the record of its key.
-
-    `before` holds the result of earlier records that `records` no longer contains.
-    """
-    latest: dict[bytes, TopicRecord] = {}
+def read(records: Iterable[TopicRecord]) -> Definitions:
+    """Return the definitions of the topic's records, in their order. A value of None removes the record of its key."""
+    log = DefinitionLog()
     for record in records:
-        latest.pop(record.key, None)
-        if record.value is not None:
-            latest[record.key] = record
-    versions: dict[bytes, Versions] = dict(before.versions)
-    unreadable: list[UnreadableRecord] = []
-    revision, first_batch = before.revision, before.first_batch
-    for record in latest.values():
+        log.take(record)
+    return log.definitions
+
+
+class DefinitionLog:
+    """The records of the topic that count, in their order, and the definitions that follow from them.
+
+    Each record is read once, and adds its version to those of the earlier records. Only if it replaces or removes one,
+    the versions are put together again, before the next use.
+    """
+
+    def __init__(self) -> None:
+        self._before = Definitions()
+        """The result of the records that are no longer in `_contents`."""
+        self._contents: dict[bytes, _Content | UnreadableRecord] = {}
+        """The content of each record by its key."""
+        self._cached: Definitions | None = None
+        self._is_stale = False
+        """Whether a record was replaced or removed."""
+        self._restart()
+
+    @property
+    def definitions(self) -> Definitions:
+        """The definitions of all records. The object stays the same until the next record."""
+        if self._is_stale:
+            self._restart()
+        if self._cached is None:
+            unreadable = (content for content in self._contents.values() if isinstance(content, UnreadableRecord))
+            self._cached = Definitions(
+                dict(self._versions), self._revision, tuple(unreadable), self.forgotten, self._first_batch
+            )
+        return self._cached
+
+    @property
+    def forgotten(self) -> Mapping[bytes, str]:
+        """The names of forgotten definitions by digest."""
+        return self._before.forgotten
+
+    def take(self, record: TopicRecord) -> UnreadableRecord | None:
+        """Add a record, and return it if it is unreadable. Then it only replaces the earlier record of its key."""
         if record.key.startswith(CORRECTION):
-            continue
-        try:
-            content = _read_content(record)
-        except _FAULTS as error:
-            unreadable.append(UnreadableRecord(record.key, f"{type(error).__name__}: {error}"[:300]))
-            continue
-        first_batch = content.token if first_batch is None else first_batch
-        revision = max(revision, content.revision)
-        is_first = content.topic_was_empty and content.token == first_batch
-        _add_version(versions, content, first=0 if is_first else None)
-    return Definitions(versions, revision, tuple(unreadable), before.forgotten, first_batch)
+            return None
+        self._cached = None
+        self._is_stale |= self._contents.pop(record.key, None) is not None
+        if record.value is None:
+            return None
+        content = self._contents[record.key] = _read(record)
+        if isinstance(content, UnreadableRecord):
+            return content
+        if not self._is_stale:
+            self._add(content)
+        return None
+
+    def forget(self, retired: Mapping[bytes, str]) -> None:
+        """Forget these retired definitions, except for their names."""
+        # Keep the result of all records together: one forgotten version may have retired another definition.
+        now, forgotten = self.definitions, {**self.forgotten, **retired}
+        rest = {digest: versions for digest, versions in now.versions.items() if digest not in forgotten}
+        self._before = replace(now, versions=rest, unreadable=(), forgotten=forgotten)
+        self._contents = {record.key: record for record in now.unreadable}
+        self._restart()
+
+    def _restart(self) -> None:
+        """Put the versions of all contents together again."""
+        self._versions = dict(self._before.versions)
+        self._active = {v.query.name: digest for digest, v in self._versions.items() if not v.newest.retired}
+        """The digest of the active definition of each name. There is at most one, because it retires the others."""
+        self._revision, self._first_batch = self._before.revision, self._before.first_batch
+        self._cached, self._is_stale = None, False
+        for content in self._contents.values():
+            if not isinstance(content, UnreadableRecord):
+                self._add(content)
+
+    def _add(self, content: "_Content") -> None:
+        """Add a version. It retires an older digest of the same name."""
+        self._first_batch = content.token if self._first_batch is None else self._first_batch
+        self._revision = max(self._revision, content.revision)
+        query, versions = content.query, self._versions
+        before = versions.get(query.digest)
+        if before is not None and before.newest[1:] == (query, content.retired):
+            return
+        active = self._active.get(query.name, query.digest)
+        older = None if content.retired or active == query.digest else versions[active]
+        first = 0
+        if not content.topic_was_empty or content.token != self._first_batch:
+            skews = [each.query.skew for each in (older, before) if each is not None]
+            first = _first_pane(content.timestamp, max(query.skew, *skews, 0), query.pane)
+        if older is not None:
+            end = -(-first // older.query.pane) * older.query.pane
+            versions[active] = older.with_version(Version(end, older.query, retired=True))
+        version = Version(first, query, content.retired)
+        versions.pop(query.digest, None)
+        versions[query.digest] = before.with_version(version) if before else Versions((version,))
+        if not content.retired:
+            self._active[query.name] = query.digest
+        elif active == query.digest:
+            self._active.pop(query.name, None)
 
 
 class _Content(NamedTuple):
@@ -131,34 +213,6 @@ class _Content(NamedTuple):
     topic_was_empty: bool
     """Whether the writer saw an empty topic."""
     timestamp: int
-
-
-def _add_version(versions: dict[bytes, Versions], content: _Content, first: int | None) -> None:
-    """Add a version. It retires an older digest of the same name."""
-    query = content.query
-    before = versions.get(query.digest)
-    if before is not None and before.newest[1:] == (query, content.retired):
-        return
-    older = [] if content.retired else _older(versions, query)
-    if first is None:
-        skews = [each.query.skew for each in (*older, *([before] if before else []))]
-        first = _first_pane(content.timestamp, max(query.skew, *skews, 0), query.pane)
-    version = Version(first, query, content.retired)
-    for each in older:
-        old = each.query
-        end = -(-first // old.pane) * old.pane
-        versions[old.digest] = each.with_version(Version(end, old, retired=True))
-    versions.pop(query.digest, None)
-    versions[query.digest] = before.with_version(version) if before else Versions((version,))
-
-
-def _older(versions: Mapping[bytes, Versions], query: Query) -> list[Versions]:
-    """Return the active definitions with the name of this query and another digest."""
-    return [
-        each
-        for digest, each in versions.items()
-        if digest != query.digest and each.query.name == query.name and not each.newest.retired
-    ]
 
 
 def _first_pane(timestamp: int, skew: int, pane: int) -> int:
@@ -203,6 +257,14 @@ def _write(query: Query, token: str, more: Mapping[str, Any]) -> Write:
     content = {"query": query.name, "definition": dump(query), **more}
     value = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"{query.digest.hex()}|v{token}".encode(), value.encode()
+
+
+def _read(record: TopicRecord) -> _Content | UnreadableRecord:
+    """Return the content of a record, or why it cannot be read."""
+    try:
+        return _read_content(record)
+    except _FAULTS as error:
+        return UnreadableRecord(record.key, f"{type(error).__name__}: {error}"[:300])
 
 
 def _read_content(record: TopicRecord) -> _Content:

@@ -7,8 +7,8 @@ its end, it may count the reports that were logged until then and a little later
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -16,14 +16,17 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from hubbub.definitions import catalog
-from hubbub.definitions.catalog import Definitions, TopicRecord, Write
+from hubbub.definitions.catalog import DefinitionLog, Definitions, TopicRecord, Write
 from hubbub.kafka.clients import client_arguments, consumer, started
 from hubbub.kafka.settings import QUERIES, Kafka
+from hubbub.texts import few
 
 log = logging.getLogger(__name__)
 
 LARGEST = 64 << 20
 """Bytes of the largest definition."""
+SLICE = 0.02
+"""Seconds of taking records. Then the event loop turns."""
 PAUSE = 0.5
 """Seconds between two reads of the topic."""
 AHEAD = 1.0
@@ -39,15 +42,14 @@ class Follower:
     """The current definitions, and the functions to call when they change."""
 
     def __init__(self, kafka: Kafka) -> None:
-        self.definitions = Definitions()
+        self._log = DefinitionLog()
+        """The definitions of all records that are taken. They apply once a read is complete."""
+        self.definitions = self._log.definitions
         self.on_change: list[Callable[[Definitions], None]] = []
         self._kafka, self._dialect = kafka, kafka.dialect
         self._tp = TopicPartition(kafka.topic(QUERIES), 0)
-        self._records: list[TopicRecord] = []
-        self._pending: list[TopicRecord] = []
-        """Records from the topic that are not applied yet. They survive a broker that stops answering."""
-        self._before = Definitions()
-        """The result of the records that are no longer in `_records`."""
+        self._pending: deque[TopicRecord] = deque()
+        """Records from the topic that are not taken yet. They survive a broker that stops answering."""
         self._unreadable: set[catalog.UnreadableRecord] = set()
         self._turn = asyncio.Lock()
         self._waiting = asyncio.Lock()
@@ -91,39 +93,34 @@ class Follower:
                         await self._restart()
                     elif not batch and await self._consumer.position(self._tp) >= end:
                         break
+            await self._take_pending()
             self._read_at = start
             self._covered = max(self._covered, newest_report + int(1000 * AHEAD))
-            if self._pending:
-                records, self._pending = self._pending, []
-                self._apply(records)
 
     def forget(self, retired: Mapping[bytes, str]) -> None:
         """Forget these retired definitions, except for their names."""
-        if not retired or self._turn.locked():  # a read may bring new versions of them; forgetting can wait
+        is_reading = self._turn.locked() or self.definitions is not self._log.definitions
+        if is_reading or not retired:  # a read may bring new versions of them; forgetting can wait
             return
-        definitions, forgotten = self.definitions, {**self._before.forgotten, **retired}
-        # Keep the result of all records together: one forgotten version may have retired another definition.
-        rest = {digest: versions for digest, versions in definitions.versions.items() if digest not in forgotten}
-        self._before = replace(definitions, versions=rest, unreadable=(), forgotten=forgotten)
-        unreadable = {record.key for record in definitions.unreadable}
-        self._records = [record for record in self._records if record.key in unreadable]
-        self._apply([])
+        self._log.forget(retired)
+        self._apply()
 
     def _needs_reread(self, record: TopicRecord) -> bool:
         """Whether a record changes a forgotten definition, or removes a record that may no longer be in memory."""
-        forgotten = self._before.forgotten
+        forgotten = self._log.forgotten
         return bool(forgotten) and (record.value is None or _digest_of(record.key) in forgotten)
 
     async def reread(self) -> None:
         """Read all records again, those of forgotten definitions too, because new partitions may need them."""
         async with self._turn:
-            if self._before.forgotten:
+            if self._log.forgotten:
                 await self._restart()
         await self.within(0.0)
 
     async def _restart(self) -> None:
         """Go back to the beginning of the topic."""
-        self._before, self._records, self._pending = Definitions(), [], []
+        self._log = DefinitionLog()
+        self._pending.clear()
         await self._consumer.seek_to_beginning(self._tp)
 
     async def _poll(self) -> list[TopicRecord]:
@@ -133,7 +130,12 @@ class Follower:
             batch = (await self._consumer.getmany(self._tp, timeout_ms=timeout)).get(self._tp, [])
         finally:
             self._pause()
-        return [TopicRecord(record.key or b"", record.value, record.timestamp) for record in batch]
+        records = [TopicRecord(record.key or b"", record.value, record.timestamp) for record in batch]
+        for record in records:
+            if record.key.startswith(catalog.CORRECTION):
+                message = "record %r of the topic queries is skipped: corrections of the log's time no longer exist"
+                log.warning(message, record.key)
+        return records
 
     def _pause(self) -> None:
         """Fetch nothing between two reads.
@@ -144,18 +146,23 @@ class Follower:
         if self._dialect.ends_are_exact:
             self._consumer.pause(self._tp)
 
-    def _apply(self, records: Sequence[TopicRecord]) -> None:
-        """Update the definitions by new records, and tell the listeners."""
-        for record in records:
-            if record.key.startswith(catalog.CORRECTION):
-                log.warning(
-                    "record %r of the topic queries is skipped: corrections of the log's time no longer exist",
-                    record.key,
-                )
-        self._records += records
-        self.definitions = catalog.read(self._records, self._before)
-        for unreadable in set(self.definitions.unreadable) - self._unreadable:
-            log.error("record %s of the topic queries is skipped, because it cannot be read: %s", *unreadable)
+    async def _take_pending(self) -> None:
+        """Take the pending records, in slices between which the event loop turns. Then apply the definitions."""
+        end = time.monotonic() + SLICE
+        while self._pending:
+            self._log.take(self._pending.popleft())
+            if time.monotonic() > end:
+                await asyncio.sleep(0)
+                end = time.monotonic() + SLICE
+        if self.definitions is not self._log.definitions:
+            self._apply()
+
+    def _apply(self) -> None:
+        """Apply the definitions that were read, and tell the listeners."""
+        self.definitions = self._log.definitions
+        if unreadable := [each for each in self.definitions.unreadable if each not in self._unreadable]:
+            faults = few([f"{each.key!r} ({each.fault})" for each in unreadable])
+            log.error("unreadable records of the topic queries are skipped (%d): %s", len(unreadable), faults)
         self._unreadable = set(self.definitions.unreadable)
         for listener in self.on_change:
             listener(self.definitions)

@@ -7,7 +7,7 @@ the file in its log and in a metric.
 import asyncio
 import logging
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 from hubbub.definitions.catalog import DefinitionsError, changes
 from hubbub.definitions.follower import Follower
 from hubbub.file_watch import stamp
+from hubbub.texts import NAMED, few
 from oracles.errors import HubbubError
 from oracles.query import File, load_file
 
@@ -55,11 +56,7 @@ class Registrar:
             revisions = {"revision": file.revision, "newer": self._follower.definitions.revision}
             log.warning("%s has an older revision than the topic, so it is ignored", self._path, extra=revisions)
         if result.missing:
-            names = ", ".join(result.missing)
-            raise DefinitionsError(
-                f"{self._path}: active queries are missing: {names}. To retire them, use "
-                f"{' '.join(f'--retire {name}' for name in result.missing)}. Otherwise add them, or correct --prefix"
-            )
+            raise DefinitionsError(_missing_text(self._path, result.missing))
         if result.writes:
             await self._follower.append(result.writes)
             log.info("definitions appended", extra={"queries": len(result.writes), "revision": file.revision})
@@ -84,6 +81,16 @@ class Registrar:
                     continue
                 self.refused, self._state = True, _state(self._paths)
                 log.error("query file rejected, keeping the previous definitions: %s", error)  # noqa: TRY400 - the fault is in a file
+
+
+def _missing_text(path: Path, names: Sequence[str]) -> str:
+    """Return the message about active queries that a file lacks."""
+    more = " and so on" if len(names) > NAMED else ""
+    options = " ".join(f"--retire {name}" for name in names[:NAMED])
+    return (
+        f"{path}: active queries are missing ({len(names):,}): {few(names)}. "
+        f"To retire them, use {options}{more}. Otherwise add them, or correct --prefix"
+    )
 
 
 def _is_temporary(error: Exception) -> bool:

@@ -128,7 +128,7 @@ def test_a_running_worker_follows_its_file_and_the_topic(place, capsys):
         until(lambda: all(worker.total("hubbub_definitions_refused") for worker in (one, two)))
         place.define(PAGE)  # it lacks a query that nobody retires
         one.signal(signal.SIGHUP)
-        until(lambda: "active queries are missing: site" in one.log_text)
+        until(lambda: "active queries are missing (1): site" in one.log_text)
         assert len(versions_of(place, "page")) == 2
         place.define(PAGE + SITE)
         wait_for_version(place, "page", 3)
@@ -173,7 +173,7 @@ def test_an_unreadable_record_is_skipped_and_a_tombstone_removes_it(place):
         place.send((0, value, b"0011223344556677|v0"), topic="queries")
     one = place.start().ready()
     assert one.total("hubbub_definitions_unread") == 1
-    assert "of the topic queries is skipped, because it cannot be read" in one.log_text
+    assert "unreadable records of the topic queries are skipped (1)" in one.log_text
     assert "a file is not allowed here" in one.log_text
     place.send((0, place.frame("page", [0, 1])))
     place.send((0, None, b"0011223344556677|v0"), topic="queries")
@@ -189,7 +189,7 @@ def test_a_file_without_an_active_query_is_exit_code_2_and_the_error_names_it(pl
     place.define(PAGE)
     one = place.start()
     assert one.wait() == 2
-    assert "active queries are missing: site" in one.log_text
+    assert "active queries are missing (1): site" in one.log_text
     assert "--retire site" in one.log_text
     assert not any(version.retired for version in versions_of(place, "site"))
     two = place.start("--retire", "site", "--retire", "page").ready()

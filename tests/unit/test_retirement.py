@@ -43,6 +43,13 @@ def page(number, name="page"):
     return parse({"queries": {name: table}}, "test", ".")[name]
 
 
+def take(follower, records):
+    """Let a follower read records and apply them."""
+    for record in records:
+        follower._log.take(record)
+    follower._apply()
+
+
 class World:
     """A worker that owns all, its follower, and the log, on dictionaries."""
 
@@ -69,7 +76,7 @@ class World:
         asked = changes(File(queries), self.follower.definitions, retire, f"{second:016x}")
         records = [TopicRecord(*write, second * 1000) for write in asked.writes]
         self.written += records
-        self.follower._apply(records)
+        take(self.follower, records)
 
     def report(self, query, second):
         frame = encode_frame(query.digest, second // 10 * 10, query.oracle.perturb([1, 2]))
@@ -123,7 +130,7 @@ def test_a_week_of_retiring_leaves_16_bytes_of_each():
     catalog = world.follower.definitions
     assert len(catalog.versions) <= 2
     assert len(catalog.forgotten) == 168 - len(catalog.versions)
-    assert len(world.follower._records) <= 2
+    assert len(world.follower._log._contents) <= 2
     assert sum(len(merge.snapshots.queries) for merge in world.merges) <= 2
     assert sum(len(owner.source.tallies) for owner in world.owners) == 0
     assert sum(domain() is not None for domain in domains) <= 3, "nobody holds the domains of the others"
@@ -146,7 +153,7 @@ def test_what_is_let_go_of_stays_refused_as_stale_and_a_restart_finds_it_so_agai
     assert (outcome.reason, outcome.query) == (Reason.STALE_DIGEST, "page"), "by the name that it had"
     finals = {key: set(value) for key, value in world.finals.items()}
     world.follower = Follower(Kafka("nowhere:1", "p."))
-    world.follower._apply(world.written)
+    take(world.follower, world.written)
     assert len(world.follower.definitions.versions) == 5
     world.start()
     world.follower.on_change.append(world.define)
