@@ -56,10 +56,10 @@ def main(arguments: list[str]) -> int:
 
     def work() -> int:
         queries = load(options.file).values()
-        texts = ["\n".join(lines(query, options.partitions)) for query in queries]
+        for query in queries:
+            sys.stdout.write("\n".join(lines(query, options.partitions)) + "\n\n")
         sums = (sum_of_charges(queries, DEVICE_EPSILON), *processes(queries, options.partitions))
-        together = "\n".join(_label("together", *sums))
-        sys.stdout.write("\n\n".join([*texts, together]) + "\n")
+        sys.stdout.write("\n".join(_label("together", *sums)) + "\n")
         faults = [fault for query in queries if (fault := refusal(query, options.partitions, options.max_state))]
         faults = faults or list(filter(None, [sum_refusal(queries, options.partitions, options.max_state)]))
         sys.stderr.write("".join(f"hubbub check: {options.file}: {fault}\n" for fault in faults))

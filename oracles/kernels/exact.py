@@ -1,6 +1,7 @@
 """Inverted exact tests of support counts: critical counts, detectable numbers, intervals."""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,6 +16,7 @@ POWER = 0.9
 """Probability of finding a detectable value."""
 
 
+@lru_cache(maxsize=1024)  # the queries of a file often share their settings
 def critical(n: int, q: float, level: float) -> int | None:
     """Return the least count c with P(Bin(n, q) >= c) <= level, or None if not even n is rare enough.
 
@@ -29,6 +31,7 @@ def critical(n: int, q: float, level: float) -> int | None:
     return high if high <= n else None
 
 
+@lru_cache(maxsize=1024)
 def detectable(n: int, c: int, p: float, q: float) -> int | None:
     """Return how many of n must hold a value so that its count reaches c with probability 0.9.
 
