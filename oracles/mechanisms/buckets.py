@@ -1,13 +1,16 @@
 """A choice of the number of buckets, shared by FULL and SHORT."""
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from oracles.errors import ParameterError
 from oracles.mechanisms import chance
 from oracles.mechanisms.hashing import MAX_ROWS, Hashing, code_bits
+from oracles.mechanisms.protocol import Oracle
+from oracles.mechanisms.table import best_points
 
 LONGEST = 64
 """Most bits of a report."""
@@ -18,16 +21,14 @@ class Buckets(Hashing):
 
     least_rows: ClassVar[int]
     """Smallest number of rows."""
+    auto_edition = 2
     takes_buckets = True
     takes_table = True
 
     def __init__(
         self, name: str, epsilon: float, size: int, buckets: int | None, *, words: int = 0, table: int | None
     ) -> None:
-        bits = max(self.least_rows, code_bits(size))
-        choices = [
-            rows for rows in range(self.least_rows, min(MAX_ROWS, bits) + 1) if self.bits_used(rows, bits) <= LONGEST
-        ]
+        bits, choices = self._code_bits(size), self._choices(size)
         if not choices:
             raise ParameterError(f"{name}: a report of {size} values needs more than {LONGEST} bits; choose olh or hr")
         with localcontext(chance.DIGITS):
@@ -40,6 +41,26 @@ class Buckets(Hashing):
         """Number of buckets, or None if it is the best for epsilon."""
         rows = best if buckets is None else int(buckets).bit_length() - 1
         super().__init__(name, epsilon, size, rows, words=words, bits=bits, table=table)
+
+    @classmethod
+    def _code_bits(cls, size: int) -> int:
+        return max(cls.least_rows, code_bits(size))
+
+    @classmethod
+    def _choices(cls, size: int) -> list[int]:
+        """Return the numbers of rows with which a report has at most 64 bits."""
+        bits = cls._code_bits(size)
+        return [rows for rows in range(cls.least_rows, min(MAX_ROWS, bits) + 1) if cls.bits_used(rows, bits) <= LONGEST]
+
+    @classmethod
+    def versions(cls, epsilon: float, size: int, *, life: bool) -> Iterator[Oracle]:
+        """Yield the best number of buckets. For answers for life, yield smaller numbers too."""
+        make = cast("Callable[..., Buckets]", cls)
+        choices = cls._choices(size)
+        best = make(epsilon, size).hashes if choices else 0
+        for rows in reversed(choices):
+            if rows == best or (life and rows < best):
+                yield make(epsilon, size, 1 << rows, table=best_points(1 << rows, epsilon) if life else None)
 
     def __repr__(self) -> str:
         return super().__repr__() if self.fewer is None else f"{super().__repr__()[:-1]}, buckets={self.fewer})"

@@ -1,5 +1,6 @@
 """GRR, generalised randomised response: the client reports its value, or with some probability another one."""
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ from oracles.kernels.arrays import above, add_integers, integers
 from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Oracle
-from oracles.mechanisms.table import table_for
+from oracles.mechanisms.table import best_points, table_for
 from oracles.types import MARKS, Flags, Ints, Reports, Rows
 
 
@@ -33,6 +34,10 @@ class Grr(Oracle):
         self.tables = None if table is None else table_for(size, table, epsilon)
         p = chance.fraction(self.keep) if self.tables is None else self.tables.p
         super().__init__("grr", epsilon, size, p, (1 - p) / (size - 1))
+
+    @classmethod
+    def versions(cls, epsilon: float, size: int, *, life: bool) -> Iterator[Oracle]:
+        yield cls(epsilon, size, table=best_points(size, epsilon) if life else None)
 
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
         del rows

@@ -1,6 +1,10 @@
 """HR, Hadamard response: the client reports one random coefficient of its value's Hadamard code, with noise."""
 
+from collections.abc import Iterator
+
 from oracles.mechanisms.hashing import Hashing
+from oracles.mechanisms.protocol import Oracle
+from oracles.mechanisms.table import best_points
 
 
 class Hr(Hashing):
@@ -14,7 +18,12 @@ class Hr(Hashing):
     Acharya, Sun and Zhang 2019.
     """
 
+    auto_edition = 2
     takes_table = True
 
     def __init__(self, epsilon: float, size: int, *, table: int | None = None) -> None:
         super().__init__("hr", epsilon, size, rows=1, offset=1, table=table)
+
+    @classmethod
+    def versions(cls, epsilon: float, size: int, *, life: bool) -> Iterator[Oracle]:
+        yield cls(epsilon, size, table=best_points(2, epsilon) if life else None)

@@ -1,10 +1,13 @@
 """OLH, optimised local hashing: the client reports a random hash of its value, with noise, in a few bytes."""
 
+from collections.abc import Iterator
 from decimal import Decimal, localcontext
 
 from oracles.errors import ParameterError
 from oracles.mechanisms import chance
 from oracles.mechanisms.hashing import MAX_ROWS, Hashing
+from oracles.mechanisms.protocol import Oracle
+from oracles.mechanisms.table import best_points
 
 
 class Olh(Hashing):
@@ -52,6 +55,14 @@ class Olh(Hashing):
         """Return OLH within `classes`, or None if only two buckets fit: then BLH is the candidate."""
         olh = cls.within(epsilon, size, classes)
         return None if olh is None or (classes is not None and olh.hashes == 1) else olh
+
+    @classmethod
+    def versions(cls, epsilon: float, size: int, *, life: bool) -> Iterator[Oracle]:
+        """Yield the best number of buckets. For answers for life, yield smaller numbers too. Two buckets are HR."""
+        buckets = cls(epsilon, size).buckets
+        while buckets > 2:
+            yield cls(epsilon, size, buckets, table=best_points(buckets, epsilon) if life else None)
+            buckets = buckets // 2 if life else 0
 
     def __repr__(self) -> str:
         return super().__repr__() if self.fewer is None else f"{super().__repr__()[:-1]}, buckets={self.fewer})"

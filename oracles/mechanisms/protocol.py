@@ -1,7 +1,7 @@
 """The verbs of a frequency oracle: perturb on the client; check, add, support and estimate on the server."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, NamedTuple, Self, cast
@@ -131,6 +131,16 @@ class Oracle(Pure, Mechanism):
         if size > cls.max_size or (classes is not None and size > classes):
             return None
         return cast("Callable[[float, int], Oracle]", cls)(epsilon, size)
+
+    @classmethod
+    def versions(cls, epsilon: float, size: int, *, life: bool) -> Iterator["Oracle"]:
+        """Yield the forms of the oracle that "auto" considers from edition 2 on.
+
+        Forms differ in the number of buckets. For answers for `life` they have a table, if one is possible.
+        """
+        del life
+        if size <= cls.max_size:
+            yield cast("Callable[[float, int], Oracle]", cls)(epsilon, size)
 
     def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
         return self.encode(positions(values, self.size), source(rng))

@@ -25,6 +25,7 @@ class Ss(Oracle):
     Ye and Barg 2018; Wang et al. 2016.
     """
 
+    auto_edition = 2
     max_size = 8 * MAX_WIDTH
 
     def __init__(self, epsilon: float, size: int) -> None:

@@ -174,6 +174,12 @@ def best(buckets: int, epsilon: float) -> Table | None:
     )
 
 
+def best_points(buckets: int, epsilon: float) -> int | None:
+    """Return the number of fixed points of the best table, or None if no table is possible."""
+    table = best(buckets, epsilon) if buckets <= MOST else None
+    return None if table is None else table.fixed_points
+
+
 def table_for(buckets: int, fixed_points: int, epsilon: float) -> Table:
     """Return the table of a query. A ParameterError says which are possible."""
     if buckets > MOST:
