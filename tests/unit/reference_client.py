@@ -1,6 +1,6 @@
 """A client and a server in plain Python, written from docs/wire-format.md alone, slow and direct.
 
-It shares nothing with the package but that page: where both agree on bytes, the page is right.
+It shares only that page with the package. If both produce the same bytes, the page is right.
 """
 
 import hmac
@@ -49,33 +49,33 @@ class Stream:
             return 0
         width = next(width for width in (1, 2, 4, 8) if 8 * width >= bits)
         while True:
-            drawn = self.integer(width) & ((1 << bits) - 1)
-            if drawn < bound:
-                return drawn
+            integer = self.integer(width) & ((1 << bits) - 1)
+            if integer < bound:
+                return integer
 
     def other(self, own, bound):
         """A uniform integer below `bound` that is not `own`."""
-        drawn = self.below(bound - 1)
-        return drawn if drawn < own else drawn + 1
+        integer = self.below(bound - 1)
+        return integer if integer < own else integer + 1
 
-    def subset(self, chosen, among):
-        if chosen in (0, among):
-            return set(range(chosen))
+    def subset(self, members, among):
+        if members in (0, among):
+            return set(range(members))
         while True:
             keys = [self.integer(4) for _ in range(among)]
             order = sorted(range(among), key=lambda item: keys[item])
-            if keys[order[chosen - 1]] != keys[order[chosen]]:
-                return set(order[:chosen])
+            if keys[order[members - 1]] != keys[order[members]]:
+                return set(order[:members])
 
 
 class Keyed(Stream):
     """The stream of a device key, as long as it is read."""
 
-    def __init__(self, key, digest, attribute, mode, purpose, begun, classes):
+    def __init__(self, key, digest, attribute, mode, purpose, start, classes):
         super().__init__(b"")
         self.key = key
         self.about = digest + attribute.to_bytes(2, "little") + bytes([mode, purpose])
-        self.about += b"".join(number.to_bytes(8, "little", signed=True) for number in (begun, *classes))
+        self.about += b"".join(number.to_bytes(8, "little", signed=True) for number in (start, *classes))
 
     def take(self, count):
         while len(self.data) < self.used + count:
@@ -84,17 +84,17 @@ class Keyed(Stream):
         return super().take(count)
 
 
-def repeated(name, epsilon, size, value, key, digest, begun):
-    """Rows, the class of a value and its report, of a client that answers for life."""
-    about, drawn, found = parameters(name, epsilon, size), [], value
+def repeated(name, epsilon, size, value, key, digest, start):
+    """Return the rows, the class of a value and the report of a client that answers for life."""
+    about, own_rows, answer_class = parameters(name, epsilon, size), [], value
     if "k" in about:
-        draw = Keyed(key, digest, 0, 0, 1, begun, ())
-        drawn = words(name, about, draw)
-        found = hashed(name, about, drawn, value)
-    stream = Keyed(key, digest, 0, 0, 2, begun, (found,))
+        draw = Keyed(key, digest, 0, 0, 1, start, ())
+        own_rows = words(name, about, draw)
+        answer_class = hashed(name, about, own_rows, value)
+    stream = Keyed(key, digest, 0, 0, 2, start, (answer_class,))
     if "k" not in about:
-        return drawn, found, report(name, epsilon, size, value, stream)
-    return drawn, found, bucketed(about, drawn, found, stream).to_bytes(about["width"], "little")
+        return own_rows, answer_class, report(name, epsilon, size, value, stream)
+    return own_rows, answer_class, bucketed(about, own_rows, answer_class, stream).to_bytes(about["width"], "little")
 
 
 def exp(number):
@@ -107,32 +107,32 @@ def largest(losing, winning, ratio):
     def holds(threshold):
         return threshold * losing <= DIGITS.multiply(share, ONE - threshold)
 
-    found = int(DIGITS.divide(DIGITS.multiply(share, ONE), DIGITS.add(share, losing)))
-    while holds(found + 1):
-        found += 1
-    while not holds(found):
-        found -= 1
-    return found
+    integer = int(DIGITS.divide(DIGITS.multiply(share, ONE), DIGITS.add(share, losing)))
+    while holds(integer + 1):
+        integer += 1
+    while not holds(integer):
+        integer -= 1
+    return integer
 
 
 def parameters(name, epsilon, size):
-    """All that follows from a query: thresholds, numbers of rows, bits and ones, bytes a report."""
+    """Return the thresholds of a query, its numbers of rows, bits and ones, and the bytes of a report."""
     exact = Decimal(epsilon)
     e = exp(exact)
     if name == "grr":
         return {"T": largest(size - 1, 1, e), "width": 1 if size <= 256 else 2 if size <= 65536 else 4}
     if name in ("sue", "oue"):
-        kept = largest(1, 1, exp(DIGITS.divide(exact, 2)) if name == "sue" else e)
-        own = kept if name == "sue" else ONE // 2
-        return {"T_p": own, "T_q": ONE - kept, "width": -(-size // 8)}
+        keep = largest(1, 1, exp(DIGITS.divide(exact, 2)) if name == "sue" else e)
+        own = keep if name == "sue" else ONE // 2
+        return {"T_p": own, "T_q": ONE - keep, "width": -(-size // 8)}
     if name == "ss":
         m = ones(size, e)
         return {"T": largest(size - m, m, e), "m": m, "width": -(-size // 8)}
     least = {"full": 2, "short": 3}.get(name, 1)
     k = next(k for k in range(least, 64) if 1 << k >= size + (name == "hr"))
     l = {"olh": rows, "full": best_rows, "short": best_rows}.get(name, lambda *_: 1)(e, name, size, k)
-    used = l + (2 if name == "short" else l) * k
-    return {"T": largest((1 << l) - 1, 1, e), "l": l, "k": k, "width": 4 if used <= 32 else -(-used // 64) * 8}
+    bits = l + (2 if name == "short" else l) * k
+    return {"T": largest((1 << l) - 1, 1, e), "l": l, "k": k, "width": 4 if bits <= 32 else -(-bits // 64) * 8}
 
 
 def best_rows(e, name, size, k):
@@ -161,8 +161,8 @@ def rows(e, *_):
 
 def ones(size, e):
     def error(m):
-        won = DIGITS.multiply(m, e)
-        p = DIGITS.divide(won, DIGITS.add(won, size - m))
+        profit = DIGITS.multiply(m, e)
+        p = DIGITS.divide(profit, DIGITS.add(profit, size - m))
         inside, outside = DIGITS.multiply(p, m - 1), DIGITS.multiply(DIGITS.subtract(1, p), m)
         q = DIGITS.divide(DIGITS.add(inside, outside), size - 1)
         spread = DIGITS.multiply(q, DIGITS.subtract(1, q))
@@ -173,7 +173,7 @@ def ones(size, e):
 
 
 def share_of(solution, epsilon, attributes):
-    """The epsilon that each attribute gets."""
+    """Return the epsilon of each attribute."""
     exact = Decimal(epsilon)
     if solution == "smp":
         return epsilon
@@ -228,19 +228,19 @@ def hashed(name, about, drawn, value):
 
 
 def report(name, epsilon, size, value, stream):
-    """The report of `value`, as bytes."""
+    """Return the report of `value` as bytes."""
     about = parameters(name, epsilon, size)
     if name == "grr":
-        said = value if stream.event(about["T"]) else stream.other(value, size)
+        answer = value if stream.event(about["T"]) else stream.other(value, size)
     elif name in ("sue", "oue"):
-        said = unary(about, size, value, stream)
+        answer = unary(about, size, value, stream)
     elif name == "ss":
         inside = stream.event(about["T"])
         items = stream.subset(about["m"] - inside, size - 1)
-        said = sum(1 << (size - 1 if item == value else item) for item in items) | inside << value
+        answer = sum(1 << (size - 1 if item == value else item) for item in items) | inside << value
     else:
-        said = hashing(name, about, value, stream)
-    return said.to_bytes(about["width"], "little")
+        answer = hashing(name, about, value, stream)
+    return answer.to_bytes(about["width"], "little")
 
 
 def unary(about, size, value, stream):
@@ -252,19 +252,19 @@ def unary(about, size, value, stream):
 
 
 def hashing(name, about, value, stream):
-    drawn = words(name, about, stream)
-    return bucketed(about, drawn, hashed(name, about, drawn, value), stream)
+    own_rows = words(name, about, stream)
+    return bucketed(about, own_rows, hashed(name, about, own_rows, value), stream)
 
 
-def bucketed(about, drawn, bucket, stream):
+def bucketed(about, own_rows, bucket, stream):
     l, k = about["l"], about["k"]
     if not stream.event(about["T"]):
         bucket = stream.other(bucket, 1 << l)
-    return bucket | sum(row << (l + j * k) for j, row in enumerate(drawn))
+    return bucket | sum(row << (l + j * k) for j, row in enumerate(own_rows))
 
 
 def multi_report(solution, names, epsilon, sizes, values, stream):
-    """The report of a record, one value an attribute; `names` are the oracles, `epsilon` the query's."""
+    """Return the report of a record with one value for each attribute. `names` are the oracles."""
     share = share_of(solution, epsilon, len(sizes))
     each = list(zip(names, sizes, values, strict=True))
     if solution == "spl":
@@ -293,17 +293,17 @@ def fake(name, epsilon, size, stream):
 
 
 def support(name, epsilon, size, reports):
-    """n and the support of each value by its definition, implausible reports left out."""
+    """Return n and the support of each value by its definition, without implausible reports."""
     about = parameters(name, epsilon, size)
-    said = [int.from_bytes(each, "little") for each in reports]
+    answers = [int.from_bytes(each, "little") for each in reports]
     if name in ("sue", "oue"):
         low, high = plausible(about, size)
-        said = [each for each in said if low <= each.bit_count() <= high]
-    return len(said), [sum(supports(name, about, each, value) for each in said) for value in range(size)]
+        answers = [each for each in answers if low <= each.bit_count() <= high]
+    return len(answers), [sum(supports(name, about, each, value) for each in answers) for value in range(size)]
 
 
 def multi_support(solution, names, epsilon, sizes, reports):
-    """n and the support of each value, for each attribute; `reports` are plausible ones."""
+    """Return n and the support of each value for each attribute. All `reports` are plausible."""
     share = share_of(solution, epsilon, len(sizes))
     encoders = [FAMILIES.get(name, name) for name in names]
     widths = [parameters(name, share, size)["width"] for name, size in zip(encoders, sizes, strict=True)]
@@ -319,18 +319,18 @@ def multi_support(solution, names, epsilon, sizes, reports):
     return [support(*each) for each in zip(encoders, [share] * len(sizes), sizes, parts, strict=True)]
 
 
-def supports(name, about, said, value):
+def supports(name, about, answer, value):
     if name == "grr":
-        return said == value
+        return answer == value
     if name in ("sue", "oue", "ss"):
-        return said >> value & 1
+        return answer >> value & 1
     l, k = about["l"], about["k"]
-    drawn = [said >> (l + j * k) & ((1 << k) - 1) for j in range(2 if name == "short" else l)]
-    return hashed(name, about, drawn, value) == said & ((1 << l) - 1)
+    own_rows = [answer >> (l + j * k) & ((1 << k) - 1) for j in range(2 if name == "short" else l)]
+    return hashed(name, about, own_rows, value) == answer & ((1 << l) - 1)
 
 
 def plausible(about, size):
-    """The least and the most ones of a plausible report, in integers: probabilities times 2^(64 size)."""
+    """Return the least and the most ones of a plausible report. Probabilities are integers, times 2^(64 size)."""
     p, q = about["T_p"], about["T_q"]
     others = [comb(size - 1, k) * q**k * (ONE - q) ** (size - 1 - k) for k in range(size)]
     law = [(ONE - p) * a + p * b for a, b in zip([*others, 0], [0, *others], strict=True)]

@@ -1,4 +1,4 @@
-"""The truth beside the finals of a simulation, as metrics: they say what the record and the truth say."""
+"""The metrics of a simulation's accuracy. They agree with its final records and true counts."""
 
 import tomllib
 
@@ -39,13 +39,13 @@ def accuracy():
     return Accuracy(Kafka("127.0.0.1:1"), 1, Metrics())
 
 
-def told(query, pane, source, counts):
-    said = {"query": "page", "digest": query.digest.hex(), "pane": pane, "source": source, "counts": counts}
-    return orjson.dumps(said)
+def true_counts(query, pane, source, counts):
+    record = {"query": "page", "digest": query.digest.hex(), "pane": pane, "source": source, "counts": counts}
+    return orjson.dumps(record)
 
 
 def final(query):
-    """A final over both panes."""
+    """Return a final over both panes, and its span."""
     values = np.repeat(np.arange(8), np.multiply(HALF, 2))
     state = query.oracle.zeros()
     query.oracle.add(state, query.oracle.perturb(values, np.random.default_rng(5)))
@@ -55,13 +55,13 @@ def final(query):
 
 def test_the_error_and_the_coverage_are_those_of_the_record(query, accuracy):
     for pane in (START, START + 5):
-        accuracy.truth.put(told(query, pane, "a", [1] * 8))  # replaced by what the source says later
-        accuracy.truth.put(told(query, pane, "a", [n // 2 for n in HALF]))
-        accuracy.truth.put(told(query, pane, "b", [n - n // 2 for n in HALF]))
-    span, built = final(query)
-    accuracy.measure(query, span, built.findings)
+        accuracy.truth.put(true_counts(query, pane, "a", [1] * 8))  # replaced by what the source says later
+        accuracy.truth.put(true_counts(query, pane, "a", [n // 2 for n in HALF]))
+        accuracy.truth.put(true_counts(query, pane, "b", [n - n // 2 for n in HALF]))
+    span, result = final(query)
+    accuracy.measure(query, span, result.findings)
 
-    record, true = orjson.loads(built.records[0][1]), np.array(HALF) / sum(HALF)
+    record, true = orjson.loads(result.records[0][1]), np.array(HALF) / sum(HALF)
     order = [int(value) for value in record["values"]]
     value = accuracy.metrics.registry.get_sample_value
     for method, shares in record["shares"].items():
@@ -76,27 +76,27 @@ def test_the_error_and_the_coverage_are_those_of_the_record(query, accuracy):
     "wrong",
     [None, b"", b"[]", b"{", b'{"digest": "00", "pane": 1, "source": "a", "counts": []}', b'{"counts": [[1], ["x"]]}'],
 )
-def test_what_is_no_truth_is_passed_over(query, accuracy, wrong):
+def test_an_invalid_true_count_is_skipped(query, accuracy, wrong):
     accuracy.truth.put(wrong)
-    span, built = final(query)
-    accuracy.measure(query, span, built.findings)
+    span, result = final(query)
+    accuracy.measure(query, span, result.findings)
     assert not next(iter(accuracy.metrics.true_mse.collect())).samples
 
 
-def test_counts_of_other_values_are_no_truth(query, accuracy):
-    accuracy.truth.put(told(query, START, "a", [1] * 9))
+def test_true_counts_of_another_length_are_skipped(query, accuracy):
+    accuracy.truth.put(true_counts(query, START, "a", [1] * 9))
     assert accuracy.truth.shares(query, final(query)[0]) is None
 
 
-def test_the_newest_panes_are_kept_and_none_of_the_future_pushes_them_out(query, accuracy, monkeypatch):
+def test_the_newest_panes_remain_and_future_panes_do_not_replace_them(query, accuracy, monkeypatch):
     monkeypatch.setattr("aggregator.publishing.accuracy.PANES", 3)
     span, _ = final(query)
     for pane in (START, START + 5):
-        accuracy.truth.put(told(query, pane, "a", HALF), START)
+        accuracy.truth.put(true_counts(query, pane, "a", HALF), START)
     for ahead in range(20):
-        accuracy.truth.put(told(query, START + 10**6 + ahead, "a", HALF), START)
+        accuracy.truth.put(true_counts(query, START + 10**6 + ahead, "a", HALF), START)
     (shares,) = accuracy.truth.shares(query, span)
     assert shares.tolist() == [n / sum(HALF) for n in HALF]
     for pane in (START + 10, START + 15):
-        accuracy.truth.put(told(query, pane, "a", HALF), START)
+        accuracy.truth.put(true_counts(query, pane, "a", HALF), START)
     assert accuracy.truth.shares(query, span) is None

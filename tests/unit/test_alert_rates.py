@@ -1,4 +1,4 @@
-"""Alerts over months, through the code that publishes them: they do not flap, and what happens is told.
+"""Alerts over months, from the code that publishes them. They do not flap, and they report real changes.
 
 False alerts are those of a population that does not cross a threshold. By chance a test fails with a
 probability below 1e-6 if there are as many as stated.
@@ -37,7 +37,7 @@ def watch(seconds, *, panel=False):
 
 
 def sampled(o, days, seconds, rng, *, rhythm=0.0, drift=0.0):
-    """Windows of other clients each time, their number and half of the shares going up and down with the day."""
+    """Yield windows of new clients. Their number and half of the shares rise and fall with the time of day."""
     base, moves = zipf(), np.where(np.arange(SIZE) % 2 == 0, 1.0, -1.0)
     for i in range(int(days * DAY / seconds)):
         hour = np.sin(2 * np.pi * i * seconds / DAY)
@@ -48,10 +48,12 @@ def sampled(o, days, seconds, rng, *, rhythm=0.0, drift=0.0):
         yield Estimate(o.shares(counts, n), n, o)
 
 
-def panel(o, windows, rng, *, churn, shares=zipf, risen=None):
-    """The same clients in every window, each with one report a class for life; some draw a new value each time.
+def panel(o, windows, rng, *, churn, shares=zipf, rise=None):
+    """Yield estimates of the same clients in every window. Each has one report for each class for life.
 
-    From window `risen`[0] on the value `risen`[1] has `risen`[2] more of the clients.
+    In each window the share `churn` of the clients draws a new value.
+
+    From window `rise`[0] on the value `rise`[1] has `rise`[2] more of the clients.
     """
     rows = o.rows(CLIENTS, rng)
     memory = np.stack([o.answer(np.full(CLIENTS, c), rows, rng) for c in range(o.classes)])
@@ -61,9 +63,9 @@ def panel(o, windows, rng, *, churn, shares=zipf, risen=None):
         new = rng.random(CLIENTS) < churn
         values = np.where(new, rng.choice(SIZE, CLIENTS, p=law), values)
         here = values
-        if risen is not None and i >= risen[0]:
+        if rise is not None and i >= rise[0]:
             here = values.copy()
-            here[: int(risen[2] * CLIENTS)] = risen[1]
+            here[: int(rise[2] * CLIENTS)] = rise[1]
         state = o.zeros()
         o.add(state, memory[o.classify(here, rows), np.arange(CLIENTS)])
         yield o.estimate(state, CLIENTS)
@@ -76,16 +78,16 @@ def follow(watching, estimates):
         yield from ((i, alert) for alert in alerts)
 
 
-def counted(watching, estimates):
-    """Alerts by kind; a value that enters a first time is news, and no news after that."""
-    said, entered = Counter(), set()
+def count_alerts(watching, estimates):
+    """Return the number of alerts by kind. The first entry of a value counts as "news", and later ones as "enter"."""
+    counts, known_values = Counter(), set()
     for _, alert in follow(watching, estimates):
         kind = alert.kind
-        if kind == "enter" and alert.value not in entered:
-            entered.add(alert.value)
+        if kind == "enter" and alert.value not in known_values:
+            known_values.add(alert.value)
             kind = "first"
-        said[kind] += 1
-    return said
+        counts[kind] += 1
+    return counts
 
 
 POPULATIONS = {"static": {}, "daily rhythm": {"rhythm": 0.9}, "drift": {"drift": 0.2}}
@@ -95,15 +97,15 @@ LONG = {10: 1, 600: 30, 3600: 180, DAY: 3000}
 
 def flaps(population, seconds, days):
     o, rng = oracle("oue", epsilon=EPSILON, size=SIZE), seeded(population, seconds, days)
-    said = counted(watch(seconds), sampled(o, days, seconds, rng, **POPULATIONS[population]))
-    assert 3 <= said["first"] < 40
+    counts = count_alerts(watch(seconds), sampled(o, days, seconds, rng, **POPULATIONS[population]))
+    assert 3 <= counts["first"] < 40
     most = stats.poisson.ppf(1 - 1e-6, days / 3)
     # A share that drifts crosses the threshold truly, once a month and way.
     crossings = 40 * days / 30 if population == "drift" else 0
-    assert said["enter"] <= most + crossings
-    assert said["leave"] <= most + crossings
-    assert said["surge"] <= most
-    return said
+    assert counts["enter"] <= most + crossings
+    assert counts["leave"] <= most + crossings
+    assert counts["surge"] <= most
+    return counts
 
 
 @pytest.mark.parametrize("seconds", SIZES)
@@ -120,14 +122,14 @@ def test_alerts_do_not_flap_for_months(population, seconds):
 
 
 def panels(churn, seconds, windows):
-    """One a window, since an old answer stands until it changes; its noise is frozen with it."""
+    """Return alerts of a panel. An old answer and its noise repeat until the value changes."""
     o, rng = oracle("hr", epsilon=EPSILON, size=SIZE), seeded("panel", churn, seconds, windows)
-    said = counted(watch(seconds, panel=True), panel(o, windows, rng, churn=churn))
+    counts = count_alerts(watch(seconds, panel=True), panel(o, windows, rng, churn=churn))
     days = windows * seconds / DAY
     most = stats.poisson.ppf(1 - 1e-6, days / 3)
-    assert said["first"] >= 2
-    assert [said[kind] <= most for kind in ("enter", "leave", "surge")] == [True] * 3, said
-    return said
+    assert counts["first"] >= 2
+    assert [counts[kind] <= most for kind in ("enter", "leave", "surge")] == [True] * 3, counts
+    return counts
 
 
 @pytest.mark.parametrize("churn", [0.0, 0.1])
@@ -142,18 +144,18 @@ def test_a_panel_does_not_flap_for_months(churn, seconds):
     panels(churn, seconds, 3000)
 
 
-def test_a_panel_tells_a_rise_of_three_standard_errors():
-    """Two windows of other people would need more than five of their difference."""
+def test_a_panel_alerts_on_a_rise_of_three_standard_errors():
+    """Two windows of other people would need a difference of over five standard errors."""
     o, rng = oracle("hr", epsilon=EPSILON, size=SIZE), seeded("risen")
     rise = 3.0 * float(o.noise(CLIENTS).sigma)
-    for watching, told in ((watch(3600, panel=True), [20]), (watch(3600), [])):
-        windows = panel(o, 30, rng, churn=0.05, risen=(20, 200, rise))
+    for watching, expected in ((watch(3600, panel=True), [20]), (watch(3600), [])):
+        windows = panel(o, 30, rng, churn=0.05, rise=(20, 200, rise))
         surges = [i for i, alert in follow(watching, windows) if (alert.kind, alert.value) == ("surge", "200")]
-        assert surges == told
+        assert surges == expected
 
 
 @pytest.mark.parametrize("seconds", SIZES)
-def test_what_gains_three_standard_errors_a_window_is_told(seconds):
+def test_a_value_that_gains_three_standard_errors_in_each_window_causes_an_alert(seconds):
     o, rng = oracle("oue", epsilon=EPSILON, size=SIZE), seeded("ramp", seconds)
     sigma, base = float(o.noise(CLIENTS).sigma), zipf()
     estimates = []
@@ -163,5 +165,5 @@ def test_what_gains_three_standard_errors_a_window_is_told(seconds):
         own = rng.binomial(CLIENTS, shares / shares.sum())
         counts = rng.binomial(own, o.p) + rng.binomial(CLIENTS - own, o.q)
         estimates.append(Estimate(o.shares(counts, CLIENTS), CLIENTS, o))
-    told = [i for i, alert in follow(watch(seconds), estimates) if alert.value == "200"]
-    assert 5 <= told[0] <= 9
+    windows = [i for i, alert in follow(watch(seconds), estimates) if alert.value == "200"]
+    assert 5 <= windows[0] <= 9

@@ -51,7 +51,7 @@ def power_law():
 
 
 def drawn(family, rng, size=SIZE):
-    """Return true counts from a law of this family. They do not sum to n: a prior ignores sums."""
+    """Return true counts from a law of this family. They do not sum to n, because a prior ignores sums."""
     if family == "power_law":
         return 1 + np.searchsorted(power_law(), rng.random(size))
     if family == "poisson":
@@ -122,16 +122,16 @@ def test_the_likelihood_of_many_values_is_that_of_each(family, e):
 def test_a_fit_finds_the_law_that_counts_were_drawn_from(family, fit):
     rng = seeded(family, fit)
     own = drawn(family, rng, 20_000)
-    found = calibrate(seen(oracle("oue", epsilon=4.0, size=20_000), own, N, rng), family, fit).prior
-    assert found.family == family
+    prior = calibrate(seen(oracle("oue", epsilon=4.0, size=20_000), own, N, rng), family, fit).prior
+    assert prior.family == family
     if (family, fit) == ("power_law", "mean_variance"):
         # With such a heavy tail the sample mean is rarely the mean of the law. The fit finds the sample mean.
         k = np.arange(1.0, N + 1)
-        weight = k ** -found.parameters["exponent"]
+        weight = k ** -prior.parameters["exponent"]
         s = N * oracle("oue", epsilon=4.0, size=20_000).noise(N).sigma
         assert weight @ k / weight.sum() == pytest.approx(own.mean(), abs=6 * s / np.sqrt(20_000))
     else:
-        assert found.parameters == pytest.approx(TRUE[family], rel=0.1)  # six standard deviations or more
+        assert prior.parameters == pytest.approx(TRUE[family], rel=0.1)  # six standard deviations or more
 
 
 def test_mean_and_variance_exclude_the_noise():
@@ -139,10 +139,10 @@ def test_mean_and_variance_exclude_the_noise():
     e = seen(oracle("oue", epsilon=4.0, size=SIZE), drawn("gaussian", rng), N, rng)
     y = N * e.shares
     mean, variance = y.mean(), y.var() - (N * e.sigma) ** 2
-    fitted = {family: calibrate(e, family, "mean_variance").prior.parameters for family in FAMILIES}
-    assert fitted["gaussian"] == pytest.approx({"mean": mean, "sd": np.sqrt(variance)})
-    assert fitted["laplace"] == pytest.approx({"mean": mean, "scale": np.sqrt(variance / 2)})
-    assert fitted["poisson"] == pytest.approx({"mean": mean})
+    parameters = {family: calibrate(e, family, "mean_variance").prior.parameters for family in FAMILIES}
+    assert parameters["gaussian"] == pytest.approx({"mean": mean, "sd": np.sqrt(variance)})
+    assert parameters["laplace"] == pytest.approx({"mean": mean, "scale": np.sqrt(variance / 2)})
+    assert parameters["poisson"] == pytest.approx({"mean": mean})
 
 
 def test_a_power_law_has_the_mean_of_the_counts():
@@ -172,7 +172,7 @@ def test_fits_stay_within_their_clamps():
 
 @pytest.mark.parametrize("family", ["power_law", "gaussian", "laplace"])
 def test_auto_takes_the_family_of_the_highest_likelihood(family):
-    """If it can be distinguished at all: a Poisson law of a large mean is Gaussian."""
+    """The families must differ. For example, a Poisson law of a large mean is Gaussian."""
     rng = seeded("auto", family)
     e = seen(oracle("oue", epsilon=8.0, size=SIZE), drawn(family, rng), N, rng)
     auto, each = calibrate(e, "auto"), {name: calibrate(e, name) for name in FAMILIES}
@@ -225,9 +225,9 @@ def test_equal_values_get_equal_shares_at_every_position(family, fit):
         oracle("grr", epsilon=6.0, size=3_000), rng.multinomial(20_000, rng.dirichlet(np.ones(3_000))), 20_000, rng
     )
     order = rng.permutation(3_000)
-    calibrated, permuted = (calibrate(each, family, fit) for each in (e, replace(e, shares=e.shares[order])))
-    assert np.array_equal(calibrated.shares[order], permuted.shares)
-    assert np.array_equal(calibrated.stdev[order], permuted.stdev)
+    calibrated, reordered = (calibrate(each, family, fit) for each in (e, replace(e, shares=e.shares[order])))
+    assert np.array_equal(calibrated.shares[order], reordered.shares)
+    assert np.array_equal(calibrated.stdev[order], reordered.stdev)
     by_shares = np.argsort(e.shares)
     assert (np.diff(calibrated.shares[by_shares]) >= 0).all()
     assert len(np.unique(calibrated.shares)) <= len(np.unique(e.shares)) < 3_000
@@ -282,9 +282,9 @@ def test_nothing_surprises_at_the_edges(edge):
     for family in FAMILIES:
         for fit in FITS:
             calibrated = calibrate(e, family, fit)
-            for found in (calibrated.shares, calibrated.above(0.1)):
-                assert ((found >= 0) & (found <= 1)).all()
-                assert (np.diff(found[order]) >= 0).all()
+            for values in (calibrated.shares, calibrated.above(0.1)):
+                assert ((values >= 0) & (values <= 1)).all()
+                assert (np.diff(values[order]) >= 0).all()
             assert ((calibrated.stdev >= 0) & (calibrated.stdev <= 1)).all()
             assert np.isfinite(calibrated.prior.log_likelihood)
             assert 0 <= calibrated.prior.kolmogorov_smirnov <= 1
@@ -323,13 +323,13 @@ def heavy(size, n, exponent):
     "own", [heavy(16_470, 908_576, 1.1), heavy(1_024, 1_000_000, 1.5)], ids=["like sales in shops", "zipf"]
 )
 def test_a_helpful_prior_is_not_rejected(own, epsilon):
-    """The statistic is 3 standard deviations below the bound: one run in a thousand crosses it by chance."""
+    """The statistic is 3 standard deviations below the bound. By chance one of a thousand runs crosses it."""
     o, rng = oracle("oue", epsilon=epsilon, size=len(own)), seeded("heavy", len(own), epsilon)
     assert sum(calibrate(seen(o, own, int(own.sum()), rng)).rejected for _ in range(8)) <= 2
 
 
 def test_the_prior_is_rejected_in_favour_of_the_fallback_alone():
-    """Uniform values again: calibrate is worse than norm_sub there, but better than zero."""
+    """Values are uniform again. There calibrate is worse than norm_sub, but better than zero."""
     rng = seeded("fallback")
     e = seen(oracle("oue", epsilon=4.0, size=1_024), np.full(1_024, 976), 999_424, rng)
     assert calibrate(e).rejected

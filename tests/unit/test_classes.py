@@ -1,4 +1,4 @@
-"""Classes of values: perturb draws rows, finds the class of each value under them, and answers for the class."""
+"""The classes of values. `perturb` draws rows, finds the class of each value with them, and answers for the class."""
 
 import numpy as np
 import pytest
@@ -21,9 +21,9 @@ def test_perturbing_is_rows_class_and_answer_from_one_stream(name, size):
     rng = np.random.default_rng(2)
     rows = o.rows(500, rng)
     classes = o.classify(values, rows)
-    given = classes.copy()
+    before = classes.copy()
     assert np.array_equal(o.answer(classes, rows, rng), whole)
-    assert np.array_equal(classes, given), "what is given stays as it is"
+    assert np.array_equal(classes, before), "what is given stays as it is"
 
 
 @pytest.mark.parametrize("name", ORACLES)
@@ -33,8 +33,8 @@ def test_a_client_that_keeps_its_rows_has_at_most_the_stated_classes(name, size)
     assert o.classes == min(getattr(o, "buckets", size), size)
     for seed in range(20):
         rows = o.rows(1, np.random.default_rng(seed))
-        kept = None if rows is None else np.repeat(rows, size, axis=0)
-        assert len(np.unique(o.classify(np.arange(size), kept))) <= o.classes
+        own_rows = None if rows is None else np.repeat(rows, size, axis=0)
+        assert len(np.unique(o.classify(np.arange(size), own_rows))) <= o.classes
 
 
 def test_oracles_without_rows_have_the_value_for_a_class():
@@ -88,7 +88,7 @@ def test_fewer_buckets_estimate_without_bias():
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "size", "classes", "chosen"),
+    ("epsilon", "size", "classes", "name"),
     [
         (2.0, 1024, None, "oracle('olh', epsilon=2.0, size=1024)"),
         (2.0, 1024, 8, "oracle('olh', epsilon=2.0, size=1024)"),
@@ -99,8 +99,8 @@ def test_fewer_buckets_estimate_without_bias():
         (1.0, 4, 4, "oracle('grr', epsilon=1.0, size=4)"),
     ],
 )
-def test_auto_chooses_the_best_oracle_that_fits(epsilon, size, classes, chosen):
-    assert repr(automatic(epsilon, size, classes)) == chosen
+def test_auto_chooses_the_best_oracle_that_fits(epsilon, size, classes, name):
+    assert repr(automatic(epsilon, size, classes)) == name
 
 
 class Later(Grr):

@@ -31,7 +31,7 @@ SUBJECTS += [f"{s}:{name}-{size}-{epsilon}" for s, name in MULTI for size in SIZ
 
 
 def unusual(label):
-    """Whether only `make test-all` runs it: sizes in between, and spl, which is an oracle with a smaller epsilon."""
+    """Whether only `make test-all` runs a case. These are middle sizes, and spl, an oracle with a smaller epsilon."""
     name, size, epsilon = label.rsplit("-", 2)
     spl = name.startswith("spl:") and name != "spl:adaptive"
     between = size in ("3", "256") if ":" in name else epsilon == "3.0"
@@ -58,7 +58,7 @@ class Subject:
         self.many = bool(solution)
 
     def values(self, columns):
-        """Values in the form that perturb takes: a vector for one attribute, columns for several."""
+        """Return values for `perturb`, a vector for one attribute or columns for several attributes."""
         return np.column_stack(columns) if self.many else columns[0]
 
     def random(self, n):
@@ -69,14 +69,14 @@ class Subject:
 
     def supports(self, state, n):
         """Return (support counts, number of their reports) for each attribute."""
-        found = self.it.support(state, n)
+        supports = self.it.support(state, n)
         if not self.many:
-            return [(found, n)]
-        return list(zip(found, self.it.answering(state, n), strict=True))
+            return [(supports, n)]
+        return list(zip(supports, self.it.answering(state, n), strict=True))
 
     def estimates(self, state, n):
-        found = self.it.estimate(state, n)
-        return found if self.many else [found]
+        estimates = self.it.estimate(state, n)
+        return estimates if self.many else [estimates]
 
 
 @pytest.fixture(params=[pytest.param(s, marks=pytest.mark.long) if unusual(s) else s for s in SUBJECTS])
@@ -109,8 +109,8 @@ def test_merging_parts_in_any_order_and_batch_size_gives_the_same_tally_bit_for_
     for batch in (1, 7, n // 2, n):
         if batch == 1 and subject.large:
             continue
-        shuffled = reports[subject.rng.permutation(n)]
-        parts = [counted(subject.it, shuffled[start : start + batch]) for start in range(0, n, batch)]
+        in_other_order = reports[subject.rng.permutation(n)]
+        parts = [counted(subject.it, in_other_order[start : start + batch]) for start in range(0, n, batch)]
         assert np.array_equal(sum(parts), whole)
         assert np.array_equal(sum(parts) - parts[0], whole - parts[0])
     assert not (whole - counted(subject.it, reports[::-1])).any()
@@ -171,9 +171,9 @@ def test_a_wrong_value_is_refused(subject):
     for wrong in (-1, max(subject.sizes)):
         values = good.copy()
         values[2] = wrong
-        with pytest.raises(ReportError, match="outside") as caught:
+        with pytest.raises(ReportError, match="outside") as error:
             it.perturb(values, subject.rng)
-        assert caught.value.index == 2
+        assert error.value.index == 2
     with pytest.raises(ParameterError, match="Generator"):
         it.perturb(good, 42)
 
@@ -194,22 +194,22 @@ def test_wrong_reports_are_refused_and_leave_the_tally_unchanged(subject):
     assert np.array_equal(state, before)
 
 
-def test_a_malformed_report_refuses_them_all(subject):
+def test_one_malformed_report_refuses_the_whole_batch(subject):
     it = subject.it
     reports = it.perturb(subject.random(9), subject.rng)
     reports[[5, 7]] = 0xFF
-    found = it.check(reports)
-    if found is None:  # every bit pattern is valid here
+    flags = it.check(reports)
+    if flags is None:  # every bit pattern is valid here
         return
-    assert found == 5
+    assert flags == 5
     state = it.zeros()
-    with pytest.raises(ReportError, match="report 5 is malformed") as caught:
+    with pytest.raises(ReportError, match="report 5 is malformed") as error:
         it.add(state, reports)
-    assert caught.value.index == 5
+    assert error.value.index == 5
     assert not state.any()
 
 
-def test_nothing_in_nothing_out(subject):
+def test_no_reports_give_no_counts(subject):
     it = subject.it
     reports = it.perturb(subject.random(0), subject.rng)
     assert reports.shape == (0, it.width)
@@ -224,7 +224,7 @@ def test_nothing_in_nothing_out(subject):
         assert estimate.n == 0
 
 
-def test_support_counts_come_back_from_the_shares(subject):
+def test_shares_give_the_support_counts_again(subject):
     n = 50 if subject.large else 500
     state = counted(subject.it, subject.it.perturb(subject.random(n), subject.rng))
     for estimate, (support, _) in zip(subject.estimates(state, n), subject.supports(state, n), strict=True):
@@ -271,7 +271,7 @@ def test_large_domains_work():
 
 
 @pytest.mark.parametrize("name", ["blh", "hr", "olh"])
-def test_a_large_domain_is_counted_alike_at_once_and_in_frames(name):
+def test_a_large_domain_has_the_same_counts_at_once_and_in_frames(name):
     """One large batch takes several runs. A frame is too small for a histogram of all cells."""
     o, rng = oracle(name, epsilon=2.0, size=300_000), np.random.default_rng(5)
     reports = o.perturb(rng.integers(0, o.size, 150_000), rng)

@@ -24,7 +24,7 @@ from oracles.multi import multi
 from oracles.query import parse
 
 FALSE_ALARM = 1e-6
-PROMISED = {
+PROMISES = {
     "base": (False, "no", True),
     "base_pos": (True, "no", True),
     "post_pos": (True, "no", True),
@@ -43,7 +43,7 @@ PROMISED = {
 TABLE = {name: (row.non_negative, row.sums_to_one, row.keeps_order) for name, row in METHODS.items()}
 CALIBRATED = [name for name, row in METHODS.items() if row.fits_a_prior]
 PLAIN = [name for name in TABLE if name not in CALIBRATED]
-OURS = [name for name in PROMISED if name not in CALIBRATED]
+OURS = [name for name in PROMISES if name not in CALIBRATED]
 SUMMING = [name for name, (_, sums, _) in TABLE.items() if sums == "yes"]
 
 
@@ -75,7 +75,7 @@ oracles = st.builds(
 
 @st.composite
 def estimates(draw, least=0):
-    """Any possible support counts, with ties."""
+    """Return estimates of any possible support counts, with ties."""
     o, n = draw(oracles), draw(st.sampled_from([n for n in (0, 1, 2, 7, 1000, 10**9) if n >= least]))
     some = draw(st.lists(st.integers(0, n), min_size=1, max_size=6))
     near = [min(int(n * o.q) + step, n) for step in (0, 1, 2)]
@@ -84,7 +84,7 @@ def estimates(draw, least=0):
 
 @st.composite
 def wild(draw):
-    """Shares that no reports could give: huge, tiny, all negative."""
+    """Return shares that no reports could give. They are very large, very small or all negative."""
     scale = draw(st.sampled_from([1e-300, 1e-12, 1e-3, 1.0, 1e6, 1e150]))
     some = draw(st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=6))
     o = draw(oracles)
@@ -112,7 +112,7 @@ def check_promises(name, estimate):
 
 
 def test_the_table_lists_the_promises_of_each_method():
-    assert {name: TABLE[name] for name in PROMISED} == PROMISED
+    assert {name: TABLE[name] for name in PROMISES} == PROMISES
     assert set(CALIBRATED) >= {"calibrate", "calibrate_norm_sub"}
     assert all(name == method.name for name, method in METHODS.items())
     assert {task for method in METHODS.values() for task in method.good_for} == set(TASKS)
@@ -168,14 +168,14 @@ def test_missing_promises_have_a_counterexample(name):
 
 
 @pytest.mark.parametrize(("names", "examples"), [(PLAIN, 100), (CALIBRATED, 12)])
-def test_the_order_of_the_domain_plays_no_part(names, examples):
+def test_the_order_of_the_domain_has_no_effect(names, examples):
     @settings(max_examples=examples, deadline=None, derandomize=True)
     @given(estimate=estimates(least=1), data=st.data())
     def check(estimate, data):
         order = np.array(data.draw(st.permutations(range(len(estimate.shares)))))
-        shuffled = replace(estimate, shares=estimate.shares[order])
+        reordered = replace(estimate, shares=estimate.shares[order])
         for name in names:
-            assert apply(name, shuffled) == pytest.approx(apply(name, estimate)[order], rel=1e-9, abs=1e-12)
+            assert apply(name, reordered) == pytest.approx(apply(name, estimate)[order], rel=1e-9, abs=1e-12)
 
     check()
 
@@ -185,7 +185,7 @@ DISTRIBUTIONS = st.lists(st.integers(0, 40), min_size=2, max_size=12).filter(any
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(weights=DISTRIBUTIONS)
-def test_a_distribution_stays_as_it_is(weights):
+def test_methods_leave_a_distribution_unchanged(weights):
     shares = np.array(weights) / sum(weights)
     for name in set(OURS) - {"base_cut", "zero"}:
         assert apply(name, of(shares)) == pytest.approx(shares, abs=1e-12)
@@ -193,7 +193,7 @@ def test_a_distribution_stays_as_it_is(weights):
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(estimate=estimates(least=1))
-def test_a_second_time_changes_nothing(estimate):
+def test_methods_are_idempotent(estimate):
     for name in set(OURS) - {"norm_hyb"}:
         once = apply(name, estimate)
         assert apply(name, replace(estimate, shares=once)) == pytest.approx(once, rel=1e-9, abs=1e-9)
@@ -208,38 +208,38 @@ def cut_at(x, threshold):
 
 def whole_groups(x, fits):
     """Return the largest values whose sum fits, with equal ones together."""
-    kept, total = set(), 0.0
+    positions, total = set(), 0.0
     for value in sorted({value for value in x if value > 0.0}, reverse=True):
         total += value * np.count_nonzero(x == value)
         if not fits(total):
             break
-        kept.add(value)
-    return np.array([value in kept for value in x])
+        positions.add(value)
+    return np.array([value in positions for value in x])
 
 
 def simplex_point(x, total):
     """Return the projection. Try every number of positive values."""
     down = np.sort(x)[::-1]
-    for kept in range(len(x), 0, -1):
-        level = (down[:kept].sum() - total) / kept
-        if down[kept - 1] > level:
+    for count in range(len(x), 0, -1):
+        level = (down[:count].sum() - total) / count
+        if down[count - 1] > level:
             return np.maximum(x - level, 0.0)
     raise AssertionError
 
 
-def hybrid(x, kept):
-    kept = kept & (x > 0.0)
-    if x[kept].sum() > 1.0:
-        kept &= whole_groups(np.where(kept, x, 0.0), lambda total: total < 1.0)
-    if kept.all() or not kept.any():
+def hybrid(x, positive):
+    positive = positive & (x > 0.0)
+    if x[positive].sum() > 1.0:
+        positive &= whole_groups(np.where(positive, x, 0.0), lambda total: total < 1.0)
+    if positive.all() or not positive.any():
         return simplex_point(x, 1.0)
     shares = x.copy()
-    shares[~kept] = simplex_point(x[~kept], 1.0 - x[kept].sum())
+    shares[~positive] = simplex_point(x[~positive], 1.0 - x[positive].sum())
     return shares
 
 
 def likeliest(estimate):
-    """MLE-Apx as in the paper: from counts, it removes negative ones until there are none."""
+    """Return the result of MLE-Apx as in the paper, which removes negative counts until there are none."""
     o, n = estimate.oracle, estimate.n
     y, p, q = estimate.counts / n, o.p, o.q
     inside = np.ones(o.size, bool)
@@ -251,7 +251,7 @@ def likeliest(estimate):
         inside &= shares > 0.0
 
 
-DEFINED = {
+DEFINITIONS = {
     "base": lambda e: e.shares,
     "base_pos": lambda e: np.array([max(value, 0.0) for value in e.shares]),
     "post_pos": lambda e: np.array([max(value, 0.0) for value in e.shares]),
@@ -277,8 +277,8 @@ def test_each_method_follows_its_definition(estimate):
     assume((estimate.shares > 0.0).any())
     total = np.cumsum(np.sort(np.maximum(estimate.shares, 0.0))[::-1])
     assume((np.abs(total - 1.0) > 1e-9).all())  # a sum of 1 fits, up to rounding
-    for name, defined in DEFINED.items():
-        assert apply(name, estimate) == pytest.approx(defined(estimate), rel=1e-7, abs=1e-9)
+    for name, definition in DEFINITIONS.items():
+        assert apply(name, estimate) == pytest.approx(definition(estimate), rel=1e-7, abs=1e-9)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -299,7 +299,7 @@ def test_alpha_and_top_select_the_unchanged_shares(estimate, alpha, top):
 
 def nearest_distribution(distance, slope, size):
     """Return the least point of a convex function among all distributions, by quadratic programming."""
-    found = optimize.minimize(
+    result = optimize.minimize(
         distance,
         np.full(size, 1.0 / size),
         jac=slope,
@@ -308,7 +308,7 @@ def nearest_distribution(distance, slope, size):
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    return found.x
+    return result.x
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -361,8 +361,8 @@ def test_a_large_vector_finds_the_same_level_as_a_sort(tail, lean):
     }[tail]
     down = np.sort(x)[::-1]
     levels = (np.cumsum(down) - 1.0) / (np.arange(1, size + 1) + lean)
-    kept = np.flatnonzero(down > levels)[-1]
-    assert np.abs(project(x, lean=lean) - np.maximum(x - levels[kept], 0.0)).max() < 1e-12
+    last = np.flatnonzero(down > levels)[-1]
+    assert np.abs(project(x, lean=lean) - np.maximum(x - levels[last], 0.0)).max() < 1e-12
 
 
 # Bias.
@@ -395,7 +395,7 @@ def test_base_pos_is_too_high_for_rare_values_and_for_none_too_low():
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 @pytest.mark.parametrize("name", ORACLES)
-def test_the_smallest_cases_hold_no_surprise(name, size):
+def test_the_smallest_domains_have_exact_results(name, size):
     o = oracle(name, epsilon=1.0, size=size)
     rng = seeded(name, size)
     for n in (1, 2, 50):
@@ -408,7 +408,7 @@ def test_the_smallest_cases_hold_no_surprise(name, size):
 
 @pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize("method", TABLE)
-def test_without_reports_methods_that_sum_to_one_say_all_the_same(method, name):
+def test_without_reports_methods_that_sum_to_one_give_equal_shares(method, name):
     estimate = oracle(name, epsilon=1.0, size=4).estimate(oracle(name, epsilon=1.0, size=4).zeros(), 0)
     shares = apply(method, estimate)
     assert (shares == 0.25).all() if method in SUMMING else np.isnan(shares).all()
@@ -418,7 +418,7 @@ def test_without_reports_methods_that_sum_to_one_say_all_the_same(method, name):
 
 
 @pytest.mark.parametrize("method", TABLE)
-def test_without_independent_reports_nothing_is_significant_and_promises_hold(method):
+def test_without_independent_reports_no_value_is_significant_and_promises_hold(method):
     estimate = replace(of([0.7, 0.4, -0.1, 0.2, 0.1]), n_independent=0)
     check_promises(method, estimate)
     if method in ("base_cut", "zero"):
@@ -428,11 +428,11 @@ def test_without_independent_reports_nothing_is_significant_and_promises_hold(me
 @pytest.mark.parametrize("shares", [[0.0, 0.0, 0.0], [-0.5, -0.1, -0.1], [-1e-300] * 3, [-1e150, -1.0, 0.0]])
 @pytest.mark.parametrize("method", PLAIN)
 def test_without_positive_values_all_shares_are_equal_or_zero(method, shares):
-    found = apply(method, of(shares))
+    result = apply(method, of(shares))
     if method in SUMMING:
-        assert found == pytest.approx(np.full(3, 1 / 3))
+        assert result == pytest.approx(np.full(3, 1 / 3))
     elif TABLE[method][0]:
-        assert not found.any()
+        assert not result.any()
 
 
 @pytest.mark.parametrize("method", SUMMING)
@@ -443,7 +443,7 @@ def test_equal_values_share_the_sum(method, count):
 
 
 @pytest.mark.parametrize("method", TABLE)
-def test_the_estimate_stays_as_it_was(method):
+def test_methods_do_not_change_the_estimate(method):
     estimate = of([0.7, 0.4, -0.1, 0.2])
     before = estimate.shares.copy()
     shares = apply(method, estimate)
@@ -477,16 +477,16 @@ def test_unbiased_is_another_name_for_base():
     ],
 )
 def test_a_wrong_option_is_refused(call, message):
-    with pytest.raises(ParameterError, match=message) as caught:
+    with pytest.raises(ParameterError, match=message) as error:
         call(of([0.7, 0.4, -0.1]))
-    assert isinstance(caught.value, HubbubError)
+    assert isinstance(error.value, HubbubError)
 
 
 def test_a_given_calibration_is_used_unchanged():
     estimate = of([0.7, 0.4, -0.1, 0.2])
-    said = SimpleNamespace(shares=np.array([0.5, 0.4, 0.0, 0.2]))
-    assert np.array_equal(apply("calibrate", estimate, calibrated=said), said.shares)
-    assert apply("calibrate_norm_sub", estimate, calibrated=said) == pytest.approx(project(said.shares))
+    calibration = SimpleNamespace(shares=np.array([0.5, 0.4, 0.0, 0.2]))
+    assert np.array_equal(apply("calibrate", estimate, calibrated=calibration), calibration.shares)
+    assert apply("calibrate_norm_sub", estimate, calibrated=calibration) == pytest.approx(project(calibration.shares))
     assert np.array_equal(apply("calibrate", estimate), calibrate(estimate).shares)
 
 
@@ -498,14 +498,14 @@ def test_a_given_calibration_is_used_unchanged():
 @given(estimate=estimates(least=1), data=st.data())
 def test_a_set_is_answered_by_the_rule_of_its_method(method, estimate, data):
     size = len(estimate.shares)
-    chosen = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=size, unique=True))
-    share, stderr = answer(method, estimate, chosen)
-    summed = estimate.shares[chosen].sum()
-    expected = max(summed, 0.0) if method == "post_pos" else apply(method, estimate)[chosen].sum()
+    positions = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=size, unique=True))
+    share, stderr = answer(method, estimate, positions)
+    total = estimate.shares[positions].sum()
+    expected = max(total, 0.0) if method == "post_pos" else apply(method, estimate)[positions].sum()
     assert share == pytest.approx(expected, rel=1e-12, abs=1e-15)
     assert (stderr is not None) == (method in ("base", "norm"))
     if method == "base":
-        assert stderr == estimate.answer(chosen)[1]
+        assert stderr == estimate.answer(positions)[1]
 
 
 def test_post_pos_clips_the_answer_and_not_the_values():
@@ -520,11 +520,11 @@ def test_given_shares_are_not_computed_again():
     assert answer("norm_hyb", estimate, [0, 3], shares=np.array([0.4, 0.1, 0.2, 0.3]))[0] == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("chosen", [[], [4], [-1], [1, 1], [0.5]])
+@pytest.mark.parametrize("positions", [[], [4], [-1], [1, 1], [0.5]])
 @pytest.mark.parametrize("method", ["base", "post_pos", "norm_sub"])
-def test_a_set_of_wrong_positions_is_refused(method, chosen):
+def test_a_set_of_wrong_positions_is_refused(method, positions):
     with pytest.raises(ReportError):
-        answer(method, of([0.5, -0.2, -0.4, 0.1]), chosen)
+        answer(method, of([0.5, -0.2, -0.4, 0.1]), positions)
 
 
 def simulated(o, own, runs, rng):
@@ -541,30 +541,30 @@ def test_norm_states_the_error_of_a_set(name):
     o, runs = oracle(name, epsilon=1.0, size=8), 400
     own = np.array([300, 200, 60, 20, 10, 5, 5, 0])
     estimates = list(simulated(o, own, runs, seeded("norm", name)))
-    for chosen in ([0], [7], [0, 2, 4, 6], list(range(1, 8))):
-        answers = [answer("norm", estimate, chosen)[0] for estimate in estimates]
-        truth = own[chosen].sum() / own.sum()
-        stated = estimates[0].covariance.contrast(len(chosen), 8, truth)
-        spread = (runs - 1) * np.var(answers, ddof=1) / stated
+    for positions in ([0], [7], [0, 2, 4, 6], list(range(1, 8))):
+        answers = [answer("norm", estimate, positions)[0] for estimate in estimates]
+        truth = own[positions].sum() / own.sum()
+        variance = estimates[0].covariance.contrast(len(positions), 8, truth)
+        spread = (runs - 1) * np.var(answers, ddof=1) / variance
         assert stats.chi2.isf(1 - FALSE_ALARM, runs - 1) < spread < stats.chi2.isf(FALSE_ALARM, runs - 1)
-        share, stderr = answer("norm", estimates[0], chosen)
-        at_share = estimates[0].covariance.contrast(len(chosen), 8, min(max(share, 0.0), 1.0))
+        share, stderr = answer("norm", estimates[0], positions)
+        at_share = estimates[0].covariance.contrast(len(positions), 8, min(max(share, 0.0), 1.0))
         assert stderr == pytest.approx(np.sqrt(at_share))
 
 
 @pytest.mark.parametrize("population", [None, 5_000])
 @pytest.mark.parametrize("name", ORACLES)
-def test_the_error_of_a_set_less_its_part_of_all_is_that_of_its_weights(name, population):
+def test_the_error_of_a_set_minus_its_share_of_the_total_is_that_of_its_weights(name, population):
     truth = np.array([0.5, 0.25, 0.15, 0.1, 0.0, 0.0])
     estimate = Estimate(truth, 1_000, oracle(name, epsilon=1.0, size=6), population=population)
     covariance = estimate.covariance
-    for chosen in ([0], [5], [0, 2, 4], [1, 2, 3, 4, 5]):
-        weights = np.isin(np.arange(6), chosen) - len(chosen) / 6
+    for positions in ([0], [5], [0, 2, 4], [1, 2, 3, 4, 5]):
+        weights = np.isin(np.arange(6), positions) - len(positions) / 6
         expected = weights @ covariance.times(weights, truth)
-        assert covariance.contrast(len(chosen), 6, truth[chosen].sum()) == pytest.approx(expected)
+        assert covariance.contrast(len(positions), 6, truth[positions].sum()) == pytest.approx(expected)
 
 
-def test_norm_is_sure_of_the_whole_domain():
+def test_norm_states_no_error_for_the_whole_domain():
     for name in ORACLES:
         share, stderr = answer("norm", of([0.5, 0.1, -0.4, 0.1], name=name), range(4))
         assert share == pytest.approx(1.0)
@@ -572,7 +572,7 @@ def test_norm_is_sure_of_the_whole_domain():
 
 
 @pytest.mark.parametrize("name", ["grr", "ss"])
-def test_errors_move_together_as_the_covariance_says(name):
+def test_errors_of_values_correlate_by_the_covariance(name):
     """Over runs, the covariance with a weighted sum of errors equals the product with the matrix, value by value."""
     o, runs = oracle(name, epsilon=1.0, size=6), 1000
     own = np.array([250, 100, 30, 15, 5, 0])
@@ -580,6 +580,6 @@ def test_errors_move_together_as_the_covariance_says(name):
     estimates = list(simulated(o, own, runs, seeded("covariance", name)))
     errors = np.array([estimate.shares for estimate in estimates]) - own / own.sum()
     products = errors * (errors @ weights)[:, None]
-    stated = estimates[0].covariance.times(weights, own / own.sum())
-    scores = (products.mean(axis=0) - stated) / (products.std(axis=0) / np.sqrt(runs))
+    law = estimates[0].covariance.times(weights, own / own.sum())
+    scores = (products.mean(axis=0) - law) / (products.std(axis=0) / np.sqrt(runs))
     assert np.abs(scores).max() < stats.norm.isf(FALSE_ALARM / 12)

@@ -1,6 +1,6 @@
 """Intervals of sets and differences cover the truth as often as they state, by the exact law of every outcome.
 
-The worst sets have values that a report supports together: for local hashing consecutive values.
+The worst sets have values that one report supports together. For local hashing these are consecutive values.
 """
 
 import itertools
@@ -17,35 +17,35 @@ SCORE, EXACT = 0.944, 0.95 - 1e-7
 
 
 def some(n):
-    """Return numbers of holders: none, few, many, all."""
+    """Return the numbers of holders none, few, many and all."""
     return sorted({0, 1, 3, n // 20, n // 5, n // 2, n - 1, n} & set(range(n + 1)))
 
 
-def covered(view, chosen, n, inside, outside, population=None):
+def least_coverage(view, values, n, inside, outside, population=None):
     """Return the least coverage of a set's interval over numbers of holders, or over shares of a sample."""
-    chosen = np.asarray(chosen)
-    held = some(n)
+    values = np.asarray(values)
+    numbers = some(n)
     if population is None:
-        chances = np.array([laws.crowd(inside, k, outside, n - k) for k in held])
+        chances = np.array([laws.crowd(inside, k, outside, n - k) for k in numbers])
     else:
-        mixed = ((k / n) * inside + (1 - k / n) * outside for k in held)
-        chances = np.array([laws.crowd(each, n, each, 0) for each in mixed])
+        laws_of_sum = ((k / n) * inside + (1 - k / n) * outside for k in numbers)
+        chances = np.array([laws.crowd(each, n, each, 0) for each in laws_of_sum])
     counts = np.flatnonzero(chances.max(axis=0) > 1e-11)
     blank = Estimate(np.zeros(view.size), n, view, n, population)
-    low, high = intervals.of_set(blank, chosen, counts)
+    low, high = intervals.of_set(blank, values, counts)
     return min(
-        law[counts] @ ((low <= k / n + 1e-9) & (k / n - 1e-9 <= high)) for k, law in zip(held, chances, strict=True)
+        law[counts] @ ((low <= k / n + 1e-9) & (k / n - 1e-9 <= high)) for k, law in zip(numbers, chances, strict=True)
     )
 
 
-def promised(view, chosen, n):
-    normal = intervals.varied(view, len(chosen), n) and not view.clumped(np.asarray(chosen), n)
+def promise(view, values, n):
+    normal = intervals.varied(view, len(values), n) and not view.clumped(np.asarray(values), n)
     return SCORE if normal else EXACT
 
 
 def of_one(o, n):
     """Return the least coverage of one value's interval minus the promise."""
-    return covered(o, [0], n, laws.bernoulli(o.p), laws.bernoulli(o.q)) - promised(o, [0], n)
+    return least_coverage(o, [0], n, laws.bernoulli(o.p), laws.bernoulli(o.q)) - promise(o, [0], n)
 
 
 def test_counts_with_few_steps_use_the_exact_test():
@@ -57,7 +57,7 @@ def apart(o, n, pairs):
     """Return the least coverage of a difference over numbers of holders of both values, minus the promise."""
     counts = np.arange(n + 1)
     every = Estimate(np.tile(o.shares(counts, n), 2), n, o)  # the first value, then the last one
-    found = []
+    coverages = []
     for first, last in pairs:
         groups = [(first, laws.of_pair(o, 0)), (last, laws.of_pair(o, 1)), (n - first - last, laws.of_pair(o, None))]
         law = laws.joint(groups)
@@ -65,8 +65,8 @@ def apart(o, n, pairs):
         grid = np.repeat(u, len(v)), np.tile(v, len(u))
         _, _, low, high = intervals.of_difference(every, grid[0], grid[1] + n + 1)
         truth = (first - last) / n
-        found.append(law[grid] @ ((low <= truth + 1e-9) & (truth - 1e-9 <= high)))
-    return min(found) - (SCORE if dense(n, o.p, o.q) else EXACT)
+        coverages.append(law[grid] @ ((low <= truth + 1e-9) & (truth - 1e-9 <= high)))
+    return min(coverages) - (SCORE if dense(n, o.p, o.q) else EXACT)
 
 
 def holders(n):
@@ -106,7 +106,7 @@ IN_A_ROW = [
     ("olh", 1.5, 16, range(4)),
     ("blh", 4.0, 32, [0, 5]),
 ]
-STRUCTURED = [
+WORST_SETS = [
     *[
         ("blh", e, 1 << k, range(1 << j))
         for e in (0.25, 1.0, 4.0)
@@ -118,33 +118,32 @@ STRUCTURED = [
         for k, j in ((4, 2), (6, 5), (8, 4), (10, 8))
     ],
     *[("olh", e, 1 << k, range(m)) for e, k in ((1.5, 4), (1.5, 5), (2.0, 4)) for m in (2, 3, 4, 7, 8)],
-    *[("blh", 1.0, 256, chosen) for chosen in ((3, 5, 6), (0, 1, 2), tuple(range(0, 200, 7)), tuple(range(100, 131)))],
+    *[("blh", 1.0, 256, values) for values in ((3, 5, 6), (0, 1, 2), tuple(range(0, 200, 7)), tuple(range(100, 131)))],
 ]
 
 
-def held_by(name, epsilon, size, chosen, n):
+def of_set(name, epsilon, size, values, n):
     """Return the least coverage of one set, over all holders and all numbers of other values."""
-    o, chosen = oracle(name, epsilon=epsilon, size=size), list(chosen)
-    xor = int(np.bitwise_xor.reduce([v + getattr(o, "offset", 0) for v in chosen[:3]])) - getattr(o, "offset", 0)
-    others = {v for v in (size - 1, xor) if 0 <= v < size and v not in chosen}
-    found = [
-        covered(o, chosen, n, laws.client(o, chosen, chosen[0]), laws.client(o, chosen, other)) for other in others
-    ]
-    return min(found) - promised(o, chosen, n)
+    o, values = oracle(name, epsilon=epsilon, size=size), list(values)
+    xor = int(np.bitwise_xor.reduce([v + getattr(o, "offset", 0) for v in values[:3]])) - getattr(o, "offset", 0)
+    others = {v for v in (size - 1, xor) if 0 <= v < size and v not in values}
+    inside = laws.client(o, values, values[0])
+    coverages = [least_coverage(o, values, n, inside, laws.client(o, values, other)) for other in others]
+    return min(coverages) - promise(o, values, n)
 
 
 @pytest.mark.parametrize("n", [7, 70, 300])
-@pytest.mark.parametrize(("name", "epsilon", "size", "chosen"), IN_A_ROW)
-def test_sets_of_values_that_fall_together_are_covered(name, epsilon, size, chosen, n):
-    """Their sum is far from normal: score intervals covered the truth in 89% to 92% of windows."""
-    assert held_by(name, epsilon, size, chosen, n) >= 0.0
+@pytest.mark.parametrize(("name", "epsilon", "size", "values"), IN_A_ROW)
+def test_sets_of_values_that_fall_together_are_covered(name, epsilon, size, values, n):
+    """Their sum is far from normal. Score intervals covered the truth in only 89% to 92% of windows."""
+    assert of_set(name, epsilon, size, values, n) >= 0.0
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("n", [1, 5, 20, 60, 150, 400, 1000])
-@pytest.mark.parametrize(("name", "epsilon", "size", "chosen"), STRUCTURED)
-def test_sets_of_hashed_values_are_covered_everywhere(name, epsilon, size, chosen, n):
-    assert held_by(name, epsilon, size, chosen, n) >= 0.0
+@pytest.mark.parametrize(("name", "epsilon", "size", "values"), WORST_SETS)
+def test_sets_of_hashed_values_are_covered_everywhere(name, epsilon, size, values, n):
+    assert of_set(name, epsilon, size, values, n) >= 0.0
 
 
 PLAIN = [
@@ -159,34 +158,34 @@ PLAIN = [
 @pytest.mark.parametrize("n", [4, 60, 250])
 @pytest.mark.parametrize(("name", "epsilon", "size", "values"), PLAIN[7::23])
 def test_sets_are_covered(name, epsilon, size, values, n):
-    assert held_by(name, epsilon, size, range(values), n) >= 0.0
+    assert of_set(name, epsilon, size, range(values), n) >= 0.0
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("n", [1, 10, 30, 100, 400])
 @pytest.mark.parametrize(("name", "epsilon", "size", "values"), PLAIN)
 def test_sets_are_covered_everywhere(name, epsilon, size, values, n):
-    assert held_by(name, epsilon, size, range(values), n) >= 0.0
+    assert of_set(name, epsilon, size, range(values), n) >= 0.0
 
 
-FAKED = ("grr", "oue_z", "oue_r", "sue_z")
+FAKES = ("grr", "oue_z", "oue_r", "sue_z")
 
 
 def of_rsfd(name, epsilon, sizes, values, n):
     view = multi("rsfd", sizes=sizes, epsilon=epsilon, oracle=name).attributes[0]
     inside, outside = (laws.hidden(view, len(sizes), values, inside=yes) for yes in (True, False))
-    chosen = list(range(values))
-    return covered(view, chosen, n, inside, outside) - promised(view, chosen, n)
+    positions = list(range(values))
+    return least_coverage(view, positions, n, inside, outside) - promise(view, positions, n)
 
 
-@pytest.mark.parametrize("name", FAKED)
+@pytest.mark.parametrize("name", FAKES)
 @pytest.mark.parametrize(("epsilon", "n", "values"), [(1.0, 200, 2), (6.0, 100, 4), (3.0, 30, 10)])
 def test_sets_of_an_attribute_behind_fakes_are_covered(name, epsilon, n, values):
     assert of_rsfd(name, epsilon, [20, 5, 2], values, n) >= 0.0
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", FAKED)
+@pytest.mark.parametrize("name", FAKES)
 @pytest.mark.parametrize("sizes", [[4, 3], [60, 3, 2], [200, 4, 4, 4, 4]])
 def test_sets_of_an_attribute_behind_fakes_are_covered_everywhere(name, sizes):
     for epsilon, n in itertools.product((0.25, 1.0, 2.0, 4.0, 8.0, 12.0), (1, 10, 40, 100, 400)):
@@ -195,10 +194,10 @@ def test_sets_of_an_attribute_behind_fakes_are_covered_everywhere(name, sizes):
 
 
 def of_sample(name, epsilon, size, values, n):
-    """A sample from a large population, in which each client answers with a small probability."""
-    o, chosen = oracle(name, epsilon=epsilon, size=size), list(range(values))
-    inside, outside = laws.client(o, chosen, 0), laws.client(o, chosen, size - 1)
-    return covered(o, chosen, n, inside, outside, population=10**9) - promised(o, chosen, n)
+    """Return the least coverage of a set for a sample from a large population, minus the promise."""
+    o, positions = oracle(name, epsilon=epsilon, size=size), list(range(values))
+    inside, outside = laws.client(o, positions, 0), laws.client(o, positions, size - 1)
+    return least_coverage(o, positions, n, inside, outside, population=10**9) - promise(o, positions, n)
 
 
 @pytest.mark.parametrize(

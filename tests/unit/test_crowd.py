@@ -1,4 +1,4 @@
-"""Small crowds: who reads estimates alone cannot have a group smaller than `crowd` from records of one kind."""
+"""Small crowds. A reader of estimates cannot isolate a group smaller than `crowd` with records of one kind."""
 
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -29,16 +29,16 @@ PANE = 10
 DEFAULT = 50
 
 
-def ask(**changed):
+def ask(**settings):
     table = {"domain": 40, "epsilon": 1.0, "pane": "10s", "windows": ["10s", "1m/10s", "all"], "methods": ["norm_sub"]}
-    return parse({"queries": {"site": {**table, **changed}}}, "test", ".")["site"]
+    return parse({"queries": {"site": {**table, **settings}}}, "test", ".")["site"]
 
 
 PROFILE = {"domain": None, "attributes": {"age": 6, "sex": 2}, "solution": "smp", "oracle": "grr"}
 
 
-def several(**changed):
-    table = {key: value for key, value in {**PROFILE, **changed}.items() if value is not None}
+def several(**settings):
+    table = {key: value for key, value in {**PROFILE, **settings}.items() if value is not None}
     common = {
         "epsilon": 1.0,
         "budget": 1e9,
@@ -56,22 +56,22 @@ def tallied(query, reports):
 
 
 def crowd_of(query, n, rng):
-    """A pane of n honest reports."""
+    """Return a pane of n honest reports."""
     sizes = [domain.size for domain in query.domains]
     values = np.column_stack([rng.integers(0, size, n) for size in sizes])
     return tallied(query, query.oracle.perturb(values if query.attributes else values[:, 0], rng))
 
 
 def published(query, panes, restarts=()):
-    """What becomes of panes, through the code that publishes: each final, what it shows and its records."""
-    versions, states, shown, told = Versions.of(query), {}, {}, {}
+    """Yield each final of these panes, its visible windows and its records, from the code that publishes."""
+    versions, states, visible, alert_states = Versions.of(query), {}, {}, {}
     merger = Merger(versions, 1)
     for i, (pane, snapshot) in enumerate(sorted(panes.items())):
         if i in restarts:
             read = {window: decode_state(state, merger.cells) for window, state in states.items()}
             merger = Merger(versions, 1, [(window, position) for window, (position, *_) in read.items()])
-            shown = {window: last for window, (_, _, last) in read.items()}
-            told = {window: before for window, (_, before, _) in read.items()}
+            visible = {window: last for window, (_, _, last) in read.items()}
+            alert_states = {window: before for window, (_, before, _) in read.items()}
             for again in range(pane - 60, pane, PANE):
                 if again in panes:
                     merger.take(again, 0, panes[again], None)
@@ -79,19 +79,20 @@ def published(query, panes, restarts=()):
         merger.mark(0, pane + PANE)
         for final in merger.finals():
             window = final.span.window
-            faces, _ = visible_windows(query, final, shown.get(window, []))
-            built, _, told[window], shown[window] = publish(query, final, told.get(window, []), shown.get(window, []))
-            states[window] = encode_state(final.position, told[window], shown[window])
-            yield final, faces, [value for _, value in built.records]
+            faces, _ = visible_windows(query, final, visible.get(window, []))
+            result, _, *now = publish(query, final, alert_states.get(window, []), visible.get(window, []))
+            alert_states[window], visible[window] = now
+            states[window] = encode_state(final.position, *now)
+            yield final, faces, [value for _, value in result.records]
 
 
 def wholes(query, panes):
-    """The same windows as the fold of the tests has them."""
+    """Yield the windows as `fold` has them."""
     versions = Versions.of(query)
-    reported = [pane for pane in panes if panes[pane].n]
+    active = [pane for pane in panes if panes[pane].n]
     last = max(panes) + PANE
     for window in query.windows:
-        for start, end in sorted(fold.spans(window, PANE, reported)):
+        for start, end in sorted(fold.spans(window, PANE, active)):
             inside = {pane: panes[pane] for pane in panes if start <= pane < end}
             if end <= last and inside:
                 yield fold.Whole(versions, window, start, end, fold.total(inside.values()), inside)
@@ -101,7 +102,7 @@ def wholes(query, panes):
 
 
 def memoised(query, clients, times, rng):
-    """Who answers in each pane, and each one's report, the same for ever."""
+    """Return the clients of each pane, and the panes. A client always sends the same report."""
     values = rng.integers(0, query.domain.size, clients)
     reports = query.oracle.perturb(values, rng)
     order = np.concatenate([rng.permutation(clients) for _ in range(times)])
@@ -115,83 +116,83 @@ def memoised(query, clients, times, rng):
 
 
 def supports(query, record):
-    """The exact support counts of all values, from what a record says."""
+    """Return the exact support counts of all values, from a record."""
     n, oracle = record["n"], record["oracle"]
-    found = np.zeros(query.domain.size, np.int64)
+    counts = np.zeros(query.domain.size, np.int64)
     for value, share in zip(record["values"], record["shares"]["unbiased"], strict=True):
-        found[int(value)] = round(n * (share * (oracle["p"] - oracle["q"]) + oracle["q"]))
-    return found
+        counts[int(value)] = round(n * (share * (oracle["p"] - oracle["q"]) + oracle["q"]))
+    return counts
 
 
 def singled_out(query, records):
-    """Single reports that a reader of estimates has: (pane, what it supports), from one kind of windows at a time."""
+    """Yield single reports that a reader isolates with one kind of windows, as (pane, supported values)."""
     by_kind = defaultdict(list)
     for record in records:
         if record["values"]:
             by_kind[record["window"]["kind"]].append((record["window"], record["n"], supports(query, record)))
-    for kind, found in by_kind.items():
-        for window, n, counts in found:
+    for kind, windows in by_kind.items():
+        for window, n, counts in windows:
             if n == 1 and kind == "tumbling":
                 yield window["start"], tuple(counts)
         if kind == "all":
-            for (_, before, one), (window, now, other) in pairwise(found):
+            for (_, before, one), (window, now, other) in pairwise(windows):
                 if now - before == 1:
                     yield window["end"] - PANE, tuple(other - one)
 
 
 def linked(query, panes, who):
-    """Pairs of panes whose reports are rightly said to come from one client, since they support the same."""
+    """Return the number of panes that a reader links rightly by equal support, and the records."""
     records = [orjson.loads(value) for _, _, values in published(query, panes) for value in values]
     by_support = defaultdict(set)
-    for pane, supported in singled_out(query, records):
-        by_support[supported].add(pane)
+    for pane, support in singled_out(query, records):
+        by_support[support].add(pane)
     pairs = [pair for same in by_support.values() for pair in combinations(sorted(same), 2)]
     return sum(who[a] == who[b] for a, b in pairs), records
 
 
-def test_a_reader_of_estimates_links_nobody_by_default_and_links_them_without_a_crowd():
+def test_a_reader_of_estimates_links_clients_only_without_a_crowd():
     rng = np.random.default_rng(14)
     panes, who = memoised(ask(), 150, 4, rng)
     bare, _ = linked(ask(crowd=1), panes, who)
     assert bare > 50
     assert ask().crowd == DEFAULT
-    kept, records = linked(ask(), panes, who)
-    assert kept == 0
+    pairs, records = linked(ask(), panes, who)
+    assert pairs == 0
     assert sum(bool(record["values"]) for record in records) > 5
 
 
 def test_no_two_records_of_a_kind_differ_by_less_than_the_crowd():
-    """Whatever two a reader compares, one after another as they came: those that came and those that went."""
+    """A reader may compare any two successive windows, by the reports that arrive and by those that leave."""
     query, rng = ask(crowd=20, windows=["10s", "1m/10s", "all"]), np.random.default_rng(3)
     panes = {PANE * i: crowd_of(query, int(n), rng) for i, n in enumerate(rng.integers(0, 25, 60))}
     last = {}
-    seen = Counter()
+    counts = Counter()
     for final, faces, values in published(query, panes):
-        (shown,), record = faces, schemas.record(values[0])
-        seen[final.span.window.kind, shown.kind] += 1
-        if shown.kind != "own":
+        (face,), record = faces, schemas.record(values[0])
+        counts[final.span.window.kind, face.kind] += 1
+        if face.kind != "own":
             continue
         here = {pane for pane in panes if final.span.start <= pane < final.span.end and panes[pane].n}
         before = last.get(final.span.window, set()) if final.span.window.kind != "tumbling" else set()
-        for moved in (here - before, before - here):
-            assert sum(panes[pane].n for pane in moved) == 0 or sum(panes[pane].n for pane in moved) >= 20
+        for change in (here - before, before - here):
+            assert sum(panes[pane].n for pane in change) == 0 or sum(panes[pane].n for pane in change) >= 20
         assert record["n"] == sum(panes[pane].n for pane in here) >= 20
         last[final.span.window] = here
     assert {("hopping", "own"), ("hopping", "held"), ("all", "held"), ("tumbling", "small"), ("tumbling", "own")} <= {
-        *seen
+        *counts
     }
 
 
-def test_what_one_kind_hides_the_others_tell():
-    """The sum of docs/privacy.md."""
+def test_other_kinds_of_windows_reveal_a_withheld_group():
+    """This is the sum of docs/privacy.md."""
     query, rng = ask(windows=["10s", "1m"], publish="all"), np.random.default_rng(8)
     panes = {600 + PANE * i: crowd_of(query, n, rng) for i, n in enumerate((60, 55, 70, 64, 52, 1))}
     records = [orjson.loads(value) for _, _, values in published(query, panes) for value in values]
-    shown = {size: [r for r in records if r["window"]["size"] == size and r["values"]] for size in (10, 60)}
-    (minute,) = shown[60]
-    assert minute["n"] - sum(record["n"] for record in shown[10]) == 1
-    hidden = supports(query, minute) - sum(supports(query, record) for record in shown[10])
-    assert hidden.tolist() == query.oracle.support(panes[650].counts, 1).tolist()
+    by_size = {size: [r for r in records if r["window"]["size"] == size and r["values"]] for size in (10, 60)}
+    (minute,) = by_size[60]
+    assert minute["n"] - sum(record["n"] for record in by_size[10]) == 1
+    rest = supports(query, minute) - sum(supports(query, record) for record in by_size[10])
+    assert rest.tolist() == query.oracle.support(panes[650].counts, 1).tolist()
 
 
 # --- the rule -------------------------------------------------------------------------------------------------------
@@ -201,28 +202,28 @@ SIZES = st.lists(st.integers(0, 14), min_size=1, max_size=14)
 
 @settings(max_examples=60, deadline=None)
 @given(SIZES, st.integers(1, 12), st.sets(st.integers(0, 13)), st.booleans())
-def test_what_is_shown_is_what_the_fold_says_whatever_restarts(sizes, crowd, restarts, is_several):
+def test_visible_windows_equal_those_of_the_fold_despite_restarts(sizes, crowd, restarts, is_several):
     query = several(crowd=crowd) if is_several else ask(domain=3, windows=["10s", "30s/10s", "all"], crowd=crowd)
     rng = np.random.default_rng(len(sizes))
     panes = {PANE * i: crowd_of(query, n, rng) for i, n in enumerate(sizes)}
-    wanted = {}
-    for final, told in fold.attribute_views(wholes(query, panes)):
-        faces = fold.visible_windows(final, told)
+    expected = {}
+    for final, views in fold.attribute_views(wholes(query, panes)):
+        faces = fold.visible_windows(final, views)
         span = Span(final.window, final.start, final.end)
-        wanted |= dict(build(query, span, final.whole, final=True, visible=faces).records)
-    found = {}
+        expected |= dict(build(query, span, final.whole, final=True, visible=faces).records)
+    records = {}
     for final, faces, values in published(query, panes, restarts):
         keys = [key for key, _ in build(query, final.span, final.total, final=True, visible=faces).records]
-        found |= dict(zip(keys, values, strict=True))
-    assert found == wanted
+        records |= dict(zip(keys, values, strict=True))
+    assert records == expected
 
 
-def test_a_small_window_says_that_there_was_one_and_no_more():
+def test_a_small_window_shows_only_that_it_exists():
     query = ask(sets={"few": ["1", "2"]}, methods=["norm_sub", "calibrate"])
     panes = {60: crowd_of(query, DEFAULT - 1, np.random.default_rng(1))}
     for _, faces, values in published(query, panes):
         record = schemas.record(values[0])
-        assert [shown.kind for shown in faces] == ["small"]
+        assert [face.kind for face in faces] == ["small"]
         assert record["n"] == 0
         for key in ("n_independent", "sigma", "significance", "detectable", "shift_per_fake"):
             assert record[key] is None
@@ -253,75 +254,76 @@ def test_a_held_window_shows_the_last_one_again():
     assert read.flags == ("held",)
 
 
-def test_small_and_held_windows_bring_no_alerts_and_leave_their_state():
+def test_small_and_held_windows_cause_no_alerts_and_keep_the_state():
     query = ask(windows=["all"], oracle="grr", epsilon=8.0, budget=1e9, domain=4)
     rng = np.random.default_rng(2)
     states, before = [], []
     answers = {0: [1] * 400, 10: [2] * 49, 20: [3] * 400}
     panes = {pane: tallied(query, query.oracle.perturb(values, rng)) for pane, values in answers.items()}
     for final, faces, _ in published(query, panes):
-        built = build(query, final.span, final.total, final=True, visible=faces)
-        after, said = alerts(query, final.span, built, states)
-        before.append(([orjson.loads(value)["value"] for _, value in said], after == states))
+        result = build(query, final.span, final.total, final=True, visible=faces)
+        after, events = alerts(query, final.span, result, states)
+        before.append(([orjson.loads(value)["value"] for _, value in events], after == states))
         states = after
     assert before == [(["1"], False), ([], True), (["2", "3"], False)]
 
 
-# --- what is foretold -----------------------------------------------------------------------------------------------
+# --- provisional records --------------------------------------------------------------------------------------------
 
 
-def test_a_provisional_record_shows_a_state_that_enough_have_followed():
+def test_a_provisional_record_shows_a_state_with_enough_reports_after_it():
     query, rng = ask(crowd=20), np.random.default_rng(4)
     foretelling, window = ProvisionalGuard(), query.windows[0]
 
-    def foretold(start, sizes):
-        found = []
+    def visible_sizes(start, sizes):
+        visible = []
         for n in sizes:
-            said = foretelling.next(query, Span(window, start, start + 10), crowd_of(query, n, rng), [])
-            found.append(said[1].n if said else None)
-        return found
+            record = foretelling.next(query, Span(window, start, start + 10), crowd_of(query, n, rng), [])
+            visible.append(record[1].n if record else None)
+        return visible
 
-    assert foretold(0, range(0, 200, 10)) == [None] * 20  # another worker may have shown some of it
-    assert foretold(10, [5, 19, 25, 30, 44, 45, 50, 66, 90]) == [None, None, None, None, None, 25, None, 45, 66]
-    assert foretold(20, [30, 49, 50]) == [None, None, 30]
+    assert visible_sizes(0, range(0, 200, 10)) == [None] * 20  # another worker may have shown some of it
+    assert visible_sizes(10, [5, 19, 25, 30, 44, 45, 50, 66, 90]) == [None, None, None, None, None, 25, None, 45, 66]
+    assert visible_sizes(20, [30, 49, 50]) == [None, None, 30]
     assert ProvisionalGuard().next(ask(crowd=1), Span(window, 0, 10), crowd_of(query, 1, rng), []) is not None
 
 
-def test_a_provisional_record_is_enough_apart_from_the_last_window_shown():
+def test_a_provisional_record_differs_enough_from_the_last_visible_window():
     query, rng = ask(crowd=20), np.random.default_rng(5)
     since = Window("all", 0, 0)
-    shown = [LastVisible(0, 20, crowd_of(query, 100, rng))]
+    visible = [LastVisible(0, 20, crowd_of(query, 100, rng))]
     foretelling = ProvisionalGuard()
     foretelling.next(query, Span(since, 0, 20), crowd_of(query, 90, rng), [])
-    told = [foretelling.next(query, Span(since, 0, 30), crowd_of(query, n, rng), shown) for n in (110, 119, 140, 165)]
-    assert [said[1].n if said else None for said in told] == [None, None, None, 140]
+    sizes = (110, 119, 140, 165)
+    records = [foretelling.next(query, Span(since, 0, 30), crowd_of(query, n, rng), visible) for n in sizes]
+    assert [record[1].n if record else None for record in records] == [None, None, None, 140]
 
 
 # --- its bytes ------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_shown_reads_back_and_what_is_none_of_it_is_refused():
+def test_visible_windows_decode_to_the_same_values_and_other_data_is_refused():
     query, rng = several(), np.random.default_rng(6)
     one, other = (crowd_of(query, n, rng) for n in (60, 70))
-    shown = [LastVisible(0, 30, one, np.array([[0, 20], [10, 40]])), LastVisible(10, 40, other)]
+    visible = [LastVisible(0, 30, one, np.array([[0, 20], [10, 40]])), LastVisible(10, 40, other)]
     cells = query.oracle.state_size
-    for known in (None, other):
-        data = encode(shown, known)
-        again = decode(data, known, cells)
+    for last in (None, other):
+        data = encode(visible, last)
+        again = decode(data, last, cells)
         assert [(s.start, s.end, s.panes.tolist(), s.total.n, s.total.counts.tolist()) for s in again] == [
-            (s.start, s.end, s.panes.tolist(), s.total.n, s.total.counts.tolist()) for s in shown
+            (s.start, s.end, s.panes.tolist(), s.total.n, s.total.counts.tolist()) for s in visible
         ]
-    assert len(encode(shown, other)) < len(encode(shown, None))
+    assert len(encode(visible, other)) < len(encode(visible, None))
     assert decode(encode([None], None), None, cells) == [None]
-    whole = encode(shown, None)
+    whole = encode(visible, None)
     strange = [b"", b"[]\n", b"{}\n", whole[:-1], whole + b"x", whole.replace(b'"total":0', b'"total":7')]
-    strange += [whole.replace(b'"end":30', b'"end":"x"'), whole.replace(b"[0,20]", b"[0,[]]"), encode(shown, other)]
+    strange += [whole.replace(b'"end":30', b'"end":"x"'), whole.replace(b"[0,20]", b"[0,[]]"), encode(visible, other)]
     for data in strange:
         with pytest.raises(ReportError):
             decode(data, None, cells)
 
 
-def test_a_definition_that_says_nothing_of_a_crowd_is_older_than_it():
+def test_a_definition_without_a_crowd_is_from_an_older_version():
     table = {"domain": 4, "epsilon": 1.0, "pane": "10s"}
     standing = parse({"queries": {"site": table}}, "test", ".", standing=True)["site"]
     assert standing.crowd == 1

@@ -33,26 +33,26 @@ def seeded(*label):
 
 
 def figures(shares, name):
-    """Two separate values, and their sum if the shortcut is right for pairs."""
+    """Return the shares of two values, and their sum if the shortcut is right for pairs."""
     single = [shares[:, 0], shares[:, 1]]
     return single if name in APART else [*single, shares[:, 0] + shares[:, 2], shares[:, 0] - shares[:, 2]]
 
 
-def apart(real, drawn, name):
+def apart(real, simulated, name):
     """Return the least p-value of all figures."""
-    pairs = zip(figures(real, name), figures(drawn, name), strict=True)
+    pairs = zip(figures(real, name), figures(simulated, name), strict=True)
     return min(stats.ks_2samp(ours, theirs, method="asymp").pvalue for ours, theirs in pairs)
 
 
 def real_shares(o, rng):
     n = int(COUNTS.sum())
     reports = o.perturb(np.tile(np.repeat(np.arange(len(COUNTS)), COUNTS), ROUNDS), rng)
-    found = []
+    shares = []
     for some in reports.reshape(ROUNDS, n, o.width):
         state = o.zeros()
         o.add(state, np.ascontiguousarray(some))
-        found.append(o.shares(o.support(state, n), n))
-    return np.array(found)
+        shares.append(o.shares(o.support(state, n), n))
+    return np.array(shares)
 
 
 def drawn_shares(view, rng):
@@ -79,16 +79,16 @@ def test_drawn_shares_of_attributes_have_the_distribution_of_reports(solution, n
     n, rng, chance = len(RECORDS), seeded(solution, name), seeded(solution, name, "drawn")
     reports = m.perturb(np.tile(RECORDS, (ROUNDS, 1)), rng).reshape(ROUNDS, n, m.width)
     columns = [np.bincount(RECORDS[:, j], minlength=size) for j, size in enumerate(SIZES)]
-    real, drawn = [[] for _ in SIZES], [[] for _ in SIZES]
+    real, simulated = [[] for _ in SIZES], [[] for _ in SIZES]
     for some in reports:
         state = m.zeros()
         m.add(state, np.ascontiguousarray(some))
         for j, e in enumerate(m.estimate(state, n)):
             real[j].append(e.shares)
         for j, e in enumerate(draw.estimates(m, columns, chance)):
-            drawn[j].append(e.shares)
+            simulated[j].append(e.shares)
     for j, own in enumerate(m.names):
-        assert apart(np.array(real[j]), np.array(drawn[j]), own) > LEVEL
+        assert apart(np.array(real[j]), np.array(simulated[j]), own) > LEVEL
 
 
 def test_a_wrong_law_is_noticed():
@@ -96,5 +96,5 @@ def test_a_wrong_law_is_noticed():
     o = oracle("oue", epsilon=1.5, size=len(COUNTS))
     p, q = o.exact
     wrong = Pure("wrong", o.size, p, q + q / 10)
-    drawn = [o.shares(draw.support(wrong, COUNTS, seeded("wrong", i)), int(COUNTS.sum())) for i in range(ROUNDS)]
-    assert apart(real_shares(o, seeded("right")), np.array(drawn), "oue") < LEVEL
+    shares = [o.shares(draw.support(wrong, COUNTS, seeded("wrong", i)), int(COUNTS.sum())) for i in range(ROUNDS)]
+    assert apart(real_shares(o, seeded("right")), np.array(shares), "oue") < LEVEL

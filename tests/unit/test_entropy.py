@@ -1,4 +1,4 @@
-"""Randomness: exact draws from a stream of bytes, and an error without entropy."""
+"""Randomness, with exact draws from a stream of bytes and an error without entropy."""
 
 import os
 
@@ -18,8 +18,8 @@ class Bytes(Source):
 
     def raw(self, count):
         assert len(self.data) >= count, "more was read than expected"
-        taken, self.data = self.data[:count], self.data[count:]
-        return np.frombuffer(taken, np.uint8)
+        data, self.data = self.data[:count], self.data[count:]
+        return np.frombuffer(data, np.uint8)
 
 
 @pytest.mark.parametrize("failure", [OSError("no device"), NotImplementedError("none here")])
@@ -42,15 +42,15 @@ def test_too_little_entropy_is_a_failure(monkeypatch):
         System().raw(8)
 
 
-def test_clients_draw_from_the_system_and_never_the_same(monkeypatch):
-    asked = []
+def test_clients_draw_from_the_system_and_never_repeat(monkeypatch):
+    requests = []
     real = os.urandom
-    monkeypatch.setattr(os, "urandom", lambda count: asked.append(count) or real(count))
+    monkeypatch.setattr(os, "urandom", lambda count: requests.append(count) or real(count))
     np.random.seed(1)  # noqa: NPY002 - the legacy global state must have no influence
     o = oracle("oue", epsilon=1.0, size=512)
     first, second = o.perturb([3]), o.perturb([3])
     assert not np.array_equal(first, second)
-    assert sum(asked) >= 2 * 512
+    assert sum(requests) >= 2 * 512
 
 
 def test_a_seeded_simulation_repeats_itself():
@@ -76,12 +76,12 @@ def test_an_event_is_decided_by_its_first_byte_and_ties_by_seven_more():
     assert Bytes(bytes([127, 128])).events(ONE >> 1, 2).tolist() == [True, False], "no tie where the rest is zero"
 
 
-def test_ties_in_large_draws_are_found_at_every_place():
+def test_ties_in_large_draws_are_broken_at_every_position():
     first = np.full(1 << 14, 9, np.uint8)
     first[[0, 7, 8, 5000, (1 << 14) - 1]] = 5
     low = [(i % 2).to_bytes(7, "little") for i in range(5)]
-    happened = Bytes(first.tobytes() + b"".join(low)).events((5 << 56) | 1, 1 << 14)
-    assert np.flatnonzero(happened).tolist() == [0, 8, (1 << 14) - 1]
+    events = Bytes(first.tobytes() + b"".join(low)).events((5 << 56) | 1, 1 << 14)
+    assert np.flatnonzero(events).tolist() == [0, 8, (1 << 14) - 1]
 
 
 def test_integers_below_a_bound_are_drawn_by_rejection():
@@ -92,7 +92,7 @@ def test_integers_below_a_bound_are_drawn_by_rejection():
     assert Bytes(bytes([1, 0, 0, 0, 2, 0, 0, 0])).below((1 << 33) + 2, 1).tolist() == [(2 << 32) + 1]
 
 
-def test_a_subset_whose_edge_is_tied_is_drawn_again():
+def test_a_subset_with_a_tie_at_its_edge_is_drawn_again():
     keys = lambda *numbers: b"".join(number.to_bytes(4, "little") for number in numbers)
     stream = Bytes(keys(5, 5, 9) + keys(2, 7, 1) + keys(8, 3, 4))
     assert stream.subsets(2, 3, 1).tolist() == [[False, True, False], [False, False, True]]

@@ -1,4 +1,4 @@
-"""Errors: intervals cover as often as they state, tests keep their level, and sets state their error.
+"""The errors of estimates. Intervals cover as often as they state, tests keep their level, and sets state their error.
 
 Every statistical check has a fixed seed. The coverage of a cell is pooled over at least 50,000
 (value, run) pairs. Its own standard deviation is about 0.1%, so a bound of 0.5% fails by chance
@@ -22,7 +22,7 @@ PAIRS = 50_000
 
 
 def population(rng, size, n):
-    """Draw n values: one or two are common and most are rare. The common share varies from run to run."""
+    """Draw n values. One or two are common and most are rare. The common share varies from run to run."""
     common = rng.random()
     weights = (1.0 - common) * rng.dirichlet(np.full(size, 0.2))
     weights[rng.integers(size)] += common
@@ -31,7 +31,7 @@ def population(rng, size, n):
 
 def coverage(views_of, size, n, runs, rng, perturb, zeros, add):
     """Return the share of (value, run) pairs whose interval, not limited, covers the true share."""
-    held = pairs = 0
+    hits = pairs = 0
     batch = max(1, min(runs, 400_000 // n))
     for start in range(0, runs, batch):
         count = min(batch, runs - start)
@@ -44,13 +44,13 @@ def coverage(views_of, size, n, runs, rng, perturb, zeros, add):
             estimate = views_of(state)
             low, high = estimate.interval(cut=False)
             true = np.bincount(values[part], minlength=size) / n
-            held += np.count_nonzero((low <= true) & (true <= high))
+            hits += np.count_nonzero((low <= true) & (true <= high))
             pairs += size
-    return held / pairs
+    return hits / pairs
 
 
 def bound(n, view):
-    """Return the tolerance around 95%: half a percent, or two if counts are too few."""
+    """Return the tolerance around 95%, half a percent, or two percent if counts are too few."""
     return 0.005 if dense(n, view.p, view.q) else 0.02
 
 
@@ -173,7 +173,7 @@ def test_the_middle_of_the_saddlepoint_is_smooth():
 @pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize("threshold", [0.0, 0.05])
 def test_a_true_share_at_the_threshold_is_rejected_as_rarely_as_stated(name, threshold):
-    """Return p-values of true hypotheses: on both sides at most alpha of all runs may be below alpha."""
+    """On both sides, at most alpha of all p-values of true hypotheses may be below alpha."""
     rng = np.random.default_rng(3)
     o = oracle(name, epsilon=1.0, size=20)
     n, runs, alpha = 400, 4_000, 0.05
@@ -236,22 +236,23 @@ def spread(subject, sets, runs, rng):
     else:
         reports = subject.perturb(np.column_stack([values, values % 3]), rng)
         read = lambda s: subject.estimate(s, n)[0]
-    found = []
+    variances = []
     for k in range(runs):
         state = subject.zeros()
         subject.add(state, reports[k * n : (k + 1) * n])
         estimate = read(state)
-        found.append([estimate.answer(s)[0] for s in sets])
+        variances.append([estimate.answer(s)[0] for s in sets])
     true = [np.isin(column, s).mean() for s in sets]
-    stated = [answer_with(estimate, s, f) ** 2 for s, f in zip(sets, true, strict=True)]
-    return ((np.array(found) - true) ** 2).mean(axis=0) / np.array(stated)
+    squares = [answer_with(estimate, s, f) ** 2 for s, f in zip(sets, true, strict=True)]
+    return ((np.array(variances) - true) ** 2).mean(axis=0) / np.array(squares)
 
 
-def answer_with(estimate, chosen, share):
+def answer_with(estimate, positions, share):
     """Return the stated error of a set of this share."""
     shares = np.zeros_like(estimate.shares)
-    shares[chosen[0]] = share
-    return Estimate(shares, estimate.n, estimate.oracle, estimate.n_independent, estimate.population).answer(chosen)[1]
+    shares[positions[0]] = share
+    again = Estimate(shares, estimate.n, estimate.oracle, estimate.n_independent, estimate.population)
+    return again.answer(positions)[1]
 
 
 SETS = [[0], [1, 2], [0, 3, 5, 7], list(range(12)), list(range(2, 20))]

@@ -1,4 +1,4 @@
-"""The estimator processes: they return the same bytes after a crash, and they end with the worker."""
+"""The estimator processes. They return the same bytes after a crash, and they end with the worker."""
 
 import asyncio
 import io
@@ -25,13 +25,13 @@ from oracles import ORACLES
 from oracles.multi.rsfd import FAKES
 from oracles.query import parse
 
-SHARED = {"epsilon": 1.0, "budget": 1e9, "pane": "10s", "crowd": 1}
+COMMON = {"epsilon": 1.0, "budget": 1e9, "pane": "10s", "crowd": 1}
 TABLE = {"domain": 40, "epsilon": 1.0, "budget": 1e9, "pane": "10s", "methods": ["norm_sub", "calibrate"]}
 ONE = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
 
 
 def windows(query, count):
-    """Finals of a query: span, total, and what each may show."""
+    """Return finals of a query as (span, total, visible windows)."""
     rng = np.random.default_rng(5)
     for number in range(count):
         state = query.oracle.zeros()
@@ -49,7 +49,7 @@ def closing(all_of_them):
         all_of_them.close()
 
 
-def test_what_the_process_makes_is_what_is_made_here_also_after_it_was_killed():
+def test_the_process_returns_the_bytes_of_this_one_even_after_it_was_killed():
     async def run():
         with closing(EstimatorPool()) as beside:
             states = []
@@ -68,8 +68,8 @@ def test_what_the_process_makes_is_what_is_made_here_also_after_it_was_killed():
     asyncio.run(run())
 
 
-def sent(message):
-    """What arrives of it."""
+def transfer(message):
+    """Return a value as the other process reads it."""
     pipe = io.BytesIO()
     write(pipe, message)
     pipe.seek(0)
@@ -77,24 +77,24 @@ def sent(message):
 
 
 @pytest.mark.parametrize(
-    "counted",
+    "table",
     [{"oracle": name} for name in ORACLES]
     + [{"solution": "smp", "oracle": "oue"}, *({"solution": "rsfd", "oracle": name} for name in FAKES)],
-    ids=lambda counted: "-".join(counted.values()),
+    ids=lambda table: "-".join(table.values()),
 )
-def test_any_kind_of_query_can_be_asked_about(counted):
-    what = {"attributes": {"a": 3, "b": 5}} if "solution" in counted else {"domain": 5}
-    query = parse({"queries": {"q": {**SHARED, **what, **counted}}}, "test", ".")["q"]
+def test_a_question_carries_every_kind_of_query(table):
+    what = {"attributes": {"a": 3, "b": 5}} if "solution" in table else {"domain": 5}
+    query = parse({"queries": {"q": {**COMMON, **what, **table}}}, "test", ".")["q"]
     total = Snapshot(0, 0, 0, 0, query.oracle.zeros())
     span = Span(query.windows[0], 0, 10)
     faces = own(query, span, total)
-    asked = sent(Question(query.digest, query, span, total, faces, [], True))
-    answered = sent(answer(asked.query, asked))
-    assert answered.records == window_result(query, span, total, faces, []).window.records
-    assert len(answered.findings) == len(query.domains)
+    question = transfer(Question(query.digest, query, span, total, faces, [], True))
+    result = transfer(answer(question.query, question))
+    assert result.records == window_result(query, span, total, faces, []).window.records
+    assert len(result.findings) == len(query.domains)
 
 
-def test_it_starts_when_it_is_first_asked_and_no_large_one_where_no_query_is_large():
+def test_it_starts_at_the_first_question_and_a_large_one_only_for_large_queries():
     async def run():
         with closing(EstimatorPool()) as beside:
             assert beside._most._process is None
@@ -106,7 +106,7 @@ def test_it_starts_when_it_is_first_asked_and_no_large_one_where_no_query_is_lar
     asyncio.run(run())
 
 
-def test_it_runs_by_the_time_that_the_first_window_closes():
+def test_it_runs_before_the_first_window_closes():
     async def run():
         with closing(EstimatorPool()) as beside:
             beside.start([ONE, ONE])
@@ -120,20 +120,20 @@ def test_it_runs_by_the_time_that_the_first_window_closes():
     asyncio.run(run())
 
 
-def test_a_question_that_it_always_dies_of_ends_the_worker_with_a_sentence(monkeypatch):
+def test_a_question_that_always_kills_it_stops_the_worker_with_a_message(monkeypatch):
     monkeypatch.setattr(estimator_pool.sys, "executable", "/bin/true")
 
     async def run():
         with closing(EstimatorPool()) as beside:
             span, total, faces = next(windows(ONE, 1))
-            with pytest.raises(EstimatorEnded, match="ended 3 times over a record of q") as said:
+            with pytest.raises(EstimatorEnded, match="ended 3 times over a record of q") as error:
                 await beside.final(ONE, span, total, faces, [], with_findings=False)
-            assert said.value.exit_code == 1
+            assert error.value.exit_code == 1
 
     asyncio.run(run())
 
 
-def test_an_error_there_is_raised_here():
+def test_an_error_in_the_process_is_raised_here():
     async def run():
         with closing(EstimatorPool()) as beside:
             span, total, faces = next(windows(ONE, 1))
@@ -160,7 +160,7 @@ asyncio.run(run())
 """
 
 
-def test_it_ends_with_the_worker_however_that_ends():
+def test_it_ends_with_the_worker_in_every_case():
     with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE) as parent:
         child = int(parent.stdout.readline())
         assert Path(f"/proc/{child}").exists()
@@ -174,7 +174,7 @@ def test_it_ends_with_the_worker_however_that_ends():
     raise AssertionError("it lives on")
 
 
-def test_one_that_hangs_is_seen(monkeypatch):
+def test_an_estimator_that_hangs_is_noticed(monkeypatch):
     monkeypatch.setattr(estimator_pool, "PATIENCE", 0.0)
 
     async def run():
@@ -183,11 +183,11 @@ def test_one_that_hangs_is_seen(monkeypatch):
             await beside.final(ONE, span, total, faces, [], with_findings=False)
             assert not beside.is_stuck
             os.kill(beside._most._process.pid, signal.SIGSTOP)
-            asked = asyncio.create_task(beside.provisional(ONE, span, total))
+            task = asyncio.create_task(beside.provisional(ONE, span, total))
             while not beside.is_stuck:  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.01)
             os.kill(beside._most._process.pid, signal.SIGCONT)
-            await asked
+            await task
             assert not beside.is_stuck
 
     asyncio.run(run())

@@ -32,7 +32,7 @@ def of_counts(o, counts, n, **more):
 
 
 def some(n):
-    """Return numbers of holders: few, many, all."""
+    """Return the numbers of holders few, many and all."""
     return sorted({0, 1, 2, 5, n // 100, n // 10, n // 2, n - 1, n} & set(range(n + 1)))
 
 
@@ -40,8 +40,8 @@ def some(n):
 def test_the_critical_count_is_the_least_that_keeps_the_error(n, q):
     for level in (0.05, 0.05 / 64, 0.05 / 10**6):
         tails = stats.binom.sf(np.arange(-1, min(n, 10_000)), n, q)
-        found = np.flatnonzero(tails <= level)
-        assert critical(n, q, level) == (int(found[0]) if len(found) else None)
+        counts = np.flatnonzero(tails <= level)
+        assert critical(n, q, level) == (int(counts[0]) if len(counts) else None)
 
 
 @pytest.mark.parametrize("n", [1, 3, 40, 99])
@@ -60,7 +60,7 @@ MORE = [
 ]
 
 
-def covered(o, n):
+def least_coverage(o, n):
     """Return the least exact coverage of one value's interval over numbers of holders."""
     counts = np.arange(n + 1)
     e = of_counts(o, counts, n)
@@ -69,7 +69,7 @@ def covered(o, n):
 
 
 def least(o, n):
-    """Return the promised coverage: 95% for the exact interval, 94.4% for the score interval with dense counts."""
+    """Return the promised coverage, 95% for the exact interval, or 94.4% for the score interval with dense counts."""
     return 0.944 if min(n * o.q, n * (1 - o.p)) >= 100 else 0.95 - 1e-9
 
 
@@ -77,7 +77,7 @@ def least(o, n):
 @pytest.mark.parametrize(("name", "size", "epsilon"), CELLS)
 def test_intervals_cover_exactly(name, size, epsilon, n):
     o = oracle(name, epsilon=epsilon, size=size)
-    assert covered(o, n) >= least(o, n)
+    assert least_coverage(o, n) >= least(o, n)
 
 
 @pytest.mark.long
@@ -85,7 +85,7 @@ def test_intervals_cover_exactly(name, size, epsilon, n):
 @pytest.mark.parametrize(("name", "size", "epsilon"), MORE)
 def test_intervals_cover_exactly_everywhere(name, size, epsilon, n):
     o = oracle(name, epsilon=epsilon, size=size)
-    assert covered(o, n) >= least(o, n)
+    assert least_coverage(o, n) >= least(o, n)
 
 
 @pytest.mark.parametrize("n", [5, 150, 1000])
@@ -100,20 +100,20 @@ def test_intervals_of_a_sample_cover_exactly_if_counts_are_sparse(n):
 
 @pytest.mark.parametrize("n", [3, 60, 300, pytest.param(4000, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
-    ("name", "size", "epsilon", "held"), [("oue", 40, 5.0, 3), ("sue", 12, 8.0, 2), ("grr", 50, 5.0, 4)]
+    ("name", "size", "epsilon", "positions"), [("oue", 40, 5.0, 3), ("sue", 12, 8.0, 2), ("grr", 50, 5.0, 4)]
 )
-def test_intervals_of_sets_cover_exactly(name, size, epsilon, held, n):
+def test_intervals_of_sets_cover_exactly(name, size, epsilon, positions, n):
     """The summed count of a set follows the same law for every distribution of its holders."""
     o = oracle(name, epsilon=epsilon, size=size)
-    trials, p, q = o.set_law(held)
+    trials, p, q = o.set_law(positions)
     dense = min(trials * n * q, trials * n * (1 - p)) >= 100
     laws = {k: law(k, p, trials * n - k, q) for k in some(n)}
     ends = {}
     for count in np.flatnonzero(np.max(list(laws.values()), axis=0) > 1e-8).tolist():
         counts = np.full(size, round(n * o.q))
-        counts[:held] = 0
-        counts[0], counts[1:held] = count - (held - 1) * (count // held), count // held
-        ends[count] = of_counts(o, counts, n).of_set(list(range(held)))[2:]
+        counts[:positions] = 0
+        counts[0], counts[1:positions] = count - (positions - 1) * (count // positions), count // positions
+        ends[count] = of_counts(o, counts, n).of_set(list(range(positions)))[2:]
     for k, chances in laws.items():
         inside = sum(chances[c] for c, (low, high) in ends.items() if low <= k / n + 1e-12 and k / n - 1e-12 <= high)
         assert inside >= (0.944 if dense else 0.95) - 1e-5
@@ -170,30 +170,30 @@ def test_ranks_follow_their_definition(name, epsilon, n):
 
 
 @pytest.mark.parametrize(("name", "epsilon", "n"), [("oue", 1.0, 100_000), ("grr", 6.0, 3000)])
-def test_ranks_hold_the_true_rank(name, epsilon, n):
-    """Each rank is wrong in at most 5% of windows: 100 windows of 64 values, errors of the first ten."""
+def test_rank_intervals_contain_the_true_rank(name, epsilon, n):
+    """Each rank is wrong in at most 5% of windows. This counts errors of the first ten in 100 windows of 64 values."""
     o, rng = oracle(name, epsilon=epsilon, size=64), seeded("true ranks", name)
     weights = 1 / np.arange(1, 65)
     own = (n * weights / weights.sum()).astype(int)
-    missed = 0
+    misses = 0
     for _ in range(100):
         first, last = of_counts(o, rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n).ranks(np.arange(10))
         rank = np.arange(1, 11)
-        missed += np.count_nonzero((rank < first) | (rank > last))
-    assert missed <= stats.binom.isf(1e-6, 1000, 0.05)
+        misses += np.count_nonzero((rank < first) | (rank > last))
+    assert misses <= stats.binom.isf(1e-6, 1000, 0.05)
 
 
 def test_a_panel_shows_how_much_of_its_noise_moved():
-    """hr, eps 2: one client in ten changes class. The stated error is that much smaller, and not too small."""
+    """With hr and epsilon 2, one client in ten changes class. The stated error is that much smaller, not too small."""
     o, rng, n = oracle("hr", epsilon=2.0, size=255), seeded("panel"), 40_000
     values = rng.integers(0, 255, n)
     reports = o.perturb(values, rng)
     errors, sizes = [], []
     for _ in range(20):
-        moved = rng.random(n) < 0.1
+        is_new = rng.random(n) < 0.1
         later, again = values.copy(), reports.copy()
-        later[moved] = rng.integers(0, 255, np.count_nonzero(moved))
-        again[moved] = o.perturb(later[moved], rng)
+        later[is_new] = rng.integers(0, 255, np.count_nonzero(is_new))
+        again[is_new] = o.perturb(later[is_new], rng)
         before, after = (o.estimate(_tally(o, each), n) for each in (reports, again))
         shares, stderr = change(before, after)
         true = (np.bincount(later, minlength=255) - np.bincount(values, minlength=255)) / n
@@ -230,12 +230,12 @@ def test_no_number_that_is_promised_is_missing(name, size, epsilon):
     for n, independent in itertools.product(NUMBERS, (1, 3)):
         for counts in (np.zeros(size, int), np.full(size, n), np.full(size, n // 2), np.eye(size, dtype=int)[0] * n):
             e = of_counts(o, counts, n, n_independent=n // independent)
-            told = [e.critical(), e.significance(), e.detectable()]
-            assert all(each is None or np.isfinite(each) for each in told)
+            numbers = [e.critical(), e.significance(), e.detectable()]
+            assert all(each is None or np.isfinite(each) for each in numbers)
             first, last = e.ranks([0, 1])
             assert ((first >= 1) & (first <= last) & (last <= size)).all()
             if not e.n_independent:
-                assert told == [None] * 3
+                assert numbers == [None] * 3
                 assert np.isnan(e.low).all() if n == 0 else True
                 continue
             assert np.isfinite([e.low, e.high, e.stderr]).all()

@@ -1,4 +1,4 @@
-"""Frames: encoded frames decode to the same values, and all other data is refused without harm."""
+"""Frames. Encoded frames decode to the same values, and other data is refused without harm."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ def contents(draw):
 
 @st.composite
 def mutated(draw):
-    """A valid frame with a few bytes changed, cut or inserted, or joined with parts of another frame."""
+    """Return a valid frame with a few bytes changed, cut or inserted, or with parts of another frame."""
     frames = [encode(*draw(contents())), encode_json(*draw(contents())), BINARY, TEXT, TICK]
     frame = bytearray(draw(st.sampled_from(frames)))
     for _ in range(draw(st.integers(1, 4))):
@@ -98,7 +98,7 @@ def text(**changes):
 
 @settings(deadline=None)
 @given(contents())
-def test_binary_comes_back_as_it_went(content):
+def test_a_binary_frame_decodes_to_the_same_values(content):
     _, _, reports, _ = content
     frame = decode(encode(*content))
     same(frame, *content)
@@ -108,7 +108,7 @@ def test_binary_comes_back_as_it_went(content):
 
 @settings(deadline=None)
 @given(contents())
-def test_json_comes_back_as_it_went(content):
+def test_a_json_frame_decodes_to_the_same_values(content):
     _, _, reports, _ = content
     frame = decode(encode_json(*content))
     assert frame.n is None
@@ -116,7 +116,7 @@ def test_json_comes_back_as_it_went(content):
     same(frame.shaped(reports.shape[1]), *content)
 
 
-def test_any_kind_of_bytes_will_do():
+def test_decode_takes_any_kind_of_bytes():
     for data in (BINARY, TEXT):
         spread = np.repeat(np.frombuffer(data, np.uint8), 2)
         views = [bytearray(data), memoryview(data), memoryview(bytearray(b"x" + data))[1:], memoryview(spread)[::2]]
@@ -173,7 +173,7 @@ def test_a_frame_that_is_cut_short_is_malformed(length):
     assert refused(BINARY[:length]).reason == "malformed"
 
 
-def test_a_frame_with_more_behind_it_is_malformed():
+def test_a_frame_with_more_bytes_after_it_is_malformed():
     assert refused(BINARY + b"\0").reason == "malformed"
     assert refused(BINARY + BINARY).reason == "malformed"
     assert refused(TICK + b"\0").reason == "malformed"
@@ -189,7 +189,7 @@ def test_a_detail_names_the_fault_in_numbers():
     assert refused(b"GET / HTTP/1.1").detail.endswith("got 14 bytes that start with [71, 69, 84, 32]")
 
 
-def test_too_large_comes_before_all_else():
+def test_the_limit_is_checked_first():
     for data in (BINARY, TEXT, b"?" * 60, b"{" * 60, bytearray(60), memoryview(bytes(60))):
         assert refused(data, limit=len(data) - 1).reason == "too_large"
         outcome(data, len(data))
@@ -215,7 +215,7 @@ def test_a_tick_may_be_json():
     assert decode(text(digest="0" * 16, pane=None, id=7.5, reports="")).is_tick
 
 
-def test_a_zero_digest_with_reports_is_no_tick_and_no_matter_of_structure():
+def test_a_zero_digest_with_reports_is_not_a_tick_and_not_malformed():
     for data in (header(digest=bytes(8)) + REPORTS.tobytes(), text(digest="0" * 16)):
         frame = decode(data).shaped(4)
         assert not frame.is_tick
@@ -272,7 +272,7 @@ def test_memory_is_a_small_multiple_of_the_input(name):
     assert peak <= (16 if data[:1] == b"{" else 2) * len(data) + 10_000
 
 
-def test_many_reports_take_no_memory_of_their_own():
+def test_many_reports_need_no_memory_of_their_own():
     data = BOMBS["many reports"]
     tracemalloc.start()
     frame = decode(data)
@@ -333,7 +333,7 @@ def test_encode_refuses_values_that_no_frame_can_hold():
                 write(**{**good, "reports": reports})
 
 
-def test_encode_takes_reports_however_they_lie_in_memory():
+def test_encode_takes_reports_of_any_memory_layout():
     for reports in (REPORTS[::-1], REPORTS[:, ::2], np.asfortranarray(REPORTS)):
         same(decode(encode(DIGEST, np.int64(PANE), reports)), DIGEST, PANE, reports, None)
         same(decode(encode_json(DIGEST, np.int64(PANE), reports)).shaped(reports.shape[1]), DIGEST, PANE, reports, None)
@@ -361,17 +361,17 @@ def test_a_million_damaged_frames_are_frames_or_refused():
     rng = np.random.default_rng(1)
     wide = rng.integers(0, 256, (30, 7), np.uint8)
     frames = [BINARY, TEXT, TICK, encode(DIGEST, PANE, wide), encode_json(DIGEST, PANE, wide, NAME), text(id="0" * 16)]
-    kept = 0
+    valid = 0
     for _ in range(100):
         which, kind = rng.integers(0, len(frames), (2, 10_000))
         places = rng.integers(0, 1 << 30, (10_000, 3))
         for frame, how, place in zip(which.tolist(), kind.tolist(), places.tolist(), strict=True):
-            kept += outcome(damaged(frames, frame, how, place)) is not None
-    assert 10_000 < kept < 990_000
+            valid += outcome(damaged(frames, frame, how, place)) is not None
+    assert 10_000 < valid < 990_000
 
 
 def damaged(frames, which, how, place):
-    """A frame with a few flipped bits, a missing end, extra or missing bytes, or joined with another frame."""
+    """Return a frame with a few flipped bits, a missing end, extra or missing bytes, or parts of another frame."""
     frame = bytearray(frames[which])
     at, other = place[0] % len(frame), place[1]
     if how <= 1:

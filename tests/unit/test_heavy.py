@@ -1,4 +1,4 @@
-"""Heavy hitters: few wrong decisions, valid ranks and expectations, and lists that follow their rule.
+"""Heavy hitters, with few wrong decisions, valid ranks and expectations, and lists that follow their rule.
 
 Every statistical check has a fixed seed. It fails by chance with a probability below 1e-6, even if the promise only
 just holds.
@@ -97,27 +97,27 @@ def test_the_family_error_is_used_up():
     """A procedure without any decision would pass the tests above."""
     o = oracle("oue", epsilon=1.0, size=1024)
     own, runs = at_the_threshold(1024, 200_000, 200_000), 1_000
-    found = [Evidence(e).decided for e in windows(o, own, runs, seeded("used up"))]
-    wrong = sum(len(decided) > 1 for decided in found)
-    assert all(1023 in decided for decided in found)
+    decisions = [Evidence(e).decided for e in windows(o, own, runs, seeded("used up"))]
+    wrong = sum(len(decided) > 1 for decided in decisions)
+    assert all(1023 in decided for decided in decisions)
     assert stats.binom.cdf(wrong, runs, 0.8 * FAMILY_ERROR) > FALSE_ALARM
 
 
-def test_repeated_reports_do_not_make_surer():
+def test_repeated_reports_add_no_certainty():
     """Ten panes of the same answers prove no more than one pane."""
     o = oracle("olh", epsilon=1.0, size=256)
     own, runs = at_the_threshold(256, 2_000, 2_000), 400
     wrong = naive = 0
     for e in windows(o, own, runs, seeded("repeated")):
-        repeated = Estimate(e.shares, 20_000, o, n_independent=2_000)
-        wrong += len(Evidence(repeated).decided) > 1
-        naive += len(Evidence(replace(repeated, n_independent=20_000)).decided) > 1
+        with_repeats = Estimate(e.shares, 20_000, o, n_independent=2_000)
+        wrong += len(Evidence(with_repeats).decided) > 1
+        naive += len(Evidence(replace(with_repeats, n_independent=20_000)).decided) > 1
     assert wrong <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
     assert naive > runs / 2
 
 
 def test_attributes_of_a_sample_decide_as_rarely_as_stated():
-    """smp: the clients that answer are random, so a share at the threshold is above it in half of all samples."""
+    """With smp the answering clients are random. A share at the threshold is above it in half of all samples."""
     m = multi("smp", sizes=[20, 4], epsilon=4.0, oracle="grr")
     runs, n, rng = 800, 2_000, seeded("smp")
     values = np.column_stack([np.minimum(np.arange(n) // (n // 50), 19), np.zeros(n, int)])
@@ -150,8 +150,8 @@ def test_expected_precision_and_recall_match_the_true_ones_on_data_from_the_prio
     n, rng = 50_000, seeded("prior", threshold)
     prior = np.arange(1.0, 4_001.0) ** -1.2
     prior /= prior.sum()
-    listed = found = true = 0.0
-    missed = spread = said = said_all = 0.0
+    listed = hits = true = 0.0
+    variance = spread = expected_hits = said_all = 0.0
     for _ in range(60):
         own = rng.choice(len(prior), o.size, p=prior)
         e = Estimate(o.shares(rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n), n, o)
@@ -161,25 +161,25 @@ def test_expected_precision_and_recall_match_the_true_ones_on_data_from_the_prio
         likely = posterior.above(hitters.threshold)
         assert np.array_equal(hitters.probabilities, likely[hitters.positions])
         listed += len(hitters)
-        found += heavy[hitters.positions].sum()
+        hits += heavy[hitters.positions].sum()
         true += heavy.sum()
-        said += hitters.expected.precision * len(hitters)
+        expected_hits += hitters.expected.precision * len(hitters)
         said_all += hitters.expected.precision * len(hitters) / hitters.expected.recall
         spread += (likely[hitters.positions] * (1 - likely[hitters.positions])).sum()
-        missed += (likely * (1 - likely)).sum()
+        variance += (likely * (1 - likely)).sum()
     assert listed > 500
-    assert 0.5 < found / listed < 0.99
-    assert abs(said - found) < 5 * np.sqrt(spread)
-    assert abs(said_all - true) < 5 * np.sqrt(missed)
+    assert 0.5 < hits / listed < 0.99
+    assert abs(expected_hits - hits) < 5 * np.sqrt(spread)
+    assert abs(said_all - true) < 5 * np.sqrt(variance)
 
 
 def test_expectations_by_a_fitted_prior_match_too():
-    """Data of a power law, oue: calibrate fits a prior near the true one."""
+    """With data of a power law and oue, calibrate fits a prior near the true one."""
     o = oracle("oue", epsilon=2.0, size=1_000)
     n, rng = 200_000, seeded("fitted")
     prior = np.arange(1.0, n // 4) ** -1.5
     prior /= prior.sum()
-    listed = found = heavy = precise = recalled = 0.0
+    listed = hits = heavy = precise = by_recall = 0.0
     for _ in range(30):
         own = rng.choice(len(prior), o.size, p=prior) + 1
         e = Estimate(o.shares(rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n), n, o)
@@ -187,12 +187,12 @@ def test_expectations_by_a_fitted_prior_match_too():
         hitters = heavy_hitters(e, calibrated.shares, posterior=calibrated)
         true = own > n * hitters.threshold
         listed += len(hitters)
-        found += true[hitters.positions].sum()
+        hits += true[hitters.positions].sum()
         heavy += true.sum()
         precise += hitters.expected.precision * len(hitters)
-        recalled += hitters.expected.recall * true.sum()
-    for of, said in ((listed, precise), (heavy, recalled)):
-        assert abs(found - said) < 5 * np.sqrt(said * (1 - said / of))
+        by_recall += hitters.expected.recall * true.sum()
+    for of, sum_of_expectations in ((listed, precise), (heavy, by_recall)):
+        assert abs(hits - sum_of_expectations) < 5 * np.sqrt(sum_of_expectations * (1 - sum_of_expectations / of))
 
 
 @pytest.mark.parametrize(("name", "size", "n"), [("grr", 50, 20_000), ("oue", 50, 2_000), ("olh", 200, 5_000)])
@@ -203,20 +203,20 @@ def test_rank_intervals_hold_the_true_rank_of_a_value_as_often_as_stated(name, s
     first = 1 + (own[:, None] < own).sum(axis=1)
     last = size - (own[:, None] > own).sum(axis=1)
     runs = 200
-    failed, narrow = np.zeros(size), 0
+    errors, narrow = np.zeros(size), 0
     for e in windows(o, own, runs, seeded("ranks", name, epsilon)):
         hitters = heavy_hitters(e, np.ones(size), threshold=0.5)
         assert len(hitters) == size
         low, high = hitters.ranks.T
-        failed[hitters.positions] += (low > last[hitters.positions]) | (high < first[hitters.positions])
+        errors[hitters.positions] += (low > last[hitters.positions]) | (high < first[hitters.positions])
         narrow += (high - low < size - 1).any()
-    assert failed.max() <= stats.binom.ppf(1 - FALSE_ALARM / size, runs, 0.05)
+    assert errors.max() <= stats.binom.ppf(1 - FALSE_ALARM / size, runs, 0.05)
     assert narrow > runs / 2
 
 
 @st.composite
 def estimates(draw):
-    """Small estimates of every shape: few reports, ties, shares below 0 and above 1, repeats, samples."""
+    """Return small estimates with few reports, ties, shares below 0 and above 1, repeats, or samples."""
     o = oracle(
         draw(st.sampled_from(["grr", "sue", "oue", "blh", "olh", "hr", "ss"])),
         epsilon=1.5,
@@ -269,25 +269,25 @@ def test_a_list_follows_its_rule_in_every_order_of_the_domain(e, threshold, rand
     )
     hitters = heavy_hitters(e, shares, threshold=threshold)
     proved = set(Evidence(e, threshold).decided.tolist())
-    reached = set() if threshold == "significance" else set(np.flatnonzero(shares >= hitters.threshold).tolist())
-    assert set(hitters.positions.tolist()) == proved | reached
+    above = set() if threshold == "significance" else set(np.flatnonzero(shares >= hitters.threshold).tolist())
+    assert set(hitters.positions.tolist()) == proved | above
     paper = heavy_hitters(e, shares, threshold=threshold, rule="paper")
     assert sorted(paper.positions) == np.flatnonzero(shares > paper.threshold).tolist()
     assert hitters.shares.tolist() == shares[hitters.positions].tolist()
     keys = [(-hitter.share, hitter.position) for hitter in hitters]
     assert keys == sorted(keys)
-    ranked = [(1 + (e.shares > x).sum(), len(e.shares) - (e.shares < x).sum()) for x in e.shares[hitters.positions]]
-    assert all(h.ranks[0] <= first and last <= h.ranks[1] for h, (first, last) in zip(hitters, ranked, strict=True))
+    ranks = [(1 + (e.shares > x).sum(), len(e.shares) - (e.shares < x).sum()) for x in e.shares[hitters.positions]]
+    assert all(h.ranks[0] <= first and last <= h.ranks[1] for h, (first, last) in zip(hitters, ranks, strict=True))
 
     order = list(range(len(e.shares)))
     random.shuffle(order)
-    moved = heavy_hitters(replace(e, shares=e.shares[order]), shares[order], threshold=threshold)
+    reordered = heavy_hitters(replace(e, shares=e.shares[order]), shares[order], threshold=threshold)
     before = {h.position: (h.share, h.decided, h.p_value, h.ranks) for h in hitters}
-    assert {order[h.position]: (h.share, h.decided, h.p_value, h.ranks) for h in moved} == before
+    assert {order[h.position]: (h.share, h.decided, h.p_value, h.ranks) for h in reordered} == before
 
 
 def test_a_list_of_sparse_counts_names_no_false_value_more_often_than_stated():
-    """grr, eps 8, 300 values, 300 reports of one: the rule of the papers lists a false value in most windows."""
+    """With grr, epsilon 8 and 300 equal values, the rule of the papers lists a false value in most windows."""
     o, rng, runs = oracle("grr", epsilon=8.0, size=300), seeded("sparse"), 200
     own = np.zeros(300, int)
     own[0] = 300

@@ -43,14 +43,14 @@ def tally(o, reports):
 
 
 def test_local_hashing_is_tried_with_every_number_of_rows_and_every_width():
-    found = [o for o in ORACLES.values() if isinstance(o, Hashing)]
-    assert {o.hashes for o in found} == set(range(1, 9))
-    assert {o.width for o in found} >= {4, 8, 16, 24}
+    oracles = [o for o in ORACLES.values() if isinstance(o, Hashing)]
+    assert {o.hashes for o in oracles} == set(range(1, 9))
+    assert {o.width for o in oracles} >= {4, 8, 16, 24}
 
 
 @both
 @pytest.mark.parametrize("name", ORACLES)
-def test_every_oracle_counts_alike(name):
+def test_every_oracle_has_the_same_counts_with_c_and_numpy(name):
     o, rng = ORACLES[name], np.random.default_rng(5)
     for count in (0, 1, 15, 16, 17, 63, 300, 2_000):
         reports = drawn(o, count, rng)
@@ -64,10 +64,10 @@ def test_every_oracle_counts_alike(name):
         if wrong is not None:
             assert np.array_equal(wrong, expected)
             reports = reports[~wrong]
-        padded = np.frombuffer(b"\0" * (count % 8) + reports.tobytes(), np.uint8)[count % 8 :]  # at any address
-        found = tally(o, padded.reshape(-1, o.width))
+        unaligned = np.frombuffer(b"\0" * (count % 8) + reports.tobytes(), np.uint8)[count % 8 :]  # at any address
+        result = tally(o, unaligned.reshape(-1, o.width))
         with c_library.numpy_alone():
-            assert found == tally(o, reports)
+            assert result == tally(o, reports)
 
 
 @both
@@ -90,12 +90,12 @@ def test_numpy_alone_is_for_a_while():
 
 
 def version_of(**environment):
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "hubbub", "--version"],
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    return done.stdout.split("kernels: ")[1].strip()
+    return process.stdout.split("kernels: ")[1].strip()
 
 
 def test_the_variable_forces_numpy():
@@ -126,13 +126,13 @@ def hook(monkeypatch, tmp_path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     shutil.copytree(ROOT / "oracles/kernels/source", tmp_path / "oracles/kernels/source")
-    made = module.CustomBuildHook()
-    made.root, made.target_name = str(tmp_path), "wheel"
+    hook = module.CustomBuildHook()
+    hook.root, hook.target_name = str(tmp_path), "wheel"
     monkeypatch.setattr(module.CustomBuildHook, "complete", True)
     stale = tmp_path / "oracles/kernels/_compiled.abi3.so"
     stale.write_bytes(b"of another day")
-    made.library = stale
-    return made
+    hook.library = stale
+    return hook
 
 
 def built(hook):
@@ -153,8 +153,8 @@ def test_a_compiler_that_fails_breaks_no_build(hook, monkeypatch, capfd):
     monkeypatch.setenv("CC", "false")
     assert built(hook) == {"artifacts": []}
     assert not hook.library.exists()
-    [said] = [line for line in capfd.readouterr().err.splitlines() if line.startswith("hubbub:")]
-    assert "so NumPy counts" in said
+    [message] = [line for line in capfd.readouterr().err.splitlines() if line.startswith("hubbub:")]
+    assert "so NumPy counts" in message
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler here")

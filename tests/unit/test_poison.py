@@ -22,8 +22,8 @@ from oracles.multi import multi
 from oracles.query import parse
 from oracles.types import MARKS
 
-MARKED = [name for name in ORACLES if oracle(name, epsilon=1.0, size=20).honest_marks is not None]
-UNMARKED = [name for name in ORACLES if name not in MARKED]
+WITH_MARKS = [name for name in ORACLES if oracle(name, epsilon=1.0, size=20).honest_marks is not None]
+WITHOUT_MARKS = [name for name in ORACLES if name not in WITH_MARKS]
 
 
 def seeded(*label):
@@ -45,18 +45,18 @@ def attributes_of(m, *crowds):
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 @pytest.mark.parametrize("size", [2, 20, 300])
-@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("name", WITH_MARKS)
 def test_p_values_of_honest_crowds_are_uniform(name, size, epsilon):
     rng = seeded(name, size, epsilon)
     o = oracle(name, epsilon=epsilon, size=size)
     runs, n = 60, 1_000
     reports = o.perturb(rng.zipf(1.5, runs * n) % size, rng)
-    found = [p_value(o, marks_of(o, reports[k * n : (k + 1) * n]), n, n) for k in range(runs)]
-    assert min(found) > LEVEL
-    assert stats.kstest(found, "uniform").pvalue > 1e-4
+    p_values = [p_value(o, marks_of(o, reports[k * n : (k + 1) * n]), n, n) for k in range(runs)]
+    assert min(p_values) > LEVEL
+    assert stats.kstest(p_values, "uniform").pvalue > 1e-4
 
 
-@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("name", WITH_MARKS)
 def test_a_large_honest_crowd_is_not_flagged(name):
     """At 200,000 reports a wrong law of honest clients would show."""
     rng = seeded("large", name)
@@ -67,11 +67,11 @@ def test_a_large_honest_crowd_is_not_flagged(name):
 
 @pytest.mark.parametrize(
     ("solution", "name"),
-    [(s, name) for s in ("spl", "smp") for name in (*MARKED, *UNMARKED, "adaptive")]
+    [(s, name) for s in ("spl", "smp") for name in (*WITH_MARKS, *WITHOUT_MARKS, "adaptive")]
     + [("rsfd", name) for name in ("grr", "oue_z", "oue_r", "sue_z", "adaptive")],
 )
 def test_honest_records_are_not_flagged(solution, name):
-    """The same with fakes: the mixture is the law of rsfd's honest clients."""
+    """Check the marks of rsfd, whose honest clients follow a mixture with fakes."""
     rng = seeded(solution, name)
     m = multi(solution, sizes=[60, 7, 130], epsilon=2.0, oracle=name)
     n = 60_000
@@ -96,7 +96,7 @@ def forged(o, fakes, rng):
 
 
 @pytest.mark.parametrize("size", [100, 1024])
-@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("name", WITH_MARKS)
 def test_three_in_a_hundred_fakes_of_the_greatest_gain_are_seen(name, size):
     rng = seeded("fakes", name, size)
     o = oracle(name, epsilon=1.0, size=size)
@@ -109,7 +109,8 @@ def test_three_in_a_hundred_fakes_of_the_greatest_gain_are_seen(name, size):
 
 @pytest.mark.parametrize(
     ("solution", "name"),
-    [(s, name) for s in ("spl", "smp") for name in MARKED] + [("rsfd", name) for name in ("oue_z", "oue_r", "sue_z")],
+    [(s, name) for s in ("spl", "smp") for name in WITH_MARKS]
+    + [("rsfd", name) for name in ("oue_z", "oue_r", "sue_z")],
 )
 def test_the_attribute_that_is_attacked_is_named(solution, name):
     rng = seeded("attacked", solution, name)
@@ -125,11 +126,11 @@ def test_the_attribute_that_is_attacked_is_named(solution, name):
     else:
         start = m.encoders[0].width
         fake[:, start : start + bad.shape[1]] = bad
-    state, counted = attributes_of(m, honest, fake)
-    assert skewed_attributes(m, state, counted, counted) == [False, True, False]
+    state, counts = attributes_of(m, honest, fake)
+    assert skewed_attributes(m, state, counts, counts) == [False, True, False]
 
 
-@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("name", WITH_MARKS)
 def test_repeated_answers_are_no_attack(name):
     """Ten panes of the same reports repeat their marks. As independent reports they would look forged."""
     rng = seeded("repeated", name)
@@ -150,7 +151,7 @@ def test_repeated_answers_of_records_are_no_attack(name):
 
 
 def test_an_attacker_who_draws_like_honest_clients_is_not_detected():
-    """A single target leaves room: the rest of each forged report is honest noise."""
+    """With a single target the rest of each forged report is honest noise."""
     rng = seeded("careful")
     o = oracle("oue", epsilon=1.0, size=200)
     fake = o.perturb(rng.integers(0, 200, 1_000), rng)
@@ -159,10 +160,10 @@ def test_an_attacker_who_draws_like_honest_clients_is_not_detected():
 
 
 def test_all_but_grr_and_subsets_carry_marks():
-    assert set(MARKED) >= {"sue", "oue", "blh", "olh", "hr"}
+    assert set(WITH_MARKS) >= {"sue", "oue", "blh", "olh", "hr"}
 
 
-@pytest.mark.parametrize("name", UNMARKED)
+@pytest.mark.parametrize("name", WITHOUT_MARKS)
 def test_grr_and_subsets_carry_no_marks(name):
     o = oracle(name, epsilon=1.0, size=50)
     marks = marks_of(o, o.perturb(np.zeros(5_000, int), seeded(name)))
@@ -190,14 +191,14 @@ def test_the_whole_tally_is_not_taken_for_its_marks():
 
 @pytest.mark.parametrize("name", ["olh", *[pytest.param(name, marks=pytest.mark.long) for name in ("hr", "oue")]])
 def test_an_honest_day_is_not_flagged(name):
-    """A day of windows of 10 s. Each is flagged with probability 2e-6 at most: three of them once in a million days."""
+    """A day of windows of 10 s. Each has the flag with probability 2e-6 at most, three of them in 1 of 10^6 days."""
     table = {"domain": 16, "oracle": name, "epsilon": 1.0, "budget": 1e9, "pane": "10s"}
     query = replace(parse({"queries": {"day": table}}, "test", ".")["day"], methods=())  # they change no flag
-    rng, flagged = np.random.default_rng(3), 0
+    rng, alarms = np.random.default_rng(3), 0
     for start in range(0, 86_400, 10):
         state = query.oracle.zeros()
         left_out = query.oracle.add(state, query.oracle.perturb(rng.integers(0, 16, 1_000), rng))
         total = Snapshot(1_000 - left_out, left_out, 0, 0, state)
-        [found] = find_all(query, Span(query.windows[0], start, start + 10), total)
-        flagged += "skewed" in found.flags
-    assert flagged <= 2
+        [findings] = find_all(query, Span(query.windows[0], start, start + 10), total)
+        alarms += "skewed" in findings.flags
+    assert alarms <= 2

@@ -1,4 +1,4 @@
-"""Simulated clients: their values, answers like those of real clients, and repeated reports."""
+"""Simulated clients, with their values, answers like those of real clients, and repeated reports."""
 
 import tracemalloc
 from itertools import pairwise
@@ -41,7 +41,7 @@ def several(solution="rsfd", **attributes):
 
 
 def everyone(population, count=None, seconds=0.0):
-    """Return the reports and values of the next answers: one of each client by default."""
+    """Return the reports and values of the next answers, by default one of each client."""
     groups = list(population.answers(count or population.clients, seconds))
     return np.concatenate([g.reports for g in groups]), np.concatenate([g.values for g in groups])
 

@@ -177,10 +177,10 @@ def test_the_distribution_of_noisy_counts_is_the_direct_one(law, s):
     """Most of a law may be far from its beginning, and much narrower than its range."""
     rng = np.random.default_rng(6)
     values = np.sort(np.concatenate([noisy(law.n, s, 100, rng), law.centre + s * rng.normal(0, 3, 60)]))
-    found = distribution(law, s, values)
+    probabilities = distribution(law, s, values)
     some = np.searchsorted(values, law.centre + s * np.linspace(-3, 3, 5)).clip(0, len(values) - 1)
     some = np.concatenate([some, rng.integers(0, len(values), 10), [0, -1]])
     direct = Direct(law)
-    assert found[some] == pytest.approx([direct.below(y, s) for y in values[some]], abs=1e-5)
-    assert (np.diff(found) >= 0).all()
-    assert 0 <= found[0] <= found[-1] <= 1
+    assert probabilities[some] == pytest.approx([direct.below(y, s) for y in values[some]], abs=1e-5)
+    assert (np.diff(probabilities) >= 0).all()
+    assert 0 <= probabilities[0] <= probabilities[-1] <= 1

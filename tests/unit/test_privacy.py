@@ -1,4 +1,4 @@
-"""The output distribution of every oracle, enumerated from its integers: no ratio exceeds exp(epsilon).
+"""The output distribution of every oracle, by enumeration of its integers. No ratio exceeds exp(epsilon).
 
 The real `perturb` runs on a source that gives every outcome of every draw with its exact probability. So the
 enumeration covers the code that clients run.
@@ -36,10 +36,10 @@ class Walk(Source):
         if self.depth == len(self.path):
             self.path.append(0)
             self.widths.append(len(weights))
-        taken = self.path[self.depth]
+        outcome = self.path[self.depth]
         self.depth += 1
-        self.chance *= weights[taken]
-        return taken
+        self.chance *= weights[outcome]
+        return outcome
 
     def start(self):
         self.depth, self.chance = 0, Fraction(1)
@@ -66,12 +66,12 @@ class Walk(Source):
             return np.array([self.rows[self.depth - 1] % bound])
         return np.array([self.choose([Fraction(1, bound)] * bound) for _ in range(count)], np.int64)
 
-    def subsets(self, count, among, chosen):
-        sets = list(itertools.combinations(range(among), chosen))
-        picked = np.zeros((count, among), np.bool_)
-        for row in picked:
+    def subsets(self, count, among, members):
+        sets = list(itertools.combinations(range(among), members))
+        subset = np.zeros((count, among), np.bool_)
+        for row in subset:
             row[list(sets[self.choose([Fraction(1, len(sets))] * len(sets))])] = True
-        return picked
+        return subset
 
     def independent(self, count, bits, words):
         if self.rows is not None and self.depth == 0:
@@ -121,7 +121,7 @@ def tight(ratio, epsilon):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("name", ORACLES)
-def test_no_output_tells_two_inputs_apart_by_more_than_exp_epsilon(name, size, epsilon):
+def test_no_output_distinguishes_two_inputs_by_more_than_exp_epsilon(name, size, epsilon):
     o = oracle(name, epsilon=epsilon, size=size)
     choices = [None]
     if isinstance(o, Hashing) and o.cells**o.words * o.buckets > 512:
@@ -163,7 +163,7 @@ def counted(o, report):
 
 @pytest.mark.parametrize("name", ["grr", "oue", "ss"])
 def test_two_alternating_classes_reach_a_ratio_of_exp_2_epsilon(name):
-    """The theorem of lifetimes: a life is one independent answer a class. Swapped classes reach the bound."""
+    """By the theorem of lifetimes, a life is one independent answer for each class. Swapped classes reach the bound."""
     o = oracle(name, epsilon=1.0, size=3)
     laws = [distribution(o.perturb, value, None) for value in range(3)]
     outcomes = laws[0].keys() | laws[1].keys() | laws[2].keys()
@@ -184,8 +184,8 @@ def test_support_follows_the_exact_p_and_q(name):
     for value in range(3):
         chances = [Fraction(0)] * 3
         for report, chance in distribution(o.perturb, value).items():
-            for v, supported in enumerate(counted(o, report)):
-                chances[v] += chance * int(supported)
+            for v, count in enumerate(counted(o, report)):
+                chances[v] += chance * int(count)
         p, q = o.exact
         assert chances == [p if v == value else q for v in range(3)]
 
@@ -229,9 +229,9 @@ def test_a_threshold_is_the_largest_that_keeps_its_promise(losing, epsilon):
 
 
 def test_the_callers_decimal_context_changes_nothing():
-    made = {name: repr(vars(oracle(name, epsilon=1.1234579, size=100_003))) for name in ORACLES}
+    attributes = {name: repr(vars(oracle(name, epsilon=1.1234579, size=100_003))) for name in ORACLES}
     with localcontext(Context(prec=4)):
-        assert made == {name: repr(vars(oracle(name, epsilon=1.1234579, size=100_003))) for name in ORACLES}
+        assert attributes == {name: repr(vars(oracle(name, epsilon=1.1234579, size=100_003))) for name in ORACLES}
 
 
 @pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-30])

@@ -18,8 +18,8 @@ def start(plain, slow, **env):
     return subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
-def made(process):
-    """A line for each final, and last one for libm."""
+def lines(process):
+    """Return a line for each final, and a last line for libm."""
     *finals, libm = process.communicate()[0].splitlines()
     assert process.returncode == 0
     return finals, libm
@@ -29,7 +29,7 @@ def made(process):
 @pytest.mark.parametrize(("plain", "slow"), [(976, 24), pytest.param(0, 1000, marks=pytest.mark.long)])
 def test_a_thousand_finals_are_alike_with_and_without_fused_multiplication(plain, slow):
     with start(plain, slow) as one, start(plain, slow, GLIBC_TUNABLES=OFF) as another:
-        (here, libm), (there, other) = made(one), made(another)
+        (here, libm), (there, other) = lines(one), lines(another)
     if libm == other:
         pytest.skip("this processor has no fused multiplication to switch off")
     assert len(here) == plain + slow

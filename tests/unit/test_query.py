@@ -1,4 +1,4 @@
-"""The query file: its meaning, its digests, and the messages about its faults."""
+"""The query file, with its meaning, its digests, and the messages about its faults."""
 
 import datetime as dt
 import re
@@ -55,9 +55,9 @@ def read(body, name="q", folder="."):
 
 
 def fault(body, folder="."):
-    with pytest.raises(QueryError) as caught:
+    with pytest.raises(QueryError) as error:
         read(body, folder=folder)
-    return str(caught.value)
+    return str(error.value)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_full_file_is_read_completely(folder):
     assert (homepage.sets, homepage.attributes, homepage.solution) == ((("social", (0,)),), (), None)
 
 
-def test_attributes_stand_in_code_point_order(folder):
+def test_attributes_are_in_code_point_order(folder):
     profile = load(folder / "hubbub.toml")["profile"]
     assert [attribute.name for attribute in profile.attributes] == ["age", "country", "sex"]
     assert profile.attributes[1] == Attribute("country", Domain(("at", "ch", "de"), 4, other=True), (("eu", (0, 2)),))
@@ -132,7 +132,7 @@ def test_every_key_can_be_set(body, key, value):
     assert getattr(read(f"{ONE}{body}"), key) == value
 
 
-def test_a_budget_is_divided_as_its_decimals_say():
+def test_a_budget_is_divided_by_its_decimals():
     assert read(ONE.replace("1.0", "0.1") + 'budget = 0.3\nanswers = "fresh"').charges == 3
 
 
@@ -148,15 +148,15 @@ def test_a_query_cannot_be_changed():
 
 
 def test_a_domain_names_its_values_and_finds_them():
-    named = read(ONE).domain
-    assert [named.name(position) for position in range(named.size)] == ["a", "b", "c", OTHER]
-    assert [named.position(value) for value in ("a", "c", OTHER, "stranger", 1)] == [0, 2, 3, 3, 3]
-    sized = read(ONE.replace('["a", "b", "c"]', "12")).domain
-    assert (sized.name(11), sized.position("11"), sized.position(11), sized.size) == ("11", 11, 11, 12)
+    names = read(ONE).domain
+    assert [names.name(position) for position in range(names.size)] == ["a", "b", "c", OTHER]
+    assert [names.position(value) for value in ("a", "c", OTHER, "stranger", 1)] == [0, 2, 3, 3, 3]
+    integers = read(ONE.replace('["a", "b", "c"]', "12")).domain
+    assert (integers.name(11), integers.position("11"), integers.position(11), integers.size) == ("11", 11, 11, 12)
 
 
 @pytest.mark.parametrize("value", ["12", "-1", "01", "1 ", "", "٣", "9" * 5000, OTHER, 12, -1, True])
-def test_a_stranger_to_a_domain_without_other_is_refused(value):
+def test_an_unknown_value_is_refused_by_a_domain_without_other(value):
     with pytest.raises(ReportError, match="not in the domain of 12 values"):
         Domain(None, 12, other=False).position(value)
 
@@ -181,9 +181,9 @@ def test_lines_end_with_line_feeds_only(tmp_path):
 
 
 def test_sets_of_a_size_take_names_or_integers():
-    sized = 'domain = 12\nepsilon = 1\npane = "1s"\n'
-    assert read(sized + 'sets = { x = [11, "2"] }').sets == (("x", (2, 11)),)
-    assert "got '2' twice" in fault(sized + 'sets = { x = [2, "2"] }')
+    table = 'domain = 12\nepsilon = 1\npane = "1s"\n'
+    assert read(table + 'sets = { x = [11, "2"] }').sets == (("x", (2, 11)),)
+    assert "got '2' twice" in fault(table + 'sets = { x = [2, "2"] }')
 
 
 def test_digests_equal_those_of_clients():
@@ -371,11 +371,11 @@ FILES = {
 }
 
 
-def changed(body, change):
+def with_keys(body, change):
     """Return a body with some keys replaced or added."""
     keys = {line.split(" = ")[0] for line in change.splitlines()}
-    kept = [line for line in body.splitlines() if line.split(" = ")[0] not in keys]
-    return "\n".join([*kept, change])
+    lines = [line for line in body.splitlines() if line.split(" = ")[0] not in keys]
+    return "\n".join([*lines, change])
 
 
 @pytest.fixture(scope="module")
@@ -388,7 +388,7 @@ def files(tmp_path_factory):
 
 @pytest.mark.parametrize(("change", "key", "valid", "got"), FAULTS)
 def test_a_fault_names_file_key_and_valid_range(files, change, key, valid, got):
-    message = fault(changed(ONE, change), files)
+    message = fault(with_keys(ONE, change), files)
     assert message.startswith(f"hubbub.toml: queries.q.{key}: ")
     assert valid in message
     assert got in message
@@ -414,7 +414,7 @@ def test_a_fault_names_file_key_and_valid_range(files, change, key, valid, got):
     ],
 )
 def test_a_fault_in_attributes_does_too(change, key, valid):
-    message = fault(changed(SEVERAL, change))
+    message = fault(with_keys(SEVERAL, change))
     assert message.startswith(f"hubbub.toml: queries.q.{key}: ")
     assert valid in message
 
@@ -423,7 +423,7 @@ WIDE = 'domain = 1024\nepsilon = 2.0\npane = "10s"\n'
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "text"),
     [
         (
             WIDE + 'oracle = "olh"',
@@ -444,10 +444,10 @@ WIDE = 'domain = 1024\nepsilon = 2.0\npane = "10s"\n'
         (SEVERAL + 'solution = "rsfd"\nanswers = "life"', 'must be "once" or "fresh" for rsfd'),
     ],
 )
-def test_a_silencing_budget_is_refused_with_alternatives(body, said):
+def test_a_silencing_budget_is_refused_with_alternatives(body, text):
     message = fault(body)
     assert message.startswith("hubbub.toml: queries.q.answers: ")
-    assert said in message
+    assert text in message
 
 
 def test_the_epsilon_that_is_named_fits_and_one_a_little_larger_does_not():
@@ -493,7 +493,7 @@ def test_a_round_begins_at_a_multiple_of_renew():
 
 
 @pytest.mark.parametrize("key", ["domain", "epsilon", "pane"])
-def test_a_key_without_default_must_be_there(key):
+def test_a_key_without_a_default_is_required(key):
     body = "\n".join(line for line in ONE.splitlines() if not line.startswith(key))
     assert re.match(rf"hubbub\.toml: queries\.q\.{key}: is missing; it must be ", fault(body))
 
@@ -512,14 +512,14 @@ def test_a_key_without_default_must_be_there(key):
     ],
 )
 def test_a_fault_above_the_queries_is_named(text, key, valid):
-    with pytest.raises(QueryError) as caught:
+    with pytest.raises(QueryError) as error:
         parse(tomllib.loads(text), "hubbub.toml", ".")
-    assert str(caught.value).startswith(f"hubbub.toml: {key}: ")
-    assert valid in str(caught.value)
+    assert str(error.value).startswith(f"hubbub.toml: {key}: ")
+    assert valid in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "text"),
     [
         (b"[queries.q\n", "must be TOML: .* line 1"),
         (b"a = 1\na = 2\n", "must be TOML: .* line 2"),
@@ -529,11 +529,11 @@ def test_a_fault_above_the_queries_is_named(text, key, valid):
         (None, "cannot be read: No such file or directory"),
     ],
 )
-def test_a_file_that_is_no_toml_is_named(tmp_path, content, said):
+def test_a_file_that_is_no_toml_is_named(tmp_path, content, text):
     path = tmp_path / "hubbub.toml"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(QueryError, match=f"^{re.escape(str(path))}: {said}"):
+    with pytest.raises(QueryError, match=f"^{re.escape(str(path))}: {text}"):
         load(path)
 
 
@@ -555,7 +555,7 @@ JUNK = st.recursive(
     ),
     max_leaves=6,
 )
-KNOWN = [
+ALL_KEYS = [
     *KEYS,
     "domain",
     "attributes",
@@ -569,12 +569,12 @@ KNOWN = [
     "budget",
     "answers",
 ]
-COUNTED = [{"domain": ["a", "b"]}, {"domain": 1 << 30}, {"attributes": {"x": 3, "y": ["a"]}, "solution": "rsfd"}]
+DOMAINS = [{"domain": ["a", "b"]}, {"domain": 1 << 30}, {"attributes": {"x": 3, "y": ["a"]}, "solution": "rsfd"}]
 QUERY = st.builds(
     lambda counted, epsilon, junk: {"pane": "10s", "epsilon": epsilon} | counted | junk,
-    st.sampled_from(COUNTED),
+    st.sampled_from(DOMAINS),
     st.sampled_from([1, 0.5, 16.0]),
-    st.dictionaries(st.sampled_from(KNOWN), JUNK, max_size=1),
+    st.dictionaries(st.sampled_from(ALL_KEYS), JUNK, max_size=1),
 )
 
 
@@ -589,31 +589,31 @@ def test_junk_gives_queries_or_a_query_error(mapping):
     try:
         queries = parse(mapping, "hubbub.toml", "/nowhere")
     except QueryError as error:
-        said = str(error)
+        text = str(error)
     else:
         assert all(isinstance(query, Query) and len(query.digest) == 8 for query in queries.values())
         return
-    assert said.startswith("hubbub.toml: ")
-    assert len(said.splitlines()) == 1
+    assert text.startswith("hubbub.toml: ")
+    assert len(text.splitlines()) == 1
 
 
-COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
+ONE_CODE_POINT, TWO_CODE_POINTS = "caf\u00e9", "cafe\u0301"
 
 
-@pytest.mark.parametrize(("held", "typed"), [(COMPOSED, DECOMPOSED), (DECOMPOSED, COMPOSED)])
-def test_composed_and_decomposed_accents_are_one_answer(held, typed):
-    query = read(f'domain = ["{held}", "tea"]\nepsilon = 1.0\npane = "10s"\nsets = {{ hot = ["{typed}"] }}')
-    assert query.domain.position(typed) == query.domain.position(held) == 0
-    assert query.domain.name(0) == held
+@pytest.mark.parametrize(("value", "answer"), [(ONE_CODE_POINT, TWO_CODE_POINTS), (TWO_CODE_POINTS, ONE_CODE_POINT)])
+def test_composed_and_decomposed_accents_are_one_answer(value, answer):
+    query = read(f'domain = ["{value}", "tea"]\nepsilon = 1.0\npane = "10s"\nsets = {{ hot = ["{answer}"] }}')
+    assert query.domain.position(answer) == query.domain.position(value) == 0
+    assert query.domain.name(0) == value
     assert query.sets == (("hot", (0,)),)
-    other = read(f'domain = ["{typed}", "tea"]\nepsilon = 1.0\npane = "10s"')
+    other = read(f'domain = ["{answer}", "tea"]\nepsilon = 1.0\npane = "10s"')
     assert query.digest != other.digest  # each belongs to its own text
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_two_values_that_are_one_in_normal_form_are_a_fault(named, tmp_path):
-    (tmp_path / "values.txt").write_text(f"{COMPOSED}\ntea\n{DECOMPOSED}\n", encoding="utf-8")
-    domain = '{ file = "values.txt" }' if named else f'["{COMPOSED}", "tea", "{DECOMPOSED}"]'
-    said = fault(f'domain = {domain}\nepsilon = 1.0\npane = "10s"', tmp_path)
-    assert "normal form C" in said
-    assert "'cafe\\u0301' twice" in said
+@pytest.mark.parametrize("place", [False, True])
+def test_two_values_that_are_one_in_normal_form_are_a_fault(place, tmp_path):
+    (tmp_path / "values.txt").write_text(f"{ONE_CODE_POINT}\ntea\n{TWO_CODE_POINTS}\n", encoding="utf-8")
+    domain = '{ file = "values.txt" }' if place else f'["{ONE_CODE_POINT}", "tea", "{TWO_CODE_POINTS}"]'
+    message = fault(f'domain = {domain}\nepsilon = 1.0\npane = "10s"', tmp_path)
+    assert "normal form C" in message
+    assert "'cafe\\u0301' twice" in message

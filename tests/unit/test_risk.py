@@ -1,7 +1,7 @@
-"""Risks: estimates without the truth agree with the truth, and so do the choices that follow from them.
+"""Risks. Estimates without the truth agree with the truth, and so do the choices that follow from them.
 
-Every statistical check has a fixed seed. Its bounds fail by chance with a probability below 1e-6: five standard errors,
-or counts far inside the ones measured over many seeds.
+Every statistical check has a fixed seed. It fails by chance with a probability below 1e-6. Its bounds are five standard
+errors, or counts far inside the ones measured over many seeds.
 """
 
 import zlib
@@ -48,8 +48,10 @@ def windows(o, own, runs, rng):
     n = int(own.sum())
     others = (1.0 - np.eye(o.size)) / (o.size - 1)
     for _ in range(runs):
-        said = rng.binomial(own, o.p)
-        support = said + (rng.binomial(n - own, o.q) if o.name == "oue" else rng.multinomial(own - said, others).sum(0))
+        true_ones = rng.binomial(own, o.p)
+        support = true_ones + (
+            rng.binomial(n - own, o.q) if o.name == "oue" else rng.multinomial(own - true_ones, others).sum(0)
+        )
         yield Estimate(o.shares(support, n), n, o)
 
 
@@ -57,9 +59,9 @@ def mean_squares(shares, own):
     return float(np.mean((shares - own / own.sum()) ** 2))
 
 
-def agree(estimated, true):
+def agree(estimates, true):
     """Whether the means are within 10% of one another, and precise enough to decide that."""
-    difference = np.array(estimated) - true
+    difference = np.array(estimates) - true
     noise = difference.std() / np.sqrt(len(true)) / np.mean(true)
     assert noise < WITHIN / 5, f"more runs are needed: {noise:.3f}"
     assert abs(difference.mean()) < WITHIN * np.mean(true)
@@ -80,9 +82,9 @@ def agree(estimated, true):
 def test_steins_estimate_is_the_mean_error_over_runs(name, size, n, epsilon, shape):
     o, own = oracle(name, epsilon=epsilon, size=size), population(shape, size, n)
     runs = 400 if size > 16 else 800
-    found = list(windows(o, own, runs, seeded(name, size, epsilon, shape)))
+    estimates = list(windows(o, own, runs, seeded(name, size, epsilon, shape)))
     for method in SMOOTH:
-        agree([risk(method, e) for e in found], [mean_squares(apply(method, e), own) for e in found])
+        agree([risk(method, e) for e in estimates], [mean_squares(apply(method, e), own) for e in estimates])
 
 
 @pytest.mark.long
@@ -92,9 +94,9 @@ def test_steins_estimate_is_the_mean_error_over_runs(name, size, n, epsilon, sha
 def test_steins_estimate_is_the_mean_error_over_many_runs(name, size, epsilon, shape):
     """Two spikes leave norm_sub a hundredth of the noise. Its risk needs very many runs there."""
     o, own = oracle(name, epsilon=epsilon, size=size), population(shape, size, 200_000)
-    found = list(windows(o, own, 12_000 if shape == "two spikes" else 1_000, seeded(name, size, epsilon, shape)))
+    estimates = list(windows(o, own, 12_000 if shape == "two spikes" else 1_000, seeded(name, size, epsilon, shape)))
     for method in SMOOTH:
-        agree([risk(method, e) for e in found], [mean_squares(apply(method, e), own) for e in found])
+        agree([risk(method, e) for e in estimates], [mean_squares(apply(method, e), own) for e in estimates])
 
 
 @pytest.mark.parametrize(
@@ -108,13 +110,13 @@ def test_steins_estimate_is_the_mean_error_over_many_runs(name, size, epsilon, s
 )
 def test_steins_estimate_holds_under_a_fitted_prior(shape, size, runs):
     o, own = oracle("oue", epsilon=4.0, size=size), population(shape, size, 1_000_000)
-    estimated, true = {}, {}
+    by_method, true = {}, {}
     for e in windows(o, own, runs, seeded("prior", shape)):
         calibrated = calibrate(e)
         for method in ("calibrate", "calibrate_norm_sub"):
-            estimated.setdefault(method, []).append(risk(method, e, calibrated=calibrated))
+            by_method.setdefault(method, []).append(risk(method, e, calibrated=calibrated))
             true.setdefault(method, []).append(mean_squares(apply(method, e, calibrated=calibrated), own))
-    for method, risks in estimated.items():
+    for method, risks in by_method.items():
         agree(risks, true[method])
 
 
@@ -138,11 +140,11 @@ def test_slopes_agree_with_small_steps(name, shares):
         g = apply(method, e)
         if (np.abs(x) < 1e-4).any() or (g[g > 0.0] < 1e-4).any():
             continue  # too close to a kink for a difference
-        moved = [
+        steps = [
             (apply(method, replace(e, shares=x + step * unit)) - apply(method, replace(e, shares=x - step * unit)))
             for unit in np.eye(size)
         ]
-        trace = float((covariance * np.array(moved).T).sum()) / (2 * step)
+        trace = float((covariance * np.array(steps).T).sum()) / (2 * step)
         whole = ((g - x) ** 2 - e.stderr**2).sum() + 2 * trace
         assert stein(method, e).sum() == pytest.approx(whole, rel=1e-4, abs=1e-6 * e.noise.a)
 
@@ -153,8 +155,8 @@ def test_risks_with_closed_forms():
     e = next(windows(o, own, 1, seeded("known")))
     assert risk("base", e) == pytest.approx(np.mean(e.stderr**2))
     assert risk("norm", e) == pytest.approx((1 - 2 / 400) * np.mean(e.stderr**2) + ((1 - e.shares.sum()) / 400) ** 2)
-    centred = replace(e, shares=np.where(np.arange(400) % 2, e.sigma, -e.sigma))
-    assert risk("base_pos", centred) == pytest.approx(centred.stderr[1] ** 2 / 2)
+    symmetric = replace(e, shares=np.where(np.arange(400) % 2, e.sigma, -e.sigma))
+    assert risk("base_pos", symmetric) == pytest.approx(symmetric.stderr[1] ** 2 / 2)
 
 
 def test_equal_shares_have_the_risk_of_a_constant():
@@ -168,13 +170,13 @@ def test_equal_shares_have_the_risk_of_a_constant():
 @pytest.mark.parametrize("shape", ["uniform", "zipf", "geometric"])
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_rehearsed_risks_are_near_the_mean_error(epsilon, shape):
-    """Measured over 15 runs: 7% off at most. Two spikes leave so little error that they are off by up to 80%."""
+    """Over 15 runs the error was 7% at most. Two spikes leave so little error that they are off by up to 80%."""
     o, own = oracle("oue", epsilon=epsilon, size=1024), population(shape, 1024, 1_000_000)
-    found = list(windows(o, own, 4, seeded("rehearsed", epsilon, shape)))
+    estimates = list(windows(o, own, 4, seeded("rehearsed", epsilon, shape)))
     for method in JUMPING:
-        estimated = np.mean([risk(method, e) for e in found])
-        true = np.mean([mean_squares(apply(method, e), own) for e in found])
-        assert estimated == pytest.approx(true, rel=0.3)
+        mean_risk = np.mean([risk(method, e) for e in estimates])
+        true = np.mean([mean_squares(apply(method, e), own) for e in estimates])
+        assert mean_risk == pytest.approx(true, rel=0.3)
 
 
 @pytest.mark.parametrize("name", ["grr", "oue", "ss"])
@@ -185,8 +187,8 @@ def test_rehearsals_have_the_errors_of_reports(name):
     e = Estimate(truth.copy(), 100_000, o)
     errors = np.array([fresh.shares - truth for fresh in rehearse(e, truth)])
     assert len(errors) == 218
-    stated = e.noise.stderr(truth) ** 2
-    assert (errors**2).mean() == pytest.approx(stated.mean(), rel=0.05)
+    variances = e.noise.stderr(truth) ** 2
+    assert (errors**2).mean() == pytest.approx(variances.mean(), rel=0.05)
     # 218 draws give the variance of the sum to 10%, and six times that is the limit
     assert np.mean(errors.sum(axis=1) ** 2) == pytest.approx(o.set_variance(e.n, 300, 1.0), rel=0.6, abs=1e-15)
 
@@ -213,7 +215,7 @@ def test_if_nothing_stands_out_all_values_count_as_equal():
 
 
 def test_a_prior_that_does_not_fit_is_rejected():
-    """At least 95% must be rejected. Measured over 40 runs: all."""
+    """At least 95% must be rejected. Over 40 runs all were rejected."""
     o, own = oracle("oue", epsilon=4.0, size=1024), population("uniform", 1024, 1_000_000)
     verdicts = [calibrate(e).rejected for e in windows(o, own, 20, seeded("uniform"))]
     assert np.mean(verdicts) >= 0.95
@@ -235,14 +237,14 @@ def test_a_rejection_depends_on_the_fallback():
     assert rejects_prior(calibrated, e, "norm_mul")
 
 
-def test_the_verdict_is_the_sheets_formula():
+def test_the_verdict_follows_its_formula():
     o, own = oracle("oue", epsilon=1.0, size=256), population("geometric", 256, 300_000)
     for e in windows(o, own, 6, seeded("formula")):
         calibrated = calibrate(e)
         v, x, g = e.stderr**2, e.shares, calibrated.shares
         ours = (g - x) ** 2 - v + 2 * v * calibrated.stdev**2 / e.sigma**2
-        kept = (other := apply("norm_sub", e)) > 0.0
-        back = np.where(kept, v * (1 - 1 / kept.sum()), 0.0)
+        positive = (other := apply("norm_sub", e)) > 0.0
+        back = np.where(positive, v * (1 - 1 / positive.sum()), 0.0)
         excess = ours - ((other - x) ** 2 - v + 2 * back)
         assert rejects_prior(calibrated, e) == (excess.mean() > excess.std() / 16)
 
@@ -251,7 +253,7 @@ def test_the_verdict_is_the_sheets_formula():
 
 
 def test_the_recommended_method_beats_the_best_constant_choice():
-    """The margin: within 10% of the best in 85% of choices, more often than any constant, at most half its regret.
+    """85% of choices are within 10% of the best, more than of any constant, with at most half its regret.
 
     `benchmarks/recommend.py` measures it for each task with 20 runs of each cell.
     """
@@ -267,13 +269,13 @@ def test_an_undecided_top_gets_no_method_that_cuts(size, epsilon):
     """A few values of a long tail stand out. Removing the others of the top cost up to 2.4 times the best error."""
     own = np.diff(np.rint(100_000 * np.cumsum(1 / np.arange(1.0, size + 1)) / (1 / np.arange(1.0, size + 1)).sum()))
     own = np.sort(np.append(own, 100_000 - own.sum()).astype(int))[::-1]
-    o, told = oracle("oue", epsilon=epsilon, size=size), []
+    o, methods = oracle("oue", epsilon=epsilon, size=size), []
     for e in windows(o, own, 6, seeded("long tail", size)):
         ranks = recommend(e, "top", top=20)
         assert sorted(rank.method for rank in ranks) == sorted(METHODS)
-        told.append(grid.first(ranks))
-    assert None in told
-    assert set(told) <= {None, "base", "base_pos", "post_pos", "norm"}
+        methods.append(grid.first(ranks))
+    assert None in methods
+    assert set(methods) <= {None, "base", "base_pos", "post_pos", "norm"}
 
 
 def test_if_a_few_values_hold_all_the_others_count_as_zero():

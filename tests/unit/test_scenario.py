@@ -1,4 +1,4 @@
-"""Scenarios: the changes over time, the clients that take part, and the files."""
+"""Scenarios, with their changes over time, the clients that take part, and the files."""
 
 import math
 import re

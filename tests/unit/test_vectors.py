@@ -34,7 +34,7 @@ def load(path):
 
 
 reference = load(Path(__file__).with_name("reference_client.py"))
-REPORTS, SUPPORT, FRAMES, KEYED = (
+REPORTS, SUPPORT, FRAMES, KEY_STREAMS = (
     json.loads((VECTORS / f"{name}.json").read_text()) for name in ("reports", "support", "frames", "keyed")
 )
 
@@ -47,8 +47,8 @@ class Fixed(Source):
 
     def raw(self, count):
         assert count <= len(self.left)
-        taken, self.left = self.left[:count], self.left[count:]
-        return np.frombuffer(taken, np.uint8)
+        data, self.left = self.left[:count], self.left[count:]
+        return np.frombuffer(data, np.uint8)
 
 
 def label(group):
@@ -114,9 +114,9 @@ def test_reference_client_makes_the_reports_of_records(group):
         assert reference.parameters(reference.FAMILIES.get(name, name), share, size) == stated(about)
     for case in group["cases"]:
         stream = reference.Stream(bytes.fromhex(case["entropy"]))
-        made = reference.multi_report(group["solution"], names, group["epsilon"], sizes, case["values"], stream)
-        assert made.hex() == case["report"]
-        assert len(made) == group["width"]
+        report = reference.multi_report(group["solution"], names, group["epsilon"], sizes, case["values"], stream)
+        assert report.hex() == case["report"]
+        assert len(report) == group["width"]
         assert stream.used == len(stream.data)
 
 
@@ -127,24 +127,24 @@ def fields(group):
 STREAM = ("key", "digest", "attribute", "mode", "purpose", "round", "classes")
 
 
-@pytest.mark.parametrize("group", KEYED["streams"])
+@pytest.mark.parametrize("group", KEY_STREAMS["streams"])
 def test_streams_of_a_key_are_the_same_for_package_and_reference(group):
     size = len(group["bytes"]) // 2
     package, other = Keyed(*fields(group)), reference.Keyed(*fields(group))
     assert bytes(package.raw(size)).hex() == other.take(size).hex() == group["bytes"]
 
 
-@every(KEYED["answers"])
+@every(KEY_STREAMS["answers"])
 def test_a_client_that_repeats_itself_makes_the_reports_by_class(group):
     encoder, key, digest = built(group), bytes.fromhex(group["key"]), bytes.fromhex(group["digest"])
     rows = encoder.rows(1, Keyed(key, digest, 0, 0, 1, group["round"]))
     assert (rows[0].tolist() if rows is not None else []) == group["rows"]
     for case in group["cases"]:
-        wanted = (group["rows"], case["class"], bytes.fromhex(case["report"]))
-        assert reference.repeated(*asked(group), case["value"], key, digest, group["round"]) == wanted
-        found = encoder.classify(np.array([case["value"]]), rows)
-        said = encoder.answer(found, rows, Keyed(key, digest, 0, 0, 2, group["round"], tuple(found.tolist())))
-        assert (found.tolist(), said.tobytes().hex()) == ([case["class"]], case["report"])
+        expected = (group["rows"], case["class"], bytes.fromhex(case["report"]))
+        assert reference.repeated(*asked(group), case["value"], key, digest, group["round"]) == expected
+        classes = encoder.classify(np.array([case["value"]]), rows)
+        report = encoder.answer(classes, rows, Keyed(key, digest, 0, 0, 2, group["round"], tuple(classes.tolist())))
+        assert (classes.tolist(), report.tobytes().hex()) == ([case["class"]], case["report"])
 
 
 @every(SUPPORT["oracles"])
@@ -162,17 +162,17 @@ def test_package_counts_the_support(group):
 
 @every(SUPPORT["oracles"])
 def test_the_named_reports_are_implausible(group):
-    left = [each for i, each in enumerate(group["reports"]) if i not in group["implausible"]]
-    assert reference.support(*asked(group), map(bytes.fromhex, left)) == (group["n"], group["support"])
-    assert len(left) == group["n"]
+    plausible = [each for i, each in enumerate(group["reports"]) if i not in group["implausible"]]
+    assert reference.support(*asked(group), map(bytes.fromhex, plausible)) == (group["n"], group["support"])
+    assert len(plausible) == group["n"]
 
 
 @every(SUPPORT["solutions"])
 def test_support_of_records_equals_a_count_by_definition(group):
-    counted = reference.multi_support(
+    counts = reference.multi_support(
         group["solution"], group["oracles"], group["epsilon"], group["sizes"], map(bytes.fromhex, group["reports"])
     )
-    assert counted == list(zip(group["n"], group["support"], strict=True))
+    assert counts == list(zip(group["n"], group["support"], strict=True))
 
 
 @every(SUPPORT["solutions"])
@@ -194,8 +194,8 @@ STREAMS = st.integers(0, 1 << 32).map(lambda seed: Random(seed).randbytes(40_000
 @given(st.sampled_from(list(ORACLES)), EPSILONS, st.integers(2, 900), PLACES, STREAMS)
 def test_both_clients_agree_on_any_query(name, epsilon, size, place, data):
     value, source, stream = int(place * size), Fixed(data), reference.Stream(data)
-    made = oracle(name, epsilon=epsilon, size=size).perturb([value], source).tobytes()
-    assert made == reference.report(name, epsilon, size, value, stream)
+    report = oracle(name, epsilon=epsilon, size=size).perturb([value], source).tobytes()
+    assert report == reference.report(name, epsilon, size, value, stream)
     assert len(source.left) == len(data) - stream.used
 
 
@@ -210,8 +210,8 @@ def test_both_clients_agree_on_any_record(solution, epsilon, attributes, data):
     choice = ["grr", "oue_z", "oue_r", "sue_z"] if solution == "rsfd" else ["grr", "ss", "olh", "sue"]
     sizes, names = [size for size, _, _ in attributes], [choice[which] for _, which, _ in attributes]
     values, source, stream = [int(place * size) for size, _, place in attributes], Fixed(data), reference.Stream(data)
-    made = multi(solution, sizes=sizes, epsilon=epsilon, oracle=names).perturb([values], source).tobytes()
-    assert made == reference.multi_report(solution, names, epsilon, sizes, values, stream)
+    report = multi(solution, sizes=sizes, epsilon=epsilon, oracle=names).perturb([values], source).tobytes()
+    assert report == reference.multi_report(solution, names, epsilon, sizes, values, stream)
     assert len(source.left) == len(data) - stream.used
 
 
@@ -271,10 +271,10 @@ def test_the_vectors_have_the_rare_cases():
 
 
 def test_the_page_shows_the_first_frame():
-    shown = re.search(r"```text\n(48 42 [0-9a-f \n]+)```", PAGE)[1]
-    assert bytes.fromhex(shown).hex() == FRAMES["good"][0]["hex"]
+    match = re.search(r"```text\n(48 42 [0-9a-f \n]+)```", PAGE)[1]
+    assert bytes.fromhex(match).hex() == FRAMES["good"][0]["hex"]
     in_json = decode(re.search(r'```json\n(\{"digest".*\})\n', PAGE)[1].encode()).shaped(4)
-    binary = decode(bytes.fromhex(shown))
+    binary = decode(bytes.fromhex(match))
     assert (in_json.digest, in_json.pane, in_json.id) == (binary.digest, binary.pane, binary.id)
     assert np.array_equal(in_json.reports, binary.reports)
 
@@ -284,8 +284,8 @@ def test_the_page_computes_its_example_as_both_clients_do():
     assert len(rows) == 2
     for value, entropy, report in rows:
         source, stream = Fixed(bytes.fromhex(entropy)), reference.Stream(bytes.fromhex(entropy))
-        made = oracle("olh", epsilon=1.0, size=3).perturb([int(value)], source).tobytes()
-        assert made == reference.report("olh", 1.0, 3, int(value), stream) == bytes.fromhex(report)
+        answer = oracle("olh", epsilon=1.0, size=3).perturb([int(value)], source).tobytes()
+        assert answer == reference.report("olh", 1.0, 3, int(value), stream) == bytes.fromhex(report)
         assert not source.left
         assert stream.used == len(stream.data)
     assert str(oracle("olh", epsilon=1.0, size=3).keep) in PAGE
