@@ -1,4 +1,4 @@
-"""The gate: the checks have one order and one reason each, and runs give the same outcomes as single records."""
+"""The gate. Its checks have one order and one reason each, and runs give the same outcomes as single records."""
 
 import struct
 from dataclasses import replace
@@ -16,7 +16,7 @@ from oracles.frame import TICK as TICK_FRAME
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import parse
 
-FIXED = settings(derandomize=True, deadline=None, max_examples=150)
+EXAMPLES = settings(derandomize=True, deadline=None, max_examples=150)
 QUERIES = parse(
     {
         "queries": {
@@ -45,7 +45,7 @@ GRR = np.array([[1], [4], [0]], np.uint8)
 HERE, ELSEWHERE = (9).to_bytes(8, "little"), (8).to_bytes(8, "little")
 
 
-def judged(data, timestamp=NOW, clock=None, gate=GATE):
+def reason_of(data, timestamp=NOW, clock=None, gate=GATE):
     return gate.admit(data, timestamp, clock)[0]
 
 
@@ -57,9 +57,9 @@ def header(n, width, size, magic=b"HBB1", version=1):
     return struct.pack("<4sBBH8sq8sII", magic, version, 0, width, WEB.digest, 1000, bytes(8), n, 0) + bytes(size)
 
 
-def test_a_good_frame_is_accepted_with_all_that_its_tally_needs():
+def test_a_good_frame_is_accepted_with_the_data_for_its_tally():
     for data in (web(name=HERE), encode_json(WEB.digest, 1000, GRR, HERE)):
-        frame = judged(data)
+        frame = reason_of(data)
         assert isinstance(frame, AcceptedFrame)
         assert (frame.query, frame.pane, frame.id) == (WEB, 1000, HERE)
         assert np.array_equal(frame.reports, GRR)
@@ -90,29 +90,29 @@ ORDER = [
 @pytest.mark.parametrize(("reason", "data", "reports", "query"), ORDER)
 def test_each_fault_has_its_reason_and_the_first_one_wins(reason, data, reports, query):
     clock = NOW + 4_000 if reason == "late" else NOW
-    refusal = judged(data, clock)
+    refusal = reason_of(data, clock)
     assert isinstance(refusal, Refusal)
     assert (refusal.reason, refusal.reports, refusal.query) == (reason, reports, query)
     assert refusal.detail
 
 
-def test_frames_without_reports_are_malformed_so_that_their_ids_take_no_memory():
+def test_frames_without_reports_are_malformed_so_their_ids_need_no_memory():
     empty = [header(0, 1, 0), *(web(reports=GRR[:0], name=(4 * i + 1).to_bytes(8, "little")) for i in range(9))]
     admission = GATE.admit_records([(offset, NOW, data) for offset, data in enumerate(empty)], None)
     assert [refusal.reason for _, refusal in admission.refusals] == [Reason.MALFORMED] * 10
     assert not admission.batches
 
 
-def test_alternating_good_and_bad_frames_are_told_apart_at_once():
-    """However many bad ones there are: reports are checked once, and the first bad one of each frame is named."""
-    looked, check = [], WEB.oracle.malformed
+def test_alternating_good_and_bad_frames_are_checked_at_once():
+    """The gate checks the reports once, for any number of bad ones, and names the first bad one of each frame."""
+    arrays, check = [], WEB.oracle.malformed
     oracle = Mock(wraps=WEB.oracle, width=WEB.oracle.width)
-    oracle.malformed.side_effect = lambda reports: looked.append(len(reports)) or check(reports)
+    oracle.malformed.side_effect = lambda reports: arrays.append(len(reports)) or check(reports)
     query = replace(WEB, oracle=oracle)
     bad = np.array([[1], [5], [9]], np.uint8)
     run = [(offset, NOW, web(reports=bad if offset % 2 else GRR)) for offset in range(1000)]
     admission = Gate(1, 4, {WEB.digest: Versions.of(query)}).admit_records(run, None)
-    assert looked == [3000]
+    assert arrays == [3000]
     [(_, frames)] = admission.batches.values()
     assert list(frames.offsets) == list(range(0, 1000, 2))
     assert len(frames.reports) == 1500
@@ -122,40 +122,40 @@ def test_alternating_good_and_bad_frames_are_told_apart_at_once():
 
 def test_until_is_the_first_pane_that_is_no_longer_counted():
     gate = replace(GATE, definitions={OLD.digest: Versions.of(OLD)})
-    assert isinstance(judged(encode(OLD.digest, 1990, GRR[2:]), gate=gate), AcceptedFrame)
-    assert judged(encode(OLD.digest, 2000, GRR[2:]), gate=gate).reason is Reason.EXPIRED
+    assert isinstance(reason_of(encode(OLD.digest, 1990, GRR[2:]), gate=gate), AcceptedFrame)
+    assert reason_of(encode(OLD.digest, 2000, GRR[2:]), gate=gate).reason is Reason.EXPIRED
 
 
 def test_a_retired_digest_still_counts_in_the_panes_before():
-    assert isinstance(judged(encode(OLD.digest, 1490, GRR[2:])), AcceptedFrame)
-    assert judged(encode(OLD.digest, 1500, GRR[2:])).reason is Reason.STALE_DIGEST
+    assert isinstance(reason_of(encode(OLD.digest, 1490, GRR[2:])), AcceptedFrame)
+    assert reason_of(encode(OLD.digest, 1500, GRR[2:])).reason is Reason.STALE_DIGEST
 
 
 def test_each_version_judges_its_own_panes_and_none_closes_before_an_earlier_one():
     patient, hasty = replace(WEB, lateness=30), replace(WEB, lateness=0, skew=5)
     versions = Versions((Version(990, patient), Version(1010, hasty)))
     gate = replace(GATE, definitions={WEB.digest: versions})
-    assert judged(web(980), gate=gate).reason is Reason.UNKNOWN_QUERY
-    assert isinstance(judged(web(1000), 1_040_000, gate=gate), AcceptedFrame)
-    assert isinstance(judged(web(1010), 1_040_000, gate=gate), AcceptedFrame)
-    assert judged(web(1010), 1_040_001, gate=gate).reason is Reason.LATE
-    assert judged(web(1020), 1_014_999, gate=gate).reason is Reason.FUTURE
-    assert isinstance(judged(web(1000), 940_000, gate=gate), AcceptedFrame)
+    assert reason_of(web(980), gate=gate).reason is Reason.UNKNOWN_QUERY
+    assert isinstance(reason_of(web(1000), 1_040_000, gate=gate), AcceptedFrame)
+    assert isinstance(reason_of(web(1010), 1_040_000, gate=gate), AcceptedFrame)
+    assert reason_of(web(1010), 1_040_001, gate=gate).reason is Reason.LATE
+    assert reason_of(web(1020), 1_014_999, gate=gate).reason is Reason.FUTURE
+    assert isinstance(reason_of(web(1000), 940_000, gate=gate), AcceptedFrame)
 
 
-def test_a_header_counts_only_where_it_fits():
-    assert judged(header(4_000_000_000, 0, 0)).reports == 1
-    assert judged(header(5, 1, 4)).reports == 1
-    assert judged(header(5, 1, 5, magic=b"NOPE")).reports == 1
-    assert judged(header(0, 1, 0, version=9)).reports == 1
+def test_a_header_counts_only_if_it_fits():
+    assert reason_of(header(4_000_000_000, 0, 0)).reports == 1
+    assert reason_of(header(5, 1, 4)).reports == 1
+    assert reason_of(header(5, 1, 5, magic=b"NOPE")).reports == 1
+    assert reason_of(header(0, 1, 0, version=9)).reports == 1
 
 
 def test_every_record_moves_the_clock_first():
     for data in (b"nonsense", web(), TICK_FRAME, None):
         assert GATE.admit(data, 5_000, 4_000)[1] == 5_000
         assert GATE.admit(data, 3_000, 4_000)[1] == 4_000
-    assert judged(web(), 1_015_000, NOW).query is WEB
-    assert judged(web(), 1_015_001, NOW).reason is Reason.LATE, "its own timestamp counts"
+    assert reason_of(web(), 1_015_000, NOW).query is WEB
+    assert reason_of(web(), 1_015_001, NOW).reason is Reason.LATE, "its own timestamp counts"
 
 
 def test_under_embedded_only_ticks_move_the_clock():
@@ -164,7 +164,7 @@ def test_under_embedded_only_ticks_move_the_clock():
     frame, clock = gate.admit(web(), 9_000_000, None)
     assert isinstance(frame, AcceptedFrame), "until the first tick nothing is late"
     assert gate.admit(TICK_FRAME, 1_016_000, clock) == (TICK, 1_016_000)
-    assert judged(web(), 5, 1_016_000, gate).reason is Reason.LATE
+    assert reason_of(web(), 5, 1_016_000, gate).reason is Reason.LATE
 
 
 def test_a_duplicate_is_refused_with_the_number_of_its_reports():
@@ -174,7 +174,7 @@ def test_a_duplicate_is_refused_with_the_number_of_its_reports():
 
 
 def records(random, length):
-    """A run that has a bit of everything, often the same header again."""
+    """Return a run with all kinds of records, often with the same header."""
     now = NOW
     for offset in range(length):
         now += random.choice([0, 0, 1, 500, -700, 4_000])
@@ -207,7 +207,7 @@ def one_by_one(gate, run, clock):
     return clocks, acceptance, refusal
 
 
-def taken_apart(admission):
+def as_run(admission):
     acceptance = {}
     for key, (query, frames) in admission.batches.items():
         ids = frames.ids or [None] * len(frames.offsets)
@@ -220,9 +220,9 @@ def taken_apart(admission):
 
 
 @pytest.mark.parametrize("log_has_time", [True, False])
-@FIXED
+@EXAMPLES
 @given(st.integers(0, 1 << 32), st.integers(1, 120), st.sampled_from([None, NOW]))
-def test_a_run_gives_what_its_records_give_one_by_one(log_has_time, seed, length, clock):
+def test_a_run_has_the_outcomes_of_its_records_one_by_one(log_has_time, seed, length, clock):
     gate = replace(GATE, log_has_time=log_has_time)
     run = list(records(Random(seed), length))
     admission = gate.admit_records(run, clock)
@@ -231,7 +231,7 @@ def test_a_run_gives_what_its_records_give_one_by_one(log_has_time, seed, length
     assert [(offset, fault.reason, fault.query, fault.reports) for offset, fault in admission.refusals] == [
         (offset, fault.reason, fault.query, fault.reports) for offset, fault in refusal
     ]
-    assert taken_apart(admission) == acceptance
+    assert as_run(admission) == acceptance
     for _, frames in admission.batches.values():
         assert frames.next_offset > frames.offsets[-1]
         assert frames.clock == clocks[frames.next_offset]

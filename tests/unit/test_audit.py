@@ -18,7 +18,7 @@ def encode_finals(finals):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_audit_counts_like_a_plain_fold(seed):
+def test_the_audit_has_the_counts_of_the_fold(seed):
     random, partitions = Random(seed), 1 + seed % 3
     log = random_log(random, partitions, 60, log_has_time=seed % 4 != 0)
     audit = Fold(Definitions(VERSIONS), partitions, log_has_time=seed % 4 != 0, limit=LIMIT)
@@ -37,7 +37,7 @@ def test_the_audit_counts_like_a_plain_fold(seed):
     assert totals
 
 
-def test_a_record_without_a_broker_timestamp_ends_the_audit():
+def test_a_record_without_a_broker_timestamp_stops_the_audit():
     audit = Fold(Definitions(VERSIONS), 1, log_has_time=True, limit=LIMIT)
     with pytest.raises(Guarantee, match="partition 0, offset 7"):
         audit.read(0, [(7, UNTRUSTED, b"")])

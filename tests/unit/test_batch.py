@@ -1,4 +1,4 @@
-"""Frames are built by count, bytes and time, each with an id of its own; nothing is lost, doubled or mixed."""
+"""Batches close frames by count, bytes and time. Each frame has its own id, and each report is in one frame."""
 
 from collections import Counter
 
@@ -22,7 +22,7 @@ def query(name="q", domain=1 << 16, pane=10):
 
 
 def numbers(count, first=0):
-    """Reports that are told apart: 0, 1, 2, ... in two bytes each."""
+    """Return the reports 0, 1, 2, ... in two bytes each."""
     return np.arange(first, first + count, dtype="<u2").view(np.uint8).reshape(-1, 2)
 
 
@@ -52,7 +52,7 @@ def test_a_report_wider_than_a_frame_travels_alone():
     assert [frame.n for frame in batches.add(wide, 10, numbers(2), FOREVER)] == [1, 1]
 
 
-def test_a_frame_leaves_when_its_first_report_has_waited_long_enough():
+def test_a_frame_closes_when_its_first_report_has_waited_long_enough():
     batches = Batches()
     list(batches.add(query(), 10, numbers(1), 5.0))
     list(batches.add(query(), 10, numbers(1, 1), 9.0))
@@ -67,16 +67,16 @@ def test_queries_and_panes_are_never_mixed():
     one, other = query("one"), query("other")
     for at, (q, pane) in enumerate([(one, 0), (other, 0), (one, 10), (one, 0)]):
         list(batches.add(q, pane, numbers(1, at), FOREVER))
-    found = {(frame.digest, frame.pane, frame.n) for frame in (decode(sealed.data) for sealed in batches.rest())}
-    assert found == {(one.digest, 0, 2), (other.digest, 0, 1), (one.digest, 10, 1)}
+    frames = {(frame.digest, frame.pane, frame.n) for frame in (decode(batch.data) for batch in batches.rest())}
+    assert frames == {(one.digest, 0, 2), (other.digest, 0, 1), (one.digest, 10, 1)}
 
 
-def test_what_is_sealed_says_what_stands_in_its_bytes():
+def test_a_batch_describes_its_bytes():
     batches = Batches(reports=4)
-    [sealed] = batches.add(query(), 20, numbers(4), FOREVER)
-    frame = decode(sealed.data)
-    assert (frame.id, frame.pane, frame.n) == (sealed.id, sealed.pane, sealed.n)
-    assert sealed.weight == 8 + COST
+    [batch] = batches.add(query(), 20, numbers(4), FOREVER)
+    frame = decode(batch.data)
+    assert (frame.id, frame.pane, frame.n) == (batch.id, batch.pane, batch.n)
+    assert batch.weight == 8 + COST
 
 
 def test_ids_are_random_and_never_zero(monkeypatch):
@@ -89,7 +89,7 @@ def test_ids_are_random_and_never_zero(monkeypatch):
     assert frame.id == bytes([7] * 8)
 
 
-def test_an_open_frame_keeps_no_hold_of_the_array_it_was_filled_from():
+def test_an_open_frame_keeps_no_reference_to_the_array_of_its_reports():
     batches = Batches()
     rows = numbers(3)
     list(batches.add(query(), 0, rows[:2], FOREVER))
@@ -103,20 +103,20 @@ def test_an_open_frame_keeps_no_hold_of_the_array_it_was_filled_from():
     st.integers(41, 90),
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 30), st.integers(0, 30)), max_size=12),
 )
-def test_every_report_is_in_exactly_one_frame_and_weight_is_what_is_open(reports, size, steps):
-    batches, sent, put, waiting = Batches(reports, size), [], 0, 0
+def test_every_report_is_in_exactly_one_frame_and_the_weight_is_that_of_open_frames(reports, size, steps):
+    batches, closed_frames, put, waiting = Batches(reports, size), [], 0, 0
     for pane, count, until, now in steps:
         frames = [*batches.add(query(), 10 * pane, numbers(count, put), until), *batches.overdue(now)]
         put += count
-        sent += frames
-        waiting = put - sum(frame.n for frame in sent)
+        closed_frames += frames
+        waiting = put - sum(frame.n for frame in closed_frames)
         assert 2 * waiting <= batches.weight <= 2 * waiting + COST * min(waiting, 3)
         assert batches.until is None or batches.until > now
-    sent += batches.rest()
-    assert Counter(number for frame in read(sent) for number in frame) == Counter(range(put))
+    closed_frames += batches.rest()
+    assert Counter(number for frame in read(closed_frames) for number in frame) == Counter(range(put))
     assert batches.weight == 0
     most = batches.capacity(2)
-    assert all(1 <= frame.n <= most for frame in sent)
+    assert all(1 <= frame.n <= most for frame in closed_frames)
 
 
 def test_a_pane_is_all_that_remains_of_a_time():
@@ -129,7 +129,7 @@ def test_a_report_waits_until_its_pane_ends_at_most():
     assert wait(query(), 109.75, 0.0) == 0.0
 
 
-def test_frames_that_hold_nothing_are_refused():
+def test_limits_that_fit_no_report_are_refused():
     for wrong in ({"reports": 0}, {"size": 40}):
         with pytest.raises(ParameterError):
             Batches(**wrong)

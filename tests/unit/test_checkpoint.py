@@ -1,4 +1,4 @@
-"""Checkpoints: each phase waits for the acknowledgement of the one before, and stops after a rebalance."""
+"""Checkpoints. Each phase waits for the acknowledgement of the one before, and stops after a rebalance."""
 
 import asyncio
 from random import Random
@@ -15,7 +15,7 @@ PHASES = ({"ids"}, {"tally", "closed", "reject"}, {"progress", "watermark"})
 
 
 class Broker:
-    """Acknowledges what was sent when it is asked to, and knows what was sent between two times of that."""
+    """A broker that acknowledges writes on demand, and keeps the writes between two acknowledgements."""
 
     def __init__(self):
         self.rounds, self.sent, self.waiting, self.deleted = [], [], [], []
@@ -44,7 +44,7 @@ class Broker:
 
 
 class Prompt(Broker):
-    """Acknowledges at once."""
+    """A broker that acknowledges at once."""
 
     def take(self, kind):
         ack = super().take(kind)
@@ -52,8 +52,8 @@ class Prompt(Broker):
         return ack
 
 
-def recovered(partitions=2):
-    """Sources that somebody owned before, and the log that they are of."""
+def recovered_sources(partitions=2):
+    """Return sources with a previous owner, and their log."""
     log, topics = random_log(Random(0), partitions, 60), Topics(partitions)
     for at in range(partitions):
         before = Owner(topics, log, at, "before")
@@ -71,9 +71,9 @@ def checkpoints_of(sources, broker, pace):
     return Checkpoints(counting, broker, Metrics(), None, pace)
 
 
-async def stopped(*, taken_away=None):
-    """The rounds of a last checkpoint; the partitions are taken away after so many of them."""
-    sources, log = recovered()
+async def last_rounds(*, taken_away=None):
+    """Return the rounds of a last checkpoint. A rebalance takes the partitions away after this many of them."""
+    sources, log = recovered_sources()
     for at, source in sources.items():
         source.take(log[at][:30])
     broker = Broker()
@@ -92,7 +92,7 @@ async def stopped(*, taken_away=None):
 
 
 def test_each_phase_waits_for_all_acknowledgements_of_the_one_before():
-    rounds, deletions, sources = asyncio.run(stopped())
+    rounds, deletions, sources = asyncio.run(last_rounds())
     assert [set(outgoing) <= phase for outgoing, phase in zip(rounds, PHASES, strict=True)] == [True] * 3
     assert set().union(*rounds) == set().union(*PHASES)
     assert {kind for _, kind in deletions} >= {"progress", "watermark"}
@@ -100,17 +100,17 @@ def test_each_phase_waits_for_all_acknowledgements_of_the_one_before():
     assert not any(source.behind for source in sources.values())
 
 
-def test_nothing_follows_where_the_partitions_are_taken_away():
+def test_a_checkpoint_writes_nothing_after_it_loses_its_partitions():
     for after in (1, 2):
-        rounds, deletions, sources = asyncio.run(stopped(taken_away=after))
+        rounds, deletions, sources = asyncio.run(last_rounds(taken_away=after))
         assert len(rounds) == after
         assert deletions == []
         assert not any(source.at_rest for source in sources.values())
 
 
-def test_where_many_records_were_written_the_next_ones_wait_and_open_snapshots_with_them():
+def test_after_many_writes_the_next_records_and_open_snapshots_wait():
     async def run():
-        sources, log = recovered()
+        sources, log = recovered_sources()
         broker = Prompt()
         checkpoints = checkpoints_of(sources, broker, WriteBudget(10**9, records_per_s=1e-3))
         rounds = []

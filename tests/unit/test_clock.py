@@ -1,4 +1,4 @@
-"""The clock of a partition: it never moves back, and late, future and closed each begin at one point."""
+"""The clock of a partition. It never moves back, and late, future and closed each begin at one point."""
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,7 @@ from oracles.query import parse
 from producers.gateway.intake.timeliness import untimely
 from producers.simulation.delivery.true_answers import in_time
 
-FIXED = settings(derandomize=True, deadline=None, max_examples=100)
+EXAMPLES = settings(derandomize=True, deadline=None, max_examples=100)
 
 
 def query(pane=10, lateness=5, skew=60):
@@ -40,7 +40,7 @@ def test_a_report_is_late_from_the_first_millisecond_after_end_and_lateness():
     assert q.is_late(1000, 1_015_001)
 
 
-def test_a_report_is_future_where_its_pane_starts_after_clock_and_skew():
+def test_a_report_is_future_if_its_pane_starts_after_clock_and_skew():
     q = query(pane=10, skew=60)
     assert not q.is_future(1000, 940_000)
     assert q.is_future(1000, 939_999)
@@ -53,22 +53,22 @@ def test_without_a_clock_nothing_is_late_or_future():
         assert not q.is_future(pane, None)
 
 
-def test_times_that_no_record_can_hold_are_refused_even_without_a_clock():
+def test_times_out_of_range_are_refused_even_without_a_clock():
     q = query(pane=1)
     assert q.is_late(-(1 << 63), None)
     assert q.is_future(1 << 62, None)
 
 
-@FIXED
+@EXAMPLES
 @given(queries, clocks)
-def test_a_pane_is_closed_exactly_where_its_reports_are_late(q, clock):
+def test_a_pane_is_closed_exactly_when_its_reports_are_late(q, clock):
     through = q.closed_through(clock)
     assert through % q.query.pane == 0
     assert q.is_late(through - q.query.pane, clock)
     assert not q.is_late(through, clock)
 
 
-@FIXED
+@EXAMPLES
 @given(queries, st.integers(10**6, 2 * 10**12), st.integers(-20, 20))
 def test_worker_gateway_and_simulator_judge_alike(q, clock, ahead):
     pane = clock // 1000 // q.query.pane * q.query.pane + ahead * q.query.pane
@@ -78,7 +78,7 @@ def test_worker_gateway_and_simulator_judge_alike(q, clock, ahead):
     assert in_time(q.query, pane, clock) == (reason is None)
 
 
-@FIXED
+@EXAMPLES
 @given(queries, clocks)
 def test_open_panes_are_bounded(q, clock):
     first = clock // 1000 // q.query.pane * q.query.pane
@@ -87,14 +87,14 @@ def test_open_panes_are_bounded(q, clock):
     assert sum(not q.is_late(pane, clock) and not q.is_future(pane, clock) for pane in panes) <= q.most_open
 
 
-def test_reading_goes_on_where_the_oldest_record_stands_with_its_own_clock():
+def test_reading_resumes_at_the_oldest_record_with_its_clock():
     progress = Progress(90, 9_000)
     assert resume(progress, []) == (90, 9_000)
     assert resume(progress, [(95, 9_500), (40, 4_000)]) == (40, 4_000)
     assert resume(Progress(), [(40, 4_000)]) == (0, None)
 
 
-def test_progress_records_only_add_to_one_another():
+def test_progress_records_combine_to_the_furthest():
     a, b = b"a" * 8, b"b" * 8
     records = [Progress(50, 5_000, {a: 100}), Progress(40, 4_000, {a: 90, b: 70})]
     for order in (records, records[::-1]):
@@ -102,25 +102,25 @@ def test_progress_records_only_add_to_one_another():
     assert combine([]) == Progress()
 
 
-def test_a_covered_pane_is_one_that_is_closed_whole():
+def test_only_a_closed_pane_is_covered():
     progress = Progress(1, 1, {b"a" * 8: 100})
     assert progress.covers(b"a" * 8, 90)
     assert not progress.covers(b"a" * 8, 100)
     assert not progress.covers(b"b" * 8, 0)
 
 
-@FIXED
+@EXAMPLES
 @given(
     st.integers(0, (1 << 63) - 1),
     st.none() | clocks,
     st.dictionaries(st.binary(min_size=8, max_size=8), st.integers(-(1 << 62), 1 << 62), max_size=5),
 )
-def test_progress_comes_back_as_it_went(next_offset, clock, closed):
-    progress = Progress(next_offset, clock, closed)
+def test_progress_decodes_to_the_same_values(next_offset, clock, ends):
+    progress = Progress(next_offset, clock, ends)
     assert decode(encode(progress)) == progress
 
 
-@FIXED
+@EXAMPLES
 @given(st.binary(max_size=80))
 def test_bytes_that_are_no_progress_are_refused(data):
     good = encode(Progress(7, None, {b"a" * 8: 1, b"b" * 8: 2}))

@@ -1,4 +1,4 @@
-"""Columns: they give the same tallies, ids, rejects and clock as records one by one."""
+"""Columns. They give the same tallies, ids, rejects and clock as records one by one."""
 
 from contextlib import nullcontext
 from random import Random
@@ -26,16 +26,16 @@ from tests.logs import LIMIT, POOL, QUERIES, START, VERSIONS, random_log
 pytestmark = pytest.mark.skipif(not batches.can_walk(), reason="without compiled kernels there are no columns")
 
 
-def left(source, fates):
-    """All that counting leaves behind, and what it says."""
+def results(source, fates):
+    """Return all results of counting, with tallies, ids, rejects and snapshots."""
     plan = source.plan(whole=True)
     tallies = {pane: (encode_tally(tally), tally.ids) for pane, tally in source.tallies.items()}
     rejects = sorted((one.offset, one.start, one.reason, one.detail) for one in plan.rejects)
     sums = [
         sum((getattr(fate, name) for fate in fates), type(getattr(fates[0], name))()) for name in fates[0].__slots__
     ]
-    closed = sorted((key.encode(), value) for key, value in plan.snapshots)
-    return source.next_offset, source.clock, tallies, sorted(plan.ids), sorted(plan.tallies), closed, rejects, sums
+    snapshots = sorted((key.encode(), value) for key, value in plan.snapshots)
+    return source.next_offset, source.clock, tallies, sorted(plan.ids), sorted(plan.tallies), snapshots, rejects, sums
 
 
 def runs(random, records, longest):
@@ -46,7 +46,7 @@ def runs(random, records, longest):
 
 
 def crowd(random, partition, partitions, count):
-    """Records as crowds send them: the same query and pane for long, with ids, and now and then another."""
+    """Return records as crowds send them. Query and pane are mostly the same, and many frames have ids."""
     now, offset, number, records = START * 1000, random.choice([0, 7]), 0, []
     many, width, odd = (
         random.choice([1, 1, 2, 5]),
@@ -95,25 +95,25 @@ def check(seed, monkeypatch):
         source = SourcePartition(gate, "one")
         source.next_offset = start
         fates = [source.take(form(run)) for run in runs(pieces, records, longest)]
-        result.append(left(source, fates))
+        result.append(results(source, fates))
     for slow, fast in zip(*result, strict=True):
         assert slow == fast, seed
 
 
 @pytest.mark.parametrize("seed", range(120))
-def test_columns_count_what_record_by_record_does(seed, monkeypatch):
+def test_columns_have_the_results_of_single_records(seed, monkeypatch):
     check(seed, monkeypatch)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(20))
-def test_columns_count_what_record_by_record_does_on_thousands_of_logs(part, monkeypatch):
+def test_columns_have_the_results_of_single_records_on_thousands_of_logs(part, monkeypatch):
     for seed in range(1_000 * (part + 1), 1_000 * (part + 2)):
         check(seed, monkeypatch)
 
 
 def batch_of(random, base, count, now):
-    """A batch as brokers keep it, now and then an odd one: the other reader's is the word on what it says."""
+    """Return a batch as brokers store it, sometimes an unusual one. The reader of aiokafka decides its meaning."""
     odd = random.random()
     codec = random.choice([1, 2, 3, 4]) if odd < 0.15 else 0
     builder = DefaultRecordBatchBuilder(2, codec, int(0.15 < odd < 0.18), -1, -1, -1, 1 << 24)
@@ -140,7 +140,7 @@ def batch_of(random, base, count, now):
 
 
 def read(kernels, data, offset, room):
-    """What is fetched: records, an error where reading has to stop, and the next offset."""
+    """Return the records of a fetch, the error that stops it, and the next offset."""
     with nullcontext() if kernels else c_library.numpy_alone(), patch.object(faust_patches, "LONGEST_WALK", room):
         reader = faust_patches._LeanRecords(
             TopicPartition("t", 0), FetchedBatches(data), [], offset, None, None, True, 0
@@ -177,7 +177,7 @@ def source(monkeypatch):
 
 
 @pytest.mark.usefixtures("source")
-def test_a_fetch_is_walked_to_the_records_that_it_holds():
+def test_the_columns_of_a_fetch_have_its_records():
     assert sum(map(check_fetch, range(1_000))) > 20_000
 
 
@@ -218,6 +218,6 @@ def test_an_unusual_record_in_a_later_part_is_read_one_by_one(codec):
 @pytest.mark.long
 @pytest.mark.usefixtures("source")
 @pytest.mark.parametrize("part", range(1, 21))
-def test_thousands_of_fetches_are_walked_to_the_records_that_they_hold(part):
+def test_the_columns_of_thousands_of_fetches_have_their_records(part):
     for seed in range(10_000 * part, 10_000 * (part + 1)):
         check_fetch(seed)

@@ -1,4 +1,4 @@
-"""The command: what it says, and how it ends."""
+"""The command `hubbub`, its help and its exit."""
 
 import os
 import re
@@ -15,15 +15,15 @@ from oracles.kernels import c_library
 def test_help_names_every_command(capsys):
     for arguments in ([], ["--help"], ["-h"], ["help"]):
         assert command.main(arguments) == 0
-        said = capsys.readouterr().out
-        assert all(f"  {name}" in said for name in command.COMMANDS)
+        output = capsys.readouterr().out
+        assert all(f"  {name}" in output for name in command.COMMANDS)
 
 
 @pytest.mark.parametrize("name", command.COMMANDS)
-def test_each_command_teaches_with_an_example(name, capsys):
-    with pytest.raises(SystemExit) as ended:
+def test_the_help_of_each_command_has_an_example(name, capsys):
+    with pytest.raises(SystemExit) as ending:
         command.main([name, "--help"])
-    assert ended.value.code == 0
+    assert ending.value.code == 0
     assert re.search(rf"^  \$ .*hubbub {name}\b", capsys.readouterr().out, re.MULTILINE)
 
 
@@ -42,20 +42,20 @@ def test_an_unknown_command_is_a_usage_error(capsys):
     "arguments", ["plan --clients 1e6 --size 1024", "check aggregator/demo/demo.toml", "demo --help"]
 )
 def test_a_closed_pipe_is_no_error(arguments):
-    piped = f"{sys.executable} -m hubbub {arguments} | true; exit ${{PIPESTATUS[0]}}"
+    pipe = f"{sys.executable} -m hubbub {arguments} | true; exit ${{PIPESTATUS[0]}}"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    ended = subprocess.run(["bash", "-c", piped], capture_output=True, env=environment, timeout=60, check=False)
-    assert (ended.returncode, ended.stderr) == (0, b"")
+    process = subprocess.run(["bash", "-c", pipe], capture_output=True, env=environment, timeout=60, check=False)
+    assert (process.returncode, process.stderr) == (0, b"")
 
 
 def test_a_client_is_light():
     heavy = ("faust", "aiohttp", "aiokafka", "scipy", "asyncio")
     code = f"import sys, hubbub, oracles, oracles.multi, oracles.query; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "[]\n"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert process.stdout == "[]\n"
 
 
-def test_what_users_import_has_one_short_name_each():
+def test_each_public_name_has_one_short_import():
     code = "import hubbub; print(*(getattr(hubbub, name).__name__ for name in hubbub.__all__))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.split() == ["Client", "Publisher", "load", "oracle", "read"]
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert process.stdout.split() == ["Client", "Publisher", "load", "oracle", "read"]

@@ -6,8 +6,8 @@ from unittest.mock import AsyncMock, Mock
 from aggregator.counting.app import MAX_REJECTS, CountingApp
 
 
-def test_a_flood_of_rubbish_does_not_wait_for_a_partition_that_others_own():
-    """What there is of it is written only by who owns the partition."""
+def test_many_rejects_do_not_wait_for_the_partition_of_another_worker():
+    """Only the owner of a partition writes its rejects."""
     source = Mock(next_offset=0, rejects=[None] * (MAX_REJECTS + 1))
     counting = Mock(sources={0: source}, stopping=False)
     counting.on_close = counting.sources.clear  # a rebalance

@@ -11,8 +11,8 @@ PACKAGES = ("oracles", "hubbub", "producers", "aggregator")
 
 def modules():
     for package in map(importlib.import_module, PACKAGES):
-        found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        yield from (package.__name__, *(module.name for module in found))
+        submodules = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        yield from (package.__name__, *(module.name for module in submodules))
 
 
 def examples():
@@ -24,8 +24,8 @@ def examples():
 
 @pytest.mark.parametrize("example", list(examples()), ids=lambda test: test.name)
 def test_an_example_gives_its_output(example):
-    said = []
-    assert doctest.DocTestRunner(verbose=False).run(example, out=said.append).failed == 0, "".join(said)
+    output = []
+    assert doctest.DocTestRunner(verbose=False).run(example, out=output.append).failed == 0, "".join(output)
 
 
 def test_examples_are_found():

@@ -15,7 +15,7 @@ def test_times_have_several_forms(capsys):
         ["--format", "xml"],
         ["--output", "/nowhere/at/all.csv"],
     ):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as ending:
             main(["--query", "q", *wrong])
-        assert ended.value.code == 2
+        assert ending.value.code == 2
         assert "hubbub export: error:" in capsys.readouterr().err

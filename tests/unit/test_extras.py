@@ -30,10 +30,10 @@ sys.meta_path.insert(0, Bare())
 QUERIES = '[queries.q]\ndomain = ["a", "b"]\nepsilon = 1.0\npane = "10s"\n'
 
 
-def run(code, folder, allowed="numpy"):
+def run(code, folder, packages="numpy"):
     """Run the code as if only NumPy and the permitted packages were installed."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    program = BARE.format(allowed=allowed) + code
+    program = BARE.format(allowed=packages) + code
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
@@ -47,7 +47,7 @@ def run(code, folder, allowed="numpy"):
 
 def test_the_base_answers_counts_and_estimates(tmp_path):
     (tmp_path / "hubbub.toml").write_text(QUERIES)
-    done = run(
+    process = run(
         """
 import numpy as np
 import hubbub
@@ -68,7 +68,7 @@ for name in ORACLES:
 """,
         tmp_path,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize(
@@ -83,20 +83,20 @@ for name in ORACLES:
     ],
 )
 def test_a_missing_feature_names_its_extra(code, extra, tmp_path):
-    done = run(code, tmp_path)
+    process = run(code, tmp_path)
     assert re.search(
-        rf"MissingExtra: package \w+ is not installed; run: pip install 'hubbub\[{extra}\]'$", done.stderr.strip()
+        rf"MissingExtra: package \w+ is not installed; run: pip install 'hubbub\[{extra}\]'$", process.stderr.strip()
     )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_which_extra_without_a_traceback(name, tmp_path):
+def test_a_command_names_the_missing_extra_without_a_traceback(name, tmp_path):
     (tmp_path / "hubbub.toml").write_text(QUERIES)
-    done = run(f"from hubbub.__main__ import main; sys.exit(main([{name!r}]))", tmp_path)
-    assert done.returncode == 2
+    process = run(f"from hubbub.__main__ import main; sys.exit(main([{name!r}]))", tmp_path)
+    assert process.returncode == 2
     extra = COMMANDS[name][1]
     assert re.fullmatch(
-        rf"hubbub {name}: package \w+ is not installed; run: pip install 'hubbub\[{extra}\]'\n", done.stderr
+        rf"hubbub {name}: package \w+ is not installed; run: pip install 'hubbub\[{extra}\]'\n", process.stderr
     )
     assert extra in PROJECT["optional-dependencies"]
 

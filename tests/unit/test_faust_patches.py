@@ -1,4 +1,7 @@
-"""What aggregator/counting/faust_patches.py relies on: a new Faust or aiokafka that changes it fails here."""
+"""The parts of Faust and aiokafka that aggregator/counting/faust_patches.py relies on.
+
+A new version that changes them fails here.
+"""
 
 import asyncio
 import gc
@@ -30,7 +33,7 @@ REPORT = TP("hubbub.reports", 0)
 
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch):
-    """Patches of libraries end with each test."""
+    """Undo the patches of libraries after each test."""
     for module, names in {
         fetcher: ("PartitionRecords", "MemoryRecords"),
         conn: ("AIOKafkaProtocol", "AIOKafkaConnection"),
@@ -42,7 +45,7 @@ def as_before(monkeypatch):
 
 
 def with_app(use, folder, kafka=None):
-    """What the coroutine function `use` finds out of an app that is built, not started."""
+    """Return the result of the coroutine function `use` on an app that does not run."""
 
     async def run():
         app = build_app(kafka or Kafka(), 4, MIB, folder)
@@ -67,7 +70,7 @@ def test_the_changelog_has_the_name_that_topics_creates(tmp_path):
     assert with_app(name, tmp_path, kafka) == kafka.topic(CHANGELOG)
 
 
-def test_faust_takes_our_transport_and_all_addresses(tmp_path):
+def test_faust_uses_our_transport_and_all_addresses(tmp_path):
     async def parts(app):
         servers = app.producer._settings_default()["bootstrap_servers"]
         return type(app.transport), type(app.producer), type(app.consumer), servers
@@ -94,11 +97,11 @@ def test_only_members_of_a_group_of_the_embedded_broker_stay(tmp_path):
 
 
 def feed(consumer, batches):
-    """Give it what a broker would, a batch at a time; the messages that came of it."""
-    came, left = [], iter(batches)
+    """Give the app these batches one by one, like a broker. Return its messages."""
+    came, rest = [], iter(batches)
 
     async def fetch(_):
-        return next(left, None), None
+        return next(rest, None), None
 
     async def take(message):
         came.append(message)
@@ -112,18 +115,18 @@ def feed(consumer, batches):
 def test_the_scheduler_is_given_whole_fetches_and_a_run_of_them_is_one_message(tmp_path):
     other = TP("hubbub.other", 0)
     plain = ConsumerRecord("hubbub.other", 0, 7, 0, 0, None, b"whole", None, 0, 5, ())
-    fetched = {REPORT: [record_of(i) for i in range(5, 50)], other: [plain]}
+    fetches = {REPORT: [record_of(i) for i in range(5, 50)], other: [plain]}
 
     async def messages(app):
-        feed(app.consumer, [fetched])
+        feed(app.consumer, [fetches])
         return {tp: message async for tp, message in app.consumer.getmany(1.0)}
 
-    found = with_app(messages, tmp_path)
-    assert found.keys() == fetched.keys()
-    assert found[REPORT].offset == 49
-    assert found[REPORT].value.first == 5
-    assert found[REPORT].value.records == fetched[REPORT]
-    assert found[other].value == b"whole"
+    result = with_app(messages, tmp_path)
+    assert result.keys() == fetches.keys()
+    assert result[REPORT].offset == 49
+    assert result[REPORT].value.first == 5
+    assert result[REPORT].value.records == fetches[REPORT]
+    assert result[other].value == b"whole"
 
 
 def test_no_run_is_too_long(monkeypatch):
@@ -135,29 +138,29 @@ def test_no_run_is_too_long(monkeypatch):
 
 def test_columns_are_runs_of_their_own():
     columns = RecordColumns.of([record_of(i) for i in (7, 8, 11)])
-    fetched = [record_of(3), record_of(4), columns, record_of(12)]
-    spans = [(run.first, run.offset, len(run.records)) for run in faust_patches._runs(REPORT, fetched)]
+    records = [record_of(3), record_of(4), columns, record_of(12)]
+    spans = [(run.first, run.offset, len(run.records)) for run in faust_patches._runs(REPORT, records)]
     assert spans == [(3, 4, 2), (7, 11, 3), (12, 12, 1)]
 
 
-def commits(folder, acked, topic=REPORT):
-    """What Faust commits of messages with offsets 3, 9 and 20, some of them acknowledged, and its gaps."""
+def commits(folder, acks, topic=REPORT):
+    """Return the offset that Faust commits after messages 3, 9 and 20 with these acknowledgements, and its gaps."""
 
     async def drained(app):
         app.topics.acks_enabled_for = lambda topic: True
         consumer = app.consumer
         consumer._read_offset[topic] = consumer._committed_offset[topic] = None
-        offsets, found = [3, 9, 20], []
+        offsets, messages = [3, 9, 20], []
         came = feed(consumer, [{topic: [record_of(offset)]} for offset in offsets])
         fetcher = Mock()
         fetcher._stopped.is_set = lambda: len(came) == len(offsets)
         await consumer._drain_messages(fetcher)
         gaps = len(consumer._gap[topic])
         for message in came:
-            if message.offset in acked:
+            if message.offset in acks:
                 consumer.ack(message)
-                found.append(consumer._filter_committable_offsets([topic]).get(topic))
-        return found, gaps
+                messages.append(consumer._filter_committable_offsets([topic]).get(topic))
+        return messages, gaps
 
     return with_app(drained, folder)
 
@@ -168,7 +171,7 @@ def test_an_acknowledged_run_is_committed_at_once_and_its_offsets_are_not_listed
 
 
 @pytest.mark.parametrize(("embedded", "idempotent"), [(True, False), (False, True)])
-def test_the_producer_is_idempotent_where_the_broker_can(tmp_path, embedded, idempotent):
+def test_the_producer_is_idempotent_if_the_broker_supports_it(tmp_path, embedded, idempotent):
     async def made(app):
         assert driver.Producer._settings_extra(app.producer) == {}, "Faust says something for at_least_once now"
         producer = app.producer._new_producer()
@@ -200,13 +203,13 @@ def test_a_batch_that_aiokafka_cannot_read_or_inflates_without_a_bound_is_one_re
     assert isinstance(run.records[0][2], UnreadableBatch)
 
 
-def test_a_run_begins_where_the_batch_does_that_is_not_read():
+def test_a_run_starts_at_the_batch_that_is_not_read():
     unread = UnreadableBatch(7, 3, "too_large", "")
     [run] = faust_patches._runs(REPORT, [(9, 0, unread), record_of(10)])
     assert (run.first, run.offset) == (7, 10)
 
 
-def test_the_collector_leaves_alone_what_stays():
+def test_the_garbage_collector_skips_long_lived_objects():
     before = gc.get_threshold()
     try:
         faust_patches.tune()
@@ -217,8 +220,8 @@ def test_the_collector_leaves_alone_what_stays():
         gc.set_threshold(*before)
 
 
-def test_a_partition_without_a_position_crashes_fausts_own_look_and_not_ours():
-    """As after a reset, while aiokafka asks where the log begins."""
+def test_a_partition_without_a_position_crashes_faust_but_not_our_patch():
+    """This happens after a reset, while aiokafka asks for the start of the log."""
 
     async def look():
         thread = Mock(time_started=0.0, _verify_aiokafka_event_path=lambda *_: False)

@@ -1,4 +1,4 @@
-"""`hubbub plan --rate`: its costs equal those in docs/performance.md, and its sums are right."""
+"""`hubbub plan --rate`. Its costs equal those in docs/performance.md, and its sums are right."""
 
 import re
 import tomllib

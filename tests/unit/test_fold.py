@@ -1,4 +1,4 @@
-"""Whatever happens to the pure parts, they end where a plain fold over the log ends, bit for bit."""
+"""The pure parts under random faults. Their finals equal those of the fold over the log, bit for bit."""
 
 from collections import Counter
 from random import Random
@@ -18,16 +18,16 @@ from tests.fold import fold
 from tests.logs import LIMIT, POOL, QUERIES, START, VERSIONS, random_log
 from tests.pretended import Daemon
 
-FIXED = settings(derandomize=True, deadline=None, max_examples=25, phases=[Phase.generate])
-"""A smaller seed is no simpler log: nothing is shrunk."""
+EXAMPLES = settings(derandomize=True, deadline=None, max_examples=25, phases=[Phase.generate])
+"""A smaller seed does not give a simpler log, so nothing is shrunk."""
 
 
-def told(finals):
+def finals_of(finals):
     return {key: encode_snapshot(total) for key, total in finals.items()}
 
 
 def truth(log, **gate):
-    return told(fold(log, VERSIONS.values(), limit=LIMIT, **gate))
+    return finals_of(fold(log, VERSIONS.values(), limit=LIMIT, **gate))
 
 
 @patch.object(windows, "IDLE", 3)
@@ -51,21 +51,21 @@ def check(seed, partitions, length, *, log_has_time, ends):
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 4])
 @pytest.mark.parametrize("log_has_time", [True, False])
-@FIXED
+@EXAMPLES
 @given(seed=st.integers(0, 1 << 32), length=st.integers(0, 60), ends=st.booleans())
-def test_whatever_happens_the_finals_are_those_of_a_plain_fold(partitions, log_has_time, seed, length, ends):
+def test_finals_equal_those_of_the_fold_under_faults(partitions, log_has_time, seed, length, ends):
     check(seed, partitions, length, log_has_time=log_has_time, ends=ends)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3_000))
-def test_whatever_happens_on_thousands_of_logs(seed):
+def test_finals_equal_those_of_the_fold_on_thousands_of_logs(seed):
     check(seed, 1 + seed % 4, 80, log_has_time=seed % 3 != 0, ends=seed % 2 == 0)
 
 
 @pytest.mark.parametrize("log_has_time", [True, False])
-def test_a_year_of_silence_is_read_through(log_has_time):
-    """With the real IDLE; time leaps on one partition first."""
+def test_a_year_of_silence_is_processed(log_has_time):
+    """This uses the real IDLE. The time jumps on one partition first."""
     random = Random(1)
     log = random_log(random, 2, 20, ends=False, log_has_time=log_has_time)
     for at, records in enumerate(log):
@@ -77,8 +77,8 @@ def test_a_year_of_silence_is_read_through(log_has_time):
     assert {key: value for key, (_, value) in daemon.finals.items()} == truth(log, log_has_time=log_has_time)
 
 
-def test_the_logs_have_a_bit_of_everything():
-    reasons, said = set(), Counter()
+def test_the_logs_have_all_kinds_of_records():
+    reasons, counts = set(), Counter()
     for seed in range(30):
         log = random_log(Random(seed), 2, 60)
         for partition, records in enumerate(log):
@@ -87,9 +87,9 @@ def test_the_logs_have_a_bit_of_everything():
                 outcome, now = gate.admit(data, timestamp, now)
                 reasons |= {outcome.reason} if isinstance(outcome, Refusal) else set()
         for total in fold(log, VERSIONS.values(), limit=LIMIT).values():
-            said.update(n=total.n, implausible=total.implausible, duplicates=total.duplicates, overflow=total.flags)
+            counts.update(n=total.n, implausible=total.implausible, duplicates=total.duplicates, overflow=total.flags)
     assert reasons == set(Reason) - {Reason.DUPLICATE}
-    assert min(said.values()) > 50, said
+    assert min(counts.values()) > 50, counts
 
 
 def test_a_hostile_log_keeps_no_more_panes_and_ids_than_the_query_allows():
@@ -101,9 +101,9 @@ def test_a_hostile_log_keeps_no_more_panes_and_ids_than_the_query_allows():
         timestamp = START * 1000 + 10 * offset + random.randrange(2000)
         pane = (START + offset // 100 + random.randrange(-200, 200)) // query.pane * query.pane
         data = encode(query.digest, pane, POOL[query.name][:1], random.randbytes(8))
-        sifted = gate.admit_records([(offset, timestamp, data)], now)
-        now = sifted.clock
-        for key, (_, frames) in sifted.batches.items():
+        result = gate.admit_records([(offset, timestamp, data)], now)
+        now = result.clock
+        for key, (_, frames) in result.batches.items():
             tally = tallies.setdefault(key, Tally(query.oracle.zeros()))
             tally.add(query.oracle, frames, query.max_ids)
             assert len(tally.ids) <= query.max_ids

@@ -1,4 +1,4 @@
-"""Readers of topics, files and ports: each reads its data or names the fault, with bounded memory and work."""
+"""Readers of topics, files and ports. Each reads its data or names the fault, with bounded memory and work."""
 
 import ast
 import gc
@@ -15,11 +15,11 @@ from tests.unit.fuzz.readers import NO_READERS, READERS
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("oracles/frame.py", "oracles/query", "hubbub", "aggregator", "producers")
-CALLED = re.compile(r"(read|parse|decode|load|inflate|inflated)(_\w+)?")
+READER_NAME = re.compile(r"(read|parse|decode|load|inflate|inflated)(_\w+)?")
 SMALL, LARGE = 10_000, 1_000_000
 """Number of inputs of all readers."""
-WEIGHED = 25
-"""One input in this many is measured: its memory and its work."""
+EVERY = 25
+"""The memory and the work of one in this many inputs are measured."""
 
 
 def inputs(reader, count):
@@ -31,7 +31,7 @@ def inputs(reader, count):
         yield corrupt(draw.choice(corpus), draw)
 
 
-def tried(reader, data, folder):
+def accepts(reader, data, folder):
     """Whether the reader accepted the data."""
     try:
         reader.read(data, folder)
@@ -43,7 +43,7 @@ def tried(reader, data, folder):
 def memory(reader, data, folder):
     tracemalloc.start()
     try:
-        tried(reader, data, folder)
+        accepts(reader, data, folder)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -62,7 +62,7 @@ def steps(reader, data, folder):
     before = sys.gettrace()
     sys.settrace(line)
     try:
-        tried(reader, data, folder)
+        accepts(reader, data, folder)
     finally:
         sys.settrace(before)
     return count
@@ -71,16 +71,16 @@ def steps(reader, data, folder):
 @pytest.mark.parametrize("total", [SMALL, pytest.param(LARGE, marks=pytest.mark.long)])
 @pytest.mark.parametrize("reader", READERS, ids=[f"{at}-{reader.name}" for at, reader in enumerate(READERS)])
 def test_a_reader_raises_only_its_listed_errors(reader, total, tmp_path):
-    assert any(tried(reader, data, tmp_path) for data in inputs(reader, 0)), "its corpus is good"
+    assert any(accepts(reader, data, tmp_path) for data in inputs(reader, 0)), "its corpus is good"
     for number, data in enumerate(inputs(reader, total // len(READERS))):
-        if number % WEIGHED == 1:
+        if number % EVERY == 1:
             gc.collect(0)
             steps(reader, data, tmp_path)
             assert memory(reader, data, tmp_path) <= reader.memory + 64 * len(data), data[:200]
-        tried(reader, data, tmp_path)
+        accepts(reader, data, tmp_path)
 
 
-def called():
+def reader_functions():
     """Return the public functions and methods of these packages with the names of readers, as module:name."""
     for room in ROOMS:
         for path in [ROOT / room] if room.endswith(".py") else sorted((ROOT / room).rglob("*.py")):
@@ -88,20 +88,20 @@ def called():
             for node in ast.parse(path.read_text()).body:
                 inner = node.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_") else []
                 for of, one in [("", node), *((f"{node.name}.", method) for method in inner)]:
-                    if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and CALLED.fullmatch(one.name):
+                    if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and READER_NAME.fullmatch(one.name):
                         yield f"{module}:{of}{one.name}"
 
 
 def test_every_reader_of_the_code_has_a_row():
-    known = {name for reader in READERS for name in (reader.name, *reader.through)}
-    found = set(called())
-    assert len(found) > 30
-    assert found <= known | NO_READERS.keys()
-    assert not known & NO_READERS.keys()
-    assert found >= NO_READERS.keys(), "a reason for what is no more"
+    rows = {name for reader in READERS for name in (reader.name, *reader.through)}
+    functions = set(reader_functions())
+    assert len(functions) > 30
+    assert functions <= rows | NO_READERS.keys()
+    assert not rows & NO_READERS.keys()
+    assert functions >= NO_READERS.keys(), "a reason for what is no more"
 
 
-FOUND = [
+FINDINGS = [
     ("aggregator.tallies.progress:decode", b"\x02" + bytes(52) + b"\xff" * 4),  # four thousand million corrections
     ("hubbub.definitions.catalog:read", b'{"query":"q","retired":false,"definition":{"from":1e300}}'),
     ("hubbub.definitions.catalog:read", b'{"query":"q","retired":false,"definition":{"until":9223372036854775807}}'),
@@ -112,7 +112,7 @@ FOUND = [
 """Inputs that readers handled wrongly once."""
 
 
-@pytest.mark.parametrize(("name", "data"), FOUND)
+@pytest.mark.parametrize(("name", "data"), FINDINGS)
 def test_earlier_findings_stay_fixed(name, data, tmp_path):
     readers = [reader for reader in READERS if reader.name == name]
     assert readers

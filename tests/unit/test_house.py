@@ -1,4 +1,4 @@
-"""The tree follows its rules: paths in documents exist, modules are named by nouns, and names are unique."""
+"""The rules of the tree. Paths in documents exist, modules are named by nouns, and names are unique."""
 
 import ast
 import io
@@ -18,7 +18,7 @@ PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/**/*.md
 ROOMS = ("aggregator", "oracles", "producers", "hubbub", "benchmarks", "deploy", "docs", "helm", "tests")
 WORD = re.compile(rf"(?<![\w/.-])(?:{'|'.join(ROOMS)})/[\w./-]*\w")
 PLACEHOLDER = re.compile(r"\b(NAME|VERSION)\b|^deploy/secrets\b")
-"""Of who reads: the file of an oracle to be written, a version to come, the operator's own secrets."""
+"""Paths of a reader, such as the file of a new oracle, a later version, or the operator's own secrets."""
 
 PRODUCT = {
     path: ast.parse(path.read_text(encoding="utf-8")) for room in ROOMS[:4] for path in ROOT.glob(f"{room}/**/*.py")
@@ -39,14 +39,14 @@ def test_paths_are_found_where_they_are_named():
     assert WORD.findall("see `oracles/gone.py`, and hubbub/.") == ["oracles/gone.py"]
 
 
-def test_what_hubbub_offers_has_its_types():
+def test_every_public_name_has_its_type():
     stub = ast.parse((ROOT / "hubbub/__init__.pyi").read_text(encoding="utf-8"))
-    typed = {alias.asname: node.module for node in stub.body for alias in node.names}
-    assert typed == {name: home for name, (home, _) in hubbub._HOMES.items()}
-    assert sorted(typed) == hubbub.__all__
+    names = {alias.asname: node.module for node in stub.body for alias in node.names}
+    assert names == {name: home for name, (home, _) in hubbub._HOMES.items()}
+    assert sorted(names) == hubbub.__all__
 
 
-def test_a_method_s_name_stands_in_its_row_alone():
+def test_the_name_of_a_method_is_only_in_its_row():
     def typed(module):
         listed = {
             text
@@ -60,7 +60,7 @@ def test_a_method_s_name_stands_in_its_row_alone():
             if isinstance(node, ast.Constant) and node not in listed and node.value in METHODS
         }
 
-    assert {path.name: found for path, module in PRODUCT.items() if (found := typed(module))} == {
+    assert {path.name: methods for path, module in PRODUCT.items() if (methods := typed(module))} == {
         "consistency.py": {*METHODS}
     }
 
@@ -77,7 +77,7 @@ begun bought bound built chosen done drawn due found given gone grown held hidde
 paid read said seen sent set shown spent stood taken told understood worn written
 """)
 NOUNS = words("binding embedded feed fitting framing hashing listing logging packing routing seed set speed timing")
-"""Words that look like participles: nouns of the field, and the embedded broker."""
+"""Nouns of the field that look like participles, and the embedded broker."""
 ADVERBS = words("again ahead apart aside away back before behind beside early late later meanwhile soon together")
 VERBS = words("""
 accept add admit adopt advertise analyse append apply begin bring build calculate choose classify clean close compare
@@ -95,7 +95,7 @@ def modules():
 
 
 def head(path):
-    """Return the last word of a module's name, which says what kind of thing it is."""
+    """Return the last word of a module's name, the kind of thing that it is."""
     return path.stem.strip("_").rpartition("_")[2]
 
 
@@ -115,8 +115,8 @@ def test_no_two_classes_share_a_name():
         for node in ast.walk(module):
             if isinstance(node, ast.ClassDef):
                 homes[node.name].append(str(path.relative_to(ROOT)))
-    shared = {name: paths for name, paths in homes.items() if len(paths) > 1}
-    assert shared == {}
+    repeats = {name: paths for name, paths in homes.items() if len(paths) > 1}
+    assert repeats == {}
 
 
 SAME_JOB = {
@@ -138,9 +138,9 @@ def test_two_modules_share_a_name_only_if_they_do_the_same_thing():
     homes = defaultdict(list)
     for path in modules():
         homes[path.stem].append(str(path.relative_to(ROOT)))
-    shared = {name: paths for name, paths in homes.items() if len(paths) > 1}
-    assert {name: paths for name, paths in shared.items() if name not in SAME_JOB} == {}
-    assert SAME_JOB.keys() <= shared.keys()
+    repeats = {name: paths for name, paths in homes.items() if len(paths) > 1}
+    assert {name: paths for name, paths in repeats.items() if name not in SAME_JOB} == {}
+    assert SAME_JOB.keys() <= repeats.keys()
 
 
 def code_lines(text):

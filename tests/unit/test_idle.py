@@ -1,4 +1,4 @@
-"""Idle partitions: which of them need a tick."""
+"""Idle partitions, and which of them need a tick."""
 
 from aggregator.worker.ticks import TICK, IdlePartitions
 

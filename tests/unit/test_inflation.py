@@ -1,4 +1,4 @@
-"""What is read of batches that no reader may have: nothing, at a bounded price; and reading goes on behind them."""
+"""Batches that no reader may inflate. Reading skips them in bounded memory and goes on after them."""
 
 import random
 import subprocess
@@ -30,13 +30,13 @@ def as_before(monkeypatch):
 
 
 def read(data, tp=REPORTS, offset=0):
-    """What a fetch of these bytes gives, and where the next one begins."""
+    """Return the records of a fetch of these bytes, and the offset of the next fetch."""
     records = Bounded(tp, FetchedBatches(data), [], offset, None, None, True, READ_UNCOMMITTED)
     return [(one.offset, one.value) for one in records], records.next_fetch_offset
 
 
 def good(codec, base, count):
-    """A batch of aiokafka's own making."""
+    """Return a batch that aiokafka makes."""
     builder = DefaultRecordBatchBuilder(2, CODECS.get(codec, 0), 0, -1, -1, -1, 1 << 20)
     for index in range(count):
         builder.append(index, 1_700_000_000_000, b"key", b"value %d" % index, [("name", b"x")])
@@ -44,25 +44,25 @@ def good(codec, base, count):
 
 
 @pytest.mark.parametrize("codec", ["", *CODECS])
-def test_good_batches_are_read_as_ever(codec):
-    found, following = read(good(codec, 0, 3) + good(codec, 3, 2))
+def test_good_batches_are_read_as_before(codec):
+    result, following = read(good(codec, 0, 3) + good(codec, 3, 2))
     values = [b"value %d" % index for index in (0, 1, 2, 0, 1)]
-    assert (found, following) == (list(enumerate(values)), 5)
+    assert (result, following) == (list(enumerate(values)), 5)
     records = Bounded(REPORTS, FetchedBatches(good(codec, 0, 3)), [], 1, None, None, True, READ_UNCOMMITTED)
     one = next(records)
     assert (one.offset, one.timestamp, one.key, one.headers) == (1, 1_700_000_000_000, b"key", (("name", b"x"),))
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
-def test_a_bomb_is_one_record_without_bytes_and_the_rest_is_fetched_anew(codec):
-    found, following = read(bomb(codec, 2, 40 * MIB) + good(codec, 2, 1))
-    [(last, unread)] = found
+def test_a_bomb_is_one_record_without_bytes_and_the_rest_is_fetched_again(codec):
+    records, following = read(bomb(codec, 2, 40 * MIB) + good(codec, 2, 1))
+    [(last, unread)] = records
     assert (last, following) == (1, 2)
     assert (unread.first, unread.records, unread.reason) == (0, 2, "too_large")
     assert read(good(codec, 2, 1), offset=following) == ([(2, b"value 0")], 3)
 
 
-def test_what_snappy_says_of_its_size_is_believed_before_it_is_inflated():
+def test_the_size_of_snappy_is_checked_before_the_inflation():
     huge = bytearray()
     for shift in range(0, 35, 7):  # 4 GiB - 1, as a varint
         huge.append(((1 << 32) - 1) >> shift & 127 | (128 if shift < 28 else 0))
@@ -76,7 +76,7 @@ def test_what_snappy_says_of_its_size_is_believed_before_it_is_inflated():
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
-def test_exactly_the_most_is_read(codec):
+def test_a_batch_of_exactly_the_limit_is_read(codec):
     module = getattr(cramjam, codec)
     assert len(inflate(CODECS[codec], bytes(module.compress(bytes(MOST))))) == MOST
     with pytest.raises(TooLarge):
@@ -84,38 +84,38 @@ def test_exactly_the_most_is_read(codec):
 
 
 @pytest.mark.parametrize("codec", ["", *CODECS])
-def test_what_cannot_be_read_is_malformed(codec):
-    found, following = read(batch(codec, b"rubbish that is no record", 7))
-    [(last, unread)] = found
+def test_an_unreadable_batch_is_malformed(codec):
+    records, following = read(batch(codec, b"rubbish that is no record", 7))
+    [(last, unread)] = records
     assert (last, following) == (6, 7)
     assert (unread.first, unread.records, unread.reason) == (0, 7, "malformed")
 
 
-def test_a_name_that_is_not_utf_8_costs_the_rest_of_its_batch_and_no_more():
-    """The broker takes it; aiokafka ends at each fetch."""
+def test_a_name_that_is_not_utf_8_affects_only_the_rest_of_its_batch():
+    """Brokers accept such a name. Without the patch aiokafka fails at each fetch."""
     payload = record(0, b"one") + record(1, b"two", b"\xff\xfe") + record(2, b"three")
-    found, following = read(batch("", payload, 3) + good("", 3, 1))
-    assert found[0] == (0, b"one")
-    assert found[1] == (2, UnreadableBatch(1, 2, "malformed", found[1][1].detail))
-    assert found[2:] == [(3, b"value 0")]
+    records, following = read(batch("", payload, 3) + good("", 3, 1))
+    assert records[0] == (0, b"one")
+    assert records[1] == (2, UnreadableBatch(1, 2, "malformed", records[1][1].detail))
+    assert records[2:] == [(3, b"value 0")]
     assert following == 4
 
 
-def test_in_any_other_topic_it_is_passed_over_counted_and_told(caplog):
+def test_in_other_topics_it_is_skipped_counted_and_logged(caplog):
     assert read(batch("zstd", b"rubbish", 7) + good("", 7, 1), OTHER) == ([], 7)
     assert bounded_batches.skipped == {OTHER.topic: 1}
     assert "some.other, partition 0, offset 0: 7 records are skipped" in caplog.text
 
 
-def test_what_was_damaged_on_its_way_is_fetched_anew():
-    damaged = bytearray(good("zstd", 0, 3))
-    damaged[-1] ^= 1
+def test_a_batch_that_was_damaged_on_its_way_is_fetched_again():
+    data = bytearray(good("zstd", 0, 3))
+    data[-1] ^= 1
     with pytest.raises(CorruptRecordException, match="Invalid CRC"):
-        read(bytes(damaged))
+        read(bytes(data))
     assert not bounded_batches.skipped
 
 
-def test_the_timestamp_is_the_batches_own():
+def test_the_timestamp_is_that_of_the_batch():
     data = batch("zstd", b"rubbish", 7, timestamp=12_345, log_append=True)
     [one] = Bounded(REPORTS, FetchedBatches(data), [], 0, None, None, True, READ_UNCOMMITTED)
     assert (one.timestamp, one.timestamp_type) == (12_345, 1)
@@ -134,8 +134,8 @@ for _ in range(4):
         pass
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """
-ALLOWED = 250
-"""MiB: a batch inflated, its copy as records, and the record that is handed on."""
+MOST_MIB = 250
+"""MiB for an inflated batch, its copy as records, and the record for the caller."""
 
 
 @pytest.mark.parametrize(
@@ -147,15 +147,15 @@ ALLOWED = 250
         "bomb('zstd', 1, 63 * MIB) * 20",
     ],
 )
-def test_no_fetch_takes_more_memory_than_a_few_batches(data):
-    found = subprocess.run(
+def test_a_fetch_needs_at_most_the_memory_of_a_few_batches(data):
+    process = subprocess.run(
         [sys.executable, "-c", MEASURE.format(data=data)], capture_output=True, text=True, check=True
     )
-    assert int(found.stdout) < ALLOWED
+    assert int(process.stdout) < MOST_MIB
 
 
 @pytest.mark.parametrize("count", [2_500, pytest.param(250_000, marks=pytest.mark.long)])
-def test_whatever_stands_in_a_topic_reading_comes_to_its_end(count):
+def test_reading_reaches_the_end_of_any_topic(count):
     """Reading ends at the right offset after a damaged batch with a correct checksum."""
     draw = random.Random(14)
     corpus = [good(codec, 0, 3) for codec in ("", *CODECS)]
@@ -167,6 +167,6 @@ def test_whatever_stands_in_a_topic_reading_comes_to_its_end(count):
         codec = [*["", *CODECS]][data[22] & 7]
         records = int.from_bytes(data[57:61], "big")
         for tp in (REPORTS, OTHER):
-            found, following = read(batch(codec, bytes(data[61:]), records), tp)
+            result, following = read(batch(codec, bytes(data[61:]), records), tp)
             assert following == records
-            assert not any(isinstance(value, UnreadableBatch) for _, value in found[:-1])
+            assert not any(isinstance(value, UnreadableBatch) for _, value in result[:-1])

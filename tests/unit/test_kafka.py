@@ -1,4 +1,4 @@
-"""Where Kafka is and how to log in there: settings, without a broker."""
+"""The address of Kafka and the login, as settings and without a broker."""
 
 import asyncio
 import subprocess
@@ -14,7 +14,7 @@ from hubbub.kafka.settings import Kafka
 from tests.brokers import ROOT
 
 
-def test_nobody_there_is_said_with_the_reason():
+def test_an_unreachable_broker_is_an_error_with_the_reason():
     kafka = Kafka(f"127.0.0.1:{embedded_broker.free_port()}")
 
     async def connect():
@@ -42,8 +42,8 @@ def test_settings_that_make_no_sense_are_refused(settings, fault):
     assert "secret-word" not in str(refused.value)
 
 
-def test_a_client_pays_for_kafka_only_when_it_connects():
+def test_a_client_imports_kafka_only_when_it_connects():
     heavy = ("aiokafka", "asyncio", "ssl", "logging", "argparse")
     code = f"import sys, hubbub.kafka.settings; hubbub.kafka.Kafka(); print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert process.stdout == "[]\n"

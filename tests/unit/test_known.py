@@ -1,4 +1,4 @@
-"""The set of ids: the compiled set and the Python set give the same answers."""
+"""The set of ids. The compiled set and the Python set give the same answers."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from aggregator.tallies import id_set
 from aggregator.tallies.id_set import CompiledIdSet, PythonIdSet
 from oracles.kernels import c_library
 
-KNOWN = type(id_set.id_set())
-pytestmark = pytest.mark.skipif(KNOWN is PythonIdSet, reason="without compiled kernels all is one set")
+ID_SET = type(id_set.id_set())
+pytestmark = pytest.mark.skipif(ID_SET is PythonIdSet, reason="without compiled kernels all is one set")
 
 
 def name(number):
@@ -26,7 +26,7 @@ def same(table, plain):
 
 
 @pytest.mark.parametrize("most", [40, 1000, 1 << 64])
-def test_it_says_what_a_set_says(most):
+def test_it_answers_like_a_set(most):
     rng = np.random.default_rng(20260101)
     table, plain = CompiledIdSet(), PythonIdSet()
     for _ in range(3000):
@@ -43,7 +43,7 @@ def test_it_says_what_a_set_says(most):
     same(CompiledIdSet(plain), plain)
 
 
-def test_ids_that_are_not_all_new_leave_it_as_it_was():
+def test_ids_that_are_not_all_new_change_nothing():
     table = CompiledIdSet()
     assert table.add_all(np.arange(1, 1001, dtype=np.uint64))
     before = set(table)
@@ -55,8 +55,8 @@ def test_ids_that_are_not_all_new_leave_it_as_it_was():
     assert table.add_all(np.arange(2000, 2900, dtype=np.uint64))
 
 
-def test_ids_that_meet_at_one_place_are_told_apart(monkeypatch):
-    """With a key of zeros place follows from the id; those at the end go on at the beginning."""
+def test_ids_at_the_same_position_remain_distinct(monkeypatch):
+    """With a key of zeros the position follows from the id. After the last position comes the first."""
     monkeypatch.setattr(id_set, "_KEY", np.zeros(3, np.uint64))
     last = [one for one in range((1 << 64) - 4000, 1 << 64) if one >> 58 == 63][:20]
     table, plain = CompiledIdSet(), PythonIdSet()
@@ -65,7 +65,7 @@ def test_ids_that_meet_at_one_place_are_told_apart(monkeypatch):
         same(table, plain)
 
 
-def test_none_is_never_known():
+def test_none_is_never_in_it():
     table = CompiledIdSet([name(5), bytes(8), name(5)])
     assert set(table) == {name(5)}
     assert bytes(8) not in table
@@ -73,7 +73,7 @@ def test_none_is_never_known():
     assert not table.add_all(numbers(0))
 
 
-def test_it_takes_at_most_32_bytes_an_id():
+def test_it_needs_at_most_32_bytes_for_each_id():
     table = CompiledIdSet()
     for start in range(1, 200_001, 1000):
         table.add_all(np.arange(start, start + 1000, dtype=np.uint64))

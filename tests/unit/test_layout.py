@@ -1,4 +1,4 @@
-"""The layout of the topics: their settings, their faults, and the fixes."""
+"""The layout of the topics, with their settings, their faults, and the corrections."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,70 +30,71 @@ PREFIX = "p."
 UNCLEAN = "unclean.leader.election.enable"
 
 
-def wanted(partitions=6, replication=3, **options):
+def layout_for(partitions=6, replication=3, **options):
     return {topic.name: topic for topic in layout(PREFIX, partitions, replication, MIB, **options)}
 
 
-def as_wanted(topics):
+def right_topics(topics):
     return {
         name: TopicDescription(name, topic.partitions, topic.replication, topic.settings, frozenset(topic.settings))
         for name, topic in topics.items()
     }
 
 
-def changed(topics, name, **settings):
-    """All as wanted, but for some settings of one topic."""
-    there = as_wanted(topics)
+def with_settings(topics, name, **settings):
+    """Return the right topics, except for some settings of one topic."""
+    there = right_topics(topics)
     there[name] = replace(there[name], settings={**there[name].settings, **settings})
     return there
 
 
-def test_there_is_a_topic_for_all_that_is_written():
+def test_every_kind_of_record_has_a_topic():
     names = ("reports", "rejects", "snapshots", "queries", "estimates", "alerts", "truth", "worker-tallies-changelog")
-    assert [topic.removeprefix(PREFIX) for topic in wanted()] == list(names)
-    assert {name: topic.partitions for name, topic in wanted(6).items() if topic.partitions != 6} == {"p.queries": 1}
+    assert [topic.removeprefix(PREFIX) for topic in layout_for()] == list(names)
+    sizes = {name: topic.partitions for name, topic in layout_for(6).items()}
+    assert {name: size for name, size in sizes.items() if size != 6} == {"p.queries": 1}
 
 
-def test_the_changelog_is_named_as_faust_names_it():
+def test_the_changelog_has_the_name_of_faust():
     table = faust.App(PREFIX + WORKER).Table(TALLIES, partitions=6)
     assert table.changelog_topic_name == PREFIX + CHANGELOG
 
 
-def test_the_broker_s_time_and_the_largest_frame_stand_on_reports():
-    reports = wanted()[PREFIX + REPORTS]
+def test_the_reports_topic_has_the_broker_s_time_and_the_largest_frame():
+    reports = layout_for()[PREFIX + REPORTS]
     assert reports.exact[TIMESTAMP] == "LogAppendTime"
     assert reports.exact[CLEANUP] == "delete"
     assert reports.least[MAX_BYTES] > MIB  # one a little too large arrives, to be refused and counted
 
 
-def test_what_is_kept_by_key_is_compacted():
-    policies = {name.removeprefix(PREFIX): topic.exact[CLEANUP] for name, topic in wanted().items()}
+def test_topics_with_keys_are_compacted():
+    policies = {name.removeprefix(PREFIX): topic.exact[CLEANUP] for name, topic in layout_for().items()}
     assert policies == {
         **dict.fromkeys(("reports", "rejects", "alerts", "truth"), "delete"),
         **dict.fromkeys(("snapshots", "queries", CHANGELOG), "compact"),
         "estimates": "compact,delete",
     }
-    assert wanted()["p.estimates"].defaults == {"retention.ms": str(MONTH)}
-    assert wanted()["p.rejects"].defaults == {"retention.ms": str(WEEK)}
+    assert layout_for()["p.estimates"].defaults == {"retention.ms": str(MONTH)}
+    assert layout_for()["p.rejects"].defaults == {"retention.ms": str(WEEK)}
 
 
 @pytest.mark.parametrize(("replication", "insync"), [(1, 1), (2, 2), (3, 2), (5, 2)])
-def test_what_is_acknowledged_survives_the_loss_of_a_broker(replication, insync):
-    for topic in wanted(replication=replication).values():
+def test_acknowledged_records_survive_the_loss_of_a_broker(replication, insync):
+    for topic in layout_for(replication=replication).values():
         assert topic.replication == replication
         assert topic.least[INSYNC] == insync
         assert topic.exact[UNCLEAN] == "false"
 
 
-def test_the_embedded_broker_is_asked_for_nothing_that_it_does_not_heed():
-    topics = wanted(replication=3, embedded=True)
+def test_the_embedded_broker_gets_only_settings_that_it_supports():
+    topics = layout_for(replication=3, embedded=True)
     assert all((topic.replication, topic.settings) == (1, {}) for topic in topics.values())
-    assert topics.keys() == wanted().keys()
+    assert topics.keys() == layout_for().keys()
 
 
-def test_topics_as_they_are_wanted_have_no_faults():
-    topics = wanted()
-    there = as_wanted(topics)
+def test_right_topics_have_no_faults():
+    topics = layout_for()
+    there = right_topics(topics)
     assert faults(there, list(topics.values())) == []
     assert refusals(there, PREFIX, MIB) == []
     for name, topic in topics.items():
@@ -114,9 +115,9 @@ def test_topics_as_they_are_wanted_have_no_faults():
         (CHANGELOG, UNCLEAN, "true", "false"),
     ],
 )
-def test_a_wrong_setting_is_a_fault_and_is_mended_alone(name, setting, wrong, right):
-    topics = wanted()
-    there = changed(topics, PREFIX + name, **{setting: wrong})
+def test_a_wrong_setting_is_a_fault_and_only_it_is_corrected(name, setting, wrong, right):
+    topics = layout_for()
+    there = with_settings(topics, PREFIX + name, **{setting: wrong})
     assert fixes(there[PREFIX + name], topics[PREFIX + name]) == {setting: right}
     [fault] = faults(there, list(topics.values()))
     assert fault == f"{PREFIX}{name}: {setting} is {wrong}, but must be {right}; run `hubbub topics`"
@@ -127,13 +128,13 @@ def test_a_wrong_setting_is_a_fault_and_is_mended_alone(name, setting, wrong, ri
     ("name", "setting", "other"),
     [(REPORTS, MAX_BYTES, str(32 * MIB)), (SNAPSHOTS, INSYNC, "3"), ("estimates", CLEANUP, "delete, compact")],
 )
-def test_more_than_enough_and_the_same_in_other_words_are_right(name, setting, other):
-    topics = wanted()
-    assert faults(changed(topics, PREFIX + name, **{setting: other}), list(topics.values())) == []
+def test_larger_values_and_other_spellings_are_right(name, setting, other):
+    topics = layout_for()
+    assert faults(with_settings(topics, PREFIX + name, **{setting: other}), list(topics.values())) == []
 
 
-def test_advice_yields_to_a_choice():
-    topic = wanted()[PREFIX + SNAPSHOTS]
+def test_a_choice_of_the_operator_overrides_advice():
+    topic = layout_for()[PREFIX + SNAPSHOTS]
     settings = {**topic.settings, "segment.ms": "604800000"}
     default = TopicDescription(topic.name, 6, 3, settings)
     choice = replace(default, own=frozenset({"segment.ms"}))
@@ -142,10 +143,10 @@ def test_advice_yields_to_a_choice():
     assert fixes(default, topic) == {}
 
 
-def test_another_number_of_partitions_is_a_fault_where_it_matters():
-    topics = wanted(6)
+def test_another_number_of_partitions_is_a_fault_if_it_matters():
+    topics = layout_for(6)
     for name, topic in topics.items():
-        there = {**as_wanted(topics), name: replace(as_wanted(topics)[name], partitions=4)}
+        there = {**right_topics(topics), name: replace(right_topics(topics)[name], partitions=4)}
         findings = faults(there, list(topics.values()))
         matters = name.removeprefix(PREFIX) in (REPORTS, SNAPSHOTS, "queries", CHANGELOG)
         assert [fault.split(";")[0] for fault in findings] == [
@@ -160,26 +161,26 @@ def test_another_number_of_partitions_is_a_fault_where_it_matters():
 
 def test_a_worker_takes_partitions_and_replicas_from_the_reports():
     for partitions, replication in ((1, 1), (6, 2), (12, 3)):
-        assert refusals(as_wanted(wanted(partitions, replication)), PREFIX, MIB) == []
-    mixed = {**as_wanted(wanted(6)), PREFIX + CHANGELOG: as_wanted(wanted(8))[PREFIX + CHANGELOG]}
-    [fault] = refusals(mixed, PREFIX, MIB)
+        assert refusals(right_topics(layout_for(partitions, replication)), PREFIX, MIB) == []
+    topics = {**right_topics(layout_for(6)), PREFIX + CHANGELOG: right_topics(layout_for(8))[PREFIX + CHANGELOG]}
+    [fault] = refusals(topics, PREFIX, MIB)
     assert fault.startswith("p.worker-tallies-changelog: has 8 partitions, not 6")
 
 
-def test_missing_topics_are_faults_and_without_reports_nothing_else_is_said():
-    there = as_wanted(wanted())
+def test_missing_topics_are_faults_and_without_reports_there_is_no_other_message():
+    there = right_topics(layout_for())
     del there[PREFIX + SNAPSHOTS]
     assert refusals(there, PREFIX, MIB) == ["p.snapshots: there is no such topic; run `hubbub topics`"]
     assert refusals({}, PREFIX, MIB) == ["p.reports: there is no such topic; run `hubbub topics`"]
 
 
 def test_a_worker_with_larger_frames_refuses_reports_that_cannot_hold_them():
-    [fault] = refusals(as_wanted(wanted()), PREFIX, 2 * MIB)
+    [fault] = refusals(right_topics(layout_for()), PREFIX, 2 * MIB)
     assert fault.startswith("p.reports: max.message.bytes is ")
 
 
-def test_too_few_replicas_are_a_fault_that_no_setting_mends():
-    topic = wanted()[PREFIX + CHANGELOG]
+def test_too_few_replicas_are_a_fault_that_no_setting_corrects():
+    topic = layout_for()[PREFIX + CHANGELOG]
     one = TopicDescription(topic.name, 6, 1, {**topic.settings, INSYNC: "1"})
     [fault] = lasting(one, topic)
     assert "1 of 3 replicas" in fault
@@ -187,7 +188,7 @@ def test_too_few_replicas_are_a_fault_that_no_setting_mends():
 
 
 def test_more_replicas_than_brokers_are_impossible():
-    topics = list(wanted().values())
+    topics = list(layout_for().values())
     assert list(obstacles(topics, 3)) == list(obstacles([], 1)) == []
     [fault] = obstacles(topics, 1)
     assert fault == "1 broker cannot hold 3 replicas; start more brokers, or use --replication 1"

@@ -1,4 +1,4 @@
-"""Lifetimes of simulated panels: never silent, unbiased, charged once. The earlier client fails.
+"""Lifetimes of simulated panels, which are never silent, are unbiased, and are charged once. The earlier client fails.
 
 Each figure is a mean over 20 panels with independent noise. Its limit is 8 standard errors over the panels. Beyond them
 Student's law with 19 degrees of freedom has 2e-7 on both sides. Five figures have 1e-6.

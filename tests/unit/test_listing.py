@@ -1,4 +1,4 @@
-"""Estimates for people: rows by name, text, tables, charts, and tallies that know their n."""
+"""Estimates for people, as rows by name, text, tables and charts, and tallies that know their n."""
 
 import numpy as np
 import polars as pl
@@ -35,8 +35,8 @@ def test_a_tally_knows_how_many_reports_it_holds():
 def test_implausible_reports_are_subtracted_from_n():
     o = oracle("sue", epsilon=1.0, size=1024)
     tally = o.tally()
-    forged = np.full((3, o.width), 255, np.uint8)
-    assert tally.add(np.vstack([o.perturb(np.zeros(5, int), np.random.default_rng(1)), forged])) == 3
+    reports = np.full((3, o.width), 255, np.uint8)
+    assert tally.add(np.vstack([o.perturb(np.zeros(5, int), np.random.default_rng(1)), reports])) == 3
     assert (tally.n, tally.implausible) == (5, 3)
 
 
@@ -64,10 +64,10 @@ def test_the_largest_come_first_and_ties_in_the_domain_s_order():
 
 
 def test_its_text_has_the_largest_shares_with_their_errors():
-    said = repr(counted().estimate()).splitlines()
-    assert said[0] == "Estimate of 8 values from 40,000 reports, share ± standard error:"
-    assert said[1].startswith("  h   5")
-    assert said[-1] == "  and 3 more"
+    lines = repr(counted().estimate()).splitlines()
+    assert lines[0] == "Estimate of 8 values from 40,000 reports, share ± standard error:"
+    assert lines[1].startswith("  h   5")
+    assert lines[-1] == "  and 3 more"
     assert repr(oracle("grr", epsilon=1.0, size=4).tally().estimate()) == "Estimate of 4 values from 0 reports"
 
 
@@ -89,8 +89,8 @@ def test_a_chart_shows_bars_with_their_intervals(monkeypatch):
     assert [label.get_text() for label in axes.get_yticklabels()] == [row.value for row in top]
     bars, errors = axes.containers
     np.testing.assert_allclose([bar.get_width() for bar in bars], [row.share for row in top])
-    drawn = np.array([[end[0] for end in segment] for segment in errors.lines[2][0].get_segments()])
-    np.testing.assert_allclose(drawn, [[row.low, row.high] for row in top])
+    segments = np.array([[end[0] for end in segment] for segment in errors.lines[2][0].get_segments()])
+    np.testing.assert_allclose(segments, [[row.low, row.high] for row in top])
     other = plt.subplots()[1]
     assert estimate.plot(axes=other) is other
     plt.close("all")

@@ -1,4 +1,4 @@
-"""Liveness: which parts of a worker stand still, and how long they may."""
+"""The liveness of a worker, by the parts that stand still and the time that they may."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ WELL = Beat(number=1, counting=True, reports={0: 5, 1: 7}, snapshots={0: 9}, rou
 
 
 def beats(liveness, seconds, change, start=0.0):
-    """Look once a second; the first that is found, and when."""
+    """Look once a second. Return the first standstill and its time."""
     for second in range(int(seconds)):
         now = start + second
         standstills = liveness.find_hung(change(second), now)
@@ -31,11 +31,11 @@ def well(second, **but):
     return replace(moving, **but)
 
 
-def test_a_worker_that_moves_is_let_be():
+def test_a_worker_that_moves_is_alive():
     assert beats(Liveness(), 1000, well) is None
 
 
-def test_each_part_that_stands_still_is_found_once_its_patience_is_over():
+def test_each_standstill_is_found_after_its_patience():
     for part, patience, but in [
         (Stage.LOOP, PATIENCE, {"number": 4}),
         (Stage.MERGER, PATIENCE_MERGING, {"rounds": 4}),
@@ -50,7 +50,7 @@ def test_each_part_that_stands_still_is_found_once_its_patience_is_over():
         assert patience < at <= patience + 1
 
 
-def test_a_rebalance_is_judged_by_all_that_moves_together():
+def test_a_rebalance_moves_if_any_of_its_parts_moves():
     """One partition may be ready long before another."""
     assert beats(Liveness(), 600, lambda s: well(s, counting=False, steps=s // 50)) is None
     at, standstills = beats(Liveness(), 600, lambda s: well(s, counting=False, steps=min(s, 100)))
@@ -58,7 +58,7 @@ def test_a_rebalance_is_judged_by_all_that_moves_together():
     assert at > 100 + PATIENCE_SHARING
 
 
-def test_after_a_recovery_all_begins_anew():
+def test_after_a_recovery_all_times_restart():
     """Offsets that stood still during a long rebalance have their patience after it."""
     liveness = Liveness()
 
@@ -69,7 +69,7 @@ def test_after_a_recovery_all_begins_anew():
     assert beats(liveness, 200, recovers) is None
 
 
-def test_what_is_excused_begins_anew():
+def test_an_excuse_restarts_the_time():
     liveness = Liveness()
     at, [still] = beats(liveness, 100, lambda s: well(s, rounds=1))
     liveness.restart(still, at)

@@ -1,4 +1,4 @@
-"""The memory that `hubbub check` names is what a worker and a board take, within a factor of 1.5."""
+"""The memory that `hubbub check` prints. It is that of a real worker or board, within a factor of 1.5."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from oracles.query import parse
 
 FACTOR = 1.5
 BOTH = 30 << 20
-"""What a process has loaded beside a worker's part that plays the estimator's too."""
+"""Memory of the estimator's modules in a process that plays both the worker and the estimator."""
 DAY = 86_400
 
 
@@ -27,14 +27,14 @@ def read(file):
     return list(parse(tomllib.loads(file), "hubbub.toml", ".").values())
 
 
-def taken(of, file, seconds, **case):
-    """What a process of its own takes at its highest."""
+def peak(of, file, seconds, **case):
+    """Return the peak memory of a process that runs a case."""
     case |= {"of": of, "file": file, "seconds": seconds}
     command = [sys.executable, "-m", "tests.footprints", json.dumps(case)]
     env = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout)
+    process = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert process.returncode == 0, process.stderr
+    return int(process.stdout)
 
 
 THREE = 'windows = ["10s", "1m/10s", "all"]\n'
@@ -57,23 +57,23 @@ LONG = {
 }
 
 
-def within(said, real):
-    assert said / FACTOR <= real <= FACTOR * said, f"said {said >> 20} MiB, taken {real >> 20} MiB"
+def check_ratio(estimate, real):
+    assert estimate / FACTOR <= real <= FACTOR * estimate, f"said {estimate >> 20} MiB, peak {real >> 20} MiB"
 
 
 def workers(file, seconds, case):
-    said = memory.worker(read(file), case["partitions"], most=bool(case.get("ahead")))
-    within(said.total - said.estimators + BOTH, taken("worker", file, seconds, **case))
+    estimate = memory.worker(read(file), case["partitions"], most=bool(case.get("ahead")))
+    check_ratio(estimate.total - estimate.estimators + BOTH, peak("worker", file, seconds, **case))
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_a_worker_takes_what_is_said(name):
+def test_a_worker_needs_the_estimated_memory(name):
     workers(*QUICK[name])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", LONG)
-def test_a_worker_takes_what_is_said_whatever_it_counts(name):
+def test_a_worker_needs_the_estimated_memory_for_any_query(name):
     workers(*LONG[name])
 
 
@@ -90,9 +90,9 @@ BOARDS = {
 @pytest.mark.long
 @pytest.mark.parametrize("name", BOARDS)
 @pytest.mark.parametrize("limit", [256 << 20, 24 << 20])
-def test_a_board_takes_what_is_said(name, limit):
+def test_a_board_needs_the_estimated_memory(name, limit):
     file, seconds = BOARDS[name]
-    within(memory.board(read(file), seconds, limit), taken("board", file, seconds, retention=DAY, memory=limit))
+    check_ratio(memory.board(read(file), seconds, limit), peak("board", file, seconds, retention=DAY, memory=limit))
 
 
 def test_the_sums_are_over_all_queries(tmp_path, capsys):
@@ -100,16 +100,16 @@ def test_the_sums_are_over_all_queries(tmp_path, capsys):
     file.write_text(queries(*["domain = 60000\n" + THREE] * 3))
     assert check.main([str(file)]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    said = memory.worker(read(file.read_text()), 12)
-    assert f"A worker with all 12 partitions needs about {check.in_bytes(said.total)} of memory" in text
+    estimate = memory.worker(read(file.read_text()), 12)
+    assert f"A worker with all 12 partitions needs about {check.in_bytes(estimate.total)} of memory" in text
     assert "A board needs about" in text
     (one,) = read(queries("domain = 60000\n" + THREE))
-    assert said.tallies == 3 * memory.worker([one], 12).tallies
-    assert said.publishing == memory.worker([one], 12).publishing, "one after another"
+    assert estimate.tallies == 3 * memory.worker([one], 12).tallies
+    assert estimate.publishing == memory.worker([one], 12).publishing, "one after another"
 
 
 def test_only_processes_that_are_needed_are_summed():
-    """Each starts when it is first asked."""
+    """Each process starts at its first question."""
     small, large = read(queries("domain = 64", "domain = 70000"))
     alone = [memory.worker([query], 1).estimators for query in (small, large)]
     assert alone == [memory.ESTIMATOR, memory.ESTIMATOR]

@@ -1,4 +1,4 @@
-"""The metrics of processes: series that exist from the start, and the ages of finals."""
+"""The metrics of processes, with series that exist from the start and the ages of finals."""
 
 import time
 import tomllib
@@ -49,7 +49,7 @@ BOOLEANS = ("false", "true")
 
 
 def series(registry):
-    """The value of each series."""
+    """Return the value of each series."""
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return {of(one.name, **one.labels): one.value for family in families for one in family.samples}
 
@@ -58,7 +58,7 @@ def of(name, **labels):
     return name, frozenset(labels.items())
 
 
-def test_a_process_says_what_runs_and_what_it_takes():
+def test_a_process_shows_its_version_and_its_resources():
     values = series(registry())
     assert values[of("hubbub_build_info", version=version("hubbub"), kernels=c_library.name())] == 1
     assert values[of("process_resident_memory_bytes")] > 1e6
@@ -91,7 +91,7 @@ def test_series_with_known_labels_are_there_from_the_start():
     assert {values[name] for name in names} == {0.0}
 
 
-def test_all_that_can_be_said_is_known():
+def test_every_label_value_in_the_code_is_known():
     assert {str(reason.value) for reason in Reason} == {*REASONS, *UNKNOWN}
     assert set(findings._FLAGS) <= set(FLAGS)
 
@@ -103,7 +103,7 @@ def test_a_series_that_counts_is_not_reset_by_knowing_its_query_again():
     assert series(metrics.registry)[of("hubbub_reports_total", query="page")] == 7
 
 
-def test_what_finals_said_is_forgotten_when_others_may_merge():
+def test_metrics_of_finals_are_removed_when_another_worker_may_merge():
     metrics = Metrics()
     for gauge in (metrics.sigma, metrics.detectable, metrics.threshold, metrics.coverage):
         gauge.labels("page", "").set(0.5)
@@ -112,7 +112,7 @@ def test_what_finals_said_is_forgotten_when_others_may_merge():
     assert not [name for name in series(metrics.registry) if name[0].endswith(("_share", "_mse", "_ratio"))]
 
 
-def test_a_final_may_be_as_old_as_its_shortest_step_and_lateness_let_it():
+def test_the_age_limit_of_a_final_follows_from_its_shortest_step_and_lateness():
     assert shortest_expected_age(QUERIES["page"]) == 5 + 3 + PUBLISH_SECONDS  # `all` shows each pane
     assert shortest_expected_age(QUERIES["hourly"]) == 3600 + 3 + PUBLISH_SECONDS
 
@@ -127,7 +127,7 @@ def test_ages_are_those_of_the_newest_finals():
     assert values[of("hubbub_expected_final_age_seconds", query="page")] == 18
 
 
-def test_a_window_that_ends_ahead_of_this_clock_is_not_younger_than_new():
+def test_a_window_that_ends_in_the_future_has_the_age_zero():
     process_registry = registry()
     process_registry.register(Freshness(lambda: [NewestFinal("page", int(time.time()) + 100, 18)]))
     assert series(process_registry)[of("hubbub_newest_final_age_seconds", query="page")] == 0

@@ -11,16 +11,16 @@ from oracles.errors import EntropyError, ParameterError, QueryError
 
 @pytest.mark.parametrize("name", ["worker", "board", "simulate"])
 @pytest.mark.parametrize("port", ["70000", "-1", "http"])
-def test_all_that_listen_say_the_same_of_a_port(name, port, capsys):
-    with pytest.raises(SystemExit) as ended:
+def test_all_servers_have_the_same_error_about_a_port(name, port, capsys):
+    with pytest.raises(SystemExit) as ending:
         command.main([name, "--port", port])
-    assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert f"hubbub {name}: error: argument --port: must be a number from 0 to 65535, got '{port}'" in said
+    assert ending.value.code == 2
+    output = capsys.readouterr().err
+    assert f"hubbub {name}: error: argument --port: must be a number from 0 to 65535, got '{port}'" in output
 
 
 @pytest.mark.parametrize("name", ["worker", "board", "simulate"])
-def test_a_port_of_the_environment_is_read_alike(name, capsys, monkeypatch):
+def test_a_port_of_the_environment_is_read_in_the_same_way(name, capsys, monkeypatch):
     monkeypatch.setenv("HUBBUB_PORT", "70000")
     with pytest.raises(SystemExit):
         command.main([name])
@@ -48,7 +48,7 @@ def test_a_command_ends_with_the_code_of_its_error_and_a_line_for_each_reason(er
     assert all(line.startswith("hubbub board: ") for line in lines)
 
 
-def test_what_kafka_refuses_is_said_without_a_traceback(capsys):
+def test_a_refusal_of_kafka_is_logged_without_a_traceback(capsys):
     def fail():
         raise InvalidConfigurationError("hubbub.reports")
 
@@ -59,7 +59,7 @@ def test_what_kafka_refuses_is_said_without_a_traceback(capsys):
 @pytest.mark.parametrize(
     "error", [TimeoutError(), KafkaTimeoutError("40000 ms"), KafkaConnectionError("reset")], ids=repr
 )
-def test_a_broker_that_falls_silent_over_a_command_is_one_that_cannot_be_reached(error, capsys):
+def test_a_broker_that_stops_answering_during_a_command_is_unreachable(error, capsys):
     def fail():
         raise error
 
@@ -67,6 +67,6 @@ def test_a_broker_that_falls_silent_over_a_command_is_one_that_cannot_be_reached
     assert capsys.readouterr().err.startswith("hubbub audit: Kafka does not answer: ")
 
 
-def test_what_nobody_foresaw_keeps_its_traceback():
+def test_an_unexpected_error_keeps_its_traceback():
     with pytest.raises(ZeroDivisionError):
         run("plan", lambda: 1 // 0)

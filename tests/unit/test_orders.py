@@ -1,4 +1,4 @@
-"""Rows in a random order: each order has the same probability, with the kernel and with NumPy."""
+"""Rows in a random order. Each order has the same probability, with the kernel and with NumPy."""
 
 from collections import Counter
 from contextlib import nullcontext
@@ -36,11 +36,11 @@ def chacha(key, blocks):
     return (x + start).T
 
 
-def shuffled(rows, key=None, cuts=(0, 1)):
+def shuffle_rows(rows, key=None, cuts=(0, 1)):
     """Return the rows of several pieces in another order."""
-    pieces, found = np.split(rows, [min(cut, len(rows)) for cut in cuts]), np.empty_like(rows)
-    orders.shuffle(pieces, found) if key is None else orders.order(pieces, key, found)
-    return found
+    pieces, result = np.split(rows, [min(cut, len(rows)) for cut in cuts]), np.empty_like(rows)
+    orders.shuffle(pieces, result) if key is None else orders.order(pieces, key, result)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_the_stream_to_compare_with_is_that_of_rfc_8439(key, block, stream):
 def expected(count, key):
     """Return the row at each place, and the number of skipped words."""
     words = chacha(key, -(-count // 4096) * 256 + 256).reshape(-1, 16, 16).swapaxes(1, 2).ravel()
-    stream, found, passed = iter(words.tolist()), [], 0
+    stream, order, skips = iter(words.tolist()), [], 0
     for i in range(count):
         places = i + 1
-        while (drawn := next(stream) * places) % (1 << 32) < (1 << 32) % places:
-            passed += 1
-        place = drawn >> 32
-        found.append(i)
-        found[place], found[i] = i, found[place]
-    return found, passed
+        while (word := next(stream) * places) % (1 << 32) < (1 << 32) % places:
+            skips += 1
+        place = word >> 32
+        order.append(i)
+        order[place], order[i] = i, order[place]
+    return order, skips
 
 
 @kernel
@@ -81,49 +81,49 @@ def test_the_kernel_goes_by_the_stream_alone(width):
         rows = octets[count % 8 :][: count * width].reshape(count, width)  # at any address
         before = rows.copy()
         for cuts in ((), (0, 1), (3, 3, 250)):
-            assert np.array_equal(shuffled(rows, key, cuts), before[expected(count, key)[0]])
+            assert np.array_equal(shuffle_rows(rows, key, cuts), before[expected(count, key)[0]])
         assert np.array_equal(rows, before)
 
 
 @kernel
-def test_a_word_that_would_make_some_places_likelier_is_passed_over():
+def test_a_word_that_would_favour_some_places_is_skipped():
     key, rows = bytes(range(32)), np.arange(150_000, dtype="<u4").view(np.uint8).reshape(-1, 4)
-    found, passed = expected(len(rows), key)
-    assert passed
-    assert shuffled(rows, key).view("<u4").ravel().tolist() == found
+    order, skips = expected(len(rows), key)
+    assert skips
+    assert shuffle_rows(rows, key).view("<u4").ravel().tolist() == order
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("width", [4, 5])
-def test_every_order_is_as_likely(way, width):
+def test_all_orders_have_the_same_probability(way, width):
     """A chi-square test of the 24 orders of four rows. A correct kernel fails once in a million runs."""
     rows, n = np.arange(4 * width, dtype=np.uint8).reshape(4, width), 6_000
     with WAYS[way]():
-        seen = Counter(tuple(shuffled(rows)[:, 0] // width) for _ in range(n))
-    assert set(seen) <= set(permutations(range(4)))
-    assert sum((seen[order] - n / 24) ** 2 / (n / 24) for order in permutations(range(4))) < chi2.isf(1e-6, 23)
+        counts = Counter(tuple(shuffle_rows(rows)[:, 0] // width) for _ in range(n))
+    assert set(counts) <= set(permutations(range(4)))
+    assert sum((counts[order] - n / 24) ** 2 / (n / 24) for order in permutations(range(4))) < chi2.isf(1e-6, 23)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_row_is_as_likely_at_every_place(way):
+def test_each_row_has_the_same_probability_at_every_place(way):
     """A chi-square test of the places of 40 rows. A correct kernel fails once in a million runs."""
-    rows, n, seen = np.arange(40, dtype="<u4").view(np.uint8).reshape(-1, 4), 4_000, np.zeros((40, 40))
+    rows, n, counts = np.arange(40, dtype="<u4").view(np.uint8).reshape(-1, 4), 4_000, np.zeros((40, 40))
     with WAYS[way]():
         for _ in range(n):
-            seen[shuffled(rows).view("<u4").ravel(), np.arange(40)] += 1
+            counts[shuffle_rows(rows).view("<u4").ravel(), np.arange(40)] += 1
     # Each row and column sums to n, so 39 by 39 counts are free. In permutations they vary by 40/39 more.
-    assert ((seen - n / 40) ** 2 / (n / 40)).sum() * 39 / 40 < chi2.isf(1e-6, 39 * 39)
+    assert ((counts - n / 40) ** 2 / (n / 40)).sum() * 39 / 40 < chi2.isf(1e-6, 39 * 39)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_no_two_orders_are_alike(way):
     rows = np.arange(100, dtype="<u8").view(np.uint8).reshape(-1, 8)
     with WAYS[way]():
-        assert len({shuffled(rows).tobytes() for _ in range(20)}) == 20
+        assert len({shuffle_rows(rows).tobytes() for _ in range(20)}) == 20
 
 
 def test_a_library_of_an_older_source_shuffles_nothing(monkeypatch):
     monkeypatch.setattr(c_library, "lib", object)
     assert not orders.can_shuffle()
     rows = np.arange(400, dtype="<u4").view(np.uint8).reshape(-1, 4)
-    assert sorted(shuffled(rows).view("<u4").ravel()) == list(range(400))
+    assert sorted(shuffle_rows(rows).view("<u4").ravel()) == list(range(400))

@@ -1,4 +1,4 @@
-"""What goes to a partition goes in order, in batches made by hand, and waits for a broker as long as it is wanted."""
+"""The outbox. Records go to a partition in order and in few batches, and wait for a broker while they are needed."""
 
 import asyncio
 from functools import partial
@@ -20,7 +20,7 @@ BATCH = 1 << 10
 
 
 class Producer:
-    """Takes batches, and lets the first attempts time out as aiokafka does while a broker is away."""
+    """A producer whose first attempts time out, as those of aiokafka do during an outage."""
 
     def __init__(self, away=0, unheard=0, answers=False):
         self.away, self.sent, self.acks = away, [], []
@@ -64,8 +64,8 @@ class Producer:
         return [(key, value) for _, _, records in self.sent for key, value, _ in records]
 
 
-def boxed(use, producer):
-    """What the coroutine function `use` finds with an outbox of this producer."""
+def with_outbox(use, producer):
+    """Return the result of the coroutine function `use` with an outbox of this producer."""
 
     async def run():
         outbox = Outbox(Kafka(prefix="p."))
@@ -75,11 +75,11 @@ def boxed(use, producer):
     return asyncio.run(run())
 
 
-def test_records_and_deletions_of_any_size_come_in_order_in_few_batches():
+def test_records_and_deletions_of_any_size_arrive_in_order_and_in_few_batches():
     sizes = [10, 300, 5000, 0, 700, 700, 20]
     writes = [(b"%d" % i, bytes([i]) * size) for i, size in enumerate(sizes)] + [(b"gone", None)]
     producer = Producer()
-    acks = boxed(lambda outbox: outbox.write(SNAPSHOTS, 1, writes), producer)
+    acks = with_outbox(lambda outbox: outbox.write(SNAPSHOTS, 1, writes), producer)
     assert producer.writes == writes
     assert {(topic, partition) for topic, partition, _ in producer.sent} == {("p.snapshots", 1)}
     assert [len(records) for _, _, records in producer.sent] == [2, 1, 2, 3]
@@ -98,44 +98,44 @@ def test_the_offset_of_the_last_record_of_each_acknowledged_batch_is_reported():
         await asyncio.sleep(0)
         acks[1].exception()
 
-    boxed(use, Producer())
+    with_outbox(use, Producer())
     assert offsets == [8]
 
 
-def test_it_waits_while_a_broker_is_away_and_leaves_out_what_is_not_wanted_any_more():
+def test_it_waits_during_an_outage_and_drops_records_that_nobody_needs():
     writes, away = [(b"%d" % i, bytes(600)) for i in range(4)], Producer(away=3)
-    boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes), away)
+    with_outbox(lambda outbox: outbox.write(SNAPSHOTS, 0, writes), away)
     assert away.writes == writes
-    producer, wanted = Producer(), iter([True, True, False])
-    acks = boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes, is_current=lambda: next(wanted)), producer)
+    producer, needs = Producer(), iter([True, True, False])
+    acks = with_outbox(lambda outbox: outbox.write(SNAPSHOTS, 0, writes, is_current=lambda: next(needs)), producer)
     assert producer.writes == writes[:2]
     assert len(acks) == 2
-    gone, wanted = Producer(away=9), iter([True, True, False])
-    boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes, is_current=lambda: next(wanted)), gone)
-    assert gone.writes == []
+    absent, needs = Producer(away=9), iter([True, True, False])
+    with_outbox(lambda outbox: outbox.write(SNAPSHOTS, 0, writes, is_current=lambda: next(needs)), absent)
+    assert absent.writes == []
 
 
 def test_a_topic_that_no_broker_names_is_asked_for_again_while_none_answers(caplog):
     producer, writes = Producer(unheard=2), [(b"k", b"v")]
-    boxed(lambda outbox: outbox.write(SNAPSHOTS, 0, writes), producer)
+    with_outbox(lambda outbox: outbox.write(SNAPSHOTS, 0, writes), producer)
     assert producer.writes == writes
-    assert boxed(lambda outbox: outbox.partitions(SNAPSHOTS), Producer(unheard=2)) == 3
+    assert with_outbox(lambda outbox: outbox.partitions(SNAPSHOTS), Producer(unheard=2)) == 3
     assert {record.getMessage() for record in caplog.records} == {
         "topic p.snapshots: no broker at 127.0.0.1:9092 answers, trying again"
     }
 
 
 def test_a_topic_that_a_broker_names_meanwhile_is_used():
-    assert boxed(lambda outbox: outbox.partitions(SNAPSHOTS), Producer(unheard=1, answers=True)) == 3
+    assert with_outbox(lambda outbox: outbox.partitions(SNAPSHOTS), Producer(unheard=1, answers=True)) == 3
 
 
 def test_a_topic_that_does_not_exist_is_an_error_of_ours():
     for use in (lambda outbox: outbox.partitions(SNAPSHOTS), lambda outbox: outbox.write(SNAPSHOTS, 0, [(b"k", b"v")])):
         with pytest.raises(TopicMissing, match=r"p\.snapshots: there is no such topic"):
-            boxed(use, Producer(unheard=9, answers=True))
+            with_outbox(use, Producer(unheard=9, answers=True))
 
 
-def test_what_is_not_sent_takes_up_no_room():
+def test_a_record_that_is_not_sent_uses_no_room():
     async def use(outbox):
         in_flight = outbox._in_flight = InFlight(2 * SMALL, least=SMALL)
         for _ in range(5):
@@ -144,13 +144,13 @@ def test_what_is_not_sent_takes_up_no_room():
             await outbox.write(SNAPSHOTS, 0, [(b"k", bytes(LARGEST + 1))])
         return in_flight.bytes
 
-    assert boxed(use, Producer()) == 0
+    assert with_outbox(use, Producer()) == 0
 
 
 def test_rejects_keep_their_headers():
     producer, reject = Producer(), Reject(5, b"start", "late", "by 3 s")
     checkpoints = partial(Checkpoints, SimpleNamespace(topic="p.reports"))
-    boxed(lambda outbox: checkpoints(outbox, None, None, None)._set_aside(4, [reject]), producer)
+    with_outbox(lambda outbox: checkpoints(outbox, None, None, None)._set_aside(4, [reject]), producer)
     [(topic, partition, [(key, value, headers)])] = producer.sent
     assert (topic, partition, key, value) == (f"p.{REJECTS}", 1, b"p.reports|4|5", b"start")
     assert ("reason", b"late") in headers

@@ -1,4 +1,4 @@
-"""The write budget: bytes and records per second stay below their limits, and no write waits for ever."""
+"""The write budget. Bytes and records per second stay below their limits, and no write waits for ever."""
 
 from random import Random
 
@@ -8,7 +8,7 @@ from aggregator.counting.checkpoint_plan import WriteBudget
 
 
 @pytest.mark.parametrize(("size", "records"), [(1000, 1), (10, 40), (500, 20)])
-def test_what_waits_for_its_turn_keeps_to_bytes_and_records(size, records):
+def test_waiting_writes_respect_the_limits_of_bytes_and_records(size, records):
     pace, random, now, totals = WriteBudget(1000, 10), Random(1), 0.0, [0, 0]
     while now < 1000:
         for _ in range(random.randint(1, 4)):  # a checkpoint, and open snapshots
@@ -21,7 +21,7 @@ def test_what_waits_for_its_turn_keeps_to_bytes_and_records(size, records):
     assert max(totals[0] / 1000, totals[1] / 10) == pytest.approx(now), "it is not slower than it must be"
 
 
-def test_what_is_urgent_counts_and_puts_off_a_turn_to_twice_its_own_at_most():
+def test_urgent_writes_delay_a_turn_by_at_most_its_own_length():
     pace = WriteBudget(1000, 10)
     pace.spend(300, 1, urgent=True)
     pace.spend(1000, 2)

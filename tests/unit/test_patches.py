@@ -1,4 +1,4 @@
-"""Code in strings, which tests and benchmarks run in processes of their own, names only what the product has."""
+"""Code in strings, which tests and benchmarks run in other processes. All its names exist in the product."""
 
 import ast
 import importlib
@@ -27,12 +27,12 @@ def imports(tree):
     """Return module, name and alias of each import of the product."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found = [(alias.name, None, alias.asname) for alias in node.names]
+            names = [(alias.name, None, alias.asname) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found = [(node.module, alias.name, alias.asname or alias.name) for alias in node.names]
+            names = [(node.module, alias.name, alias.asname or alias.name) for alias in node.names]
         else:
             continue
-        yield from (each for each in found if each[0].partition(".")[0] in PACKAGES and each[:2] not in NOT_YET)
+        yield from (each for each in names if each[0].partition(".")[0] in PACKAGES and each[:2] not in NOT_YET)
 
 
 def load(module, name):
@@ -43,7 +43,7 @@ def load(module, name):
 
 
 def resolve(node, names):
-    """Return what an expression like `app.Counting` means, None if its first name is not imported."""
+    """Return the value of an expression like `app.Counting`, or None if its first name is not imported."""
     if isinstance(node, ast.Name):
         return names.get(node.id)
     if isinstance(node, ast.Attribute) and (home := resolve(node.value, names)) is not None:
@@ -52,7 +52,7 @@ def resolve(node, names):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_code_in_strings_names_what_there_is(path):
+def test_every_name_of_code_in_strings_exists(path):
     names = {}
     for tree in code(path, "import "):
         for module, name, alias in imports(tree):

@@ -1,4 +1,4 @@
-"""`hubbub plan`: its numbers follow the formulas, and the required clients and epsilon are minimal."""
+"""`hubbub plan`. Its numbers follow the formulas, and the required clients and epsilon are minimal."""
 
 import math
 from bisect import bisect_left
@@ -106,7 +106,7 @@ def power(o, n, share, family_error):
 
 
 def most_of(n, p):
-    """Return a binomial law within twelve standard deviations: its start, and its probabilities."""
+    """Return the start and the probabilities of a binomial law within twelve standard deviations."""
     reach = 12 * math.sqrt(n * p * (1 - p)) + 12
     low, high = max(0, int(n * p - reach)), min(n, int(n * p + reach))
     return low, stats.binom.pmf(np.arange(low, high + 1), n, p)

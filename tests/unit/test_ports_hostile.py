@@ -1,4 +1,4 @@
-"""Requests that no client of ours would send, to every port: each is answered or hung up on, and no harm is done."""
+"""Strange requests to every port. The port answers each or closes its connection, without harm."""
 
 import asyncio
 import random
@@ -28,7 +28,7 @@ LARGEST = 4 << 20
 
 
 async def nothing(*_):
-    """As if Kafka had taken it all."""
+    """Do nothing, as if Kafka had acknowledged everything."""
 
 
 def board():
@@ -49,8 +49,8 @@ def gateway():
     kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
     intake = SimpleNamespace(mix=nothing, send=nothing)
     limits = server.ConnectionLimits()
-    made = Gateway(rules, definitions, None, Rates(1e9), kafka, intake, limits)
-    return server.serving(made.application(), "127.0.0.1", 0, limits=limits, drain=1.0, direct=made.direct)
+    gateway_ = Gateway(rules, definitions, None, Rates(1e9), kafka, intake, limits)
+    return server.serving(gateway_.application(), "127.0.0.1", 0, limits=limits, drain=1.0, direct=gateway_.direct)
 
 
 PORTS = {
@@ -88,59 +88,59 @@ HEADERS = (
 
 
 def requests():
-    found = [GET.format(path, headers).encode() for path in PATHS for headers in HEADERS]
+    texts = [GET.format(path, headers).encode() for path in PATHS for headers in HEADERS]
     kinds = [(f"application/{kind}", "") for kind in ("vnd.hubbub.frames", "json")]
     kinds += [(kind, "Content-Encoding: gzip\r\n") for kind, _ in kinds]
-    for kind, packed in kinds:
-        for body in (corpus.gzip_bodies() if packed else corpus.submissions())[:3]:
-            head = f"POST /v1/reports HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: {kind}\r\n{packed}"
-            found.append(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            chunked = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
-            found.append(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunked)
-    return found
+    for kind, data in kinds:
+        for body in (corpus.gzip_bodies() if data else corpus.submissions())[:3]:
+            head = f"POST /v1/reports HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: {kind}\r\n{data}"
+            texts.append(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            chunks = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+            texts.append(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunks)
+    return texts
 
 
 async def answer(host, number, request):
-    """What comes back until the port hangs up; nothing where it does so at once."""
+    """Return the answer until the port closes the connection. It is empty if the port closes it at once."""
     reader, writer = await asyncio.open_connection(host, number)
-    found = b""
+    content = b""
     try:
         writer.write(request)
-        while len(found) <= LARGEST and (more := await reader.read(1 << 16)):
-            found += more
-            if b"text/event-stream" in found:  # it goes on for ever
+        while len(content) <= LARGEST and (more := await reader.read(1 << 16)):
+            content += more
+            if b"text/event-stream" in content:  # it goes on for ever
                 break
     except ConnectionError:
         pass
     finally:
         writer.close()
-    return found
+    return content
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(5_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("port", PORTS)
-def test_whatever_is_sent_is_answered_or_hung_up_on(port, count, monkeypatch, caplog):
+def test_every_request_gets_an_answer_or_a_closed_connection(port, count, monkeypatch, caplog):
     monkeypatch.setitem(server.serving.__wrapped__.__kwdefaults__, "header", 0.3)
     monkeypatch.setattr(bodies, "PATIENCE", 0.3)
     draw = random.Random(f"14 {port}")
-    known = requests()
+    good = requests()
 
     async def run():
         codes = set()
         async with PORTS[port]() as (host, number):
             for start in range(0, count, 50):
-                bad = [corrupt(draw.choice(known), draw) for _ in range(start, min(count, start + 50))]
+                bad = [corrupt(draw.choice(good), draw) for _ in range(start, min(count, start + 50))]
                 async with asyncio.timeout(120):
                     answers = await asyncio.gather(*(answer(host, number, one) for one in bad))
-                for request, said in zip(bad, answers, strict=True):
-                    assert not said or said.startswith(b"HTTP/"), (request, said[:200])
-                    assert len(said) <= LARGEST
-                    head = said.partition(b"\r\n\r\n")[0].lower()
+                for request, answer_text in zip(bad, answers, strict=True):
+                    assert not answer_text or answer_text.startswith(b"HTTP/"), (request, answer_text[:200])
+                    assert len(answer_text) <= LARGEST
+                    head = answer_text.partition(b"\r\n\r\n")[0].lower()
                     assert b"\r\nserver:" not in head
-                    assert not said or b"\r\nx-content-type-options: nosniff" in head or b" 100 " in head
-                    assert b"Traceback" not in said
-                    codes.add(said[9:12])
-            for one in [request for request in known if b"/metrics" in request][:1]:
+                    assert not answer_text or b"\r\nx-content-type-options: nosniff" in head or b" 100 " in head
+                    assert b"Traceback" not in answer_text
+                    codes.add(answer_text[9:12])
+            for one in [request for request in good if b"/metrics" in request][:1]:
                 assert (await answer(host, number, one)).startswith(b"HTTP/1.1 200 ")
         assert b"500" not in codes, [record.exc_text for record in caplog.records]
         assert {b"200", b"404", b"400"} <= codes

@@ -1,4 +1,4 @@
-"""Produce requests that are written without copies: the same bytes, answers and errors as aiokafka's own."""
+"""Produce requests without copies. They have the bytes, answers and errors of aiokafka's own."""
 
 import asyncio
 import logging
@@ -46,20 +46,20 @@ def test_a_request_has_the_bytes_that_aiokafka_gives_it(topics, version, transac
     assert version == produce.API_VERSION
     header = produce.build_request_header(correlation_id=7, client_id="client").encode()
     message = header + produce.encode()
-    found = list(pieces(header, produce))
-    assert b"".join(found) == struct.pack(">i", len(message)) + message
-    written = [batch for _, partitions in topics for _, batch in partitions if len(batch) >= LONG]
-    assert [piece for piece in found if any(piece is batch for batch in BATCHES)] == written
-    assert all(any(piece is batch for piece in found) for batch in written)
+    parts = list(pieces(header, produce))
+    assert b"".join(parts) == struct.pack(">i", len(message)) + message
+    long = [batch for _, partitions in topics for _, batch in partitions if len(batch) >= LONG]
+    assert [piece for piece in parts if any(piece is batch for batch in BATCHES)] == long
+    assert all(any(piece is batch for piece in parts) for batch in long)
 
 
-async def told(reader):
-    """The next message, without its length."""
+async def read_message(reader):
+    """Return the next message without its length."""
     return await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
 
 
-def produced(ours, requests, *, tls=False, version=7, answered=True):
-    """What a broker has of these requests, and what they come to; connections are `ours` or aiokafka's."""
+def send(ours, requests, *, tls=False, version=7, answers=True):
+    """Return the requests as a broker reads them, and their outcomes. Connections are `ours` or aiokafka's."""
     authority = trustme.CA()
     here, there = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
     authority.issue_cert("127.0.0.1").configure_cert(here)
@@ -69,17 +69,17 @@ def produced(ours, requests, *, tls=False, version=7, answered=True):
         produce_request.install()
 
     async def run():
-        had, over = [], asyncio.Event()
+        messages, over = [], asyncio.Event()
 
         async def broker(reader, writer):
-            await told(reader)
+            await read_message(reader)
             versions = [(0, 0, version), *((key, 0, 0) for key in range(1, 19))]
             body = struct.pack(">ihi", 1, 0, len(versions)) + b"".join(struct.pack(">hhh", *each) for each in versions)
             writer.write(struct.pack(">i", len(body)) + body)
             for _ in requests:
-                had.append(await told(reader))
-                if answered and had[-1][:2] == b"\0\0":  # of no topic, not throttled
-                    body = had[-1][4:8] + bytes(8)
+                messages.append(await read_message(reader))
+                if answers and messages[-1][:2] == b"\0\0":  # of no topic, not throttled
+                    body = messages[-1][4:8] + bytes(8)
                     writer.write(struct.pack(">i", len(body)) + body)
             writer.close()
             with suppress(OSError):
@@ -95,41 +95,41 @@ def produced(ours, requests, *, tls=False, version=7, answered=True):
                 ssl_context=there if tls else None,
             )
             assert isinstance(connection, SendingConnection) == ours
-            sent = [connection.send(request, expect_response=acks) for request, acks in requests]
-            found = [repr(outcome) for outcome in await asyncio.gather(*sent, return_exceptions=True)]
+            sendings = [connection.send(request, expect_response=acks) for request, acks in requests]
+            outcomes = [repr(outcome) for outcome in await asyncio.gather(*sendings, return_exceptions=True)]
             await connection._closed_fut
             connection.close()
             await over.wait()
             server.close()
-            return had, [text.replace(str(port), "PORT") for text in found]
+            return messages, [text.replace(str(port), "PORT") for text in outcomes]
 
     return asyncio.run(run())
 
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("version", [2, 3, 7])
-def test_a_broker_has_what_it_has_of_aiokafka_and_its_answers_arrive(tls, version):
+def test_a_broker_reads_the_same_requests_as_from_aiokafka_and_its_answers_arrive(tls, version):
     requests = [(ProduceRequest(None, -1, 5000, each), True) for each in TOPICS.values()]
-    had, found = produced(True, requests, tls=tls, version=version)
-    assert (had, found) == produced(False, requests, tls=tls, version=version)
-    assert all(text.startswith(f"ProduceResponse_v{version}(") for text in found)
+    messages, outcomes = send(True, requests, tls=tls, version=version)
+    assert (messages, outcomes) == send(False, requests, tls=tls, version=version)
+    assert all(text.startswith(f"ProduceResponse_v{version}(") for text in outcomes)
 
 
-def test_what_is_no_produce_request_or_waits_for_no_answer_is_aiokafkas():
+def test_other_requests_and_those_without_an_answer_are_left_to_aiokafka():
     requests = [(ProduceRequest(None, 0, 5000, TOPICS["all, in two topics"]), False), (MetadataRequest([]), False)]
-    assert produced(True, requests) == produced(False, requests)
+    assert send(True, requests) == send(False, requests)
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_a_connection_that_ends_without_an_answer_fails_its_requests_as_ever(tls):
+def test_a_connection_that_ends_without_an_answer_fails_its_requests_as_in_aiokafka(tls):
     requests = [(ProduceRequest(None, -1, 5000, each), True) for each in TOPICS.values()]
-    had, found = produced(True, requests, tls=tls, answered=False)
-    assert (had, found) == produced(False, requests, tls=tls, answered=False)
-    assert all("Error" in text for text in found)
+    messages, outcomes = send(True, requests, tls=tls, answers=False)
+    assert (messages, outcomes) == send(False, requests, tls=tls, answers=False)
+    assert all("Error" in text for text in outcomes)
 
 
 class Broken:
-    """A writer whose socket is gone."""
+    """A writer whose socket is closed."""
 
     transport = None
 
@@ -141,26 +141,26 @@ class Broken:
 
 
 @pytest.mark.parametrize("writer", [None, Broken()], ids=["closed", "broken"])
-def test_what_cannot_be_written_fails_as_ever(writer):
+def test_a_write_to_a_closed_socket_fails_as_in_aiokafka(writer):
     async def outcome(kind):
         reasons = []
         connection = kind("127.0.0.1", 9092, on_close=lambda _, reason: reasons.append(reason))
         connection._versions, connection._writer = {0: (0, 7)}, writer
         connection._reader, connection._read_task = object(), asyncio.create_task(asyncio.sleep(0))
-        with pytest.raises(KafkaConnectionError) as raised:
+        with pytest.raises(KafkaConnectionError) as error:
             connection.send(ProduceRequest(None, -1, 5000, TOPICS["all, in two topics"]))
         connection._reader = None
-        return str(raised.value), repr(raised.value.__cause__), reasons, len(connection._requests)
+        return str(error.value), repr(error.value.__cause__), reasons, len(connection._requests)
 
-    found = asyncio.run(outcome(SendingConnection))
-    assert found == asyncio.run(outcome(AIOKAFKAS))
+    message = asyncio.run(outcome(SendingConnection))
+    assert message == asyncio.run(outcome(AIOKAFKAS))
 
 
-def test_the_aiokafka_that_is_installed_is_known():
+def test_the_installed_aiokafka_is_supported():
     assert aiokafka.__version__ in produce_request.TESTED_VERSIONS, "look whether its connections still send alike"
 
 
-def test_another_aiokafka_stays_as_it_is(monkeypatch, caplog):
+def test_another_aiokafka_is_not_patched(monkeypatch, caplog):
     monkeypatch.setattr(aiokafka, "__version__", "0.99.0")
     with caplog.at_level(logging.WARNING):
         produce_request.install()

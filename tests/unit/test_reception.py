@@ -1,4 +1,4 @@
-"""Answers that are received in place: the same as asyncio's StreamReader gives, however they come and end."""
+"""Answers that are received in place. They equal those of asyncio's StreamReader for any pieces and any end."""
 
 import asyncio
 import logging
@@ -28,32 +28,32 @@ def as_before(monkeypatch):
 
 @pytest.fixture
 def small(monkeypatch):
-    """So that every edge is met by few bytes."""
+    """Make the buffers small, so that few bytes meet every edge."""
     monkeypatch.setattr(answer_reader, "SHORT", SHORT)
     monkeypatch.setattr(answer_reader, "PART", PART)
 
 
 class Transport:
-    paused = False
+    is_paused = False
 
     def pause_reading(self):
-        assert not self.paused
-        self.paused = True
+        assert not self.is_paused
+        self.is_paused = True
 
     def resume_reading(self):
-        assert self.paused
-        self.paused = False
+        assert self.is_paused
+        self.is_paused = False
 
 
 class Ours:
-    """A AnswerReader, fed as an event loop feeds it."""
+    """An AnswerReader that gets its data as from an event loop."""
 
     def __init__(self):
         self.reader, self.transport = AnswerReader(asyncio.get_running_loop()), Transport()
         self.reader.set_transport(self.transport)
 
     def feed(self, data):
-        while data and not self.transport.paused:
+        while data and not self.transport.is_paused:
             room = self.reader.get_buffer()
             assert len(room) > 0
             count = min(len(room), len(data))
@@ -67,7 +67,7 @@ class Ours:
 
 
 class Stock:
-    """asyncio's."""
+    """The reader of asyncio."""
 
     def __init__(self):
         self.reader = asyncio.StreamReader(limit=1 << 30)
@@ -80,16 +80,16 @@ class Stock:
         self.reader.feed_eof() if error is None else self.reader.set_exception(error)
 
 
-async def read(reader, found):
-    """As aiokafka reads, until it ends."""
+async def read(reader, answers_):
+    """Read answers as aiokafka does, until the end."""
     try:
         while True:
             (size,) = struct.unpack(">i", await reader.readexactly(4))
-            found.append(await reader.readexactly(size))
+            answers_.append(await reader.readexactly(size))
     except asyncio.IncompleteReadError as error:
-        found.append((error.partial, error.expected))
+        answers_.append((error.partial, error.expected))
     except (OSError, ValueError) as error:
-        found.append(repr(error))
+        answers_.append(repr(error))
 
 
 def answers(*sizes):
@@ -100,24 +100,24 @@ def stream(bodies):
     return b"".join(struct.pack(">i", len(body)) + body for body in bodies)
 
 
-def came(way, pieces, error=None, *, early=True):
-    """What is read of these pieces, as they come or once all that fits has come, of the end, and whether it is one."""
+def receive(way, pieces, error=None, *, early=True):
+    """Return the answers in these pieces, the error at the end, and whether the reader is at its end."""
 
     async def run():
-        side, found = way(), []
-        reading = asyncio.create_task(read(side.reader, found)) if early else None
+        side, messages = way(), []
+        reading = asyncio.create_task(read(side.reader, messages)) if early else None
         for piece in pieces:
-            left = piece
-            while left := side.feed(left):
-                reading = reading or asyncio.create_task(read(side.reader, found))
+            rest = piece
+            while rest := side.feed(rest):
+                reading = reading or asyncio.create_task(read(side.reader, messages))
                 await asyncio.sleep(0)
             if early:
                 await asyncio.sleep(0)
         await asyncio.sleep(0)
         side.end(error)
         async with asyncio.timeout(10):
-            await (reading or asyncio.create_task(read(side.reader, found)))
-        return [*found, side.reader.at_eof()]
+            await (reading or asyncio.create_task(read(side.reader, messages)))
+        return [*messages, side.reader.at_eof()]
 
     return asyncio.run(run())
 
@@ -131,60 +131,60 @@ SIZES = (0, 1, 3, SHORT - 5, SHORT - 4, SHORT, SHORT + 1, 0, 2 * SHORT, PART, PA
 
 @pytest.mark.parametrize("early", [True, False])
 @pytest.mark.parametrize("length", [1, 2, 3, 5, SHORT, 2 * SHORT, PART + SHORT, 100_000])
-def test_however_they_are_split_answers_are_whole(small, length, early):
+def test_answers_are_complete_for_any_pieces(small, length, early):
     bodies = answers(*SIZES)
-    assert came(Ours, split(stream(bodies), length), early=early) == [*bodies, (b"", 4), True]
+    assert receive(Ours, split(stream(bodies), length), early=early) == [*bodies, (b"", 4), True]
 
 
 @pytest.mark.parametrize("early", [True, False])
 @pytest.mark.parametrize("error", [None, ConnectionResetError("reset")])
-def test_a_connection_that_ends_anywhere_reads_as_asyncio_s(small, error, early):
+def test_a_connection_that_ends_anywhere_has_the_result_of_asyncio(small, error, early):
     data = stream(answers(3, SHORT + 9, 2 * PART + 1, 0))
     for end in range(len(data) + 1):
         pieces = split(data[:end], RNG.choice((1, 7, SHORT, 1000)) if early else 1000)
         if error is None or early:
-            assert came(Ours, pieces, error, early=early) == came(Stock, pieces, error, early=early), end
+            assert receive(Ours, pieces, error, early=early) == receive(Stock, pieces, error, early=early), end
 
 
-def test_a_negative_length_is_the_error_that_asyncio_makes_of_it(small):
+def test_a_negative_length_is_the_error_of_asyncio(small):
     data = stream(answers(2)) + struct.pack(">i", -1) + b"more"
-    assert came(Ours, [data]) == came(Stock, [data])
+    assert receive(Ours, [data]) == receive(Stock, [data])
 
 
-def test_no_more_is_reserved_than_a_part_beyond_what_has_come(small):
+def test_at_most_one_part_is_reserved_beyond_the_received_bytes(small):
     async def run():
         ours = Ours()
         task = asyncio.create_task(read(ours.reader, []))
         ours.feed(struct.pack(">i", (1 << 31) - 1))
-        for fed in range(20):
+        for turn in range(20):
             for _ in range(3):
                 await asyncio.sleep(0)
             ours.feed(bytes(PART // 2))
-            assert sum(map(len, ours.reader._parts)) <= (fed + 1) * PART // 2 + PART
+            assert sum(map(len, ours.reader._parts)) <= (turn + 1) * PART // 2 + PART
         task.cancel()
 
     asyncio.run(run())
 
 
-def test_what_nobody_reads_stops_the_socket_until_it_is_read(small):
+def test_unread_bytes_pause_the_socket_until_they_are_read(small):
     async def run():
         ours, data = Ours(), bytes(range(200))
-        left = ours.feed(data)
-        assert ours.transport.paused
-        assert SHORT < len(data) - len(left) <= 2 * SHORT
-        found = b""
-        while len(found) < len(data):
+        rest = ours.feed(data)
+        assert ours.transport.is_paused
+        assert SHORT < len(data) - len(rest) <= 2 * SHORT
+        content = b""
+        while len(content) < len(data):
             reading = asyncio.create_task(ours.reader.readexactly(5))
             await asyncio.sleep(0)
-            left = ours.feed(left)
-            found += await reading
-        assert found == data
+            rest = ours.feed(rest)
+            content += await reading
+        assert content == data
 
     asyncio.run(run())
 
 
-async def broker(reader, writer, send, ended):
-    """Its versions, then whatever is sent for a request, and the end."""
+async def broker(reader, writer, send, ending):
+    """Answer as a broker with its versions, then with `send` for a request, and close."""
     await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
     versions = [(key, 0, 0) for key in range(19)]
     body = struct.pack(">ihi", 1, 0, len(versions)) + b"".join(struct.pack(">hhh", *each) for each in versions)
@@ -194,11 +194,11 @@ async def broker(reader, writer, send, ended):
     writer.close()
     with suppress(OSError):
         await writer.wait_closed()
-    ended.set()
+    ending.set()
 
 
-def asked(ours, send, tls):
-    """What aiokafka makes of these bytes, which come for its request before the connection ends; `ours` from now on."""
+def request(ours, send, tls):
+    """Return the result of a request of aiokafka that gets these bytes. `ours` uses the patch."""
     authority = trustme.CA()
     here, there = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
     authority.issue_cert("127.0.0.1").configure_cert(here)
@@ -208,9 +208,9 @@ def asked(ours, send, tls):
 
     async def run():
         async with asyncio.timeout(20):
-            ended, reasons = asyncio.Event(), []
+            ending, reasons = asyncio.Event(), []
             server = await asyncio.start_server(
-                lambda *ends: broker(*ends, send, ended), "127.0.0.1", ssl=here if tls else None
+                lambda *ends: broker(*ends, send, ending), "127.0.0.1", ssl=here if tls else None
             )
             port = server.sockets[0].getsockname()[1]
             connection = await conn.create_conn(
@@ -222,14 +222,14 @@ def asked(ours, send, tls):
             assert isinstance(connection, ReceivingConnection) == ours
             assert isinstance(connection._reader, AnswerReader) == ours
             try:
-                found = await connection._send_sasl_token(b"request")
+                result = await connection._send_sasl_token(b"request")
             except KafkaConnectionError as error:
-                found = str(error).replace(str(port), "PORT"), repr(error.__cause__)
+                result = str(error).replace(str(port), "PORT"), repr(error.__cause__)
             await connection._closed_fut
-            await ended.wait()
+            await ending.wait()
             assert not connection.connected()
             server.close()
-            return found, reasons
+            return result, reasons
 
     return asyncio.run(run())
 
@@ -239,27 +239,27 @@ LARGE = RNG.randbytes((3 << 20) + 11)
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("body", [b"", b"short", LARGE[: answer_reader.SHORT + 1], LARGE], ids=len)
-def test_aiokafka_is_given_what_a_broker_answers(body, tls):
-    (found, reasons) = asked(True, stream([body]), tls)
-    assert (type(found), found) == (bytes, body)
+def test_aiokafka_gets_the_answer_of_a_broker(body, tls):
+    (result, reasons) = request(True, stream([body]), tls)
+    assert (type(result), result) == (bytes, body)
     assert reasons == [conn.CloseReason.CONNECTION_BROKEN]
 
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("end", [0, 3, 4, 100, len(LARGE)])
-def test_a_connection_that_breaks_in_an_answer_fails_its_request_as_ever(end, tls):
+def test_a_connection_that_breaks_in_an_answer_fails_its_request_as_in_asyncio(end, tls):
     data = stream([LARGE])[:end]
-    before = asked(False, data, tls)
-    assert asked(True, data, tls) == before
+    before = request(False, data, tls)
+    assert request(True, data, tls) == before
 
 
-def test_the_aiokafka_that_is_installed_is_known():
+def test_the_installed_aiokafka_is_supported():
     assert aiokafka.__version__ in answer_reader.TESTED_VERSIONS, (
         "look whether its connections still read with `_reader`"
     )
 
 
-def test_another_aiokafka_stays_as_it_is(monkeypatch, caplog):
+def test_another_aiokafka_is_not_patched(monkeypatch, caplog):
     monkeypatch.setattr(aiokafka, "__version__", "0.99.0")
     before = conn.AIOKafkaProtocol, conn.AIOKafkaConnection
     with caplog.at_level(logging.WARNING):

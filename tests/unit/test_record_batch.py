@@ -27,14 +27,14 @@ def test_without_kernels_kafkas_client_makes_the_batches():
 @sums
 @pytest.mark.parametrize("producer", [None, (1 << 40, 7, 12_345)])
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 8_190, 16 << 10, 1 << 20, (1 << 20) + 1])
-def test_a_batch_is_byte_for_byte_what_kafkas_client_makes(size, producer):
+def test_a_batch_has_the_bytes_of_kafkas_client(size, producer):
     value, at = np.random.default_rng(size).integers(0, 256, size, np.uint8).tobytes(), 1_700_000_000_000
-    made, reference = SingleRecordBatch(value, at), BatchBuilder(1 << 14, 0)
+    own, reference = SingleRecordBatch(value, at), BatchBuilder(1 << 14, 0)
     assert reference.append(timestamp=at, key=None, value=value)
-    assert made.append(timestamp=at, key=None, value=value) is None
+    assert own.append(timestamp=at, key=None, value=value) is None
     if producer:
-        for batch in (made, reference):
+        for batch in (own, reference):
             batch._set_producer_state(*producer)
-    assert made._build() == reference._build()
-    assert made._build() is made._build()
-    assert (made.size(), made.record_count(), made.closed()) == (reference.size(), 1, True)
+    assert own._build() == reference._build()
+    assert own._build() is own._build()
+    assert (own.size(), own.record_count(), own.closed()) == (reference.size(), 1, True)

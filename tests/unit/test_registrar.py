@@ -1,4 +1,4 @@
-"""A running worker's file: no fault of it, nor of a broker, ends the worker; what could not be said is said later."""
+"""The query file of a running worker. No fault of the file or of a broker ends the worker, and it tries again later."""
 
 import asyncio
 from contextlib import suppress
@@ -22,7 +22,7 @@ pane = "1s"
 
 
 class Follower:
-    """Whoever appends is refused by each of these errors first."""
+    """A follower whose appends fail with each of these errors first."""
 
     def __init__(self, *errors):
         self.definitions, self.errors, self.appended = Definitions(), list(errors), []
@@ -36,20 +36,21 @@ class Follower:
 @pytest.mark.parametrize(
     "error", [KafkaUnreachable("a:1", "refused"), KafkaTimeoutError("slow"), TimeoutError(), OSError("reset")], ids=repr
 )
-def test_a_file_that_changes_while_no_broker_answers_is_appended_once_one_does(error, tmp_path, monkeypatch):
-    mine, _ = asyncio.run(changed(tmp_path / "hubbub.toml", monkeypatch, error, lambda of: of.appended))
+def test_a_change_without_an_answer_of_the_broker_is_appended_later(error, tmp_path, monkeypatch):
+    mine, _ = asyncio.run(follow_change(tmp_path / "hubbub.toml", monkeypatch, error, lambda of: of.appended))
     assert not mine.refused
 
 
 @pytest.mark.parametrize("error", [TopicAuthorizationFailedError("queries"), MessageSizeTooLargeError()], ids=repr)
-def test_what_no_broker_will_ever_take_is_told_and_ends_nothing(error, tmp_path, monkeypatch):
-    mine, follower = asyncio.run(changed(tmp_path / "hubbub.toml", monkeypatch, error, lambda of: len(of.errors) < 2))
+def test_a_definition_that_no_broker_accepts_is_logged_and_ends_nothing(error, tmp_path, monkeypatch):
+    file = tmp_path / "hubbub.toml"
+    mine, follower = asyncio.run(follow_change(file, monkeypatch, error, lambda of: len(of.errors) < 2))
     assert mine.refused
     assert not follower.appended
 
 
-async def changed(file, monkeypatch, error, enough):
-    """The registrar of a file that changes, and its follower, once `enough` has come of it."""
+async def follow_change(file, monkeypatch, error, enough):
+    """Return the registrar of a file that changes, and its follower, as soon as `enough` is true."""
     monkeypatch.setattr(registrar, "PAUSE", 0.01)
     file.write_text(ONE)
     follower = Follower()

@@ -1,4 +1,4 @@
-"""The rights that commands need at Kafka: documented, and named where one is missing."""
+"""The rights that commands need at Kafka. They are documented, and an error names a missing right."""
 
 import asyncio
 import re
@@ -19,23 +19,23 @@ from hubbub.kafka.settings import Kafka
 PAGE = Path(__file__).parent.parent.parent / "docs" / "operating.md"
 
 
-def documented():
-    """The rights of the table, by command."""
+def documented_rights():
+    """Return the rights of the table by command."""
     rows = re.search(r"^\| command \|(.*)\|\n\|-.*\n((?:\|.*\n)+)", PAGE.read_text(), re.MULTILINE)
     operations = [operation.strip() for operation in rows[1].split("|")]
-    found = {}
+    by_command = {}
     for row in rows[2].splitlines():
         command, *cells = (cell.strip() for cell in row.strip("|").split("|"))
         rights = set()
         for operation, cell in zip(operations, cells, strict=True):
             for kind, name in re.findall(r"(group )?`([^`]+)`", cell):
                 rights.add(Right(operation, kind.strip() or "topic", name))
-        found[command.strip("`")] = rights
-    return found
+        by_command[command.strip("`")] = rights
+    return by_command
 
 
 def test_the_table_of_the_documentation_is_that_of_the_code():
-    assert documented() == {command: set(rights) for command, rights in RIGHTS.items()}
+    assert documented_rights() == {command: set(rights) for command, rights in RIGHTS.items()}
 
 
 def test_every_command_that_speaks_kafka_has_its_rights():
@@ -57,9 +57,9 @@ def test_an_error_of_a_right_names_it(command, error, says, capsys):
         raise error
 
     assert run(command, work) == 4
-    said = capsys.readouterr().err
-    assert said.startswith(f"hubbub {command}: Kafka's access lists refuse the operation: `hubbub {command}` needs")
-    assert says in said
+    output = capsys.readouterr().err
+    assert output.startswith(f"hubbub {command}: Kafka's access lists refuse the operation: `hubbub {command}` needs")
+    assert says in output
 
 
 def test_other_errors_are_left_alone():
@@ -69,7 +69,7 @@ def test_other_errors_are_left_alone():
 
 
 @pytest.mark.parametrize("login", ["", "SASL_SSL"])
-def test_a_topic_that_is_not_seen_may_be_there_for_others(login, monkeypatch, capsys):
+def test_a_topic_that_this_user_cannot_see_may_exist(login, monkeypatch, capsys):
     monkeypatch.setenv("HUBBUB_KAFKA_SECURITY_PROTOCOL", login)
 
     def work():
@@ -82,13 +82,13 @@ def test_a_topic_that_is_not_seen_may_be_there_for_others(login, monkeypatch, ca
 @pytest.mark.parametrize(
     ("error", "ends"), [(TopicAuthorizationFailedError("crowd.reports"), True), (KafkaTimeoutError("slow"), False)]
 )
-def test_a_tick_that_may_not_be_written_is_the_last(error, ends, monkeypatch):
-    """Idle partitions would stand for ever, and nobody would know why; one that is lost is followed by another."""
+def test_a_tick_without_the_right_to_write_ends_the_ticks(error, ends, monkeypatch):
+    """Otherwise idle partitions would stop for ever without a reason. After a lost tick comes another one."""
 
     async def send(self, *_, **__):
-        sent = asyncio.get_running_loop().create_future()
-        sent.set_exception(error)
-        return sent
+        sending = asyncio.get_running_loop().create_future()
+        sending.set_exception(error)
+        return sending
 
     monkeypatch.setattr(Outbox, "send", send)
 

@@ -21,7 +21,7 @@ def file(folder, content):
     return str(path)
 
 
-def test_a_secret_is_had_by_itself_or_from_a_file(tmp_path):
+def test_a_secret_comes_from_its_variable_or_from_a_file(tmp_path):
     assert secret("WORD", {"WORD": WORD}) == WORD
     for content in (WORD.encode(), b"open sesame\n", b"open sesame\r\n"):
         assert secret("WORD", {"WORD_FILE": file(tmp_path, content)}) == WORD
@@ -72,12 +72,12 @@ def test_a_password_comes_from_its_file(tmp_path):
         ({"USERNAME": "me"}, "HUBBUB_KAFKA_USERNAME has no effect"),
     ],
 )
-def test_a_login_that_is_not_whole_is_refused(settings, fault):
+def test_an_incomplete_login_is_refused(settings, fault):
     with pytest.raises(KafkaSettingError, match=fault):
         read(**settings)
 
 
-def test_a_token_beside_a_password_is_refused(tmp_path):
+def test_a_token_and_a_password_together_are_refused(tmp_path):
     token = file(tmp_path, b"token")
     with pytest.raises(
         KafkaSettingError,
@@ -91,11 +91,11 @@ def test_a_token_beside_a_password_is_refused(tmp_path):
         read(SECURITY_PROTOCOL="SASL_SSL", SASL_MECHANISM="PLAIN", USERNAME="me", PASSWORD=WORD, OAUTH_TOKEN_FILE=token)
 
 
-def test_certificates_that_cannot_be_used_are_named_and_nobody_is_asked(tmp_path):
-    issued = trustme.CA().issue_cert("client.example")
+def test_an_unusable_certificate_is_an_error_without_a_prompt(tmp_path):
+    certificate = trustme.CA().issue_cert("client.example")
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    issued.cert_chain_pems[0].write_to_path(cert)
-    issued.private_key_pem.write_to_path(key)
+    certificate.cert_chain_pems[0].write_to_path(cert)
+    certificate.private_key_pem.write_to_path(key)
     assert Kafka(protocol="SSL", cert_file=str(cert), key_file=str(key)).ssl_context()
     other = tmp_path / "other.pem"
     trustme.CA().issue_cert("client.example").private_key_pem.write_to_path(other)

@@ -19,7 +19,7 @@ pane = "1s"
 """
 
 
-def test_no_broker_is_said(tmp_path, capsys):
+def test_an_absent_broker_is_an_error(tmp_path, capsys):
     (tmp_path / "hubbub.toml").write_text(QUERIES)
     options = ["--kafka", "127.0.0.1:1", "--queries", str(tmp_path / "hubbub.toml"), "--query", "site", "--port", "0"]
     assert simulate.main(options) == 3
@@ -27,7 +27,7 @@ def test_no_broker_is_said(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "text"),
     [
         ([], "--query must name one: site, profile"),
         (["--query", "sight"], "there is no query 'sight': site, profile"),
@@ -35,7 +35,7 @@ def test_no_broker_is_said(tmp_path, capsys):
         (["--query", "site", "--scenario", "/nowhere.toml"], "/nowhere.toml: cannot be read"),
     ],
 )
-def test_what_cannot_be_simulated_is_said(tmp_path, capsys, more, said):
+def test_an_impossible_simulation_is_an_error(tmp_path, capsys, more, text):
     (tmp_path / "hubbub.toml").write_text(QUERIES)
     assert simulate.main(["--queries", str(tmp_path / "hubbub.toml"), *more]) == 2
-    assert said in capsys.readouterr().err
+    assert text in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The site of the documentation: it builds without a warning, and its index lists every page."""
+"""The site of the documentation. It builds without a warning, and its index lists every page."""
 
 import re
 import runpy

@@ -1,4 +1,4 @@
-"""The sizes of records: no record of a query is larger than its topics accept."""
+"""The sizes of records. No record of a query is larger than its topics accept."""
 
 import asyncio
 from unittest.mock import AsyncMock
@@ -30,7 +30,7 @@ def query(name):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_nothing_that_is_kept_of_a_query_is_larger(name):
+def test_no_record_of_a_query_is_larger(name):
     results, need = query(name), sizes([query(name)])
     tally = Tally(np.full(results.oracle.state_size, 1 << 60), 1, 0, 0, 0, 5, 5, closed=False)
     assert len(encode_tally(tally)) <= need.tallies
@@ -40,7 +40,7 @@ def test_nothing_that_is_kept_of_a_query_is_larger(name):
         assert LEAST <= size <= LARGEST
 
 
-def test_small_queries_ask_for_what_every_service_takes_and_large_ones_for_more():
+def test_small_queries_fit_every_service_and_large_ones_need_more():
     assert sizes([query("small")]) == Sizes(LEAST, LEAST, LEAST, LEAST)
     assert sizes([]).tallies == LEAST
     assert sizes([query("wide"), query("small")]).tallies == sizes([query("wide")]).tallies > 32_000_000
@@ -48,7 +48,7 @@ def test_small_queries_ask_for_what_every_service_takes_and_large_ones_for_more(
     assert int(settings["snapshots"]["max.message.bytes"]) < 8 << 20
 
 
-def test_every_setting_that_is_insisted_on_has_a_sentence_of_what_hangs_on_it():
+def test_every_required_setting_has_a_sentence_with_its_consequence():
     for topic in layout("", 3, 3, LEAST):
         assert {*topic.exact, *topic.least} <= GUARANTEES.keys()
 
@@ -87,11 +87,11 @@ async def made(topics):
 
 
 def test_a_service_that_allows_no_settings_at_first_gets_them_one_by_one():
-    wanted = layout("", 1, 1, LEAST)
-    service, refusals = asyncio.run(made(wanted))
+    topics = layout("", 1, 1, LEAST)
+    service, refusals = asyncio.run(made(topics))
     assert {one.topic for one in refusals} == {"snapshots", "queries", "estimates", "truth", "worker-tallies-changelog"}
     assert {(one.name, one.reason) for one in refusals} == {("max.message.bytes", "at most 8388608")}
-    for topic in wanted:
+    for topic in topics:
         lacking = {"max.message.bytes"} if topic.name in {one.topic for one in refusals} else set()
         assert service.settings[topic.name].keys() == topic.settings.keys() - lacking
     service, refusals = asyncio.run(made(layout("", 1, 1, LEAST, sizes([query("small")]))))

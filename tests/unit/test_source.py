@@ -1,4 +1,4 @@
-"""Source partitions: crashes between any two writes, and writers that wake up too late, change no result."""
+"""Source partitions. Crashes between any two writes, and writers that wake up too late, change no result."""
 
 from collections import defaultdict
 from random import Random
@@ -67,19 +67,19 @@ def check(seed, *, log_has_time=True):
 
 
 @pytest.mark.parametrize("seed", range(120))
-def test_whoever_writes_and_dies_the_finals_are_those_of_a_plain_fold(seed, monkeypatch):
+def test_finals_equal_those_of_the_fold_if_writers_die(seed, monkeypatch):
     monkeypatch.setattr(windows, "MEMORY_LIMIT", windows.MEMORY_LIMIT if seed % 2 else 0)
     check(seed, log_has_time=seed % 4 != 3)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1_000, 6_000))
-def test_whoever_writes_and_dies_on_thousands_of_logs(seed, monkeypatch):
+def test_finals_equal_those_of_the_fold_on_thousands_of_logs_if_writers_die(seed, monkeypatch):
     monkeypatch.setattr(windows, "MEMORY_LIMIT", windows.MEMORY_LIMIT if seed % 2 else 0)
     check(seed, log_has_time=seed % 4 != 3)
 
 
-def test_what_is_closed_leaves_nothing_in_the_changelog_but_progress():
+def test_closed_panes_leave_only_progress_in_the_changelog():
     log = random_log(Random(5), 1, 60)
     topics = Topics(1)
     owner = Owner(topics, log, 0, "first")
@@ -91,7 +91,7 @@ def test_what_is_closed_leaves_nothing_in_the_changelog_but_progress():
     assert [key.partition(b"|")[0] for key in topics.changelog[0]] == [b"progress"]
 
 
-def test_every_refused_record_is_set_aside_once_where_nothing_fails():
+def test_every_refused_record_is_one_reject_if_nothing_fails():
     log = random_log(Random(6), 1, 60)
     owner = Owner(Topics(1), log, 0, "first")
     owner.read(1000)
@@ -101,7 +101,7 @@ def test_every_refused_record_is_set_aside_once_where_nothing_fails():
     assert owner.source.rejects == []
 
 
-def test_lost_records_flag_every_pane_that_may_have_held_them():
+def test_lost_records_flag_every_pane_that_they_may_belong_to():
     query = QUERIES["web"]
     topics = Topics(1)
     log = [[(0, START * 1000, TICK), (50, (START + 30) * 1000, TICK), (51, (START + 500) * 1000, TICK)]]
@@ -114,17 +114,17 @@ def test_lost_records_flag_every_pane_that_may_have_held_them():
     owner = Owner(topics, log, 0, "second")
     owner.read(10)
     settle(owner)
-    flagged = {}
+    panes_by_query = {}
     for key, value in topics.snapshots[0]:
         kind, digest, *rest = key.decode().split("|")
         if kind == "closed" and digest == query.digest.hex():
-            flagged[int(rest[0])] = decode_snapshot(value, query.oracle.state_size).flags
-    assert set(range(START, START + 51, 10)) <= flagged.keys()
-    assert set(flagged.values()) == {INCOMPLETE}
+            panes_by_query[int(rest[0])] = decode_snapshot(value, query.oracle.state_size).flags
+    assert set(range(START, START + 51, 10)) <= panes_by_query.keys()
+    assert set(panes_by_query.values()) == {INCOMPLETE}
     assert INCOMPLETE in FLAGS.values()
 
 
-def test_watermarks_and_progress_never_fall_back_for_a_reader():
+def test_watermarks_and_progress_never_move_back_for_a_reader():
     log = random_log(Random(8), 2, 40)
     topics = Topics(2)
     for p in range(2):
@@ -141,7 +141,7 @@ def test_watermarks_and_progress_never_fall_back_for_a_reader():
 
 
 def frozen_writer():
-    """One wakes up between its successor's recovery and first checkpoint, and closes a pane; then a third recovers."""
+    """Let a writer wake up after its successor's recovery and close a pane, then let a third worker recover."""
     query = QUERIES["web"]
     log = [
         [(i, START * 1000 + i, encode_frame(query.digest, START, POOL["web"][:1])) for i in range(5)]
@@ -173,12 +173,12 @@ def frozen_writer():
     return {decode_snapshot(data, query.oracle.state_size).n for data in part}
 
 
-def test_a_writer_who_wakes_up_before_its_successor_has_written_loses_nothing():
+def test_a_writer_that_wakes_up_before_its_successor_writes_loses_nothing():
     assert frozen_writer() == {15}
 
 
 def test_two_keys_of_progress_that_take_turns_would_lose_reports(monkeypatch):
-    """Why no key is ever written twice."""
+    """This is the reason why no key of progress is written by two workers."""
 
     def progress(self, plan):
         self._progress_count += 1
@@ -199,8 +199,8 @@ def test_two_keys_of_progress_that_take_turns_would_lose_reports(monkeypatch):
 
 
 @pytest.mark.parametrize("cut", range(5))
-def test_what_a_cut_draft_took_is_missing_until_a_recovery(cut):
-    """So a source with a plan that is out does not stay over a rebalance; one without loses nothing by staying."""
+def test_the_reports_of_an_interrupted_plan_are_missing_until_a_recovery(cut):
+    """So a source with an open plan does not survive a rebalance. A source without a plan loses nothing if it does."""
     query = QUERIES["web"]
     frames = [encode_frame(query.digest, START, POOL["web"][:1], (i + 1).to_bytes(8, "little")) for i in range(3)]
     part = [(i, START * 1000 + i, data) for i, data in enumerate([*frames, b"rubbish"])]

@@ -1,4 +1,4 @@
-"""The accuracy studies' values, and the page made of them: what is absent is said, what is kept comes back."""
+"""The values of the accuracy studies, and their page. It names absent values, and stored sections decode again."""
 
 import re
 from pathlib import Path
@@ -20,18 +20,18 @@ def made():
     return Section("Text.", [Table("T", "", ["a"], [["1"]])], [plot], [Claim("w", "c", "yes", "1")], ["B"])
 
 
-def test_a_section_comes_back_as_it_was_kept(tmp_path):
+def test_a_section_decodes_to_the_same_values(tmp_path):
     made().save(tmp_path / "some.json")
     assert Section.load(tmp_path / "some.json") == made()
 
 
-def test_a_study_without_its_data_says_what_is_left_out(tmp_path):
+def test_a_study_without_its_data_names_the_gap(tmp_path):
     section = calibrate.run(None, tmp_path)
     assert (section.tables, section.omissions) == ([], ["all of this study, because Retail is missing"])
     assert populations.marginals(tmp_path, "adult") is None
 
 
-def test_the_page_says_what_is_left_out_and_what_is_not_measured(tmp_path, monkeypatch):
+def test_the_page_names_gaps_and_values_without_a_measurement(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "RESULTS", tmp_path)
     monkeypatch.setattr(page, "DOCS", tmp_path)
     monkeypatch.setattr(page, "draw", lambda plot, path: path.touch())
@@ -45,8 +45,8 @@ def test_the_page_says_what_is_left_out_and_what_is_not_measured(tmp_path, monke
 
 
 def test_figures_show_as_many_digits_as_their_errors_have():
-    shown = [str(Figure(*figure)) for figure in [(0.12345, 0.012), (0.5, 0.003), (123.4, 5.0), (1.0, float("nan"))]]
-    assert shown == ["0.123 ± 0.012", "0.500 ± 0.003", "123 ± 5", "1"]
+    texts = [str(Figure(*figure)) for figure in [(0.12345, 0.012), (0.5, 0.003), (123.4, 5.0), (1.0, float("nan"))]]
+    assert texts == ["0.123 ± 0.012", "0.500 ± 0.003", "123 ± 5", "1"]
     assert str(Figure.rate(0, 100)) == "0.000 ± 0.010"
 
 
@@ -56,15 +56,15 @@ def test_every_study_has_its_section():
 
 
 def anchors(text):
-    """Of all headings, as GitHub makes them."""
+    """Return the anchors of all headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_figures_behind_each_advice_are_there():
-    pointed = re.findall(r"accuracy\.md#([\w-]+)", (ROOT / "docs" / "method.md").read_text(encoding="utf-8"))
-    assert len(pointed) > 10
-    assert set(pointed) <= anchors((ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8"))
+def test_the_figures_of_each_advice_exist():
+    anchors_in_page = re.findall(r"accuracy\.md#([\w-]+)", (ROOT / "docs" / "method.md").read_text(encoding="utf-8"))
+    assert len(anchors_in_page) > 10
+    assert set(anchors_in_page) <= anchors((ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("plot", PLOTS, ids=lambda path: path.name)

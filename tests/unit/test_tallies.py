@@ -1,4 +1,4 @@
-"""Tallies: marks beyond the counts, implausible reports, and the memory of an addition."""
+"""The tallies of oracles, with marks, implausible reports, and the memory of an addition."""
 
 import tracemalloc
 
@@ -17,7 +17,7 @@ from oracles.types import MARKS
 
 
 @pytest.mark.parametrize("name", ORACLES)
-def test_adding_a_frame_costs_a_few_times_the_frame_and_leaves_nothing_behind(name):
+def test_adding_a_frame_needs_a_few_times_its_memory_and_frees_it(name):
     o = oracle(name, epsilon=1.0, size=1024)
     n = (1 << 20) // o.width
     rng = np.random.default_rng(1)
@@ -27,11 +27,11 @@ def test_adding_a_frame_costs_a_few_times_the_frame_and_leaves_nothing_behind(na
     tracemalloc.start()
     try:
         o.add(state, reports)
-        left, peak = tracemalloc.get_traced_memory()
+        rest, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 3 * reports.nbytes
-    assert left < 10_000
+    assert rest < 10_000
 
 
 @pytest.mark.parametrize("name", ["sue", "oue"])
@@ -67,10 +67,10 @@ def test_a_record_with_one_implausible_attribute_is_left_out_whole(solution):
     reports = m.perturb(np.zeros((40, 2), int), rng)
     honest, state = m.zeros(), m.zeros()
     m.add(honest, reports)
-    forged = m.perturb(np.zeros((1, 2), int), rng)
-    forged[0, :2] = (1, 0) if solution == "smp" else forged[0, :2]
-    forged[0, -128:] = 0xFF
-    assert m.add(state, np.vstack([reports, forged])) == 1
+    implausible = m.perturb(np.zeros((1, 2), int), rng)
+    implausible[0, :2] = (1, 0) if solution == "smp" else implausible[0, :2]
+    implausible[0, -128:] = 0xFF
+    assert m.add(state, np.vstack([reports, implausible])) == 1
     assert np.array_equal(state, honest)
 
 
@@ -108,10 +108,10 @@ def test_unary_marks_follow_the_honest_law(subject):
         encoder, state = m.encoders[0], tally[: m.encoders[0].state_size]
     assert isinstance(encoder, Unary)
     law = np.bincount(encoder._bins, weights=encoder.law(), minlength=MARKS)
-    seen = state[-MARKS:]
-    assert seen.sum() == n
+    marks = state[-MARKS:]
+    assert marks.sum() == n
     enough = law * n >= 5
-    assert stats.chisquare(seen[enough], law[enough] / law[enough].sum() * seen[enough].sum()).pvalue > 1e-9
+    assert stats.chisquare(marks[enough], law[enough] / law[enough].sum() * marks[enough].sum()).pvalue > 1e-9
 
 
 @pytest.mark.parametrize("width", [1, 3, 8, 129, 2048])

@@ -1,4 +1,4 @@
-"""Tallies: counting is idempotent by offset, each id counts once, and bytes decode to the same tally or are refused."""
+"""The tally of a pane. Counting is idempotent by offset, each id counts once, and damaged bytes are refused."""
 
 from contextlib import suppress
 
@@ -25,13 +25,13 @@ from aggregator.tallies.tally import Tally, decode_tally, encode_tally
 from oracles import oracle
 from oracles.errors import ReportError
 
-FIXED = settings(derandomize=True, deadline=None, max_examples=80)
+EXAMPLES = settings(derandomize=True, deadline=None, max_examples=80)
 GRR = oracle("grr", epsilon=1.0, size=5)
 OUE = oracle("oue", epsilon=1.0, size=200)
 
 
 def frames(*parts, oracle=GRR, clock=1000):
-    """Parts are (offset, id, values). A GRR report is its value."""
+    """Return frames from parts of (offset, id, values). A GRR report is its value."""
     reports = [np.array(values, np.uint8).reshape(-1, oracle.width) for _, _, values in parts]
     ids = [name for _, name, _ in parts]
     return FrameBatch(
@@ -48,7 +48,7 @@ def name(number):
     return number.to_bytes(8, "little")
 
 
-def said(tally):
+def bytes_of(tally):
     return encode_snapshot(tally.snapshot())
 
 
@@ -65,7 +65,7 @@ def test_many_frames_in_one_call_equal_single_calls():
     assert whole.n + whole.duplicates == sum(len(values) for _, _, values in parts)
 
 
-@FIXED
+@EXAMPLES
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=8))
 def test_reading_again_from_any_older_offset_changes_nothing(starts):
     parts = [(offset, name(offset % 5 + 1), [offset % 5]) for offset in range(12)]
@@ -93,7 +93,7 @@ def test_a_closed_tally_never_changes():
     before = encode_snapshot(tally.close())
     assert tally.add(GRR, frames((9, None, [1])), 100) == []
     tally.advance(20, 9000)
-    assert (said(tally), tally.next_offset, tally.ids) == (before, 1, set())
+    assert (bytes_of(tally), tally.next_offset, tally.ids) == (before, 1, set())
 
 
 def test_implausible_reports_are_left_out_and_counted():
@@ -105,7 +105,7 @@ def test_implausible_reports_are_left_out_and_counted():
     assert (tally.n, tally.implausible) == (3, 1)
 
 
-def test_beyond_max_ids_frames_count_unchecked_and_the_tally_says_so():
+def test_beyond_max_ids_frames_count_without_a_check_and_set_a_flag():
     tally = Tally(GRR.zeros())
     parts = [(offset, name(number), [1]) for offset, number in enumerate([1, 2, 3, 3, 1])]
     assert tally.add(GRR, frames(*parts), 2) == [4], "what is remembered is still refused"
@@ -128,7 +128,7 @@ def test_ids_beyond_the_tally_are_forgotten_so_that_their_frames_count_when_read
     assert recovery.next_segment() == [IdEntry(name(number + 1), number) for number in (3, 4, 5)]
 
 
-def test_many_ids_are_written_in_segments_that_every_broker_takes(monkeypatch):
+def test_many_ids_are_written_in_segments_that_every_broker_accepts(monkeypatch):
     assert len(encode_ids([IdEntry(bytes(8), offset << 40) for offset in range(ids_of.SEGMENT)])) < 1 << 20
     monkeypatch.setattr(tally_of, "SEGMENT", 2)
     tally = Tally(GRR.zeros())
@@ -150,9 +150,9 @@ snapshots = st.builds(
 )
 
 
-@FIXED
+@EXAMPLES
 @given(snapshots)
-def test_a_snapshot_comes_back_as_it_went_in_the_narrowest_type(snapshot):
+def test_a_snapshot_decodes_to_the_same_values_in_the_narrowest_type(snapshot):
     data = encode_snapshot(snapshot)
     back = decode_snapshot(data, len(snapshot.counts))
     assert np.array_equal(back.counts, snapshot.counts)
@@ -166,29 +166,29 @@ def test_a_snapshot_comes_back_as_it_went_in_the_narrowest_type(snapshot):
 @pytest.mark.parametrize(
     ("numbers", "width"), [([0, 255], 1), ([-1, 127], 1), ([-1, 128], 2), ([65_536], 4), ([1 << 32], 8), ([-5], 1)]
 )
-def test_counts_travel_in_few_bytes(numbers, width):
+def test_counts_are_stored_in_few_bytes(numbers, width):
     snapshot = Snapshot(1, 0, 0, 0, np.array(numbers, np.int64))
     empty = len(encode_snapshot(Snapshot(1, 0, 0, 0, np.zeros(0, np.int64))))
     assert len(encode_snapshot(snapshot)) == empty + width * len(numbers)
 
 
-@FIXED
+@EXAMPLES
 @given(st.integers(0, 1 << 50), st.none() | st.integers(0, 1 << 50), st.booleans(), snapshots)
-def test_a_tally_comes_back_as_it_went(next_offset, clock, closed, snapshot):
-    tally = Tally(snapshot.counts.copy(), snapshot.n, 1, 2, snapshot.flags, next_offset, clock, closed)
+def test_a_tally_decodes_to_the_same_values(next_offset, clock, is_closed, snapshot):
+    tally = Tally(snapshot.counts.copy(), snapshot.n, 1, 2, snapshot.flags, next_offset, clock, is_closed)
     back = decode_tally(encode_tally(tally), len(snapshot.counts))
-    assert (back.next_offset, back.clock, back.closed) == (next_offset, clock, closed)
+    assert (back.next_offset, back.clock, back.closed) == (next_offset, clock, is_closed)
     assert back.counts.dtype == np.int64
     assert back.counts.flags.writeable
-    assert said(back) == said(tally)
+    assert bytes_of(back) == bytes_of(tally)
 
 
 steps = st.sampled_from([1, 1, 1, 2, 9, 300]) | st.integers(1, 1 << 33)
 
 
-@FIXED
+@EXAMPLES
 @given(st.lists(st.tuples(st.binary(min_size=8, max_size=8), steps), min_size=1, max_size=40))
-def test_a_segment_comes_back_as_it_went(steps):
+def test_a_segment_decodes_to_the_same_values(steps):
     offset, segment = -1, []
     for ident, step in steps:
         offset += step
@@ -215,7 +215,7 @@ def test_a_segment_is_short():
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(FIXED, max_examples=200)
+@settings(EXAMPLES, max_examples=200)
 @given(at=st.integers(0, 80), byte=st.integers(0, 255), cut=st.integers(0, 3))
 @example(at=0, byte=1, cut=0)
 def test_changed_bytes_are_refused_or_are_another_good_record(form, at, byte, cut):
@@ -234,7 +234,7 @@ def test_a_tally_of_another_query_is_refused():
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_merging_is_addition_and_can_be_taken_back(order):
+def test_merging_is_addition_and_can_be_undone(order):
     a = Snapshot(3, 1, 0, PARTIAL, np.array([1, 2], np.uint8))
     b = Snapshot(4, 0, 2, PARTIAL | INCOMPLETE, np.array([5, -6], np.int16))
     total = merge_snapshots([a, b][::order], 2)

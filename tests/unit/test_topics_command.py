@@ -6,13 +6,13 @@ from aggregator.demo.broker import free_port
 from aggregator.topics import command as topics
 
 
-def test_nobody_there_is_exit_code_3(capsys):
+def test_an_absent_broker_is_exit_code_3(capsys):
     assert topics.main(["--kafka", f"127.0.0.1:{free_port()}"]) == 3
     assert "cannot be reached" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("options", "text"),
     [
         (["--partitions", "0"], "whole number from 1 to 10,000"),
         (["--replication", "many"], "whole number from 1 to 100"),
@@ -21,33 +21,33 @@ def test_nobody_there_is_exit_code_3(capsys):
         (["--nonsense"], "--nonsense"),
     ],
 )
-def test_wrong_options_are_exit_code_2(given, said, capsys):
-    with pytest.raises(SystemExit) as ended:
-        topics.main(given)
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+def test_wrong_options_are_exit_code_2(options, text, capsys):
+    with pytest.raises(SystemExit) as ending:
+        topics.main(options)
+    assert ending.value.code == 2
+    assert text in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("size", ["0", "65MiB", "large"])
 def test_a_wrong_frame_size_is_exit_code_2(size, capsys, monkeypatch):
     monkeypatch.setenv("HUBBUB_MAX_FRAME", size)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as ending:
         topics.main([])
-    assert ended.value.code == 2
+    assert ending.value.code == 2
     assert "HUBBUB_MAX_FRAME" in capsys.readouterr().err
 
 
-def test_half_a_login_is_exit_code_2(capsys, monkeypatch):
+def test_an_incomplete_login_is_exit_code_2(capsys, monkeypatch):
     monkeypatch.setenv("HUBBUB_KAFKA_SECURITY_PROTOCOL", "SASL_SSL")
     assert topics.main([]) == 2
     assert "HUBBUB_KAFKA_PASSWORD" in capsys.readouterr().err
 
 
-def test_help_teaches(capsys):
-    with pytest.raises(SystemExit) as ended:
+def test_help_has_examples(capsys):
+    with pytest.raises(SystemExit) as ending:
         topics.main(["--help"])
-    assert ended.value.code == 0
-    said = capsys.readouterr().out
+    assert ending.value.code == 0
+    output = capsys.readouterr().out
     for words in (
         "$ hubbub topics --kafka",
         "--dry-run",
@@ -56,4 +56,4 @@ def test_help_teaches(capsys):
         "Exit code",
         "4 a fault cannot be fixed",
     ):
-        assert words in said
+        assert words in output

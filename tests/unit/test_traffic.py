@@ -1,4 +1,4 @@
-"""From answers to frames: the same run makes the same bytes, and each frame has its time and partition."""
+"""The way from answers to frames. The same run makes the same bytes, and each frame has its time and partition."""
 
 from collections import Counter
 from itertools import pairwise

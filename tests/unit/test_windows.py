@@ -1,4 +1,4 @@
-"""Windows: all and only those with reports, in order, exact however the panes come, and resumed from anywhere."""
+"""Windows. All windows with reports are final once and in order, for any order of panes and after any restart."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from hubbub.definitions.versions import PublicationInterval
 from oracles.query import parse
 from oracles.query.settings import Window
 
-FIXED = settings(derandomize=True, deadline=None, max_examples=40)
+EXAMPLES = settings(derandomize=True, deadline=None, max_examples=40)
 TUMBLING, HOPPING, ODD = Window("tumbling", 30, 30), Window("hopping", 60, 20), Window("hopping", 50, 30)
 ALL = Window("all", 0, 0)
 WINDOWS = [TUMBLING, HOPPING, ODD, Window("tumbling", 10, 10), ALL]
@@ -23,11 +23,11 @@ def snapshot(n, flags=0):
 
 
 def brute(window, panes, through):
-    """Every window up to `through`, looked at one by one."""
+    """Return every window with reports up to `through`, from a look at each single one."""
     withs = [pane for pane in panes if panes[pane].n]
     if not withs:
         return []
-    found = []
+    windows = []
     for end in range(min(withs) - 200, through + 1, PANE):
         if window.kind == "all":
             start = min(withs)
@@ -40,19 +40,19 @@ def brute(window, panes, through):
                 continue
         inside = [panes[pane] for pane in panes if start <= pane < end]
         if any(one.n for one in inside):
-            found.append((start, end, encode_snapshot(merge_snapshots(inside, 2))))
-    return found
+            windows.append((start, end, encode_snapshot(merge_snapshots(inside, 2))))
+    return windows
 
 
 def run(window, panes, steps, position=None):
-    """The finals, with positions, where panes come as `steps` close them."""
-    rolling, found, before = make_windows(PublicationInterval(window), PANE, 2, position), [], -(1 << 40)
+    """Return the finals with their positions, if `steps` close the panes."""
+    rolling, finals, before = make_windows(PublicationInterval(window), PANE, 2, position), [], -(1 << 40)
     for through in steps:
         for pane in sorted(pane for pane in panes if before < pane + PANE <= through):
             rolling.put(pane, panes[pane])
         before = through
-        found += rolling.advance(through)
-    return found
+        finals += rolling.advance(through)
+    return finals
 
 
 def shown(finals):
@@ -68,24 +68,24 @@ steps_ = st.lists(st.integers(-10, 90).map(lambda number: number * PANE), max_si
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@FIXED
+@EXAMPLES
 @given(panes_, steps_)
-def test_final_are_all_windows_with_reports_and_no_others(window, panes, steps):
+def test_exactly_the_windows_with_reports_become_final(window, panes, steps):
     finals = run(window, panes, steps)
     assert shown(finals) == (brute(window, panes, steps[-1]) if steps else [])
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@FIXED
+@EXAMPLES
 @given(panes_, steps_, st.integers(0, 200))
-def test_a_position_and_the_panes_that_are_needed_are_enough_to_go_on(window, panes, steps, at):
+def test_a_position_and_its_panes_are_sufficient_to_resume(window, panes, steps, at):
     finals = run(window, panes, steps)
     if finals:
         cut = at % len(finals)
         position = finals[cut].position
-        needed = make_windows(PublicationInterval(window), PANE, 2, position).needed_from
-        kept = {pane: one for pane, one in panes.items() if pane >= needed}
-        again = run(window, kept, steps, position)
+        first = make_windows(PublicationInterval(window), PANE, 2, position).needed_from
+        rest = {pane: one for pane, one in panes.items() if pane >= first}
+        again = run(window, rest, steps, position)
         assert shown(again) == shown(finals[cut + 1 :])
         assert shown(run(window, panes, steps, position)) == shown(again), "older panes are not taken twice"
 
@@ -103,7 +103,7 @@ def test_since_starts_at_the_first_pane_with_reports_and_ends_with_each_pane():
     ]
 
 
-def test_a_long_silence_is_not_written_out():
+def test_a_long_silence_has_no_windows():
     for window in WINDOWS:
         finals = run(window, {0: snapshot(1), 10**12: snapshot(1)}, [2 * 10**12])
         assert len(finals) <= 2 * (IDLE + 1)
@@ -111,10 +111,10 @@ def test_a_long_silence_is_not_written_out():
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@FIXED
+@EXAMPLES
 @given(panes_, steps_)
 def test_provisional_is_the_next_final_window(window, panes, steps):
-    """With nothing more to come, what is provisional is what then becomes final."""
+    """Without further reports, the provisional window equals the next final."""
     rolling, before = make_windows(PublicationInterval(window), PANE, 2), -(1 << 40)
     for through in steps:
         for pane in sorted(pane for pane in panes if before < pane + PANE <= through):
@@ -131,15 +131,15 @@ def test_provisional_is_the_next_final_window(window, panes, steps):
             assert (span.start, span.end, encode_snapshot(total)) == coming[0]
 
 
-def test_before_anything_is_final_provisional_is_the_window_of_the_first_report():
+def test_before_the_first_final_the_window_of_the_first_report_is_provisional():
     open_panes = {100: snapshot(0), 110: snapshot(2), 150: snapshot(1)}
     assert make_windows(PublicationInterval(HOPPING), PANE, 2).provisional(None, open_panes)[0] == Span(
         HOPPING, 60, 120
     )
     assert make_windows(PublicationInterval(ALL), PANE, 2).provisional(None, open_panes)[0] == Span(ALL, 110, 120)
     assert make_windows(PublicationInterval(TUMBLING), PANE, 2).provisional(None, {}) is None
-    resumed = make_windows(PublicationInterval(TUMBLING), PANE, 2, Position(120))
-    assert resumed.provisional(None, open_panes)[0] == Span(TUMBLING, 120, 150)
+    later = make_windows(PublicationInterval(TUMBLING), PANE, 2, Position(120))
+    assert later.provisional(None, open_panes)[0] == Span(TUMBLING, 120, 150)
 
 
 @pytest.mark.parametrize(

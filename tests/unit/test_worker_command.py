@@ -21,7 +21,7 @@ def file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("options", "text"),
     [
         (["--nonsense"], "--nonsense"),
         (["--port", "web"], "--port"),
@@ -30,30 +30,30 @@ def file(tmp_path):
         (["--log", "xml"], "must be one of json, console"),
     ],
 )
-def test_wrong_options_are_exit_code_2(given, said, capsys, monkeypatch):
-    with pytest.raises(SystemExit) as ended:
-        run_worker(monkeypatch, *given)
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+def test_wrong_options_are_exit_code_2(options, text, capsys, monkeypatch):
+    with pytest.raises(SystemExit) as ending:
+        run_worker(monkeypatch, *options)
+    assert ending.value.code == 2
+    assert text in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("name", "value"), [("LOG", "xml"), ("LOG_LEVEL", "loud"), ("MAX_FRAME", "large")])
 def test_a_wrong_environment_is_exit_code_2(name, value, capsys, monkeypatch):
     monkeypatch.setenv(f"HUBBUB_{name}", value)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as ending:
         run_worker(monkeypatch)
-    assert ended.value.code == 2
+    assert ending.value.code == 2
     assert value in capsys.readouterr().err
 
 
 def test_a_wrong_query_file_is_exit_code_2(file, capsys, monkeypatch):
     file.write_text(PAGE.replace("epsilon = 2.0", "epsilon = -1.0"))
     assert run_worker(monkeypatch, "--queries", file) == 2
-    said = capsys.readouterr().err
-    assert str(file) in said
-    assert "epsilon" in said
+    output = capsys.readouterr().err
+    assert str(file) in output
+    assert "epsilon" in output
 
 
-def test_no_broker_is_exit_code_3(file, capsys, monkeypatch):
+def test_an_absent_broker_is_exit_code_3(file, capsys, monkeypatch):
     assert run_worker(monkeypatch, "--queries", file, "--kafka", f"127.0.0.1:{free_port()}") == 3
     assert "cannot be reached" in capsys.readouterr().err

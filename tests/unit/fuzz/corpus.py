@@ -127,7 +127,7 @@ def reports():
 
 
 def submissions():
-    """Return bodies of requests: successive frames, an array, and single frames."""
+    """Return bodies of requests, with successive frames, an array, or single frames."""
     binary = [frame for frame in reports() if frame.startswith(b"HBB1") and frame != TICK]
     return [b"".join(binary), b"[" + b",".join(f for f in reports() if f.startswith(b"{")) + b"]", *reports()]
 

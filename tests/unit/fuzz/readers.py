@@ -1,4 +1,4 @@
-"""A row for each reader of outside data: topics, files and ports."""
+"""A row for each reader of outside data from topics, files and ports."""
 
 import argparse
 from collections.abc import Callable, Sequence
