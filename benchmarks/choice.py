@@ -26,7 +26,7 @@ def main() -> None:
         print(f"{epsilon:<8g}" + "".join(f"{cell:>14}" for cell in cells))
     far = sum(distance > 1.02 for distance in distances)
     print(
-        f"{far} of {len(distances)} cells are more than 2% above the optimum, the worst is {max(distances):.3f} times it"
+        f"{far} of {len(distances)} cells are more than 2% above the optimum. The worst: {max(distances):.3f} times it"
     )
 
 

@@ -70,10 +70,10 @@ def test_buckets_are_a_power_of_two_up_to_the_best(buckets):
         oracle("olh", epsilon=2.0, size=1024, buckets=buckets)
 
 
-def test_only_olh_takes_buckets():
-    with pytest.raises(ParameterError, match="only olh"):
+def test_only_local_hashing_takes_buckets():
+    with pytest.raises(ParameterError, match="full, olh, short do"):
         oracle("grr", epsilon=2.0, size=1024, buckets=2)
-    with pytest.raises(ParameterError, match="only olh"):
+    with pytest.raises(ParameterError, match="full, olh, short do"):
         multi("smp", sizes=[3, 4], epsilon=2.0, oracle="oue", buckets=2)
     assert [e.buckets for e in multi("smp", sizes=[3, 400], epsilon=2.0, oracle="olh", buckets=2).encoders] == [2, 2]
 
