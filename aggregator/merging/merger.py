@@ -6,6 +6,7 @@ snapshot of the pane had no reports in it. A reader first reads the topic to its
 for finals, because compaction may have kept a copy of a snapshot that is later than its watermark.
 """
 
+import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -54,6 +55,8 @@ class Merger:
         """The end of the newest pane that is in its windows."""
         self._finals_through: int | None = None
         """The value of `closed_through` at the last call of `finals`."""
+        self._ahead = 0
+        """Number of finals that the kinds of windows have yielded, and `finals` has not."""
         self.totals: list[tuple[int, bytes]] = []
         """Merged snapshots by pane, which are not written yet."""
         newest: dict[Window, Position] = {}
@@ -143,7 +146,7 @@ class Merger:
         self._collected_through = through if self._collected_through is None else max(through, self._collected_through)
 
     def finals(self) -> Iterator[ClosedWindow]:
-        """Yield the new final windows, each kind in the order of time."""
+        """Yield the new final windows of all kinds in the order of their ends, and at one end as `_order` says."""
         through = self.closed_through
         if through is None:
             return iter(())
@@ -151,10 +154,27 @@ class Merger:
         self._finals_through = through
         return self._advance(through)
 
+    def count_due(self) -> int:
+        """Return the number of finals that are due and not yielded yet."""
+        through = self.closed_through
+        if through is None:
+            return 0
+        later = sorted(
+            pane
+            for pane, parts in self._panes.items()
+            if pane + self._pane <= through and any(part.offset is None and part.snapshot.n for part in parts.values())
+        )
+        return self._ahead + sum(windows.count_due(through, later) for windows in self._kinds)
+
     def _advance(self, through: int) -> Iterator[ClosedWindow]:
-        for windows in tuple(self._kinds):  # a copy, since `define` may run between two finals
-            for final in windows.advance(through):
-                yield final._replace(total=self._flagged(final.span, final.total))
+        for final in heapq.merge(*(self._counted(windows.advance(through)) for windows in self._kinds), key=_order):
+            self._ahead -= 1
+            yield final._replace(total=self._flagged(final.span, final.total))
+
+    def _counted(self, finals: Iterator[ClosedWindow]) -> Iterator[ClosedWindow]:
+        for final in finals:
+            self._ahead += 1
+            yield final
 
     def provisional(self) -> Iterator[tuple[Span, Snapshot]]:
         """Yield the next window of each kind, with the reports so far."""
@@ -202,3 +222,9 @@ class Merger:
             for partition, part in self._panes[pane].items()
             if part.offset is None or (mark := self._watermarks[partition]) is None or mark < end
         ]
+
+
+def _order(final: ClosedWindow) -> tuple[int, bool, int, int]:
+    """Return the place of a final: by its end, then `all` first, then the larger size, then the larger step."""
+    window = final.span.window
+    return final.span.end, window.kind != "all", -window.size, -window.step

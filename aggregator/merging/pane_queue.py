@@ -92,6 +92,11 @@ class PaneQueue:
         """Return the start of the first pane with reports."""
         return next((self.start(at) for at in range(len(self)) if self.n(at)), None)
 
+    def starts_with_reports(self) -> list[int]:
+        """Return the starts of all panes with reports."""
+        starts, counts = (self._heads[offset :: self._width] for offset in (0, 1))
+        return [start for start, n in zip(starts, counts, strict=True) if n]
+
     def __getitem__(self, at: int) -> Snapshot:
         return view_snapshot(self._store.get(self._places[at]))
 

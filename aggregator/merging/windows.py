@@ -6,7 +6,7 @@ window stay in a queue until the window has left them. For other windows the que
 that are not added yet. After a restart a kind of window needs a Position and the panes from `needed_from` on.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -132,6 +132,17 @@ class SizedWindows:
                 panes = self._queue.answers(self._inside) if self._hops else NO_PANES
                 yield ClosedWindow(self._span(self._end), self._sum.snapshot(), position, panes)
 
+    def count_due(self, through: int, later: Sequence[int]) -> int:
+        """Return the number of windows with reports that end at `through` or before, and are not yielded yet.
+
+        `later` are the starts of closed panes with reports that are not put here yet.
+        """
+        size, step = self.window.size, self.window.step
+        last = self._first + size - step if self._last is None else self._last
+        starts = [self._oldest] if self._inside and not self._hops and self._sum.n else []
+        starts += [*self._queue.starts_with_reports(), *later]
+        return _count_ends(starts, size, step, last, min(through, self.until))
+
     def provisional(self, through: int | None, panes: Panes) -> tuple[Span, Snapshot] | None:
         """Return the next window with reports, and its tally so far. `panes` are the panes that are not closed yet."""
         panes = _within(panes, self._first, self.until)
@@ -243,6 +254,14 @@ class CumulativeWindow:
         while len(self._queue) and not self._queue.n():
             self._sum.add(self._queue.popleft())  # every later window holds it, and a long idle time would fill memory
 
+    def count_due(self, through: int, later: Sequence[int]) -> int:
+        """Return the number of windows that end at `through` or before, and are not yielded yet. See SizedWindows."""
+        at, pane = self._position, self._pane
+        starts = [] if at is None or at.newest is None else [at.newest - pane]
+        starts += [*self._queue.starts_with_reports(), *later]
+        last = -FOR_EVER if at is None else at.end
+        return _count_ends(starts, (IDLE + 1) * pane, pane, last, min(through, self.until))
+
     def provisional(self, through: int | None, panes: Panes) -> tuple[Span, Snapshot] | None:
         """Return the next window, and its tally so far. `panes` are the panes that are not closed yet."""
         del through
@@ -295,6 +314,20 @@ def make_windows(
     if interval.window.kind == "all":
         return CumulativeWindow(interval, pane, cells, position, store)
     return SizedWindows(interval, cells, position, store, answer_counts)
+
+
+def _count_ends(starts: Iterable[int], size: int, step: int, last: int, through: int) -> int:
+    """Return the number of ends after `last` and up to `through` of windows [k step, k step + size) with these panes.
+
+    `starts` are the starts of the panes in rising order.
+    """
+    number = 0
+    for start in starts:
+        first = max((start - size) // step * step + step + size, (last - size) // step * step + step + size)
+        end = min(start // step * step, (through - size) // step * step) + size
+        if end >= first:
+            number, last = number + (end - first) // step + 1, end
+    return number
 
 
 def _within(panes: Panes, since: int, until: int) -> Panes:

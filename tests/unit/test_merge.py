@@ -1,5 +1,6 @@
 """Merging: each newest snapshot counts once, in any order. A pane is final once all partitions have closed it."""
 
+from itertools import islice
 from random import Random
 
 import numpy as np
@@ -304,3 +305,24 @@ def test_a_state_of_another_query_is_refused():
 def test_windows_that_a_query_no_longer_has_are_left_alone():
     q = merger(1, [(Window("tumbling", 60, 60), Position(1000))])
     assert q.take(0, 0, snapshot(1), None)
+
+
+@FIXED
+@given(st.integers(0, 1 << 32), st.integers(0, 30))
+def test_finals_come_by_their_ends_and_are_counted_before_they_are_made(seed, made):
+    """At one end `all` comes first, then the larger window. A restart may have published one kind further."""
+    random = Random(seed)
+    states = [(window, Position(30)) for window in (TUMBLING, HOPPING) if random.random() < 0.3]
+    whole = merger(1, states)
+    for (pane, partition), one in world(random, 1)[0].items():
+        whole.take(pane, partition, one, None)
+    whole.mark(0, random.choice([55, 60, 200, 2000]))
+    due = whole.count_due()
+    finals = whole.finals()
+    assert whole.count_due() == due
+    first = list(islice(finals, made))
+    assert whole.count_due() == due - len(first)
+    found = [*first, *finals]
+    assert len(found) == due
+    keys = [(final.span.end, [ALL, HOPPING, TUMBLING].index(final.span.window)) for final in found]
+    assert keys == sorted(keys)
