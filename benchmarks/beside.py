@@ -22,7 +22,9 @@ from records import USUAL, query_of, window_of
 
 from aggregator.merging.small_groups import own
 from aggregator.merging.windows import Span
+from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
+from aggregator.publishing.finals.estimator_process import Question
 from aggregator.publishing.finals.final import window_result
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import Query
@@ -42,7 +44,9 @@ class Work:
         window_result(self.query, self.span, self.total, self.visible)
 
     async def beside(self, estimators: EstimatorPool) -> None:
-        await estimators.final(self.query, self.span, self.total, self.visible, [], with_findings=False)
+        task = EstimateTask(self.query, [Question(self.span, self.total, self.visible)], {})
+        estimators.ask(task)
+        await task.completion
 
 
 def counting(query: Query) -> float:

@@ -16,7 +16,7 @@ from aggregator.process.metrics import Metrics
 from aggregator.tallies.keys import Pane, PaneKey, PartitionKey, Write, home
 from aggregator.tallies.progress import Progress, encode
 from hubbub.command.exit import Ending
-from hubbub.kafka.outbox import Ack, Outbox, log_failures
+from hubbub.kafka.outbox import Ack, Outbox, OutboxRecord, log_failures
 from hubbub.kafka.settings import REJECTS, SNAPSHOTS
 
 log = logging.getLogger(__name__)
@@ -144,7 +144,8 @@ class Checkpoints:
             return []
         source, targets = self.counting.topic, await self.outbox.partitions(REJECTS)
         records = (
-            (reject.key(source, partition), reject.start, reject.headers(source, partition)) for reject in rejects
+            OutboxRecord(reject.key(source, partition), reject.start, reject.headers(source, partition))
+            for reject in rejects
         )
         return await self.outbox.append(REJECTS, partition % targets, records)
 

@@ -8,9 +8,10 @@ source partitions. So with 64 partitions the topic keeps one 64th of the records
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from aggregator.merging.merger import Merger
-from aggregator.merging.small_groups import LastVisible, ProvisionalGuard
+from aggregator.merging.small_groups import LastVisible, ProvisionalGuard, VisibleWindow, visible_windows
 from aggregator.merging.snapshot_records import encode_state
 from aggregator.merging.windows import ClosedWindow, Position, Span
 from aggregator.tallies.keys import PaneKey, StateKey, Write
@@ -36,6 +37,17 @@ def pane_key(digest: bytes, pane: int, number: int) -> PaneKey:
 
 def _names(digest: bytes, pane: int, bits: int) -> list[bytes]:
     return sorted(pane_key(digest, pane, number).encode() for number in range(bits.bit_length()) if bits >> number & 1)
+
+
+class OwedFinal(NamedTuple):
+    """A final that is due, and the values that it shows."""
+
+    final: ClosedWindow
+    query: Query
+    """The version that applies to it."""
+    visible: list[VisibleWindow]
+    last_visible: list[LastVisible | None]
+    """The last visible windows after it."""
 
 
 class StoredKeys:
@@ -90,9 +102,19 @@ class QueryState:
     """The keys of the states in the topic."""
     too_large: set[Window] = field(default_factory=set)
     """Kinds of windows whose newest state was too large to write. A restart needs their snapshots, so they stay."""
+    watermark_ms: int | None = None
+    """The time of the newest watermark record."""
     published_through: int | None = None
     """A time. All windows that end at it or before are published and acknowledged."""
+    backlog: deque[OwedFinal] = field(default_factory=deque)
+    """The next finals to publish, in their order. They stay here until they are answered."""
+    settling: int = 0
+    """Number of answered finals whose states are not acknowledged."""
+    state_ends: dict[Window, int] = field(default_factory=dict)
+    """The ends of the newest states that this worker has written or read."""
     _finals: Iterator[ClosedWindow] | None = None
+    _backlog_visible: dict[Window, list[LastVisible | None]] = field(default_factory=dict)
+    """The last visible windows after the finals in `backlog`."""
     _totals: deque[int] = field(default_factory=deque)
     """The panes whose merged snapshots went to the outbox."""
 
@@ -113,6 +135,28 @@ class QueryState:
         self.collect()
         yield from self.due_finals()
 
+    def owes(self, count: int) -> bool:
+        """Whether at least this many finals are due. They are in `backlog` then."""
+        while len(self.backlog) < count and (final := next(self.due_finals(), None)) is not None:
+            query, window = self.query_for(final.span), final.span.window
+            before = self._backlog_visible.get(window, self.visible.get(window, []))
+            visible, last_visible = visible_windows(query, final, before)
+            self._backlog_visible[window] = last_visible
+            self.backlog.append(OwedFinal(final, query, visible, last_visible))
+        return len(self.backlog) >= count
+
+    def answer(self, alerts: list[bytes]) -> OwedFinal:
+        """Remove the next final, whose answer has these alert states, and return it."""
+        due = self.backlog.popleft()
+        window = due.final.span.window
+        self.alerts[window], self.visible[window] = alerts, due.last_visible
+        self.settling += 1
+        return due
+
+    def count_owed(self) -> int:
+        """Return the number of due finals that are not acknowledged with their states."""
+        return self.settling + len(self.backlog) + self.merger.count_due()
+
     def totals(self) -> list[Write]:
         """Return the merged snapshots to write. The broker acknowledges them before any `acknowledge`."""
         digest, totals, self.merger.totals = self.versions.query.digest, self.merger.totals, []
@@ -121,7 +165,7 @@ class QueryState:
 
     @property
     def has_due_finals(self) -> bool:
-        return self._finals is not None or self.merger.has_due_finals
+        return bool(self.backlog) or self._finals is not None or self.merger.has_due_finals
 
     @property
     def versions(self) -> Versions:
@@ -148,7 +192,8 @@ class QueryState:
         return list(self.stored_keys.take(self.versions.query.digest))
 
     def state_record(self, window: Window, position: Position) -> tuple[bytes, bytes]:
-        """Return the key and value of the state at a position."""
+        """Return the key and value of the state at a position, to write them."""
+        self.state_ends[window] = max(position.end, self.state_ends.get(window, position.end))
         name = StateKey(self.versions.query.digest, window, position.end).encode()
         return name, encode_state(position, self.alerts.get(window, []), self.visible.get(window, []))
 

@@ -47,8 +47,6 @@ class SnapshotPartition:
         self.loaded = False
         """Whether the partition is read to its end, and the mergers continue from there."""
         self.queries: dict[bytes, QueryState] = {}
-        self.watermark_ms: dict[bytes, int] = {}
-        """The time of each query's newest watermark record."""
         self.must_reload = False
         """Whether the whole partition must be read again, for example because another worker has published finals."""
         self._unknown: set[bytes] = set()
@@ -61,7 +59,6 @@ class SnapshotPartition:
         self._definitions = self._at_home(definitions)
         for digest in self.queries.keys() - self._definitions.keys():  # a forgotten definition
             del self.queries[digest]
-            self.watermark_ms.pop(digest, None)
             self._skip(digest)
         for digest, versions in self._definitions.items():
             if digest in self.queries:
@@ -134,6 +131,7 @@ class SnapshotPartition:
             state.alerts = {window: window_state.alerts for window, window_state in newest.items()}
             state.visible = {window: window_state.visible for window, window_state in newest.items()}
             state.positions = positions
+            state.state_ends = {window: position.end for window, position in positions.items()}
             state.states = {window: names[digest, window] for window in newest}
             self.queries[digest] = state
         for name, key, value in records:
@@ -206,13 +204,13 @@ class SnapshotPartition:
         content = None if value is None else self._read(name, key, value)
         if isinstance(key, StateKey) and content is not None and key.digest in self.queries:
             # The writer of this state deletes the snapshots that it covers, so the records read here may have gaps.
-            position = self.queries[key.digest].positions.get(key.window)
-            self.must_reload |= position is None or position.end < key.end
+            newest = self.queries[key.digest].state_ends.get(key.window)
+            self.must_reload |= newest is None or newest < key.end
         elif isinstance(key, PartitionKey) and isinstance(content, Mapping):
             for digest, end in content.items():
-                if digest in self.queries:
-                    self.queries[digest].merger.mark(key.partition, end)
-                    self.watermark_ms[digest] = timestamp
+                if (state := self.queries.get(digest)) is not None:
+                    state.merger.mark(key.partition, end)
+                    state.watermark_ms = timestamp
                 else:
                     self._skip(digest)
 

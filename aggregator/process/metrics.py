@@ -51,6 +51,7 @@ class Metrics(MetricTable):
         _PARTITION,
     )
     publish_lag = MetricRow("hubbub_publish_lag_seconds", Gauge, "Seconds since the oldest unpublished final was due")
+    owed_finals = MetricRow("hubbub_owed_finals", Gauge, "Finals that are due and not acknowledged")
     recovery = MetricRow(
         "hubbub_recovery_seconds",
         Histogram,

@@ -1,48 +1,48 @@
-"""The publishing service. It merges the snapshots of this worker's queries, and publishes records and alerts."""
+"""The publishing service. It merges the snapshots of this worker's queries, and publishes records and alerts.
+
+It works in rounds. All finals of a round go to the estimators at once. Each query is a task of its own, which ends when
+the broker has acknowledged its records and states. So a partition without a leader delays only its own queries.
+"""
 
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-import orjson
-
 from aggregator.merging.query_state import QueryState
-from aggregator.merging.small_groups import visible_windows
-from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.merging.snapshot_reader import SnapshotReader
-from aggregator.merging.windows import ClosedWindow, Position, Span, shortest_expected_age
+from aggregator.merging.windows import shortest_expected_age
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.alerts.state import check_states
+from aggregator.publishing.finals import round as finals_round
+from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
-from aggregator.publishing.finals.final import FinalMetrics
+from aggregator.publishing.finals.publisher import FinalPublisher
 from aggregator.publishing.freshness import NewestFinal
-from aggregator.publishing.records.encoder import provisional_keys
+from aggregator.publishing.provisional import ProvisionalRecords
 from aggregator.tallies import keys
-from aggregator.tallies.snapshot import Snapshot
 from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
-from hubbub.kafka.outbox import Outbox, Oversized, log_failures
-from hubbub.kafka.settings import ALERTS, ESTIMATES, SNAPSHOTS, Kafka
-from oracles.query import Query
-from oracles.query.settings import Window
+from hubbub.kafka.outbox import Outbox
+from hubbub.kafka.settings import Kafka
 
 log = logging.getLogger(__name__)
 
 LOOK = 1.0
 """Seconds after which the service reads the definitions again. Each version first applies after a longer time."""
-BATCH = 64
-"""Finals of a query after which their states are written."""
-TURN = 0.5
-"""Seconds of publishing for one query. Then other queries have their turn, and the service reads new records."""
 POLL_MS = 100
 """Milliseconds of waiting for new records."""
 SHORT_POLL_MS = 10
 """Milliseconds of waiting for new records while finals are due."""
+PROMPT = 1.0
+"""Seconds by which the oldest due final may be late while provisional records are published."""
+SETTLED_WITHIN = 300.0
+"""Seconds after which the service counts as stuck if a query still waits for its acknowledgements."""
 
 
 @dataclass
@@ -62,37 +62,37 @@ class PublishingService:
     _must_assign: bool = False
     """Whether the partitions must be assigned again."""
     reader: SnapshotReader = field(init=False)
+    publisher: FinalPublisher = field(init=False)
     estimators: EstimatorPool = field(default_factory=EstimatorPool)
-    _tasks: dict[bytes, asyncio.Task[None]] = field(default_factory=dict)
-    """The running tasks of large queries, by digest."""
-    _last_provisional: dict[tuple[bytes, Window], tuple[Span, int]] = field(default_factory=dict)
-    """The newest provisional record of each kind of window, and its n."""
-    _next_provisional: dict[bytes, float] = field(default_factory=dict)
-    """The time of each query's next provisional records."""
-    _waiting: dict[bytes, list[tuple[Span, Snapshot]]] = field(default_factory=dict)
-    """The windows whose provisional records are due now."""
+    provisional: ProvisionalRecords = field(default_factory=ProvisionalRecords)
+    _busy: dict[QueryState, float] = field(default_factory=dict)
+    """The queries with records on their way, and since when."""
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _large: list[EstimateTask] = field(default_factory=list)
+    """The newest tasks of large queries. Other queries do not wait for them."""
     rounds: int = 0
-    """A number that rises after each round over all queries, and after each write."""
+    """A number that rises after each round over all queries."""
     _last_round: float = field(default_factory=time.monotonic)
     """The time when `rounds` last rose."""
-    _due_since: dict[bytes, float] = field(default_factory=dict)
+    _due_since: dict[QueryState, float] = field(default_factory=dict)
     """The time since when a query has due finals."""
 
     def __post_init__(self) -> None:
         self.reader = SnapshotReader(self.kafka, self.partitions, self.metrics, check_states, self._progress)
+        self.publisher = FinalPublisher(self.partitions, self.outbox, self.metrics, self.accuracy)
 
     async def _define(self) -> None:
         """Apply the newest definitions, so that a version is known before any snapshot that it concerns."""
         await self.follower.within(LOOK)
         if self._definitions is not self.follower.definitions:
             self._definitions = self.follower.definitions
-            self._waiting = {d: windows for d, windows in self._waiting.items() if d in self._definitions.versions}
             for snapshots in self.reader.partitions.values():
                 snapshots.define(self._definitions.versions)
 
     def assign(self, partitions: set[int]) -> None:
-        """Take over these partitions after a recovery."""
+        """Take over these partitions after a recovery. A round that is under way ends at its next answer."""
         self._assignment, self._must_assign = partitions, True
+        self.estimators.withdraw()
 
     @property
     def ready(self) -> bool:
@@ -103,8 +103,13 @@ class PublishingService:
         """Seconds since the oldest unpublished final is due."""
         return time.monotonic() - min([self._last_round, *self._due_since.values()])
 
+    def owed_finals(self) -> int:
+        """Return the number of due finals that are not acknowledged."""
+        return sum(state.count_owed() for state in self._due_since)
+
     def _progress(self) -> None:
-        if not self.estimators.is_stuck:
+        waits = time.monotonic() - min(self._busy.values(), default=time.monotonic())
+        if not self.estimators.is_stuck and waits < SETTLED_WITHIN:
             self.rounds += 1
             self._last_round = time.monotonic()
 
@@ -118,201 +123,118 @@ class PublishingService:
 
     async def run(self) -> None:
         """Merge and publish until this task is cancelled."""
-        reader = self.reader
         try:
-            await reader.start()
+            await self.reader.start()
             while True:
                 self._progress()
                 if self._must_assign:
                     await self._assign()
-                if not reader.partitions:
+                if not self.reader.partitions:
                     await asyncio.sleep(POLL_MS / 1000)
                     continue
-                await reader.take(SHORT_POLL_MS if self._due_since else POLL_MS, self._define)
-                for partition, snapshots in reader.partitions.items():
-                    self._must_assign |= snapshots.must_reload
-                    at_end = await reader.has_read_all(partition)
-                    for state in snapshots.queries.values() if snapshots.loaded and not self._must_assign else ():
-                        if at_end:
-                            state.collect()
-                        if self.estimators.is_large(state.versions.query):
-                            self._publish_large(snapshots, state, at_end=at_end)
-                        else:
-                            await self._publish(snapshots, state, at_end=at_end)
+                await self.reader.take(SHORT_POLL_MS if self._due_since else POLL_MS, self._define)
+                await self.round(await self._states())
         except Exception as error:  # noqa: BLE001 - a supervisor restarts the worker
             self.ending.fail(error)
         finally:
-            for task in self._tasks.values():
+            for task in self._tasks:
                 task.cancel()
             self.estimators.close()
-            await reader.stop()
+            await self.reader.stop()
 
     async def _assign(self) -> None:
         """Continue with the partitions of the newest assignment."""
-        await asyncio.gather(*self._tasks.values())
-        self._tasks.clear()
         self._must_assign = False
         self.metrics.clear_finals()
         await self._define()
-        self._last_provisional.clear()
-        self._next_provisional.clear()
-        self._waiting.clear()
-        self._due_since.clear()
+        self.provisional.clear()
         await self.reader.assign(self._assignment, self._definitions.versions)
+        self._due_since = {state: since for state, since in self._due_since.items() if self._is_current(state)}
         self.estimators.start(
             versions.query
             for digest, versions in self._definitions.versions.items()
             if keys.home(digest, self.partitions) in self._assignment and not versions.newest.retired
         )
 
-    def _publish_large(self, snapshots: SnapshotPartition, state: QueryState, *, at_end: bool) -> None:
-        """Publish a large query in a task of its own, so that no other query waits for it."""
+    async def _states(self) -> list[QueryState]:
+        """Return the states of all queries whose partitions are read to their end."""
+        states: list[QueryState] = []
+        for partition, snapshots in self.reader.partitions.items():
+            if snapshots.must_reload:
+                self._must_assign = True
+            elif snapshots.loaded and await self.reader.has_read_all(partition):
+                states += snapshots.queries.values()
+        return [] if self._must_assign else states
+
+    async def round(self, states: Sequence[QueryState]) -> None:
+        """Publish for one round: due finals first, then provisional records of the queries that owe none."""
+        free = [state for state in states if state not in self._busy]
+        for state in free:
+            state.collect()
+            if state.has_due_finals:
+                self._due_since.setdefault(state, time.monotonic())
+        is_large = self.estimators.is_large
+        small, large = ([state for state in free if is_large(state.versions.query) == each] for each in (False, True))
+        tasks = self._ask(small)
+        if all(task.completion.done() for task in self._large):
+            self._large = self._ask(large)
+        await self._until_answered(tasks)
+
+    def _ask(self, states: Sequence[QueryState]) -> list[EstimateTask]:
+        """Start to publish what is due of these queries, and return the tasks of the estimator."""
+        tasks = []
+        for batch in finals_round.choose(states):
+            tasks.append(task := self.publisher.final_task(batch))
+            self._start(batch.state, self._publish(batch.state, task))
+        is_prompt = time.monotonic() - min(self._due_since.values(), default=time.monotonic()) <= PROMPT
+        for state in states:
+            if state in self._due_since and not state.backlog:  # only its state moves on
+                self._start(state, self._publish(state, None))
+            elif is_prompt and not state.has_due_finals and (windows := self.provisional.due(state, time.monotonic())):
+                tasks.append(task := self.publisher.provisional_task(state, windows))
+                self._start(state, self.publisher.publish_provisional(task, partial(self._is_current, state)))
+        for task in tasks:
+            self.estimators.ask(task)
+        return tasks
+
+    def _is_current(self, state: QueryState) -> bool:
+        """Whether this worker still merges a query from this state."""
         digest = state.versions.query.digest
-        task = self._tasks.get(digest)
-        if task is None or task.done():
-            if task is not None:
-                task.result()
-            self._tasks[digest] = asyncio.create_task(self._publish(snapshots, state, at_end=at_end))
+        snapshots = self.reader.partitions.get(keys.home(digest, self.partitions))
+        return snapshots is not None and snapshots.queries.get(digest) is state
 
-    async def _publish(self, snapshots: SnapshotPartition, state: QueryState, *, at_end: bool) -> None:
-        """Publish the due finals of a query if the log is read to its end. Then publish provisional records."""
-        query = state.versions.query
-        if state.has_due_finals:
-            self._due_since.setdefault(query.digest, time.monotonic())
-        if at_end:
-            count = await self._publish_finals(state)
-            if self._must_assign or state.has_due_finals:
-                return
-            if count and (watermark_ms := snapshots.watermark_ms.get(query.digest)):
-                self.metrics.close_to_record.observe(max(0.0, time.time() - watermark_ms / 1000))
-            state.published_through = state.merger.closed_through
-            self._due_since.pop(query.digest, None)
-            await self._delete(state, state.retired_keys())
-        if not state.has_due_finals:
-            await self._publish_provisional(state)
-
-    async def _publish_finals(self, state: QueryState) -> int:
-        """Publish due finals of a query for one turn, and return their number."""
-        batch: dict[Window, Position] = {}
-        acks: list[Any] = await self._write(state, state.totals())
-        count, until = 0, time.monotonic() + TURN
-        for final in state.due_finals():
-            acks += await self._publish_final(state, final)
-            batch[final.span.window] = final.position
-            count += 1
-            if count % BATCH == 0:
-                await self._write_states(state, batch, acks)
-                batch, acks = {}, []
-            if self._must_assign or time.monotonic() > until:
-                break
-        if acks or batch:
-            await self._write_states(state, batch, acks)
-        return count
-
-    async def _publish_provisional(self, state: QueryState) -> None:
-        """Publish the record of one due provisional window. Others wait, so that finals do not wait for them."""
-        query = state.versions.query
-        if query.emit_every is not None and time.monotonic() >= self._next_provisional.get(query.digest, 0.0):
-            self._next_provisional[query.digest] = time.monotonic() + query.emit_every
-            self._waiting[query.digest] = list(state.merger.provisional())
-        if not (windows := self._waiting.get(query.digest)):
+    async def _until_answered(self, tasks: Sequence[EstimateTask]) -> None:
+        """Wait for the answers, but not longer than a round. A rebalance ends the round at the next answer."""
+        if not tasks:
             return
-        span, total = windows.pop()
-        query = state.query_for(span)
-        window = state.guard.next(query, span, total, state.visible.get(span.window, []))
-        if window is not None and self._last_provisional.get((query.digest, span.window)) != (span, window[1].n):
-            span, total = window
-            self._last_provisional[query.digest, span.window] = span, total.n
-            answer = await self.estimators.provisional(query, span, total)
-            await self._send_records(query, span, answer.records, final=False)
-            self.metrics.records.labels(query.name, "false").inc()
+        completions = [task.completion for task in tasks]
+        _, late = await asyncio.wait(completions, timeout=finals_round.SECONDS)
+        if late:
+            self.estimators.withdraw(large=False)
+            await asyncio.wait(late)
 
-    async def _publish_final(self, state: QueryState, final: ClosedWindow) -> list[Any]:
-        """Publish one final and its alerts, and return the acknowledgements to wait for."""
-        query, window = state.query_for(final.span), final.span.window
-        visible, last_visible = visible_windows(query, final, state.visible.get(window, []))
-        measures = self.accuracy.measures(query, final.span)
-        before = state.alerts.get(window, [])
-        answer = await self.estimators.final(query, final.span, final.total, visible, before, with_findings=measures)
-        self._progress()
-        state.alerts[window], state.visible[window] = answer.states, last_visible
-        observe(self.metrics, query, answer.metrics, answer.alerts)
-        if measures:
-            self.accuracy.enqueue(query, final.span, answer.findings)
-        self.metrics.records.labels(query.name, "true").inc()
-        acks = await self._send_records(query, final.span, answer.records, final=True)
-        return [*acks, *[await self.outbox.send(ALERTS, *alert) for alert in answer.alerts]]
+    def _start(self, state: QueryState, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task of a query. The next one of the same query starts when this one has ended."""
 
-    async def _send_records(
-        self, query: Query, span: Span, records: Sequence[tuple[bytes, bytes]], *, final: bool
-    ) -> list[Any]:
-        """Send a window's records. Log and skip a record that is too large for the broker."""
-        home = keys.home(query.digest, await self.outbox.partitions(ESTIMATES))
-        timestamp = 1000 * span.end if final else None
-        acks = []
-        for name, value in records:
-            try:
-                acks.append(await self.outbox.send(ESTIMATES, name, value, partition=home, timestamp_ms=timestamp))
-            except Oversized as error:
-                log.warning("record of query %s not published: too large (%s). Lower `publish`", query.name, error)
-                self.metrics.too_large.labels(query.name).inc()
-        # Deleted after the final, in the same partition: a reader of the final needs no provisional record.
-        obsolete = provisional_keys(query, span) if final else []
-        return acks + [await self.outbox.send(ESTIMATES, name, None, partition=home) for name in obsolete]
+        def end(task: asyncio.Task[None]) -> None:
+            del self._busy[state]
+            self._tasks.discard(task)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self.ending.fail(error)
 
-    async def _write_states(self, state: QueryState, batch: dict[Window, Position], acks: list[Any]) -> None:
-        """Wait for finals and alerts, then write the states after them, then delete the keys that they replace."""
-        await asyncio.gather(*acks)
-        self._progress()
-        home = keys.home(state.versions.query.digest, self.partitions)
-        futures = {window: await self._send_state(state, window, position, home) for window, position in batch.items()}
-        await asyncio.gather(*filter(None, futures.values()))
-        for window in filter(futures.get, batch):
-            await self._delete(state, state.acknowledge(window, batch[window]))
-        await self._delete(state, state.replaced_keys())
+        self._busy[state] = time.monotonic()
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(end)
 
-    async def _delete(self, state: QueryState, names: Iterable[bytes]) -> None:
-        log_failures(await self._write(state, [(name, None) for name in names]))
-
-    async def _write(self, state: QueryState, writes: Sequence[keys.Write]) -> list[Any]:
-        """Append records to the query's snapshot partition."""
-        if not writes:
-            return []
-        return await self.outbox.write(SNAPSHOTS, keys.home(state.versions.query.digest, self.partitions), writes)
-
-    async def _send_state(self, state: QueryState, window: Window, position: Position, home: int) -> Any:
-        """Send a state. Return None if it is too large. Then a restart repeats the finals since the last one."""
-        try:
-            return await self.outbox.send(SNAPSHOTS, *state.state_record(window, position), partition=home)
-        except Oversized as error:
-            state.too_large.add(window)
-            name = state.versions.query.name
-            log.warning(
-                "state of query %s is too large to store (%s). After a restart its last finals are published again",
-                name,
-                error,
-            )
-            self.metrics.states_too_large.labels(name).inc()
-            return None
-
-
-def observe(
-    metrics: Metrics, query: Query, attributes: Iterable[FinalMetrics], alerts: Iterable[tuple[bytes, bytes]]
-) -> None:
-    """Set the metrics of a final and of its alerts."""
-    flags: set[str] = set()
-    for attribute in attributes:
-        flags.update(attribute.flags)
-        if attribute.withheld:
-            continue
-        labels = query.name, attribute.name or ""
-        metrics.sigma.labels(*labels).set(attribute.sigma)
-        metrics.detectable.labels(*labels).set(attribute.detectable if attribute.detectable is not None else 1.0)
-        if attribute.threshold is not None:
-            metrics.threshold.labels(*labels).set(attribute.threshold)
-    for flag in flags:
-        metrics.flags.labels(query.name, flag).inc()
-    for _, value in alerts:
-        alert = orjson.loads(value)
-        baseline = "true" if alert.get("baseline") else "false"
-        metrics.alerts.labels(query.name, alert["kind"], baseline).inc()
+    async def _publish(self, state: QueryState, task: EstimateTask | None) -> None:
+        """Publish due finals of a query, and note how far it is published."""
+        await self.publisher.publish(state, task)
+        count, state.settling = state.settling, 0
+        if state.has_due_finals:
+            return
+        if count and state.watermark_ms is not None:
+            self.metrics.close_to_record.observe(max(0.0, time.time() - state.watermark_ms / 1000))
+        state.published_through = state.merger.closed_through
+        self._due_since.pop(state, None)
+        await self.publisher.delete(state, state.retired_keys())

@@ -86,6 +86,7 @@ class Worker:
         self._checkpoints = Checkpoints(self._counting, outbox, self.metrics, self._ending, budget)
         self.metrics.add_queries(follower.definitions.active.values())
         follower.on_change.append(self._define)
+        self.metrics.owed_finals.set_function(self._publishing.owed_finals)
         self.metrics.registry.register(Freshness(self._publishing.newest_finals))
         self._gauges = WorkerGauges(self.metrics, self._counting, follower, registrar)
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
@@ -37,6 +37,16 @@ _Answer = TypeVar("_Answer")
 
 def _always() -> bool:
     return True
+
+
+class OutboxRecord(NamedTuple):
+    """One record for a topic."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = []  # noqa: RUF012 - nobody changes it
+    timestamp_ms: int | None = None
+    """Its time in ms, or None for the time when it is sent."""
 
 
 class Oversized(ValueError):
@@ -105,7 +115,7 @@ class Outbox:
         for _, value in writes:
             _check(topic, value)
         return await self.append(
-            topic, partition, ((*write, []) for write in writes), is_current=is_current, on_written=on_written
+            topic, partition, (OutboxRecord(*write) for write in writes), is_current=is_current, on_written=on_written
         )
 
     async def partitions(self, topic: str) -> int:
@@ -117,12 +127,12 @@ class Outbox:
         self,
         topic: str,
         partition: int,
-        records: Iterable[tuple[bytes, bytes | None, Headers]],
+        records: Iterable[OutboxRecord],
         *,
         is_current: Callable[[], bool] = _always,
         on_written: Callable[[int], None] | None = None,
     ) -> list[Ack]:
-        """Append records with headers in order, in batches, as `write` does. None of them may be oversized."""
+        """Append records with headers and times in order, in batches, as `write` does. None may be oversized."""
         acks: list[Ack] = []
         for batch in self._batches(records):
             send = partial(self._producer.send_batch, batch, self._kafka.topic(topic), partition=partition)
@@ -134,14 +144,14 @@ class Outbox:
             acks.append(ack)
         return acks
 
-    def _batches(self, records: Iterable[tuple[bytes, bytes | None, Headers]]) -> Iterator[Any]:
+    def _batches(self, records: Iterable[OutboxRecord]) -> Iterator[Any]:
         """Yield closed batches of these records."""
         batch = self._producer.create_batch()
-        for key, value, headers in records:
-            if batch.append(key=key, value=value, timestamp=None, headers=headers) is None:
+        for key, value, headers, timestamp_ms in records:
+            if batch.append(key=key, value=value, timestamp=timestamp_ms, headers=headers) is None:
                 yield batch
                 batch = self._producer.create_batch()
-                batch.append(key=key, value=value, timestamp=None, headers=headers)
+                batch.append(key=key, value=value, timestamp=timestamp_ms, headers=headers)
         if batch.record_count():
             batch.close()
             yield batch
@@ -194,6 +204,11 @@ def _offset_callback(on_written: Callable[[int], None], records: int) -> Callabl
     return report_offset
 
 
+def is_oversized(value: bytes | None) -> bool:
+    """Whether a record is too large for every broker."""
+    return value is not None and len(value) > LARGEST
+
+
 def _check(topic: str, value: bytes | None) -> None:
-    if value is not None and len(value) > LARGEST:
+    if value is not None and is_oversized(value):
         raise Oversized(f"record of topic {topic} is too large: {len(value)} bytes")

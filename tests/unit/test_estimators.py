@@ -16,9 +16,10 @@ import pytest
 from aggregator.errors import EstimatorEnded
 from aggregator.merging.small_groups import own
 from aggregator.merging.windows import Span
-from aggregator.publishing.finals import estimator_pool
+from aggregator.publishing.finals import estimator
+from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
-from aggregator.publishing.finals.estimator_process import Question, answer, read, write
+from aggregator.publishing.finals.estimator_process import Question, Request, answers, read, write
 from aggregator.publishing.finals.final import final_metrics, window_result
 from aggregator.tallies.snapshot import Snapshot
 from oracles import ORACLES
@@ -41,6 +42,13 @@ def windows(query, count):
         yield span, total, own(query, span, total)
 
 
+async def made(pool, query, *questions, states=None):
+    """The answers to one request."""
+    task = EstimateTask(query, questions, states or {})
+    pool.ask(task)
+    return [answer async for arrived in task.answers() for answer in arrived]
+
+
 @contextmanager
 def closing(all_of_them):
     try:
@@ -50,20 +58,76 @@ def closing(all_of_them):
 
 
 def test_the_process_returns_the_bytes_of_this_one_even_after_it_was_killed():
+    """The states go from final to final in the process, and from request to request through the worker."""
+    finals, states, here = list(windows(ONE, 9)), [], []
+    for span, total, faces in finals:
+        here.append(window_result(ONE, span, total, faces, states))
+        states = here[-1].states
+
     async def run():
         with closing(EstimatorPool()) as beside:
-            states = []
-            for number, (span, total, faces) in enumerate(windows(ONE, 4)):
-                here = window_result(ONE, span, total, faces, states)
-                there = await beside.final(ONE, span, total, faces, states, with_findings=number == 1)
-                assert (there.records, there.alerts, there.states) == (here.window.records, here.alerts, here.states)
-                assert there.metrics == final_metrics(ONE, here.window)
-                assert len(there.findings) == (number == 1)
-                provisional = await beside.provisional(ONE, span, total)
-                assert provisional.records == window_result(ONE, span, total, None).window.records
-                states = there.states
-                if number == 2:
+            found, states = [], {}
+            for number in range(0, len(finals), 3):
+                asked = [Question(*final, with_findings=True) for final in finals[number : number + 3]]
+                if number:
                     os.kill(beside._most._process.pid, signal.SIGKILL)
+                found += await made(beside, ONE, *asked, states=states)
+                states = {ONE.windows[0]: found[-1].states}
+            for there, own_result in zip(found, here, strict=True):
+                window = own_result.window
+                assert (there.records, there.alerts, there.states) == (
+                    window.records,
+                    own_result.alerts,
+                    own_result.states,
+                )
+                assert there.metrics == final_metrics(ONE, window)
+                assert len(there.findings) == 1
+            [provisional] = await made(beside, ONE, Question(*finals[0][:2], None))
+            assert provisional.records == window_result(ONE, *finals[0][:2], None).window.records
+
+    asyncio.run(run())
+
+
+SLOW = {"domain": 3_000, "oracle": "olh", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "methods": ["calibrate"]}
+TIMES = 12
+
+
+def test_one_that_dies_in_the_middle_of_a_request_goes_on_after_the_last_answer():
+    query = parse({"queries": {"q": SLOW}}, "test", ".")["q"]
+    finals, states, here = list(windows(query, TIMES)), [], []
+    for span, total, faces in finals:
+        here.append(window_result(query, span, total, faces, states))
+        states = here[-1].states
+
+    async def run():
+        with closing(EstimatorPool()) as beside:
+            task = EstimateTask(query, [Question(*final) for final in finals], {})
+            beside.ask(task)
+            found = []
+            async for arrived in task.answers():
+                found += arrived
+                if len(found) < TIMES - 2 and len(found) % 2:
+                    os.kill(beside._most._process.pid, signal.SIGKILL)
+            assert [(one.records, one.states) for one in found] == [(one.window.records, one.states) for one in here]
+
+    asyncio.run(run())
+
+
+def test_a_withdrawn_request_ends_after_the_window_at_work_and_the_next_one_is_answered():
+    query = parse({"queries": {"q": SLOW}}, "test", ".")["q"]
+    asked = [Question(*final) for final in windows(query, 60)]
+
+    async def run():
+        with closing(EstimatorPool()) as beside:
+            tasks = [EstimateTask(query, asked, {}) for _ in range(3)]
+            for task in tasks:
+                beside.ask(task)
+            first = await anext(tasks[0].answers())
+            beside.withdraw()
+            rest = [answer for task in tasks async for arrived in task.answers() for answer in arrived]
+            assert len(first) + len(rest) < 60
+            assert all(task.completion.done() for task in tasks)
+            assert len(await made(beside, query, *asked[:2])) == 2
 
     asyncio.run(run())
 
@@ -88,10 +152,10 @@ def test_a_question_carries_every_kind_of_query(table):
     total = Snapshot(0, 0, 0, 0, query.oracle.zeros())
     span = Span(query.windows[0], 0, 10)
     faces = own(query, span, total)
-    question = transfer(Question(query.digest, query, span, total, faces, [], True))
-    result = transfer(answer(question.query, question))
-    assert result.records == window_result(query, span, total, faces, []).window.records
-    assert len(result.findings) == len(query.domains)
+    asked = transfer(Request(0, query.digest, query, [Question(span, total, faces, True)], {}))
+    [answered] = transfer(list(answers(asked.query, asked.questions, asked.states)))
+    assert answered.records == window_result(query, span, total, faces, []).window.records
+    assert len(answered.findings) == len(query.domains)
 
 
 def test_it_starts_at_the_first_question_and_a_large_one_only_for_large_queries():
@@ -99,7 +163,7 @@ def test_it_starts_at_the_first_question_and_a_large_one_only_for_large_queries(
         with closing(EstimatorPool()) as beside:
             assert beside._most._process is None
             span, total, faces = next(windows(ONE, 1))
-            await beside.final(ONE, span, total, faces, [], with_findings=False)
+            await made(beside, ONE, Question(span, total, faces))
             assert beside._most._process is not None
             assert beside._large._process is None
 
@@ -110,10 +174,9 @@ def test_it_runs_before_the_first_window_closes():
     async def run():
         with closing(EstimatorPool()) as beside:
             beside.start([ONE, ONE])
-            process = beside._most._thread.submit(lambda: beside._most._process).result()
+            process = beside._most._writer.submit(lambda: beside._most._process).result()
             assert process is not None
-            [(span, total, faces)] = windows(ONE, 1)
-            await beside.final(ONE, span, total, faces, [], with_findings=False)
+            await made(beside, ONE, Question(*next(windows(ONE, 1))))
             assert beside._most._process is process
             assert beside._large._process is None
 
@@ -121,13 +184,12 @@ def test_it_runs_before_the_first_window_closes():
 
 
 def test_a_question_that_always_kills_it_stops_the_worker_with_a_message(monkeypatch):
-    monkeypatch.setattr(estimator_pool.sys, "executable", "/bin/true")
+    monkeypatch.setattr(estimator.sys, "executable", "/bin/true")
 
     async def run():
         with closing(EstimatorPool()) as beside:
-            span, total, faces = next(windows(ONE, 1))
             with pytest.raises(EstimatorEnded, match="ended 3 times over a record of q") as error:
-                await beside.final(ONE, span, total, faces, [], with_findings=False)
+                await made(beside, ONE, Question(*next(windows(ONE, 1))))
             assert error.value.exit_code == 1
 
     asyncio.run(run())
@@ -138,21 +200,22 @@ def test_an_error_in_the_process_is_raised_here():
         with closing(EstimatorPool()) as beside:
             span, total, faces = next(windows(ONE, 1))
             with pytest.raises(AttributeError, match="NoneType"):
-                await beside.final(ONE, span, total, [faces[0]._replace(total=None)], [], with_findings=False)
-            await beside.provisional(ONE, span, total)
+                await made(beside, ONE, Question(span, total, [faces[0]._replace(total=None)]))
+            await made(beside, ONE, Question(span, total, None))
 
     asyncio.run(run())
 
 
 PARENT = """
 import asyncio, sys, time
-from tests.unit.test_estimators import ONE, windows
+from tests.unit.test_estimators import ONE, made, windows
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
+from aggregator.publishing.finals.estimator_process import Question
 
 async def run():
     beside = EstimatorPool()
     span, total, faces = next(windows(ONE, 1))
-    await beside.final(ONE, span, total, faces, [], with_findings=False)
+    await made(beside, ONE, Question(span, total, faces))
     print(beside._most._process.pid, flush=True)
     time.sleep(600)
 
@@ -175,15 +238,15 @@ def test_it_ends_with_the_worker_in_every_case():
 
 
 def test_an_estimator_that_hangs_is_noticed(monkeypatch):
-    monkeypatch.setattr(estimator_pool, "PATIENCE", 0.0)
+    monkeypatch.setattr(estimator, "PATIENCE", 0.0)
 
     async def run():
         with closing(EstimatorPool()) as beside:
             span, total, faces = next(windows(ONE, 1))
-            await beside.final(ONE, span, total, faces, [], with_findings=False)
+            await made(beside, ONE, Question(span, total, faces))
             assert not beside.is_stuck
             os.kill(beside._most._process.pid, signal.SIGSTOP)
-            task = asyncio.create_task(beside.provisional(ONE, span, total))
+            task = asyncio.create_task(made(beside, ONE, Question(span, total, None)))
             while not beside.is_stuck:  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.01)
             os.kill(beside._most._process.pid, signal.SIGCONT)

@@ -1,13 +1,15 @@
 """Queries that owe finals take turns, and what has come is read between them."""
 
 import asyncio
+import time
 from unittest.mock import AsyncMock, MagicMock
 
 import numpy as np
+import pytest
 
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.process.metrics import Metrics
-from aggregator.publishing import service
+from aggregator.publishing.finals import round as finals_round
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.service import PublishingService
 from aggregator.tallies.keys import PaneKey, PartitionKey
@@ -31,14 +33,22 @@ class Sent:
     """An outbox that notes the finals that it is given, by query and window."""
 
     def __init__(self):
-        self.finals = []
+        self.finals, self.records = [], []
+        self.silent = set()
+        """The queries whose records nobody acknowledges."""
 
     async def send(self, topic, key, value, **_):
-        if topic == "estimates" and value is not None:
-            self.finals.append(tuple(key.decode().split("|")[i] for i in (0, 2, 5)))
+        self.records.append((topic, key, value))
+        name, _, kind, *rest = (key.decode().split("|") + [""] * 3)[:6]
         done = asyncio.get_running_loop().create_future()
-        done.set_result(None)
+        if topic == "estimates" and value is not None:
+            self.finals.append((name, kind, rest[2]))
+        if topic != "estimates" or name not in self.silent:
+            done.set_result(None)
         return done
+
+    async def append(self, topic, partition, records, **_):
+        return [await self.send(topic, record.key, record.value) for record in records]
 
     async def write(self, topic, partition, writes):
         return [await self.send(topic, *write) for write in writes]
@@ -63,51 +73,11 @@ def partition_of(*records):
     return made
 
 
-def published(turn, monkeypatch, between=()):
-    """The finals in their order, where each turn takes so many seconds, and more comes after the first."""
-    monkeypatch.setattr(service, "TURN", turn)
-    partition, outbox = partition_of(*snapshots(BEHIND, range(OWED)), *snapshots(PROMPT, range(3))), Sent()
-    coming = list(between)
-
-    async def run():
-        where = Kafka("nowhere:1", "p.")
-        merging = PublishingService(where, 1, Follower(where), outbox, Metrics(), None, UNTRUE)
-        merging.reader.partitions = {0: partition}
-        while any(state.has_due_finals for state in partition.queries.values()) or coming:
-            for state in partition.queries.values():
-                state.collect()
-                await merging._publish(partition, state, at_end=True)
-            while coming:
-                partition.put(*coming.pop(0), 0)
-        merging.estimators.close()
-
-    asyncio.run(run())
-    return outbox.finals
-
-
-def test_a_query_that_owes_many_finals_does_not_hold_up_another(monkeypatch):
-    finals = published(0.0, monkeypatch)
-    assert len(finals) == len(set(finals)), "none twice"
-    last = max(at for at, (name, *_) in enumerate(finals) if name == "prompt")
-    assert last < 2 * sum(name == "prompt" for name, *_ in finals), "they take turns"
-
-
-def test_turns_change_no_final_nor_their_order_within_a_query(monkeypatch):
-    more = list(snapshots(BEHIND, range(OWED, OWED + 5)))
-    short, long = (published(turn, monkeypatch, more) for turn in (0.0, 60.0))
-    assert sorted(short) == sorted(long)
-    assert len(short) == 2 * (OWED + 5) + 2 * 3
-    for name in QUERIES:
-        for kind in ("tumbling", "hopping"):
-            ends = [int(end) for query, window, end in short if (query, window) == (name, kind)]
-            assert ends == sorted(ends)
-
-
 class Reading:
-    """A reader that is always at the end."""
+    """A reader that is always at the end. Between two rounds it puts what comes."""
 
-    def __init__(self, partition):
-        self.partitions, self.loaded = {0: partition}, True
+    def __init__(self, partition, coming=()):
+        self.partitions, self.loaded, self._coming = {0: partition}, True, list(coming)
 
     async def start(self):
         pass
@@ -115,11 +85,124 @@ class Reading:
     async def stop(self):
         pass
 
+    async def assign(self, *_):
+        pass
+
     async def take(self, *_):
         await asyncio.sleep(0)
+        for record in self._coming:
+            self.partitions[0].put(*record, 0)
+        self._coming = []
 
     async def has_read_all(self, _):
         return True
+
+
+def service_of(partition, outbox, coming=(), ending=None):
+    where = Kafka("nowhere:1", "p.")
+    merging = PublishingService(where, 1, Follower(where), outbox, Metrics(), ending or MagicMock(), UNTRUE)
+    merging.reader = Reading(partition, coming)
+    return merging
+
+
+def published(records, coming=(), done=None, merging=None, outbox=None):
+    """The finals in their order, once nothing is due, or `done` is true."""
+    partition, outbox = partition_of(*records), outbox or Sent()
+
+    async def run():
+        service = service_of(partition, outbox, coming)
+        if merging is not None:
+            merging(service)
+        running = asyncio.create_task(service.run())
+        while any(state.has_due_finals for state in partition.queries.values()) and not (done and done(outbox)):
+            await asyncio.sleep(0.01)
+            service.ending.fail.assert_not_called()
+        await asyncio.sleep(0.05)
+        assert done or not service.owed_finals()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(run())
+    return outbox.finals
+
+
+def behind_and_prompt():
+    return *snapshots(BEHIND, range(OWED)), *snapshots(PROMPT, range(OWED - 3, OWED))
+
+
+@pytest.mark.parametrize("most", [1, 7, 1000])
+def test_rounds_of_any_size_change_no_final_nor_their_order_within_a_query(monkeypatch, most):
+    monkeypatch.setattr(finals_round.choose, "__kwdefaults__", {"finals": most, "size": 1 << 20})
+    finals = published(behind_and_prompt(), snapshots(BEHIND, range(OWED, OWED + 5)))
+    assert len(finals) == len(set(finals)) == 2 * (OWED + 5) + 2 * 3
+    for name in QUERIES:
+        ends = [(int(end), kind == "tumbling") for query, kind, end in finals if query == name]
+        assert ends == sorted(ends), "by end, and at one end the larger window first"
+
+
+def test_a_round_that_is_over_leaves_the_rest_to_the_next_one(monkeypatch):
+    monkeypatch.setattr(finals_round, "SECONDS", 0.0)
+    finals = published(behind_and_prompt())
+    assert len(finals) == len(set(finals)) == 2 * OWED + 2 * 3
+
+
+def test_the_query_that_is_furthest_behind_comes_first():
+    partition = partition_of(*behind_and_prompt())
+    states = partition.queries.values()
+    for state in states:
+        state.collect()
+    [behind] = finals_round.choose(states, finals=50)
+    assert behind.state.versions.query == BEHIND
+    assert len(behind.finals) == 50
+    whole = {batch.state.versions.query: len(batch.finals) for batch in finals_round.choose(states)}
+    assert whole == {BEHIND: 2 * OWED, PROMPT: 2 * 3}
+    assert len(finals_round.choose(states, size=1)) == 1, "the first final is always there"
+
+
+def test_what_is_owed_is_counted_before_it_is_made():
+    partition = partition_of(*behind_and_prompt())
+    for state in partition.queries.values():
+        due = state.count_owed()
+        state.collect()
+        assert state.count_owed() == due
+        state.owes(3)
+        assert state.count_owed() == due == len(list(state.backlog)) + sum(1 for _ in state.due_finals())
+
+
+def test_a_query_whose_records_nobody_acknowledges_holds_up_no_other():
+    outbox = Sent()
+    outbox.silent = {"behind"}
+
+    def done(outbox):
+        return sum(key.startswith(b"state|" + PROMPT.digest.hex().encode()) for _, key, _ in outbox.records) == 2
+
+    finals = published(behind_and_prompt(), done=done, outbox=outbox)
+    assert {name for name, *_ in finals} == {"behind", "prompt"}
+    states = [key for topic, key, value in outbox.records if topic == "snapshots" and key.startswith(b"state|")]
+    assert all(PROMPT.digest.hex().encode() in key for key in states)
+
+
+def test_a_rebalance_leaves_a_round_at_the_next_final():
+    """Here everything stays with this worker, which publishes the rest afterwards."""
+    counts = []
+
+    class Leaving(Sent):
+        async def append(self, topic, partition, records, **_):
+            if not self.finals:
+                self.service.assign({0})
+            return await super().append(topic, partition, records)
+
+    async def assign(*_):
+        counts.append(len(outbox.finals))
+
+    outbox = Leaving()
+
+    def merging(service):
+        outbox.service, service._define, service.reader.assign = service, AsyncMock(), assign
+
+    finals = published(behind_and_prompt(), merging=merging, outbox=outbox)
+    assert len(finals) == len(set(finals)) == 2 * OWED + 2 * 3
+    assert counts[0] < OWED
 
 
 class Waiting(EstimatorPool):
@@ -133,40 +216,72 @@ class Waiting(EstimatorPool):
     def is_large(query):
         return query == BEHIND
 
-    async def final(self, query, *asked, **options):
-        while query == BEHIND and sum(name == "prompt" for name, *_ in self.outbox.finals) < 6:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        return await super().final(query, *asked, **options)
+    def ask(self, task):
+        async def later():
+            while sum(name == "prompt" for name, *_ in self.outbox.finals) < 6:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            super(Waiting, self).ask(task)
+
+        if task.query == BEHIND:
+            self.waiting = asyncio.create_task(later())
+        else:
+            super().ask(task)
 
 
 def test_nothing_waits_for_the_finals_of_a_large_query():
-    partition, outbox = partition_of(*snapshots(BEHIND, range(3)), *snapshots(PROMPT, range(3))), Sent()
+    outbox = Sent()
+
+    def merging(service):
+        service.estimators = Waiting(outbox)
+
+    finals = published((*snapshots(BEHIND, range(3)), *snapshots(PROMPT, range(3))), merging=merging, outbox=outbox)
+    assert [name for name, *_ in finals] == ["prompt"] * 6 + ["behind"] * 6
+
+
+EMITTING = parse({"queries": {"calm": TABLE | {"domain": 5, "emit_every": "1s"}}}, "test", ".")["calm"]
+
+
+@pytest.mark.parametrize("late", [0.0, 2.0])
+def test_no_provisional_record_while_a_final_is_late(late):
+    """An owed final of another query that is more than a second late holds them back."""
+    definitions = {query.digest: Versions.of(query) for query in (BEHIND, EMITTING)}
+    partition = SnapshotPartition(0, 1, definitions)
+    partition.load()
+    for name, value in snapshots(EMITTING, range(3)):
+        partition.put(name, value, 0)
+    outbox = Sent()
 
     async def run():
-        where = Kafka("nowhere:1", "p.")
-        merging = PublishingService(where, 1, Follower(where), outbox, Metrics(), MagicMock(), UNTRUE)
-        merging.reader, merging.estimators = Reading(partition), Waiting(outbox)
-        running = asyncio.create_task(merging.run())
-        while any(state.has_due_finals for state in partition.queries.values()):
+        service = service_of(partition, outbox)
+        states = {state.versions.query: state for state in partition.queries.values()}
+        service._due_since[states[BEHIND]] = time.monotonic() - late
+        service._busy[states[BEHIND]] = time.monotonic()
+        while states[EMITTING].has_due_finals or states[EMITTING] in service._busy:
+            await service.round([states[EMITTING]])
             await asyncio.sleep(0.01)
-            assert not running.done()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        service._due_since[states[BEHIND]] = time.monotonic() - late
+        await service.round([states[EMITTING]])
+        await asyncio.sleep(0.1)
+        service.estimators.close()
 
     asyncio.run(run())
-    assert [name for name, *_ in outbox.finals] == ["prompt"] * 6 + ["behind"] * 6
+    provisional = [key for topic, key, value in outbox.records if key.endswith(b"|p") and value is not None]
+    assert bool(provisional) == (not late)
+    assert len(outbox.finals) - len(provisional) == 2 * 3
 
 
 def test_what_fails_beside_ends_the_worker():
     partition, ending = partition_of(*snapshots(BEHIND, range(3))), MagicMock()
-    error = RuntimeError("no")
 
     async def run():
-        where = Kafka("nowhere:1", "p.")
-        merging = PublishingService(where, 1, Follower(where), Sent(), Metrics(), ending, UNTRUE)
-        merging.reader, merging.estimators = Reading(partition), Waiting(None)
-        merging.estimators.final = AsyncMock(side_effect=error)
-        await merging.run()
+        failed = asyncio.Event()
+        ending.fail.side_effect = lambda _: failed.set()
+        service = service_of(partition, Sent(), ending=ending)
+        service.publisher.outbox = MagicMock(partitions=AsyncMock(side_effect=RuntimeError("no")))
+        running = asyncio.create_task(service.run())
+        await failed.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(run())
-    ending.fail.assert_called_once_with(error)
+    assert "no" in str(ending.fail.call_args)

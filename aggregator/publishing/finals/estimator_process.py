@@ -1,7 +1,8 @@
-"""The process that makes records. It answers questions from its standard input, and exits at the end of the input.
+"""The process that makes records. It answers requests from its standard input, and exits at the end of the input.
 
-The input ends when the worker dies, in whatever way. A thread reads it, so that the process exits even
-during an estimate.
+A request holds windows of one query in their order. The process carries the alert states from window to window, and
+sends the answers while it goes on. The input ends when the worker dies, in whatever way. A thread reads it, so that the
+process exits even during an estimate.
 """
 
 import os
@@ -10,34 +11,57 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import SimpleQueue
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from aggregator.merging.small_groups import VisibleWindow
 from aggregator.merging.windows import Span
-from aggregator.publishing.finals.final import FinalMetrics, final_metrics, window_result
+from aggregator.publishing.finals.final import FinalMetrics, final_metrics, value_count, window_result
 from aggregator.publishing.findings import Findings
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import Query
+from oracles.query.settings import Window
 
 LENGTH = struct.Struct("<Q")
+DELAY = 0.02
+"""Seconds that an answer may wait for others, so that one message holds many."""
+FEW = 256
+"""Values up to which a record takes so little time that its answer may wait."""
+
+States = Mapping[Window, Sequence[bytes]]
+"""The alert state of each attribute, by kind of window."""
 
 
 class Question(NamedTuple):
     """A window whose records the worker needs."""
 
-    digest: bytes
-    query: Query | None
-    """The query, or None for the last query of the same digest."""
     span: Span
     total: Snapshot
     visible: Sequence[VisibleWindow] | None
     """The values that a final may show, or None for a provisional window."""
-    states: Sequence[bytes]
-    """The alert state of each attribute."""
-    with_findings: bool
+    with_findings: bool = False
     """Whether the answer needs the findings."""
+
+
+class Request(NamedTuple):
+    """Windows of one query."""
+
+    number: int
+    """The number of the request. Later requests have larger ones."""
+    digest: bytes
+    query: Query | None
+    """The query, or None for the last query of the same digest."""
+    questions: Sequence[Question]
+    states: States
+    """The alert states before the first window."""
+
+
+class Withdrawal(NamedTuple):
+    """An order to end all requests up to this number after the window at work."""
+
+    number: int
 
 
 class Answer(NamedTuple):
@@ -50,18 +74,39 @@ class Answer(NamedTuple):
     findings: tuple[Findings, ...]
 
 
-def answer(query: Query, question: Question) -> Answer:
-    """Return the answer. It depends on the question only."""
-    result = window_result(query, question.span, question.total, question.visible, question.states)
+class RequestAnswers(NamedTuple):
+    """The next answers to a request."""
+
+    number: int
+    answers: list[Answer]
+    is_last: bool
+    """Whether no more answers to this request follow."""
+    error: Exception | None = None
+    """The error of the window after these answers."""
+
+
+def answer(query: Query, question: Question, states: Sequence[bytes]) -> Answer:
+    """Return the answer. It depends on the arguments only."""
+    result = window_result(query, question.span, question.total, question.visible, states)
     findings = result.window.findings if question.with_findings else ()
     return Answer(result.window.records, result.alerts, result.states, final_metrics(query, result.window), findings)
+
+
+def answers(query: Query, questions: Sequence[Question], states: States) -> Iterator[Answer]:
+    """Yield the answers to a request. Each final continues from the states of the final of its kind before it."""
+    current = dict(states)
+    for question in questions:
+        window = question.span.window
+        one = answer(query, question, current.get(window, ()))
+        if question.visible is not None:
+            current[window] = one.states
+        yield one
 
 
 def write(pipe: IO[bytes], message: object) -> None:
     """Write one message to a pipe."""
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    pipe.write(LENGTH.pack(len(data)))
-    pipe.write(data)
+    pipe.write(LENGTH.pack(len(data)) + data)
     pipe.flush()
 
 
@@ -74,33 +119,86 @@ def read(pipe: IO[bytes]) -> object:
     return pickle.loads(data)  # noqa: S301 - the other end of the pipe is our own worker
 
 
+class Requests:
+    """The open requests. A thread fills them from a pipe."""
+
+    def __init__(self, pipe: IO[bytes], at_end: Callable[[], None]) -> None:
+        self._pipe, self._at_end = pipe, at_end
+        self._queue: SimpleQueue[Request] = SimpleQueue()
+        self._withdrawn = -1
+        threading.Thread(target=self._fill, daemon=True).start()
+
+    def _fill(self) -> None:
+        try:
+            while True:
+                message = read(self._pipe)
+                if isinstance(message, Withdrawal):
+                    self._withdrawn = message.number
+                elif isinstance(message, Request):
+                    self._queue.put(message)
+        except EOFError:
+            pass
+        finally:
+            self._at_end()
+
+    def next(self) -> Request:
+        """Return the next request, and wait for it."""
+        return self._queue.get()
+
+    @property
+    def is_empty(self) -> bool:
+        return self._queue.empty()
+
+    def is_withdrawn(self, request: Request) -> bool:
+        return request.number <= self._withdrawn
+
+
+class Replies:
+    """The answers on their way to the worker. Many small ones go together."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        self._waiting: list[RequestAnswers] = []
+        self._flush_time = 0.0
+
+    def put(self, answers: RequestAnswers, *, at_once: bool = False) -> None:
+        self._waiting.append(answers)
+        if at_once or time.monotonic() >= self._flush_time:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._waiting:
+            write(self._pipe, self._waiting)
+        self._waiting, self._flush_time = [], time.monotonic() + DELAY
+
+
+def serve(requests: Requests, replies: Replies) -> None:
+    """Answer requests until the pipe to the worker breaks."""
+    queries: dict[bytes, Query] = {}
+    while True:
+        request = requests.next()
+        query = queries[request.digest] = request.query or queries[request.digest]
+        error: Exception | None = None
+        is_slow = value_count(query) > FEW
+        try:
+            if is_slow:
+                replies.flush()
+            if not requests.is_withdrawn(request):
+                for one in answers(query, request.questions, request.states):
+                    replies.put(RequestAnswers(request.number, [one], is_last=False), at_once=is_slow)
+                    if requests.is_withdrawn(request):
+                        break
+        except BrokenPipeError:
+            return
+        except Exception as fault:  # noqa: BLE001 - the worker raises it
+            error = fault
+        replies.put(RequestAnswers(request.number, [], is_last=True, error=error), at_once=requests.is_empty)
+
+
 def main() -> None:
-    """Answer questions until the standard input ends."""
+    """Answer requests until the standard input ends."""
     for number in (signal.SIGINT, signal.SIGTERM):  # the worker gets them too, and stops this process
         signal.signal(number, signal.SIG_IGN)
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a stray print must not mix with the answers
-    questions: SimpleQueue[Any] = SimpleQueue()
-
-    def read_questions() -> None:
-        try:
-            while True:
-                questions.put(read(sys.stdin.buffer))
-        except EOFError:
-            pass
-        finally:
-            os._exit(0)
-
-    threading.Thread(target=read_questions, daemon=True).start()
-    queries: dict[bytes, Query] = {}
-    while True:
-        question = questions.get()
-        query = queries[question.digest] = question.query or queries[question.digest]
-        try:
-            result: Answer | Exception = answer(query, question)
-        except Exception as error:  # noqa: BLE001 - the worker raises it
-            result = error
-        try:
-            write(output, result)
-        except BrokenPipeError:
-            return
+    serve(Requests(sys.stdin.buffer, lambda: os._exit(0)), Replies(output))

@@ -1,0 +1,233 @@
+"""One estimator process, as its worker sees it. If it dies, the worker starts it again and repeats the open requests.
+
+A repeated request begins after the last answer, with the alert states of that answer. So the answers are the same.
+"""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from aggregator.errors import EstimatorEnded
+from aggregator.publishing.finals.estimator_process import (
+    Answer,
+    Question,
+    Request,
+    RequestAnswers,
+    Withdrawal,
+    read,
+    write,
+)
+from oracles.query import Query
+from oracles.query.settings import Window
+
+log = logging.getLogger(__name__)
+
+TRIES = 3
+"""Most tries of one window, which may be the reason why the process dies."""
+PATIENCE = 60.0
+"""Seconds for one answer. An answer of millions of values takes seconds."""
+
+Process = subprocess.Popen[bytes]
+
+
+class EstimateTask:
+    """Windows of one query for the estimator, and their answers as they arrive."""
+
+    def __init__(self, query: Query, questions: Sequence[Question], states: Mapping[Window, Sequence[bytes]]) -> None:
+        self.query = query
+        self.completion = asyncio.get_running_loop().create_future()
+        """Done when no more answers arrive: all are there, the task was withdrawn, or it failed."""
+        self._questions, self._states = deque(questions), dict(states)
+        self._answers: deque[Answer] = deque()
+        self._error: Exception | None = None
+        self._arrival = asyncio.Event()
+
+    async def answers(self) -> AsyncIterator[list[Answer]]:
+        """Yield the answers in the order of the windows, all that are there at a time."""
+        while self._answers or not self.completion.done():
+            await self._arrival.wait()
+            self._arrival.clear()
+            if self._answers:
+                new = list(self._answers)
+                self._answers.clear()
+                yield new
+        if self._error is not None:
+            raise self._error
+
+    def request(self, number: int) -> Request:
+        """Return the request for the windows without an answer."""
+        return Request(number, self.query.digest, self.query, list(self._questions), dict(self._states))
+
+    def take(self, answers: Sequence[Answer]) -> None:
+        """Take the next answers."""
+        for answer in answers:
+            question = self._questions.popleft()
+            if question.visible is not None:
+                self._states[question.span.window] = answer.states
+        self._answers.extend(answers)
+        self._arrival.set()
+
+    def end(self, error: Exception | None = None) -> None:
+        """Note that no more answers arrive."""
+        self._error = error
+        if not self.completion.done():
+            self.completion.set_result(None)
+        self._arrival.set()
+
+
+class Estimator:
+    """One process, a thread that writes to it, and a thread that reads from it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._writer = ThreadPoolExecutor(1, name)
+        self._process: Process | None = None
+        self._queries: dict[bytes, Query] = {}
+        """The queries that the process has."""
+        self._tasks: dict[int, EstimateTask] = {}
+        """The open tasks in their order."""
+        self._numbers = count()
+        self._withdrawn = -1
+        """The number of the last withdrawn task."""
+        self._deaths = 0
+        """Number of deaths of the process since the last answer."""
+        self._answer_time = 0.0
+        """The time of the last answer, or of the first open task."""
+        self._closed = False
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether an answer is overdue."""
+        return bool(self._tasks) and time.monotonic() - self._answer_time > PATIENCE
+
+    def start(self) -> None:
+        """Start the process before the first task, since the start takes most of a second."""
+        if self._process is None:
+            self._submit(None)
+
+    def ask(self, task: EstimateTask) -> None:
+        """Send a task to the process."""
+        if not self._tasks:
+            self._answer_time = time.monotonic()
+        number = next(self._numbers)
+        self._tasks[number] = task
+        self._submit(task.request(number))
+
+    def withdraw(self) -> None:
+        """End all open tasks after the window at work."""
+        if self._tasks:
+            self._withdrawn = max(self._tasks)
+            self._submit(Withdrawal(self._withdrawn))
+
+    def close(self) -> None:
+        """End the process at once."""
+        self._closed = True
+        if (process := self._process) is not None:
+            process.kill()
+        self._writer.shutdown(cancel_futures=True)  # the kill ends a write that is still open
+        if (process := self._process) is not None:
+            _end(process)
+
+    def _submit(self, message: Request | Withdrawal | None) -> None:
+        loop = asyncio.get_running_loop()
+
+        def check(written: Future[None]) -> None:
+            if not written.cancelled() and (error := written.exception()) is not None:
+                loop.call_soon_threadsafe(self._fail, error)
+
+        if not self._closed:
+            self._writer.submit(self._send, message, loop).add_done_callback(check)
+
+    def _send(self, message: Request | Withdrawal | None, loop: asyncio.AbstractEventLoop) -> None:
+        """Write a message to the process, and start the process if needed. This runs in the thread of the writer."""
+        if self._process is None:
+            if self._closed or isinstance(message, Withdrawal):
+                return
+            self._process = self._started(loop)
+        if isinstance(message, Request):
+            if self._queries.get(message.digest) is message.query:
+                message = message._replace(query=None)
+            elif message.query is not None:
+                self._queries[message.digest] = message.query
+        if message is not None:
+            with suppress(BrokenPipeError, ConnectionError):  # the reader sees the end too
+                write(self._process.stdin, message)  # type: ignore[arg-type]
+
+    def _started(self, loop: asyncio.AbstractEventLoop) -> Process:
+        path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+        self._queries.clear()
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", "from aggregator.publishing.finals.estimator_process import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": path},
+        )
+        threading.Thread(target=self._read, args=(process, loop), name=f"{self.name} reader", daemon=True).start()
+        return process
+
+    def _read(self, process: Process, loop: asyncio.AbstractEventLoop) -> None:
+        """Read answers until the process ends. This runs in a thread of its own."""
+        try:
+            while True:
+                message = read(process.stdout)  # type: ignore[arg-type]
+                loop.call_soon_threadsafe(self._take, message)
+        except (EOFError, OSError, ValueError) as error:
+            if not self._closed:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(self._restart, process, error)
+
+    def _take(self, message: Any) -> None:
+        self._deaths, self._answer_time = 0, time.monotonic()
+        each: RequestAnswers
+        for each in message:
+            if (task := self._tasks.get(each.number)) is not None:
+                task.take(each.answers)
+                if each.is_last:
+                    del self._tasks[each.number]
+                    task.end(each.error)
+
+    def _restart(self, process: Process, error: Exception) -> None:
+        """Repeat the open tasks in a new process."""
+        code = _end(process)
+        self._process = None
+        if self._closed:
+            return
+        log.warning(
+            "the estimator process for %s has ended with code %s (%r). It is started again", self.name, code, error
+        )
+        self._deaths += 1
+        for number, task in list(self._tasks.items()):
+            if self._deaths == TRIES or number <= self._withdrawn:
+                del self._tasks[number]
+                task.end(EstimatorEnded(task.query.name, TRIES) if self._deaths == TRIES else None)
+            else:
+                self._submit(task.request(number))
+        if self._deaths == TRIES:
+            self._deaths = 0
+
+    def _fail(self, error: BaseException) -> None:
+        """End all tasks, because the process cannot be started."""
+        tasks, self._tasks = self._tasks, {}
+        for task in tasks.values():
+            task.end(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+
+def _end(process: Process) -> int:
+    """End a process, and return its exit code."""
+    process.kill()
+    code = process.wait()
+    for pipe in (process.stdin, process.stdout):
+        with suppress(OSError):
+            pipe.close()  # type: ignore[union-attr]
+    return code

@@ -1,0 +1,160 @@
+"""The publisher of finals. It writes a query's records and alerts as they are made, and then the states after them."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from aggregator.merging.query_state import OwedFinal, QueryState
+from aggregator.merging.windows import Position, Span
+from aggregator.process.metrics import Metrics
+from aggregator.publishing.accuracy import Accuracy
+from aggregator.publishing.finals.estimator import EstimateTask
+from aggregator.publishing.finals.estimator_process import Answer, Question
+from aggregator.publishing.finals.final import FinalMetrics
+from aggregator.publishing.finals.round import Batch
+from aggregator.publishing.records.encoder import provisional_keys
+from aggregator.tallies import keys
+from aggregator.tallies.snapshot import Snapshot
+from hubbub.kafka.outbox import Outbox, OutboxRecord, is_oversized, log_failures
+from hubbub.kafka.settings import ALERTS, ESTIMATES, SNAPSHOTS
+from oracles.query import Query
+from oracles.query.settings import Window
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class FinalPublisher:
+    """Writes the records of one worker."""
+
+    partitions: int
+    outbox: Outbox
+    metrics: Metrics
+    accuracy: Accuracy
+
+    def final_task(self, batch: Batch) -> EstimateTask:
+        """Return the task for the estimator that makes these finals."""
+        query = batch.finals[0].query
+        questions = [
+            Question(due.final.span, due.final.total, due.visible, self.accuracy.measures(query, due.final.span))
+            for due in batch.finals
+        ]
+        return EstimateTask(query, questions, batch.state.alerts)
+
+    def provisional_task(self, state: QueryState, windows: Sequence[tuple[Span, Snapshot]]) -> EstimateTask:
+        """Return the task for the estimator that makes the provisional records of these windows."""
+        return EstimateTask(state.query_for(windows[0][0]), [Question(*window, None) for window in windows], {})
+
+    async def publish(self, state: QueryState, task: EstimateTask | None) -> None:
+        """Publish finals as they are answered.
+
+        Once the broker has acknowledged them, write the states after them, and delete the keys that they replace.
+        """
+        acks: list[Any] = await self._write(state, state.totals())
+        positions: dict[Window, Position] = {}
+        async for answers in task.answers() if task is not None else _no_answers():
+            finals = [state.answer(answer.states) for answer in answers]
+            acks += await self._send(finals, answers)
+            positions |= {due.final.span.window: due.final.position for due in finals}
+        await asyncio.gather(*acks)
+        await self._settle(state, positions)
+
+    async def publish_provisional(self, task: EstimateTask, is_current: Callable[[], bool]) -> None:
+        """Publish the records of provisional windows while the query stays with this worker."""
+        async for answers in task.answers():
+            records = [OutboxRecord(*record) for answer in answers for record in answer.records]
+            await self._send_records(task.query, records, is_current)
+            self.metrics.records.labels(task.query.name, "false").inc(len(answers))
+
+    async def delete(self, state: QueryState, names: Iterable[bytes]) -> None:
+        """Delete snapshots and states of a query. If that fails, the next worker that loads the partition does it."""
+        log_failures(await self._write(state, [(name, None) for name in names]))
+
+    async def _send(self, finals: Sequence[OwedFinal], answers: Sequence[Answer]) -> list[Any]:
+        """Send records and alerts, and return the acknowledgements to wait for."""
+        query = finals[0].query
+        records: list[OutboxRecord] = []
+        for due, answer in zip(finals, answers, strict=True):
+            span = due.final.span
+            records += [OutboxRecord(*record, timestamp_ms=1000 * span.end) for record in answer.records]
+            # Deleted after the final, in the same partition: a reader of the final needs no provisional record.
+            records += [OutboxRecord(name, None) for name in provisional_keys(query, span)]
+            self._observe(query, span, answer)
+        set_gauges(self.metrics, query, answers[-1].metrics)
+        self.metrics.records.labels(query.name, "true").inc(len(answers))
+        acks = await self._send_records(query, records)
+        return [*acks, *[await self.outbox.send(ALERTS, *alert) for answer in answers for alert in answer.alerts]]
+
+    async def _send_records(
+        self, query: Query, records: Sequence[OutboxRecord], is_current: Callable[[], bool] = lambda: True
+    ) -> list[Any]:
+        """Send records of a query. Log and skip a record that is too large for the broker."""
+        fitting = []
+        for record in records:
+            if is_oversized(record.value):
+                size = len(record.value or b"")
+                log.warning("OutboxRecord of query %s is too large (%d bytes). Lower `publish`", query.name, size)
+                self.metrics.too_large.labels(query.name).inc()
+            else:
+                fitting.append(record)
+        home = keys.home(query.digest, await self.outbox.partitions(ESTIMATES))
+        return await self.outbox.append(ESTIMATES, home, fitting, is_current=is_current)
+
+    def _observe(self, query: Query, span: Span, answer: Answer) -> None:
+        """Count the flags and alerts of a final, and measure its accuracy later."""
+        if answer.findings:
+            self.accuracy.enqueue(query, span, answer.findings)
+        for flag in {flag for attribute in answer.metrics for flag in attribute.flags}:
+            self.metrics.flags.labels(query.name, flag).inc()
+        for _, value in answer.alerts:
+            alert = orjson.loads(value)
+            baseline = "true" if alert.get("baseline") else "false"
+            self.metrics.alerts.labels(query.name, alert["kind"], baseline).inc()
+
+    async def _settle(self, state: QueryState, positions: dict[Window, Position]) -> None:
+        """Write the states at these positions. Once they are acknowledged, delete the keys that they replace."""
+        records = {window: state.state_record(window, position) for window, position in positions.items()}
+        for window in [window for window, (_, value) in records.items() if is_oversized(value)]:
+            self._log_too_large(state, window, len(records.pop(window)[1]))
+        await asyncio.gather(*await self._write(state, list(records.values())))
+        obsolete = [name for window in records for name in state.acknowledge(window, positions[window])]
+        await self.delete(state, [*obsolete, *state.replaced_keys()])
+
+    def _log_too_large(self, state: QueryState, window: Window, size: int) -> None:
+        """Note that a state is too large to write. Then a restart repeats the finals since the last one."""
+        state.too_large.add(window)
+        name = state.versions.query.name
+        log.warning(
+            "State of query %s is too large to store (%d bytes). After a restart its last finals are published again",
+            name,
+            size,
+        )
+        self.metrics.states_too_large.labels(name).inc()
+
+    async def _write(self, state: QueryState, writes: Sequence[keys.Write]) -> list[Any]:
+        """Append records to the query's snapshot partition."""
+        if not writes:
+            return []
+        return await self.outbox.write(SNAPSHOTS, keys.home(state.versions.query.digest, self.partitions), writes)
+
+
+async def _no_answers() -> AsyncIterator[list[Answer]]:
+    """Yield nothing."""
+    for answers in list[list[Answer]]():
+        yield answers
+
+
+def set_gauges(metrics: Metrics, query: Query, attributes: Iterable[FinalMetrics]) -> None:
+    """Set the gauges of the newest final."""
+    for attribute in attributes:
+        if attribute.withheld:
+            continue
+        labels = query.name, attribute.name or ""
+        metrics.sigma.labels(*labels).set(attribute.sigma)
+        metrics.detectable.labels(*labels).set(attribute.detectable if attribute.detectable is not None else 1.0)
+        if attribute.threshold is not None:
+            metrics.threshold.labels(*labels).set(attribute.threshold)
