@@ -1,4 +1,4 @@
-"""`hubbub gateway` on real brokers: every answer that it gives, and that what it has accepted stands in the log."""
+"""`hubbub gateway` on real brokers, with all its answers. Accepted reports are in the log."""
 
 import asyncio
 import gzip
@@ -50,13 +50,13 @@ def site(broker, tmp_path):
 
 
 def contents(site):
-    """How often each number stands in the log."""
+    """Return how often each number is in the log."""
     return Counter(
         number for _, frame in site.frames() for number in np.frombuffer(frame.reports.tobytes(), "<u2").tolist()
     )
 
 
-def test_reports_are_in_the_log_once_they_are_accepted_in_every_form(site):
+def test_accepted_reports_of_every_form_are_in_the_log_once(site):
     pane = now()
     parts = np.split(site.reports("numbers", 2400), 12)
     frames = [site.frame_of("numbers", part, pane) for part in parts]
@@ -88,9 +88,9 @@ def test_reports_are_in_the_log_once_they_are_accepted_in_every_form(site):
             assert (record.key, record.headers) == (None, ())
             if site.kafka.embedded:
                 assert record.timestamp == 1000 * pane  # no finer time than the pane's
-        keyed = {frame.id: frame.reports.tobytes() for _, frame in site.frames()}
-        assert keyed[frame_id("app", key.encode(), digest, pane, 0)] == b"".join(p.tobytes() for p in parts[8:10])
-        assert b"theirown" not in keyed
+        by_id = {frame.id: frame.reports.tobytes() for _, frame in site.frames()}
+        assert by_id[frame_id("app", key.encode(), digest, pane, 0)] == b"".join(p.tobytes() for p in parts[8:10])
+        assert b"theirown" not in by_id
         assert gateway.metric("hubbub_gateway_reports_total", query="numbers") == 2400
         assert gateway.metric("hubbub_gateway_held_bytes") == 0
 
@@ -102,14 +102,14 @@ def test_reports_of_many_requests_are_mixed(site):
     with site.gateway("--linger", "1000") as gateway, ThreadPoolExecutor(20) as pool:
         assert {answer.status for answer in pool.map(gateway.post, bodies)} == {202}
     [(_, frame), *more] = site.frames()
-    sent = np.frombuffer(frame.reports.tobytes(), "<u2")
-    assert len(sent) + sum(other.n for _, other in more) == 600
+    values = np.frombuffer(frame.reports.tobytes(), "<u2")
+    assert len(values) + sum(other.n for _, other in more) == 600
     if not more:  # all twenty came within a second: neither request nor order can be told
-        neighbours = np.abs(np.diff(sent.astype(int))) == 1
+        neighbours = np.abs(np.diff(values.astype(int))) == 1
         assert neighbours.sum() < 30  # about 2 of 599 by chance; in order 599
 
 
-def test_what_cannot_be_taken_is_refused_with_the_status_that_says_why(site):
+def test_a_refusal_has_the_status_of_its_reason(site):
     pane = now()
     good = site.frame_of("numbers", site.reports("numbers", 2), pane)
     with site.gateway_with_tokens("--max-body", "4KiB", "--origins", "https://a.example") as gateway:
@@ -168,9 +168,9 @@ def test_what_cannot_be_taken_is_refused_with_the_status_that_says_why(site):
             assert (answer.status, answer.headers["Content-Type"]) == (status, "application/problem+json")
         asks = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "authorization"}
         assert gateway.ask("OPTIONS", "/v1/reports", Origin="https://evil.example", **asks).status == 403
-        allowed = gateway.ask("OPTIONS", "/v1/reports", Origin="https://a.example", **asks)
-        assert (allowed.status, allowed.headers["Access-Control-Allow-Origin"]) == (204, "https://a.example")
-        assert int(allowed.headers["Access-Control-Max-Age"]) > 0
+        preflight = gateway.ask("OPTIONS", "/v1/reports", Origin="https://a.example", **asks)
+        assert (preflight.status, preflight.headers["Access-Control-Allow-Origin"]) == (204, "https://a.example")
+        assert int(preflight.headers["Access-Control-Max-Age"]) > 0
         assert gateway.post(good, TOKEN, Origin="https://a.example").headers["Access-Control-Allow-Origin"]
         assert refused(401, token=None, Origin="https://a.example").headers["Access-Control-Allow-Origin"]
         assert "Access-Control-Allow-Origin" not in gateway.post(good, TOKEN, Origin="https://evil.example").headers
@@ -179,11 +179,11 @@ def test_what_cannot_be_taken_is_refused_with_the_status_that_says_why(site):
         ] * 4
         assert gateway.metric("hubbub_gateway_refused_total", reason="too_large") == 3
         assert gateway.metric("hubbub_gateway_held_bytes") == 0
-    accepted = sum(n for number, n in contents(site).items() if number < 2)
-    assert accepted in (4, 5)  # twice good, and perhaps the short one: nothing of what was refused
+    count = sum(n for number, n in contents(site).items() if number < 2)
+    assert count in (4, 5)  # twice good, and perhaps the short one: nothing of what was refused
 
 
-def test_a_request_with_a_key_counts_once_at_whichever_gateway_it_is_tried_again(site):
+def test_a_request_with_a_key_counts_once_even_if_another_gateway_gets_the_repeat(site):
     pane, rows = now(), site.reports("numbers", 2500)
     whole = site.frame_of("numbers", rows, pane)
     halves = site.frame_of("numbers", rows[:1200], pane) + site.frame_of("numbers", rows[1200:], pane)
@@ -207,11 +207,11 @@ def test_short_lived_tokens_have_a_quota_each_and_their_keys_name_in_ids(site):
         assert gateway.post(three, first, "a key that is long").status == 202
         assert gateway.post(three, first).status == 429
         assert gateway.post(three, second, "a key that is long").status == 202
-        wanted = frame_id("site", b"a key that is long", site.queries["numbers"].digest, pane, 0)
-        assert {frame.id for _, frame in site.frames()} == {wanted}
+        expected = frame_id("site", b"a key that is long", site.queries["numbers"].digest, pane, 0)
+        assert {frame.id for _, frame in site.frames()} == {expected}
 
 
-def test_one_partition_takes_only_so_many_ids_that_clients_chose(tansu, tmp_path):
+def test_a_partition_accepts_a_bounded_number_of_client_ids(tansu, tmp_path):
     with Site(tansu, tmp_path, QUERIES) as site, site.gateway() as gateway:
         body = site.frame_of("numbers", site.reports("numbers", 1), now())
         statuses = Counter(gateway.post(body, key=f"a key of its own {i}").status for i in range(40))
@@ -219,7 +219,7 @@ def test_one_partition_takes_only_so_many_ids_that_clients_chose(tansu, tmp_path
         assert gateway.post(body).status == 202
 
 
-def test_an_address_that_asks_too_often_waits_and_proxies_are_seen_through(tansu, tmp_path):
+def test_an_address_with_too_many_requests_waits_even_behind_a_proxy(tansu, tmp_path):
     with Site(tansu, tmp_path, QUERIES) as site:
         options = ("--rate", "0.01", "--trusted-proxies", "127.0.0.3/32")
         with Gateway(site, *options) as gateway:
@@ -237,7 +237,7 @@ def test_an_address_that_asks_too_often_waits_and_proxies_are_seen_through(tansu
             assert asked("127.0.0.3", X_Forwarded_For="198.51.100.2").status == 200
 
 
-def test_without_tokens_it_answers_under_its_own_name_alone(tansu, tmp_path):
+def test_without_tokens_it_answers_only_under_its_own_name(tansu, tmp_path):
     with Site(tansu, tmp_path, QUERIES) as site, site.gateway() as gateway:
         for own in ("localhost", "LocalHost:8802", "127.0.0.1", f"127.0.0.1:{gateway.port}", "[::1]", "[::1]:80"):
             assert gateway.ask("GET", "/v1/queries", Host=own).status == 200
@@ -246,7 +246,7 @@ def test_without_tokens_it_answers_under_its_own_name_alone(tansu, tmp_path):
 
 
 @EITHER
-def test_what_is_accepted_by_then_is_answered_when_the_gateway_ends(site):
+def test_a_gateway_that_stops_answers_its_accepted_requests(site):
     body = site.frame_of("numbers", site.reports("numbers", 10), now())
     with site.gateway("--linger", "9000") as gateway, ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(gateway.post, body) for _ in range(4)]
@@ -257,7 +257,7 @@ def test_what_is_accepted_by_then_is_answered_when_the_gateway_ends(site):
 
 
 @EITHER
-def test_while_kafka_is_away_nothing_is_taken_and_what_was_acknowledged_is_there(broker, site):
+def test_during_an_outage_nothing_is_accepted_and_acknowledged_reports_remain(broker, site):
     pane, answers = now(), []
     with site.gateway() as gateway:
         gateway.ready()
@@ -280,18 +280,18 @@ def test_while_kafka_is_away_nothing_is_taken_and_what_was_acknowledged_is_there
         gateway.ready()
         until(lambda: gateway.post(site.frame_of("numbers", site.reports("numbers", 1, 57_000), pane)).status == 202)
         until(lambda: gateway.metric("hubbub_gateway_unacknowledged_bytes") == 0)
-        found = contents(site)
-        assert found[59_000] == 1
-        assert found[57_000] >= 1
-        assert found[58_000] == 0
+        counts = contents(site)
+        assert counts[59_000] == 1
+        assert counts[57_000] >= 1
+        assert counts[58_000] == 0
         for first, answer, _ in answers:  # said to be unknown, or not to be there
-            assert found[first] <= (answer.body["counted"] == "unknown")
+            assert counts[first] <= (answer.body["counted"] == "unknown")
         assert gateway.stop() == 0
     assert gateway.process.returncode == 0
 
 
 @pytest.mark.long
-def test_a_gateway_ends_while_kafka_is_away_too(tansu, tmp_path):
+def test_a_gateway_can_stop_during_an_outage(tansu, tmp_path):
     with Site(tansu, tmp_path, QUERIES) as site, site.gateway() as gateway, ThreadPoolExecutor(2) as pool:
         body = site.frame_of("numbers", site.reports("numbers", 10), now())
         gateway.ready()
@@ -302,8 +302,8 @@ def test_a_gateway_ends_while_kafka_is_away_too(tansu, tmp_path):
         assert [answer.result().status for answer in waiting] == [503, 503]
 
 
-def test_the_definitions_are_the_topics_as_soon_as_it_has_any(kafka, tmp_path):
-    """A retired definition counts until its last pane has begun, and the next one from its first on."""
+def test_the_definitions_of_the_topic_replace_those_of_the_file(kafka, tmp_path):
+    """A retired definition counts until its last pane starts, and the next one from its first pane on."""
     with Site(kafka, tmp_path, QUERIES) as site:
         follow(site)
 
@@ -333,7 +333,7 @@ def follow(site):
 
 
 def register(site):
-    """What a worker does with its file."""
+    """Append the definitions of the file, like a worker."""
 
     async def done():
         async with Follower(site.kafka) as follower:
@@ -342,7 +342,7 @@ def register(site):
     asyncio.run(done())
 
 
-def test_a_gateway_does_not_start_where_it_could_not_keep_its_word(kafka, tmp_path):
+def test_a_gateway_does_not_start_with_wrong_topics_or_options(kafka, tmp_path):
     with Site(kafka, tmp_path, QUERIES) as site:
 
         def ends(code, *words, place=site, options=(), **env):
@@ -355,7 +355,7 @@ def test_a_gateway_does_not_start_where_it_could_not_keep_its_word(kafka, tmp_pa
         ends(4, "hubbub topics", HUBBUB_PREFIX="nobody.")
 
 
-def test_a_topic_with_the_senders_time_ends_the_gateway(kafka, tmp_path):
+def test_a_topic_with_the_time_of_senders_stops_the_gateway(kafka, tmp_path):
     with Site(kafka, tmp_path, QUERIES) as site:
         site.kafka = Kafka(kafka.bootstrap, f"{site.kafka.prefix}own.")
 
@@ -376,7 +376,7 @@ def test_a_topic_with_the_senders_time_ends_the_gateway(kafka, tmp_path):
 
 
 def test_reports_that_enter_the_log_too_late_are_not_accepted(kafka, tmp_path):
-    """By a gateway whose clock is behind: only the log's time decides."""
+    """The clock of this gateway is behind. Only the time of the log decides."""
     behind = "import time\nnow = time.time\ntime.time = lambda: now() - 300"
     with Site(kafka, tmp_path, QUERIES) as site, site.gateway(patch=behind) as gateway:
         body = site.frame_of("numbers", site.reports("numbers", 1), now() - 300)
@@ -404,6 +404,6 @@ def test_no_address_token_or_key_is_written_anywhere(site):
         assert gateway.ask("GET", "/v1/queries", Authorization=f"Bearer {TOKEN}").status == 200
         metrics = gateway.ask("GET", "/metrics").body.decode()
         assert gateway.stop() == 0
-    written = gateway.log_text + metrics + "".join(str(record) for record, _ in site.frames())
+    text = gateway.log_text + metrics + "".join(str(record) for record, _ in site.frames())
     for secret in ("127.0.0.77", TOKEN, "very secret", "wrong secret", "rubbish"):
-        assert secret not in written
+        assert secret not in text

@@ -1,4 +1,4 @@
-"""What a publisher promises on real brokers: every report arrives once, whole and in its place, or somebody is told."""
+"""A publisher on real brokers. Every report arrives once and on its partition, or an error reports it."""
 
 import asyncio
 import signal
@@ -40,12 +40,12 @@ Q = query()
 
 
 def numbers(count, first=0):
-    """Reports that are told apart: first, first + 1, ... in two bytes each."""
+    """Return the reports first, first + 1, ... in two bytes each."""
     return np.arange(first, first + count, dtype="<u2").view(np.uint8).reshape(-1, 2)
 
 
 async def create(where, **settings):
-    """The topic of reports alone, with settings of its own; its records are of the past, and yet they stay."""
+    """Create only the topic of reports, with settings that keep records of the past."""
     settings = {"retention.ms": "-1"} | settings
     async with started(AIOKafkaAdminClient(**client_arguments(where)), where) as admin:
         await admin.create_topics([NewTopic(where.topic("reports"), PARTITIONS, 1, topic_configs=settings)])
@@ -55,8 +55,8 @@ def fresh(broker):
     return broker.kafka(f"t{uuid.uuid4().hex}.")
 
 
-async def received(where, reports):
-    """All records of the topic, once they hold that many reports in frames of different ids."""
+async def receive(where, reports):
+    """Return all records of the topic, once they have that many reports in frames of different ids."""
     topic, records, ids = where.topic("reports"), [], {}
     async with started(AIOKafkaConsumer(**client_arguments(where)), where) as consumer:
         consumer.assign([TopicPartition(topic, partition) for partition in range(PARTITIONS)])
@@ -70,7 +70,7 @@ async def received(where, reports):
 
 
 def contents(records):
-    """The numbers in frames of different ids, which may arrive several times, but always the same."""
+    """Return the numbers in frames of different ids. A frame may arrive several times, but always unchanged."""
     frames = {}
     for record in records:
         frame = decode(record.value)
@@ -86,11 +86,11 @@ async def until(holds):
             await asyncio.sleep(0.01)
 
 
-def held(publisher):
+def size_of(publisher):
     return publisher._in_flight.bytes + publisher._batches.weight
 
 
-def test_frames_arrive_whole_on_the_partition_of_their_id(broker):
+def test_frames_arrive_unchanged_on_the_partition_of_their_id(broker):
     where = create_topics(broker, PARTITIONS)
 
     async def run():
@@ -101,7 +101,7 @@ def test_frames_arrive_whole_on_the_partition_of_their_id(broker):
             for value in range(20):
                 report = Client(other, ":memory:").answer(value)
                 await publisher.put(other, report, at=PANE)
-        records = await received(where, 123)
+        records = await receive(where, 123)
         frames = [decode(record.value) for record in records]
         assert len(frames) == len({frame.id for frame in frames}) == 13
         assert contents(r for r, f in zip(records, frames, strict=True) if f.digest == Q.digest) == Counter(range(103))
@@ -113,39 +113,39 @@ def test_frames_arrive_whole_on_the_partition_of_their_id(broker):
     asyncio.run(run())
 
 
-def test_no_time_but_the_pane_leaves(broker):
+def test_a_frame_has_no_time_but_its_pane(broker):
     async def run():
         where = fresh(broker)
         await create(where)  # a topic that keeps the timestamps of those who send
         async with Publisher(where, clock=lambda: PANE + 7.123) as publisher:
             await publisher.put(Q, numbers(1))
-        [record] = await received(where, 1)
+        [record] = await receive(where, 1)
         assert (record.timestamp, decode(record.value).pane) == (PANE * 1000, PANE)
         assert (record.key, record.headers) == (None, ())
 
     asyncio.run(run())
 
 
-def test_a_lonely_report_leaves_after_its_linger(broker):
+def test_a_single_report_is_sent_after_its_linger(broker):
     async def run():
         where = fresh(broker)
         await create(where)
         async with Publisher(where, linger=0.05) as publisher:
             await publisher.put(Q, numbers(1))
             await publisher.put(Q, numbers(1, 1), at=PANE)
-            await received(where, 2)  # before anybody flushed
+            await receive(where, 2)  # before anybody flushed
 
     asyncio.run(run())
 
 
-def test_no_batch_names_who_wrote_it(kafka, monkeypatch):
-    """Kafka's producer id, or a time of sending, would link what one device sent in a session."""
-    found = []
+def test_no_batch_names_its_producer(kafka, monkeypatch):
+    """Kafka's producer id, or a time of sending, would link the reports of a device in a session."""
+    headers = []
 
     class Seen(FetchedBatches):
         def next_batch(self):
             batch = super().next_batch()
-            found.append((batch.producer_id, batch.first_timestamp))
+            headers.append((batch.producer_id, batch.first_timestamp))
             return batch
 
     async def run():
@@ -154,14 +154,14 @@ def test_no_batch_names_who_wrote_it(kafka, monkeypatch):
         async with Publisher(where, reports=1, clock=lambda: PANE + 3.21) as publisher:
             await publisher.put(Q, numbers(30))
         monkeypatch.setattr(fetcher, "MemoryRecords", Seen)
-        await received(where, 30)
+        await receive(where, 30)
 
     asyncio.run(run())
-    assert found
-    assert set(found) == {(-1, 1000 * PANE)}
+    assert headers
+    assert set(headers) == {(-1, 1000 * PANE)}
 
 
-def test_a_silent_broker_is_waited_for_in_bounded_memory(broker, monkeypatch):
+def test_a_publisher_waits_for_a_silent_broker_in_bounded_memory(broker, monkeypatch):
     memory = 20 * COST
     monkeypatch.setattr(module, "_REQUEST", 1000)
 
@@ -175,21 +175,21 @@ def test_a_silent_broker_is_waited_for_in_bounded_memory(broker, monkeypatch):
                 nonlocal most
                 for first in range(0, 20_000, 50):
                     await publisher.put(Q, numbers(50, first), at=PANE)
-                    most = max(most, held(publisher))
+                    most = max(most, size_of(publisher))
 
             with frozen(broker):
                 putting = asyncio.create_task(put_all())
-                await until(lambda: held(publisher) > memory - 2 * COST)
+                await until(lambda: size_of(publisher) > memory - 2 * COST)
                 await asyncio.sleep(3)  # longer than a request may take, and a batch live
                 assert not putting.done()
             await putting
         assert memory / 2 < most <= memory
-        assert contents(await received(where, 20_000)) == Counter(range(20_000))
+        assert contents(await receive(where, 20_000)) == Counter(range(20_000))
 
     asyncio.run(run())
 
 
-def test_who_waits_too_long_is_told_and_nothing_is_given_up(broker):
+def test_a_timeout_is_an_error_and_drops_nothing(broker):
     async def run():
         where = fresh(broker)
         await create(where)
@@ -201,12 +201,12 @@ def test_who_waits_too_long_is_told_and_nothing_is_given_up(broker):
                     await publisher.flush()
                 assert late.value.reports == 9
             await until(lambda: not publisher._in_flight.bytes)
-        assert contents(await received(where, 9)) == Counter(range(9))
+        assert contents(await receive(where, 9)) == Counter(range(9))
 
     asyncio.run(run())
 
 
-def test_what_is_not_acknowledged_at_the_end_is_told_and_stays_in_the_spool(broker, tmp_path):
+def test_unacknowledged_frames_at_the_end_are_an_error_and_stay_in_the_spool(broker, tmp_path):
     async def run():
         where = fresh(broker)
         await create(where)
@@ -222,12 +222,12 @@ def test_what_is_not_acknowledged_at_the_end_is_told_and_stays_in_the_spool(brok
         async with Publisher(where, spool=tmp_path / "spool") as publisher:
             await publisher.put(Q, numbers(1, 5))
         assert list((tmp_path / "spool").iterdir()) == []
-        assert contents(await received(where, 7)) == Counter(range(7))
+        assert contents(await receive(where, 7)) == Counter(range(7))
 
     asyncio.run(run())
 
 
-KILLED = """
+DYING_PUBLISHER = """
 import asyncio, os, signal, sys
 from pathlib import Path
 import numpy as np
@@ -259,7 +259,7 @@ def test_frames_of_a_killed_publisher_are_sent_by_the_next_under_the_same_ids(br
     spool = tmp_path / "spool"
     where = fresh(broker)
     asyncio.run(create(where))
-    command = [sys.executable, "-c", KILLED, where.servers, where.prefix, "1" * where.embedded, spool]
+    command = [sys.executable, "-c", DYING_PUBLISHER, where.servers, where.prefix, "1" * where.embedded, spool]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout.readline() == "started\n"
         with frozen(broker):
@@ -273,7 +273,7 @@ def test_frames_of_a_killed_publisher_are_sent_by_the_next_under_the_same_ids(br
     async def run():
         async with Publisher(where, spool=spool):
             pass
-        records = await received(where, 200)
+        records = await receive(where, 200)
         assert {decode(record.value).id.hex() for record in records} == ids
         assert contents(records) == Counter(range(200))
 
@@ -281,7 +281,7 @@ def test_frames_of_a_killed_publisher_are_sent_by_the_next_under_the_same_ids(br
     assert list(spool.iterdir()) == []
 
 
-def test_the_spool_is_private_and_what_was_cut_off_in_it_is_removed(broker, tmp_path, caplog):
+def test_the_spool_is_private_and_truncated_files_are_removed(broker, tmp_path, caplog):
     spool = tmp_path / "spool"
 
     async def run():
@@ -300,7 +300,7 @@ def test_the_spool_is_private_and_what_was_cut_off_in_it_is_removed(broker, tmp_
         async with publisher:
             await publisher.put(Q, numbers(1))
         assert modes == {0o700, 0o600}
-        [record] = await received(where, 1)
+        [record] = await receive(where, 1)
         (spool / "0102030405060708.frame").write_bytes(record.value[:20])
         (spool / "0102030405060709.frame").write_bytes(record.value)
         async with Publisher(where, spool=spool):
@@ -311,16 +311,16 @@ def test_the_spool_is_private_and_what_was_cut_off_in_it_is_removed(broker, tmp_
     assert sum("was cut off" in record.message for record in caplog.records) == 2
 
 
-def test_what_kafka_refuses_comes_out_once_at_the_next_put_or_at_the_end(kafka):
+def test_a_refusal_of_kafka_raises_once_at_the_next_put_or_at_the_end(kafka):
     async def run():
         where = fresh(kafka)
         await create(where, **{"max.message.bytes": "1000"})
         async with Publisher(where) as publisher:
             await publisher.put(Q, numbers(1000))
             await until(lambda: not publisher._in_flight.bytes)
-            with pytest.raises(DeliveryError, match="1000 reports could not be sent: MessageSizeTooLarge") as told:
+            with pytest.raises(DeliveryError, match="1000 reports could not be sent: MessageSizeTooLarge") as error:
                 await publisher.put(Q, numbers(1))
-            assert told.value.reports == 1000
+            assert error.value.reports == 1000
             await publisher.put(Q, numbers(1))
             await publisher.flush()
             await publisher.put(Q, numbers(1000))
@@ -332,12 +332,12 @@ def test_what_kafka_refuses_comes_out_once_at_the_next_put_or_at_the_end(kafka):
         with pytest.raises(DeliveryError):
             await publisher.close()
         await publisher.close()
-        assert contents(await received(where, 1)) == Counter([0])
+        assert contents(await receive(where, 1)) == Counter([0])
 
     asyncio.run(run())
 
 
-def test_an_error_in_the_block_is_not_hidden_by_those_of_sending(kafka, caplog):
+def test_an_error_in_the_block_is_raised_before_those_of_sending(kafka, caplog):
     async def run():
         where = fresh(kafka)
         await create(where, **{"max.message.bytes": "1000"})
@@ -350,7 +350,7 @@ def test_an_error_in_the_block_is_not_hidden_by_those_of_sending(kafka, caplog):
     assert any("1000 reports could not be sent" in record.message for record in caplog.records)
 
 
-def test_a_frame_that_cannot_be_kept_is_not_sent_and_told(tansu, tmp_path):
+def test_a_frame_that_cannot_be_stored_is_not_sent_and_is_an_error(tansu, tmp_path):
     async def run():
         where = fresh(tansu)
         await create(where)
@@ -358,14 +358,14 @@ def test_a_frame_that_cannot_be_kept_is_not_sent_and_told(tansu, tmp_path):
         (tmp_path / "spool").rmdir()
         await publisher.start()
         await publisher.put(Q, numbers(3))
-        with pytest.raises(DeliveryError, match=r"3 reports could not be sent: .* to store frames") as told:
+        with pytest.raises(DeliveryError, match=r"3 reports could not be sent: .* to store frames") as error:
             await publisher.close()
-        assert isinstance(told.value.__cause__, StoreError)
+        assert isinstance(error.value.__cause__, StoreError)
 
     asyncio.run(run())
 
 
-def test_no_topic_and_no_broker_are_said_at_the_start(broker):
+def test_a_missing_topic_or_broker_is_an_error_at_the_start(broker):
     async def run(where):
         async with Publisher(where):
             pass
@@ -376,7 +376,7 @@ def test_no_topic_and_no_broker_are_said_at_the_start(broker):
         asyncio.run(run(Kafka(f"127.0.0.1:{free_port()}")))
 
 
-def test_only_a_publisher_that_is_open_takes_reports_that_are_well_formed(tansu):
+def test_only_an_open_publisher_takes_reports_and_only_well_formed_ones(tansu):
     async def run():
         where = fresh(tansu)
         await create(where)

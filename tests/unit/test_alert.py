@@ -50,13 +50,13 @@ def watch(window=SECONDS, threshold=SIGNIFICANCE, alerts_a_day=1.0, **options):
 
 
 def step(*of):
-    """The state after a final, and the alerts as they are published."""
+    """Return the state after a final, and the alerts as they are published."""
     state, alerts = stepped(*of)
     return state, [json.loads(encode(alert)) for alert in alerts]
 
 
 def draw(o, shares, n, rng):
-    """A window of n clients out of a population with these shares."""
+    """Return a window of n clients from a population with these shares."""
     own = rng.binomial(n, shares)
     counts = rng.binomial(own, o.p) + rng.binomial(n - own, o.q)
     return Estimate(o.shares(counts, n), n, o)
@@ -69,7 +69,7 @@ def finals(window, estimates):
 
 
 def follow(watching, estimates, state=None):
-    """All alerts, with the final that brought each."""
+    """Yield all alerts, each with the final that caused it."""
     for final in finals(watching.window, estimates):
         state, alerts = step(watching, state, final)
         yield from ((final, alert) for alert in alerts)
@@ -80,30 +80,30 @@ def position(alert):
 
 
 def population(size):
-    """Common values, a tail of rare ones, and a half that nobody holds."""
+    """Return shares with common values, a tail of rare ones, and a half of values that nobody has."""
     weights = np.where(np.arange(size) < size // 2, np.arange(1, size + 1) ** -1.1, 0.0)
     return weights / weights.sum()
 
 
 def at_threshold(size):
-    """Five values at a share of 0.05, and many rare ones."""
+    """Return shares with five values at 0.05 and many rare ones."""
     return np.r_[np.full(5, 0.05), np.full(size - 5, 0.75 / (size - 5))]
 
 
-def false_alerts(watching, shares, estimates):
-    """How many alerts of each kind say what is not so of a population that never changes."""
-    said = Counter()
+def count_false_alerts(watching, shares, estimates):
+    """Return the number of false alerts of each kind about a population that never changes."""
+    counts = Counter()
     for _, alert in follow(watching, estimates):
         share, tau = shares[position(alert)], alert["threshold"]
         if alert["kind"] == "surge":  # it has no threshold if no share below 1 is significant
-            said["surge"] += 1
+            counts["surge"] += 1
         else:
-            said[alert["kind"]] += share <= tau if alert["kind"] == "enter" else share >= tau
-    return said
+            counts[alert["kind"]] += share <= tau if alert["kind"] == "enter" else share >= tau
+    return counts
 
 
 def crowds(n, count, rng):
-    """The sizes of windows: alike, or from a tenth to ten times as many."""
+    """Return sizes of windows, equal ones, or some from a tenth to ten times as large."""
     return [n] * count if isinstance(n, int) else (n[0] * np.exp(rng.normal(0, n[1], count))).astype(int).tolist()
 
 
@@ -129,8 +129,8 @@ def test_false_alerts_are_at_most_the_stated_number(
     watching = watch(window, threshold, alerts_a_day)
     shares = shares(size)
     count = int(days * watching.finals_a_day)
-    said = false_alerts(watching, shares, (draw(o, shares, m, rng) for m in crowds(n, count, rng)))
-    assert said.total() <= stats.poisson.ppf(1 - 1e-6, days * alerts_a_day)
+    counts = count_false_alerts(watching, shares, (draw(o, shares, m, rng) for m in crowds(n, count, rng)))
+    assert counts.total() <= stats.poisson.ppf(1 - 1e-6, days * alerts_a_day)
 
 
 @pytest.mark.long
@@ -141,30 +141,30 @@ def test_false_alerts_are_at_most_the_stated_number_over_many_days(name, epsilon
     watching = watch(window)
     shares = population(size)
     count = int(days * watching.finals_a_day)
-    said = false_alerts(watching, shares, (draw(o, shares, m, rng) for m in crowds(n, count, rng)))
-    assert said.total() <= stats.poisson.ppf(1 - 1e-6, days)
+    counts = count_false_alerts(watching, shares, (draw(o, shares, m, rng) for m in crowds(n, count, rng)))
+    assert counts.total() <= stats.poisson.ppf(1 - 1e-6, days)
 
 
-def test_sliding_windows_keep_to_the_stated_number_too():
-    """Windows that overlap bring the same false alert once."""
+def test_sliding_windows_have_at_most_the_stated_number_too():
+    """Windows that overlap cause the same false alert once."""
     o, rng, shares = oracle("oue", epsilon=1.0, size=100), seeded("sliding"), population(100)
     panes = [draw(o, shares, 2_000, rng).counts for _ in range(1_000)]
     sums = (sum(panes[i : i + 6]) for i in range(len(panes) - 5))
     estimates = (Estimate(o.shares(counts, 12_000), 12_000, o) for counts in sums)
-    said = false_alerts(watch(SLIDING, alerts_a_day=100.0), shares, estimates)
-    assert said.total() <= stats.poisson.ppf(1 - 1e-6, 100 * 1_000 / 8_640)
+    false_counts = count_false_alerts(watch(SLIDING, alerts_a_day=100.0), shares, estimates)
+    assert false_counts.total() <= stats.poisson.ppf(1 - 1e-6, 100 * 1_000 / 8_640)
 
 
 def test_the_stated_number_is_used_up():
-    """Alerts that never come would pass the tests above."""
+    """Without any alerts the tests above would pass too."""
     o, rng, shares = oracle("oue", epsilon=1.0, size=200), seeded("used"), population(200)
-    said = false_alerts(watch(HOUR), shares, (draw(o, shares, 10_000, rng) for _ in range(24 * 100)))
-    assert said["surge"] > 10
+    counts = count_false_alerts(watch(HOUR), shares, (draw(o, shares, 10_000, rng) for _ in range(24 * 100)))
+    assert counts["surge"] > 10
 
 
 @pytest.mark.parametrize(("name", "epsilon"), [("grr", 8.0), ("grr", 1.0), ("oue", 4.0), ("olh", 1.0)])
 def test_a_value_at_the_threshold_does_not_flap(name, epsilon):
-    """Also where the noise is so small that each window's own share, above or below, is known."""
+    """This holds even if the noise is so small that each window shows its own share."""
     o, rng = oracle(name, epsilon=epsilon, size=50), seeded("flap", name, epsilon)
     for window, count in ((SECONDS, 500), (HOUR, 300)):
         watching = watch(window, Threshold("share", 0.05))
@@ -182,15 +182,15 @@ def test_a_value_well_above_significance_enters_once_and_stays_and_one_at_it_doe
 
 
 def test_a_value_keeps_the_threshold_that_it_entered_by():
-    """A few of the clients, at night, cannot see what all can; by day the value still stands."""
+    """At night few clients cannot prove a value that all clients prove. By day it is still above the threshold."""
     o, rng = oracle("oue", epsilon=2.0, size=64), seeded("night")
     shares = np.full(64, 0.005)
     shares[9] = 0.1
     crowd = [20_000] * 10 + [500] * 200 + [20_000] * 10
     estimates = [draw(o, shares, n, rng) for n in crowd]
     assert estimates[100].significance() > 0.1 > estimates[0].significance()
-    said = [(alert["kind"], position(alert)) for _, alert in follow(watch(HOUR), estimates)]
-    assert said == [("enter", 9)]
+    events = [(alert["kind"], position(alert)) for _, alert in follow(watch(HOUR), estimates)]
+    assert events == [("enter", 9)]
 
 
 def test_the_first_final_that_shows_values_is_a_baseline():
@@ -198,37 +198,37 @@ def test_the_first_final_that_shows_values_is_a_baseline():
     shares = [np.r_[0.5, np.zeros(7)], np.r_[0.5, 0.4, np.zeros(6)]]
     empty = Estimate(np.full(8, np.nan), 0, o)
     estimates = [empty, *(draw(o, each, 20_000, rng) for each in shares)]
-    said = [(alert["kind"], position(alert), alert["baseline"]) for _, alert in follow(watch(HOUR), estimates)]
-    assert said == [("enter", 0, True), ("enter", 1, False), ("surge", 1, False)]
+    events = [(alert["kind"], position(alert), alert["baseline"]) for _, alert in follow(watch(HOUR), estimates)]
+    assert events == [("enter", 0, True), ("enter", 1, False), ("surge", 1, False)]
 
 
 @pytest.mark.parametrize("name", ["grr", "oue", "olh"])
-def test_values_that_are_there_leave_as_rarely_as_stated(name):
-    """Fifteen entered values, all exactly at the threshold: the most false ones that there can be."""
+def test_values_at_the_threshold_leave_as_rarely_as_stated(name):
+    """Fifteen values entered, all exactly at the threshold. This is the most false leaves that can occur."""
     o, rng, runs = oracle(name, epsilon=1.0, size=50), seeded("leave", name), 200
     shares = np.r_[np.full(15, 0.05), np.full(35, 0.25 / 35)]
     watching = watch(HOUR, Threshold("share", 0.05), alerts_a_day=7.2)
-    entered = State(0, dict.fromkeys(range(15), 0.05))
-    said = Counter()
+    state = State(0, dict.fromkeys(range(15), 0.05))
+    counts = Counter()
     for _ in range(runs):
-        _, found = step(watching, entered, Final(0, 3600, draw(o, shares, 5_000, rng)))
-        said.update(alert["kind"] for alert in found)
-    assert said["leave"] <= stats.poisson.ppf(1 - 1e-6, runs * watching.error)
+        _, events = step(watching, state, Final(0, 3600, draw(o, shares, 5_000, rng)))
+        counts.update(alert["kind"] for alert in events)
+    assert counts["leave"] <= stats.poisson.ppf(1 - 1e-6, runs * watching.error)
 
 
 def levels():
-    """The ninth value at 0.01, then 0.3, then 0.01 again."""
+    """Return finals with the ninth value at 0.01, then at 0.3, then at 0.01 again."""
     low, high = np.full(64, 0.01), np.full(64, 0.01)
     high[9] = 0.3
     return [low] * 20 + [high] * 20 + [low] * 100
 
 
-def test_what_rises_enters_and_what_falls_leaves():
+def test_a_value_that_rises_enters_and_one_that_falls_leaves():
     o, rng = oracle("olh", epsilon=2.0, size=64), seeded("rise")
     estimates = [draw(o, level, 20_000, rng) for level in levels()]
     alerts = follow(watch(threshold=Threshold("share", 0.1)), estimates)
-    said = [(alert["kind"], position(alert), final.end) for final, alert in alerts]
-    assert said == [("enter", 9, 210), ("surge", 9, 210), ("leave", 9, 410)]
+    events = [(alert["kind"], position(alert), final.end) for final, alert in alerts]
+    assert events == [("enter", 9, 210), ("surge", 9, 210), ("leave", 9, 410)]
 
 
 def test_since_the_start_values_enter_and_leave_but_do_not_surge():
@@ -236,12 +236,12 @@ def test_since_the_start_values_enter_and_leave_but_do_not_surge():
     o, rng = oracle("olh", epsilon=2.0, size=64), seeded("since")
     counts = np.cumsum([draw(o, level, 20_000, rng).counts for level in levels()], axis=0)
     estimates = [Estimate(o.shares(c, 20_000 * i), 20_000 * i, o) for i, c in enumerate(counts, 1)]
-    said = [(alert["kind"], position(alert)) for _, alert in follow(watch(SINCE, Threshold("share", 0.1)), estimates)]
-    assert said == [("enter", 9), ("leave", 9)]
+    events = [(alert["kind"], position(alert)) for _, alert in follow(watch(SINCE, Threshold("share", 0.1)), estimates)]
+    assert events == [("enter", 9), ("leave", 9)]
 
 
-def test_a_rise_is_compared_with_a_window_that_does_not_overlap_and_said_once():
-    """A hopping window that holds more and more of a rise says so when it is sure, and then no more."""
+def test_a_rise_is_compared_with_a_window_that_does_not_overlap_and_reported_once():
+    """A hopping window contains more and more of a rise. It alerts once, as soon as the rise is significant."""
     o, rng = oracle("oue", epsilon=2.0, size=64), seeded("sliding rise")
     low, high = np.full(64, 0.01), np.full(64, 0.01)
     high[9] = 0.2
@@ -256,28 +256,28 @@ def test_a_rise_is_compared_with_a_window_that_does_not_overlap_and_said_once():
     assert alert["before"] in [e.shares[9] for e in earlier]
 
 
-def test_kept_windows_are_few_and_the_newest_that_can_be_compared_with():
+def test_reference_windows_are_few_and_the_newest_comparable_ones():
     o = oracle("grr", epsilon=1.0, size=4)
     window = Window("hopping", 3600, 10)
     e = draw(o, np.full(4, 0.25), 1_000, seeded("kept"))
     state, ends = None, []
     for final in finals(window, [e] * 2_000):
         state, _ = step(watch(window), state, final)
-        ends.append([kept.end for kept in state.references])
-        done = [end for end in ends[-1] if end <= final.start + 10]
+        ends.append([reference.end for reference in state.references])
+        comparable = [end for end in ends[-1] if end <= final.start + 10]
         assert len(ends[-1]) <= stored_windows(window)
-        assert len(done) == 1 or final.end < 2 * 3600
-        if done and final.end > 3 * 3600:
-            assert final.start + 10 - done[0] < 3600 / 4 + 10
+        assert len(comparable) == 1 or final.end < 2 * 3600
+        if comparable and final.end > 3 * 3600:
+            assert final.start + 10 - comparable[0] < 3600 / 4 + 10
     assert stored_windows(window) in map(len, ends), "a state may be as large as load says, and no larger"
     tumbling, _ = step(watch(), None, Final(0, 10, e))
-    assert [kept.end for kept in tumbling.references] == [10]
+    assert [reference.end for reference in tumbling.references] == [10]
     assert stored_windows(SECONDS) == 1
     assert stored_windows(SINCE) == 0
 
 
 @pytest.mark.parametrize(("size", "every"), [(20, 10), (30, 10), (40, 10), (50, 20), (60, 50), (3600, 70)])
-def test_no_kind_of_window_keeps_more_than_is_reckoned_with(size, every):
+def test_no_kind_of_window_keeps_more_references_than_the_limit(size, every):
     o, window = oracle("grr", epsilon=1.0, size=4), Window("hopping", size, every)
     e = draw(o, np.full(4, 0.25), 1_000, seeded("kept"))
     state, most = None, 0
@@ -288,7 +288,7 @@ def test_no_kind_of_window_keeps_more_than_is_reckoned_with(size, every):
 
 
 def test_a_rise_of_a_few_reports_is_no_surge():
-    """With grr over many values a handful is many standard errors, and nothing at all."""
+    """With grr and many values a few reports are many standard errors, although they mean nothing."""
     o, rng = oracle("grr", epsilon=1.0, size=41_270), seeded("handful")
     shares = np.full(o.size, 1 / o.size)
     estimates = [draw(o, shares, 5_000, rng) for _ in range(12)]
@@ -297,15 +297,15 @@ def test_a_rise_of_a_few_reports_is_no_surge():
     assert list(follow(watch(), estimates)) == []
 
 
-def test_memoised_answers_bring_no_false_alerts():
-    """Each window holds every client ten times over."""
+def test_memoised_answers_cause_no_false_alerts():
+    """Each window has ten reports of every client."""
     o, rng, shares = oracle("oue", epsilon=1.0, size=200), seeded("memoised"), population(200)
-    drawn = (draw(o, shares, 2_000, rng) for _ in range(500))
-    said = false_alerts(watch(HOUR), shares, (Estimate(e.shares, 20_000, o, 2_000) for e in drawn))
-    assert said.total() <= stats.poisson.ppf(1 - 1e-6, 500 / 24)
+    estimates = (draw(o, shares, 2_000, rng) for _ in range(500))
+    counts = count_false_alerts(watch(HOUR), shares, (Estimate(e.shares, 20_000, o, 2_000) for e in estimates))
+    assert counts.total() <= stats.poisson.ppf(1 - 1e-6, 500 / 24)
 
 
-def test_an_attribute_of_a_sample_is_watched_alike():
+def test_an_attribute_of_a_sample_causes_the_same_alerts():
     m = multi("smp", sizes=[20, 5], epsilon=4.0, oracle="grr")
     rng = seeded("smp")
     estimates = []
@@ -315,12 +315,12 @@ def test_an_attribute_of_a_sample_is_watched_alike():
         m.add(state, m.perturb(np.column_stack([values, values % 5]), rng))
         estimates.append(m.estimate(state, 5_000)[0])
     watching = replace(watch(threshold=Threshold("share", 0.2)), attribute="colour")
-    said = [(alert["kind"], position(alert), alert["attribute"]) for _, alert in follow(watching, estimates)]
-    assert said == [("enter", 3, "colour"), ("enter", 8, "colour"), ("leave", 3, "colour"), ("surge", 8, "colour")]
+    events = [(alert["kind"], position(alert), alert["attribute"]) for _, alert in follow(watching, estimates)]
+    assert events == [("enter", 3, "colour"), ("enter", 8, "colour"), ("leave", 3, "colour"), ("surge", 8, "colour")]
 
 
 def story(seed, window=SLIDING):
-    """Windows in which values come and go, one of them empty, one without independent reports."""
+    """Return windows in which values come and go. One is empty, and one has no independent reports."""
     o, rng = oracle("olh", epsilon=3.0, size=30), seeded("story", seed)
     shares = rng.dirichlet(np.full(30, 0.3), 8)
     estimates = [draw(o, shares[i // 6], int(rng.integers(1_000, 5_000)), rng) for i in range(40)]
@@ -333,29 +333,29 @@ def story(seed, window=SLIDING):
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 50), st.sampled_from([SECONDS, SLIDING, SINCE]), st.sets(st.integers(0, 39)))
 def test_a_restart_repeats_every_alert_byte_for_byte_and_forgets_none(seed, window, restarts):
-    """At each restart the state is read back, and the finals of the last minute come again."""
+    """At each restart the state is decoded, and the finals of the last minute repeat."""
     watching = watch(window, Threshold("share", 0.1))
-    told = story(seed, window)
+    windows = story(seed, window)
     state, expected = None, []
-    for final in told:
+    for final in windows:
         state, alerts = step(watching, state, final)
         expected.append(json.dumps(alerts))
     assert sum(text.count('"id"') for text in expected) > 3
 
-    state, written = None, []
-    for i, final in enumerate(told):
+    state, stored = None, []
+    for i, final in enumerate(windows):
         if i in restarts and state is not None:
             state = load(dump(state))
-            for again in told[max(0, i - 6) : i]:
+            for again in windows[max(0, i - 6) : i]:
                 same, alerts = step(watching, state, again)
                 assert same is state
                 assert alerts == []
         state, alerts = step(watching, state, final)
-        written.append(json.dumps(alerts))
-    assert written == expected
+        stored.append(json.dumps(alerts))
+    assert stored == expected
 
 
-def test_a_state_reads_back_as_it_was_written():
+def test_a_state_decodes_to_the_same_values():
     state = None
     for final in story(1):
         state, _ = step(watch(SLIDING, Threshold("share", 0.1)), state, final)
@@ -371,7 +371,7 @@ def test_a_state_reads_back_as_it_was_written():
         load(dump(state).replace(b'"version":2', b'"version":3', 1))
 
 
-def test_an_alert_says_what_happened_and_its_id_follows_from_it():
+def test_an_alert_describes_the_event_and_its_id_follows_from_it():
     o, rng = oracle("oue", epsilon=2.0, size=8), seeded("fields")
     before, now = (draw(o, np.array([share, *[0.05] * 7]), 20_000, rng) for share in (0.1, 0.6))
     watching = watch(threshold=Threshold("share", 0.3))
@@ -405,18 +405,18 @@ def test_an_alert_says_what_happened_and_its_id_follows_from_it():
         replace(watching, digest=b"2" * 8),
         replace(watching, attribute="a"),
     ):
-        for stated in (final, replace(final, probability=None), replace(final, start=11, end=21)):
-            ids |= {alert["id"] for alert in step(other, state, stated)[1]}
+        for variant in (final, replace(final, probability=None), replace(final, start=11, end=21)):
+            ids |= {alert["id"] for alert in step(other, state, variant)[1]}
     assert len(ids) == 2 * 4 * 3
 
 
-def test_the_first_final_says_all_that_is_frequent_then():
+def test_the_first_final_lists_all_frequent_values():
     o = oracle("oue", epsilon=2.0, size=8)
     _, alerts = step(watch(), None, Final(0, 10, draw(o, np.full(8, 0.125), 50_000, seeded("first"))))
     assert [(alert["kind"], alert["before"]) for alert in alerts] == [("enter", None)] * 8
 
 
-def test_the_number_of_finals_decides_how_sure_an_alert_must_be():
+def test_the_number_of_finals_decides_the_significance_of_alerts():
     assert [finals_a_day(window, 10) for window in (SECONDS, HOUR, SLIDING, SINCE)] == [8_640, 24, 8_640, 8_640]
     assert watch(HOUR).error == 1 / (3 * 24)
     assert watch(Window("tumbling", DAY, DAY), alerts_a_day=100.0).error == 0.5
@@ -445,7 +445,7 @@ PROFILE = parse(
 
 
 def records(rng):
-    """Finals of 10 s: first the third age is common and most are f, then the seventh and most are m."""
+    """Yield finals of 10 s. First the third age and f are common, then the seventh age and m."""
     for i in range(12):
         age, sex = ((3, 0), (7, 1))[i // 6]
         common = rng.random((4_000, 2)) < 0.5
@@ -456,40 +456,40 @@ def records(rng):
         yield span, build(PROFILE, span, Snapshot(4_000, 0, 0, 0, state), final=True)
 
 
-def test_the_finals_of_a_query_bring_alerts_for_each_attribute():
-    told, states, written = list(records(seeded("records"))), [], []
-    for span, built in told:
+def test_the_finals_of_a_query_cause_alerts_for_each_attribute():
+    results, states, all_events = list(records(seeded("records"))), [], []
+    for span, result in results:
         before = states
-        states, found = alerts(PROFILE, span, built, before)
+        states, events = alerts(PROFILE, span, result, before)
         assert len(states) == 2
-        assert alerts(PROFILE, span, built, before) == (states, found)
-        assert alerts(PROFILE, span, built, states) == (states, [])
-        written += found
-    said = []
-    for key, value in written:
+        assert alerts(PROFILE, span, result, before) == (states, events)
+        assert alerts(PROFILE, span, result, states) == (states, [])
+        all_events += events
+    summaries = []
+    for key, value in all_events:
         alert = schemas.alert(value)
         end, digest = alert["window"]["end"], PROFILE.digest.hex()
         path = [alert["attribute"], "tumbling", 10, 10, end, alert["kind"], alert["value"]]
         assert key.decode() == "|".join(map(str, ["profile", digest, *path]))
         assert (alert["query"], alert["digest"]) == ("profile", digest)
-        said.append((end, alert["attribute"], alert["kind"], alert["value"]))
-    changed = {(attribute, kind, value) for end, attribute, kind, value in said if end == 70}
-    assert {(attribute, kind, value) for end, attribute, kind, value in said if end == 10} == {
+        summaries.append((end, alert["attribute"], alert["kind"], alert["value"]))
+    changes = {(attribute, kind, value) for end, attribute, kind, value in summaries if end == 70}
+    assert {(attribute, kind, value) for end, attribute, kind, value in summaries if end == 10} == {
         ("age", "enter", "3"),
         ("sex", "enter", "f"),
         ("sex", "enter", "m"),
     }
-    assert changed == {("age", "enter", "7"), ("age", "leave", "3"), ("age", "surge", "7"), ("sex", "surge", "m")}
-    assert len({key for key, _ in written}) == len(written)
+    assert changes == {("age", "enter", "7"), ("age", "leave", "3"), ("age", "surge", "7"), ("sex", "surge", "m")}
+    assert len({key for key, _ in all_events}) == len(all_events)
 
 
 def test_an_alert_holds_the_numbers_of_its_record():
-    (span, built), *_ = records(seeded("numbers"))
-    _, written = alerts(PROFILE, span, built, [])
-    told = {record["attribute"]: record for _, value in built.records for record in [schemas.record(value)]}
-    for _, value in written:
+    (span, result), *_ = records(seeded("numbers"))
+    _, events = alerts(PROFILE, span, result, [])
+    by_attribute = {record["attribute"]: record for _, value in result.records for record in [schemas.record(value)]}
+    for _, value in events:
         alert = schemas.alert(value)
-        of = told[alert["attribute"]]
+        of = by_attribute[alert["attribute"]]
         at = of["values"].index(alert["value"])
         assert [alert["share"], alert["low"], alert["high"]] == [
             of["shares"]["unbiased"][at],
@@ -501,18 +501,18 @@ def test_an_alert_holds_the_numbers_of_its_record():
 
 
 def test_false_alerts_of_a_query_are_shared_out_over_its_windows_and_attributes():
-    """Two kinds of windows, two attributes: 4 * 8,640 finals a day."""
+    """Two kinds of windows and two attributes have 4 * 8,640 finals a day."""
     for window in PROFILE.windows:
         for subject in subjects(PROFILE):
             assert watch_of(PROFILE, subject, window).error == 500 / (3 * 4 * 8_640)
 
 
 def test_an_alert_without_attributes_has_an_empty_place_in_its_key():
-    asked = {"domain": 5, "oracle": "grr", "epsilon": 4.0, "budget": 1e9, "pane": "10s", "windows": ["all"]}
-    query = parse({"queries": {"visits": asked}}, "test", ".")["visits"]
+    table = {"domain": 5, "oracle": "grr", "epsilon": 4.0, "budget": 1e9, "pane": "10s", "windows": ["all"]}
+    query = parse({"queries": {"visits": table}}, "test", ".")["visits"]
     counts = np.append([900, 50, 50, 0, 0], np.zeros(64, np.int64))
     span = Span(query.windows[0], 0, 50)
-    _, written = alerts(query, span, build(query, span, Snapshot(1_000, 0, 0, 0, counts), final=True), [])
-    key, value = written[0]
+    _, events = alerts(query, span, build(query, span, Snapshot(1_000, 0, 0, 0, counts), final=True), [])
+    key, value = events[0]
     assert key.decode() == f"visits|{query.digest.hex()}||all|0|0|50|enter|0"
     assert schemas.alert(value)["attribute"] is None

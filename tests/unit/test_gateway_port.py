@@ -1,4 +1,4 @@
-"""A gateway's port without Kafka: the short way that reports take answers as the routes do."""
+"""A gateway's port without Kafka. The short path of reports gives the answers of the routes."""
 
 import asyncio
 from types import SimpleNamespace
@@ -46,61 +46,61 @@ def gateway(origins=frozenset(), mix=nothing):
 
 
 async def answer(address, head, body, version="1.1"):
-    """The status line, the headers but the date, and the body; and whether the connection is kept."""
+    """Return status line, headers, body, whether there is a date, and whether the connection stays open."""
     reader, writer = await asyncio.open_connection(*address)
     writer.write(f"POST /v1/reports HTTP/{version}\r\nHost: a\r\nContent-Length: {len(body)}\r\n{head}\r\n".encode())
     if "Expect" in head:
         assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
     writer.write(body)
     line, *headers = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
-    told = dict(header.lower().split(": ", 1) for header in headers)
-    dated = told.pop("date").endswith(" gmt")
-    content = await reader.readexactly(int(told["content-length"]))
+    by_name = dict(header.lower().split(": ", 1) for header in headers)
+    has_date = by_name.pop("date").endswith(" gmt")
+    content = await reader.readexactly(int(by_name["content-length"]))
     writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
     try:
-        kept = await reader.read(12) == b"HTTP/1.1 200"
+        is_open = await reader.read(12) == b"HTTP/1.1 200"
     except ConnectionError:
-        kept = False
+        is_open = False
     writer.close()
-    return line, told, content, dated, kept
+    return line, by_name, content, has_date, is_open
 
 
 @pytest.mark.parametrize("origins", [frozenset(), frozenset({ORIGIN})], ids=["no origins", "one"])
 @pytest.mark.parametrize("name", HEADS)
-def test_the_short_way_answers_as_the_routes_do(name, origins):
+def test_the_short_path_gives_the_answers_of_the_routes(name, origins):
     head, body = HEADS[name]
 
     async def run():
-        made = gateway(origins)
-        found = []
-        for direct in (None, made.direct):
-            async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=direct) as address:
-                found.append(await answer(address, head, body))
-        routed, short = found
-        assert routed == short
+        running = gateway(origins)
+        answers = []
+        for direct in (None, running.direct):
+            async with server.serving(running.application(), "127.0.0.1", 0, drain=1.0, direct=direct) as address:
+                answers.append(await answer(address, head, body))
+        by_route, short = answers
+        assert by_route == short
         assert "server" not in short[1]
         assert short[1]["x-content-type-options"] == "nosniff"
         status = short[0].split()[1]
-        assert made.metrics.registry.get_sample_value(
+        assert running.metrics.registry.get_sample_value(
             "hubbub_gateway_requests_total", {"route": "/v1/reports", "status": status}
-        ) == len(found)
+        ) == len(answers)
 
     asyncio.run(run())
 
 
 def test_every_route_of_the_table_is_served_and_described():
     async def run():
-        made = gateway()
+        running = gateway()
         async with (
-            server.serving(made.application(), "127.0.0.1", 0, drain=1.0) as (host, port),
+            server.serving(running.application(), "127.0.0.1", 0, drain=1.0) as (host, port),
             ClientSession() as session,
         ):
             for route in ROUTES:
-                async with session.request(route.method, f"http://{host}:{port}{route.path}") as found:
-                    assert found.status not in (404, 405)
+                async with session.request(route.method, f"http://{host}:{port}{route.path}") as response:
+                    assert response.status not in (404, 405)
                     if route.name == "openapi":
-                        described = (await found.json())["paths"]
-        assert described.keys() == {route.path for route in ROUTES}
+                        paths = (await response.json())["paths"]
+        assert paths.keys() == {route.path for route in ROUTES}
 
     asyncio.run(run())
 
@@ -108,27 +108,27 @@ def test_every_route_of_the_table_is_served_and_described():
 @pytest.mark.parametrize(("version", "head"), [("1.0", ""), ("1.0", "Connection: keep-alive\r\n"), ("1.1", "")])
 def test_an_older_client_is_answered_in_its_version(version, head):
     async def run():
-        made = gateway()
-        async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
-            line, told, content, dated, kept = await answer(address, BINARY + head, BODY, version)
-            assert (line, content, dated) == (f"HTTP/{version} 202 Accepted", b'{"accepted":3}', True)
-            assert kept == (version == "1.1" or bool(head))
-            assert told.get("connection") == ("keep-alive" if head else None)
+        running = gateway()
+        async with server.serving(running.application(), "127.0.0.1", 0, drain=1.0, direct=running.direct) as address:
+            line, headers, content, has_date, is_open = await answer(address, BINARY + head, BODY, version)
+            assert (line, content, has_date) == (f"HTTP/{version} 202 Accepted", b'{"accepted":3}', True)
+            assert is_open == (version == "1.1" or bool(head))
+            assert headers.get("connection") == ("keep-alive" if head else None)
 
     asyncio.run(run())
 
 
-def test_who_waits_for_a_word_before_the_body_gets_it():
+def test_a_client_that_waits_before_the_body_gets_100_continue():
     async def run():
-        made = gateway()
-        async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
+        running = gateway()
+        async with server.serving(running.application(), "127.0.0.1", 0, drain=1.0, direct=running.direct) as address:
             line, _, content, _, _ = await answer(address, BINARY + "Expect: 100-continue\r\n", BODY)
             assert (line, content) == ("HTTP/1.1 202 Accepted", b'{"accepted":3}')
 
     asyncio.run(run())
 
 
-def test_a_client_that_has_gone_when_it_is_answered_harms_nobody(caplog):
+def test_a_client_that_leaves_before_the_answer_does_no_harm(caplog):
     async def run():
         waiting, go = asyncio.Event(), asyncio.Event()
 
@@ -136,8 +136,8 @@ def test_a_client_that_has_gone_when_it_is_answered_harms_nobody(caplog):
             waiting.set()
             await go.wait()
 
-        made = gateway(mix=mix)
-        async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
+        running = gateway(mix=mix)
+        async with server.serving(running.application(), "127.0.0.1", 0, drain=1.0, direct=running.direct) as address:
             _, writer = await asyncio.open_connection(*address)
             writer.write(f"POST /v1/reports HTTP/1.1\r\nHost: a\r\n{BINARY}".encode())
             writer.write(b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY)
@@ -146,7 +146,7 @@ def test_a_client_that_has_gone_when_it_is_answered_harms_nobody(caplog):
             await asyncio.sleep(0.05)
             go.set()
             assert (await answer(address, BINARY, BODY))[0] == "HTTP/1.1 202 Accepted"
-            assert made._bodies.held == 0
+            assert running._bodies.held == 0
 
     asyncio.run(run())
     assert not caplog.records

@@ -1,4 +1,4 @@
-"""The store of a device: nothing half written, nothing read by others, no process in another's way."""
+"""The store of a device. Writes are atomic, nobody else can read it, and processes do not disturb one another."""
 
 import multiprocessing
 import os
@@ -25,11 +25,11 @@ def charge(transaction, name="q", epsilon=1.0, digest=DIGEST, start=0, times=1):
     transaction.add_charge(name, digest, start, Mode.STABLE, Charge(epsilon, times))
 
 
-def test_another_key_than_the_one_a_store_began_with_is_refused(tmp_path):
-    """Given by the application, or restored from another device's backup; the store stays as it was."""
+def test_a_store_refuses_another_key_than_its_own(tmp_path):
+    """The key comes from the application, or from another device's backup. The store stays unchanged."""
     one, two = bytes([1] * 32), bytes([2] * 32)
-    kept = Ledger(tmp_path / "kept", one)
-    with kept.transaction() as transaction:
+    original = Ledger(tmp_path / "kept", one)
+    with original.transaction() as transaction:
         charge(transaction)
     with pytest.raises(StoreError, match=r"not the first key of .*kept"):
         Ledger(tmp_path / "kept", two)
@@ -43,7 +43,7 @@ def test_another_key_than_the_one_a_store_began_with_is_refused(tmp_path):
     assert one not in (tmp_path / "kept").read_bytes()
 
 
-def test_a_store_that_was_made_before_keys_were_marked_takes_the_one_that_it_has(tmp_path):
+def test_a_store_from_before_key_marks_accepts_its_key(tmp_path):
     with Ledger(tmp_path / "store").transaction() as transaction:
         charge(transaction)
     with sqlite3.connect(tmp_path / "store") as database:
@@ -99,7 +99,7 @@ def test_sums_are_exact_over_rounds_and_definitions(ledger):
         assert transaction.names() == ["a", "b"]
 
 
-def test_a_transaction_that_raises_was_never_written(ledger):
+def test_a_transaction_that_raises_writes_nothing(ledger):
     def half():
         with ledger.transaction() as transaction:
             charge(transaction)
@@ -113,7 +113,7 @@ def test_a_transaction_that_raises_was_never_written(ledger):
         assert transaction.once_report(DIGEST, 0) is None
 
 
-def test_transactions_of_one_store_in_many_threads_follow_one_another(ledger):
+def test_transactions_of_many_threads_are_sequential(ledger):
     def pay():
         for _ in range(20):
             with ledger.transaction() as transaction:
@@ -148,7 +148,7 @@ def test_a_store_opened_before_a_fork_serves_both_sides(tmp_path):
         assert transaction.total_charge() == 60
 
 
-def test_the_file_is_private_also_where_it_was_not(tmp_path):
+def test_the_file_becomes_private(tmp_path):
     path = tmp_path / "store"
     before = os.umask(0)
     try:
@@ -172,7 +172,7 @@ def test_a_file_that_vanishes_is_an_error_and_no_new_budget(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a?b", "a#b", "a%41b", "ä b"])
-def test_any_name_of_a_file_will_do(tmp_path, name):
+def test_a_file_may_have_any_name(tmp_path, name):
     with Ledger(tmp_path / name).transaction() as transaction:
         charge(transaction)
     with Ledger(str(tmp_path / name)).transaction() as transaction:
@@ -180,7 +180,7 @@ def test_any_name_of_a_file_will_do(tmp_path, name):
     assert sorted(path.name for path in tmp_path.iterdir()) == [name, f"{name}.key"]
 
 
-def test_what_is_no_store_is_refused(tmp_path):
+def test_other_files_are_refused(tmp_path):
     (tmp_path / "text").write_text("not a database, but long enough to be looked at as one" * 20)
     newer = sqlite3.connect(tmp_path / "newer")
     newer.execute("PRAGMA user_version = 4")
@@ -197,7 +197,7 @@ def test_a_key_is_made_once_and_stays(tmp_path):
     assert (tmp_path / "store.key").read_bytes() == key == Ledger(tmp_path / "store").key
 
 
-def test_a_store_without_its_key_is_refused_where_something_was_charged(tmp_path):
+def test_a_store_with_charges_but_without_its_key_is_refused(tmp_path):
     ledger = Ledger(tmp_path / "store")
     (tmp_path / "store.key").unlink()
     assert Ledger(tmp_path / "store").key != ledger.key, "nothing was drawn yet"
@@ -218,7 +218,7 @@ def test_a_key_of_another_length_is_refused_and_stays(tmp_path, key):
     assert (tmp_path / "store.key").read_bytes() == key
 
 
-def test_a_store_that_was_cut_off_is_refused(tmp_path):
+def test_a_truncated_store_is_refused(tmp_path):
     with Ledger(tmp_path / "store").transaction() as transaction:
         charge(transaction)
     whole = (tmp_path / "store").read_bytes()
@@ -239,7 +239,7 @@ PRAGMA user_version = 1;
 """
 
 
-def test_a_store_of_version_1_is_taken_over_without_its_answers(tmp_path):
+def test_a_store_of_version_1_is_converted_without_its_answers(tmp_path):
     old = sqlite3.connect(tmp_path / "store")
     old.executescript(OLD)
     old.close()
@@ -253,7 +253,7 @@ def test_a_store_of_version_1_is_taken_over_without_its_answers(tmp_path):
     Ledger(tmp_path / "store")
 
 
-KILLED = """
+DYING_PROCESS = """
 import os, signal, sys
 from producers.client.ledger import Ledger
 from oracles.mechanisms.protocol import Charge
@@ -268,8 +268,8 @@ def test_a_process_killed_in_a_transaction_leaves_no_trace_of_it(tmp_path):
     ledger = Ledger(tmp_path / "store")
     with ledger.transaction() as transaction:
         charge(transaction, epsilon=0.25)
-    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "store"], check=False)
-    assert done.returncode == -signal.SIGKILL
+    process = subprocess.run([sys.executable, "-c", DYING_PROCESS, tmp_path / "store"], check=False)
+    assert process.returncode == -signal.SIGKILL
     with ledger.transaction() as transaction:
         assert transaction.total_charge() == 0.25
         assert transaction.once_report(DIGEST, 0) is None

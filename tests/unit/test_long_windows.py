@@ -1,4 +1,4 @@
-"""Long windows: panes go to disk, no remaining partition is read again, and loading lets the event loop turn."""
+"""Long windows. Panes go to disk, no remaining partition is read again, and loading lets the event loop run."""
 
 import asyncio
 import os
@@ -25,22 +25,22 @@ from oracles.query import parse
 PANE = 10
 
 
-def asked(size, windows):
+def note_call(size, windows):
     table = {"domain": size, "oracle": "olh", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "windows": windows}
     return parse({"queries": {"q": table}}, "test", ".")["q"]
 
 
-DAY = asked(1024, ["1d/10s"])
-SHORT = asked(8, ["1m/10s"])
+DAY = note_call(1024, ["1d/10s"])
+SHORT = note_call(8, ["1m/10s"])
 
 
-def test_a_day_of_panes_of_a_thousand_values_takes_two_megabytes():
+def test_a_day_of_panes_of_a_thousand_values_needs_two_megabytes():
     rng, panes = np.random.default_rng(1), 86_400 // PANE
     parts = [Snapshot(1000, 0, 0, 0, rng.poisson(500, DAY.oracle.state_size).astype(np.uint16)) for _ in range(8)]
     tracemalloc.start()
     try:
         spill = FileStore()
-        merger, shown = Merger(Versions.of(DAY), 1, store=spill), []
+        merger, visible = Merger(Versions.of(DAY), 1, store=spill), []
         for number in range(panes + 5):
             merger.take(PANE * number, 0, parts[number % 8], None)
             merger.mark(0, PANE * (number + 1))
@@ -48,19 +48,19 @@ def test_a_day_of_panes_of_a_thousand_values_takes_two_megabytes():
                 merger.collect(PANE * (number + 1))
                 continue
             for final in merger.finals():
-                _, shown = visible_windows(DAY, final, shown)
+                _, visible = visible_windows(DAY, final, visible)
                 if number == panes + 4 and final.span.end == PANE * (number + 1):
                     inside = [parts[each % 8] for each in range(number + 1 - panes, number + 1)]
-        held, _ = tracemalloc.get_traced_memory()
+        memory, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert held < 2_000_000
+    assert memory < 2_000_000
     assert final.total.n == 1000 * panes
     assert np.array_equal(final.total.counts, sum(part.counts.astype(np.int64) for part in inside))
     assert spill.size > panes * DAY.oracle.state_size
 
 
-def test_pieces_come_back_as_they_went_and_their_room_is_used_again():
+def test_pieces_are_read_unchanged_and_their_space_is_used_again():
     spill, rng = FileStore(), np.random.default_rng(2)
     pieces = [rng.bytes(int(size)) for size in rng.choice([0, 1, 100, 5000], 200)]
     places = [spill.put(piece) for piece in pieces]
@@ -73,7 +73,7 @@ def test_pieces_come_back_as_they_went_and_their_room_is_used_again():
     assert spill.size == size
 
 
-def test_where_the_disk_is_full_pieces_stay_in_memory_and_that_is_said_once(monkeypatch, caplog):
+def test_if_the_disk_is_full_pieces_stay_in_memory_and_the_log_has_one_line(monkeypatch, caplog):
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Path("/dev/full").open("r+b", buffering=0))  # noqa: SIM115
     spill = FileStore()
     pieces = [bytes([number]) * CHUNK for number in range(20)]
@@ -105,7 +105,7 @@ def test_a_snapshot_partition_loads_in_slices():
 
 
 class Asked:
-    """A consumer that only notes what it is asked for."""
+    """A consumer that only notes its calls."""
 
     def __init__(self):
         self.begun, self.sought, self.has = [], {}, []
@@ -123,25 +123,25 @@ class Asked:
         return dict.fromkeys(tps, 0)
 
 
-def test_what_stays_is_not_read_again_unless_another_has_merged_it():
+def test_a_remaining_partition_is_read_again_only_after_another_worker_merged_it():
     reader = SnapshotReader(Kafka("nowhere:1", "p."), 4, Metrics(), check_states)
-    reader._consumer = asked = Asked()
+    reader._consumer = note_call = Asked()
 
-    async def share(owned):
-        asked.begun, asked.sought = [], {}
-        await reader.assign(owned, {})
-        assert sorted(asked.has) == sorted(reader.partitions) == sorted(owned)
+    async def share(partitions):
+        note_call.begun, note_call.sought = [], {}
+        await reader.assign(partitions, {})
+        assert sorted(note_call.has) == sorted(reader.partitions) == sorted(partitions)
 
     async def run():
         await share([0, 1, 2])
-        assert asked.begun == [0, 1, 2]
+        assert note_call.begun == [0, 1, 2]
         first = dict(reader.partitions)
         reader.offsets = {0: 5, 1: 6, 2: 7}
         first[1].must_reload = True
         await share([1, 2, 3])
         assert reader.partitions[2] is first[2]
         assert reader.partitions[1] is not first[1]
-        assert (asked.sought, sorted(asked.begun)) == ({2: 7}, [1, 3])
+        assert (note_call.sought, sorted(note_call.begun)) == ({2: 7}, [1, 3])
         assert reader.offsets == {1: 0, 2: 7, 3: 0}
         await share([0, 2])
         assert reader.partitions[0] is not first[0], "it may have gone on meanwhile"

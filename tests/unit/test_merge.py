@@ -25,7 +25,7 @@ from oracles.errors import ReportError
 from oracles.query import parse
 from oracles.query.settings import Window
 
-FIXED = settings(derandomize=True, deadline=None, max_examples=40)
+EXAMPLES = settings(derandomize=True, deadline=None, max_examples=40)
 TABLE = {
     "domain": 3,
     "oracle": "grr",
@@ -57,34 +57,34 @@ def spans(finals, window):
 
 
 def world(random, partitions):
-    """Closed snapshots, {(pane, partition): Snapshot}, and the open ones on the way to them, with their offsets."""
-    closed, open_ones = {}, []
+    """Return closed snapshots as {(pane, partition): Snapshot}, and the open ones before them with their offsets."""
+    snapshots, open_ones = {}, []
     for pane in range(0, 120, PANE):
         for partition in range(partitions):
             if random.random() < 0.4:
                 n = random.choice([0, 1, 7, 50])
-                closed[pane, partition] = snapshot(n, random.choice([0, 0, IDS_OVERFLOW]))
+                snapshots[pane, partition] = snapshot(n, random.choice([0, 0, IDS_OVERFLOW]))
                 sizes = sorted(random.randrange(n + 1) for _ in range(3))
                 open_ones += [(pane, partition, snapshot(size), offset) for offset, size in enumerate(sizes)]
-    return closed, open_ones
+    return snapshots, open_ones
 
 
-def straight(closed, partitions, through=1000):
-    """All finals where every snapshot comes once and in order."""
+def straight(snapshots, partitions, through=1000):
+    """Return all finals if every snapshot arrives once and in order."""
     whole = merger(partitions)
-    for (pane, partition), one in closed.items():
+    for (pane, partition), one in snapshots.items():
         whole.take(pane, partition, one, None)
     for partition in range(partitions):
         whole.mark(partition, through)
     return list(whole.finals())
 
 
-@FIXED
+@EXAMPLES
 @given(st.integers(0, 1 << 32), st.integers(1, 4))
 def test_order_repetition_and_open_snapshots_change_nothing(seed, partitions):
     random = Random(seed)
-    closed, open_ones = world(random, partitions)
-    messages = [*open_ones, *((*key, one, None) for key, one in closed.items())] * 2
+    snapshots, open_ones = world(random, partitions)
+    messages = [*open_ones, *((*key, one, None) for key, one in snapshots.items())] * 2
     random.shuffle(messages)
     many = merger(partitions)
     for message in messages:
@@ -94,28 +94,28 @@ def test_order_repetition_and_open_snapshots_change_nothing(seed, partitions):
         assert not list(many.finals())
         many.mark(partition, 1000)
     finals = list(many.finals())
-    assert shown(finals) == shown(straight(closed, partitions))
+    assert shown(finals) == shown(straight(snapshots, partitions))
     for final in finals:
-        inside = [one for (pane, _), one in closed.items() if final.span.start <= pane < final.span.end]
+        inside = [one for (pane, _), one in snapshots.items() if final.span.start <= pane < final.span.end]
         assert encode_snapshot(final.total) == encode_snapshot(merge_snapshots(inside, CELLS))
 
 
-@FIXED
+@EXAMPLES
 @given(st.integers(0, 1 << 32), st.integers(1, 4))
-def test_a_merged_snapshot_stands_for_those_of_all_partitions_whichever_of_them_are_left(seed, partitions):
+def test_a_merged_snapshot_replaces_those_of_all_partitions_even_if_some_remain(seed, partitions):
     random = Random(seed)
-    closed, open_ones = world(random, partitions)
+    snapshots, open_ones = world(random, partitions)
     before = merger(partitions)
-    for (pane, partition), one in closed.items():
+    for (pane, partition), one in snapshots.items():
         before.take(pane, partition, one, None)
     for partition in range(partitions):
         before.mark(partition, 1000)
     finals = shown(before.finals())
-    several = {pane for pane, _ in closed if sum(of == pane for of, _ in closed) > 1}
+    several = {pane for pane, _ in snapshots if sum(of == pane for of, _ in snapshots) > 1}
     assert [pane for pane, _ in before.totals] == sorted(several)
     totals = [(pane, MERGED, decode_snapshot(total, CELLS), None) for pane, total in before.totals]
-    left = [(*key, one, None) for key, one in closed.items() if key[0] not in several or random.random() < 0.5]
-    messages = [*open_ones, *left, *totals] * 2
+    rest = [(*key, one, None) for key, one in snapshots.items() if key[0] not in several or random.random() < 0.5]
+    messages = [*open_ones, *rest, *totals] * 2
     random.shuffle(messages)
     after = merger(partitions)
     for message in messages:
@@ -131,7 +131,7 @@ def test_a_merged_snapshot_stands_for_those_of_all_partitions_whichever_of_them_
     assert not after.totals, "they stand there already"
 
 
-def test_a_merged_snapshot_that_cannot_be_read_makes_its_windows_incomplete_and_is_not_passed_on():
+def test_an_unreadable_merged_snapshot_makes_its_windows_incomplete_and_is_not_written_again():
     q = merger(2)
     q.mark_unreadable(0, MERGED)
     q.take(0, 1, snapshot(4), None)
@@ -142,44 +142,44 @@ def test_a_merged_snapshot_that_cannot_be_read_makes_its_windows_incomplete_and_
     assert not q.totals
 
 
-@FIXED
+@EXAMPLES
 @given(st.integers(0, 1 << 32), st.integers(1, 4))
-def test_finals_do_not_depend_on_when_the_watermarks_come(seed, partitions):
+def test_finals_do_not_depend_on_the_order_of_watermarks(seed, partitions):
     random = Random(seed)
-    closed, _ = world(random, partitions)
-    slow, marks, found = merger(partitions), [0] * partitions, []
+    snapshots, _ = world(random, partitions)
+    slow, marks, finals = merger(partitions), [0] * partitions, []
     for pane in range(0, 120, PANE):
         for partition in range(partitions):
-            if (pane, partition) in closed:
-                slow.take(pane, partition, closed[pane, partition], None)
+            if (pane, partition) in snapshots:
+                slow.take(pane, partition, snapshots[pane, partition], None)
     while min(marks) < 1000:
         partition = random.randrange(partitions)
         marks[partition] += random.choice([-50, 10, 40, 300])
         slow.mark(partition, marks[partition])
         if random.random() < 0.7:
-            found += slow.finals()
-    found += slow.finals()
-    assert len(found) == len({final.span for final in found})
-    ends = [final.span.end for final in found if final.span.window == HOPPING]
+            finals += slow.finals()
+    finals += slow.finals()
+    assert len(finals) == len({final.span for final in finals})
+    ends = [final.span.end for final in finals if final.span.window == HOPPING]
     assert ends == sorted(ends)
-    assert shown(found) == shown(straight(closed, partitions, min(marks)))
+    assert shown(finals) == shown(straight(snapshots, partitions, min(marks)))
 
 
-@FIXED
+@EXAMPLES
 @given(st.integers(0, 1 << 32), st.integers(1, 3))
-def test_a_reader_goes_on_from_states_and_the_snapshots_that_they_need(seed, partitions):
+def test_a_reader_resumes_from_states_and_their_snapshots(seed, partitions):
     random = Random(seed)
-    closed, _ = world(random, partitions)
-    finals = straight(closed, partitions, 200)
+    snapshots, _ = world(random, partitions)
+    finals = straight(snapshots, partitions, 200)
     for _ in range(4):
-        done = {window: random.randint(0, 20) for window in QUERY.windows}
-        before = [final for final in finals if final.span.end <= PANE * done[final.span.window]]
+        counts = {window: random.randint(0, 20) for window in QUERY.windows}
+        before = [final for final in finals if final.span.end <= PANE * counts[final.span.window]]
         states = [(final.span.window, decode_state(encode_state(final.position), CELLS)[0]) for final in before]
         random.shuffle(states)
         again = merger(partitions, states)
-        needed = again.needed_from
-        for (pane, partition), one in closed.items():
-            useful = needed is None or pane >= needed
+        first = again.needed_from
+        for (pane, partition), one in snapshots.items():
+            useful = first is None or pane >= first
             if useful or random.random() < 0.5:
                 assert again.take(pane, partition, one, None) == useful
         for partition in range(partitions):
@@ -202,14 +202,14 @@ def test_a_pane_is_final_once_all_partitions_have_passed_it_and_an_empty_one_cou
     assert not list(q.finals()), "once is enough"
 
 
-def test_a_watermark_never_falls():
+def test_a_watermark_never_moves_back():
     q = merger(1)
     q.mark(0, 30)
     q.mark(0, 10)
     assert q.closed_through == 30
 
 
-def test_a_snapshot_that_says_nothing_new_is_told():
+def test_a_snapshot_without_news_is_reported():
     q = merger(1)
     assert q.take(20, 0, snapshot(1), 5)
     assert q.take(20, 0, snapshot(1), 5), "the same again does no harm"
@@ -223,15 +223,15 @@ def test_a_snapshot_that_says_nothing_new_is_told():
     assert q.take(30, 0, snapshot(2), None)
 
 
-def test_provisional_is_of_each_kind_the_next_window_with_the_newest_of_each_partition():
+def test_the_next_window_of_each_kind_is_provisional_with_the_newest_snapshots():
     q = merger(2)
     assert not list(q.provisional())
     q.take(100, 0, snapshot(4), 1)
     q.take(100, 1, snapshot(8), None)
     q.take(110, 0, snapshot(16), 3)
     q.take(110, 0, snapshot(1), 2)
-    found = {span: total.n for span, total in q.provisional()}
-    assert found == {Span(TUMBLING, 100, 110): 12, Span(HOPPING, 80, 110): 12, Span(ALL, 100, 110): 12}
+    sizes = {span: total.n for span, total in q.provisional()}
+    assert sizes == {Span(TUMBLING, 100, 110): 12, Span(HOPPING, 80, 110): 12, Span(ALL, 100, 110): 12}
 
 
 def test_an_open_snapshot_does_not_count_once_its_partition_has_closed_the_pane():
@@ -242,7 +242,7 @@ def test_an_open_snapshot_does_not_count_once_its_partition_has_closed_the_pane(
     assert {total.n for _, total in q.provisional()} == {8}
 
 
-def test_closed_panes_of_a_window_that_is_not_final_stand_in_its_provisional_one():
+def test_a_provisional_window_has_its_closed_panes():
     q = merger(1)
     q.take(0, 0, snapshot(1), None)
     q.take(10, 0, snapshot(2), 5)
@@ -255,7 +255,7 @@ def test_closed_panes_of_a_window_that_is_not_final_stand_in_its_provisional_one
     }
 
 
-def test_nothing_may_be_forgotten_until_every_kind_of_window_has_a_state():
+def test_no_snapshot_is_deleted_before_every_kind_of_window_has_a_state():
     at = Position(40, 0, 30, snapshot(3))
     assert merger(1, [(TUMBLING, Position(40)), (HOPPING, Position(50))]).needed_from is None
     assert merger(1, [(TUMBLING, Position(40)), (HOPPING, Position(50)), (ALL, at)]).needed_from == 40
@@ -267,33 +267,33 @@ positions = st.builds(Position, st.integers(-(1 << 62), 1 << 62)) | st.builds(
 )
 
 
-@FIXED
+@EXAMPLES
 @given(positions, st.lists(st.binary(max_size=5), max_size=3))
-def test_a_state_comes_back_as_it_went(position, alerts):
-    back, said, _ = decode_state(encode_state(position, alerts), CELLS)
-    assert said == alerts
+def test_a_state_decodes_to_the_same_values(position, alerts):
+    back, back_alerts, _ = decode_state(encode_state(position, alerts), CELLS)
+    assert back_alerts == alerts
     assert (back.end, back.start, back.newest) == (position.end, position.start, position.newest)
     assert (back.total is None) == (position.total is None)
-    assert encode_state(back, said) == encode_state(position, alerts)
+    assert encode_state(back, back_alerts) == encode_state(position, alerts)
 
 
 STATES = [encode_state(Position(40, 0, 30, snapshot(3)), [b"x", b"yz"]), encode_state(Position(40), [b""])]
 
 
 @pytest.mark.parametrize("good", STATES, ids=["all", "rolling"])
-@settings(FIXED, max_examples=150)
+@settings(EXAMPLES, max_examples=150)
 @given(at=st.integers(0, 150), byte=st.integers(0, 255), cut=st.integers(0, 12))
 @example(at=0, byte=2, cut=0)
 @example(at=47, byte=255, cut=0)
 def test_changed_bytes_are_refused_or_are_another_good_state(good, at, byte, cut):
-    changed = bytearray(good)
-    changed[at % len(good)] = byte
-    for data in (bytes(changed), bytes(good[: len(good) - cut]), good + bytes(cut)):
+    damage = bytearray(good)
+    damage[at % len(good)] = byte
+    for data in (bytes(damage), bytes(good[: len(good) - cut]), good + bytes(cut)):
         try:
-            position, alerts, shown = decode_state(data, CELLS)
+            position, alerts, visible = decode_state(data, CELLS)
         except ReportError:
             continue
-        assert encode_state(position, alerts, shown)[1:] == data[1:]
+        assert encode_state(position, alerts, visible)[1:] == data[1:]
         assert data[0] in (2, 3)
 
 
@@ -307,7 +307,7 @@ def test_windows_that_a_query_no_longer_has_are_left_alone():
     assert q.take(0, 0, snapshot(1), None)
 
 
-@FIXED
+@EXAMPLES
 @given(st.integers(0, 1 << 32), st.integers(0, 30))
 def test_finals_come_by_their_ends_and_are_counted_before_they_are_made(seed, made):
     """At one end `all` comes first, then the larger window. A restart may have published one kind further."""

@@ -49,8 +49,8 @@ def gateway():
     kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
     intake = SimpleNamespace(mix=nothing, send=nothing)
     limits = server.ConnectionLimits()
-    gateway_ = Gateway(rules, definitions, None, Rates(1e9), kafka, intake, limits)
-    return server.serving(gateway_.application(), "127.0.0.1", 0, limits=limits, drain=1.0, direct=gateway_.direct)
+    running = Gateway(rules, definitions, None, Rates(1e9), kafka, intake, limits)
+    return server.serving(running.application(), "127.0.0.1", 0, limits=limits, drain=1.0, direct=running.direct)
 
 
 PORTS = {

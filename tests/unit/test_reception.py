@@ -80,16 +80,16 @@ class Stock:
         self.reader.feed_eof() if error is None else self.reader.set_exception(error)
 
 
-async def read(reader, answers_):
+async def read(reader, messages):
     """Read answers as aiokafka does, until the end."""
     try:
         while True:
             (size,) = struct.unpack(">i", await reader.readexactly(4))
-            answers_.append(await reader.readexactly(size))
+            messages.append(await reader.readexactly(size))
     except asyncio.IncompleteReadError as error:
-        answers_.append((error.partial, error.expected))
+        messages.append((error.partial, error.expected))
     except (OSError, ValueError) as error:
-        answers_.append(repr(error))
+        messages.append(repr(error))
 
 
 def answers(*sizes):

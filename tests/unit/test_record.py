@@ -1,4 +1,4 @@
-"""A record says what the contract says it does, of every query, and its bytes follow from the tally alone."""
+"""Records. They have the documented content for every query, and their bytes follow from the tally alone."""
 
 import json
 import os
@@ -45,49 +45,49 @@ def seeded(*label):
 
 
 def ask(**settings):
-    asked = {"epsilon": 2.0, "budget": 1e9, "pane": "10s"} | settings
-    return parse({"queries": {"visits": asked}}, "test", ".")["visits"]
+    table = {"epsilon": 2.0, "budget": 1e9, "pane": "10s"} | settings
+    return parse({"queries": {"visits": table}}, "test", ".")["visits"]
 
 
-def hold(query, values, rng, **said):
-    """What a window holds after honest reports of these values."""
+def hold(query, values, rng, **counters):
+    """Return the snapshot of a window with honest reports of these values."""
     state = query.oracle.zeros()
     left_out = query.oracle.add(state, query.oracle.perturb(values, rng))
-    return Snapshot(len(values) - left_out, left_out, 0, 0, state)._replace(**said)
+    return Snapshot(len(values) - left_out, left_out, 0, 0, state)._replace(**counters)
 
 
 def supported(query, own, rng):
-    """What a window of a unary query holds, by the law of its support counts."""
+    """Return the snapshot of a window of a unary query, by the law of its support counts."""
     n, o = int(own.sum()), query.oracle
     counts = rng.binomial(own, o.p) + rng.binomial(n - own, o.q)
     return Snapshot(n, 0, 0, 0, np.append(counts, np.zeros(64, np.int64)))
 
 
 def emit(query, total, *, final=True, window=0, start=START, end=START + 10):
-    """The record of the one answer, valid, and what it was built from."""
-    (record,), built = emit_all(query, total, final=final, window=window, start=start, end=end)
-    return record, built
+    """Return the valid record of a query with one answer, and the result that contains it."""
+    (record,), result = emit_all(query, total, final=final, window=window, start=start, end=end)
+    return record, result
 
 
 def emit_all(query, total, *, final=True, window=0, start=START, end=START + 10):
-    """The record of each attribute, valid, and what they were built from."""
-    built = build(query, Span(query.windows[window], start, end), total, final=final)
-    return [schemas.record(value) for _, value in built.records], built
+    """Return the valid record of each attribute, and the result that contains them."""
+    result = build(query, Span(query.windows[window], start, end), total, final=final)
+    return [schemas.record(value) for _, value in result.records], result
 
 
-def key(built):
-    """Of a record of the one answer."""
-    ((key, _),) = built.records
+def key(result):
+    """Return the key of a record of a query with one answer."""
+    ((key, _),) = result.records
     return key.decode()
 
 
-def short(said):
-    """The same with numbers of seven digits, as everything but unbiased shares has them."""
-    if isinstance(said, dict):
-        return {name: short(each) for name, each in said.items()}
-    if isinstance(said, list | tuple | np.ndarray):
-        return [short(each) for each in said]
-    return rounded(float(said)) if isinstance(said, float) else said
+def short(content):
+    """Return the same content with numbers of seven digits, which all numbers but unbiased shares have."""
+    if isinstance(content, dict):
+        return {name: short(each) for name, each in content.items()}
+    if isinstance(content, list | tuple | np.ndarray):
+        return [short(each) for each in content]
+    return rounded(float(content)) if isinstance(content, float) else content
 
 
 def nothing(query):
@@ -96,22 +96,22 @@ def nothing(query):
 
 LETTERS = list("abcdefghijklmnop")
 VISITS = ask(domain=LETTERS, oracle="grr", epsilon=1.0, methods=["norm_sub", "calibrate"], sets={"ac": ["a", "c"]})
-NAMED = np.repeat(np.arange(17), 6_000 // np.arange(1, 18) ** 2)
+VALUES = np.repeat(np.arange(17), 6_000 // np.arange(1, 18) ** 2)
 
 
-def test_a_record_of_one_answer_says_what_the_contract_does():
-    total = hold(VISITS, NAMED, seeded("one"), duplicates=12)
-    record, built = emit(VISITS, total)
+def test_a_record_of_one_answer_has_the_documented_content():
+    total = hold(VISITS, VALUES, seeded("one"), duplicates=12)
+    record, result = emit(VISITS, total)
     e = VISITS.oracle.estimate(total.counts, total.n)
     c = calibrate(e)
     order = np.argsort(-e.shares, kind="stable")
     low, high = e.interval()
-    assert key(built) == f"visits|{VISITS.digest.hex()}|tumbling|10|10|{START + 10}"
+    assert key(result) == f"visits|{VISITS.digest.hex()}|tumbling|10|10|{START + 10}"
     assert set(record) == KEYS
     assert record["window"] == {"kind": "tumbling", "start": START, "end": START + 10, "size": 10, "step": 10}
     assert (record["version"], record["query"], record["digest"]) == (2, "visits", VISITS.digest.hex())
     assert record["attribute"] is None
-    assert (record["final"], record["n"], record["n_independent"]) == (True, len(NAMED), len(NAMED))
+    assert (record["final"], record["n"], record["n_independent"]) == (True, len(VALUES), len(VALUES))
     assert record["refused"] == {"duplicate": 12, "implausible": 0}
     oracle = {
         "name": "grr",
@@ -124,7 +124,7 @@ def test_a_record_of_one_answer_says_what_the_contract_does():
     assert record["sigma"] == short(e.sigma)
     assert record["significance"] == short(e.significance())
     assert record["detectable"] == short(e.detectable())
-    assert record["shift_per_fake"] == short(VISITS.oracle.shift_per_fake(len(NAMED)))
+    assert record["shift_per_fake"] == short(VISITS.oracle.shift_per_fake(len(VALUES)))
     assert record["values"] == [[*LETTERS, "(other)"][position] for position in order]
     assert record["values"][:2] == ["a", "b"]
     assert record["shares"] == {
@@ -153,8 +153,8 @@ def test_a_record_of_one_answer_says_what_the_contract_does():
     assert quality["prior"]["kolmogorov_smirnov"] == short(c.prior.kolmogorov_smirnov)
 
 
-def test_hitters_are_listed_for_the_unbiased_shares_and_each_method_and_for_no_other():
-    total = hold(VISITS, NAMED, seeded("hitters"))
+def test_hitters_are_listed_for_the_unbiased_shares_and_each_method_only():
+    total = hold(VISITS, VALUES, seeded("hitters"))
     e = VISITS.oracle.estimate(total.counts, total.n)
     c = calibrate(e)
     record, _ = emit(VISITS, total)
@@ -174,8 +174,8 @@ def test_hitters_are_listed_for_the_unbiased_shares_and_each_method_and_for_no_o
         ]
         assert len(listed) >= 2
         expected = hitters.expected
-        said = {"precision": short(expected.precision), "recall": short(expected.recall)}
-        assert record["quality"]["expected"][name] == said
+        numbers = {"precision": short(expected.precision), "recall": short(expected.recall)}
+        assert record["quality"]["expected"][name] == numbers
 
     plain, _ = emit(replace(VISITS, methods=("norm_sub",)), total)
     assert set(plain["hitters"]) == set(plain["shares"]) == {"unbiased", "norm_sub"}
@@ -183,8 +183,8 @@ def test_hitters_are_listed_for_the_unbiased_shares_and_each_method_and_for_no_o
     assert not plain["quality"].keys() & {"prior", "expected"}
 
 
-def test_the_query_says_what_a_heavy_hitter_is():
-    total = hold(VISITS, NAMED, seeded("threshold"))
+def test_the_query_defines_a_heavy_hitter():
+    total = hold(VISITS, VALUES, seeded("threshold"))
     for threshold, values in ((0.1, ["a", "b"]), ({"count": 3_000}, ["a"])):
         query = ask(domain=LETTERS, oracle="grr", epsilon=1.0, threshold=threshold)
         record, _ = emit(query, total)
@@ -194,25 +194,25 @@ def test_the_query_says_what_a_heavy_hitter_is():
     assert emit(strict, total)[0]["detectable"] == short(e.detectable(1e-9))
 
 
-def test_values_stand_in_the_order_of_the_unbiased_share_and_ties_in_that_of_the_domain():
+def test_values_are_in_the_order_of_the_unbiased_share_and_ties_in_that_of_the_domain():
     query = ask(domain=["a", "b", "c", "d", "e"], oracle="grr", methods=["base_cut", "norm"], other=False)
     counts = np.append([10, 500, 12, 500, 10], np.zeros(64, np.int64))
     assert emit(query, Snapshot(1_032, 0, 0, 0, counts))[0]["values"] == ["b", "d", "c", "a", "e"]
 
 
-def test_publish_cuts_the_values_and_nothing_else():
+def test_publish_cuts_only_the_values():
     whole = ask(domain=300, oracle="oue", publish="all", sets={"rare": [250, 299]}, threshold=0.001)
     total = supported(whole, np.arange(300, 0, -1) ** 2, seeded("publish"))
     few, _ = emit(replace(whole, publish=7), total)
     record, _ = emit(whole, total)
     assert sorted(map(int, record["values"])) == list(range(300))
     proved = [hitter["value"] for hitter in record["hitters"]["unbiased"] if hitter["decided"]]
-    shown = max(7, len(proved))
+    count = max(7, len(proved))
     assert set(proved) <= set(few["values"])
     for vector in ("values", "stderr", "low", "high"):
-        assert few[vector] == record[vector][:shown]
+        assert few[vector] == record[vector][:count]
     for method, shares in few["shares"].items():
-        assert shares == record["shares"][method][:shown]
+        assert shares == record["shares"][method][:count]
     for same in ("hitters", "sets", "quality", "detectable"):
         assert few[same] == record[same]
     assert len(few["hitters"]["norm_sub"]) > 7
@@ -234,18 +234,18 @@ def test_sets_are_answered_by_the_rule_of_each_method():
     assert clipped["post_pos"] == clipped["share"] < clipped["base_pos"] - 0.05
 
 
-def support(told, size):
-    """The support counts that a record of all values holds, by the contract's formula."""
-    p, q, n = told["oracle"]["p"], told["oracle"]["q"], told["n"]
+def support(record, size):
+    """Return the support counts of a record of all values, by the documented formula."""
+    p, q, n = record["oracle"]["p"], record["oracle"]["q"], record["n"]
     counts = np.zeros(size, np.int64)
-    counts[[int(value) for value in told["values"]]] = [
-        round(n * (share * (p - q) + q)) for share in told["shares"]["unbiased"]
+    counts[[int(value) for value in record["values"]]] = [
+        round(n * (share * (p - q) + q)) for share in record["shares"]["unbiased"]
     ]
     return counts
 
 
 @pytest.mark.parametrize("name", ORACLES)
-def test_support_counts_can_be_had_back(name):
+def test_support_counts_follow_from_the_record(name):
     query = ask(domain=50, oracle=name, publish="all")
     total = hold(query, seeded(name).integers(0, 50, 2_000), seeded(name, 1))
     record, _ = emit(query, total)
@@ -262,21 +262,21 @@ def ask_several(solution, name="adaptive", **settings):
 
 
 def several_values(n, rng):
-    """Job, age and sex, as the attributes stand in code-point order."""
+    """Return job, age and sex, in the order of the attributes by code points."""
     return np.column_stack([rng.integers(0, size, n) for size in (30, 7, 2)])
 
 
 @pytest.mark.parametrize(("solution", "name"), SOLUTIONS)
-def test_a_record_of_several_attributes_holds_an_estimate_of_each(solution, name):
+def test_records_of_several_attributes_have_an_estimate_of_each(solution, name):
     query = ask_several(solution, name, sets={"Job": {"first": [0, 1]}})
     total = hold(query, several_values(1_500, seeded(solution, name)), seeded(solution, name, 1))
-    records, built = emit_all(query, total)
+    records, result = emit_all(query, total)
     assert [record["attribute"] for record in records] == ["Job", "age", "sex"]
     name = f"visits|{query.digest.hex()}|tumbling|10|10|{START + 10}|a:"
-    assert [key.decode() for key, _ in built.records] == [name + attribute for attribute in ("Job", "age", "sex")]
+    assert [key.decode() for key, _ in result.records] == [name + attribute for attribute in ("Job", "age", "sex")]
     estimates = query.oracle.estimate(total.counts, total.n)
     supports = query.oracle.support(total.counts, total.n)
-    for told, e, counts, found in zip(records, estimates, supports, built.findings, strict=True):
+    for told, e, counts, findings in zip(records, estimates, supports, result.findings, strict=True):
         assert set(told) == KEYS
         assert (told["n"], told["n_independent"]) == (e.n, e.n_independent)
         assert told["refused"]["implausible"] == total.implausible
@@ -287,7 +287,7 @@ def test_a_record_of_several_attributes_holds_an_estimate_of_each(solution, name
             "epsilon": 2.0,
             "record_epsilon": short(query.oracle.record_epsilon),
         }
-        assert (told["sigma"], told["detectable"]) == (short(e.sigma), short(found.detectable))
+        assert (told["sigma"], told["detectable"]) == (short(e.sigma), short(findings.detectable))
         assert sorted(told["stderr"]) == sorted(short(e.stderr))
         if told["attribute"] != "sex":
             assert np.array_equal(support(told, len(counts)), counts)
@@ -302,7 +302,7 @@ def test_a_record_of_several_attributes_holds_an_estimate_of_each(solution, name
 
 
 def crowd(law):
-    """A million oue clients at epsilon 4, all values alike or as Zipf has them."""
+    """Return a million oue clients at epsilon 4, with equal values or by Zipf's law."""
     query = ask(domain=1024, oracle="oue", epsilon=4.0, methods=["norm_cut", "calibrate", "calibrate_norm_sub"])
     weights = {"uniform": np.ones(1024), "zipf": np.arange(1, 1025) ** -1.1}[law]
     rng = seeded(law)
@@ -311,25 +311,25 @@ def crowd(law):
     )
 
 
-def test_where_the_prior_is_rejected_the_fallback_stands_in():
+def test_if_the_prior_is_rejected_the_fallback_is_used():
     query, total = crowd("uniform")
     query = replace(query, sets=(("half", tuple(range(0, 1024, 2))),))
-    record, built = emit(query, total)
+    record, result = emit(query, total)
     quality = record["quality"]
     assert quality["prior_rejected"]
     assert quality["flags"] == ["prior_rejected"]
-    assert built.findings[0].prior_rejected
+    assert result.findings[0].prior_rejected
     assert quality["prior"]["family"] == "power_law"
     for name in ("calibrate", "calibrate_norm_sub"):
-        for told in (record["shares"], record["hitters"], record["sets"]["half"], quality["risk"]):
-            assert told[name] == told["norm_cut"]
+        for part in (record["shares"], record["hitters"], record["sets"]["half"], quality["risk"]):
+            assert part[name] == part["norm_cut"]
     assert {hitter["probability"] for hitter in record["hitters"]["calibrate"]} == {None}
     assert "expected" not in quality
 
 
-def test_where_the_prior_stands_its_numbers_and_chances_do():
+def test_if_the_prior_fits_its_numbers_and_chances_are_used():
     query, total = crowd("zipf")
-    record, built = emit(query, total)
+    record, result = emit(query, total)
     assert not record["quality"]["prior_rejected"]
     assert record["quality"]["flags"] == []
     assert record["quality"]["risk"]["calibrate"] < record["quality"]["risk"]["unbiased"]
@@ -337,27 +337,27 @@ def test_where_the_prior_stands_its_numbers_and_chances_do():
     chances = [hitter["probability"] for hitter in record["hitters"]["norm_cut"]]
     assert all(0 <= chance <= 1 for chance in chances)
     assert chances[0] > 0.999
-    assert built.findings[0].likely[0] == chances[0]
+    assert result.findings[0].likely[0] == chances[0]
     assert record["quality"]["expected"]["calibrate"]["precision"] > 0.5
 
 
-def test_flags_are_told_in_their_order():
+def test_flags_are_in_their_order():
     query = replace(VISITS, methods=("norm_sub",))
-    for flags, told in (
+    for flags, names in (
         (PARTIAL, ["partial"]),
         (INCOMPLETE, ["incomplete"]),
         (IDS_OVERFLOW, ["ids_overflow"]),
         (sum(FLAGS.values()), ["partial", "incomplete", "ids_overflow"]),
     ):
-        assert emit(query, hold(query, NAMED, seeded("flags"), flags=flags))[0]["quality"]["flags"] == told
+        assert emit(query, hold(query, VALUES, seeded("flags"), flags=flags))[0]["quality"]["flags"] == names
     query, total = crowd("uniform")
-    forged = total.counts.copy()
-    forged[-64] = 1_000_000
-    record, _ = emit(query, total._replace(counts=forged, flags=sum(FLAGS.values())))
+    counts = total.counts.copy()
+    counts[-64] = 1_000_000
+    record, _ = emit(query, total._replace(counts=counts, flags=sum(FLAGS.values())))
     assert record["quality"]["flags"] == [*("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected")]
 
 
-def test_skewed_is_said_of_the_attribute_that_is_attacked():
+def test_only_the_attacked_attribute_has_the_flag_skewed():
     query = ask_several("spl", "olh")
     rng = seeded("skewed")
     state = query.oracle.zeros()
@@ -368,29 +368,29 @@ def test_skewed_is_said_of_the_attribute_that_is_attacked():
     for reports in (honest, fake):
         query.oracle.add(state, reports)
     records, _ = emit_all(query, Snapshot(6_000, 0, 0, PARTIAL, state))
-    flags = [told["quality"]["flags"] for told in records]
+    flags = [record["quality"]["flags"] for record in records]
     assert flags == [["partial"], ["partial", "skewed"], ["partial"]]
 
 
 @pytest.mark.parametrize("first", ALL)
-def test_nothing_is_said_where_nothing_was_heard(first):
+def test_a_window_without_reports_has_no_numbers(first):
     """All reports of the window were implausible."""
     methods = [first, *(name for name in ALL if name != first)]
     for query in (ask(domain=["a", "b"], oracle="oue", methods=methods), ask_several("smp", methods=methods)):
-        records, built = emit_all(query, Snapshot(0, 5, 0, 0, query.oracle.zeros()))
-        told = records[-1]
-        assert (told["n"], told["refused"]["implausible"]) == (0, 5)
-        assert told["values"] == (["a", "b", "(other)"] if query.domain else ["f", "m", "(other)"])
+        records, result = emit_all(query, Snapshot(0, 5, 0, 0, query.oracle.zeros()))
+        last = records[-1]
+        assert (last["n"], last["refused"]["implausible"]) == (0, 5)
+        assert last["values"] == (["a", "b", "(other)"] if query.domain else ["f", "m", "(other)"])
         for name in ("sigma", "detectable", "shift_per_fake"):
-            assert told[name] is None
+            assert last[name] is None
         for name in ("stderr", "low", "high"):
-            assert told[name] == [None] * 3
-        for name, shares in told["shares"].items():
+            assert last[name] == [None] * 3
+        for name, shares in last["shares"].items():
             equal = name != "unbiased" and METHODS[name].sums_to_one == "yes"
             assert shares == [short(1 / 3) if equal else None] * 3
-        assert not any(told["hitters"].values())
-        assert told["quality"]["sum"] is None
-        assert isinstance(built.findings[0], Findings)
+        assert not any(last["hitters"].values())
+        assert last["quality"]["sum"] is None
+        assert isinstance(result.findings[0], Findings)
 
 
 def test_an_attribute_that_nobody_answered_has_no_numbers():
@@ -405,7 +405,7 @@ def test_an_attribute_that_nobody_answered_has_no_numbers():
 
 
 def test_errors_are_those_of_the_independent_reports():
-    """A client answers once in 10 s and repeats its noise: a minute holds everyone six times."""
+    """A client answers once in 10 s and repeats its noise, so a minute has six reports of each."""
     query = ask(domain=20, oracle="olh", windows=["10s", "1m/10s", "all"], period="10s", methods=ALL)
     total = hold(query, seeded("period").integers(0, 20, 6_005), seeded("period", 1))
     minute, _ = emit(query, total, window=1, end=START + 60)
@@ -416,21 +416,21 @@ def test_errors_are_those_of_the_independent_reports():
     at_once, _ = emit(query, total)
     assert at_once["n_independent"] == 6_005
     assert minute["sigma"] > 2.4 * at_once["sigma"]
-    ever, built = emit(query, total, window=2, end=START + 10 * 7_000)
+    ever, result = emit(query, total, window=2, end=START + 10 * 7_000)
     assert (ever["n"], ever["n_independent"], ever["sigma"]) == (6_005, 0, None)
     assert (ever["window"]["size"], ever["window"]["step"]) == (0, 0)
-    assert key(built) == f"visits|{query.digest.hex()}|all|0|0|{START + 70_000}"
+    assert key(result) == f"visits|{query.digest.hex()}|all|0|0|{START + 70_000}"
     assert None not in ever["shares"]["unbiased"] + ever["shares"]["norm_sub"]
 
 
 def test_a_provisional_record_has_a_key_of_its_own():
     query = ask(domain=20, windows=["1m/10s"])
     total = hold(query, [3, 4, 5], seeded("provisional"))
-    final, built = emit(query, total, end=START + 60)
-    early, unfinished = emit(query, total, final=False, end=START + 60)
-    assert key(built) == f"visits|{query.digest.hex()}|hopping|60|10|{START + 60}"
-    assert key(unfinished) == key(built) + "|p"
-    assert provisional_keys(query, Span(query.windows[0], START, START + 60)) == [key(unfinished).encode()]
+    final, result = emit(query, total, end=START + 60)
+    early, early_result = emit(query, total, final=False, end=START + 60)
+    assert key(result) == f"visits|{query.digest.hex()}|hopping|60|10|{START + 60}"
+    assert key(early_result) == key(result) + "|p"
+    assert provisional_keys(query, Span(query.windows[0], START, START + 60)) == [key(early_result).encode()]
     assert (final.pop("final"), early.pop("final")) == (True, False)
     assert final == early
 
@@ -451,14 +451,14 @@ for size in (1_000, 20_000):
 """
 
 
-def test_the_bytes_do_not_depend_on_how_sums_are_spread_over_cores():
-    """Nor on the kernels that the linear algebra library picks for a processor."""
+def test_the_bytes_do_not_depend_on_the_number_of_cores():
+    """They do not depend on the kernels that the linear algebra library picks for a processor either."""
 
     def written(**environment):
-        found = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", TWO_WAYS], env=os.environ | environment, cwd=ROOT, capture_output=True, check=True
         )
-        return found.stdout
+        return process.stdout
 
     alone = written(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", PYTHONHASHSEED="1")
     assert len(alone) > 20_000
@@ -467,21 +467,21 @@ def test_the_bytes_do_not_depend_on_how_sums_are_spread_over_cores():
     )
 
 
-def test_the_bytes_do_not_depend_on_how_the_counts_are_held():
+def test_the_bytes_do_not_depend_on_the_type_of_the_counts():
     methods = ["norm_sub", "base_cut", "calibrate"]
     for query in (replace(VISITS, methods=tuple(methods)), ask_several("smp", "hr", methods=methods)):
-        values = NAMED if query.domain else several_values(900, seeded("held"))
+        values = VALUES if query.domain else several_values(900, seeded("held"))
         total = hold(query, values, seeded("held", 1))
-        written = emit_all(query, total)[1].records
+        records = emit_all(query, total)[1].records
         for kind in (np.int16, np.int32, np.int64):
             counts = total.counts.astype(kind)
             counts.flags.writeable = False
-            assert emit_all(query, total._replace(counts=counts))[1].records == written
+            assert emit_all(query, total._replace(counts=counts))[1].records == records
 
 
 def test_numbers_are_the_shortest_that_read_back():
-    _, built = emit(replace(VISITS, methods=tuple(ALL)), hold(VISITS, NAMED, seeded("shortest")))
-    ((_, value),) = built.records
+    _, result = emit(replace(VISITS, methods=tuple(ALL)), hold(VISITS, VALUES, seeded("shortest")))
+    ((_, value),) = result.records
     texts = []
     json.loads(value, parse_float=texts.append)
     assert len(texts) > 100
@@ -493,8 +493,8 @@ def test_numbers_are_the_shortest_that_read_back():
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_whatever_is_asked_and_heard_the_record_is_a_valid_one(data):
-    """Few reports, few values, any method and any threshold; shares far out of range, repeats, samples."""
+def test_every_query_and_tally_gives_a_valid_record(data):
+    """The examples have few reports, few values, any method and threshold, repeats, and shares far out of range."""
     draw = data.draw
     common = {
         "epsilon": draw(st.sampled_from([0.1, 1.0, 8.0])),
@@ -519,34 +519,34 @@ def test_whatever_is_asked_and_heard_the_record_is_a_valid_one(data):
     total = hold(query, values[:, 0] if len(sizes) == 1 else values, rng)
     end = START + (query.windows[0].size or 10 * draw(st.integers(1, 20)))
     records, _ = emit_all(query, total, final=draw(st.booleans()), end=end)
-    for told in records:
-        vectors = [told["values"], told["stderr"], told["low"], told["high"], *told["shares"].values()]
+    for record in records:
+        vectors = [record["values"], record["stderr"], record["low"], record["high"], *record["shares"].values()]
         assert len({len(vector) for vector in vectors}) == 1
-        assert set(told["shares"]) == set(told["hitters"]) == {"unbiased", *query.methods}
+        assert set(record["shares"]) == set(record["hitters"]) == {"unbiased", *query.methods}
 
 
 def shortened(text):
     return json.loads(text, parse_float=lambda number: float(f"{float(number):.4g}"))
 
 
-def test_the_page_shows_what_is_really_emitted():
+def test_the_page_shows_a_real_record_and_alert():
     page = (ROOT / "docs" / "records.md").read_text()
     (toml,) = re.findall("```toml\n(.*?)```", page, re.DOTALL)
     query = parse(tomllib.loads(toml), "docs/records.md", ".")["homepage"]
     span = Span(query.windows[0], START, START + 10)
     total = Snapshot(9_000, 0, 0, 0, np.append([2_000, 6_000, 1_000], np.zeros(64, np.int64)))
-    built = build(query, span, total, final=True)
-    _, told = alerts(query, span, built, [])
-    emitted = [schemas.record(built.records[0][1]), schemas.alert(told[1][1])]
-    shown = re.findall("```json\n(.*?)```", page, re.DOTALL)
-    assert [shortened(text) for text in shown] == [shortened(json.dumps(said)) for said in emitted]
+    result = build(query, span, total, final=True)
+    _, events = alerts(query, span, result, [])
+    records = [schemas.record(result.records[0][1]), schemas.alert(events[1][1])]
+    texts = re.findall("```json\n(.*?)```", page, re.DOTALL)
+    assert [shortened(text) for text in texts] == [shortened(json.dumps(record)) for record in records]
 
 
 def test_the_page_explains_every_key_flag_and_kind():
     page = (ROOT / "docs" / "records.md").read_text()
-    told = schemas.RECORD.schema["$defs"]
-    names = {*KEYS, "held_since", *told["quality"]["properties"], *told["hitter"]["properties"]}
-    names |= {*told["quality"]["properties"]["flags"]["items"]["enum"], *schemas.ALERT.schema["properties"]}
+    definitions = schemas.RECORD.schema["$defs"]
+    names = {*KEYS, "held_since", *definitions["quality"]["properties"], *definitions["hitter"]["properties"]}
+    names |= {*definitions["quality"]["properties"]["flags"]["items"]["enum"], *schemas.ALERT.schema["properties"]}
     names |= set(schemas.ALERT.schema["properties"]["kind"]["enum"])
     assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", page)] == []
 
@@ -554,19 +554,19 @@ def test_the_page_explains_every_key_flag_and_kind():
 @pytest.mark.parametrize("oracle_name", ["grr", "oue", "olh", "hr"])
 @pytest.mark.parametrize(("size", "epsilon"), [(2, 16.0), (2, 0.1), (40, 16.0), (40, 0.1)])
 @pytest.mark.parametrize("n", [1, 3, 99, 100])
-@pytest.mark.parametrize("held", ["same", "spread"])
-def test_a_number_stands_wherever_one_is_promised(oracle_name, size, epsilon, n, held):
-    """Few reports, shares of less than one of them, two values, an epsilon that hides nothing."""
-    asked = {"domain": size, "oracle": oracle_name, "epsilon": epsilon, "budget": 1e9, "pane": "10s", "crowd": 1}
-    asked |= {"methods": ["norm_sub", "calibrate", "norm_hyb"], "sets": {"some": ["0"]}, "publish": "all"}
-    query = parse({"queries": {"edge": asked}}, "test", ".")["edge"]
-    values = np.zeros(n, np.int64) if held == "same" else np.arange(n) % size
+@pytest.mark.parametrize("holders", ["same", "spread"])
+def test_every_promised_number_is_there(oracle_name, size, epsilon, n, holders):
+    """The examples have few reports, shares of less than one of them, two values, or an epsilon that hides nothing."""
+    table = {"domain": size, "oracle": oracle_name, "epsilon": epsilon, "budget": 1e9, "pane": "10s", "crowd": 1}
+    table |= {"methods": ["norm_sub", "calibrate", "norm_hyb"], "sets": {"some": ["0"]}, "publish": "all"}
+    query = parse({"queries": {"edge": table}}, "test", ".")["edge"]
+    values = np.zeros(n, np.int64) if holders == "same" else np.arange(n) % size
     state = query.oracle.zeros()
     left_out = query.oracle.add(state, query.oracle.perturb(values, seeded("edge", oracle_name, size, epsilon, n)))
     if left_out == n:
         return
-    built = build(query, Span(query.windows[0], 0, 10), Snapshot(n - left_out, left_out, 0, 0, state), final=True)
-    record = schemas.record(built.records[0][1])
+    result = build(query, Span(query.windows[0], 0, 10), Snapshot(n - left_out, left_out, 0, 0, state), final=True)
+    record = schemas.record(result.records[0][1])
     for key in ("sigma", "shift_per_fake"):
         assert record[key] is not None
     columns = [record["stderr"], record["low"], record["high"], *record["shares"].values()]

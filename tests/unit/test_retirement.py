@@ -1,4 +1,4 @@
-"""Retired definitions: a worker forgets all but the digest and the first retired pane."""
+"""Retired definitions. A worker forgets all but the digest and the first retired pane."""
 
 import asyncio
 import gc
@@ -51,7 +51,7 @@ def take(follower, records):
 
 
 class World:
-    """A worker that owns all, its follower, and the log, on dictionaries."""
+    """A worker that owns all partitions, its follower, and the log, all on dictionaries."""
 
     def __init__(self):
         self.follower = Follower(Kafka("nowhere:1", "p."))
@@ -72,9 +72,9 @@ class World:
         for merge in self.merges:
             merge.snapshots.define(catalog.versions)
 
-    def say(self, queries, second, retire=()):
-        asked = changes(File(queries), self.follower.definitions, retire, f"{second:016x}")
-        records = [TopicRecord(*write, second * 1000) for write in asked.writes]
+    def append_definitions(self, queries, second, retire=()):
+        update = changes(File(queries), self.follower.definitions, retire, f"{second:016x}")
+        records = [TopicRecord(*write, second * 1000) for write in update.writes]
         self.written += records
         take(self.follower, records)
 
@@ -105,13 +105,13 @@ class World:
 
 
 def week(hours):
-    """Every hour another definition takes the place of the one before; and it comes to the same without letting go."""
+    """Return the result of a week in which each definition lasts an hour. It must not depend on forgetting."""
     world, domains = World(), []
     for hour in range(hours):
         query = page(hour)
         domains.append(weakref.ref(query))
         second = START + hour * HOUR
-        world.say({"page": query}, second)
+        world.append_definitions({"page": query}, second)
         if not world.owners:
             world.start()
         for partition in range(PARTITIONS):
@@ -124,7 +124,7 @@ def week(hours):
     return world, domains
 
 
-def test_a_week_of_retiring_leaves_16_bytes_of_each():
+def test_a_week_of_retirements_leaves_16_bytes_of_each():
     world, domains = week(168)
     gc.collect()
     catalog = world.follower.definitions
@@ -144,7 +144,7 @@ def test_a_week_of_retiring_leaves_16_bytes_of_each():
     assert len(world.finals) >= 168 * 2
 
 
-def test_what_is_let_go_of_stays_refused_as_stale_and_a_restart_finds_it_so_again():
+def test_reports_of_a_forgotten_definition_stay_refused_as_stale_after_a_restart():
     world, _ = week(5)
     forgotten_digest = next(iter(world.follower.definitions.forgotten))
     frame = encode_frame(forgotten_digest, START, page(0).oracle.perturb([1]))
@@ -162,13 +162,13 @@ def test_what_is_let_go_of_stays_refused_as_stale_and_a_restart_finds_it_so_agai
     assert world.finals == finals, "nothing is said again that was said, and nothing else"
 
 
-def test_nothing_is_let_go_of_while_a_partition_or_a_window_lacks_its_end():
+def test_no_definition_is_forgotten_before_all_partitions_and_windows_end():
     world = World()
-    world.say({"page": page(1)}, START)
+    world.append_definitions({"page": page(1)}, START)
     world.start()
     world.report(page(1), START + 100)
     world.go_on()
-    world.say({"site": page(2, "site")}, START + 200, retire=["page"])
+    world.append_definitions({"site": page(2, "site")}, START + 200, retire=["page"])
     world.append(0, START + 2000)
     assert not world.go_on(), "partition 1 is behind"
     world.append(1, START + 2000)
@@ -182,12 +182,12 @@ def test_nothing_is_let_go_of_while_a_partition_or_a_window_lacks_its_end():
     assert set(world.go_on()) == {page(1).digest}
 
 
-def test_windows_that_hold_the_last_reports_are_published_though_they_end_later():
-    """They were let go of with the last pane: what a window of an hour held of the time before was never seen."""
+def test_windows_with_the_last_reports_are_published_even_if_they_end_later():
+    """They were once forgotten with the last pane, so the last reports of a window of an hour were never published."""
     world = World()
-    world.say({"page": page(1)}, START)
+    world.append_definitions({"page": page(1)}, START)
     world.start()
-    world.say({"site": page(2, "site")}, START + 100, retire=["page"])
+    world.append_definitions({"site": page(2, "site")}, START + 100, retire=["page"])
     retired = world.follower.definitions.versions[page(1).digest].retired
     for second in range(START, retired, 10):
         world.report(page(1), second)
@@ -205,12 +205,12 @@ def test_windows_that_hold_the_last_reports_are_published_though_they_end_later(
     assert max(ends["all"]) == retired, "the same total for ever is not said again"
 
 
-def test_what_took_the_place_of_another_waits_for_it():
-    """Without the record of the younger one nothing would say that the older one is retired."""
+def test_a_definition_that_replaced_another_is_forgotten_after_it():
+    """Without the record of the newer definition the older one would not be retired."""
     world = World()
-    world.say({"page": page(1)}, START)
-    world.say({"page": page(2)}, START + 100)
-    world.say({"site": page(3, "site")}, START + 200, retire=["page"])
+    world.append_definitions({"page": page(1)}, START)
+    world.append_definitions({"page": page(2)}, START + 100)
+    world.append_definitions({"site": page(3, "site")}, START + 200, retire=["page"])
 
     class Half:
         def is_over(self, digest, _):
@@ -221,44 +221,45 @@ def test_what_took_the_place_of_another_waits_for_it():
     assert set(finished_definitions(world.follower.definitions, [Half()], [])) == {page(1).digest, page(2).digest}
 
 
-def test_what_came_back_stays_as_it_was_when_what_had_replaced_it_is_let_go_of():
-    """Its versions follow from records of the other one too: without those it had never been retired."""
+def test_a_definition_that_returned_stays_when_its_replacement_is_forgotten():
+    """Its versions follow from records of the other definition too. Without those it would not be retired."""
     world = World()
-    world.say({"page": page(1)}, START)
-    world.say({"page": page(2)}, START + 100)
-    world.say({"page": page(1)}, START + 200)
-    world.say({"page": page(3), "site": page(4, "site")}, START + 300)
+    world.append_definitions({"page": page(1)}, START)
+    world.append_definitions({"page": page(2)}, START + 100)
+    world.append_definitions({"page": page(1)}, START + 200)
+    world.append_definitions({"page": page(3), "site": page(4, "site")}, START + 300)
     before = dict(world.follower.definitions.versions)
     assert [version.retired for version in before[page(1).digest].versions] == [False, True, False, True]
     world.follower.forget({page(2).digest: "page"})
     assert world.follower.definitions.versions == {d: v for d, v in before.items() if d != page(2).digest}
     world.follower.forget({page(1).digest: "page"})
-    world.say({"page": page(3), "site": page(5, "site")}, START + 400)
+    world.append_definitions({"page": page(3), "site": page(5, "site")}, START + 400)
     versions = world.follower.definitions.versions
     assert versions[page(3).digest] == before[page(3).digest]
     assert versions[page(4, "site").digest].retired == versions[page(5, "site").digest].first > START + 400
 
 
-def test_a_founding_batch_that_is_let_go_of_is_not_followed_by_another():
+def test_first_definitions_that_are_forgotten_are_not_followed_by_others():
     world = World()
-    world.say({"page": page(1)}, START)
-    world.say({"site": page(2, "site")}, START + 100, retire=["page"])
+    world.append_definitions({"page": page(1)}, START)
+    world.append_definitions({"site": page(2, "site")}, START + 100, retire=["page"])
     before = world.follower.definitions.versions[page(2, "site").digest].first
     world.follower.forget({page(1).digest: "page"})
     assert world.follower.definitions.versions[page(2, "site").digest].first == before > 0
     world.follower.forget({page(2, "site").digest: "site"})
-    world.say({"third": page(3, "third")}, START + 300)
+    world.append_definitions({"third": page(3, "third")}, START + 300)
     assert world.follower.definitions.versions[page(3, "third").digest].first > START
 
 
 @pytest.mark.parametrize("count", [1, 5, 40])
-def test_a_closing_says_watermarks_only_where_one_has_moved(count):
-    """Not all partitions times all queries: of those that stand still nothing is said again."""
-    closed = {number.to_bytes(8, "little"): 100 for number in range(count)}
-    assert sum(map(len, watermarks(closed, {}, 8).values())) == count
-    assert watermarks(closed, closed, 8) == {}
-    moved = {**closed, (0).to_bytes(8, "little"): 110}
-    assert watermarks(moved, closed, 8) == {0: {digest: moved[digest] for digest in moved if digest[0] % 8 == 0}}
+def test_a_closing_writes_only_watermarks_that_moved(count):
+    """Otherwise each closing would write all partitions times all queries, also watermarks that did not move."""
+    ends = {number.to_bytes(8, "little"): 100 for number in range(count)}
+    assert sum(map(len, watermarks(ends, {}, 8).values())) == count
+    assert watermarks(ends, ends, 8) == {}
+    later_ends = {**ends, (0).to_bytes(8, "little"): 110}
+    expected = {digest: later_ends[digest] for digest in later_ends if digest[0] % 8 == 0}
+    assert watermarks(later_ends, ends, 8) == {0: expected}
 
 
 def test_definitions_without_any_are_nothing():
@@ -266,16 +267,16 @@ def test_definitions_without_any_are_nothing():
 
 
 class Sent:
-    """An outbox that notes what it is given."""
+    """An outbox that notes its writes."""
 
     def __init__(self):
         self.records = []
 
     async def send(self, topic, key, value, **_):
         self.records.append((topic, key, value))
-        done = asyncio.get_running_loop().create_future()
-        done.set_result(None)
-        return done
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(None)
+        return future
 
     async def write(self, topic, partition, writes):
         return [await self.send(topic, *write, partition=partition) for write in writes]
@@ -287,12 +288,12 @@ class Sent:
         return PARTITIONS
 
 
-def test_the_publisher_deletes_the_snapshots_of_what_is_over_and_lets_go_of_it():
+def test_the_publisher_deletes_the_snapshots_of_a_retired_definition_and_forgets_it():
     world = World()
-    world.say({"page": page(1)}, START)
+    world.append_definitions({"page": page(1)}, START)
     world.start()
     world.report(page(1), START + 100)
-    world.say({"site": page(2, "site")}, START + 200, retire=["page"])
+    world.append_definitions({"site": page(2, "site")}, START + 200, retire=["page"])
     for partition in range(PARTITIONS):
         world.append(partition, START + 2000)
     for owner in world.owners:

@@ -1,4 +1,4 @@
-"""Hostile records in the topics of a worker: unreadable ones are skipped and counted."""
+"""Hostile records in the topics of a worker. Unreadable ones are skipped and counted."""
 
 import random
 
@@ -33,7 +33,7 @@ TABLE = {
 QUERY = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
 TUMBLING, HOPPING, ALL = QUERY.windows
 CELLS = QUERY.oracle.state_size
-KNOWN = {QUERY.digest: Versions.of(QUERY)}
+DEFINITIONS = {QUERY.digest: Versions.of(QUERY)}
 JUNK = (b"", b"x", b"\x01" * 40, bytes(1000), b'{"version":1}')
 
 
@@ -49,9 +49,9 @@ def mark(end, partition=0):
     return PartitionKey("watermark", partition, "w").encode(), encode(Progress(closed={QUERY.digest: end}))
 
 
-def state(window, end, alerts=(), shown=(), total=None):
+def state(window, end, alerts=(), visible=(), total=None):
     position = Position(end, 0, end, total) if total else Position(end)
-    return StateKey(QUERY.digest, window, end).encode(), encode_state(position, alerts, shown)
+    return StateKey(QUERY.digest, window, end).encode(), encode_state(position, alerts, visible)
 
 
 ALERTS = dump(State(50, {1: 0.5}, ((2, 50),), (Reference(50, 7, 7, np.array([1, 2, 3], np.uint8)),), has_values=True))
@@ -67,63 +67,63 @@ GOOD = [
 
 def load(records, live=()):
     """Return a partition that is loaded from `records` and then gets the `live` records."""
-    made = SnapshotPartition(0, 1, KNOWN, check_states)
+    partition = SnapshotPartition(0, 1, DEFINITIONS, check_states)
     for name, value in records:
-        made.put(name, value, 0)
-    made.load()
+        partition.put(name, value, 0)
+    partition.load()
     for name, value in live:
-        made.put(name, value, 0)
-    return made
+        partition.put(name, value, 0)
+    return partition
 
 
-def finals(made):
-    found = made.queries[QUERY.digest].merger.finals()
-    return {(f.span.window, f.span.end): (f.total.n, bool(f.total.flags & INCOMPLETE)) for f in found}
+def finals(partition):
+    due = partition.queries[QUERY.digest].merger.finals()
+    return {(f.span.window, f.span.end): (f.total.n, bool(f.total.flags & INCOMPLETE)) for f in due}
 
 
-def test_of_each_key_the_newest_value_that_can_be_read_counts():
-    wanted = finals(load(GOOD))
-    assert (wanted[TUMBLING, 60], wanted[ALL, 100]) == ((5, False), (50, False))
+def test_the_newest_readable_value_of_each_key_counts():
+    expected = finals(load(GOOD))
+    assert (expected[TUMBLING, 60], expected[ALL, 100]) == ((5, False), (50, False))
     for junk in JUNK:
-        assert finals(load([*GOOD, *((name, junk) for name, _ in GOOD)])) == wanted
-        assert finals(load([*((name, junk) for name, _ in GOOD), *GOOD])) == wanted
-        assert finals(load(GOOD, [(name, junk) for name, _ in GOOD])) == wanted
+        assert finals(load([*GOOD, *((name, junk) for name, _ in GOOD)])) == expected
+        assert finals(load([*((name, junk) for name, _ in GOOD), *GOOD])) == expected
+        assert finals(load(GOOD, [(name, junk) for name, _ in GOOD])) == expected
     assert load([*GOOD, (GOOD[0][0], b"x"), (b"x", b"y"), (None, b"z")]).take_unreadable_count() == 3
 
 
 @pytest.mark.parametrize("live", [False, True])
-def test_a_closed_snapshot_that_cannot_be_read_makes_its_windows_incomplete(live):
+def test_an_unreadable_closed_snapshot_makes_its_windows_incomplete(live):
     spoilt, watermark = (closed(20, 0)[0], b"junk"), mark(60)
     records = [closed(pane, 5) for pane in range(0, 60, PANE) if pane != 20]
-    made = load(records, [spoilt, watermark]) if live else load([*records, spoilt, watermark])
-    found = finals(made)
-    assert {window for window, (_, incomplete) in found.items() if incomplete} == {
+    partition = load(records, [spoilt, watermark]) if live else load([*records, spoilt, watermark])
+    results = finals(partition)
+    assert {window for window, (_, incomplete) in results.items() if incomplete} == {
         *((HOPPING, end) for end in (30, 40, 50)),
         *((ALL, end) for end in (30, 40, 50, 60)),
     }
-    assert (TUMBLING, 30) not in found, "nothing is known of it"
-    assert found[ALL, 60] == (25, True)
+    assert (TUMBLING, 30) not in results, "nothing is known of it"
+    assert results[ALL, 60] == (25, True)
     again = [spoilt, closed(20, 5), watermark]
     whole = finals(load(records, again) if live else load([*records, *again]))
     assert whole == finals(load([*records, closed(20, 5), watermark]))
 
 
 @pytest.mark.parametrize("junk", JUNK)
-def test_where_no_state_can_be_read_nothing_is_published_twice_and_what_is_lost_is_said(junk):
+def test_without_a_readable_state_nothing_is_published_twice_and_losses_are_logged(junk):
     panes = [closed(pane, 5) for pane in range(30, 100, PANE)]  # those before are deleted
-    lost = [(state(window, 50)[0], junk) for window in QUERY.windows]
-    found = finals(load([*panes, *lost, mark(100)]))
-    assert min(end for _, end in found) == 60
-    assert found[TUMBLING, 60] == (5, False)
-    assert min(end for window, end in found if window == HOPPING) == 80, "none overlaps what was shown"
-    assert found[HOPPING, 80] == (15, False)
-    assert found[ALL, 100] == (25, True)
+    unreadable = [(state(window, 50)[0], junk) for window in QUERY.windows]
+    results = finals(load([*panes, *unreadable, mark(100)]))
+    assert min(end for _, end in results) == 60
+    assert results[TUMBLING, 60] == (5, False)
+    assert min(end for window, end in results if window == HOPPING) == 80, "none overlaps what was shown"
+    assert results[HOPPING, 80] == (15, False)
+    assert results[ALL, 100] == (25, True)
     ahead = [(state(window, 1000)[0], junk) for window in QUERY.windows]
     whole = [closed(pane, 5) for pane in range(0, 100, PANE)]
     assert finals(load([*whole, *ahead, mark(100)])) == finals(load([*whole, mark(100)])), "nobody was so far"
 
 
-def test_states_of_other_contents_than_a_worker_writes_are_none():
+def test_states_with_invalid_contents_are_skipped():
     def spoilt(**changes):
         line, _, body = ALERTS.partition(b"\n")
         return orjson.dumps(orjson.loads(line) | changes) + b"\n" + body
@@ -145,9 +145,9 @@ def test_states_of_other_contents_than_a_worker_writes_are_none():
         spoilt(version=3),
     ]
     for alerts in [*([one] for one in bad), [ALERTS, ALERTS]]:
-        made = load([state(TUMBLING, 50, [ALERTS]), state(TUMBLING, 60, alerts)])
-        assert made.queries[QUERY.digest].positions[TUMBLING].end == 50, alerts
-        assert made.take_unreadable_count() == 1
+        partition = load([state(TUMBLING, 50, [ALERTS]), state(TUMBLING, 60, alerts)])
+        assert partition.queries[QUERY.digest].positions[TUMBLING].end == 50, alerts
+        assert partition.take_unreadable_count() == 1
     name, value = state(ALL, 50, total=snapshot(5))
     for start, newest in ((60, 50), (0, 60), (0, 1 << 62)):
         odd = encode_state(Position(50, start, newest, snapshot(5)))
@@ -155,7 +155,7 @@ def test_states_of_other_contents_than_a_worker_writes_are_none():
     assert load([(name, encode_state(Position(60, 0, 60, snapshot(5))))]).take_unreadable_count() == 1
 
 
-def test_keys_that_no_worker_writes_are_passed_over():
+def test_unknown_keys_are_skipped():
     name, value = closed(20, 5)
     digest = QUERY.digest.hex()
     odd = [
@@ -175,28 +175,28 @@ def test_keys_that_no_worker_writes_are_passed_over():
         b"watermark|0|" + bytes(300),
         b"state|%s|tumbling|10|10|+50" % digest.encode(),
     ]
-    made = load([(name, value) for name in odd], [(name, value) for name in odd])
-    assert made.take_unreadable_count() == 2 * len(odd)
-    assert not made.queries[QUERY.digest].stored_keys
+    partition = load([(name, value) for name in odd], [(name, value) for name in odd])
+    assert partition.take_unreadable_count() == 2 * len(odd)
+    assert not partition.queries[QUERY.digest].stored_keys
     assert not finals(load([*((name, value) for name in odd), mark(100)]))
     assert load([(b"watermark|0|w", encode(Progress(closed={QUERY.digest: 1 << 60})))]).take_unreadable_count() == 1
 
 
-def test_records_of_what_nobody_defined_take_no_memory_and_are_read_anew_once_it_is_defined(monkeypatch):
+def test_records_of_unknown_queries_need_no_memory_and_are_read_after_the_definition(monkeypatch):
     monkeypatch.setattr("aggregator.merging.snapshot_partition._MOST_UNKNOWN", 10)
     strangers = [PaneKey("closed", bytes([0, *[number] * 7]), 20, 0).encode() for number in range(200)]
-    made = SnapshotPartition(0, 1, {}, check_states)
+    partition = SnapshotPartition(0, 1, {}, check_states)
     for name in [*strangers, closed(20, 5)[0]]:
-        made.put(name, closed(20, 5)[1], 0)
-    assert not len(made._latest)
-    assert len(made._unknown) == 10
-    made.define(KNOWN)
-    assert made.must_reload, "it may be among those that were passed over"
+        partition.put(name, closed(20, 5)[1], 0)
+    assert not len(partition._latest)
+    assert len(partition._unknown) == 10
+    partition.define(DEFINITIONS)
+    assert partition.must_reload, "it may be among those that were passed over"
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(100_000, marks=pytest.mark.long)])
-def test_whatever_stands_among_them_the_finals_are_those_of_what_can_be_read(count):
-    draw, wanted = random.Random(14), finals(load(GOOD))
+def test_finals_depend_only_on_readable_records(count):
+    draw, expected = random.Random(14), finals(load(GOOD))
     for _ in range(count):
         junk = []
         for _ in range(draw.randrange(1, 8)):
@@ -206,19 +206,19 @@ def test_whatever_stands_among_them_the_finals_are_those_of_what_can_be_read(cou
                     part[draw.randrange(len(part))] = draw.randrange(256)
             junk.append((bytes(name), bytes(value[: draw.randrange(len(value))])))  # cut off: none can be read
         for records, live in (([*junk, *GOOD], junk), ([*GOOD, *junk], ())):
-            assert finals(load(records, live)) == wanted
+            assert finals(load(records, live)) == expected
 
 
-def test_a_record_of_the_changelog_that_cannot_be_read_ends_the_worker_and_is_named():
+def test_an_unreadable_record_of_the_changelog_stops_the_worker_and_is_named():
     tally = PaneKey("tally", QUERY.digest, 20, 0).encode(), encode_tally(Tally(np.ones(CELLS, np.int64), 3))
     ids = PaneKey("ids", QUERY.digest, 20, 0, (1, 1)).encode(), encode_ids([IdEntry(b"12345678", 1)])
     progress = PartitionKey("progress", 0, "w.0").encode(), encode(Progress(7))
     good = [tally, ids, progress]
-    assert sort_records(good, KNOWN)[0].progress
+    assert sort_records(good, DEFINITIONS)[0].progress
     for name, _ in good:
-        with pytest.raises(ChangelogUnreadable, match=name.decode().replace("|", r"\|")) as caught:
-            sort_records([*good, (name, b"junk")], KNOWN)
-        assert caught.value.exit_code == 4
-        assert sort_records([*good, (name + b" ", b"junk")], KNOWN)[0].progress, "not a key of ours"
+        with pytest.raises(ChangelogUnreadable, match=name.decode().replace("|", r"\|")) as error:
+            sort_records([*good, (name, b"junk")], DEFINITIONS)
+        assert error.value.exit_code == 4
+        assert sort_records([*good, (name + b" ", b"junk")], DEFINITIONS)[0].progress, "not a key of ours"
     for name in (b"closed|%s|20|0" % QUERY.digest.hex().encode(), b"watermark|0|w", b"x", b"\xff"):
-        assert keys.decode(name) is None or sort_records([*good, (name, b"junk")], KNOWN)
+        assert keys.decode(name) is None or sort_records([*good, (name, b"junk")], DEFINITIONS)

@@ -1,4 +1,4 @@
-"""Data of earlier versions in topics, from tests/vectors/state-VERSION: this version reads it."""
+"""Topics of earlier versions, from tests/vectors/state-VERSION. This version reads them."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ FOLDERS = sorted((Path(__file__).parents[1] / "vectors").glob("state-*"))
 
 
 class Left:
-    """The topics that a worker left when it was killed."""
+    """The topics of a worker that was killed."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -53,60 +53,60 @@ def bits(text):
 
 
 @pytest.fixture(params=FOLDERS, ids=lambda folder: folder.name)
-def left(request):
+def topics(request):
     return Left(request.param)
 
 
-def test_there_is_a_bit_of_everything(left):
+def test_the_topics_have_all_kinds_of_records(topics):
     kinds = defaultdict(int)
-    for changelog in left.topics.changelog:
+    for changelog in topics.topics.changelog:
         for name in changelog:
             kinds[keys.decode(name).kind] += 1
-    for target in range(left.partitions):
-        for name, _ in left.topics.compacted(target):
+    for target in range(topics.partitions):
+        for name, _ in topics.topics.compacted(target):
             result = keys.decode(name)
             kinds["state" if isinstance(result, StateKey) else result.kind] += 1
     assert kinds.keys() == {"tally", "ids", "progress", "closed", "open", "watermark", "state"}
-    assert len(left.definitions.queries) == 4
-    assert [v.query.name for v in left.definitions.versions.values() if v.newest.retired] == ["gone"]
+    assert len(topics.definitions.queries) == 4
+    assert [v.query.name for v in topics.definitions.versions.values() if v.newest.retired] == ["gone"]
 
 
-def test_counting_goes_on_from_it_to_the_finals_of_a_plain_fold(left):
-    """Those that it had published, and all others: nothing is lost, nothing counted twice."""
-    end = max(records[-1][1] for records in left.log) + 3_600_000
-    for records in left.log:
+def test_counting_resumes_and_gives_the_finals_of_the_fold(topics):
+    """These are the published finals and all others. No report is lost or counts twice."""
+    end = max(records[-1][1] for records in topics.log) + 3_600_000
+    for records in topics.log:
         records.append((records[-1][0] + 1, end, TICK))
     publications = defaultdict(dict)
-    for *_, name, value in left.read("estimates"):
+    for *_, name, value in topics.read("estimates"):
         if not name.endswith(b"|p"):
             window, _, attribute = name.partition(b"|a:")
             publications[window][attribute] = orjson.loads(value)["n"]
-    owners = [Owner(left.topics, left.log, p, "later", **left.gate) for p in range(left.partitions)]
+    owners = [Owner(topics.topics, topics.log, p, "later", **topics.gate) for p in range(topics.partitions)]
     assert all(owner.source.next_offset > 5 for owner in owners), "it begins anew"
     assert any(owner.source.tallies for owner in owners)
     for owner in owners:
         owner.read(1000)
         settle(owner)
     finals = defaultdict(set)
-    for target in range(left.partitions):
-        Merge(left.topics, target, left.partitions, left.definitions.versions).step(Random(1), finals)
-    queries = {query.name: query for query in left.definitions.queries.values()}
-    truth = fold(left.log, left.definitions.versions.values(), limit=MAX_FRAME)
+    for target in range(topics.partitions):
+        Merge(topics.topics, target, topics.partitions, topics.definitions.versions).step(Random(1), finals)
+    queries = {query.name: query for query in topics.definitions.queries.values()}
+    truth = fold(topics.log, topics.definitions.versions.values(), limit=MAX_FRAME)
     for (name, window, at), total in truth.items():
         name_of = key(queries[name], Span(window, at - window.size, at), None, final=True)
-        said = {sum(publications[name_of].values())} if name_of in publications else set()
+        sizes = {sum(publications[name_of].values())} if name_of in publications else set()
         fresh = {
             decode_snapshot(data, queries[name].oracle.state_size).n for data in finals.get((name, window, at), ())
         }
-        assert said | fresh == {total.n}, (name, window, at)
+        assert sizes | fresh == {total.n}, (name, window, at)
     assert any(name in {b"short", b"several"} for name in {name.partition(b"|")[0] for name in publications})
     assert {name for name, _, _ in finals} == set(queries)
 
 
-def test_every_record_of_the_kept_topics_is_one_that_is_understood(left):
-    cells = {digest: query.oracle.state_size for digest, query in left.definitions.queries.items()}
+def test_every_record_of_the_topics_is_readable(topics):
+    cells = {digest: query.oracle.state_size for digest, query in topics.definitions.queries.items()}
     for topic in ("worker-tallies-changelog", "snapshots"):
-        for *_, name, value in left.read(topic):
+        for *_, name, value in topics.read(topic):
             result = keys.decode(name)
             assert result is not None
             if isinstance(result, PartitionKey) and value is not None:
@@ -119,11 +119,11 @@ def test_progress_that_names_corrections_is_read_without_them():
     plain = encode(Progress(5, 6, {b"digest!!": 7}, TopicIds(b"r" * 16, b"s" * 15)))
     at = len(plain) - 16  # where the names begin, before one digest and its end
     assert plain[at - 4 : at] == bytes(4)
-    named = plain[: at - 4] + (2).to_bytes(4, "little") + b"12345678abcdefgh" + plain[at:]
-    assert decode(named) == decode(plain) == Progress(5, 6, {b"digest!!": 7}, TopicIds(b"r" * 16, b"s" * 15))
-    for length in range(len(named)):
+    with_corrections = plain[: at - 4] + (2).to_bytes(4, "little") + b"12345678abcdefgh" + plain[at:]
+    assert decode(with_corrections) == decode(plain) == Progress(5, 6, {b"digest!!": 7}, TopicIds(b"r" * 16, b"s" * 15))
+    for length in range(len(with_corrections)):
         with pytest.raises(ReportError):
-            decode(named[:length])
+            decode(with_corrections[:length])
 
 
 def test_the_flag_of_a_correction_is_read_as_none():

@@ -1,4 +1,4 @@
-"""Queries that owe finals take turns, and what has come is read between them."""
+"""Queries that owe finals take turns. New records are read between two turns."""
 
 import asyncio
 import time
@@ -24,13 +24,13 @@ TABLE = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "1
 TABLE |= {"crowd": 1, "emit_every": "never"}
 QUERIES = parse({"queries": {"behind": TABLE, "prompt": TABLE | {"domain": 4}}}, "test", ".")
 BEHIND, PROMPT = QUERIES["behind"], QUERIES["prompt"]
-OWED = 100
+DUE_FINALS = 100
 UNTRUE = MagicMock(measures=lambda *_: False)
 """Nothing is simulated."""
 
 
 class Sent:
-    """An outbox that notes the finals that it is given, by query and window."""
+    """An outbox that notes its finals by query and window."""
 
     def __init__(self):
         self.finals, self.records = [], []
@@ -40,12 +40,12 @@ class Sent:
     async def send(self, topic, key, value, **_):
         self.records.append((topic, key, value))
         name, _, kind, *rest = (key.decode().split("|") + [""] * 3)[:6]
-        done = asyncio.get_running_loop().create_future()
+        future = asyncio.get_running_loop().create_future()
         if topic == "estimates" and value is not None:
             self.finals.append((name, kind, rest[2]))
         if topic != "estimates" or name not in self.silent:
-            done.set_result(None)
-        return done
+            future.set_result(None)
+        return future
 
     async def append(self, topic, partition, records, **_):
         return [await self.send(topic, record.key, record.value) for record in records]
@@ -58,7 +58,7 @@ class Sent:
 
 
 def snapshots(query, panes):
-    """Closed panes of a query, and the watermark behind them."""
+    """Return closed panes of a query, and the watermark after them."""
     for pane in panes:
         cells = np.ones(query.oracle.state_size, np.int64)
         yield PaneKey("closed", query.digest, pane, 0).encode(), encode_snapshot(Snapshot(9, 0, 0, 0, cells))
@@ -66,11 +66,11 @@ def snapshots(query, panes):
 
 
 def partition_of(*records):
-    made = SnapshotPartition(0, 1, {query.digest: Versions.of(query) for query in QUERIES.values()})
-    made.load()
+    partition = SnapshotPartition(0, 1, {query.digest: Versions.of(query) for query in QUERIES.values()})
+    partition.load()
     for name, value in records:
-        made.put(name, value, 0)
-    return made
+        partition.put(name, value, 0)
+    return partition
 
 
 class Reading:
@@ -127,14 +127,14 @@ def published(records, coming=(), done=None, merging=None, outbox=None):
 
 
 def behind_and_prompt():
-    return *snapshots(BEHIND, range(OWED)), *snapshots(PROMPT, range(OWED - 3, OWED))
+    return *snapshots(BEHIND, range(DUE_FINALS)), *snapshots(PROMPT, range(DUE_FINALS - 3, DUE_FINALS))
 
 
 @pytest.mark.parametrize("most", [1, 7, 1000])
 def test_rounds_of_any_size_change_no_final_nor_their_order_within_a_query(monkeypatch, most):
     monkeypatch.setattr(finals_round.choose, "__kwdefaults__", {"finals": most, "size": 1 << 20})
-    finals = published(behind_and_prompt(), snapshots(BEHIND, range(OWED, OWED + 5)))
-    assert len(finals) == len(set(finals)) == 2 * (OWED + 5) + 2 * 3
+    finals = published(behind_and_prompt(), snapshots(BEHIND, range(DUE_FINALS, DUE_FINALS + 5)))
+    assert len(finals) == len(set(finals)) == 2 * (DUE_FINALS + 5) + 2 * 3
     for name in QUERIES:
         ends = [(int(end), kind == "tumbling") for query, kind, end in finals if query == name]
         assert ends == sorted(ends), "by end, and at one end the larger window first"
@@ -143,7 +143,7 @@ def test_rounds_of_any_size_change_no_final_nor_their_order_within_a_query(monke
 def test_a_round_that_is_over_leaves_the_rest_to_the_next_one(monkeypatch):
     monkeypatch.setattr(finals_round, "SECONDS", 0.0)
     finals = published(behind_and_prompt())
-    assert len(finals) == len(set(finals)) == 2 * OWED + 2 * 3
+    assert len(finals) == len(set(finals)) == 2 * DUE_FINALS + 2 * 3
 
 
 def test_the_query_that_is_furthest_behind_comes_first():
@@ -155,7 +155,7 @@ def test_the_query_that_is_furthest_behind_comes_first():
     assert behind.state.versions.query == BEHIND
     assert len(behind.finals) == 50
     whole = {batch.state.versions.query: len(batch.finals) for batch in finals_round.choose(states)}
-    assert whole == {BEHIND: 2 * OWED, PROMPT: 2 * 3}
+    assert whole == {BEHIND: 2 * DUE_FINALS, PROMPT: 2 * 3}
     assert len(finals_round.choose(states, size=1)) == 1, "the first final is always there"
 
 
@@ -201,8 +201,8 @@ def test_a_rebalance_leaves_a_round_at_the_next_final():
         outbox.service, service._define, service.reader.assign = service, AsyncMock(), assign
 
     finals = published(behind_and_prompt(), merging=merging, outbox=outbox)
-    assert len(finals) == len(set(finals)) == 2 * OWED + 2 * 3
-    assert counts[0] < OWED
+    assert len(finals) == len(set(finals)) == 2 * DUE_FINALS + 2 * 3
+    assert counts[0] < DUE_FINALS
 
 
 class Waiting(EstimatorPool):
@@ -270,7 +270,7 @@ def test_no_provisional_record_while_a_final_is_late(late):
     assert len(outbox.finals) - len(provisional) == 2 * 3
 
 
-def test_what_fails_beside_ends_the_worker():
+def test_an_error_in_the_task_of_a_large_query_ends_the_worker():
     partition, ending = partition_of(*snapshots(BEHIND, range(3))), MagicMock()
 
     async def run():

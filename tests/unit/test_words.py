@@ -1,4 +1,4 @@
-"""Plain words: the share of hard sentences in docs and docstrings, and of participles among names."""
+"""Plain words. Few sentences of docs and docstrings are hard, and few names are participles."""
 
 import ast
 import re
@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("oracles", "hubbub", "producers", "aggregator")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES += sorted((ROOT / "deploy").rglob("*.md"))
 
@@ -49,7 +50,7 @@ NAMES_BAR = 0.003
 
 
 def sentences(text):
-    """The sentences of a paragraph, with code as one word each."""
+    """Return the sentences of a paragraph, with code as one word each."""
     text = re.sub(r"`[^`]*`", "X", text)
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
     text = " ".join(re.sub(r"\*+|(?<!\w)_+|_+(?!\w)", "", text).split())
@@ -57,7 +58,7 @@ def sentences(text):
 
 
 def page_sentences(path):
-    """The sentences of a page: its prose and lists, without code, tables and headings."""
+    """Return the sentences of a page without code, tables and headings."""
     text = re.sub(r"\A---\n.*?\n---\n", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     text = re.sub(r"```.*?```|<!--.*?-->", "\n\n", text, flags=re.DOTALL)
     blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |#)", text)
@@ -66,7 +67,7 @@ def page_sentences(path):
 
 
 def docstrings(module):
-    """The texts of a module that document a module, a class, a function, or the assignment before them."""
+    """Yield the texts of a module that document a module, a class, a function, or the assignment before them."""
     for node in ast.walk(module):
         body = getattr(node, "body", None)
         for index, statement in enumerate(body if isinstance(body, list) else []):
@@ -78,14 +79,19 @@ def docstrings(module):
 
 
 def source_sentences(path):
-    """The sentences of a module's docstrings, without examples, lists and drawings."""
+    """Return the sentences of a module's docstrings, without examples, lists and drawings."""
     module = ast.parse(path.read_text(encoding="utf-8"))
     paragraphs = [each for text in docstrings(module) for each in re.split(r"\n\s*\n", text)]
     prose = [each for each in paragraphs if not re.search(r">>>|├|^\s*\$ ", each) and not re.match(r"\s*[-*|#]", each)]
     return [sentence for paragraph in prose for sentence in sentences(paragraph)]
 
 
-TEXTS = {"docs": (PAGES, page_sentences), "docstrings": (SOURCES, source_sentences)}
+TEXTS = {
+    "docs": (PAGES, page_sentences),
+    "docstrings": (SOURCES, source_sentences),
+    "docstrings of tests": (TESTS, source_sentences),
+}
+MODULES = {"product": SOURCES, "tests": TESTS}
 
 
 def worst(counts):
@@ -108,7 +114,7 @@ def test_few_sentences_are_hard_to_read(texts, pattern):
 
 
 def bindings(module):
-    """The names that a module binds: variables and parameters."""
+    """Yield the names of the variables and parameters of a module."""
     for node in ast.walk(module):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
@@ -121,8 +127,9 @@ def is_participle(name):
     return bool(PARTICIPLE.fullmatch(word)) and not NOUN.fullmatch(word) and word not in CONTRACT
 
 
-def test_few_variables_have_a_participle_as_name():
-    names = {path: list(bindings(ast.parse(path.read_text(encoding="utf-8")))) for path in SOURCES}
+@pytest.mark.parametrize("part", MODULES)
+def test_few_variables_have_a_participle_as_name(part):
+    names = {path: list(bindings(ast.parse(path.read_text(encoding="utf-8")))) for path in MODULES[part]}
     matches = {path: [name for name in each if is_participle(name)] for path, each in names.items()}
     counts = Counter({path: len(each) for path, each in matches.items() if each})
     share = counts.total() / sum(map(len, names.values()))
