@@ -1,4 +1,4 @@
-"""Promises of a client: one report a class and round, charges before values, one answer a period."""
+"""A client. It sends one report for each class and round, charges before it sees a value, and answers once a period."""
 
 import math
 import multiprocessing
@@ -24,21 +24,21 @@ PAGES = [f"page-{i}" for i in range(8)]
 
 
 def query(name="q", **settings):
-    given = {"domain": PAGES, "oracle": "grr", "epsilon": 1.0, "pane": "10s", "budget": 1000.0, **settings}
-    return parse({"queries": {name: given}}, "test", ".")[name]
+    table = {"domain": PAGES, "oracle": "grr", "epsilon": 1.0, "pane": "10s", "budget": 1000.0, **settings}
+    return parse({"queries": {name: table}}, "test", ".")[name]
 
 
 def several(**settings):
     attributes = {"sex": ["f", "m"], "age": 100}
-    given = {"attributes": attributes, "solution": "rsfd", "epsilon": 1.0, "pane": "10s", **settings}
-    return parse({"queries": {"p": given}}, "test", ".")["p"]
+    table = {"attributes": attributes, "solution": "rsfd", "epsilon": 1.0, "pane": "10s", **settings}
+    return parse({"queries": {"p": table}}, "test", ".")["p"]
 
 
 KEY = bytes(range(32))
 
 
 def days(step=86_400, start=1_700_000_000):
-    """A clock that is a day further each time it is read for an answer."""
+    """Return a clock that moves by a day for each answer."""
     return Days(step, start)
 
 
@@ -58,7 +58,7 @@ def at(seconds):
 
 
 def answers(client, clock, values):
-    """The reports of one answer a day."""
+    """Return the reports of one answer a day."""
     reports = []
     for value in values:
         clock.next()
@@ -105,7 +105,7 @@ def test_a_life_is_charged_once_and_never_silent():
     assert (person.spent, person.remaining) == (2.0, 0.0)
 
 
-def test_the_same_class_is_the_same_report_whenever_it_comes_back():
+def test_the_same_class_always_gives_the_same_report():
     clock = days()
     person = Client(query(oracle="grr"), ":memory:", max_epsilon=9.0, clock=clock)
     reports = answers(person, clock, ["page-1", "page-2", "page-1", "page-3", "page-2"])
@@ -113,7 +113,7 @@ def test_the_same_class_is_the_same_report_whenever_it_comes_back():
     assert reports[1] == reports[4]
 
 
-def test_restores_from_a_backup_bring_no_fresh_report(tmp_path):
+def test_a_restored_backup_gives_no_fresh_report(tmp_path):
     store, clock = tmp_path / "store", days()
     q = query(domain=1 << 22, oracle="olh")
     Client(q, store, clock=clock)
@@ -126,7 +126,7 @@ def test_restores_from_a_backup_bring_no_fresh_report(tmp_path):
     assert len(reports) == 1
 
 
-def test_an_emptied_store_is_an_error_and_no_new_budget(tmp_path):
+def test_an_empty_store_is_an_error_and_no_new_budget(tmp_path):
     store = tmp_path / "store"
     Client(query(), store, max_epsilon=9.0).answer("page-1")
     key = (tmp_path / "store.key").read_bytes()
@@ -140,14 +140,14 @@ def test_an_emptied_store_is_an_error_and_no_new_budget(tmp_path):
     assert (tmp_path / "store.key").read_bytes() == key
 
 
-def test_once_is_one_report_whatever_the_value_becomes():
+def test_once_is_one_report_for_all_later_values():
     clock, ledger = days(), Ledger(":memory:")
     person = Client(query(domain=1 << 22, oracle="olh", answers="once"), ledger, clock=clock)
     assert len(set(answers(person, clock, range(50)))) == 1
     assert spent(ledger) == 1
 
 
-def test_fresh_answers_have_noise_of_their_own_and_end_whatever_they_were():
+def test_fresh_answers_have_their_own_noise_and_end_for_any_values():
     q = query(domain=1 << 22, oracle="olh", answers="fresh", budget=4.0)
     for values in ([3, 3, 3, 3], [1, 2, 3, 4]):
         clock, ledger = days(), Ledger(":memory:")
@@ -160,7 +160,7 @@ def test_fresh_answers_have_noise_of_their_own_and_end_whatever_they_were():
         assert Client(q, ledger, clock=clock).remaining == 0.0, "one can still look at it"
 
 
-def test_a_budget_is_divided_as_its_decimals_say():
+def test_a_budget_is_divided_by_its_decimals():
     for settings in ({"epsilon": 0.1, "budget": 0.3}, {"epsilon": 0.7, "budget": 4.9}):
         clock, q = days(), query(answers="fresh", **settings)
         person = Client(q, ":memory:", clock=clock)
@@ -170,7 +170,7 @@ def test_a_budget_is_divided_as_its_decimals_say():
             person.answer("page-1")
 
 
-def test_rounds_begin_anew_and_never_an_earlier_one():
+def test_a_new_round_starts_and_an_earlier_one_never_returns():
     q = query(domain=1 << 22, oracle="olh", period="1h", renew="1d", budget=4.0)
     clock, ledger = Days(3600, 20_000 * 86_400), Ledger(":memory:")
     person = Client(q, ledger, clock=clock)
@@ -186,10 +186,10 @@ def test_rounds_begin_anew_and_never_an_earlier_one():
         person.answer(7)
 
 
-def test_max_epsilon_sums_present_rounds_and_what_is_for_ever():
+def test_max_epsilon_sums_present_rounds_and_charges_for_life():
     ledger, clock = Ledger(":memory:"), Days(3600, 20_000 * 86_400)
-    renewed = query("renewed", oracle="hr", period="1h", renew="1d", budget=2.0)
-    person = Client(renewed, ledger, max_epsilon=3.0, clock=clock)
+    rounds = query("renewed", oracle="hr", period="1h", renew="1d", budget=2.0)
+    person = Client(rounds, ledger, max_epsilon=3.0, clock=clock)
     for _ in range(3):
         answers(person, clock, ["page-1"])
         clock.now += 86_400
@@ -208,18 +208,18 @@ def test_a_client_that_does_not_fit_is_refused_when_it_is_made():
     assert spent(ledger) == 0
 
 
-def test_what_is_charged_counts_whatever_the_mode_was():
+def test_charges_count_in_every_mode():
     ledger, clock = Ledger(":memory:"), days()
-    for kind, charged in (("once", 1), ("life", 2), ("fresh", 3)):
+    for kind, count in (("once", 1), ("life", 2), ("fresh", 3)):
         q = query(oracle="hr", answers=kind, budget=3.0)
         answers(Client(q, ledger, clock=clock), clock, ["page-1"])
-        assert spent(ledger) == charged
+        assert spent(ledger) == count
     clock.next()
     with pytest.raises(BudgetSpent):
         Client(query(oracle="hr", answers="fresh", budget=3.0), ledger, clock=clock).answer("page-1")
 
 
-def test_a_charge_is_made_before_the_value_is_looked_at():
+def test_a_charge_comes_before_the_look_at_the_value():
     ledger = Ledger(":memory:")
     with pytest.raises(ReportError):
         Client(query(other=False), ledger, max_epsilon=9.0).answer("elsewhere")
@@ -241,7 +241,7 @@ def test_a_client_answers_once_in_an_aligned_period():
     assert spent(ledger) == 2, "being early costs nothing"
 
 
-def test_a_thousand_daily_jobs_are_all_taken_on_their_second_day():
+def test_a_thousand_daily_jobs_all_answer_on_their_second_day():
     q, rng = query(oracle="hr", period="1d"), np.random.default_rng(1)
     for moment, later in zip(rng.integers(0, 86_400, 1000), rng.integers(0, 86_400, 1000), strict=True):
         ledger = Ledger(":memory:")
@@ -249,18 +249,18 @@ def test_a_thousand_daily_jobs_are_all_taken_on_their_second_day():
         Client(q, ledger, clock=at(86_400 + later)).answer("page-1")
 
 
-def test_the_moments_that_are_due_are_spread_over_the_period():
+def test_due_times_are_spread_over_the_period():
     # Of 200 uniform moments none lies in a given fifth of the period with probability 0.8^200 < 1e-19.
     q = query(oracle="hr", period="1d")
-    found = []
+    moments = []
     for seed in range(200):
         person = Client(q, ":memory:", key=seed.to_bytes(32, "big"), clock=at(86_400 * 7 + 5))
         assert person.due == person.due
         assert 86_400 * 7 <= person.due < 86_400 * 8
-        found.append(person.due % 86_400)
+        moments.append(person.due % 86_400)
         person.answer("page-1")
         assert 86_400 * 8 <= person.due < 86_400 * 9
-    assert set(np.floor(np.array(found) / 86_400 * 5)) == {0, 1, 2, 3, 4}
+    assert set(np.floor(np.array(moments) / 86_400 * 5)) == {0, 1, 2, 3, 4}
 
 
 def test_a_new_definition_does_not_shorten_the_period():
@@ -273,8 +273,8 @@ def test_a_new_definition_does_not_shorten_the_period():
 
 def test_smp_answers_one_attribute_for_life():
     attributes = {"sex": ["f", "m"], "age": 100, "zip": 300}
-    given = {"attributes": attributes, "solution": "smp", "oracle": "hr", "epsilon": 1.0, "pane": "10s"}
-    q = parse({"queries": {"p": given}}, "test", ".")["p"]
+    table = {"attributes": attributes, "solution": "smp", "oracle": "hr", "epsilon": 1.0, "pane": "10s"}
+    q = parse({"queries": {"p": table}}, "test", ".")["p"]
     kinds = [set(), set(), set()]
     for seed in range(40):
         clock = days()
@@ -288,7 +288,7 @@ def test_smp_answers_one_attribute_for_life():
 
 def test_spl_memoises_each_attribute_by_its_own_class():
     attributes = {"age": 50, "sex": ["f", "m"]}
-    given = {
+    table = {
         "attributes": attributes,
         "solution": "spl",
         "oracle": "oue",
@@ -296,7 +296,7 @@ def test_spl_memoises_each_attribute_by_its_own_class():
         "pane": "10s",
         "budget": 99.0,
     }
-    q = parse({"queries": {"p": given}}, "test", ".")["p"]
+    q = parse({"queries": {"p": table}}, "test", ".")["p"]
     clock = days()
     reports = answers(Client(q, ":memory:", max_epsilon=99.0, clock=clock), clock, [(age, "f") for age in range(50)])
     width = q.oracle.encoders[0].width
@@ -314,10 +314,10 @@ def test_rsfd_is_one_record_for_its_round():
 def test_answers_follow_the_oracle_s_law():
     # Four counts over 2,000 keys, each within 5.2 standard deviations of its mean: false alarms under 1e-6.
     q, n = query(domain=4, other=False), 2000
-    said = [int(Client(q, ":memory:", key=seed.to_bytes(32, "big")).answer(2)[0, 0]) for seed in range(n)]
+    reports_sent = [int(Client(q, ":memory:", key=seed.to_bytes(32, "big")).answer(2)[0, 0]) for seed in range(n)]
     for value in range(4):
         p = q.oracle.p if value == 2 else q.oracle.q
-        assert abs(said.count(value) - n * p) < 5.2 * math.sqrt(n * p * (1 - p))
+        assert abs(reports_sent.count(value) - n * p) < 5.2 * math.sqrt(n * p * (1 - p))
 
 
 def test_a_report_is_one_row_of_the_query_s_width():
@@ -327,24 +327,24 @@ def test_a_report_is_one_row_of_the_query_s_width():
         assert q.oracle.check(report) is None
 
 
-def test_the_moment_of_the_answer_is_kept_for_its_pane():
+def test_the_time_of_the_answer_decides_its_pane():
     person = Client(query(oracle="hr"), ":memory:", clock=at(1234.5))
     assert person.answered is None
     person.answer("page-1")
     assert person.answered == 1234.5
 
 
-def test_the_key_may_be_kept_elsewhere(tmp_path):
+def test_the_application_may_store_the_key(tmp_path):
     one = Client(query(domain=1 << 22, oracle="olh"), tmp_path / "one", key=KEY, clock=at(10)).answer(3)
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
     again = Client(query(domain=1 << 22, oracle="olh"), tmp_path / "two", key=KEY, clock=at(10)).answer(3)
     assert one.tobytes() == again.tobytes(), "a first start with a key of before: the noise comes again"
-    for given in ({"key": KEY}, {"installation": b"device-1"}, {"moved": True}):
+    for options in ({"key": KEY}, {"installation": b"device-1"}, {"moved": True}):
         with pytest.raises(ParameterError, match="to the Ledger"):
-            Client(query(), Ledger(":memory:"), **given)
+            Client(query(), Ledger(":memory:"), **options)
 
 
-def test_forgetting_deletes_key_store_and_spool_and_says_what_stays(tmp_path):
+def test_forgetting_deletes_key_store_and_spool_and_lists_the_rest(tmp_path):
     spool = tmp_path / "spool"
     spool.mkdir()
     (spool / "0102030405060708.frame").write_bytes(b"waiting")
@@ -358,7 +358,7 @@ def test_forgetting_deletes_key_store_and_spool_and_says_what_stays(tmp_path):
         person.answer("page-1")
 
 
-def test_a_query_that_is_not_allowed_is_refused_before_anything_is_answered():
+def test_a_query_that_is_not_allowed_is_refused_before_any_answer():
     Client(query(oracle="hr"), ":memory:", allow=["q", "r"])
     Client(query(oracle="hr"), ":memory:")
     with pytest.raises(NotAllowed, match="allows r, not 'q'"):
@@ -376,7 +376,7 @@ def test_a_limit_is_a_number_above_zero(wrong):
 
 
 def positions(q, value):
-    """Where an answer stands."""
+    """Return the position of each value of an answer."""
     return Client(q, ":memory:", max_epsilon=1e6)._positions(value)
 
 
@@ -417,7 +417,7 @@ def test_values_that_cannot_be_counted_are_refused(q, value):
 
 
 def race(q, store, results):
-    """Answer one value in many rounds, each a period later than the last of all processes."""
+    """Answer one value in many rounds, each a period after the last answer of all processes."""
     ledger, reports = Ledger(store), set()
     for _ in range(30):
         with ledger.transaction() as transaction:
@@ -427,7 +427,7 @@ def race(q, store, results):
     results.put(reports)
 
 
-def test_processes_that_race_make_one_key_send_the_same_report_and_pay_once(tmp_path):
+def test_concurrent_processes_make_one_key_send_the_same_report_and_pay_once(tmp_path):
     q, fork = query(oracle="olh", epsilon=1.0), multiprocessing.get_context("fork")
     results = fork.SimpleQueue()  # which holds all three answers at once
     racers = [fork.Process(target=race, args=(q, tmp_path / "store", results)) for _ in range(3)]
@@ -436,8 +436,8 @@ def test_processes_that_race_make_one_key_send_the_same_report_and_pay_once(tmp_
     for racer in racers:
         racer.join()
     assert [racer.exitcode for racer in racers] == [0, 0, 0]
-    found = [results.get() for _ in racers]
-    assert len(set.union(*found)) == 1
+    outcomes = [results.get() for _ in racers]
+    assert len(set.union(*outcomes)) == 1
     assert spent(Ledger(tmp_path / "store")) == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "store.key"]
 
@@ -460,17 +460,17 @@ person.answer(1)
 """
 
 
-@pytest.mark.parametrize(("point", "charged"), [("add_charge", 0), ("add_answer", 1), ("set_answer_time", 1)])
-def test_what_is_killed_in_the_middle_has_answered_nothing_and_pays_once(tmp_path, point, charged):
-    done = subprocess.run([sys.executable, "-c", CHILD, tmp_path / "store", point], check=False, capture_output=True)
-    assert done.returncode == -signal.SIGKILL
+@pytest.mark.parametrize(("point", "charges"), [("add_charge", 0), ("add_answer", 1), ("set_answer_time", 1)])
+def test_a_process_killed_in_an_answer_has_sent_nothing_and_pays_once(tmp_path, point, charges):
+    process = subprocess.run([sys.executable, "-c", CHILD, tmp_path / "store", point], check=False, capture_output=True)
+    assert process.returncode == -signal.SIGKILL
     ledger = Ledger(tmp_path / "store")
-    assert spent(ledger) == charged
+    assert spent(ledger) == charges
     Client(query(domain=1 << 22, oracle="olh", answers="fresh", budget=4.0), ledger, clock=at(10_000)).answer(1)
     assert spent(ledger) == 1, "the charge of before is used"
 
 
-def test_a_store_that_cannot_be_written_hands_nothing_out(tmp_path):
+def test_a_store_without_space_gives_no_answer(tmp_path):
     folder = tmp_path / "file"
     folder.touch()
     with pytest.raises(StoreError):
@@ -495,8 +495,8 @@ print(*sorted({module.partition(".")[0] for module in sys.modules} & set(sys.arg
 
 def test_importing_clients_imports_neither_kafka_nor_faust_nor_the_web():
     heavy = ["aiokafka", "aiohttp", "faust", "mode", "asyncio", "scipy", "prometheus_client", "rich", "ssl"]
-    done = subprocess.run([sys.executable, "-c", LIGHT, *heavy, "numpy"], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == ["numpy"]
+    process = subprocess.run([sys.executable, "-c", LIGHT, *heavy, "numpy"], check=True, capture_output=True, text=True)
+    assert process.stdout.split() == ["numpy"]
 
 
 def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""What a gateway decides, without a port and without Kafka: all of it is told the time."""
+"""The decisions of a gateway, without a port and without Kafka. The tests set the time."""
 
 import asyncio
 import gzip
@@ -88,7 +88,7 @@ DEFINITIONS = ServedDefinitions.of(QUERIES)
 
 
 def submission(n, pane=PANE, query=WEB):
-    """So many reports of a pane."""
+    """Return a submission of `n` reports of a pane."""
     return bare(query, pane, wide(n) if query is APP else numbered(n))
 
 
@@ -102,12 +102,12 @@ def reports(query, n, seed=1):
 
 
 def numbered(n):
-    """Reports of `web` that are told apart by what they say."""
+    """Return reports of `web` that all differ."""
     return (np.arange(n) % 3).astype(np.uint8).reshape(-1, 1)
 
 
 def wide(n):
-    """Reports of `app`, each another one."""
+    """Return reports of `app` that all differ."""
     return np.random.default_rng(5).integers(0, 256, (n, APP.oracle.width)).astype(np.uint8)
 
 
@@ -116,26 +116,26 @@ def taken(body, kind=FRAMES, at=AT, limit=1 << 20):
 
 
 def refusal(body, kind=FRAMES, at=AT, limit=1 << 20):
-    with pytest.raises(Problem) as told:
+    with pytest.raises(Problem) as error:
         taken(body, kind, at, limit)
-    return told.value
+    return error.value
 
 
 # A submission
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(QUERIES)), st.integers(-1, 2), st.integers(1, 5)), min_size=1))
-def test_a_body_of_frames_and_a_body_of_json_say_the_same_by_query_and_pane_in_its_order(items):
-    made = [(QUERIES[name], PANE + 10 * pane, reports(QUERIES[name], n, n)) for name, pane, n in items]
-    binary = b"".join(encode(query.digest, pane, rows) for query, pane, rows in made)
-    array = b"[" + b" ,\n".join(encode_json(query.digest, pane, rows) for query, pane, rows in made) + b"]"
+def test_bodies_of_frames_and_of_json_give_the_same_submissions_in_order(items):
+    batches = [(QUERIES[name], PANE + 10 * pane, reports(QUERIES[name], n, n)) for name, pane, n in items]
+    binary = b"".join(encode(query.digest, pane, rows) for query, pane, rows in batches)
+    array = b"[" + b" ,\n".join(encode_json(query.digest, pane, rows) for query, pane, rows in batches) + b"]"
     expected = {}
-    for query, pane, rows in made:
+    for query, pane, rows in batches:
         expected.setdefault((query.name, pane), []).append(rows)
     for body, kind in ((binary, FRAMES), (array, JSON)):
-        found = {(each.query.name, each.pane): each.reports.tobytes() for each in taken(body, kind)}
-        assert found == {key: np.concatenate(rows).tobytes() for key, rows in expected.items()}
-        assert list(found) == list(expected)
+        by_pane = {(each.query.name, each.pane): each.reports.tobytes() for each in taken(body, kind)}
+        assert by_pane == {key: np.concatenate(rows).tobytes() for key, rows in expected.items()}
+        assert list(by_pane) == list(expected)
 
 
 def test_one_json_frame_needs_no_array_and_ids_are_not_used():
@@ -178,14 +178,14 @@ TEXT = encode_json(WEB.digest, PANE, numbered(2))
         (encode(APP.digest, 1_701_388_800, reports(APP, 1)), FRAMES, 409, "expired", 0),
     ],
 )
-def test_what_is_wrong_is_said_with_its_reason_and_the_item_at_fault(body, kind, status, reason, index):
+def test_a_refusal_has_its_reason_and_the_item_at_fault(body, kind, status, reason, index):
     problem = refusal(body, kind, limit=10_000)
     assert (problem.status, problem.more["reason"], problem.more.get("index")) == (status, reason, index)
     assert orjson.loads(problem.body).keys() >= {"status", "title", "detail", "reason"}
 
 
 @given(st.binary(max_size=300), st.sampled_from([FRAMES, JSON]))
-def test_no_body_does_more_than_be_refused(body, kind):
+def test_any_body_is_read_or_refused(body, kind):
     assert refusal(body, kind).status == 400
     try:
         submissions = taken(GOOD + body if kind == FRAMES else b"[" + TEXT + body, kind)
@@ -196,21 +196,21 @@ def test_no_body_does_more_than_be_refused(body, kind):
 
 
 @given(st.lists(st.integers(0, 4), max_size=4), st.binary(max_size=60))
-def test_frames_are_split_as_long_as_their_headers_say_and_nothing_is_lost(sizes, rest):
-    made = [encode(WEB.digest, PANE, numbered(n)) for n in sizes]
-    body = b"".join(made) + (rest if not rest.startswith(b"HBB1") else b"")
-    found = [bytes(item) for item in frames(body)]
-    assert found[: len(made)] == made
-    assert b"".join(found) == body
-    assert len(found) <= len(made) + 1
+def test_frames_are_split_by_the_lengths_in_their_headers(sizes, rest):
+    originals = [encode(WEB.digest, PANE, numbered(n)) for n in sizes]
+    body = b"".join(originals) + (rest if not rest.startswith(b"HBB1") else b"")
+    parts = [bytes(item) for item in frames(body)]
+    assert parts[: len(originals)] == originals
+    assert b"".join(parts) == body
+    assert len(parts) <= len(originals) + 1
 
 
 def reason(versions, pane, at):
-    found = untimely(versions, pane, at)
-    return found and found[0]
+    text = untimely(versions, pane, at)
+    return text and text[0]
 
 
-def test_a_report_is_in_time_exactly_as_the_log_has_it():
+def test_the_gateway_and_the_log_agree_on_late_and_future_reports():
     web, app = Versions.of(WEB), Versions.of(APP)
     last = 1000 * (PANE + 10 + WEB.lateness)
     assert untimely(web, PANE, last) is None
@@ -225,35 +225,35 @@ def test_a_report_is_in_time_exactly_as_the_log_has_it():
 # Definitions
 
 
-def test_each_pane_is_judged_by_the_version_that_speaks_for_it():
+def test_each_pane_is_judged_by_the_version_that_applies_to_it():
     patient = replace(WEB, lateness=60)
-    first, gone = PANE + 100, PANE + 200
-    versions = Versions((Version(PANE, WEB), Version(first, patient), Version(gone, patient, retired=True)))
+    first, end = PANE + 100, PANE + 200
+    versions = Versions((Version(PANE, WEB), Version(first, patient), Version(end, patient, retired=True)))
     assert reason(versions, PANE - 10, AT) == UNKNOWN
     assert untimely(versions, first - 10, 1000 * (first + WEB.lateness)) is None
     assert reason(versions, first - 10, 1000 * (first + WEB.lateness) + 1) == LATE
     assert untimely(versions, first, 1000 * (first + 70)) is None
     assert reason(versions, first, 1000 * (first + 70) + 1) == LATE
-    assert untimely(versions, gone - 10, 1000 * gone) is None
-    assert reason(versions, gone, 1000 * gone) == STALE
+    assert untimely(versions, end - 10, 1000 * end) is None
+    assert reason(versions, end, 1000 * end) == STALE
     assert reason(None, PANE, AT) == UNKNOWN
 
-    found = ServedDefinitions({WEB.digest: versions})
-    for pane, status, said in ((gone, 409, STALE), (PANE - 10, 409, UNKNOWN)):
+    definitions = ServedDefinitions({WEB.digest: versions})
+    for pane, status, cause in ((end, 409, STALE), (PANE - 10, 409, UNKNOWN)):
         body = encode(WEB.digest, pane, numbered(1))
-        with pytest.raises(Problem) as told:
-            read(body, FRAMES, found, 1000 * pane, 1 << 20)
-        assert (told.value.status, told.value.more) == (status, {"reason": said, "index": 0})
-    [taken] = read(encode(WEB.digest, first, numbered(1)), FRAMES, found, 1000 * first, 1 << 20)
-    assert (taken.query, taken.closes) == (patient, 1000 * (first + 70))
+        with pytest.raises(Problem) as error:
+            read(body, FRAMES, definitions, 1000 * pane, 1 << 20)
+        assert (error.value.status, error.value.more) == (status, {"reason": cause, "index": 0})
+    [batch] = read(encode(WEB.digest, first, numbered(1)), FRAMES, definitions, 1000 * first, 1 << 20)
+    assert (batch.query, batch.closes) == (patient, 1000 * (first + 70))
 
 
-def names(found, now):
-    return [(query["name"], query["digest"]) for query in orjson.loads(found.listing(now))["queries"]]
+def names(definitions, now):
+    return [(query["name"], query["digest"]) for query in orjson.loads(definitions.listing(now))["queries"]]
 
 
 class Topic:
-    """A follower of a topic that says what a test appends."""
+    """A follower of a topic with the records of a test."""
 
     def __init__(self):
         self.on_change, self.age, self.records = [], 0.0, []
@@ -268,7 +268,7 @@ class Topic:
             tell(catalog.read(self.records))
 
 
-def test_the_topic_speaks_and_the_file_only_as_long_as_it_says_nothing(tmp_path):
+def test_the_file_applies_only_while_the_topic_is_empty(tmp_path):
     path = tmp_path / "hubbub.toml"
     path.write_text('[queries.filed]\ndomain = 3\nepsilon = 1.0\npane = "10s"\n')
     topic = Topic()
@@ -288,18 +288,18 @@ def test_the_topic_speaks_and_the_file_only_as_long_as_it_says_nothing(tmp_path)
     assert set(active.value.versions) == {WEB.digest, larger.digest}  # earlier panes of the old one still come
 
     topic.append(PANE + 900, retire=["web"], app=APP)
-    gone = active.value.versions[larger.digest].retired
-    assert {name for name, _ in names(active.value, gone - 1)} >= {"web"}
-    assert {name for name, _ in names(active.value, gone + 100)} == {"app"}
+    end = active.value.versions[larger.digest].retired
+    assert {name for name, _ in names(active.value, end - 1)} >= {"web"}
+    assert {name for name, _ in names(active.value, end + 100)} == {"app"}
 
     correction = b"correction|0|5|9", b'{"clock": null, "wrong": 0}'
     topic.say(catalog.TopicRecord(*correction, 1000 * PANE), catalog.TopicRecord(b"rubbish", b"{", 1000 * PANE))
-    assert {name for name, _ in names(active.value, gone + 100)} == {"app"}
+    assert {name for name, _ in names(active.value, end + 100)} == {"app"}
     topic.say(*(record._replace(value=None) for record in topic.records))
     assert active.value.names() == ["filed"]
 
 
-def test_nothing_is_taken_where_nobody_knows_what_is_in_force(tmp_path):
+def test_nothing_is_accepted_without_current_definitions(tmp_path):
     topic = Topic()
     active = ActiveDefinitions(None, topic)
     assert active.missing is None
@@ -311,17 +311,17 @@ def test_nothing_is_taken_where_nobody_knows_what_is_in_force(tmp_path):
 
 
 @given(st.binary(max_size=5000), st.integers(0, 5000))
-def test_a_compressed_body_is_read_where_it_fits_and_only_there(body, most):
-    packed = gzip.compress(body)
+def test_a_compressed_body_is_read_if_it_fits_and_refused_otherwise(body, most):
+    data = gzip.compress(body)
     if len(body) <= most:
-        assert inflate(packed, most) == body
+        assert inflate(data, most) == body
     else:
-        with pytest.raises(Problem) as told:
-            inflate(packed, most)
-        assert told.value.status == 413
+        with pytest.raises(Problem) as error:
+            inflate(data, most)
+        assert error.value.status == 413
 
 
-def test_a_bomb_is_given_up_before_it_goes_off():
+def test_a_bomb_is_refused_before_it_is_inflated():
     import tracemalloc
 
     bomb = gzip.compress(bytes(64 << 20), 9)
@@ -333,42 +333,42 @@ def test_a_bomb_is_given_up_before_it_goes_off():
     assert peak < 4 << 20
 
 
-PACKED = gzip.compress(b"abc", mtime=0)  # without the time, that every process collects the same cases
+GZIP = gzip.compress(b"abc", mtime=0)  # without the time, that every process collects the same cases
 
 
-@pytest.mark.parametrize("body", [b"", b"no gzip", PACKED[:-1], PACKED + b"x"])
-def test_what_is_not_one_whole_stream_is_refused(body):
-    with pytest.raises(Problem) as told:
+@pytest.mark.parametrize("body", [b"", b"no gzip", GZIP[:-1], GZIP + b"x"])
+def test_an_incomplete_or_longer_stream_is_refused(body):
+    with pytest.raises(Problem) as error:
         inflate(body, 1000)
-    assert told.value.status == 400
+    assert error.value.status == 400
 
 
 # Keyed frames and mix buffers
 
 
-def test_the_id_of_a_part_is_the_hash_of_its_fields_each_behind_its_length():
+def test_the_id_of_a_part_is_the_hash_of_its_fields_with_their_lengths():
     fields = ["näme".encode(), b"key key key key!", WEB.digest, struct.pack("<q", PANE), struct.pack("<I", 7)]
-    packed = b"".join(struct.pack("<I", len(field)) + field for field in fields)
-    assert frame_id("näme", b"key key key key!", WEB.digest, PANE, 7) == sha256(packed).digest()[:8]
+    data = b"".join(struct.pack("<I", len(field)) + field for field in fields)
+    assert frame_id("näme", b"key key key key!", WEB.digest, PANE, 7) == sha256(data).digest()[:8]
     assert frame_id("ab", b"c", WEB.digest, PANE, 0) != frame_id("a", b"bc", WEB.digest, PANE, 0)
 
 
-def test_a_keyed_request_is_cut_into_the_same_parts_however_its_frames_were():
+def test_a_keyed_request_gives_the_same_parts_for_any_frames():
     rows, other = numbered(2500), reports(APP, 2)
     submissions = [bare(WEB, PANE, rows), bare(WEB, PANE + 10, rows[:1]), bare(APP, PANE, other)]
-    made = [(decode(frame.data), submission) for submission, frame in keyed_frames("app", b"k" * 16, submissions)]
-    assert [frame.n for frame, _ in made] == [1000, 1000, 500, 1, 2]
-    assert b"".join(frame.reports.tobytes() for frame, _ in made[:3]) == rows.tobytes()
-    assert [frame.id for frame, _ in made] == [
+    parts = [(decode(frame.data), submission) for submission, frame in keyed_frames("app", b"k" * 16, submissions)]
+    assert [frame.n for frame, _ in parts] == [1000, 1000, 500, 1, 2]
+    assert b"".join(frame.reports.tobytes() for frame, _ in parts[:3]) == rows.tobytes()
+    assert [frame.id for frame, _ in parts] == [
         frame_id("app", b"k" * 16, submission.query.digest, submission.pane, part)
-        for (_, submission), part in zip(made, [0, 1, 2, 0, 0], strict=True)
+        for (_, submission), part in zip(parts, [0, 1, 2, 0, 0], strict=True)
     ]
     cut = [encode(WEB.digest, PANE, rows[:7]), encode(APP.digest, PANE, other), encode(WEB.digest, PANE, rows[7:])]
     again = [frame.data for _, frame in keyed_frames("app", b"k" * 16, taken(b"".join(cut)))]
     assert again == [frame.data for _, frame in keyed_frames("app", b"k" * 16, [submissions[0], submissions[2]])]
 
 
-def test_a_part_of_wide_reports_holds_fewer():
+def test_a_part_has_fewer_wide_reports():
     frames = [frame for _, frame in keyed_frames("", b"k" * 16, [submission(3000, query=APP)])]
     assert max(len(frame.data) for frame in frames) <= 128 << 10
     assert {frame.n for frame in frames} == {1000}  # 128 bytes each: just fits
@@ -376,7 +376,7 @@ def test_a_part_of_wide_reports_holds_fewer():
 
 
 @pytest.mark.parametrize("limit", [1 << 20, 50_000])
-def test_a_buffer_becomes_frames_that_hold_each_report_once_and_no_more_than_fits(limit):
+def test_a_buffer_becomes_frames_with_each_report_once_within_the_limit(limit):
     rows = wide(2000)
     buffer = MixBuffer(submission(1, query=APP))
     for start in range(0, 2000, 300):
@@ -389,38 +389,38 @@ def test_a_buffer_becomes_frames_that_hold_each_report_once_and_no_more_than_fit
     assert max(40 + frame.reports.nbytes for frame in frames) <= limit
 
 
-def shuffled(rows):
-    found = np.empty_like(rows)
-    shuffle([rows[:2], rows[2:]], found)
-    return found
+def shuffle_rows(rows):
+    result = np.empty_like(rows)
+    shuffle([rows[:2], rows[2:]], result)
+    return result
 
 
-def test_short_reports_stand_by_value_and_every_order_of_the_values_is_as_likely():
-    """A chi-square test of the 24 orders of four values: wrong once in a million runs of a correct one."""
+def test_short_reports_are_sorted_by_value_and_all_orders_of_values_have_the_same_probability():
+    """A chi-square test of the 24 orders of four values. It fails once in a million runs of a correct gateway."""
     from scipy.stats import chi2
 
     words, n = np.array([5, 300, 0, 5, 65_535, 5], "<u2"), 6_000
-    seen = Counter()
+    counts = Counter()
     for _ in range(n):
-        found = shuffled(words.view(np.uint8).reshape(-1, 2)).view("<u2").ravel().tolist()
-        order = tuple(dict.fromkeys(found))
-        assert found == [value for value in order for _ in range(words.tolist().count(value))]
-        seen[order] += 1
-    assert len(seen) == 24
-    assert sum((count - n / 24) ** 2 / (n / 24) for count in seen.values()) < chi2.isf(1e-6, 23)
+        result = shuffle_rows(words.view(np.uint8).reshape(-1, 2)).view("<u2").ravel().tolist()
+        order = tuple(dict.fromkeys(result))
+        assert result == [value for value in order for _ in range(words.tolist().count(value))]
+        counts[order] += 1
+    assert len(counts) == 24
+    assert sum((count - n / 24) ** 2 / (n / 24) for count in counts.values()) < chi2.isf(1e-6, 23)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 5])
-def test_reports_of_every_width_are_shuffled_whole(width):
+def test_a_shuffle_keeps_reports_of_every_width(width):
     rows = np.random.default_rng(width).integers(0, 256, (500, width)).astype(np.uint8)
-    found = shuffled(rows)
-    assert Counter(map(bytes, found)) == Counter(map(bytes, rows))
-    orders = {shuffled(rows).tobytes() for _ in range(5)}
+    result = shuffle_rows(rows)
+    assert Counter(map(bytes, result)) == Counter(map(bytes, rows))
+    orders = {shuffle_rows(rows).tobytes() for _ in range(5)}
     assert len(orders) == 5
     assert rows.tobytes() not in orders
 
 
-def test_a_full_buffer_is_cut_into_frames_that_are_samples_of_it(monkeypatch):
+def test_the_frames_of_a_full_buffer_are_samples_of_it(monkeypatch):
     monkeypatch.setattr(mix_buffer, "FULL", 1000)  # of 3,000 bytes at hand
     buffer = MixBuffer(submission(1))
     buffer.add(numbered(3000))
@@ -430,21 +430,21 @@ def test_a_full_buffer_is_cut_into_frames_that_are_samples_of_it(monkeypatch):
     assert all(np.bincount(frame.reports.ravel()).tolist() == [250] * 3 for frame in frames)
 
 
-def test_every_order_of_wide_reports_is_as_likely():
-    """A chi-square test of the 24 orders of four reports: wrong once in a million runs of a correct one."""
+def test_all_orders_of_wide_reports_have_the_same_probability():
+    """A chi-square test of the 24 orders of four reports. It fails once in a million runs of a correct gateway."""
     from scipy.stats import chi2
 
     rows, n = wide(4), 6_000
     names = {row.tobytes(): index for index, row in enumerate(rows)}
-    seen = Counter()
+    counts = Counter()
     for _ in range(n):
         buffer = MixBuffer(submission(1, query=APP))
         buffer.add(rows[:2])
         buffer.add(rows[2:])
         [frame] = buffer.frames(1 << 20)
-        seen[tuple(names[row.tobytes()] for row in decode(frame.data).reports)] += 1
-    assert len(seen) == 24
-    assert sum((count - n / 24) ** 2 / (n / 24) for count in seen.values()) < chi2.isf(1e-6, 23)
+        counts[tuple(names[row.tobytes()] for row in decode(frame.data).reports)] += 1
+    assert len(counts) == 24
+    assert sum((count - n / 24) ** 2 / (n / 24) for count in counts.values()) < chi2.isf(1e-6, 23)
 
 
 # Tokens
@@ -479,7 +479,7 @@ def tokens(tmp_path):
     )
 
 
-def test_two_tokens_are_valid_at_a_time_and_are_one_account(tokens):
+def test_two_tokens_of_a_name_are_valid_at_the_same_time_with_one_quota(tokens):
     assert tokens.caller(f"Bearer {OLD}", 0) == tokens.caller(f"bearer  {NEW} ", 0)
     assert tokens.caller(f"Bearer {OLD}", 0).account.quota == 1000
 
@@ -488,11 +488,11 @@ def test_two_tokens_are_valid_at_a_time_and_are_one_account(tokens):
     "header",
     [None, "", "Bearer", "Bearer ", f"Basic {OLD}", f"Bearer {OLD}x", "Bearer wrong", "Bearer \udce9", OLD],
 )
-def test_nobody_else_is_let_in(tokens, header):
-    with pytest.raises(Problem) as told:
+def test_other_tokens_are_refused(tokens, header):
+    with pytest.raises(Problem) as error:
         tokens.caller(header, 0)
-    assert told.value.status == 401
-    assert told.value.headers["WWW-Authenticate"].startswith("Bearer")
+    assert error.value.status == 401
+    assert error.value.headers["WWW-Authenticate"].startswith("Bearer")
 
 
 def test_a_short_lived_token_is_valid_until_it_expires_and_counts_for_the_name_of_its_key(tokens):
@@ -507,36 +507,36 @@ def test_a_short_lived_token_is_valid_until_it_expires_and_counts_for_the_name_o
 
 
 @given(st.data())
-def test_a_short_lived_token_with_another_byte_is_none(data):
+def test_a_short_lived_token_with_a_changed_byte_is_refused(data):
     account = Account("my.site", keys=(bytes.fromhex(KEYS[0]),))
     tokens = Tokens({"my.site": account, "app": Account("app", hashes=(bytes(32),))})
-    signed = f"hbs1.my.site.100.{'ab' * 16}"
-    token = f"{signed}.{hmac.new(account.keys[0], signed.encode(), sha256).hexdigest()}"
+    line = f"hbs1.my.site.100.{'ab' * 16}"
+    token = f"{line}.{hmac.new(account.keys[0], line.encode(), sha256).hexdigest()}"
     assert tokens.caller(f"Bearer {token}", 0).account is account
     at = data.draw(st.integers(0, len(token) - 1))
     other = data.draw(st.characters(codec="ascii", exclude_characters=token[at] + " \r\n\t"))
-    with pytest.raises(Problem) as told:
+    with pytest.raises(Problem) as error:
         tokens.caller(f"Bearer {token[:at]}{other}{token[at + 1 :]}", 0)
-    assert told.value.status == 401
+    assert error.value.status == 401
 
 
 @pytest.mark.parametrize("token", ["hbs1.", "hbs1....", "hbs1.app.99.aa.bb", "hbs1.my.site.x.y.z", "hbs1.é.1.2.3"])
-def test_odd_short_lived_tokens_are_none(tokens, token):
-    with pytest.raises(Problem) as told:
+def test_malformed_short_lived_tokens_are_refused(tokens, token):
+    with pytest.raises(Problem) as error:
         tokens.caller(f"Bearer {token}", 0)
-    assert told.value.status == 401
+    assert error.value.status == 401
 
 
 def test_an_expiry_that_is_signed_but_no_number_is_refused(tokens):
-    signed = "hbs1.my.site.soon.aa"
-    mac = hmac.new(bytes.fromhex(KEYS[0]), signed.encode(), sha256).hexdigest()
-    with pytest.raises(Problem) as told:
-        tokens.caller(f"Bearer {signed}.{mac}", 0)
-    assert told.value.status == 401
+    line = "hbs1.my.site.soon.aa"
+    mac = hmac.new(bytes.fromhex(KEYS[0]), line.encode(), sha256).hexdigest()
+    with pytest.raises(Problem) as error:
+        tokens.caller(f"Bearer {line}.{mac}", 0)
+    assert error.value.status == 401
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "tokens: must be 1 to"),
         ("x = 1", "x: unknown key"),
@@ -548,14 +548,14 @@ def test_an_expiry_that_is_signed_but_no_number_is_refused(tokens):
         ("[tokens", "must be TOML"),
     ],
 )
-def test_a_file_of_tokens_that_cannot_be_used_says_where_and_why(tmp_path, text, said):
-    with pytest.raises(QueryError, match="tokens") as told:
+def test_the_error_of_a_wrong_token_file_names_the_place_and_the_reason(tmp_path, text, message):
+    with pytest.raises(QueryError, match="tokens") as error:
         file(tmp_path, text)
-    assert said in str(told.value)
+    assert message in str(error.value)
 
 
 def test_the_command_makes_tokens_keys_and_short_lived_tokens_that_the_gateway_knows(tmp_path, capsys):
-    """The example of its help."""
+    """This runs the example of its help."""
 
     def made(*arguments):
         assert token.main([*arguments]) == 0
@@ -572,13 +572,13 @@ def test_the_command_makes_tokens_keys_and_short_lived_tokens_that_the_gateway_k
     assert token.main(["--name", "app", "--sign", str(tmp_path / "tokens.toml")]) == 2
     assert "has no key" in capsys.readouterr().err
     for wrong in (["--name", "a b"], ["--name", "app", "--for", "soon"], []):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as ending:
             token.main(wrong)
-        assert ended.value.code == 2
+        assert ending.value.code == 2
 
 
 @pytest.mark.parametrize(
-    ("options", "variables", "said"),
+    ("options", "variables", "message"),
     [
         (["--host", "192.0.2.1"], {}, "--tokens"),
         (["--host", "gateway.example"], {}, "--tokens"),
@@ -590,13 +590,13 @@ def test_the_command_makes_tokens_keys_and_short_lived_tokens_that_the_gateway_k
         ([], {"HUBBUB_GATEWAY_MAX_BODY": "big"}, "--max-body"),
     ],
 )
-def test_options_that_cannot_be_had_end_the_command_before_it_begins(options, variables, said, monkeypatch, capsys):
+def test_impossible_options_are_exit_code_2(options, variables, message, monkeypatch, capsys):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as ending:
         command.main(options)
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert ending.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--queries", "--tokens"])
@@ -607,8 +607,8 @@ def test_a_file_that_cannot_be_read_ends_the_command(option, capsys, tmp_path, m
     assert "/nowhere.toml" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("installed", [True, False])
-def test_it_runs_on_libuv_where_that_is_installed(installed, monkeypatch):
+@pytest.mark.parametrize("has_libuv", [True, False])
+def test_it_runs_on_libuv_if_that_is_installed(has_libuv, monkeypatch):
     loops = []
 
     async def found(*_):
@@ -616,21 +616,21 @@ def test_it_runs_on_libuv_where_that_is_installed(installed, monkeypatch):
         return 0
 
     monkeypatch.setattr(command, "_run", found)
-    monkeypatch.setattr(command, "find_spec", find_spec if installed else lambda _: None)
+    monkeypatch.setattr(command, "find_spec", find_spec if has_libuv else lambda _: None)
     assert command.main([]) == 0
-    assert loops == ["uvloop" if installed and find_spec("uvloop") else "asyncio"]
+    assert loops == ["uvloop" if has_libuv and find_spec("uvloop") else "asyncio"]
 
 
 # Quotas, rates, addresses, origins
 
 
-def test_a_quota_is_of_a_name_and_pane_and_what_is_not_acknowledged_is_given_back():
+def test_a_quota_is_for_a_name_and_a_pane_and_refunds_unacknowledged_reports():
     quotas, caller = Quotas(), Caller(Account("app", quota=10))
     first = quotas.take(caller, [submission(6)], PANE)
-    with pytest.raises(Problem) as told:
+    with pytest.raises(Problem) as error:
         quotas.take(caller, [submission(2, PANE + 10), submission(5)], PANE + 4)
-    assert (told.value.status, told.value.more["reason"]) == (429, "quota")
-    assert told.value.headers["Retry-After"] == "6"
+    assert (error.value.status, error.value.more["reason"]) == (429, "quota")
+    assert error.value.headers["Retry-After"] == "6"
     quotas.take(caller, [submission(10, PANE + 10)], PANE)
     quotas.take(caller, [submission(4)], PANE)
     quotas.give_back(first)
@@ -666,9 +666,9 @@ def test_frames_with_ids_of_clients_are_bounded_on_each_partition():
     quotas = Quotas()
     most = WEB.max_ids // SHARE
     quotas.take_ids(keyed(submission(1), *[0] * most, *[1] * (most - 1)), PANE)
-    with pytest.raises(Problem) as told:
+    with pytest.raises(Problem) as error:
         quotas.take_ids(keyed(submission(1), 1, 0), PANE)
-    assert told.value.status == 429
+    assert error.value.status == 429
     quotas.take_ids(keyed(submission(1), 1), PANE)
     quotas.take_ids(keyed(submission(1, PANE + 10), 0), PANE)
 
@@ -681,7 +681,7 @@ def test_a_request_that_has_too_many_ids_for_one_pane_takes_none_of_another():
     quotas.take_ids(keyed(submission(1), *[0] * most), PANE)
 
 
-def test_an_address_has_so_many_requests_a_second_and_waits_for_the_next():
+def test_an_address_has_a_rate_of_requests_and_waits_after_it():
     rates = Rates(4)
     assert [rates.take("a", 0.0) for _ in range(5)] == [0, 0, 0, 0, 0.25]
     assert rates.take("b", 0.0) == 0
@@ -691,7 +691,7 @@ def test_an_address_has_so_many_requests_a_second_and_waits_for_the_next():
     assert not any(Rates(inf).take("a", 0.0) for _ in range(1000))
 
 
-def test_no_more_addresses_are_remembered_than_that():
+def test_the_number_of_remembered_addresses_is_bounded():
     rates = Rates(1, most=3)
     for address in "abcabd":
         rates.take(address, 0.0)
@@ -699,7 +699,7 @@ def test_no_more_addresses_are_remembered_than_that():
 
 
 @pytest.mark.parametrize(
-    ("peer", "forwarded", "found"),
+    ("peer", "header", "address"),
     [
         ("203.0.113.9", [], "203.0.113.9"),
         ("203.0.113.9", ["198.51.100.1"], "203.0.113.9"),  # not from a proxy: not believed
@@ -717,11 +717,11 @@ def test_no_more_addresses_are_remembered_than_that():
         ("", [], ""),
     ],
 )
-def test_behind_trusted_proxies_the_last_untrusted_address_counts(peer, forwarded, found):
-    assert client(peer, forwarded, networks("10.0.0.0/8, fd00::/8")) == found
+def test_behind_trusted_proxies_the_last_untrusted_address_counts(peer, header, address):
+    assert client(peer, header, networks("10.0.0.0/8, fd00::/8")) == address
 
 
-def test_options_that_are_no_networks_or_origins_are_refused():
+def test_options_with_invalid_networks_or_origins_are_refused():
     assert networks("") == ()
     for text in ("10.0.0.0/33", "proxy.example"):
         with pytest.raises(ParameterError):
@@ -731,21 +731,21 @@ def test_options_that_are_no_networks_or_origins_are_refused():
             origins(text)
 
 
-def test_only_named_origins_may_send_and_a_preflight_is_remembered():
-    named = origins("https://a.example, http://localhost:8080,https://[::1]:4")
-    headers = preflight("https://a.example", named, "POST")
+def test_only_listed_origins_may_send_and_browsers_store_the_preflight():
+    allowed_origins = origins("https://a.example, http://localhost:8080,https://[::1]:4")
+    headers = preflight("https://a.example", allowed_origins, "POST")
     assert headers["Access-Control-Allow-Origin"] == "https://a.example"
     assert int(headers["Access-Control-Max-Age"]) > 0
-    assert preflight("https://evil.example", named, "POST") is None
-    assert preflight(None, named, "POST") is None
-    assert cors_headers("https://evil.example", named) == {"Vary": "Origin"}
+    assert preflight("https://evil.example", allowed_origins, "POST") is None
+    assert preflight(None, allowed_origins, "POST") is None
+    assert cors_headers("https://evil.example", allowed_origins) == {"Vary": "Origin"}
     assert cors_headers("https://a.example", frozenset()) == {}
 
 
 # What is told to clients
 
 
-def test_a_client_can_make_the_digest_anew_of_what_it_is_told():
+def test_a_client_can_compute_the_digest_of_a_listed_query():
     listed = orjson.loads(DEFINITIONS.listing(AT / 1000))["queries"]
     assert [query["name"] for query in listed] == ["app", "both", "profile", "screens", "web"]
     for query in listed:
@@ -759,53 +759,53 @@ def test_a_client_can_make_the_digest_anew_of_what_it_is_told():
         assert query["width"] == QUERIES[query["name"]].oracle.width
 
 
-def test_every_listed_query_is_as_the_description_says():
+def test_every_listed_query_fits_the_description():
     schemas = describe("1", needs_token=True)["components"]["schemas"]
     validator = Draft202012Validator({"$ref": "#/components/schemas/queries", "components": {"schemas": schemas}})
     listing = orjson.loads(DEFINITIONS.listing(AT / 1000))
     validator.validate(listing)
-    described = schemas["query"]["properties"].keys()
-    assert {key for query in listing["queries"] for key in query} == described
+    properties = schemas["query"]["properties"].keys()
+    assert {key for query in listing["queries"] for key in query} == properties
 
 
 @pytest.mark.parametrize("name", sorted(QUERIES))
-def test_a_client_has_the_same_query_from_a_gateway_as_from_the_file(name):
+def test_a_client_gets_the_query_of_the_file_from_a_gateway(name):
     query = QUERIES[name]
-    found = pin_query(DEFINITIONS.listing(AT / 1000), name, query.record_epsilon, "gateway")
+    pinned_query = pin_query(DEFINITIONS.listing(AT / 1000), name, query.record_epsilon, "gateway")
     times = ("period", "pane", "lateness", "skew", "starts", "until", "renew")
     for key in ("name", "digest", "canonical", "answers", "budget", "charge", "charges", "classes", *times):
-        assert getattr(found, key) == getattr(query, key)
-    assert found.oracle.width == query.oracle.width
+        assert getattr(pinned_query, key) == getattr(query, key)
+    assert pinned_query.oracle.width == query.oracle.width
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "said"),
+    ("change", "error", "message"),
     [
-        (lambda told: told.update(name="another"), NotAllowed, "no query 'app'"),
-        (lambda told: told.update(epsilon=2.0), QueryError, "does not match the definition"),
-        (lambda told: told.update(domain=5), QueryError, "does not match the definition"),
-        (lambda told: told.update(width=5), QueryError, "does not match the definition"),
-        (lambda told: told.update(pane="10s"), QueryError, "not a valid list of queries"),
-        (lambda told: told.update(domain="/etc/passwd"), QueryError, "domain"),
-        (lambda told: told.update(domain={"file": "/etc/passwd"}), QueryError, "must not name a file"),
-        (lambda told: told.update({"from": 1e300}), QueryError, "not a valid list of queries"),
-        (lambda told: told.clear(), QueryError, "not a valid list of queries"),
+        (lambda entry: entry.update(name="another"), NotAllowed, "no query 'app'"),
+        (lambda entry: entry.update(epsilon=2.0), QueryError, "does not match the definition"),
+        (lambda entry: entry.update(domain=5), QueryError, "does not match the definition"),
+        (lambda entry: entry.update(width=5), QueryError, "does not match the definition"),
+        (lambda entry: entry.update(pane="10s"), QueryError, "not a valid list of queries"),
+        (lambda entry: entry.update(domain="/etc/passwd"), QueryError, "domain"),
+        (lambda entry: entry.update(domain={"file": "/etc/passwd"}), QueryError, "must not name a file"),
+        (lambda entry: entry.update({"from": 1e300}), QueryError, "not a valid list of queries"),
+        (lambda entry: entry.clear(), QueryError, "not a valid list of queries"),
     ],
 )
-def test_a_gateway_that_contradicts_itself_is_not_followed(change, error, said):
+def test_a_client_refuses_a_gateway_that_contradicts_itself(change, error, message):
     listing = orjson.loads(DEFINITIONS.listing(AT / 1000))
-    change(next(told for told in listing["queries"] if told["name"] == "app"))
-    with pytest.raises(error, match=said):
+    change(next(entry for entry in listing["queries"] if entry["name"] == "app"))
+    with pytest.raises(error, match=message):
         pin_query(orjson.dumps(listing), "app", 8.0, "gateway")
 
 
-def test_an_application_answers_nothing_that_reveals_more_than_it_has_pinned():
+def test_a_client_refuses_a_query_with_more_epsilon_than_it_pinned():
     assert pin_query(DEFINITIONS.listing(AT / 1000), "app", 1.0, "gateway").epsilon == 1.0
     with pytest.raises(NotAllowed, match=r"reveals epsilon 1, and this application allows 0\.99"):
         pin_query(DEFINITIONS.listing(AT / 1000), "app", 0.99, "gateway")
 
 
 @given(st.binary(max_size=200))
-def test_no_list_of_queries_does_more_than_be_refused(listing):
+def test_any_list_of_queries_is_read_or_refused(listing):
     with pytest.raises((QueryError, NotAllowed)):
         pin_query(listing, "app", 8.0, "gateway")

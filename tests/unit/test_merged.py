@@ -1,4 +1,4 @@
-"""Merged snapshots: one record of a closed pane replaces the records of all partitions."""
+"""Merged snapshots. One record of a closed pane replaces the records of all partitions."""
 
 import numpy as np
 import pytest
@@ -47,17 +47,17 @@ class Topic:
                 one = Snapshot(n, 0, 0, 0, np.full(self.query.oracle.state_size, n, np.int64))
                 self.write(PaneKey("closed", self.query.digest, pane, partition).encode(), encode_snapshot(one))
         for partition in range(PARTITIONS):
-            closed = encode(Progress(closed={self.query.digest: pane + PANE}))
-            self.write(PartitionKey("watermark", partition).encode(), closed)
+            progress = encode(Progress(closed={self.query.digest: pane + PANE}))
+            self.write(PartitionKey("watermark", partition).encode(), progress)
 
     def finals(self, *, states=True):
         """Publish and acknowledge the due finals, and return them."""
-        state, batch, found = self.state, {}, {}
+        state, batch, finals = self.state, {}, {}
         state.collect()
         for write in state.totals():
             self.write(*write)
         for final in state.due_finals():
-            found[final.span.window, final.span.end] = encode_snapshot(final.total)
+            finals[final.span.window, final.span.end] = encode_snapshot(final.total)
             batch[final.span.window] = final.position
         for window, position in batch.items() if states else ():
             self.write(*state.state_record(window, position))
@@ -65,23 +65,23 @@ class Topic:
                 self.write(name, None)
         for name in state.replaced_keys():
             self.write(name, None)
-        return found
+        return finals
 
     def kinds(self, pane):
-        """What stands of a pane."""
-        found = map(keys.decode, self.standing)
-        return sorted(key.kind for key in found if isinstance(key, PaneKey) and key.pane == pane)
+        """Return the kinds of records of a pane."""
+        names = map(keys.decode, self.standing)
+        return sorted(key.kind for key in names if isinstance(key, PaneKey) and key.pane == pane)
 
 
-def test_one_record_stands_for_a_pane_of_many_partitions_and_a_restart_goes_on_from_it():
+def test_one_record_replaces_those_of_many_partitions_and_a_restart_reads_it():
     query = asked("1m/10s", "all")
     topic, again = Topic(query), None
     for pane in range(0, 300, PANE):
         topic.close(pane, (5, pane, None) if pane % 20 else (pane, None, None))
-        found = topic.finals()
+        finals = topic.finals()
         if again is not None:
             again.close(pane, (5, pane, None) if pane % 20 else (pane, None, None))
-            assert again.finals() == found
+            assert again.finals() == finals
         if pane >= 60 and pane % 30 == 0:
             again = Topic(query, topic.standing)
     assert topic.kinds(290) == again.kinds(290) == ["merged"]
@@ -91,15 +91,15 @@ def test_one_record_stands_for_a_pane_of_many_partitions_and_a_restart_goes_on_f
 
 
 @pytest.mark.parametrize("windows", [("10s",), ("10s", "all")])
-def test_windows_of_one_pane_need_none(windows):
+def test_windows_of_one_pane_need_no_merged_snapshot(windows):
     topic = Topic(asked(*windows))
     topic.close(0, (1, 2, 3))
     topic.finals()
     assert not topic.kinds(0)
 
 
-def test_partitions_stay_until_each_kind_of_window_is_past_them_in_a_state_that_an_older_worker_cannot_read():
-    """Such a one begins anew behind each of these states, and knows no merged snapshot."""
+def test_snapshots_stay_until_each_kind_of_window_has_a_newer_state():
+    """An older worker restarts after each of these states, and knows no merged snapshot."""
     topic, whole = Topic(asked("40s/10s", "20s")), ["closed"] * 3 + ["merged"]
     topic.close(0, (1, 2, 3))
     topic.finals()
@@ -126,7 +126,7 @@ def test_partitions_stay_until_each_kind_of_window_is_past_them_in_a_state_that_
     assert [topic.kinds(pane) for pane in (40, 50)] == [["merged"]] * 2
 
 
-def test_a_total_that_nobody_knows_for_sure_is_not_written():
+def test_an_uncertain_total_is_not_written():
     topic = Topic(asked("20s/10s"))
     topic.close(0, (1, 2, 3))
     topic.write(PaneKey("closed", topic.query.digest, 10, 0).encode(), b"junk")
@@ -135,7 +135,7 @@ def test_a_total_that_nobody_knows_for_sure_is_not_written():
     assert topic.kinds(10) == ["closed"] * 3
 
 
-def test_what_a_zombie_writes_behind_a_merged_snapshot_changes_nothing():
+def test_late_writes_after_a_merged_snapshot_change_nothing():
     query = asked("20s/10s")
     topic = Topic(query)
     topic.close(0, (1, 2, 3))
