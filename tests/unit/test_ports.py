@@ -46,10 +46,10 @@ def test_half_open_connections_are_closed_after_the_time_of_a_header(port, monke
 
     async def run():
         async with PORTS[port]() as (host, number):
-            said = (b"", b"G", b"GET /metrics HTTP/1.1\r\n", b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
+            starts = (b"", b"G", b"GET /metrics HTTP/1.1\r\n", b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
             slow = [await asyncio.open_connection(host, number) for _ in range(EACH)]
             for index, (_, writer) in enumerate(slow):
-                writer.write(said[index % len(said)])
+                writer.write(starts[index % len(starts)])
             async with ClientSession() as session, session.get(f"http://{host}:{number}/metrics") as answer:
                 assert (answer.status, "hubbub_build_info" in await answer.text()) == (200, port != "worker")
             for reader, writer in slow:

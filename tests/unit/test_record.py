@@ -227,11 +227,11 @@ def test_sets_are_answered_by_the_rule_of_each_method():
     e = query.oracle.estimate(total.counts, total.n)
     c = calibrate(e)
     for name, values in query.sets:
-        told = emit(query, total)[0]["sets"][name]
-        assert [told.pop(key) for key in ("share", "stderr", "low", "high")] == short(e.of_set(values))
-        assert told == {method: short(float(answer(method, e, values, calibrated=c)[0])) for method in ALL}
-    clipped = emit(query, total)[0]["sets"]["half"]
-    assert clipped["post_pos"] == clipped["share"] < clipped["base_pos"] - 0.05
+        numbers = emit(query, total)[0]["sets"][name]
+        assert [numbers.pop(key) for key in ("share", "stderr", "low", "high")] == short(e.of_set(values))
+        assert numbers == {method: short(float(answer(method, e, values, calibrated=c)[0])) for method in ALL}
+    upper_set = emit(query, total)[0]["sets"]["half"]
+    assert upper_set["post_pos"] == upper_set["share"] < upper_set["base_pos"] - 0.05
 
 
 def support(record, size):
@@ -276,27 +276,27 @@ def test_records_of_several_attributes_have_an_estimate_of_each(solution, name):
     assert [key.decode() for key, _ in result.records] == [name + attribute for attribute in ("Job", "age", "sex")]
     estimates = query.oracle.estimate(total.counts, total.n)
     supports = query.oracle.support(total.counts, total.n)
-    for told, e, counts, findings in zip(records, estimates, supports, result.findings, strict=True):
-        assert set(told) == KEYS
-        assert (told["n"], told["n_independent"]) == (e.n, e.n_independent)
-        assert told["refused"]["implausible"] == total.implausible
-        assert told["oracle"] == {
+    for content, e, counts, findings in zip(records, estimates, supports, result.findings, strict=True):
+        assert set(content) == KEYS
+        assert (content["n"], content["n_independent"]) == (e.n, e.n_independent)
+        assert content["refused"]["implausible"] == total.implausible
+        assert content["oracle"] == {
             "name": e.oracle.name,
             "p": e.oracle.p,
             "q": e.oracle.q,
             "epsilon": 2.0,
             "record_epsilon": short(query.oracle.record_epsilon),
         }
-        assert (told["sigma"], told["detectable"]) == (short(e.sigma), short(findings.detectable))
-        assert sorted(told["stderr"]) == sorted(short(e.stderr))
-        if told["attribute"] != "sex":
-            assert np.array_equal(support(told, len(counts)), counts)
+        assert (content["sigma"], content["detectable"]) == (short(e.sigma), short(findings.detectable))
+        assert sorted(content["stderr"]) == sorted(short(e.stderr))
+        if content["attribute"] != "sex":
+            assert np.array_equal(support(content, len(counts)), counts)
     job, age, sex = records
     assert sorted(sex["values"]) == ["(other)", "f", "m"]
     assert job["sets"]["first"]["share"] == short(float(estimates[0].answer([0, 1])[0]))
     assert age["sets"] == sex["sets"] == {}
     if solution == "smp":
-        assert sum(told["n"] for told in records) == total.n
+        assert sum(content["n"] for content in records) == total.n
     if solution == "rsfd":
         assert job["oracle"]["record_epsilon"] > 3
 

@@ -19,18 +19,18 @@ KEYS = bytes(range(32)), b"\2" * 32
 LAWS = [(g, t) for g in (2, 3, 4, 5) for t in range(1, g + 1)]
 
 
-def weighted(buckets, fixed, hi, lo):
+def weighted(buckets, points, hi, lo):
     """Return a law with these integers."""
     table = Table(buckets, buckets, 1.0)
-    table.fixed_points, table.hi, table.lo = fixed, hi, lo
+    table.fixed_points, table.hi, table.lo = points, hi, lo
     return table
 
 
 def permutations(table):
     """Return every permutation with its weight."""
     for order in itertools.permutations(range(table.buckets)):
-        fixed = sum(bucket == place for place, bucket in enumerate(order))
-        yield order, table.hi if fixed >= table.fixed_points else table.lo
+        points = sum(bucket == place for place, bucket in enumerate(order))
+        yield order, table.hi if points >= table.fixed_points else table.lo
 
 
 @pytest.mark.parametrize(

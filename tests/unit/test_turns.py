@@ -274,12 +274,12 @@ def test_an_error_in_the_task_of_a_large_query_ends_the_worker():
     partition, ending = partition_of(*snapshots(BEHIND, range(3))), MagicMock()
 
     async def run():
-        failed = asyncio.Event()
-        ending.fail.side_effect = lambda _: failed.set()
+        failure = asyncio.Event()
+        ending.fail.side_effect = lambda _: failure.set()
         service = service_of(partition, Sent(), ending=ending)
         service.publisher.outbox = MagicMock(partitions=AsyncMock(side_effect=RuntimeError("no")))
         running = asyncio.create_task(service.run())
-        await failed.wait()
+        await failure.wait()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
