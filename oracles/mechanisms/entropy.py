@@ -8,7 +8,7 @@ are exactly the stated fractions. The order in which they read bytes is part of 
 import math
 import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 from oracles.errors import EntropyError, ParameterError
 from oracles.kernels.parity import dependent
 
-if TYPE_CHECKING:
-    from oracles.mechanisms.table import Table
-
 Bytes = NDArray[np.uint8]
+
+
+class TableLaw(Protocol):
+    """A law of random tables, which draws from a source."""
+
+    def draw(self, count: int, draw: "Source") -> NDArray[np.int64]: ...
 
 
 class Source(ABC):
@@ -98,7 +101,7 @@ class Source(ABC):
             missing = len(todo)
         return rows
 
-    def tables(self, law: "Table", count: int) -> NDArray[np.int64]:
+    def tables(self, law: "TableLaw", count: int) -> NDArray[np.int64]:
         """Return `count` random tables of this law, one in each row."""
         return law.draw(count, self)
 
