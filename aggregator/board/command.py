@@ -10,13 +10,24 @@ from contextlib import AsyncExitStack
 from aggregator.board.events import Events
 from aggregator.board.follower import BoardFollower
 from aggregator.board.metrics import BoardMetrics
-from aggregator.board.server import application
+from aggregator.board.server import application, health_handlers
 from aggregator.board.store import Store
 from hubbub.command import logs
 from hubbub.command.exit import until_asked
-from hubbub.command.options import add_address, add_kafka, duration, parsed, parser_of, run, size, whole
+from hubbub.command.options import (
+    add_address,
+    add_health_port,
+    add_kafka,
+    duration,
+    parsed,
+    parser_of,
+    run,
+    size,
+    whole,
+)
 from hubbub.http.addresses import networks
 from hubbub.http.connections import EACH, ConnectionLimits
+from hubbub.http.health import health_port
 from hubbub.http.server import serving
 from hubbub.kafka.settings import Kafka
 from hubbub.secret import secret
@@ -49,6 +60,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("board", HELP)
     add_kafka(parser)
     add_address(parser, 8803, "the page and the API")
+    add_health_port(parser)
     retention_help = "how long to keep windows (HUBBUB_RETENTION; default: 24h)"
     retention = os.environ.get("HUBBUB_RETENTION") or "24h"
     parser.add_argument("--retention", type=duration, default=retention, metavar="TIME", help=retention_help)
@@ -74,12 +86,17 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
     store, events = Store(options.retention, options.memory, time.time), Events(options.trusted_proxies)
     metrics = BoardMetrics(store)
     follower = BoardFollower(kafka, store, events, metrics)
-    app = application(store, events, follower, metrics, secret("HUBBUB_TOKEN"), options.host)
+    token = secret("HUBBUB_TOKEN")
+    handlers = health_handlers(follower, metrics, token, options.host)
+    with_health = handlers if options.health_port is None else {}
+    app = application(store, events, follower, metrics, token, options.host, with_health)
     limits = ConnectionLimits(each=options.connections_each, exempt=options.trusted_proxies)
     async with AsyncExitStack() as stack:
+        own_port = health_port("board", handlers, options.host, options.health_port)
+        line = await stack.enter_async_context(own_port)
         port_open = serving(app, options.host, options.port, limits=limits, drain=1.0, cancel=True)
         host, port = await stack.enter_async_context(port_open)
         stack.callback(events.close)
-        sys.stdout.write(f"hubbub board: http://{host}:{port}/\n")
+        sys.stdout.write(f"hubbub board: http://{host}:{port}/\n{line}")
         sys.stdout.flush()
         await until_asked(follower.run())

@@ -1,6 +1,5 @@
 """The board's server, with API, events, page, metrics and health."""
 
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
 from aggregator.board.route import PREFIX, ROUTES, Route, describe
 from aggregator.board.store import Store
+from hubbub.http.health import Handlers, health
 from hubbub.http.problem import Problem
 from hubbub.http.server import guard
 from hubbub.http.server import route as path_of
@@ -25,9 +25,15 @@ STATIC = Path(__file__).parent / "static"
 
 
 def application(
-    store: Store, events: Events, follower: BoardFollower, metrics: BoardMetrics, token: str | None, host: str
+    store: Store,
+    events: Events,
+    follower: BoardFollower,
+    metrics: BoardMetrics,
+    token: str | None,
+    host: str,
+    with_health: Handlers,
 ) -> web.Application:
-    """Return the application with all routes."""
+    """Return the application with all routes. `with_health` has the handlers of health and metrics, or none."""
 
     def count_request(request: web.Request, status: int) -> None:
         metrics.requests.labels(path_of(request), str(status)).inc()
@@ -41,14 +47,16 @@ def application(
             web.get(
                 "/openapi.json", _fixed_handler(Reply.json(describe(version("hubbub"), protected=token is not None)))
             ),
-            web.get("/healthz", _text_handler(lambda: None, "ok")),
-            web.get("/readyz", _text_handler(lambda: follower.missing or follower.problem, "ready")),
-            web.get("/metrics", _metrics_handler(metrics, token, host)),
+            *(web.get(path, handler) for path, handler in with_health.items()),
             web.get("/", _file_handler(STATIC / "index.html")),
             *(web.get(f"/static/{path.relative_to(STATIC)}", _file_handler(path)) for path in STATIC.rglob("*.*")),
         ]
     )
     return app
+
+
+def health_handlers(follower: BoardFollower, metrics: BoardMetrics, token: str | None, host: str) -> Handlers:
+    return health(_metrics_handler(metrics, token, host), lambda: follower.missing or follower.problem)
 
 
 def _answer_handler(route: Route, store: Store, follower: BoardFollower) -> Handler:
@@ -105,14 +113,6 @@ def _event_handler(events: Events, follower: BoardFollower, metrics: BoardMetric
             finally:
                 metrics.listeners.dec()
         return response
-
-    return handler
-
-
-def _text_handler(find_problem: Callable[[], str | None], success: str) -> Handler:
-    async def handler(_: web.Request) -> web.Response:
-        problem = find_problem()
-        return web.Response(text=f"{problem or success}\n", status=503 if problem else 200)
 
     return handler
 

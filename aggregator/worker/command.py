@@ -6,16 +6,18 @@ import os
 import sys
 from contextlib import AsyncExitStack
 
+from prometheus_client.aiohttp import make_aiohttp_handler
+
 from aggregator.process.watchdog import Watchdog
 from aggregator.topics.command import verify
 from aggregator.topics.sizes import sizes
 from aggregator.worker.worker import Worker
 from hubbub.command import logs
 from hubbub.command.exit import exit_process
-from hubbub.command.metrics import serving
 from hubbub.command.options import add_address, add_kafka, add_max_frame, add_queries, parser_of, run, size
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.registrar import Registrar
+from hubbub.http.health import health, serving_alone
 from hubbub.kafka.offsets import OffsetLookup
 from hubbub.kafka.outbox import Outbox
 from hubbub.kafka.settings import REPORTS, Kafka
@@ -76,7 +78,8 @@ async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
         registrar = Registrar(options.queries, follower)
         await registrar.register(file, options.retire)
         worker = Worker(kafka, follower, registrar, partitions, options, outbox, broker, watchdog)
-        address = serving(options.host, options.port, worker.metrics.registry, worker.missing)
+        handlers = health(make_aiohttp_handler(worker.metrics.registry), worker.missing)
+        address = serving_alone(handlers, options.host, options.port)
         host, port = await stack.enter_async_context(address)
         sys.stdout.write(f"hubbub worker: http://{host}:{port}/metrics\n")
         sys.stdout.flush()

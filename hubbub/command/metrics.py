@@ -1,18 +1,14 @@
-"""The metrics of a process: tables of rows, the registry with what every process reports, and their HTTP routes."""
+"""The metrics of a process: tables of rows, and the registry with the metrics of every process."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import product
 from typing import Any, Generic, TypeVar
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
-from prometheus_client.aiohttp import make_aiohttp_handler
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
-from hubbub.http import server
 from hubbub.kafka.patches import bounded_batches
 from oracles.kernels import c_library
 
@@ -103,23 +99,3 @@ def registry() -> CollectorRegistry:
         "hubbub_build_info", "Always 1; the labels name the version and the kernels", list(labels), registry=result
     ).labels(**labels).set(1)
     return result
-
-
-def serving(
-    host: str, port: int, registry: CollectorRegistry, ready: Callable[[], str | None]
-) -> AbstractAsyncContextManager[tuple[str, int]]:
-    """Serve /metrics, /healthz and /readyz, and yield the address. `ready` returns why the process is not ready."""
-
-    async def healthz(_: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
-
-    async def readyz(_: web.Request) -> web.Response:
-        missing = ready()
-        return web.Response(text=f"{missing or 'ready'}\n", status=503 if missing else 200)
-
-    app = web.Application(middlewares=[server.guard(lambda _request, _status: None)])
-    app.on_response_prepare.append(server.unsigned)
-    app.add_routes(
-        [web.get("/metrics", make_aiohttp_handler(registry)), web.get("/healthz", healthz), web.get("/readyz", readyz)]
-    )
-    return server.serving(app, host, port, drain=1.0)

@@ -139,6 +139,14 @@ def add_address(parser: argparse.ArgumentParser, default: int, of: str) -> None:
     parser.add_argument("--port", type=port, default=number, metavar="N", help=purpose)
 
 
+def add_health_port(parser: argparse.ArgumentParser) -> None:
+    """Add the option that takes health and metrics from the port of strangers."""
+    purpose = "port of /healthz, /readyz and /metrics, in plain HTTP; without it --port serves them"
+    purpose += " (HUBBUB_HEALTH_PORT; 0: any free port, which is printed)"
+    number = os.environ.get("HUBBUB_HEALTH_PORT") or None
+    parser.add_argument("--health-port", type=port, default=number, metavar="N", help=purpose)
+
+
 def add_max_frame(parser: argparse.ArgumentParser) -> None:
     largest = os.environ.get("HUBBUB_MAX_FRAME") or str(MAX_FRAME)
     most = "maximum size of a frame (HUBBUB_MAX_FRAME; default: 1MiB)"

@@ -16,6 +16,7 @@ from typing import Any
 from hubbub.command import logs
 from hubbub.command.options import (
     add_address,
+    add_health_port,
     add_kafka,
     add_max_frame,
     add_queries,
@@ -30,6 +31,7 @@ from hubbub.definitions.follower import Follower
 from hubbub.file_watch import FileWatch, watch
 from hubbub.http.addresses import networks
 from hubbub.http.connections import CONNECTIONS, EACH, ConnectionLimits
+from hubbub.http.health import health_port
 from hubbub.http.server import DRAIN, serving, tls
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.patches import produce_request
@@ -85,6 +87,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add_kafka(parser, embedded=True)
     add_queries(parser)
     add_address(parser, 8802, "the gateway")
+    add_health_port(parser)
     add_max_frame(parser)
     logs.add_options(parser)
     add = partial(_add, parser)
@@ -159,9 +162,11 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
         for work in (follower.run(), watch(files)):
             stack.push_async_callback(_cancel, asyncio.create_task(work))
         context = None if certificate is None else certificate.value
+        own_port = health_port("gateway", gateway.health, options.host, options.health_port)
+        line = await stack.enter_async_context(own_port)
         host, port = await stack.enter_async_context(
             serving(
-                gateway.application(),
+                gateway.application(with_health=options.health_port is None),
                 *(options.host, options.port),
                 limits=limits,
                 drain=DRAIN,
@@ -170,7 +175,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
             )
         )
         _tune()
-        sys.stdout.write(f"hubbub gateway: {'https' if certificate else 'http'}://{host}:{port}/\n")
+        sys.stdout.write(f"hubbub gateway: {'https' if certificate else 'http'}://{host}:{port}/\n{line}")
         sys.stdout.flush()
         ending = asyncio.create_task(stop.wait())
         ends: set[asyncio.Future[Any]] = {ending, appender.broken}

@@ -1,5 +1,6 @@
 """The routes of the gateway, and their description at /openapi.json. The server adds its handlers to the same table."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -181,15 +182,15 @@ ROUTES = (
 )
 
 
-def describe(version: str, *, needs_token: bool) -> Schema:
-    """Return the description of a gateway, whose clients may need a token."""
+def describe(version: str, routes: Iterable[GatewayRoute], *, needs_token: bool) -> Schema:
+    """Return the description of a gateway with these routes, whose clients may need a token."""
     components: Schema = {"schemas": SCHEMAS}
     if needs_token:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "hubbub gateway", "version": version, "license": {"name": "Apache-2.0"}},
-        "paths": {route.path: {route.method.lower(): _operation(route, needs_token=needs_token)} for route in ROUTES},
+        "paths": {route.path: {route.method.lower(): _operation(route, needs_token=needs_token)} for route in routes},
         "components": components,
     }
 

@@ -14,6 +14,7 @@ from prometheus_client.aiohttp import make_aiohttp_handler
 from hubbub.file_watch import FileWatch
 from hubbub.http.addresses import Networks, client
 from hubbub.http.connections import ConnectionLimits
+from hubbub.http.health import Handlers, health
 from hubbub.http.prepared_answer import PreparedAnswer
 from hubbub.http.problem import Problem
 from hubbub.http.server import Direct, Unsigned, guard, hostname, refusal, route, unsigned
@@ -27,7 +28,7 @@ from producers.gateway.intake.keyed_frames import keyed_frames
 from producers.gateway.intake.pipeline import Intake, unavailable
 from producers.gateway.intake.submission import FRAMES, JSON, Submission, read
 from producers.gateway.metrics import GatewayMetrics
-from producers.gateway.openapi import KEY, REPORTS, ROUTES, describe
+from producers.gateway.openapi import KEY, QUERIES, REPORTS, ROUTES, describe
 from producers.publishers.frames import OutgoingFrame
 
 _METHODS = {route.path: route.method for route in ROUTES if route.for_clients}
@@ -88,19 +89,27 @@ class Gateway:
             return "The gateway is shutting down. Try again."
         return self._appender.missing or self._definitions.missing
 
-    def application(self) -> web.Application:
+    @property
+    def health(self) -> Handlers:
+        return health(make_aiohttp_handler(self.metrics.registry), lambda: self.missing)
+
+    def application(self, *, with_health: bool = True) -> web.Application:
+        """Return the application with all routes, or without those of health and metrics."""
         app = web.Application(middlewares=[guard(self._count), self._access()])
         app.on_response_prepare.append(unsigned)
-        description = orjson.dumps(describe(version("hubbub"), needs_token=self._tokens is not None))
+        routes = [each for each in ROUTES if with_health or each.path not in self.health]
+        description = orjson.dumps(describe(version("hubbub"), routes, needs_token=self._tokens is not None))
+
+        async def openapi(_: web.Request) -> web.Response:
+            return web.Response(body=description, headers={"Content-Type": JSON})
+
         handlers = {
-            "reports": self._handle_reports,
-            "queries": self._handle_queries,
-            "healthz": _constant(b"ok\n", "text/plain"),
-            "readyz": self._handle_readyz,
-            "metrics": make_aiohttp_handler(self.metrics.registry),
-            "openapi": _constant(description, JSON),
+            REPORTS.path: self._handle_reports,
+            QUERIES.path: self._handle_queries,
+            "/openapi.json": openapi,
+            **self.health,
         }
-        app.add_routes([web.route(each.method, each.path, handlers[each.name]) for each in ROUTES])
+        app.add_routes([web.route(each.method, each.path, handlers[each.path]) for each in routes])
         return app
 
     @property
@@ -220,10 +229,6 @@ class Gateway:
         self._quotas.take_ids(partitions, now)
         await self._intake.send(frames)
 
-    async def _handle_readyz(self, _: web.Request) -> web.Response:
-        missing = self.missing
-        return web.Response(text=f"{missing or 'ready'}\n", status=503 if missing else 200)
-
 
 @lru_cache(maxsize=1024)
 def _accepted_answer(n: int) -> PreparedAnswer:
@@ -258,10 +263,3 @@ def _media_type(request: web.BaseRequest) -> str:
     if request.headers.get("Content-Encoding", "gzip").strip().lower() not in ("gzip", "identity"):
         raise Problem(415, "Content-Encoding must be gzip or absent.")
     return kind
-
-
-def _constant(body: bytes, kind: str) -> Handler:
-    async def handler(_: web.Request) -> web.Response:
-        return web.Response(body=body, headers={"Content-Type": kind})
-
-    return handler

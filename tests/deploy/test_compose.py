@@ -178,7 +178,12 @@ def test_prometheus_scrapes_the_services_of_compose():
     }
     assert set(scraped_ports) == {"worker", "gateway", "board", "simulator"}
     for name, port in scraped_ports.items():
-        if help_text := help_of(SERVICES[name]["command"][0]):
+        own = SERVICES[name]["environment"].get("HUBBUB_HEALTH_PORT")
+        assert bool(own) == (name in ("gateway", "board")), name
+        if own:
+            assert int(own) == port
+            assert not any(outside.endswith(f":{own}") for outside in SERVICES[name]["ports"])
+        elif help_text := help_of(SERVICES[name]["command"][0]):
             assert re.search(rf"\b{port}\b", help_text)
 
 

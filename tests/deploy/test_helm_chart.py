@@ -239,6 +239,7 @@ def test_ports_are_the_defaults_of_the_commands():
         for component, pod in pods(name).items()
         for container in pod["spec"]["containers"]
         for port in container.get("ports", [])
+        if port["name"] == "http"
     }
     assert len(ports) == 3
     for component, port in ports:
@@ -312,8 +313,73 @@ def test_a_selector_selects_the_pods_of_one_command(name):
         spec, kind = document.get("spec", {}), document["kind"]
         selector = spec.get("podSelector") or spec.get("selector")
         if selector and kind != "Pod":
-            last = document["metadata"]["name"].rsplit("-", 1)[-1]
+            last = document["metadata"]["name"].removesuffix("-health").rsplit("-", 1)[-1]
             assert components(selector.get("matchLabels", selector)) == {last}, kind
+
+
+PUBLIC = ("gateway", "board")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_health_of_commands_that_strangers_reach_has_a_port_of_its_own(name):
+    """Probes, monitors and rules use it. The services and ingresses for strangers do not have it."""
+    for component, deployment in of_kind(name, "Deployment").items():
+        [container] = deployment["spec"]["template"]["spec"]["containers"]
+        numbers = {port["name"]: port["containerPort"] for port in container["ports"]}
+        environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+        own = "health" if component in PUBLIC else "http"
+        assert set(numbers) == {"http", own}
+        assert environment.get("HUBBUB_HEALTH_PORT") == (str(numbers["health"]) if component in PUBLIC else None)
+        for probe in ("readinessProbe", "livenessProbe"):
+            if probe in container:
+                assert container[probe]["httpGet"]["port"] == own
+                assert container[probe]["httpGet"].get("scheme", "HTTP") == "HTTP"
+        services = of_kind(name, "Service")
+        if component in PUBLIC:
+            assert services[component]["spec"]["ports"] == [
+                {"name": "http", "port": numbers["http"], "targetPort": "http"}
+            ]
+            assert services[f"{component}-health"]["spec"].get("type", "ClusterIP") == "ClusterIP"
+            assert services[f"{component}-health"]["spec"]["ports"] == [
+                {"name": "health", "port": numbers["health"], "targetPort": "health"}
+            ]
+        for kind, key in (("PodMonitor", "podMetricsEndpoints"), ("ServiceMonitor", "endpoints")):
+            for endpoint in of_kind(name, kind).get(component, {"spec": {key: []}})["spec"][key]:
+                assert endpoint["port"] == own
+                assert "scheme" not in endpoint
+    ingresses = of_kind(name, "Ingress").values()
+    backends = [path["backend"] for each in ingresses for path in each["spec"]["rules"][0]["http"]["paths"]]
+    assert all(backend["service"]["port"] == {"name": "http"} for backend in backends)
+
+
+def test_only_the_peers_of_metrics_reach_health_and_only_clients_reach_the_other_port():
+    for component, policy in of_kind("everything", "NetworkPolicy").items():
+        by_port = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["spec"]["ingress"]}
+        monitoring = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+        ingress = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}]
+        if component == "worker":
+            assert by_port == {"http": monitoring}
+        else:
+            assert by_port == {"health": monitoring, "http": ingress if component == "gateway" else None}
+
+
+def test_the_test_of_a_release_asks_the_services_of_health():
+    ready = pods("everything")["test"]["spec"]["containers"][1]
+    ports = {name: service["spec"]["ports"][0]["port"] for name, service in of_kind("everything", "Service").items()}
+    assert ready["args"] == [
+        f"http://crowd-hubbub-{name}:{ports[name]}/readyz" for name in ("board-health", "gateway-health")
+    ]
+
+
+def test_limits_of_connections_are_passed_on():
+    environment = {
+        component: {variable["name"]: variable.get("value") for variable in pod["spec"]["containers"][0]["env"]}
+        for component, pod in pods("everything").items()
+    }
+    assert environment["gateway"]["HUBBUB_GATEWAY_CONNECTIONS_EACH"] == "200"
+    assert environment["board"]["HUBBUB_BOARD_CONNECTIONS_EACH"] == "100"
+    assert environment["board"]["HUBBUB_BOARD_TRUSTED_PROXIES"] == "10.0.0.0/8"
+    assert not {name for pod in pods("minimal").values() for name in str(pod).split("'") if name.endswith("_EACH")}
 
 
 def test_an_ingress_serves_reports_and_the_board_but_no_gateway_metrics():
@@ -337,7 +403,6 @@ def test_monitors_and_rules_use_the_same_job_names():
         endpoint = monitor["spec"]["podMetricsEndpoints"][0]
         assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": f"hubbub-{name}"}]
         assert endpoint["interval"] == "10s"
-    assert of_kind("secured", "PodMonitor")["gateway"]["spec"]["podMetricsEndpoints"][0]["scheme"] == "https"
 
 
 def test_monitors_of_services_find_the_port_of_each_command():
@@ -346,10 +411,11 @@ def test_monitors_of_services_find_the_port_of_each_command():
     for name, monitor in monitors.items():
         endpoint = monitor["spec"]["endpoints"][0]
         assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": f"hubbub-{name}"}]
-        labels = services[name]["metadata"]["labels"]
+        service = services["board-health" if name == "board" else name]
+        labels = service["metadata"]["labels"]
         assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
-        assert [port["name"] for port in services[name]["spec"]["ports"]] == [endpoint["port"]]
-        selector = services[name]["spec"]["selector"]
+        assert [port["name"] for port in service["spec"]["ports"]] == [endpoint["port"]]
+        selector = service["spec"]["selector"]
         assert selector.items() <= pods("token")[name]["metadata"]["labels"].items()
 
 
@@ -381,6 +447,14 @@ def test_notes_name_the_board_and_warn_about_tls():
     notes = process.stdout.split("NOTES:")[1]
     assert "port-forward service/crowd-hubbub-board 8803" in notes
     assert "without TLS" in notes
+
+
+def test_notes_remind_of_the_networks_of_an_ingress():
+    board = "board.ingress.enabled=true,board.ingress.host=a.example,board.token.secret=a"
+    for proxies, count in (("", 1), (",board.trustedProxies={10.0.0.0/8}", 0)):
+        process = helm("install", "crowd", CHART, "--dry-run=client", "--set", board + proxies)
+        assert process.returncode == 0, process.stderr
+        assert process.stdout.split("NOTES:")[1].count("board.trustedProxies") == count
 
 
 def test_chart_and_project_have_the_same_version():

@@ -159,6 +159,14 @@ def test_a_command_that_answers_is_healthy(server, monkeypatch):
     assert health(HUBBUB_PORT="1") == 1
 
 
+def test_a_port_of_its_own_decides_if_the_other_port_answers_404(server, monkeypatch):
+    port = str(server.server_port)
+    assert health(HUBBUB_HEALTH_PORT=port, HUBBUB_PORT="1") == 0
+    assert health(HUBBUB_HEALTH_PORT="1", HUBBUB_PORT=port) == 0  # a worker ignores the variable
+    monkeypatch.setattr(Answer, "status", 404)
+    assert health(HUBBUB_HEALTH_PORT="1", HUBBUB_PORT=port) == 1
+
+
 def test_health_needs_an_answer_from_every_address(server):
     url = f"http://127.0.0.1:{server.server_port}/healthz"
     assert health(url) == 0

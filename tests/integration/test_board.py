@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from http.client import HTTPConnection
 
 import orjson
@@ -325,3 +326,27 @@ def test_listeners_do_not_delay_the_end(tansu_place):
         board.until(lambda: ear.heard)
         assert board.stop() == (0, "")
         ear.close()
+
+
+def test_health_and_metrics_have_a_port_of_their_own(tansu_place):
+    """The shares need the token there too."""
+    health = free_port()
+    environment = {**os.environ, "HUBBUB_TOKEN": WORD, "HUBBUB_HEALTH_PORT": str(health)}
+    with Board(tansu_place, env=environment) as board:
+        assert board.process.stdout.readline().split()[-1] == f"http://127.0.0.1:{health}/"
+
+        def probe(path, **headers):
+            with closing(HTTPConnection("127.0.0.1", health, timeout=20)) as connection:
+                connection.request("GET", path, headers=headers)
+                answer = connection.getresponse()
+                return answer.status, answer.read()
+
+        board.until(lambda: probe("/readyz") == (200, b"ready\n"))
+        for path in ("healthz", "readyz", "metrics"):
+            assert board.get(path).status == 404
+        assert probe("/healthz") == (200, b"ok\n")
+        assert b"hubbub_board_windows" in probe("/metrics")[1]
+        assert b"hubbub_top_share{" not in probe("/metrics")[1]
+        assert b"hubbub_top_share{" in probe("/metrics", Authorization=f"Bearer {WORD}")[1]
+        assert probe("/api/v1/queries")[0] == 404
+        assert probe("/")[0] == 404

@@ -4,11 +4,13 @@ import gzip
 import socket
 import ssl
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
+from aggregator.demo.broker import free_port
 from tests.integration.gateways import NUMBERS, OTHER, TOKEN, TOKENS, Site
 from tests.integration.workers import until
 
@@ -153,3 +155,46 @@ def test_the_gateway_follows_its_tokens_and_queries(site):
         assert gateway.post(before, OTHER).body["reason"] == "unknown_query"
         [query] = gateway.ask("GET", "/v1/queries", Authorization=f"Bearer {OTHER}").body["queries"]
         assert query["domain"] == 50000
+
+
+def test_health_and_metrics_have_a_port_of_their_own(site):
+    """Probes and Prometheus need no TLS there, and a port full of requests does not keep them out."""
+    context = certificate(site.folder, "first")
+    health = free_port()
+    files = ("--tls-cert", str(site.folder / "cert.pem"), "--tls-key", str(site.folder / "key.pem"))
+    limits = ("--connections", "2", "--health-port", str(health))
+    with site.gateway(*files, *limits) as gateway, ExitStack() as stack:
+        assert gateway.process.stdout.readline().decode().split()[-1] == f"http://127.0.0.1:{health}/"
+
+        def probe(path):
+            with closing(HTTPConnection("127.0.0.1", health, timeout=20)) as connection:
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                return answer.status, answer.read()
+
+        assert gateway.post(site.some_frame(), context=context).status == 202
+        for path in ("/healthz", "/readyz", "/metrics"):
+            assert gateway.ask("GET", path, context=context).status == 404
+        described = gateway.ask("GET", "/openapi.json", context=context).body["paths"]
+        assert described.keys() == {"/v1/reports", "/v1/queries", "/openapi.json"}
+        for _ in range(2):  # each is within a request
+            plain = stack.enter_context(connect(gateway))
+            busy = stack.enter_context(context.wrap_socket(plain, server_hostname="localhost"))
+            busy.sendall(HEAD + b"Content-Length: 100\r\n\r\nHBB1")
+        until(lambda: b"hubbub_gateway_held_bytes 8.0" in probe("/metrics")[1])
+        with pytest.raises((ConnectionError, ssl.SSLError)):
+            gateway.post(site.some_frame(), context=context)
+        assert probe("/healthz") == (200, b"ok\n")
+        assert probe("/readyz") == (200, b"ready\n")
+        assert b"hubbub_gateway_connections_refused 1.0" in probe("/metrics")[1]
+        assert probe("/v1/queries")[0] == 404
+
+
+def test_a_health_port_that_is_taken_ends_the_gateway(site):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        with (
+            pytest.raises(AssertionError, match="name another --health-port"),
+            site.gateway("--health-port", str(number)),
+        ):
+            pass

@@ -39,7 +39,7 @@ from producers.gateway.intake.keyed_frames import frame_id, keyed_frames
 from producers.gateway.intake.mix_buffer import MixBuffer, shuffle
 from producers.gateway.intake.submission import FRAMES, ITEMS, JSON, Submission, inflate, read
 from producers.gateway.intake.timeliness import EXPIRED, FUTURE, LATE, STALE, UNKNOWN, untimely
-from producers.gateway.openapi import describe
+from producers.gateway.openapi import ROUTES, describe
 from producers.publishers.pinned_query import pin_query
 
 PANE = 1_700_000_000
@@ -760,7 +760,7 @@ def test_a_client_can_compute_the_digest_of_a_listed_query():
 
 
 def test_every_listed_query_fits_the_description():
-    schemas = describe("1", needs_token=True)["components"]["schemas"]
+    schemas = describe("1", ROUTES, needs_token=True)["components"]["schemas"]
     validator = Draft202012Validator({"$ref": "#/components/schemas/queries", "components": {"schemas": schemas}})
     listing = orjson.loads(DEFINITIONS.listing(AT / 1000))
     validator.validate(listing)

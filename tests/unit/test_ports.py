@@ -7,14 +7,15 @@ from contextlib import suppress
 import pytest
 from aiohttp import ClientSession
 from prometheus_client import CollectorRegistry
+from prometheus_client.aiohttp import make_aiohttp_handler
 
 from aggregator.board.events import Events
 from aggregator.board.metrics import BoardMetrics
-from aggregator.board.server import application
+from aggregator.board.server import application, health_handlers
 from aggregator.board.store import Store
-from hubbub.command import metrics
 from hubbub.http import server
 from hubbub.http.connections import EACH
+from hubbub.http.health import health, serving_alone
 from producers.simulation.delivery import status
 
 
@@ -24,12 +25,14 @@ class NotFollowing:
 
 def board():
     store = Store(3600, 1 << 26, time.time)
-    app = application(store, Events(), NotFollowing(), BoardMetrics(store), None, "127.0.0.1")
+    follower, metrics = NotFollowing(), BoardMetrics(store)
+    handlers = health_handlers(follower, metrics, None, "127.0.0.1")
+    app = application(store, Events(), follower, metrics, None, "127.0.0.1", handlers)
     return server.serving(app, "127.0.0.1", 0, drain=1.0, cancel=True)
 
 
 def worker():
-    return metrics.serving("127.0.0.1", 0, CollectorRegistry(), lambda: None)
+    return serving_alone(health(make_aiohttp_handler(CollectorRegistry()), lambda: None), "127.0.0.1", 0)
 
 
 def simulation():

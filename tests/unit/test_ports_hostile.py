@@ -7,13 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 from prometheus_client import CollectorRegistry
+from prometheus_client.aiohttp import make_aiohttp_handler
 
 from aggregator.board.events import Events
 from aggregator.board.metrics import BoardMetrics
-from aggregator.board.server import application
+from aggregator.board.server import application, health_handlers
 from aggregator.board.store import Store
-from hubbub.command import metrics
 from hubbub.http import server
+from hubbub.http.health import health, serving_alone
 from producers.gateway import bodies
 from producers.gateway.access.limits import Rates
 from producers.gateway.intake.active_definitions import ServedDefinitions
@@ -39,7 +40,9 @@ def board():
         for value in corpus.values_by_topic()[topic]:
             take(value)
     following = SimpleNamespace(missing=None, problem=None, state=dict)
-    app = application(store, Events(), following, BoardMetrics(store), None, "127.0.0.1")
+    metrics = BoardMetrics(store)
+    handlers = health_handlers(following, metrics, None, "127.0.0.1")
+    app = application(store, Events(), following, metrics, None, "127.0.0.1", handlers)
     return server.serving(app, "127.0.0.1", 0, drain=1.0, cancel=True)
 
 
@@ -56,7 +59,7 @@ def gateway():
 PORTS = {
     "board": board,
     "gateway": gateway,
-    "worker": lambda: metrics.serving("127.0.0.1", 0, CollectorRegistry(), lambda: None),
+    "worker": lambda: serving_alone(health(make_aiohttp_handler(CollectorRegistry()), lambda: None), "127.0.0.1", 0),
     "simulation": lambda: status.serve_metrics("127.0.0.1", 0, "some", status.DeliveryCounts()),
 }
 GET = "GET {} HTTP/1.1\r\nHost: 127.0.0.1:8803\r\nConnection: close\r\n{}\r\n"

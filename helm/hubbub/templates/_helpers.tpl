@@ -53,6 +53,11 @@ fsGroup: 10001
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
+{{/* Port of health and metrics. Strangers reach the ports of a gateway and a board, so these have one more, of this number */}}
+{{- define "hubbub.healthPort" -}}
+8805
+{{- end }}
+
 {{/* Environment variables for Kafka and the login */}}
 {{- define "hubbub.kafka.env" -}}
 {{- $kafka := .Values.kafka -}}
@@ -137,11 +142,12 @@ seccompProfile: {type: RuntimeDefault}
 
 {{/*
 Pod template of a long-running command:
-(dict "root" $ "component" "worker" "values" .Values.worker "port" 8801 "env" "..." "queries" NAME "secrets" (list) "grace" 15 "alive" false)
+(dict "root" $ "component" "worker" "values" .Values.worker "port" 8801 "env" "..." "queries" NAME "secrets" (list) "grace" 15 "public" true)
+"public" is true if strangers reach the port. Health and metrics then have a port of their own, and there is a liveness probe.
 */}}
 {{- define "hubbub.pod" -}}
 {{- $root := .root -}}
-{{- $scheme := .scheme | default "HTTP" -}}
+{{- $probed := ternary "health" "http" (default false .public) -}}
 metadata:
   labels:
     {{- include "hubbub.labels" $root | nindent 4 }}
@@ -184,6 +190,9 @@ spec:
         {{- if .queries }}
         - {name: HUBBUB_QUERIES, value: /etc/hubbub/hubbub.toml}
         {{- end }}
+        {{- if .public }}
+        - {name: HUBBUB_HEALTH_PORT, value: {{ include "hubbub.healthPort" $root | quote }}}
+        {{- end }}
         - {name: HUBBUB_LOG, value: {{ $root.Values.log.form }}}
         - {name: HUBBUB_LOG_LEVEL, value: {{ $root.Values.log.level }}}
         {{- with .env }}
@@ -194,13 +203,16 @@ spec:
         {{- end }}
       ports:
         - {name: http, containerPort: {{ .port }}}
+        {{- if .public }}
+        - {name: health, containerPort: {{ include "hubbub.healthPort" $root }}}
+        {{- end }}
       readinessProbe:
-        httpGet: {path: /readyz, port: http, scheme: {{ $scheme }}}
+        httpGet: {path: /readyz, port: {{ $probed }}}
         periodSeconds: 5
         timeoutSeconds: 3
-      {{- if .alive }}
+      {{- if .public }}
       livenessProbe:
-        httpGet: {path: /healthz, port: http, scheme: {{ $scheme }}}
+        httpGet: {path: /healthz, port: {{ $probed }}}
         initialDelaySeconds: 30
         periodSeconds: 10
         timeoutSeconds: 5
@@ -261,6 +273,21 @@ spec:
             pathType: Prefix
             backend:
               service: {name: {{ include "hubbub.fullname" .root }}-{{ .component }}, port: {name: http}}
+{{- end }}
+
+{{/* Service of health and metrics, which stays inside the cluster: (dict "root" $ "component" "board") */}}
+{{- define "hubbub.healthService" -}}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include "hubbub.fullname" .root }}-{{ .component }}-health
+  labels:
+    {{- include "hubbub.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+spec:
+  selector: {{- include "hubbub.selector" . | nindent 4 }}
+  ports:
+    - {name: health, port: {{ include "hubbub.healthPort" .root }}, targetPort: health}
 {{- end }}
 
 {{/* Service: (dict "root" $ "component" "board" "port" 8803) */}}

@@ -1,0 +1,48 @@
+"""Health and metrics over HTTP, on the port of a command or on a port of their own."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from hubbub.http.server import guard, serving, unsigned
+
+Handlers = dict[str, Handler]
+"""The handler of each path."""
+
+
+def health(metrics: Handler, missing: Callable[[], str | None]) -> Handlers:
+    """Return the handlers of health and metrics. `missing` returns why the process is not ready."""
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        reason = missing()
+        return web.Response(text=f"{reason or 'ready'}\n", status=503 if reason else 200)
+
+    return {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
+
+
+@asynccontextmanager
+async def health_port(command: str, handlers: Handlers, host: str, port: int | None) -> AsyncIterator[str]:
+    """Serve these paths on the port of `--health-port`, and yield the line that prints its address.
+
+    Without such a port do nothing, and yield no line.
+    """
+    if port is None:
+        yield ""
+        return
+    async with serving_alone(handlers, host, port, "--health-port") as (name, number):
+        yield f"hubbub {command}: health at http://{name}:{number}/\n"
+
+
+def serving_alone(
+    handlers: Handlers, host: str, port: int, option: str = "--port"
+) -> AbstractAsyncContextManager[tuple[str, int]]:
+    """Serve only these paths, and yield the address. `option` sets the port."""
+    app = web.Application(middlewares=[guard(lambda _request, _status: None)])
+    app.on_response_prepare.append(unsigned)
+    app.add_routes([web.get(path, handler) for path, handler in handlers.items()])
+    return serving(app, host, port, drain=1.0, option=option)
