@@ -1,7 +1,8 @@
 """The ledger of a device, with charges, rounds and the time of each last answer, but never a value.
 
 A ledger is one SQLite file, or memory, with the device key beside it. Each `Transaction` is atomic for all threads and
-processes. A file is open only during a transaction, so a process may fork at any other time.
+processes. A file is open only during a transaction, so a process may fork at any other time. A ledger in memory refuses
+to work in a process that was forked from its own.
 """
 
 import os
@@ -134,7 +135,7 @@ class Transaction:
 
 
 class Ledger:
-    """A store of charges: a path, or ":memory:", which lives as long as this object.
+    """A store of charges: a path, or ":memory:", which lives as long as this object and belongs to its process.
 
     If the application keeps the device key, for example in the system's key store, pass it as `key`. Otherwise the key
     is a file beside the store. `installation` is bytes that differ from device to device. They become part of the noise
@@ -154,6 +155,7 @@ class Ledger:
         self.store = os.fspath(store)
         self._lock: AbstractContextManager[object] = nullcontext()
         self._shared: sqlite3.Connection | None = None
+        self._process = os.getpid()
         device_key = DeviceKey(self.store, key)
         if self.store == MEMORY:
             self._lock = threading.Lock()
@@ -193,6 +195,7 @@ class Ledger:
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
+        self._check_process()
         try:
             with self._lock, self._connection() as database:
                 database.execute("BEGIN IMMEDIATE")
@@ -207,6 +210,14 @@ class Ledger:
 
     def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
         return closing(_connect(self.store)) if self._shared is None else nullcontext(self._shared)
+
+    def _check_process(self) -> None:
+        """Refuse a store in memory after a fork, because every process would have the whole budget."""
+        if self._shared is not None and os.getpid() != self._process:
+            raise StoreError(
+                f"this {MEMORY} store belongs to the process that made it; after a fork each process would spend the "
+                "whole budget again; use a file as the store, or make the store after the fork"
+            )
 
     def _make_store(self, device_key: DeviceKey) -> None:
         """Make the first store. The file gets its name only when it is complete. An empty one counts as damaged."""

@@ -148,6 +148,30 @@ def test_a_store_opened_before_a_fork_serves_both_sides(tmp_path):
         assert transaction.total_charge() == 60
 
 
+def test_a_store_in_memory_spends_nothing_in_a_forked_process():
+    """Each process would have the whole budget. The process that made the store goes on."""
+    ledger = Ledger(":memory:")
+    with ledger.transaction() as transaction:
+        charge(transaction)
+    refusals = multiprocessing.get_context("fork").SimpleQueue()
+
+    def pay():
+        try:
+            with ledger.transaction() as transaction:
+                charge(transaction)
+            refusals.put("")
+        except StoreError as error:
+            refusals.put(str(error))
+
+    child = multiprocessing.get_context("fork").Process(target=pay)
+    child.start()
+    child.join()
+    assert "fork" in refusals.get()
+    with ledger.transaction() as transaction:
+        charge(transaction)
+        assert transaction.total_charge() == 2
+
+
 def test_the_file_becomes_private(tmp_path):
     path = tmp_path / "store"
     before = os.umask(0)
