@@ -205,11 +205,16 @@ def test_an_unreadable_definition_leaves_the_others(corpus):
     answers(store)
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@a", "\t=1", "\r=1"])
+@pytest.mark.parametrize(
+    "text",
+    ["=1+1", "+1", "-1", "@a", "\t=1", "\r=1", "\n=1", " =1", " \u3000 =1", "\xa0+1", "\ufeff=1", "\u200b@a"]
+    + ["\uff1d1", "\uff0b1", "\uff0d1", " \uff20a"],
+)
 def test_no_cell_of_a_table_is_a_formula(text):
     body = Reply.csv(["value"], [SimpleNamespace(value=text)]).body.decode()
     assert list(csv.reader(io.StringIO(body, newline="")))[1] == [f"'{text}"]
-    assert Reply.csv(["value"], [SimpleNamespace(value=-0.5)]).body == b"value\r\n-0.5\r\n"
+    for honest in (-0.5, " a", "a=b", "\u3000", "e-mail"):
+        assert Reply.csv(["value"], [SimpleNamespace(value=honest)]).body.decode() == f"value\r\n{honest}\r\n"
 
 
 def test_without_a_token_only_own_host_names_are_served():

@@ -61,7 +61,10 @@ class WindowRow:
         return cls(kind=window.kind, start=start, end=end, size=window.size, step=window.step)
 
 
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULAS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+"""The characters that begin a formula, also in full width."""
+_BREAKS = ("\t", "\r", "\n")
+"""Characters after which some spreadsheets begin a new cell."""
 
 
 def cell(value: Any) -> str:
@@ -74,5 +77,11 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULAS) else value
+        return f"'{value}" if _is_formula(value) else value
     return repr(value)
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet may read the text as a formula. Some ignore blanks and invisible characters before it."""
+    first = next((each for each in text if each.isprintable() and not each.isspace()), "")
+    return first in _FORMULAS or text.startswith(_BREAKS)
