@@ -4,6 +4,8 @@ import asyncio
 import gzip
 import hmac
 import struct
+import subprocess
+import sys
 import time
 import tomllib
 from collections import Counter
@@ -520,18 +522,35 @@ def test_a_short_lived_token_with_a_changed_byte_is_refused(data):
     assert error.value.status == 401
 
 
-@pytest.mark.parametrize("token", ["hbs1.", "hbs1....", "hbs1.app.99.aa.bb", "hbs1.my.site.x.y.z", "hbs1.é.1.2.3"])
+@pytest.mark.parametrize(
+    "token", ["hbs1.", "hbs1....", "hbs1.my.site.99..", "hbs1.app.99.aa.bb", "hbs1.my.site.x.y.z", "hbs1.é.1.2.3"]
+)
 def test_malformed_short_lived_tokens_are_refused(tokens, token):
     with pytest.raises(Problem) as error:
         tokens.caller(f"Bearer {token}", 0)
     assert error.value.status == 401
 
 
-def test_an_expiry_that_is_signed_but_no_number_is_refused(tokens):
-    line = "hbs1.my.site.soon.aa"
-    mac = hmac.new(bytes.fromhex(KEYS[0]), line.encode(), sha256).hexdigest()
-    with pytest.raises(Problem) as error:
-        tokens.caller(f"Bearer {line}.{mac}", 0)
+def signed(expiry, salt="ab" * 16):
+    """A header with a token of the right signature, as an application's server may make it by mistake."""
+    text = f"hbs1.my.site.{expiry}.{salt}"
+    return f"Bearer {text}.{hmac.new(bytes.fromhex(KEYS[0]), text.encode(), sha256).hexdigest()}"
+
+
+@pytest.mark.parametrize("expiry", ["soon", "", "-1", "1" + "0" * 14, "1" + "0" * 10, "1700000000000", "١٢"])
+def test_an_expiry_that_is_signed_but_no_time_in_seconds_is_refused(tokens, expiry):
+    assert tokens.caller(signed("9999999999"), PANE).account.name == "my.site"
+    with pytest.raises(Problem, match="expiry") as error:
+        tokens.caller(signed(expiry), 0)
+    assert error.value.status == 401
+
+
+@pytest.mark.parametrize("salt", ["", "ab", "ab" * 17, "x" * 32, "ab" * 15 + "a\u0663"])
+def test_a_signed_token_without_a_whole_salt_is_refused(tokens, salt):
+    """The salt names the quota of the token, so that one without would have none."""
+    assert tokens.caller(signed("99", "AB" * 16), 0).salt
+    with pytest.raises(Problem, match="salt") as error:
+        tokens.caller(signed("99", salt), 0)
     assert error.value.status == 401
 
 
@@ -575,6 +594,28 @@ def test_the_command_makes_tokens_keys_and_short_lived_tokens_that_the_gateway_k
         with pytest.raises(SystemExit) as ending:
             token.main(wrong)
         assert ending.value.code == 2
+
+
+@pytest.mark.parametrize(("mode", "readable"), [(0o644, True), (0o640, True), (0o600, False)])
+def test_the_command_warns_of_a_secret_in_a_file_that_others_can_read(mode, readable, tmp_path):
+    """As in `hubbub gateway token --name site --key > site.key 2> tokens.toml`."""
+    key, lines = tmp_path / "site.key", tmp_path / "tokens.toml"
+    for path in (key, lines):
+        path.touch()
+        path.chmod(mode)
+    run = [sys.executable, "-m", "hubbub", "gateway", "token", "--name", "my.site"]
+
+    def made(*more):
+        with key.open("w") as out, lines.open("w") as err:
+            subprocess.run([*run, *more], stdout=out, stderr=err, check=True)
+        return lines.read_text()
+
+    assert made("--key").count("chmod 600") == 2 * readable
+    assert Tokens.read(lines).caller(f"Bearer {short_lived('my.site', token._read(key), 100)}", 0)
+    key.chmod(0o600)
+    assert made().count("chmod 600") == readable
+    piped = subprocess.run([*run, "--key"], capture_output=True, text=True, check=True)
+    assert "chmod" not in piped.stdout + piped.stderr
 
 
 @pytest.mark.parametrize(

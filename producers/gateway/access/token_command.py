@@ -4,10 +4,12 @@ import argparse
 import os
 import re
 import secrets
+import stat
 import sys
 import time
 from hashlib import sha256
 from pathlib import Path
+from typing import TextIO
 
 from hubbub.command.options import duration, parser_of, run
 from oracles.errors import ParameterError
@@ -19,11 +21,13 @@ once. It also prints the lines for the file of `hubbub gateway --tokens`.
 
 example:
   $ hubbub gateway token --name app >> tokens.toml      # prints the token on stderr
+  $ umask 077                                           # new files are readable by you alone
   $ hubbub gateway token --name site --key > site.key   # prints the lines for the file on stderr
   $ hubbub gateway token --name site --sign site.key --for 15m
   hbs1.site.1700000900.8f14e45fceea167a5a36dedd4bea2543.ab56b4d92b40713acc5af89985d4b786...
 
-A file of tokens that contains keys is as secret as the keys.
+A file of tokens that contains keys is as secret as the keys. If others can read the file to which the command
+prints a secret, it warns.
 
 Exit code: 0 success; 2 wrong options, or an unreadable key."""
 
@@ -38,16 +42,30 @@ def main(arguments: list[str]) -> int:
 
 def _make(options: argparse.Namespace) -> None:
     if options.sign is not None:
-        sys.stdout.write(short_lived(options.name, _read(options.sign), int(time.time()) + options.valid) + "\n")
+        token = short_lived(options.name, _read(options.sign), int(time.time()) + options.valid)
+        _write_secret(sys.stdout, f"{token}\n")
     elif options.key:
         key = secrets.token_bytes(32).hex()
-        sys.stdout.write(f"{key}\n")
-        sys.stderr.write(f'[tokens.{_toml_key(options.name)}]\nkeys = ["{key}"]\n')
+        _write_secret(sys.stdout, f"{key}\n")
+        _write_secret(sys.stderr, f'[tokens.{_toml_key(options.name)}]\nkeys = ["{key}"]\n')
     else:
         token = secrets.token_urlsafe(32)
         digest = sha256(token.encode()).hexdigest()
-        sys.stderr.write(f"{token}\n")
+        _write_secret(sys.stderr, f"{token}\n")
         sys.stdout.write(f'[tokens.{_toml_key(options.name)}]\nsha256 = ["{digest}"]\n')
+
+
+def _write_secret(stream: TextIO, text: str) -> None:
+    """Write a secret. If the stream is a file that others can read, warn in a line that TOML takes as a comment."""
+    stream.write(text)
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError):
+        return  # a stream without a file
+    if stat.S_ISREG(mode) and mode & 0o077:
+        name = stream.name.strip("<>")
+        fault = f"the file to which {name} goes holds a secret, and others can read it (mode {mode & 0o777:04o})"
+        sys.stderr.write(f"# hubbub gateway token: {fault}. Run `chmod 600` on that file.\n")
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:

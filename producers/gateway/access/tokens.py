@@ -1,7 +1,7 @@
 """Tokens, with the quotas of their senders. The file has hashes of tokens, and the keys that sign short-lived tokens.
 
 A short-lived token is `hbs1.NAME.EXPIRY.SALT.MAC`. NAME is the name of its key, and EXPIRY is a time in Unix seconds.
-SALT is 16 random bytes in hex. MAC is the HMAC-SHA-256, in hex, of the text before it.
+SALT is 16 random bytes in hex, and names the token's quota. MAC is the HMAC-SHA-256, in hex, of the text before it.
 """
 
 import hmac
@@ -19,7 +19,9 @@ from oracles.query.settings import Place, Rule, several, table, whole
 from oracles.query.text import read_toml
 
 _HEX = re.compile("[0-9a-f]{64}")
-_NUMBER = re.compile("[0-9]{1,15}")
+_EXPIRY = re.compile("[0-9]{1,10}")
+"""Seconds up to the year 2286. A time in milliseconds has more digits, and would be valid for thousands of years."""
+_SALT = re.compile("[0-9A-Fa-f]{32}")
 _SHORT = "hbs1"
 _PAIR = 2
 """Hashes or keys that are valid at a time, so that a new one can replace an old one."""
@@ -96,17 +98,23 @@ class Tokens:
         valid = False
         for key in account.keys if account else ():
             valid |= hmac.compare_digest(_mac(key, text).encode(), mac.encode(errors="surrogateescape"))
-        if account is None or not valid or not _NUMBER.fullmatch(expiry):
-            raise unauthorized(
-                "The short-lived token has no valid signature. Ask your application's server for another."
-            )
+        if account is None or not valid:
+            raise _unusable("has no valid signature")
+        if not _EXPIRY.fullmatch(expiry):
+            raise _unusable("has an expiry that is not a time in Unix seconds of at most 10 digits")
+        if not _SALT.fullmatch(salt):
+            raise _unusable("has a salt that is not 16 bytes in hex")
         if int(expiry) <= now:
-            raise unauthorized("The short-lived token has expired. Ask your application's server for another.")
+            raise _unusable("has expired")
         return Caller(account, salt)
 
 
 def unauthorized(detail: str) -> Problem:
     return Problem(401, detail)
+
+
+def _unusable(fault: str) -> Problem:
+    return unauthorized(f"The short-lived token {fault}. Ask your application's server for another.")
 
 
 def short_lived(name: str, key: bytes, expiry: int) -> str:
