@@ -19,6 +19,7 @@ from oracles.types import MAX_WIDTH, Reports
 
 __all__ = [
     "HEADER_SIZE",
+    "MAGIC",
     "MAX_FRAME",
     "NONE",
     "TICK",
@@ -44,11 +45,13 @@ HEADER_SIZE = _HEADER.size
 """Bytes of a binary frame before its reports."""
 _ID = 24
 _AFTER_ID = _ID + 8
-_MAGIC, _VERSION = b"HBB1", 1
+MAGIC = b"HBB1"
+"""The first bytes of a binary frame."""
+_VERSION = 1
 _EMPTY = "a frame without reports must be a tick"
 NONE = bytes(8)
 """A digest or id of zeros, which stands for none."""
-TICK = _HEADER.pack(_MAGIC, _VERSION, 0, 0, NONE, 0, NONE, 0, 0)
+TICK = _HEADER.pack(MAGIC, _VERSION, 0, 0, NONE, 0, NONE, 0, 0)
 """A frame without query and reports. It only moves the log's clock."""
 
 _OBJECT = re.compile(rb"[ \t\n\r]*\{")
@@ -107,7 +110,7 @@ def encode(digest: bytes, pane: int, reports: Reports, id: bytes | None = None) 
     """
     _check(digest, pane, reports, id)
     n, width = reports.shape
-    header = _HEADER.pack(_MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, 0)
+    header = _HEADER.pack(MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, 0)
     return b"".join((header, np.ascontiguousarray(reports).data))
 
 
@@ -122,7 +125,7 @@ def blank(digest: bytes, pane: int, n: int, width: int, id: bytes | None = None)
     data = np.empty(HEADER_SIZE + n * width, np.uint8)
     reports = data[HEADER_SIZE:].reshape(n, width)
     _check(digest, pane, reports, id)
-    _HEADER.pack_into(data.data, 0, _MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, 0)
+    _HEADER.pack_into(data.data, 0, MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, 0)
     return data.data, reports
 
 
@@ -147,7 +150,7 @@ def decode(data: bytes | bytearray | memoryview | None, limit: int = MAX_FRAME) 
     size = len(data)
     if size > limit:
         raise FrameError("too_large", f"{size} bytes, the limit is {limit}")
-    if data[:4] != _MAGIC:
+    if data[:4] != MAGIC:
         return _parse(data)
     if size < HEADER_SIZE:
         raise malformed(f"a header needs {HEADER_SIZE} bytes, got {size}")
@@ -171,7 +174,7 @@ def decode(data: bytes | bytearray | memoryview | None, limit: int = MAX_FRAME) 
 
 def header(data: bytes | None) -> Header | None:
     """Return the header of a binary frame, or None for JSON and for other bytes."""
-    if data is None or len(data) < HEADER_SIZE or not data.startswith(_MAGIC):
+    if data is None or len(data) < HEADER_SIZE or not data.startswith(MAGIC):
         return None
     _, _, _, width, digest, pane, _, n, _ = _HEADER.unpack_from(data)
     return Header(width, digest, pane, n, len(data) == HEADER_SIZE + n * width)
@@ -198,7 +201,7 @@ def frames(data: bytes) -> Iterator[bytes | memoryview]:
     start = 0
     while start < len(data):
         end = len(data)
-        if end - start >= HEADER_SIZE and data.startswith(_MAGIC, start):
+        if end - start >= HEADER_SIZE and data.startswith(MAGIC, start):
             _, _, _, width, _, _, _, n, _ = _HEADER.unpack_from(data, start)
             end = min(end, start + HEADER_SIZE + n * width)
         yield memoryview(data)[start:end] if end - start < len(data) else data
@@ -229,7 +232,7 @@ def _parse(data: bytes | memoryview) -> Frame:
     """Return the frame in JSON."""
     if not _OBJECT.match(data):
         raise malformed(
-            f"a frame must start with {_MAGIC.decode()} or be JSON, "
+            f"a frame must start with {MAGIC.decode()} or be JSON, "
             f"got {len(data)} bytes that start with {list(data[:4])}"
         )
     fields = members(bytes(data))

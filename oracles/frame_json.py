@@ -2,6 +2,7 @@
 
 import binascii
 import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,10 @@ def members(text: bytes) -> dict[str, Any]:
     colons = text.count(b":")
     if colons > len(_MAY) or b"[" in text:
         raise malformed(f"JSON must have no list and at most {len(_MAY)} colons, got {colons} colons")
-    with extra("kafka"):
-        import orjson  # strict: the standard library accepts NaN and lone surrogates
+    parser = _parser()
     try:
-        fields: dict[str, Any] = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        fields: dict[str, Any] = parser.loads(text)
+    except parser.JSONDecodeError as error:
         raise malformed(f"JSON: {error}") from None
     if not _KEYS <= fields.keys() <= _MAY or len(fields) != colons:
         valid = len(fields.keys() & _MAY)
@@ -37,6 +37,14 @@ def members(text: bytes) -> dict[str, Any]:
             f"the keys are {', '.join(sorted(_KEYS))}, perhaps id, each once"
         )
     return fields
+
+
+@cache
+def _parser() -> Any:
+    """Return the module that parses JSON."""
+    with extra("kafka"):
+        import orjson  # strict: the standard library accepts NaN and lone surrogates
+    return orjson
 
 
 def eight(fields: dict[str, Any], key: str) -> bytes:

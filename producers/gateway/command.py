@@ -37,7 +37,7 @@ from hubbub.kafka.clients import partitions
 from hubbub.kafka.patches import produce_request
 from hubbub.kafka.settings import QUERIES, REPORTS, Kafka
 from producers.gateway.access import token_command
-from producers.gateway.access.limits import Rates
+from producers.gateway.access.limits import WORK, Rates
 from producers.gateway.access.origins import origins
 from producers.gateway.access.tokens import Tokens
 from producers.gateway.intake.active_definitions import ActiveDefinitions, ServedDefinitions
@@ -104,6 +104,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     proxies = "networks of proxies whose X-Forwarded-For is trusted, and whose connections have no limit of their own"
     add("trusted-proxies", proxies, "", type=parsed(networks), metavar="CIDR,...")
     add("rate", "limit of requests a second for each address; max: no limit", "100", type=rate, metavar="N")
+    work = "limit of decoding work a second for each caller: 1 for a frame, 1 for a KiB; max: no limit"
+    add("work", work, str(WORK), type=rate, metavar="N")
     add("max-body", "largest body, compressed or decompressed", "4MiB", type=size, metavar="SIZE")
     add("connections", "limit of open connections", str(CONNECTIONS), type=whole(1, 60_000), metavar="N")
     each = "limit of open connections of one address, which is an IPv4 address or an IPv6 /64"
@@ -152,6 +154,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
         max_frame=options.max_frame,
         origins=options.origins,
         proxies=options.trusted_proxies,
+        work=options.work,
         hosts=None if tokens else frozenset({options.host, "localhost", "127.0.0.1", "[::1]"}),
     )
     await partitions(kafka, REPORTS, QUERIES)

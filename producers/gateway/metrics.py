@@ -1,4 +1,4 @@
-"""The metrics of a gateway. No label contains an address, a token or a key."""
+"""The metrics of a gateway. No label contains an address, a token or a key, but one has the names of tokens."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -9,7 +9,22 @@ from producers.gateway.openapi import ROUTES
 
 PATHS = tuple(route.path for route in ROUTES if route.for_clients)
 """The paths with their own series. All other requests have the path ""."""
-REASONS = ("malformed", "unknown_query", "too_large", "late", "future", "expired", "quota", "rate", "ids")
+REASONS = (
+    "malformed",
+    "unknown_query",
+    "too_large",
+    "late",
+    "future",
+    "expired",
+    "quota",
+    "rate",
+    "work",
+    "memory",
+    "ids",
+)
+QUOTAS = 1_000
+"""Limit of the pairs of token and query with a series of their own. All others count as OTHERS."""
+OTHERS = "(other)"
 LATENCIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
@@ -21,6 +36,12 @@ class GatewayMetrics(MetricTable):
         "hubbub_gateway_reports", Counter, "Reports acknowledged by Kafka", {"query": None, "keyed": ("0", "1")}
     )
     refusals = MetricRow("hubbub_gateway_refused", Counter, "Requests refused, by reason", {"reason": REASONS})
+    full_quotas = MetricRow(
+        "hubbub_quota_refused",
+        Counter,
+        "Requests refused because a token has used up its quota of a pane",
+        {"token": None, "query": None},
+    )
     seconds = MetricRow(
         "hubbub_gateway_seconds",
         Histogram,
@@ -40,6 +61,7 @@ class GatewayMetrics(MetricTable):
     def __init__(self, gauges: Mapping[str, Callable[[], float]], queries: Iterable[str]) -> None:
         """Read each gauge by the function of its name. The series of `queries` exist from the start."""
         super().__init__()
+        self._pairs: set[tuple[str, str]] = set()
         for name, function in gauges.items():
             vars(self)[name].set_function(function)
         for route in ROUTES:
@@ -54,6 +76,11 @@ class GatewayMetrics(MetricTable):
     def count_refusal(self, reason: object) -> None:
         if reason in REASONS:
             self.refusals.labels(str(reason)).inc()
+
+    def count_full_quota(self, token: str, query: str) -> None:
+        if len(self._pairs) < QUOTAS:
+            self._pairs.add((token, query))
+        self.full_quotas.labels(*((token, query) if (token, query) in self._pairs else (OTHERS, OTHERS))).inc()
 
     def count_reports(self, query: str, reports: int, *, has_key: bool) -> None:
         self.reports.labels(query, str(int(has_key))).inc(reports)

@@ -79,7 +79,7 @@ _PROBLEM = {
     "status": schema(int),
     "title": _TEXT,
     "detail": _TEXT,
-    "reason": {"type": "string", "description": "The reason in the workers' word, or rate, quota or ids"},
+    "reason": {"type": "string", "description": "The reason in the workers' word, or rate, work, memory, quota or ids"},
     "index": {"type": "integer", "minimum": 0, "description": "Position of the invalid item"},
     "counted": {"enum": ["none", "unknown"], "description": "Whether some of the reports may count already"},
 }
@@ -210,6 +210,6 @@ def _operation(route: GatewayRoute, *, needs_token: bool) -> Schema:
 def _problem(status: int) -> Schema:
     problem = _content(TITLES[status], KIND, _ref("problem"))
     if status in (429, 503):
-        seconds = {"description": "Seconds", "required": True, "schema": {"type": "integer", "minimum": 1}}
+        seconds = {"description": "Seconds", "required": status == 503, "schema": {"type": "integer", "minimum": 1}}
         problem["headers"] = {"Retry-After": seconds}
     return problem

@@ -1,10 +1,12 @@
 """The server of the gateway, with the handlers of its routes and the checks before them."""
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
+from math import inf
 
 import orjson
 from aiohttp import web
@@ -18,18 +20,21 @@ from hubbub.http.health import Handlers, health
 from hubbub.http.prepared_answer import PreparedAnswer
 from hubbub.http.problem import Problem
 from hubbub.http.server import Direct, Unsigned, guard, hostname, refusal, route, unsigned
-from producers.gateway.access.limits import Quotas, Rates
+from producers.gateway.access.limits import Quotas, Rates, Work
 from producers.gateway.access.origins import cors_headers, preflight
 from producers.gateway.access.tokens import ANYBODY, Caller, Tokens
 from producers.gateway.bodies import Bodies
+from producers.gateway.body_decoder import BodyDecoder
 from producers.gateway.intake.active_definitions import ActiveDefinitions
 from producers.gateway.intake.appender import Appender
 from producers.gateway.intake.keyed_frames import keyed_frames
 from producers.gateway.intake.pipeline import Intake, unavailable
-from producers.gateway.intake.submission import FRAMES, JSON, Submission, read
+from producers.gateway.intake.submission import FRAMES, JSON, Submission
 from producers.gateway.metrics import GatewayMetrics
 from producers.gateway.openapi import KEY, QUERIES, REPORTS, ROUTES, describe
 from producers.publishers.frames import OutgoingFrame
+
+log = logging.getLogger(__name__)
 
 _METHODS = {route.path: route.method for route in ROUTES if route.for_clients}
 
@@ -45,6 +50,8 @@ class Rules:
     """The networks of trusted proxies."""
     hosts: frozenset[str] | None = None
     """Without tokens, the host names that a request may use. With None it may use any name."""
+    work: float = inf
+    """The decoding work of a caller in a second."""
 
 
 class Gateway:
@@ -66,11 +73,13 @@ class Gateway:
         self._definitions = definitions
         self._tokens = tokens
         self._rates = rates
-        self._quotas = Quotas()
+        self._quotas = Quotas(self._count_full)
         self._appender = appender
         self._intake = intake
         self._clock = clock
-        self._bodies = Bodies(rules.max_body)
+        self._work = Work(rules.work)
+        self._bodies = Bodies(rules.max_body, self._work)
+        self._decoder = BodyDecoder(definitions, rules.max_frame, self._work)
         self.metrics = GatewayMetrics(
             {
                 "held_bytes": lambda: self._bodies.held,
@@ -131,6 +140,11 @@ class Gateway:
             self.metrics.count_refusal(error.more.get("reason"))
         return refusal(error, action)
 
+    def _count_full(self, token: str, query: str) -> None:
+        """Count and log the refusal of a pane's quota, by the name of the token."""
+        self.metrics.count_full_quota(token, query)
+        log.warning("Token %r has used up its quota for query %s. See `hubbub_quota_refused_total`.", token, query)
+
     def _add_cors_headers(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         if self.rules.origins:
             response.headers.update(cors_headers(request.headers.get("Origin"), self.rules.origins))
@@ -163,8 +177,8 @@ class Gateway:
 
     def _check_access(self, request: web.BaseRequest, now: float) -> Caller:
         """Return the sender, or raise a Problem if it may not send, or not yet."""
-        rules = self.rules
-        if self._rates.limited:
+        rules, address = self.rules, ""
+        if self._rates.limited or self._tokens is None:
             address = client(request.remote or "", request.headers.getall("X-Forwarded-For", ()), rules.proxies)
             wait = self._rates.take(address, now)
             if wait:
@@ -174,7 +188,7 @@ class Gateway:
             return self._tokens.value.caller(request.headers.get("Authorization"), now)
         if rules.hosts is not None and hostname(request) not in rules.hosts:
             raise Problem(403, "The host name is not allowed. Without tokens use the name that the gateway listens on.")
-        return ANYBODY
+        return Caller(ANYBODY, address=address)
 
     async def _handle_queries(self, request: web.Request) -> web.Response:
         now = self._clock()
@@ -191,13 +205,15 @@ class Gateway:
         if missing is not None:
             raise unavailable(missing, counted=_counted(key))
         try:
-            body = await self._bodies.read(request)
+            self._work.check(caller)
+            self._quotas.check_room(caller, self._definitions.value.open_panes(now), now)
+            body = await self._bodies.read(request, caller)
             try:
                 n = await self._append(caller, key, kind, body)
             finally:
-                self._bodies.release(body)
+                self._bodies.release(body, caller)
         except Problem as problem:
-            if problem.status in (409, 503):
+            if problem.status in (409, 429, 503):
                 problem.more.setdefault("counted", _counted(key))
             raise
         if self.rules.origins or not PreparedAnswer.suits(request):
@@ -206,14 +222,14 @@ class Gateway:
 
     async def _append(self, caller: Caller, key: bytes | None, kind: str, body: bytes) -> int:
         """Bring the reports of a body into the log, and return their number."""
-        rules, now, start = self.rules, self._clock(), time.perf_counter()
-        submissions = read(body, kind, self._definitions.value, int(1000 * now), rules.max_frame)
+        now, start = self._clock(), time.perf_counter()
+        submissions = await self._decoder.submissions(body, kind, caller, now)
         counts = self._quotas.take(caller, submissions, now)
         try:
             if key is None:
                 await self._intake.mix(submissions)
             else:
-                await self._send_keyed(list(keyed_frames(caller.account.name, key, submissions)), now)
+                await self._send_keyed(list(keyed_frames(caller.account.name, key, submissions)))
         except BaseException:
             self._quotas.give_back(counts)
             raise
@@ -224,9 +240,9 @@ class Gateway:
         self.metrics.seconds.observe(time.perf_counter() - start)
         return n
 
-    async def _send_keyed(self, frames: list[tuple[Submission, OutgoingFrame]], now: float) -> None:
+    async def _send_keyed(self, frames: list[tuple[Submission, OutgoingFrame]]) -> None:
         partitions = [(submission, self._appender.partition(frame)) for submission, frame in frames]
-        self._quotas.take_ids(partitions, now)
+        self._quotas.take_ids(partitions)
         await self._intake.send(frames)
 
 

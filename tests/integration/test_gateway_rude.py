@@ -4,6 +4,8 @@ import gzip
 import socket
 import ssl
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from pathlib import Path
@@ -11,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from aggregator.demo.broker import free_port
-from tests.integration.gateways import NUMBERS, OTHER, TOKEN, TOKENS, Site
+from oracles.frame import encode_json
+from producers.gateway.access.tokens import short_lived
+from tests.integration.gateways import KEY, NUMBERS, OTHER, TOKEN, TOKENS, Site, now
 from tests.integration.workers import until
 
 HASTY = "import hubbub.http.server as http\nhttp.serving.__wrapped__.__kwdefaults__['header'] = 1.0"
@@ -103,6 +107,27 @@ def test_the_memory_of_concurrent_bodies_is_bounded(site):
             assert (answer.status, answer.body["counted"]) == (503, "none")
         until(lambda: gateway.metric("hubbub_gateway_held_bytes") == 0)
         assert gateway.post(site.some_frame()).status == 202
+
+
+def test_one_token_that_keeps_the_gateway_decoding_is_refused_beside_an_honest_one(site):
+    """Ten thousand frames in 2 kB, against a quota of three reports."""
+    digest, pane = site.queries["numbers"].digest, now()
+    bomb = gzip.compress(b"[" + b",".join([encode_json(digest, pane, site.reports("numbers", 1))] * 10_000) + b"]")
+    greedy, honest = (short_lived("site", bytes.fromhex(KEY), int(time.time()) + 600) for _ in range(2))
+    with site.gateway_with_tokens("--work", "100") as gateway, ThreadPoolExecutor(4) as pool:
+        attacks = [
+            pool.submit(gateway.post, bomb, greedy, kind="application/json", Content_Encoding="gzip") for _ in range(40)
+        ]
+        assert [gateway.post(site.some_frame(1), honest).status for _ in range(3)] == [202] * 3
+        answers = [attack.result() for attack in attacks]
+        assert {answer.status for answer in answers} == {429}
+        reasons = [answer.body["reason"] for answer in answers]
+        assert set(reasons) == {"quota", "work"}
+        assert reasons.count("work") > 30
+        assert all("Retry-After" in answer.headers for answer in answers if answer.body["reason"] == "work")
+        assert gateway.metric("hubbub_quota_refused_total", query="numbers") == reasons.count("quota")
+        assert "'site' has used up its quota for query numbers" in gateway.log_text
+        assert gateway.metric("hubbub_gateway_held_bytes") == 0
 
 
 def certificate(folder, name):

@@ -12,7 +12,9 @@ from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
 from importlib.util import find_spec
+from itertools import count
 from math import inf
+from types import SimpleNamespace
 
 import numpy as np
 import orjson
@@ -30,11 +32,12 @@ from oracles.errors import ParameterError, QueryError
 from oracles.frame import TICK, decode, encode, encode_json, frames
 from oracles.query import File, parse
 from producers.errors import NotAllowed
-from producers.gateway import command
+from producers.gateway import command, metrics
 from producers.gateway.access import token_command as token
-from producers.gateway.access.limits import SHARE, Quotas, Rates
+from producers.gateway.access.limits import SHARE, Quotas, Rates, Work
 from producers.gateway.access.origins import cors_headers, origins, preflight
 from producers.gateway.access.tokens import ANYBODY, Account, Caller, Tokens, short_lived
+from producers.gateway.body_decoder import BodyDecoder
 from producers.gateway.intake import mix_buffer
 from producers.gateway.intake.active_definitions import ActiveDefinitions, ServedDefinitions
 from producers.gateway.intake.keyed_frames import frame_id, keyed_frames
@@ -184,6 +187,34 @@ def test_a_refusal_has_its_reason_and_the_item_at_fault(body, kind, status, reas
     problem = refusal(body, kind, limit=10_000)
     assert (problem.status, problem.more["reason"], problem.more.get("index")) == (status, reason, index)
     assert orjson.loads(problem.body).keys() >= {"status", "title", "detail", "reason"}
+
+
+@pytest.mark.parametrize("kind", [FRAMES, JSON])
+def test_a_bad_report_among_many_frames_is_named_by_its_frame_and_place(kind):
+    def body(*frames):
+        made = [(encode if kind == FRAMES else encode_json)(WEB.digest, PANE, rows) for rows in frames]
+        return b"".join(made) if kind == FRAMES else b"[" + b",".join(made) + b"]"
+
+    bad = numbered(4)
+    bad[2] = 3
+    good = [numbered(1)] * 500
+    problem = refusal(body(*good, bad, numbered(4), *good), kind)
+    assert (problem.status, problem.more["index"]) == (400, 500)
+    assert problem.detail.startswith("Report 2 ")
+    assert [each.n for each in taken(body(*good, numbered(4), *good), kind)] == [1004]
+
+
+def test_equal_headers_save_no_check_of_length_digest_or_pane():
+    one = encode(WEB.digest, PANE, numbered(1))
+    for other, status in (
+        (one + b"x", 400),
+        (one[:-1], 400),
+        (encode(WEB.digest, PANE - 20, numbered(1)), 409),
+        (encode(b"nobody!!", PANE, numbered(1)), 400),
+        (one[:36] + b"\1" + one[37:], 400),  # the last field of the header
+    ):
+        problem = refusal(one * 3 + other)
+        assert (problem.status, problem.more["index"]) == (status, 4 if len(other) > len(one) else 3)
 
 
 @given(st.binary(max_size=300), st.sampled_from([FRAMES, JSON]))
@@ -671,13 +702,15 @@ def test_a_quota_is_for_a_name_and_a_pane_and_refunds_unacknowledged_reports():
     with pytest.raises(Problem) as error:
         quotas.take(caller, [submission(2, PANE + 10), submission(5)], PANE + 4)
     assert (error.value.status, error.value.more["reason"]) == (429, "quota")
-    assert error.value.headers["Retry-After"] == "6"
+    assert "Retry-After" not in error.value.headers  # waiting never helps a pane
+    assert error.value.more["counted"] == "none"
+    assert "next pane has room" in error.value.detail
     quotas.take(caller, [submission(10, PANE + 10)], PANE)
     quotas.take(caller, [submission(4)], PANE)
     quotas.give_back(first)
     quotas.take(caller, [submission(6)], PANE)
     quotas.take(Caller(Account("another", quota=10)), [submission(10)], PANE)
-    quotas.take(ANYBODY, [submission(1000)], PANE)
+    quotas.take(Caller(ANYBODY), [submission(1000)], PANE)
 
 
 def test_a_short_lived_token_has_a_quota_of_its_own_within_that_of_its_key():
@@ -691,11 +724,153 @@ def test_a_short_lived_token_has_a_quota_of_its_own_within_that_of_its_key():
         quotas.take(Caller(account, "four"), [submission(1)], PANE)
 
 
+def open_panes(now, queries=DEFINITIONS):
+    return queries.open_panes(now)
+
+
+def test_the_open_panes_are_those_whose_reports_count_now():
+    for now in (PANE, PANE + 3.5, PANE + 9.999, APP.until - 15, APP.until + WEB.lateness):
+        expected = {
+            (query.digest, pane)
+            for query in QUERIES.values()
+            for pane in range(int(now) // 10 * 10 - 600, int(now) + 600, 10)
+            if untimely(Versions.of(query), pane, int(1000 * now)) is None
+        }
+        assert set(DEFINITIONS.open_panes(now)) == expected
+        assert len(list(DEFINITIONS.open_panes(now))) == len(expected)
+
+
+def test_a_caller_without_room_in_any_open_pane_is_known_before_its_body_is_read():
+    only = ServedDefinitions.of({"web": WEB})
+    quotas, account = Quotas(), Account("site", keys=(b"",), quota=1000, each=3)
+    greedy, honest, free = Caller(account, "one"), Caller(account, "two"), Caller(Account("free"))
+    panes = [pane for _, pane in open_panes(PANE, only)]
+    for pane in panes[1:]:
+        quotas.take(greedy, [submission(3, pane)], PANE)
+    quotas.check_room(greedy, open_panes(PANE, only), PANE)
+    last = quotas.take(greedy, [submission(3, panes[0])], PANE)
+    with pytest.raises(Problem):
+        quotas.check_room(greedy, open_panes(PANE, only), PANE)
+    for _ in range(2):
+        with pytest.raises(Problem, match="next pane has room") as error:
+            quotas.check_room(greedy, open_panes(PANE + 1, only), PANE + 1)
+        assert (error.value.status, error.value.more) == (429, {"reason": "quota", "counted": "none"})
+        for caller in (honest, free):
+            quotas.check_room(caller, open_panes(PANE + 1, only), PANE + 1)
+    quotas.give_back(last)
+    quotas.check_room(greedy, open_panes(PANE + 1, only), PANE + 1)
+    quotas.take(greedy, [submission(3, panes[0])], PANE + 1)
+    opens = panes[-1] + WEB.pane - WEB.skew
+    with pytest.raises(Problem):
+        quotas.check_room(greedy, open_panes(opens - 0.5, only), opens - 0.5)
+    quotas.check_room(greedy, open_panes(opens, only), opens)
+
+
+def test_a_name_without_room_stops_all_its_short_lived_tokens():
+    quotas, account = Quotas(), Account("site", keys=(b"",), quota=4)
+    quotas.take(Caller(account, "one"), [submission(4)], PANE)
+    with pytest.raises(Problem, match="quota"):
+        quotas.check_room(Caller(account, "two"), [(WEB.digest, PANE)], PANE)
+
+
+def test_refused_quotas_are_counted_by_token_and_query_in_bounded_series(monkeypatch):
+    monkeypatch.setattr(metrics, "QUOTAS", 2)
+    table = metrics.GatewayMetrics({}, [])
+    quotas = Quotas(table.count_full_quota)
+    for name in ("a", "b", "b", "c", "d"):
+        with pytest.raises(Problem):
+            quotas.take(Caller(Account(name, quota=1)), [submission(2)], PANE)
+    found = {
+        sample.labels["token"]: (sample.labels["query"], sample.value)
+        for sample in next(m for m in table.registry.collect() if m.name == "hubbub_quota_refused").samples
+    }
+    assert found == {"a": ("web", 1), "b": ("web", 2), "(other)": ("(other)", 2)}
+
+
+def test_work_is_paid_for_by_the_second_and_one_body_may_take_more():
+    now = [0.0]
+    work = Work(100, lambda: now[0])
+    one, two = Caller(Account("site"), "one"), Caller(Account("site"), "two")
+    work.check(one)
+    work.charge(one, 300)
+    with pytest.raises(Problem) as error:
+        work.check(one)
+    assert (error.value.status, error.value.more["reason"], error.value.headers["Retry-After"]) == (429, "work", "3")
+    work.check(two)
+    now[0] = 2.0
+    with pytest.raises(Problem):
+        work.check(one)
+    now[0] = 2.1
+    work.check(one)
+
+
+class Turns:
+    """A decoder whose clock passes a slice at each look."""
+
+    def __init__(self, rate=inf):
+        seconds = count()
+        self.work = Work(rate, lambda: 0.0)
+        self.decoder = BodyDecoder(SimpleNamespace(value=DEFINITIONS), 1 << 20, self.work, lambda: float(next(seconds)))
+
+    async def decode(self, n, salt="", done=None):
+        caller = Caller(Account("site"), salt)
+        self.work.check(caller)
+        found = await self.decoder.submissions(encode(WEB.digest, PANE, numbered(1)) * n, FRAMES, caller, AT / 1000)
+        if done is not None:
+            done.append(n)
+        return found
+
+
+def test_long_bodies_are_decoded_in_slices_that_let_others_in():
+    async def run():
+        turns, done, ticks = Turns(), [], []
+
+        async def tick():
+            while len(done) < 3:
+                ticks.append(len(done))
+                await asyncio.sleep(0)
+
+        long = [asyncio.create_task(turns.decode(n, done=done)) for n in (900, 300)]
+        await asyncio.gather(asyncio.create_task(turns.decode(3, done=done)), *long, asyncio.create_task(tick()))
+        assert done == [3, 300, 900]  # the short one at once, the others in turn
+        assert ticks.count(1) >= 300
+        assert ticks.count(2) >= 300
+        [only] = long[0].result()
+        assert only.reports.tobytes() == bytes(900)
+
+    asyncio.run(run())
+
+
+def test_a_caller_who_spends_its_work_stops_nobody_else():
+    async def run():
+        turns = Turns(rate=1000)
+        answers = await asyncio.gather(*(turns.decode(900, "greedy") for _ in range(20)), return_exceptions=True)
+        refused = [answer for answer in answers if isinstance(answer, Problem)]
+        assert 17 <= len(refused) < 20
+        assert {problem.more["reason"] for problem in refused} == {"work"}
+        assert [each.n for each in await turns.decode(900, "honest")] == [900]
+
+    asyncio.run(run())
+
+
+def test_work_is_charged_for_bodies_that_are_refused_too():
+    async def run():
+        turns = Turns(rate=1000)
+        caller = Caller(Account("app"))
+        body = b"[" + b"{}," * 3000 + b"{}]"
+        with pytest.raises(Problem, match="keys"):
+            await turns.decoder.submissions(body, JSON, caller, AT / 1000)
+        with pytest.raises(Problem, match="too much decoding"):
+            turns.work.check(caller)
+
+    asyncio.run(run())
+
+
 def test_counts_of_closed_panes_are_forgotten():
     quotas, caller = Quotas(), Caller(Account("app", quota=10))
     for pane in range(PANE, PANE + 10_000, 10):
         quotas.take(caller, [submission(10, pane)], pane)
-        quotas.take_ids([(submission(1, pane), 0)], pane)
+        quotas.take_ids([(submission(1, pane), 0)])
     assert len(quotas._reports) == len(quotas._ids) <= 5
 
 
@@ -706,20 +881,20 @@ def keyed(at, *partitions):
 def test_frames_with_ids_of_clients_are_bounded_on_each_partition():
     quotas = Quotas()
     most = WEB.max_ids // SHARE
-    quotas.take_ids(keyed(submission(1), *[0] * most, *[1] * (most - 1)), PANE)
+    quotas.take_ids(keyed(submission(1), *[0] * most, *[1] * (most - 1)))
     with pytest.raises(Problem) as error:
-        quotas.take_ids(keyed(submission(1), 1, 0), PANE)
+        quotas.take_ids(keyed(submission(1), 1, 0))
     assert error.value.status == 429
-    quotas.take_ids(keyed(submission(1), 1), PANE)
-    quotas.take_ids(keyed(submission(1, PANE + 10), 0), PANE)
+    quotas.take_ids(keyed(submission(1), 1))
+    quotas.take_ids(keyed(submission(1, PANE + 10), 0))
 
 
 def test_a_request_that_has_too_many_ids_for_one_pane_takes_none_of_another():
     quotas, most = Quotas(), WEB.max_ids // SHARE
-    quotas.take_ids(keyed(submission(1, PANE + 10), *[0] * most), PANE)
+    quotas.take_ids(keyed(submission(1, PANE + 10), *[0] * most))
     with pytest.raises(Problem):
-        quotas.take_ids(keyed(submission(1), 0) + keyed(submission(1, PANE + 10), 0), PANE)
-    quotas.take_ids(keyed(submission(1), *[0] * most), PANE)
+        quotas.take_ids(keyed(submission(1), 0) + keyed(submission(1, PANE + 10), 0))
+    quotas.take_ids(keyed(submission(1), *[0] * most))
 
 
 def test_an_address_has_a_rate_of_requests_and_waits_after_it():
@@ -730,6 +905,23 @@ def test_an_address_has_a_rate_of_requests_and_waits_after_it():
     assert rates.take("a", 0.3) > 0
     assert [rates.take("a", 100.0) for _ in range(5)] == [0, 0, 0, 0, 0.25]
     assert not any(Rates(inf).take("a", 0.0) for _ in range(1000))
+
+
+def test_a_clock_that_is_set_back_stops_no_address():
+    rates = Rates(4)
+    assert [rates.take("a", 3600.0) for _ in range(5)] == [0, 0, 0, 0, 0.25]
+    assert rates.take("b", 0.0) == 0
+    assert rates.take("a", 0.0) == 0.25
+    assert rates.take("a", 0.25) == 0
+    assert rates.wait("a", 0.25) == 0.25
+
+
+def test_a_clock_that_is_set_back_forgets_closed_panes_as_before():
+    quotas, caller = Quotas(), Caller(Account("app", quota=10))
+    quotas.take(caller, [submission(10, PANE + 36_000)], PANE + 36_000)
+    for pane in range(PANE, PANE + 10_000, 10):
+        quotas.take(caller, [submission(10, pane)], pane)
+    assert len(quotas._reports) <= 6
 
 
 def test_the_number_of_remembered_addresses_is_bounded():

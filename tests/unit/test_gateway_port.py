@@ -1,14 +1,18 @@
 """A gateway's port without Kafka. The short path of reports gives the answers of the routes."""
 
 import asyncio
+from hashlib import sha256
 from types import SimpleNamespace
 
+import orjson
 import pytest
 from aiohttp import ClientSession
 
 from hubbub.http import server
-from oracles.frame import encode
+from oracles.frame import encode, encode_json
+from producers.gateway import bodies, body_decoder
 from producers.gateway.access.limits import Rates
+from producers.gateway.access.tokens import Account, Tokens, short_lived
 from producers.gateway.intake.active_definitions import ServedDefinitions
 from producers.gateway.openapi import ROUTES
 from producers.gateway.server import Gateway, Rules
@@ -37,12 +41,13 @@ async def failing(_):
     raise RuntimeError("a mistake of ours")
 
 
-def gateway(origins=frozenset(), mix=nothing):
+def gateway(origins=frozenset(), mix=nothing, tokens=None):
     rules = Rules(max_body=1 << 16, max_frame=1 << 16, origins=origins)
     definitions = SimpleNamespace(value=ServedDefinitions.of(QUERIES), missing=None)
     kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
     intake = SimpleNamespace(mix=mix, send=failing)
-    return Gateway(rules, definitions, None, Rates(1e9), kafka, intake, server.ConnectionLimits(), lambda: AT / 1000)
+    watched = tokens and SimpleNamespace(value=Tokens({account.name: account for account in tokens}))
+    return Gateway(rules, definitions, watched, Rates(1e9), kafka, intake, server.ConnectionLimits(), lambda: AT / 1000)
 
 
 async def answer(address, head, body, version="1.1"):
@@ -150,3 +155,106 @@ def test_a_client_that_leaves_before_the_answer_does_no_harm(caplog):
 
     asyncio.run(run())
     assert not caplog.records
+
+
+KEY = bytes(32)
+
+
+def by(token):
+    return f"{BINARY}Authorization: Bearer {token}\r\n"
+
+
+def site_token():
+    return short_lived("site", KEY, AT // 1000 + 60)
+
+
+async def begin(address, head, length, start=b""):
+    """Send a head, and the start of a body that never ends."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(f"POST /v1/reports HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{head}\r\n".encode() + start)
+    return reader, writer
+
+
+async def until(holds):
+    while not holds():  # noqa: ASYNC110 - a gateway has no event for its bodies
+        await asyncio.sleep(0)
+
+
+async def refusal(reader):
+    """The status, the headers and the problem."""
+    line, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
+    headers = dict(header.lower().split(": ", 1) for header in lines)
+    return int(line.split()[1]), headers, orjson.loads(await reader.readexactly(int(headers["content-length"])))
+
+
+def test_a_caller_without_room_is_refused_before_its_body_comes():
+    async def run():
+        site = Account("site", keys=(KEY,), each=3)
+        made, greedy, honest = gateway(tokens=[site]), site_token(), site_token()
+        async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
+            for digest, pane in made._definitions.value.open_panes(AT / 1000):
+                if digest != WEB.digest:
+                    made._quotas._reports["site", greedy.split(".")[3], digest, pane] = 3
+                    continue
+                body = encode(digest, pane, numbered(3))
+                assert (await answer(address, by(greedy), body))[0].endswith("202 Accepted")
+            for key, length in (("", 1 << 16), ("Idempotency-Key: 0123456789abcdef\r\n", 100)):
+                reader, writer = await begin(address, by(greedy) + key, length)
+                status, headers, problem = await refusal(reader)
+                assert (status, problem["reason"], problem["counted"]) == (429, "quota", "none")
+                assert "retry-after" not in headers
+                writer.close()
+            assert (await answer(address, by(honest), BODY))[0].endswith("202 Accepted")
+        value = made.metrics.registry.get_sample_value
+        assert value("hubbub_quota_refused_total", {"token": "site", "query": "(all)"}) == 2
+        assert value("hubbub_gateway_refused_total", {"reason": "quota"}) == 2
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("same_name", [True, False])
+def test_unfinished_bodies_of_one_caller_leave_room_for_the_others(same_name, monkeypatch):
+    monkeypatch.setattr(bodies, "MEMORY", (1 << 16) * (64 if same_name else 8))
+
+    async def run():
+        accounts = [Account("site", keys=(KEY,)), Account("app", hashes=(sha256(b"app").digest(),))]
+        made, greedy = gateway(tokens=accounts), site_token()
+        honest = site_token() if same_name else "app"
+        async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
+            writers = [(await begin(address, by(greedy), 50_000, bytes(40_000)))[1]]
+            await until(lambda: made._bodies.held == 40_000)
+            for _ in range(3):
+                reader, writer = await begin(address, by(greedy), 50_000, bytes(40_000))
+                writers.append(writer)
+                status, headers, problem = await refusal(reader)
+                assert (status, problem["reason"], problem["counted"]) == (429, "memory", "none")
+                assert headers["retry-after"] == "1"
+                assert (await answer(address, by(honest), BODY))[0].endswith("202 Accepted")
+            for writer in writers:
+                writer.transport.abort()
+            await until(lambda: made._bodies.held == 0)
+            assert not made._bodies._shares
+
+    asyncio.run(run())
+
+
+def test_other_requests_are_answered_while_a_long_body_is_decoded(monkeypatch):
+    monkeypatch.setattr(body_decoder, "SLICE", 0.0)  # one frame a slice, so that a fast machine needs many too
+
+    async def run():
+        made = gateway()
+        async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
+            body = b"[" + b",".join([encode_json(WEB.digest, PANE, numbered(1))] * 1000) + b"]"
+            order = []
+
+            async def send(head, body):
+                line, *_ = await answer(address, head, body)
+                order.append(len(body))
+                assert line.endswith("202 Accepted")
+
+            long = asyncio.create_task(send("Content-Type: application/json\r\n", body))
+            await until(lambda: made._bodies.held == len(body))
+            await asyncio.gather(long, send(BINARY, BODY))
+            assert order == [len(BODY), len(body)]
+
+    asyncio.run(run())

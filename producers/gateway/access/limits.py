@@ -1,10 +1,11 @@
-"""The limits of one gateway for reports of a token, keyed frames of a pane, and requests of an address.
+"""The limits of one gateway for reports of a token, keyed frames of a pane, requests of an address, and decoding work.
 
-All counts are in memory only, and each gateway has its own. Callers pass the time.
+All counts are in memory only, and each gateway has its own. Callers pass the time of quotas and rates.
 """
 
+import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf
 
 from hubbub.http.problem import Problem
@@ -15,8 +16,12 @@ SHARE = 4
 """A gateway uses at most 1/SHARE of the ids that workers remember for a pane and partition."""
 CALLERS = 1_000_000
 """Limit of the number of counts in memory."""
-ADDRESSES = 100_000
-"""Limit of the number of remembered addresses. The one with the oldest request is forgotten first."""
+SENDERS = 100_000
+"""Limit of the number of remembered senders. The one with the oldest request is forgotten first."""
+WORK = 16_384
+"""Default decoding work of a caller in a second: more single reports than one core can take, or 16 MiB."""
+ALL_QUERIES = "(all)"
+"""The name of the query in a refusal before the body was read."""
 _SWEEP = 10.0
 """Seconds between two removals of closed panes."""
 
@@ -27,40 +32,63 @@ _Key = tuple[str, str, bytes, int]
 class Quotas:
     """The reports of each token, and the keyed frames of each partition, until their panes are closed.
 
-    Reports in flight count. The caller gives back reports that Kafka has not acknowledged.
+    Reports in flight count. The caller gives back reports that Kafka has not acknowledged. `on_refusal` gets the names
+    of the token and of the query.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_refusal: Callable[[str, str], None] = lambda _token, _query: None) -> None:
+        self._on_refusal = on_refusal
         self._reports: Counter[_Key] = Counter()
         self._ids: Counter[tuple[bytes, int, int]] = Counter()
         """The number of ids by digest, pane and partition."""
         self._closes: dict[tuple[bytes, int], float] = {}
-        self._sweep = 0.0
+        self._swept = 0.0
+        self._rooms: dict[tuple[str, str], tuple[bytes, int] | None] = {}
+        """An open pane in which a caller had room in the present second, or None if it had none."""
+        self._second = 0
+
+    def check_room(self, caller: Caller, panes: Iterable[tuple[bytes, int]], now: float) -> None:
+        """Raise a Problem if the caller has no room in any of the open panes, given by digest and start.
+
+        Panes open and close at whole seconds. So an answer holds for its second, unless reports are given back.
+        """
+        limits = [(salt, quota) for salt, quota, _ in _limits(caller) if quota]
+        if not limits:
+            return
+        if int(now) != self._second:
+            self._second = int(now)
+            self._rooms.clear()
+        name, key = caller.account.name, caller.key
+
+        def has_room(pane: tuple[bytes, int] | None) -> bool:
+            return pane is not None and all(self._reports[name, salt, *pane] < quota for salt, quota in limits)
+
+        if key not in self._rooms or (self._rooms[key] and not has_room(self._rooms[key])):
+            self._rooms[key] = next(filter(has_room, panes), None)
+        if self._rooms[key] is None:
+            detail = f"The quota of {name!r} or of this token is exhausted in every open pane. The next pane has room."
+            raise self._refusal(caller, ALL_QUERIES, detail)
 
     def take(self, caller: Caller, submissions: Iterable[Submission], now: float) -> list[tuple[_Key, int]]:
         """Count all submissions, or raise a Problem and count none."""
         self._forget(now)
         counts: list[tuple[_Key, int]] = []
-        account = caller.account
-        limits = [("", account.quota, f"The quota of {account.name!r}")]
-        if caller.salt:
-            limits.append((caller.salt, account.each, "The quota of this token"))
         for submission in submissions:
-            for salt, quota, owner in limits:
+            for salt, quota, owner in _limits(caller):
                 if not quota:
                     continue
-                key = account.name, salt, submission.query.digest, submission.pane
+                key = caller.account.name, salt, submission.query.digest, submission.pane
                 total = self._reports[key]
+                detail = None
                 if total + submission.n > quota:
-                    self.give_back(counts)
                     pane = f"pane {submission.pane} of query {submission.query.name!r}"
                     rest = f"{quota - total} of {quota} reports are left, the request has {submission.n}"
-                    detail = f"{owner} for {pane} is exhausted: {rest}. Wait for the next pane."
-                    raise Problem(429, detail, retry_after=_next_pane(submission, now), reason="quota")
-                if not total and len(self._reports) >= CALLERS:
+                    detail = f"{owner} for {pane} is exhausted: {rest}. The next pane has room."
+                elif not total and len(self._reports) >= CALLERS:
+                    detail = "Too many tokens are in use at once. The next pane has room."
+                if detail is not None:
                     self.give_back(counts)
-                    detail = "Too many tokens are in use at once. Wait for the next pane."
-                    raise Problem(429, detail, retry_after=_next_pane(submission, now), reason="quota")
+                    raise self._refusal(caller, submission.query.name, detail)
                 self._reports[key] = total + submission.n
                 self._closes[submission.query.digest, submission.pane] = submission.closes / 1000
                 counts.append((key, submission.n))
@@ -71,8 +99,9 @@ class Quotas:
             self._reports[key] -= n
             if self._reports[key] <= 0:
                 del self._reports[key]
+            self._rooms.clear()
 
-    def take_ids(self, frames: Iterable[tuple[Submission, int]], now: float) -> None:
+    def take_ids(self, frames: Iterable[tuple[Submission, int]]) -> None:
         """Count keyed frames, each with its submission and partition, or raise a Problem and count none.
 
         Clients choose these ids. Too many would fill the memory of the workers.
@@ -86,15 +115,20 @@ class Quotas:
             submission = submissions[key[:2]]
             if self._ids[key] + n > max(1, submission.query.max_ids // SHARE):
                 detail = f"This gateway accepts no more requests with keys for pane {submission.pane}."
-                wait = _next_pane(submission, now)
-                raise Problem(429, f"{detail} Send several reports in a request.", retry_after=wait, reason="ids")
+                rest = "Send several reports in a request. The next pane has room."
+                raise Problem(429, f"{detail} {rest}", reason="ids")
         self._ids.update(new)
         self._closes.update({key: submission.closes / 1000 for key, submission in submissions.items()})
 
+    def _refusal(self, caller: Caller, query: str, detail: str) -> Problem:
+        """Return the Problem of an exhausted quota. It has no time to wait, because a pane never gets more room."""
+        self._on_refusal(caller.account.name, query)
+        return Problem(429, detail, reason="quota", counted="none")
+
     def _forget(self, now: float) -> None:
-        if now < self._sweep:
+        if abs(now - self._swept) < _SWEEP:  # a clock that was set back sweeps at once
             return
-        self._sweep = now + _SWEEP
+        self._swept = now
         old = {key for key, at in self._closes.items() if at < now}
         if old:
             self._reports = Counter({key: n for key, n in self._reports.items() if key[2:] not in old})
@@ -103,32 +137,71 @@ class Quotas:
 
 
 class Rates:
-    """The request rates of addresses. Each may send `rate` requests a second, and as many at once."""
+    """The rates of senders. Each may use `rate` units a second, and as many at once."""
 
-    def __init__(self, rate: float, most: int = ADDRESSES) -> None:
+    def __init__(self, rate: float, most: int = SENDERS) -> None:
         self._rate = rate
         self._room = max(1.0, rate)
         self._most = most
-        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """The remaining requests of each address, and the time of that number."""
+        self._levels: OrderedDict[object, tuple[float, float]] = OrderedDict()
+        """The remaining units of each sender, and the time of that number."""
 
     @property
     def limited(self) -> bool:
         return self._rate != inf
 
-    def take(self, address: str, now: float) -> float:
-        """Take one request and return 0, or return the seconds until the address may send again."""
+    def wait(self, sender: object, now: float) -> float:
+        """Return the seconds until the sender has a unit, or 0 if it has one."""
         if not self.limited:
             return 0.0
-        level, since = self._levels.pop(address, (self._room, now))
-        level = min(self._room, level + (now - since) * self._rate)
-        wait = 0.0 if level >= 1 else (1 - level) / self._rate
-        self._levels[address] = (level if wait else level - 1, now)
-        if len(self._levels) > self._most:
-            self._levels.popitem(last=False)
+        level = self._refill(sender, now)
+        return 0.0 if level >= 1 else (1 - level) / self._rate
+
+    def take(self, sender: object, now: float) -> float:
+        """Take a unit and return 0, or return the seconds until the sender has one."""
+        wait = self.wait(sender, now)
+        if not wait:
+            self.charge(sender, now, 1.0)
         return wait
 
+    def charge(self, sender: object, now: float, units: float) -> None:
+        """Take units, even more than the sender has. Then it waits longer for the next one."""
+        if self.limited:
+            self._levels[sender] = self._refill(sender, now) - units, now
 
-def _next_pane(submission: Submission, now: float) -> float:
-    """Return the seconds until the next pane starts, which has a new quota."""
-    return max(1.0, submission.pane + submission.query.pane - now)
+    def _refill(self, sender: object, now: float) -> float:
+        """Return the units of a sender, with those since its last request. A clock that was set back adds none."""
+        level, since = self._levels.pop(sender, (self._room, now))
+        level = min(self._room, level + max(0.0, now - since) * self._rate)
+        self._levels[sender] = level, now
+        if len(self._levels) > self._most:
+            self._levels.popitem(last=False)
+        return level
+
+
+class Work:
+    """The budgets of callers for decoding. A frame costs 1, and so does a KiB of a decompressed body."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rates = Rates(rate)
+        self._clock = clock
+
+    def check(self, caller: Caller) -> None:
+        """Raise a Problem if the caller has no work left."""
+        wait = self._rates.wait(caller.key, self._clock())
+        if wait:
+            detail = "Your requests need too much decoding. Put more reports into each frame, and wait for Retry-After."
+            raise Problem(429, detail, retry_after=wait, reason="work")
+
+    def charge(self, caller: Caller, units: float) -> None:
+        """Charge work, even more than the caller has left."""
+        self._rates.charge(caller.key, self._clock(), units)
+
+
+def _limits(caller: Caller) -> list[tuple[str, int, str]]:
+    """Return the limits of a caller in each pane: a salt or an empty text, the quota, and its owner."""
+    account = caller.account
+    limits = [("", account.quota, f"The quota of {account.name!r}")]
+    if caller.salt:
+        limits.append((caller.salt, account.each, "The quota of this token"))
+    return limits

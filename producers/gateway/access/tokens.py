@@ -52,10 +52,17 @@ class Caller:
     account: Account
     salt: str = ""
     """The salt of a short-lived token, else empty."""
+    address: str = ""
+    """The address of a sender without a token, else empty."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return the name by which callers differ: a short-lived token, the name of other tokens, or an address."""
+        return self.account.name, self.salt or self.address
 
 
-ANYBODY = Caller(Account(""))
-"""The sender of every request to a gateway without tokens."""
+ANYBODY = Account("")
+"""The account of all senders to a gateway without tokens."""
 
 
 class Tokens:

@@ -5,7 +5,7 @@ The first worker will write that file to the topic, for all panes.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -17,6 +17,7 @@ from hubbub.definitions.follower import Follower
 from hubbub.definitions.versions import Version, Versions
 from hubbub.file_watch import FileWatch
 from oracles.query import Query, load
+from producers.gateway.intake.timeliness import untimely
 
 LATELY = MARGIN / 2
 """Half of the seconds until a new version applies, because the clocks of brokers differ a little."""
@@ -51,6 +52,16 @@ class ServedDefinitions:
         present = [v.at(int(now)) for v in self.versions.values() if int(now) >= v.first]
         present = sorted((v for v in present if not v.retired), key=lambda v: (v.query.name, v.first))
         return b'{"queries":[' + b",".join(map(self._text, present)) + b"]}"
+
+    def open_panes(self, now: float) -> Iterator[tuple[bytes, int]]:
+        """Yield the panes whose reports count now, by digest and start."""
+        at = int(1000 * now)
+        for digest, versions in self.versions.items():
+            step = versions.query.pane
+            first = max(0, versions.closed_through(at)) // step * step
+            for pane in range(first, at // 1000 + versions.skew + 1, step):
+                if untimely(versions, pane, at) is None:
+                    yield digest, pane
 
     def _text(self, version: Version) -> bytes:
         key = version.query.digest, version.first

@@ -5,15 +5,16 @@ before it sends or mixes any of them.
 """
 
 import zlib
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from hubbub.definitions.versions import Versions
 from hubbub.http.problem import Problem
-from oracles.errors import FrameError, ReportError
-from oracles.frame import Frame, decode, frames
+from oracles.errors import FrameError
+from oracles.frame import MAGIC, Frame, decode, frames, split
 from oracles.query import Query
 from oracles.types import Reports
 from producers.gateway.intake.active_definitions import ServedDefinitions
@@ -23,6 +24,8 @@ FRAMES = "application/vnd.hubbub.frames"
 JSON = "application/json"
 ITEMS = 10_000
 """Limit of frames in a request."""
+SHORT = 1024
+"""Bytes of a frame that is not copied."""
 _BLANK = b" \t\r\n"
 _INFLATE = 64 << 10
 
@@ -73,24 +76,123 @@ def too_large(detail: str, index: int | None = None) -> Problem:
 
 
 def read(body: bytes, kind: str, definitions: ServedDefinitions, at: int, limit: int) -> list[Submission]:
-    """Read the submissions of a body.
+    """Read the submissions of a body at once. `Reading` has the arguments."""
+    reading = Reading(body, kind, definitions, at, limit)
+    for _ in reading.steps():
+        pass
+    return reading.submissions()
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """The items of a body for one query and pane."""
+
+    query: Query
+    pane: int
+    closes: int
+    pieces: list[Any] = field(default_factory=list)
+    """The reports of each item, as bytes or as an array."""
+    indices: list[int] = field(default_factory=list)
+    """The position of each item in the body."""
+
+    def add(self, index: int, reports: Any) -> None:
+        self.pieces.append(reports)
+        self.indices.append(index)
+
+    def submission(self) -> Submission:
+        """Return all reports, or raise a Problem if one is malformed."""
+        width = self.query.oracle.width
+        data = self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
+        reports = np.frombuffer(data, np.uint8).reshape(-1, width)
+        bad = self.query.oracle.check(reports)
+        if bad is not None:
+            ends = np.cumsum([memoryview(piece).nbytes for piece in self.pieces]) // width
+            item = int(np.searchsorted(ends, bad, side="right"))
+            place = bad - (int(ends[item - 1]) if item else 0)
+            detail = f"Report {place} is not a valid report for query {self.query.name!r}."
+            raise Problem(400, detail, reason="malformed", index=self.indices[item])
+        return Submission(self.query, self.pane, reports, self.closes)
+
+
+class Reading:
+    """The reading of one body, which may pause after each step.
 
     `kind` is the media type, `at` the present time in milliseconds, and `limit` the size of the largest frame.
     """
-    items = frames(body) if kind == FRAMES else _objects(body)
-    groups: dict[tuple[bytes, int], list[Submission]] = {}
-    for index, item in enumerate(items):
-        if index == ITEMS:
-            raise too_large(f"A request holds at most {ITEMS} frames. Send the rest in another.", index)
-        submission = _read_item(item, index, definitions, at, limit)
-        groups.setdefault((submission.query.digest, submission.pane), []).append(submission)
-    if not groups:
-        raise Problem(400, "The body has no frame.", reason="malformed")
-    return [group[0] if len(group) == 1 else _join(group) for group in groups.values()]
 
+    def __init__(self, body: bytes, kind: str, definitions: ServedDefinitions, at: int, limit: int) -> None:
+        is_binary = kind == FRAMES
+        self.frames = min(ITEMS, body.count(MAGIC if is_binary else b"}"))
+        """The number of frames, or a little more."""
+        self._items = iter(frames(body) if is_binary else _objects(body))
+        self._definitions = definitions
+        self._at = at
+        self._limit = limit
+        self._groups: dict[tuple[bytes, int], _Group] = {}
+        self._kinds: dict[tuple[bytes, int], _Group] = {}
+        """The group of each checked header and length. Frames that have both differ only in ids and reports."""
+        self._submissions: list[Submission] = []
 
-def _join(group: list[Submission]) -> Submission:
-    return replace(group[0], reports=np.concatenate([submission.reports for submission in group]))
+    def steps(self) -> Iterator[None]:
+        """Read and check everything in short steps. A Problem names the invalid item."""
+        for index, item in enumerate(self._items):
+            if index == ITEMS:
+                raise too_large(f"A request holds at most {ITEMS} frames. Send the rest in another.", index)
+            self._add(index, item)
+            yield
+        if not self._groups:
+            raise Problem(400, "The body has no frame.", reason="malformed")
+        for group in self._groups.values():
+            self._submissions.append(group.submission())
+            yield
+
+    def submissions(self) -> list[Submission]:
+        """Return the submissions by query and pane, after the last step."""
+        return self._submissions
+
+    def _add(self, index: int, item: Data) -> None:
+        if len(item) > SHORT:
+            self._add_checked(index, item)
+            return
+        head, _, reports = split(bytes(item))
+        group = self._kinds.get((head, len(item)))
+        if group is None:
+            self._add_checked(index, item, head)
+        else:
+            group.add(index, reports)
+
+    def _add_checked(self, index: int, item: Data, head: bytes | None = None) -> None:
+        """Check an item, and add its reports. Later items with the same binary `head` need no check."""
+        try:
+            frame = decode(item, self._limit)
+            group = self._group(frame, index)
+            reports = frame.shaped(group.query.oracle.width).reports
+        except FrameError as error:
+            if error.reason == "too_large":
+                raise too_large(error.detail, index) from None
+            raise Problem(400, error.detail, reason=error.reason, index=index) from None
+        group.add(index, reports)
+        if head is not None and frame.n is not None:  # JSON has no header
+            self._kinds[head, len(item)] = group
+
+    def _group(self, frame: Frame, index: int) -> _Group:
+        """Return the group of a frame. Check the query and the pane of the first frame of each."""
+        key = frame.digest, frame.pane
+        group = self._groups.get(key)
+        if group is not None and not frame.is_tick:
+            return group
+        versions, pane = _versions(frame, self._definitions), frame.pane
+        version = versions.at(pane)
+        query = version.query
+        if pane % query.pane:
+            detail = f"Panes of {query.name!r} start at multiples of {query.pane} s, not at {pane}."
+            raise FrameError("malformed", detail)
+        refusal = inapplicable(version, pane) or untimely(versions, pane, self._at)
+        if refusal is not None:
+            reason, detail = refusal
+            raise Problem(409, detail, reason=reason, index=index)
+        group = self._groups[key] = _Group(query, pane, versions.closes_after(pane))
+        return group
 
 
 def _objects(body: bytes) -> Iterable[Data]:
@@ -114,26 +216,6 @@ def _object(item: bytes, index: int) -> bytes:
     return (item[1:] if index else item) + b"}"
 
 
-def _read_item(data: Data, index: int, definitions: ServedDefinitions, at: int, limit: int) -> Submission:
-    try:
-        frame = decode(data, limit)
-        versions = _versions(frame, definitions)
-        version = versions.at(frame.pane)
-        refusal = inapplicable(version, frame.pane)
-        if refusal is None:
-            frame = frame.shaped(version.query.oracle.width)
-            _check(version.query, frame.pane, frame.reports)
-            refusal = untimely(versions, frame.pane, at)
-    except FrameError as error:
-        if error.reason == "too_large":
-            raise too_large(error.detail, index) from None
-        raise Problem(400, error.detail, reason=error.reason, index=index) from None
-    if refusal is not None:
-        reason, detail = refusal
-        raise Problem(409, detail, reason=reason, index=index)
-    return Submission(version.query, frame.pane, frame.reports, versions.closes_after(frame.pane))
-
-
 def _versions(frame: Frame, definitions: ServedDefinitions) -> Versions:
     if frame.is_tick:
         raise FrameError("malformed", "A tick is not allowed. Only workers send ticks.")
@@ -142,16 +224,3 @@ def _versions(frame: Frame, definitions: ServedDefinitions) -> Versions:
         detail = f"No query has the digest {frame.digest.hex()}. GET /v1/queries lists all queries."
         raise FrameError("unknown_query", detail)
     return versions
-
-
-def _check(query: Query, pane: int, reports: Reports) -> None:
-    if not len(reports):
-        raise FrameError("malformed", "The frame has no report.")
-    if pane % query.pane:
-        raise FrameError("malformed", f"Panes of {query.name!r} start at multiples of {query.pane} s, not at {pane}.")
-    try:
-        bad = query.oracle.check(reports)
-    except ReportError as error:
-        raise FrameError("malformed", str(error)) from None
-    if bad is not None:
-        raise FrameError("malformed", f"Report {bad} is not a valid report for query {query.name!r}.")

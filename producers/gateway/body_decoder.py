@@ -1,0 +1,45 @@
+"""The decoder of bodies. It decodes long ones in slices, one slice at a time, so that other requests come between."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from producers.gateway.access.limits import Work
+from producers.gateway.access.tokens import Caller
+from producers.gateway.intake.active_definitions import ActiveDefinitions
+from producers.gateway.intake.submission import Reading, Submission
+
+SLICE = 0.005
+"""Seconds of a slice."""
+SHORT = 8 << 10
+"""Bytes of a body that is decoded at once, because it takes less than a slice."""
+
+
+class BodyDecoder:
+    """The reader of submissions. It charges the caller for each frame."""
+
+    def __init__(
+        self, definitions: ActiveDefinitions, limit: int, work: Work, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._definitions = definitions
+        self._limit = limit
+        self._work = work
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        """The right to decode a slice. Long bodies get it in turn."""
+
+    async def submissions(self, body: bytes, kind: str, caller: Caller, now: float) -> list[Submission]:
+        """Return the submissions of a body, or raise a Problem. `now` is in Unix seconds."""
+        reading = Reading(body, kind, self._definitions.value, int(1000 * now), self._limit)
+        self._work.charge(caller, reading.frames)
+        steps = reading.steps()
+        if len(body) <= SHORT:
+            for _ in steps:
+                pass
+            return reading.submissions()
+        while True:
+            async with self._turn:
+                end = self._clock() + SLICE
+                if all(self._clock() < end for _ in steps):
+                    return reading.submissions()
+            await asyncio.sleep(0)
