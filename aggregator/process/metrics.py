@@ -64,6 +64,11 @@ class Metrics(MetricTable):
         "Seconds from the start of a checkpoint to its acknowledgement",
         buckets=LATENCIES,
     )
+    write_age = MetricRow(
+        "hubbub_unacknowledged_seconds",
+        Gauge,
+        "Seconds since the oldest write without an acknowledgement began; 0 if there is none",
+    )
     checkpoint_bytes = MetricRow("hubbub_checkpoint_bytes", Counter, "Bytes of tallies and snapshots written")
     close_to_record = MetricRow(
         "hubbub_close_to_record_seconds",
@@ -130,9 +135,10 @@ class Metrics(MetricTable):
 
     def add_queries(self, queries: Iterable[Query]) -> None:
         """Create the counters' series of these queries."""
-        for query in queries:
-            self._queries.add(query.name)
-            self.add_series(query=query.name)
+        names = {query.name for query in queries} - self._queries
+        for name in names:
+            self.add_series(query=name)
+        self._queries |= names
 
     def retain_queries(self, names: Collection[str]) -> None:
         """Remove the series of all queries except these."""

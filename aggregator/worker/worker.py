@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 LOOK = 0.25
 """Seconds between two beats, and between two looks for idle partitions."""
+WRITE_PATIENCE = 15.0
+"""Seconds without the acknowledgement of a write until the worker is not ready. The loss of a broker takes less."""
 GRACE = 8.0
 """Seconds that an orderly stop may take."""
 
@@ -84,6 +86,7 @@ class Worker:
         )
         budget = WriteBudget(options.checkpoint_bytes_per_s)
         self._checkpoints = Checkpoints(self._counting, outbox, self.metrics, self._ending, budget)
+        self.metrics.write_age.set_function(lambda: outbox.write_age)
         self.metrics.add_queries(follower.definitions.active.values())
         follower.on_change.append(self._define)
         self.metrics.owed_finals.set_function(self._publishing.owed_finals)
@@ -96,6 +99,8 @@ class Worker:
             return "recovering: the group assigns partitions"
         if not self._publishing.ready:
             return "recovering: the worker reads snapshots"
+        if self._outbox.write_age > WRITE_PATIENCE:
+            return f"Kafka has not acknowledged a write for {self._outbox.write_age:.0f} s"
         return self._watchdog.missing()
 
     def _define(self, catalog: Definitions) -> None:

@@ -103,6 +103,14 @@ def workers() -> dashboard.Dashboard:
                 runbook="HubbubCheckpointsFailing",
             ),
             graph(
+                "Unacknowledged",
+                "Age of the oldest write that Kafka has not acknowledged. Above 15 s a worker is not ready.",
+                units.Seconds,
+                {"{{instance}}": f"max by (instance) (hubbub_unacknowledged_seconds{{{I}}})"},
+                levels=[(15, RED)],
+                runbook="HubbubWritesWaiting",
+            ),
+            graph(
                 "Written to Kafka",
                 "Bytes of tallies and snapshots.",
                 units.BytesPerSecondIEC,

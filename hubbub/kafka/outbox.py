@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -14,7 +15,7 @@ from aiokafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from hubbub.in_flight import InFlight
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import TopicMissing
-from hubbub.kafka.settings import LARGEST, Kafka
+from hubbub.kafka.settings import LARGEST, REJECTS, REPORTS, Kafka
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +63,8 @@ class Outbox:
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self._in_flight = InFlight(MOST, least=SMALL)
+        self._starts: dict[object, float] = {}
+        """The monotonic time at which each unacknowledged write began, in that order."""
 
     async def __aenter__(self) -> Self:
         self._producer = AIOKafkaProducer(
@@ -81,6 +84,15 @@ class Outbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._running.__aexit__(None, None, None)
+
+    @property
+    def write_age(self) -> float:
+        """Seconds since the oldest write without an acknowledgement began, 0 if there is none.
+
+        Ticks and rejects do not count: no state depends on them.
+        """
+        start = next(iter(self._starts.values()), None)
+        return 0.0 if start is None else time.monotonic() - start
 
     async def send(
         self,
@@ -160,13 +172,22 @@ class Outbox:
         self, topic: str, size: int, send: Callable[[], Awaitable[Ack]], is_current: Callable[[], bool]
     ) -> Any:
         """Send when there is room, and return the acknowledgement, or None if `is_current` is false by then."""
-        async with self._in_flight.room(size):
-            while is_current():
-                with suppress(KafkaTimeoutError):  # earlier records wait, and the watchdog limits how long
-                    ack = await self._once_known(self._kafka.topic(topic), send)
-                    self._in_flight.add(ack, size)
-                    return ack
-        return None
+        ack: Ack | None = None
+        write = object()
+        if topic not in (REPORTS, REJECTS):
+            self._starts[write] = time.monotonic()
+        try:
+            async with self._in_flight.room(size):
+                while ack is None and is_current():
+                    with suppress(KafkaTimeoutError):  # earlier records wait, and the watchdog limits how long
+                        ack = await self._once_known(self._kafka.topic(topic), send)
+                        self._in_flight.add(ack, size)
+        finally:
+            if ack is None:
+                self._starts.pop(write, None)
+            else:
+                ack.add_done_callback(lambda _: self._starts.pop(write, None))
+        return ack
 
     async def _once_known(self, name: str, ask: Callable[[], Awaitable[_Answer]]) -> _Answer:
         """Ask again while no broker answers. Raise TopicMissing if one answers that the topic does not exist.

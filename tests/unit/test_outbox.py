@@ -14,7 +14,7 @@ from aggregator.counting.checkpoint_plan import Reject
 from hubbub.in_flight import InFlight
 from hubbub.kafka.errors import TopicMissing
 from hubbub.kafka.outbox import SMALL, Outbox, Oversized
-from hubbub.kafka.settings import LARGEST, REJECTS, SNAPSHOTS, Kafka
+from hubbub.kafka.settings import LARGEST, REJECTS, REPORTS, SNAPSHOTS, Kafka
 
 BATCH = 1 << 10
 
@@ -133,6 +133,41 @@ def test_a_topic_that_does_not_exist_is_an_error_of_ours():
     for use in (lambda outbox: outbox.partitions(SNAPSHOTS), lambda outbox: outbox.write(SNAPSHOTS, 0, [(b"k", b"v")])):
         with pytest.raises(TopicMissing, match=r"p\.snapshots: there is no such topic"):
             with_outbox(use, Producer(unheard=9, answers=True))
+
+
+def test_the_age_of_a_write_lasts_from_its_begin_to_its_acknowledgement(monkeypatch):
+    clock = iter(range(100))
+    monkeypatch.setattr("hubbub.kafka.outbox.time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+
+    async def use(outbox):
+        ticks = await outbox.append(REPORTS, 0, [(b"k", b"tick", [], None)])
+        assert outbox.write_age == 0.0, "no state depends on a tick"
+        [first] = await outbox.write(SNAPSHOTS, 0, [(b"k", b"v")])
+        [second] = await outbox.write(SNAPSHOTS, 1, [(b"k", b"v")])
+        assert outbox.write_age == 2.0
+        first.set_result(SimpleNamespace(offset=1))
+        await asyncio.sleep(0)
+        assert outbox.write_age == 2.0, "of the second write"
+        second.set_exception(OSError())
+        await asyncio.sleep(0)
+        assert outbox.write_age == 0.0
+        second.exception()
+        ticks[0].cancel()
+
+    with_outbox(use, Producer())
+
+
+def test_a_write_that_no_broker_takes_is_unacknowledged_until_it_is_dropped():
+    async def use(outbox):
+        is_wanted = True
+        writing = asyncio.create_task(outbox.write(SNAPSHOTS, 0, [(b"k", b"v")], is_current=lambda: is_wanted))
+        await asyncio.sleep(0.01)
+        assert outbox.write_age > 0.0
+        is_wanted = False
+        await writing
+        assert outbox.write_age == 0.0
+
+    with_outbox(use, Producer(away=1 << 30))
 
 
 def test_a_record_that_is_not_sent_uses_no_room():
