@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-NAMED = 5
+MOST = 5
 """The most names in a message."""
 
 
@@ -12,5 +12,5 @@ def few(names: Sequence[str]) -> str:
     >>> few(["a", "b"]), few(list("abcdefg"))
     ('a, b', 'a, b, c, d, e and 2 more')
     """
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    more = f" and {len(names) - MOST:,} more" if len(names) > MOST else ""
+    return ", ".join(names[:MOST]) + more

@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 from hubbub.definitions.catalog import DefinitionsError, changes
 from hubbub.definitions.follower import Follower
 from hubbub.file_watch import stamp
-from hubbub.texts import NAMED, few
+from hubbub.texts import MOST, few
 from oracles.errors import HubbubError
 from oracles.query import File, load_file
 
@@ -85,8 +85,8 @@ class Registrar:
 
 def _missing_text(path: Path, names: Sequence[str]) -> str:
     """Return the message about active queries that a file lacks."""
-    more = " and so on" if len(names) > NAMED else ""
-    options = " ".join(f"--retire {name}" for name in names[:NAMED])
+    more = " and so on" if len(names) > MOST else ""
+    options = " ".join(f"--retire {name}" for name in names[:MOST])
     return (
         f"{path}: active queries are missing ({len(names):,}): {few(names)}. "
         f"To retire them, use {options}{more}. Otherwise add them, or correct --prefix"

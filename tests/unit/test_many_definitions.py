@@ -18,11 +18,12 @@ from aggregator.board.store import Store
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.plan import check
 from aggregator.process.metrics import Metrics
-from hubbub.definitions import catalog, follower, registrar
+from hubbub.definitions import catalog, follower
 from hubbub.definitions.catalog import DefinitionLog, DefinitionsError, TopicRecord, changes, read
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.registrar import Registrar
 from hubbub.kafka.settings import Kafka
+from hubbub.texts import MOST
 from oracles.query import File, load_file, parse
 from producers.gateway.intake.active_definitions import ServedDefinitions
 
@@ -266,7 +267,7 @@ def test_a_file_that_lacks_many_queries_gets_five_names_and_their_number(tmp_pat
         asyncio.run(Registrar(path, reader).register(load_file(path)))
     text = str(refused.value)
     assert "(300): q0, q1, q10, q100, q101 and 295 more." in text
-    assert text.count("--retire") == registrar.NAMED
+    assert text.count("--retire") == MOST
 
 
 def test_many_unreadable_records_are_one_message(caplog):
