@@ -15,7 +15,7 @@ import numpy as np
 from oracles.types import Flags, Ints, Reports
 
 VARIABLE = "HUBBUB_KERNELS"
-_INTERFACE = 3
+_INTERFACE = 4
 """Version of oracles/kernels/source/interface.h. A library of another version is ignored."""
 
 

@@ -1,4 +1,4 @@
-enum { INTERFACE = 3 };
+enum { INTERFACE = 4 };
 
 size_t add_bits(const uint8_t *rows, size_t count, size_t width, int64_t *counts, size_t size, const int64_t *bins,
                 size_t least, size_t most, int64_t *marks, uint64_t *scratch, size_t levels);
