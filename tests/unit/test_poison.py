@@ -4,8 +4,10 @@ Every statistical check has a fixed seed. An honest crowd is flagged with a prob
 seed in a hundred fails.
 """
 
+import re
 import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -202,3 +204,43 @@ def test_an_honest_day_is_not_flagged(name):
         [findings] = find_all(query, Span(query.windows[0], start, start + 10), total)
         alarms += "skewed" in findings.flags
     assert alarms <= 2
+
+
+SINGLE_TARGET = {
+    name: cells
+    for name, *cells in re.findall(
+        r"^\| `(\w+)` \| ([\d.,]+) \| ([\d.,]+) \| ([\d.,]+) \| never \|$",
+        (Path(__file__).parents[2] / "docs" / "privacy.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+}
+"""The rows of docs/privacy.md about attacks on a single target."""
+
+
+def test_every_basic_oracle_has_a_row_about_a_single_target():
+    assert {"grr", "sue", "oue", "blh", "olh", "hr", "ss"} <= SINGLE_TARGET.keys() <= set(ORACLES)
+
+
+@pytest.mark.parametrize("name", SINGLE_TARGET)
+def test_an_attack_on_a_single_target_has_the_documented_effect_and_no_flag(name):
+    """Each of the two shifts is within five standard errors, so an exact row fails in one of 10^6 seeds."""
+    rng = seeded("single target", name)
+    o = oracle(name, epsilon=1.0, size=1024)
+    weight = (1 - o.q) / (o.p - o.q)
+    assert SINGLE_TARGET[name] == [f"{weight:.2f}", f"{weight:,.1f}", f"{5 * weight:,.1f}"]
+    assert o.shift_per_fake(1) == pytest.approx(weight)
+    n, target = 20_000, 700
+    for percent in (1, 5):
+        fakes = percent * n // 100
+        honest = o.perturb(rng.integers(0, 100, n - fakes), rng)
+        if isinstance(o, Unary):  # honest noise, and the bit of the target
+            forged_reports = o.perturb(np.full(fakes, target), rng)
+            forged_reports[:, target // 8] |= 1 << target % 8
+        else:
+            forged_reports = o.forge(np.array([target]), fakes, rng)
+        state = o.zeros()
+        assert o.add(state, honest) + o.add(state, forged_reports) == 0
+        estimate = o.estimate(state, n)
+        shift = weight * percent / 100
+        assert abs(estimate.shares[target] - shift) < 5 * estimate.stderr[target]
+        assert not skewed(o, state[-MARKS:], n, n)
