@@ -28,15 +28,19 @@ help: ## say what can be made
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "hubbub needs Python 3.11 or newer; say PYTHON=/path/to/python3.11"; exit 2; }
 	@echo "setting up .venv"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --upgrade pip
 	@touch $@
 
-# What tests and CI need comes as .ci/requirements.txt pins it, hash by hash; pip then adds hubbub itself.
+# Tests and CI install only pinned packages, hash by hash. pip builds hubbub itself with the pinned tools.
 .venv/.%: pyproject.toml $(wildcard oracles/kernels/source/*) | .venv/.made
 	@echo "installing hubbub[$*] into .venv (a minute or less)"
-	@case $* in test|lint) $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r .ci/requirements.txt;; esac
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@case $* in \
+		test|lint) $(PIP) --require-hashes --no-deps -r .ci/requirements.txt && $(PIP) --require-hashes --no-deps -r deploy/build-requirements.txt && \
+			PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation --no-deps --editable .;; \
+		*) $(PIP) --editable '.[$*]';; \
+	esac
 	@touch $@
+
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 setup: .venv/.test .venv/.lint ## set up .venv with all that development needs
 
@@ -150,25 +154,28 @@ pages: .venv/.test ## write what is generated in docs: the options, the bytes of
 	$(BIN)/python docs/way.py
 	$(BIN)/python docs/house.py
 
-# Pinned with their hashes: what the image holds, and what tests and CI run with.
+# Pinned with their hashes: what the image holds, what tests and CI run with, and what builds the wheel.
 lock: .venv/.lint ## pin what pyproject.toml asks for anew
-	$(UV) --python-platform linux --extra worker --extra gateway --extra board --extra simulate -o deploy/requirements.txt
-	$(UV) --universal --extra test --extra lint -o .ci/requirements.txt
+	$(UV) pyproject.toml --python-platform linux --extra worker --extra gateway --extra board --extra simulate -o deploy/requirements.txt
+	$(UV) pyproject.toml --universal --extra test --extra lint -o .ci/requirements.txt
+	$(UV) --universal --group build -o deploy/build-requirements.txt
 
-UV = $(BIN)/uv pip compile pyproject.toml --quiet --upgrade --generate-hashes --python-version 3.11 --custom-compile-command "make lock"
+UV = $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --python-version 3.11 --custom-compile-command "make lock"
 
 # As the image holds it: the same pins, the same commands as in deploy/Dockerfile.
 sbom: .venv/.lint ## list what the image holds (CycloneDX), in build/hubbub.cdx.json
-	@rm -rf build/image && $(PYTHON) -m venv build/image
+	@rm -rf build/image build/image-tools build/image-wheel && $(PYTHON) -m venv build/image
 	build/image/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r deploy/requirements.txt
-	build/image/bin/pip install --quiet --disable-pip-version-check --no-deps .
+	$(PYTHON) -m venv build/image-tools && build/image-tools/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r deploy/build-requirements.txt
+	PATH="$(CURDIR)/build/image-tools/bin:$$PATH" build/image-tools/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/image-wheel .
+	build/image/bin/pip install --quiet --disable-pip-version-check --no-deps build/image-wheel/*.whl
 	build/image/bin/pip uninstall --quiet --yes setuptools pip
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o build/hubbub.cdx.json build/image/bin/python
 
 # uv brings the Pythons that this machine has not, where it can.
 dist: .venv/.lint ## build wheel and sdist, and test both in clean environments
 	@rm -rf dist
-	$(BIN)/uv build --quiet --out-dir dist .
+	$(BIN)/uv build --quiet --build-constraints deploy/build-requirements.txt --require-hashes --out-dir dist .
 	$(BIN)/python tests/dist.py dist $(PYTHONS)
 
 PYTHONS ?= 3.11 3.12 3.13

@@ -1,5 +1,6 @@
 """deploy/Dockerfile and the files of the image. No engine builds the image here. Its parts run without one."""
 
+import ast
 import http.server
 import os
 import re
@@ -22,7 +23,8 @@ DEPLOY = ROOT / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 HEALTH, POLICY = DEPLOY / "health.py", DEPLOY / "restart-policy.sh"
 BIN = Path(sys.executable).parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, BUILD = PYPROJECT["project"], PYPROJECT["dependency-groups"]["build"]
 
 
 def test_hadolint_accepts_the_dockerfile():
@@ -42,7 +44,7 @@ def test_the_dockerfile_names_the_version_and_license_of_the_project():
     bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
     assert len(bases) == 2
     for base in bases:  # the Python version of the tests
-        assert re.fullmatch(r"python:3\.11\.\d+(-slim)?-bookworm", base)
+        assert re.fullmatch(r"python:3\.11\.\d+(-slim)?-bookworm@sha256:[0-9a-f]{64}", base)
 
 
 def test_the_last_stage_runs_as_an_ordinary_user_without_build_tools():
@@ -73,6 +75,7 @@ def test_the_context_contains_the_inputs_of_the_build_and_nothing_private():
         "README.md",
         "LICENSE",
         "deploy/requirements.txt",
+        "deploy/build-requirements.txt",
         *wheel["only-include"],
     }
     assert inputs <= paths
@@ -94,16 +97,40 @@ def requirements(extras):
     return result
 
 
-@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.parent.name)
-def test_requirements_have_versions_and_hashes_and_name_no_host(lock):
+def pins(lock):
+    """Return the versions of each package in a lock file, which must have hashes."""
     text = lock.read_text()
     assert "://" not in text
     assert "index-url" not in text
-    pins = re.findall(r"^([a-z0-9-]+)==(\S+)[^\n]* \\\n(?: +--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", text, re.MULTILINE)
-    assert len(pins) == len(re.findall(r"^[a-z0-9-]+", text, re.MULTILINE)) > 20
-    for requirement in requirements(LOCKS[lock]):
-        versions = [version for name, version in pins if name == requirement.name]
+    rows = re.findall(r"^([a-z0-9-]+)==(\S+)[^\n]* \\\n(?: +--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", text, re.MULTILINE)
+    assert len(rows) == len(re.findall(r"^[a-z0-9-]+", text, re.MULTILINE)) >= 10
+    return rows
+
+
+def check_pins(lock, requirements):
+    for requirement in requirements:
+        versions = [version for name, version in pins(lock) if name == requirement.name]
         assert any(requirement.specifier.contains(version) for version in versions), f"{requirement}: run `make lock`"
+
+
+def test_the_tools_that_build_the_wheel_are_pinned_too():
+    """The hook asks for three of them during the build, and hatchling for one."""
+    tree = ast.parse((ROOT / "hatch_build.py").read_text())
+    hook = {node.targets[0].id: ast.literal_eval(node.value) for node in tree.body if isinstance(node, ast.Assign)}
+    wanted = {*PYPROJECT["build-system"]["requires"], hook["NODE"], *hook["COMPILES"]}
+    assert wanted <= set(BUILD)
+    check_pins(DEPLOY / "build-requirements.txt", map(Requirement, BUILD))
+    for command in ("pip wheel", "--editable .;;", "uv build"):  # each that builds the wheel
+        text = DOCKERFILE + (ROOT / "Makefile").read_text()
+        lines = [line for line in text.splitlines() if command in line]
+        assert lines
+        assert all("--no-build-isolation" in line or "--require-hashes" in line for line in lines)
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.parent.name)
+def test_requirements_have_versions_and_hashes_and_name_no_host(lock):
+    assert len(pins(lock)) > 20
+    check_pins(lock, requirements(LOCKS[lock]))
 
 
 LICENSES = """Apache-2.0;Apache Software License;MIT;MIT-0;MIT License;BSD License;BSD-2-Clause;BSD-3-Clause;PSF-2.0

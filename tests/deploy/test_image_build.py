@@ -11,7 +11,7 @@ from hubbub.__main__ import COMMANDS
 from tests.deploy.containers import ROOT
 
 pytestmark = pytest.mark.long
-PLACES = {"/opt/hubbub": "image", "/src": "src"}
+PLACES = {"/opt/hubbub": "image", "/opt/tools": "tools", "/opt/wheel": "wheel", "/src": "src"}
 
 
 def lines():
