@@ -1,6 +1,7 @@
 """A publisher to a gateway over HTTP. It writes reports to disk, then sends them until the gateway accepts them."""
 
 import asyncio
+import json
 import logging
 import random
 import time
@@ -41,6 +42,8 @@ _REQUESTS = 4
 """Requests at a time."""
 _FINAL = (400, 409, 413, 415)
 """Statuses of refusals that another try would not change."""
+_FULL = "quota"
+"""The reason of a 429 for a pane's quota. The pane never gets more room."""
 _ENDLESS = 1 << 30
 
 Token = str | Callable[[], str] | None
@@ -164,7 +167,7 @@ class HttpPublisher:
         async with self._slots:
             for tries in range(_ENDLESS):
                 status, body, after = await self._request(self._open(), "POST", "/v1/reports", frame)
-                if status == 202 or status in _FINAL:
+                if status == 202 or _is_final(status, body):
                     await self._remove(frame)
                     if status != 202:
                         raise DeliveryError(f"{status} {_detail(body)}")
@@ -212,6 +215,18 @@ class HttpPublisher:
         """Raise a DeliveryError if reports were refused, once for each."""
         if reports := self._in_flight.take_refused():
             raise DeliveryError(f"{reports} reports were refused{self._in_flight.reason}", reports)
+
+
+def _is_final(status: int, body: bytes) -> bool:
+    return status in _FINAL or (status == 429 and _reason(body) == _FULL)
+
+
+def _reason(body: bytes) -> object:
+    try:
+        problem = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return problem.get("reason") if isinstance(problem, dict) else None
 
 
 def _pause(tries: int, after: float) -> float:

@@ -125,6 +125,23 @@ def test_the_queue_is_bounded_and_a_final_refusal_raises_once(site):
     assert contents(site) == Counter([0])
 
 
+def test_reports_beyond_a_quota_are_given_back_and_the_next_pane_goes_on(site):
+    async def run(gateway):
+        query, pane = site.queries["numbers"], int(time.time()) // 60 * 60
+        async with publisher(site, gateway, token=OTHER) as there:
+            await there.put(query, site.reports("numbers", 10), at=pane)
+            await there.flush()
+            await there.put(query, site.reports("numbers", 7), at=pane)
+            with pytest.raises(DeliveryError, match=r"7 reports were refused: 429 .*next pane has room"):
+                await there.flush()
+            await there.put(query, site.reports("numbers", 2, 20), at=pane + 60)
+            await there.flush()
+
+    with site.gateway_with_tokens() as gateway:
+        asyncio.run(run(gateway))
+    assert contents(site) == Counter([*range(10), 20, 21])
+
+
 def test_the_publisher_waits_as_the_gateway_asks_and_reports_the_waiting_reports(site):
     async def run(gateway):
         query = site.queries["numbers"]
