@@ -144,7 +144,7 @@ def main() -> None:
         queries = load(folder / "hubbub.toml")
         env = {**environment(create_topics(cluster), folder / "hubbub.toml"), "OPENBLAS_NUM_THREADS": "1"}
         each = ("--connections-each", str(CONNECTIONS))
-        gateway = [sys.executable, "-m", "hubbub", "gateway", "--rate", "max", *each]
+        gateway = [sys.executable, "-m", "hubbub", "gateway", "--rate", "max", "--work", "max", *each]
         one, port = stack.enter_context(running(gateway, env, OURS))
         two, second = stack.enter_context(running(gateway, env, THEIRS))
         bare, empty = stack.enter_context(running([sys.executable, "-c", BARE], env, OURS))

@@ -117,6 +117,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         type=whole(0, 10_000),
         metavar="MS",
     )
+    least = "least number of reports in a mix buffer, which waits at most half the lateness and 10 s"
+    add("least", least, "1", type=whole(1, 1_000_000), metavar="N")
     options = parser.parse_args(arguments)
     if (options.tls_cert is None) != (options.tls_key is None):
         parser.error("--tls-cert and --tls-key must be set together")
@@ -148,7 +150,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
     appender, follower = Appender(kafka, options.max_frame), Follower(kafka)
     limits = ConnectionLimits(options.connections, options.connections_each, options.trusted_proxies)
     definitions = ActiveDefinitions(file, follower)
-    intake = Intake(appender, definitions, options.max_frame, options.linger / 1000)
+    intake = Intake(appender, definitions, options.max_frame, options.linger / 1000, least=options.least)
     rules = Rules(
         max_body=options.max_body,
         max_frame=options.max_frame,

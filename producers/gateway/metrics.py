@@ -42,6 +42,7 @@ class GatewayMetrics(MetricTable):
         "Requests refused because a token has used up its quota of a pane",
         {"token": None, "query": None},
     )
+    small_mixes = MetricRow("hubbub_gateway_small_mixes", Counter, "Mix buffers sent with fewer reports than --least")
     seconds = MetricRow(
         "hubbub_gateway_seconds",
         Histogram,

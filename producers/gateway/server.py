@@ -90,6 +90,7 @@ class Gateway:
             },
             definitions.value.names(),
         )
+        intake.on_small_mix = self.metrics.small_mixes.inc
 
     @property
     def missing(self) -> str | None:

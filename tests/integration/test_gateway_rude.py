@@ -200,8 +200,8 @@ def test_health_and_metrics_have_a_port_of_their_own(site):
         assert gateway.post(site.some_frame(), context=context).status == 202
         for path in ("/healthz", "/readyz", "/metrics"):
             assert gateway.ask("GET", path, context=context).status == 404
-        described = gateway.ask("GET", "/openapi.json", context=context).body["paths"]
-        assert described.keys() == {"/v1/reports", "/v1/queries", "/openapi.json"}
+        paths = gateway.ask("GET", "/openapi.json", context=context).body["paths"]
+        assert paths.keys() == {"/v1/reports", "/v1/queries", "/openapi.json"}
         for _ in range(2):  # each is within a request
             plain = stack.enter_context(connect(gateway))
             busy = stack.enter_context(context.wrap_socket(plain, server_hostname="localhost"))
@@ -216,8 +216,8 @@ def test_health_and_metrics_have_a_port_of_their_own(site):
 
 
 def test_a_health_port_that_is_taken_ends_the_gateway(site):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        number = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        number = busy.getsockname()[1]
         with (
             pytest.raises(AssertionError, match="name another --health-port"),
             site.gateway("--health-port", str(number)),

@@ -42,6 +42,7 @@ from producers.gateway.intake import mix_buffer
 from producers.gateway.intake.active_definitions import ActiveDefinitions, ServedDefinitions
 from producers.gateway.intake.keyed_frames import frame_id, keyed_frames
 from producers.gateway.intake.mix_buffer import MixBuffer, shuffle
+from producers.gateway.intake.pipeline import Intake
 from producers.gateway.intake.submission import FRAMES, ITEMS, JSON, Submission, inflate, read
 from producers.gateway.intake.timeliness import EXPIRED, FUTURE, LATE, STALE, UNKNOWN, untimely
 from producers.gateway.openapi import ROUTES, describe
@@ -116,13 +117,13 @@ def wide(n):
     return np.random.default_rng(5).integers(0, 256, (n, APP.oracle.width)).astype(np.uint8)
 
 
-def taken(body, kind=FRAMES, at=AT, limit=1 << 20):
+def submissions_of(body, kind=FRAMES, at=AT, limit=1 << 20):
     return read(body, kind, DEFINITIONS, at, limit)
 
 
 def refusal(body, kind=FRAMES, at=AT, limit=1 << 20):
     with pytest.raises(Problem) as error:
-        taken(body, kind, at, limit)
+        submissions_of(body, kind, at, limit)
     return error.value
 
 
@@ -138,13 +139,13 @@ def test_bodies_of_frames_and_of_json_give_the_same_submissions_in_order(items):
     for query, pane, rows in batches:
         expected.setdefault((query.name, pane), []).append(rows)
     for body, kind in ((binary, FRAMES), (array, JSON)):
-        by_pane = {(each.query.name, each.pane): each.reports.tobytes() for each in taken(body, kind)}
+        by_pane = {(each.query.name, each.pane): each.reports.tobytes() for each in submissions_of(body, kind)}
         assert by_pane == {key: np.concatenate(rows).tobytes() for key, rows in expected.items()}
         assert list(by_pane) == list(expected)
 
 
 def test_one_json_frame_needs_no_array_and_ids_are_not_used():
-    [only] = taken(b" " + encode_json(WEB.digest, PANE, numbered(3), b"12345678") + b"\n", JSON)
+    [only] = submissions_of(b" " + encode_json(WEB.digest, PANE, numbered(3), b"12345678") + b"\n", JSON)
     assert (only.query.name, only.pane, only.n) == ("web", PANE, 3)
 
 
@@ -192,8 +193,8 @@ def test_a_refusal_has_its_reason_and_the_item_at_fault(body, kind, status, reas
 @pytest.mark.parametrize("kind", [FRAMES, JSON])
 def test_a_bad_report_among_many_frames_is_named_by_its_frame_and_place(kind):
     def body(*frames):
-        made = [(encode if kind == FRAMES else encode_json)(WEB.digest, PANE, rows) for rows in frames]
-        return b"".join(made) if kind == FRAMES else b"[" + b",".join(made) + b"]"
+        items = [(encode if kind == FRAMES else encode_json)(WEB.digest, PANE, rows) for rows in frames]
+        return b"".join(items) if kind == FRAMES else b"[" + b",".join(items) + b"]"
 
     bad = numbered(4)
     bad[2] = 3
@@ -201,7 +202,7 @@ def test_a_bad_report_among_many_frames_is_named_by_its_frame_and_place(kind):
     problem = refusal(body(*good, bad, numbered(4), *good), kind)
     assert (problem.status, problem.more["index"]) == (400, 500)
     assert problem.detail.startswith("Report 2 ")
-    assert [each.n for each in taken(body(*good, numbered(4), *good), kind)] == [1004]
+    assert [each.n for each in submissions_of(body(*good, numbered(4), *good), kind)] == [1004]
 
 
 def test_equal_headers_save_no_check_of_length_digest_or_pane():
@@ -221,7 +222,7 @@ def test_equal_headers_save_no_check_of_length_digest_or_pane():
 def test_any_body_is_read_or_refused(body, kind):
     assert refusal(body, kind).status == 400
     try:
-        submissions = taken(GOOD + body if kind == FRAMES else b"[" + TEXT + body, kind)
+        submissions = submissions_of(GOOD + body if kind == FRAMES else b"[" + TEXT + body, kind)
     except Problem:
         refusal(GOOD + body if kind == FRAMES else b"[" + TEXT + body, kind)
     else:
@@ -397,7 +398,7 @@ def test_a_keyed_request_gives_the_same_parts_for_any_frames():
         for (_, submission), part in zip(parts, [0, 1, 2, 0, 0], strict=True)
     ]
     cut = [encode(WEB.digest, PANE, rows[:7]), encode(APP.digest, PANE, other), encode(WEB.digest, PANE, rows[7:])]
-    again = [frame.data for _, frame in keyed_frames("app", b"k" * 16, taken(b"".join(cut)))]
+    again = [frame.data for _, frame in keyed_frames("app", b"k" * 16, submissions_of(b"".join(cut)))]
     assert again == [frame.data for _, frame in keyed_frames("app", b"k" * 16, [submissions[0], submissions[2]])]
 
 
@@ -478,6 +479,109 @@ def test_all_orders_of_wide_reports_have_the_same_probability():
         counts[tuple(names[row.tobytes()] for row in decode(frame.data).reports)] += 1
     assert len(counts) == 24
     assert sum((count - n / 24) ** 2 / (n / 24) for count in counts.values()) < chi2.isf(1e-6, 23)
+
+
+# Waiting for the least number of reports
+
+
+class Waits:
+    """An intake on a loop whose time a test sets. `sent` has the sizes of the buffers and the times of sending."""
+
+    def __init__(self, least, lateness=30, linger=0.05, now=PANE + 1.0):
+        self.query = replace(WEB, lateness=lateness)
+        self.began, self.now, self.sent, self.small = now, now, [], 0
+        self.timers = []
+        loop = asyncio.get_running_loop()
+        intake_loop = SimpleNamespace(
+            call_later=lambda wait, work, *of: self.call_at(self.now + wait, work, *of),
+            call_at=self.call_at,
+            time=lambda: self.now,
+            create_future=loop.create_future,
+            create_task=loop.create_task,
+        )
+        definitions = SimpleNamespace(
+            value=ServedDefinitions({WEB.digest: Versions.of(self.query)}), read_lately=self.nothing
+        )
+        self.intake = Intake(self, definitions, 1 << 20, linger, lambda: self.now, least)
+        self.intake._loop = intake_loop
+        self.intake.on_small_mix = self.count_small
+
+    def call_at(self, at, work, *arguments):
+        timer = SimpleNamespace(at=at, run=lambda: work(*arguments), cancel=lambda: self.timers.remove(timer))
+        self.timers.append(timer)
+        return timer
+
+    async def nothing(self):
+        pass
+
+    def count_small(self):
+        self.small += 1
+
+    async def append(self, frames):
+        n = sum(frame.n for frame in frames)
+        self.sent.append((n, round(self.now - self.began, 3)))
+        return [int(1000 * self.now)]
+
+    async def until(self, seconds):
+        while due := [timer for timer in self.timers if timer.at <= self.began + seconds]:
+            first = min(due, key=lambda timer: timer.at)
+            self.now = first.at
+            self.timers.remove(first)
+            self.timers.append(first)  # as a timer that runs may still be cancelled
+            first.run()
+            if first in self.timers:
+                self.timers.remove(first)
+            await self.work()
+        self.now = self.began + seconds
+        await self.work()
+
+    async def work(self):
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    async def send(self, n, at):
+        await self.until(at)
+        rows = (np.arange(n) % 3).astype(np.uint8).reshape(-1, 1)
+        closes = Versions.of(self.query).closes_after(PANE)
+        task = asyncio.create_task(self.intake.mix([Submission(self.query, PANE, rows, closes)]))
+        await self.work()
+        return task
+
+
+@pytest.mark.parametrize(
+    ("least", "lateness", "arrivals", "sent", "small"),
+    [
+        (1, 30, [(1, 0), (1, 0.03), (1, 1)], [(2, 0.05), (1, 1.05)], 0),
+        (3, 30, [(1, 0), (1, 1), (1, 2), (1, 2.01)], [(3, 2), (1, 12.01)], 1),
+        (3, 30, [(3, 0), (1, 0.03)], [(4, 0.05)], 0),  # it lingers even if it has enough
+        (3, 30, [(1, 0), (1, 9)], [(2, 10)], 1),
+        (3, 6, [(1, 0), (1, 2.9), (1, 3.1)], [(2, 3), (1, 6.1)], 2),
+        (3, 0, [(1, 0)], [(1, 0.05)], 1),
+        (3, 6, [(1, 11)], [(1, 13)], 1),  # the pane closes at 15, so half of the rest
+    ],
+)
+def test_a_buffer_waits_for_its_least_number_of_reports_within_limits(least, lateness, arrivals, sent, small):
+    async def run():
+        waits = Waits(least, lateness)
+        tasks = [await waits.send(n, at) for n, at in arrivals]
+        await waits.until(40)
+        await asyncio.gather(*tasks)
+        assert (waits.sent, waits.small) == (sent, small)
+
+    asyncio.run(run())
+
+
+def test_a_gateway_that_ends_sends_buffers_that_wait_and_counts_them():
+    async def run():
+        waits = Waits(5)
+        tasks = [await waits.send(1, 0), await waits.send(2, 1)]
+        waits.intake.flush()
+        tasks.append(await waits.send(1, 1))
+        await waits.until(1)
+        await asyncio.gather(*tasks)
+        assert (waits.sent, waits.small) == ([(3, 1), (1, 1)], 2)
+
+    asyncio.run(run())
 
 
 # Tokens
@@ -683,11 +787,11 @@ def test_a_file_that_cannot_be_read_ends_the_command(option, capsys, tmp_path, m
 def test_it_runs_on_libuv_if_that_is_installed(has_libuv, monkeypatch):
     loops = []
 
-    async def found(*_):
+    async def serve(*_):
         loops.append(type(asyncio.get_running_loop()).__module__.split(".")[0])
         return 0
 
-    monkeypatch.setattr(command, "_run", found)
+    monkeypatch.setattr(command, "_run", serve)
     monkeypatch.setattr(command, "find_spec", find_spec if has_libuv else lambda _: None)
     assert command.main([]) == 0
     assert loops == ["uvloop" if has_libuv and find_spec("uvloop") else "asyncio"]
@@ -780,11 +884,11 @@ def test_refused_quotas_are_counted_by_token_and_query_in_bounded_series(monkeyp
     for name in ("a", "b", "b", "c", "d"):
         with pytest.raises(Problem):
             quotas.take(Caller(Account(name, quota=1)), [submission(2)], PANE)
-    found = {
+    counts = {
         sample.labels["token"]: (sample.labels["query"], sample.value)
         for sample in next(m for m in table.registry.collect() if m.name == "hubbub_quota_refused").samples
     }
-    assert found == {"a": ("web", 1), "b": ("web", 2), "(other)": ("(other)", 2)}
+    assert counts == {"a": ("web", 1), "b": ("web", 2), "(other)": ("(other)", 2)}
 
 
 def test_work_is_paid_for_by_the_second_and_one_body_may_take_more():
@@ -812,27 +916,29 @@ class Turns:
         self.work = Work(rate, lambda: 0.0)
         self.decoder = BodyDecoder(SimpleNamespace(value=DEFINITIONS), 1 << 20, self.work, lambda: float(next(seconds)))
 
-    async def decode(self, n, salt="", done=None):
+    async def decode(self, n, salt="", order=None):
         caller = Caller(Account("site"), salt)
         self.work.check(caller)
-        found = await self.decoder.submissions(encode(WEB.digest, PANE, numbered(1)) * n, FRAMES, caller, AT / 1000)
-        if done is not None:
-            done.append(n)
-        return found
+        submissions = await self.decoder.submissions(
+            encode(WEB.digest, PANE, numbered(1)) * n, FRAMES, caller, AT / 1000
+        )
+        if order is not None:
+            order.append(n)
+        return submissions
 
 
 def test_long_bodies_are_decoded_in_slices_that_let_others_in():
     async def run():
-        turns, done, ticks = Turns(), [], []
+        turns, order, ticks = Turns(), [], []
 
         async def tick():
-            while len(done) < 3:
-                ticks.append(len(done))
+            while len(order) < 3:
+                ticks.append(len(order))
                 await asyncio.sleep(0)
 
-        long = [asyncio.create_task(turns.decode(n, done=done)) for n in (900, 300)]
-        await asyncio.gather(asyncio.create_task(turns.decode(3, done=done)), *long, asyncio.create_task(tick()))
-        assert done == [3, 300, 900]  # the short one at once, the others in turn
+        long = [asyncio.create_task(turns.decode(n, order=order)) for n in (900, 300)]
+        await asyncio.gather(asyncio.create_task(turns.decode(3, order=order)), *long, asyncio.create_task(tick()))
+        assert order == [3, 300, 900]  # the short one at once, the others in turn
         assert ticks.count(1) >= 300
         assert ticks.count(2) >= 300
         [only] = long[0].result()
@@ -845,9 +951,9 @@ def test_a_caller_who_spends_its_work_stops_nobody_else():
     async def run():
         turns = Turns(rate=1000)
         answers = await asyncio.gather(*(turns.decode(900, "greedy") for _ in range(20)), return_exceptions=True)
-        refused = [answer for answer in answers if isinstance(answer, Problem)]
-        assert 17 <= len(refused) < 20
-        assert {problem.more["reason"] for problem in refused} == {"work"}
+        refusals = [answer for answer in answers if isinstance(answer, Problem)]
+        assert 17 <= len(refusals) < 20
+        assert {problem.more["reason"] for problem in refusals} == {"work"}
         assert [each.n for each in await turns.decode(900, "honest")] == [900]
 
     asyncio.run(run())

@@ -190,11 +190,13 @@ async def refusal(reader):
 def test_a_caller_without_room_is_refused_before_its_body_comes():
     async def run():
         site = Account("site", keys=(KEY,), each=3)
-        made, greedy, honest = gateway(tokens=[site]), site_token(), site_token()
-        async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
-            for digest, pane in made._definitions.value.open_panes(AT / 1000):
+        gateway_here, greedy, honest = gateway(tokens=[site]), site_token(), site_token()
+        async with server.serving(
+            gateway_here.application(), "127.0.0.1", 0, drain=1.0, direct=gateway_here.direct
+        ) as address:
+            for digest, pane in gateway_here._definitions.value.open_panes(AT / 1000):
                 if digest != WEB.digest:
-                    made._quotas._reports["site", greedy.split(".")[3], digest, pane] = 3
+                    gateway_here._quotas._reports["site", greedy.split(".")[3], digest, pane] = 3
                     continue
                 body = encode(digest, pane, numbered(3))
                 assert (await answer(address, by(greedy), body))[0].endswith("202 Accepted")
@@ -205,7 +207,7 @@ def test_a_caller_without_room_is_refused_before_its_body_comes():
                 assert "retry-after" not in headers
                 writer.close()
             assert (await answer(address, by(honest), BODY))[0].endswith("202 Accepted")
-        value = made.metrics.registry.get_sample_value
+        value = gateway_here.metrics.registry.get_sample_value
         assert value("hubbub_quota_refused_total", {"token": "site", "query": "(all)"}) == 2
         assert value("hubbub_gateway_refused_total", {"reason": "quota"}) == 2
 
@@ -218,11 +220,13 @@ def test_unfinished_bodies_of_one_caller_leave_room_for_the_others(same_name, mo
 
     async def run():
         accounts = [Account("site", keys=(KEY,)), Account("app", hashes=(sha256(b"app").digest(),))]
-        made, greedy = gateway(tokens=accounts), site_token()
+        gateway_here, greedy = gateway(tokens=accounts), site_token()
         honest = site_token() if same_name else "app"
-        async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
+        async with server.serving(
+            gateway_here.application(), "127.0.0.1", 0, drain=1.0, direct=gateway_here.direct
+        ) as address:
             writers = [(await begin(address, by(greedy), 50_000, bytes(40_000)))[1]]
-            await until(lambda: made._bodies.held == 40_000)
+            await until(lambda: gateway_here._bodies.held == 40_000)
             for _ in range(3):
                 reader, writer = await begin(address, by(greedy), 50_000, bytes(40_000))
                 writers.append(writer)
@@ -232,8 +236,8 @@ def test_unfinished_bodies_of_one_caller_leave_room_for_the_others(same_name, mo
                 assert (await answer(address, by(honest), BODY))[0].endswith("202 Accepted")
             for writer in writers:
                 writer.transport.abort()
-            await until(lambda: made._bodies.held == 0)
-            assert not made._bodies._shares
+            await until(lambda: gateway_here._bodies.held == 0)
+            assert not gateway_here._bodies._shares
 
     asyncio.run(run())
 
@@ -242,8 +246,10 @@ def test_other_requests_are_answered_while_a_long_body_is_decoded(monkeypatch):
     monkeypatch.setattr(body_decoder, "SLICE", 0.0)  # one frame a slice, so that a fast machine needs many too
 
     async def run():
-        made = gateway()
-        async with server.serving(made.application(), "127.0.0.1", 0, drain=1.0, direct=made.direct) as address:
+        gateway_here = gateway()
+        async with server.serving(
+            gateway_here.application(), "127.0.0.1", 0, drain=1.0, direct=gateway_here.direct
+        ) as address:
             body = b"[" + b",".join([encode_json(WEB.digest, PANE, numbered(1))] * 1000) + b"]"
             order = []
 
@@ -253,7 +259,7 @@ def test_other_requests_are_answered_while_a_long_body_is_decoded(monkeypatch):
                 assert line.endswith("202 Accepted")
 
             long = asyncio.create_task(send("Content-Type: application/json\r\n", body))
-            await until(lambda: made._bodies.held == len(body))
+            await until(lambda: gateway_here._bodies.held == len(body))
             await asyncio.gather(long, send(BINARY, BODY))
             assert order == [len(BODY), len(body)]
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from hubbub.http.problem import Problem
 from producers.gateway.intake.active_definitions import ActiveDefinitions
@@ -14,10 +15,25 @@ from producers.publishers.frames import OutgoingFrame
 
 LINGER = 50
 """Default milliseconds that a mix buffer waits for more requests."""
+LONGEST = 10.0
+"""Limit of the seconds that a mix buffer waits for its least number of reports."""
 _UNAVAILABLE = "unavailable"
 
 Outcome = tuple[str, str] | None
 """The reason why reports do not count, or may not, and a sentence about it. None if they count."""
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A mix buffer that waits, first for `linger` and then for its least number of reports."""
+
+    buffer: MixBuffer
+    deadline: float
+    """The time of the loop at which the buffer is sent, however small it is."""
+    timer: asyncio.TimerHandle
+    has_lingered: bool = False
+    outcomes: list[asyncio.Future[Outcome]] = field(default_factory=list)
+    """The outcome for each request in the buffer."""
 
 
 class Intake:
@@ -33,18 +49,21 @@ class Intake:
         limit: int,
         linger: float = LINGER / 1000,
         clock: Callable[[], float] = time.time,
+        least: int = 1,
     ) -> None:
         self._appender = appender
         self._definitions = definitions
         self._limit = limit
         self._linger = linger
+        self._least = least
+        self._draining = False
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._buffers: dict[
-            tuple[bytes, int], tuple[MixBuffer, list[asyncio.Future[Outcome]], asyncio.TimerHandle]
-        ] = {}
-        """The buffers by digest and pane, each with its waiting requests and its timer."""
+        self._buffers: dict[tuple[bytes, int], _Waiting] = {}
+        """The buffers by digest and pane."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self.on_small_mix: Callable[[], None] = lambda: None
+        """The listener to buffers that are sent with fewer reports than `least`."""
 
     async def mix(self, submissions: Iterable[Submission]) -> None:
         """Mix submissions with those of other requests, and send them."""
@@ -57,39 +76,51 @@ class Intake:
 
     def flush(self) -> None:
         """Send all buffers now, and later ones without waiting."""
-        self._linger = 0.0
+        self._draining = True
         for key in list(self._buffers):
             self._start(key)
 
     def _join(self, submission: Submission) -> asyncio.Future[Outcome]:
         """Add a submission to the buffer of its query and pane, and return the future of its outcome."""
         key = submission.query.digest, submission.pane
-        if key not in self._buffers:
-            wait = min(self._linger, max(0.0, (submission.closes / 1000 - self._clock()) / 2))
-            timer = self._loop.call_later(wait, self._start, key)
-            self._buffers[key] = MixBuffer(submission), [], timer
-        buffer, waiting, _ = self._buffers[key]
-        buffer.add(submission.reports)
+        waiting = self._buffers.get(key)
+        if waiting is None:
+            left = max(0.0, (submission.closes / 1000 - self._clock()) / 2)
+            patience = min(left, max(self._linger, min(submission.query.lateness / 2, LONGEST)))
+            timer = self._loop.call_later(0.0 if self._draining else min(left, self._linger), self._linger_over, key)
+            waiting = self._buffers[key] = _Waiting(MixBuffer(submission), self._loop.time() + patience, timer)
+        waiting.buffer.add(submission.reports)
         future: asyncio.Future[Outcome] = self._loop.create_future()
-        waiting.append(future)
-        if buffer.full:
+        waiting.outcomes.append(future)
+        if waiting.buffer.full or (waiting.has_lingered and waiting.buffer.n >= self._least):
             self._start(key)
         return future
 
+    def _linger_over(self, key: tuple[bytes, int]) -> None:
+        """Send a buffer that has its least number of reports. Otherwise let it wait for more."""
+        waiting = self._buffers[key]
+        if self._draining or waiting.buffer.n >= self._least:
+            self._start(key)
+            return
+        waiting.has_lingered = True
+        waiting.timer = self._loop.call_at(waiting.deadline, self._start, key)
+
     def _start(self, key: tuple[bytes, int]) -> None:
         """Start to send a buffer."""
-        buffer, waiting, timer = self._buffers.pop(key)
-        timer.cancel()
-        task = self._loop.create_task(self._send_buffer(buffer, waiting))
+        waiting = self._buffers.pop(key)
+        waiting.timer.cancel()
+        if waiting.buffer.n < self._least:
+            self.on_small_mix()
+        task = self._loop.create_task(self._send_buffer(waiting.buffer, waiting.outcomes))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _send_buffer(self, buffer: MixBuffer, waiting: list[asyncio.Future[Outcome]]) -> None:
+    async def _send_buffer(self, buffer: MixBuffer, outcomes: list[asyncio.Future[Outcome]]) -> None:
         outcome: Outcome = (_UNAVAILABLE, "The gateway is shutting down. Try again.")
         try:
             outcome = await self._append([(buffer.first, frame) for frame in buffer.frames(self._limit)])
         finally:
-            for future in waiting:
+            for future in outcomes:
                 if not future.done():
                     future.set_result(outcome)
 
