@@ -35,6 +35,8 @@ LOOK = 1.0
 """Seconds between two checks that Kafka answers."""
 MEMORY = 64 << 20
 """Bytes of unacknowledged frames above which the gateway accepts no request."""
+BATCH = 1 << 20
+"""Limit of the bytes of a batch. A broker writes few large batches faster than many small ones."""
 _ENVELOPE = 4096
 """Upper limit of the bytes of a request in addition to its frame."""
 _REQUEST = 5_000
@@ -78,7 +80,8 @@ class Appender:
             **client_arguments(self._kafka),
             acks="all",
             enable_idempotence=self._kafka.dialect.is_idempotent,
-            max_request_size=max(self._limit + _ENVELOPE, 1 << 20),
+            max_request_size=max(self._limit + _ENVELOPE, BATCH),
+            max_batch_size=min(self._limit, BATCH),
             request_timeout_ms=_REQUEST,
             metadata_max_age_ms=30_000,
         )
