@@ -117,8 +117,8 @@ def test_the_tools_that_build_the_wheel_are_pinned_too():
     """The hook asks for three of them during the build, and hatchling for one."""
     tree = ast.parse((ROOT / "hatch_build.py").read_text())
     hook = {node.targets[0].id: ast.literal_eval(node.value) for node in tree.body if isinstance(node, ast.Assign)}
-    wanted = {*PYPROJECT["build-system"]["requires"], hook["NODE"], *hook["COMPILES"]}
-    assert wanted <= set(BUILD)
+    requests = {*PYPROJECT["build-system"]["requires"], hook["NODE"], *hook["COMPILES"]}
+    assert requests <= set(BUILD)
     check_pins(DEPLOY / "build-requirements.txt", map(Requirement, BUILD))
     for command in ("pip wheel", "--editable .;;", "uv build"):  # each that builds the wheel
         text = DOCKERFILE + (ROOT / "Makefile").read_text()

@@ -87,7 +87,7 @@ def test_a_refused_newcomer_closes_nobody():
 
 
 @pytest.mark.parametrize(
-    ("peers", "admitted"),
+    ("peers", "places"),
     [
         ([f"2001:db8::{i:x}" for i in range(1, 100)], 2),
         ([f"2001:db8:0:{i:x}::1" for i in range(100)], 8),
@@ -99,12 +99,12 @@ def test_a_refused_newcomer_closes_nobody():
     ],
     ids=["a /64", "a /56", "a /48", "many /48", "IPv4 within IPv6", "loopback", "loopback of IPv6"],
 )
-def test_a_network_has_the_places_of_its_length(peers, admitted):
+def test_a_network_has_the_places_of_its_length(peers, places):
     crowd = Crowd(each=2)
     for index, peer in enumerate(peers):
         if crowd.come(index, peer):
             crowd.go(index, ConnectionState.BUSY)
-    assert crowd.limits.open == admitted
+    assert crowd.limits.open == places
 
 
 def test_peers_that_are_trusted_proxies_have_no_limit_of_their_own():
@@ -157,12 +157,12 @@ async def secured():
         yield host, number, "https", trust, HALF_HANDSHAKE
 
 
-CROWDED = {name: partial(plain, name) for name in ("board", "gateway", "worker")} | {"TLS": secured}
+PORTS_UNDER_ATTACK = {name: partial(plain, name) for name in ("board", "gateway", "worker")} | {"TLS": secured}
 """Open ports, with what a client needs and what a stranger sends before it waits."""
 SOURCES = {"one address": ["127.0.0.1"], "many addresses": [f"127.0.1.{i}" for i in range(1, 31)]}
 
 
-@pytest.mark.parametrize("port", CROWDED)
+@pytest.mark.parametrize("port", PORTS_UNDER_ATTACK)
 @pytest.mark.parametrize("sources", SOURCES)
 def test_strangers_that_send_18_bytes_and_wait_keep_nobody_out(port, sources):
     """More come than the port has places. An honest client beside them gets every answer, at its first attempt."""
@@ -170,7 +170,7 @@ def test_strangers_that_send_18_bytes_and_wait_keep_nobody_out(port, sources):
     async def run():
         loop = asyncio.get_running_loop()
         with ExitStack() as stack:
-            async with CROWDED[port]() as (host, number, scheme, trust, half), ClientSession() as kept:
+            async with PORTS_UNDER_ATTACK[port]() as (host, number, scheme, trust, half), ClientSession() as old:
                 assert len(half) == 18
                 for index in range(1_100):
                     stranger = stack.enter_context(socket.socket())
@@ -180,7 +180,7 @@ def test_strangers_that_send_18_bytes_and_wait_keep_nobody_out(port, sources):
                     await loop.sock_sendall(stranger, half)
                     if index % 100 == 99:
                         async with ClientSession() as new:
-                            for session in (new, kept):
+                            for session in (new, old):
                                 async with session.get(f"{scheme}://{host}:{number}/", ssl=trust) as answer:
                                     assert answer.status in (200, 404)
 
