@@ -34,10 +34,6 @@ def output(place, *arguments):
 def test_refused_frames_are_counted_and_decoded(tansu, tmp_path):
     with Place(tansu, tmp_path, PAGE, partitions=1) as place:
         worker = place.start()
-        import time
-
-        time.sleep(12)
-        print(worker.log_text[-3000:], worker.process.poll())
         worker.ready()
         assert output(place) == "no refused frames\n"
         frame = place.frame("page", [0] * 9)
