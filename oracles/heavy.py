@@ -121,6 +121,8 @@ class Evidence:
         self.estimate = estimate
         self.family_error = family_error
         self.posterior = posterior
+        self._newest_proofs: tuple[Ints, Floats, Ints] | None = None
+        """The values of the last list in the order of the domain, with their p-values and ranks."""
         self.listed_above, self.proved_above = bounds(estimate, threshold, family_error)
         self._paper = rule == "paper"
         self._by_share = _read_threshold(threshold).kind != "significance"
@@ -134,19 +136,29 @@ class Evidence:
         if by_method.shape != estimates.shape:
             raise ParameterError(f"shares must have shape ({len(estimates)},), got {by_method.shape}")
         members = np.flatnonzero(self._listed(by_method)) if self.estimate.n else np.zeros(0, np.int64)
-        members = members[np.argsort(-by_method[members], kind="stable")]
-        distinct, back = np.unique(estimates[members], return_inverse=True)
+        p_values, ranks = self._proofs(members)
+        order = np.argsort(-by_method[members], kind="stable")
+        members = members[order]
         likely = self.likely
         return Hitters(
             threshold=self.listed_above,
             positions=members,
             shares=by_method[members],
             decided=estimates[members] >= self.least_decided,
-            p_values=_p_values(self.estimate, distinct, self.proved_above)[back],
+            p_values=p_values[order],
             probabilities=None if likely is None else likely[members],
-            ranks=np.column_stack(self.estimate.ranks(members)) if len(members) else np.zeros((0, 2), np.int64),
+            ranks=ranks[order],
             expected=None if likely is None else _expected(likely, members),
         )
+
+    def _proofs(self, members: Ints) -> tuple[Floats, Ints]:
+        """Return p-values and ranks of values. Most methods list the same values, so the newest result is kept."""
+        if self._newest_proofs is None or not np.array_equal(self._newest_proofs[0], members):
+            distinct, back = np.unique(self.estimate.shares[members], return_inverse=True)
+            p_values = _p_values(self.estimate, distinct, self.proved_above)[back]
+            ranks = np.column_stack(self.estimate.ranks(members)) if len(members) else np.zeros((0, 2), np.int64)
+            self._newest_proofs = members, p_values, ranks
+        return self._newest_proofs[1:]
 
     def _listed(self, shares: Floats) -> Flags:
         """Return a mask of the values that a method lists."""

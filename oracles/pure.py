@@ -27,6 +27,7 @@ class Pure:
         """p - q, without the cancellation of a difference of floats."""
         self._a = float(q * (1 - q) / (p - q) ** 2)
         self._b = float((1 - p - q) / (p - q))
+        self._shift = float((1 - q) / (p - q))
 
     def variance(self, n: int, share: float = 0.0) -> float:
         """Return the variance of an estimated share from `n` reports, if the true share is `share`."""
@@ -65,7 +66,7 @@ class Pure:
 
     def shift_per_fake(self, n: int) -> float:
         """Return how far one forged report among `n` can move a share."""
-        return float((1 - self.exact[1]) / (self.exact[0] - self.exact[1])) / n
+        return self._shift / n
 
     def critical(self, n: int, family_error: float = 0.05) -> int | None:
         """Return the count, of `n`, at which a value becomes significant. None if no count is."""

@@ -14,24 +14,22 @@ with extra("stats"):
 
 POWER = 0.9
 """Probability of finding a detectable value."""
+CANDIDATES = 128
+"""Candidates that a step of a search tests at once, of all places together."""
 
 
-@lru_cache(maxsize=1024)  # the queries of a file often share their settings
+@lru_cache(maxsize=1 << 12)  # queries often share their settings, and windows their n
 def critical(n: int, q: float, level: float) -> int | None:
     """Return the least count c with P(Bin(n, q) >= c) <= level, or None if not even n is rare enough.
 
     >>> critical(10, 0.5, 0.05), critical(4, 0.5, 0.05)
     (9, None)
     """
-    low, high = -1, n + 1  # P(X >= 0) is 1 and P(X > n) is 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        rare = float(binomial_tail(np.array([middle]), n, q)[0]) <= level
-        low, high = (low, middle) if rare else (middle, high)
-    return high if high <= n else None
+    c = int(least(lambda counts: binomial_tail(counts, n, q) <= level, 1, n)[0])
+    return c if c <= n else None
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 12)
 def detectable(n: int, c: int, p: float, q: float) -> int | None:
     """Return how many of n must hold a value so that its count reaches c with probability 0.9.
 
@@ -40,13 +38,8 @@ def detectable(n: int, c: int, p: float, q: float) -> int | None:
     >>> detectable(100, 60, 0.75, 0.25)
     81
     """
-    if power(n, n, c, p, q) < POWER:
-        return None
-    low, high = -1, n
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if power(n, middle, c, p, q) >= POWER else (middle, high)
-    return high
+    k = int(least(lambda k: two_binomials_tail(np.array([c]), k, p, n - k, q) >= POWER, 1, n)[0])
+    return k if k <= n else None
 
 
 def power(n: int, k: int, c: int, p: float, q: float) -> float:
@@ -81,12 +74,17 @@ def rates(counts: Ints, above: Ints, n: int, level: float) -> tuple[Floats, Floa
 
 
 def least(holds: Callable[[Ints], Flags], size: int, n: int) -> Ints:
-    """Return the least k of 0..n for which `holds` is true, for each of `size` places. n + 1 if there is none."""
+    """Return the least k of 0..n for which `holds` is true, for each of `size` places. n + 1 if there is none.
+
+    `holds` gets rows of candidates, one column for each place. A call costs far more than a candidate. So each step
+    divides the range into many parts if there are few places.
+    """
     low, high = np.full(size, -1, np.int64), np.full(size, n + 1, np.int64)
-    while (high - low > 1).any():
-        middle = np.clip((low + high) // 2, 0, n)
-        yes = holds(middle)
-        open_ = high - low > 1
-        high = np.where(open_ & yes, middle, high)
-        low = np.where(open_ & ~yes, middle, low)
+    steps = np.arange(1, max(1, CANDIDATES // max(size, 1)) + 1)[:, None]
+    while (width := high - low).max(initial=0) > 1:
+        k = np.minimum(low + np.maximum(width * steps // (len(steps) + 1), 1), high)
+        yes = (k > n) | holds(np.minimum(k, n)) | (k >= high)
+        below = np.where(yes, low, k).max(axis=0)
+        high = np.where(yes, k, high).min(axis=0)
+        low = below
     return high

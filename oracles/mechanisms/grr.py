@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -81,5 +82,11 @@ class Grr(Oracle):
 
 def set_as_value(p: Fraction, q: Fraction, n: int, values: int, share: float) -> float:
     """Return the variance of a set's share if each report supports exactly one value, as in GRR."""
+    return _one_report(p, q, values, share) / n
+
+
+@lru_cache(maxsize=1 << 10)
+def _one_report(p: Fraction, q: Fraction, values: int, share: float) -> float:
+    """Return the variance of one report. Exact fractions are slow, and each final needs the same few."""
     inside, outside = p + (values - 1) * q, values * q
-    return float(outside * (1 - outside) / (p - q) ** 2 + Fraction(share) * (1 - inside - outside) / (p - q)) / n
+    return float(outside * (1 - outside) / (p - q) ** 2 + Fraction(share) * (1 - inside - outside) / (p - q))
