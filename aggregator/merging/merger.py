@@ -116,9 +116,12 @@ class Merger:
     def mark(self, partition: int, closed_through: int) -> None:
         """Raise the watermark of a source partition. It never falls."""
         before = self._watermarks[partition]
-        self._watermarks[partition] = closed_through if before is None else max(before, closed_through)
-        marks = [mark for mark in self._watermarks if mark is not None]
-        self.closed_through = min(marks) if len(marks) == len(self._watermarks) else None
+        if before is not None and before >= closed_through:
+            return
+        self._watermarks[partition] = closed_through
+        if before == self.closed_through:  # otherwise another partition is behind
+            marks = [mark for mark in self._watermarks if mark is not None]
+            self.closed_through = min(marks) if len(marks) == len(self._watermarks) else None
 
     @property
     def has_due_finals(self) -> bool:

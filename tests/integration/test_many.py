@@ -1,0 +1,46 @@
+"""Many small queries on one worker: each due final is published once, in order."""
+
+import time
+from collections import defaultdict
+
+from tests.integration.workers import Place
+
+QUERIES, PARTITIONS, SECONDS = 50, 16, 10
+KINDS = ["hopping", "tumbling"]
+"""The kinds of windows in the order of their finals at one end."""
+QUERY = """
+[queries.q{number}]
+crowd = 1
+domain = 4
+oracle = "grr"
+epsilon = 1.0
+budget = 1e9
+pane = "2s"
+lateness = "2s"
+windows = ["2s", "6s/2s"]
+emit_every = "2s"
+"""
+
+
+def test_each_due_final_of_many_queries_is_published_once_and_in_order(kafka, tmp_path):
+    text = "".join(QUERY.format(number=number) for number in range(QUERIES))
+    with Place(kafka, tmp_path, text, PARTITIONS) as place:
+        worker = place.start().ready()
+        until, turn = time.monotonic() + SECONDS, 0
+        while time.monotonic() < until:
+            frames = [place.frame(name, [number % 4, 0]) for number, name in enumerate(place.queries)]
+            place.send(*[((turn + number) % PARTITIONS, frame) for number, frame in enumerate(frames)])
+            turn += 1
+            time.sleep(0.3)
+        verdict = place.verdict()
+        assert verdict.exact
+        assert verdict.finals > QUERIES * 2 * 3
+        assert all(sum(versions.values()) == 1 for versions in place.finals().values())
+        order = defaultdict(list)
+        for record in place.read("estimates"):
+            if record.value is not None and not record.key.endswith(b"|p"):
+                name, _, kind, _, _, end = record.key.decode().split("|")
+                order[name].append((int(end), KINDS.index(kind)))
+        assert len(order) == QUERIES
+        assert all(finals == sorted(finals) for finals in order.values())
+        assert worker.running
