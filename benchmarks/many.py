@@ -178,6 +178,13 @@ def report(watch, since, last_end, queries, out):
         )
 
 
+def started_worker(place):
+    """Start a worker, and return it when it is ready."""
+    worker = place.start(HUBBUB_LOG_LEVEL="warning")
+    until(lambda: worker.running and worker.get("/readyz")[0] == 200, RESTART)
+    return worker
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queries", type=int, default=200)
@@ -194,7 +201,7 @@ def main():
         tempfile.TemporaryDirectory() as folder,
         Place(cluster, Path(folder), text, options.partitions) as place,
     ):
-        worker = place.start(HUBBUB_LOG_LEVEL="warning").ready()
+        worker = started_worker(place)
         watch = Watch(place, worker)
         watch.start()
         with Load(place):
@@ -207,8 +214,7 @@ def main():
             worker.process.terminate()
             worker.process.wait()
             stopped = time.monotonic()
-            again = place.start(HUBBUB_LOG_LEVEL="warning")
-            until(lambda: again.get("/readyz")[0] == 200, RESTART)
+            started_worker(place)
             out(
                 f"restart: stopped in {stopped - began:.1f} s, ready {time.monotonic() - stopped:.1f} s after its start"
             )

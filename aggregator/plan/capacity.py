@@ -2,10 +2,12 @@
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+from aggregator.plan import costs
 from aggregator.plan.fleet import Assumptions, Fleet
 from hubbub.command.options import add_queries, in_bytes, share, size, whole
+from oracles.query import Query
 
 MOST_RATE = 10**12
 _HEADS = (
@@ -55,16 +57,18 @@ def _rate_size(text: str) -> int:
     return number
 
 
-def lines(file: str, queries: int, fleets: Sequence[Fleet], assumptions: Assumptions) -> Iterator[str]:
+def lines(file: str, queries: Collection[Query], fleets: Sequence[Fleet], assumptions: Assumptions) -> Iterator[str]:
     """Yield the assumptions and a line for each rate, in at most 100 columns."""
     ids = "with ids" if assumptions.ids else "without ids"
     content = f"{assumptions.per_frame:,} reports" if assumptions.per_frame > 1 else "one report"
-    number = f"{queries:,} queries" if queries != 1 else "1 query"
+    number = f"{len(queries):,} queries" if len(queries) != 1 else "1 query"
     yield f"{number} of {file}, frames of {content} {ids}, a core {assumptions.fill:.0%} busy"
     yield (
         f"brokers: {assumptions.replicas} replicas, {in_bytes(assumptions.broker_rate)}/s each; a partition: "
         f"{in_bytes(assumptions.partition_rate)}/s"
     )
+    need, delivers = sum(map(costs.finals, queries)), costs.deliverable_finals(queries) * assumptions.speed
+    yield f"finals: {need:,.3g} per second needed; a core busy with them delivers about {delivers:,.3g}"
     yield "counting, state, estimates: busy cores; cores: required cores; memory: of each worker"
     yield ""
     rows = [_HEADS, *map(_cells, fleets)]

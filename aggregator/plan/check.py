@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
 
-from aggregator.plan import memory
+from aggregator.plan import costs, memory
 from aggregator.plan.promise import promises, sum_of_charges, up
 from hubbub.command.options import add_queries, in_bytes, parser_of, run, size, whole
 from hubbub.definitions.versions import open_panes
@@ -149,6 +149,11 @@ def processes(queries: Collection[Query], partitions: int) -> Iterator[str]:
         f"{in_bytes(usual.tallies)}, windows {in_bytes(usual.merging)}, the estimates of one window "
         f"{in_bytes(usual.publishing)}. If all panes are open that may be, it needs {in_bytes(maximum.total)}. With as "
         f"many ids as max_ids allows, it needs up to {in_bytes(ids)} more."
+    )
+    need, delivers = sum(map(costs.finals, queries)), costs.deliverable_finals(queries)
+    yield (
+        f"The queries need {need:,.3g} finals per second. A worker delivers about {delivers:,.3g} for each core that "
+        "is busy with them."
     )
     if maximum.disk:
         yield (

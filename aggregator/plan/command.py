@@ -43,9 +43,7 @@ def main(arguments: list[str]) -> int:
         queries = load(options.queries).values()
         assumptions = Assumptions(**{field.name: getattr(options, field.name) for field in fields(Assumptions)})
         fleets = [fleet(queries, each, assumptions) for each in options.rate]
-        sys.stdout.write(
-            "".join(f"{line}\n" for line in capacity.lines(options.queries, len(queries), fleets, assumptions))
-        )
+        sys.stdout.write("".join(f"{line}\n" for line in capacity.lines(options.queries, queries, fleets, assumptions)))
 
     def work() -> None:
         plan = Plan(options.clients, options.size, usable_epsilon(options.epsilon), options.family_error)

@@ -5,6 +5,7 @@ docs/performance.md has the runs, and tests/unit/test_fleet.py compares its tabl
 """
 
 import math
+from collections.abc import Collection
 from itertools import pairwise
 
 from aggregator.publishing.finals.final import value_count
@@ -21,8 +22,11 @@ CACHES = ((1_000, 1.0), (10_000, 1.1), (100_000, 1.8), (1_000_000, 5.5))
 """Integers of a tally, and the slowdown when it no longer fits the caches, for olh (benchmarks/kernels.py)."""
 CHANGELOG, SNAPSHOT = 40e-6, 30e-6
 """Seconds of workers to write a tally to the changelog, and to write and read a snapshot (benchmarks/state.py)."""
-RECORD, FIT, VALUE = 6e-3, 50e-3, 0.4e-6
+RECORD, FIT, VALUE = 3e-3, 50e-3, 0.4e-6
 """Seconds for the findings and record of a window, for a fitted prior, and for each value (benchmarks/records.py)."""
+
+FINAL = 1e-3
+"""Seconds of a worker to publish a final and its state, besides its estimates (benchmarks/many.py)."""
 
 
 def message(reports: int, width: int, *, ids: bool, header: int) -> float:
@@ -55,3 +59,14 @@ def record(query: Query) -> float:
     """Return the seconds for the findings of one window and its record."""
     fits_prior = any(find(name).fits_a_prior for name in query.methods)
     return RECORD + FIT * fits_prior + VALUE * value_count(query)
+
+
+def finals(query: Query) -> float:
+    """Return the number of finals of a query per second."""
+    return sum(1.0 / (window.step or query.pane) for window in set(query.windows))
+
+
+def deliverable_finals(queries: Collection[Query]) -> float:
+    """Return the number of finals per second that one core publishes, in the proportions of these queries."""
+    busy = sum(finals(query) * (record(query) + FINAL) for query in queries)
+    return sum(map(finals, queries)) / busy

@@ -130,10 +130,8 @@ def _counting(query: Query, reports: float, frames: float, assumptions: Assumpti
 
 def records(query: Query) -> float:
     """Return the busy share of the process that makes a query's records, provisional ones included."""
-    kinds = set(query.windows)
-    finals = sum(1.0 / (window.step or query.pane) for window in kinds)
-    provisional = 0.0 if query.emit_every is None else len(kinds) / query.emit_every
-    return costs.record(query) * (finals + provisional)
+    provisional = 0.0 if query.emit_every is None else len(set(query.windows)) / query.emit_every
+    return costs.record(query) * (costs.finals(query) + provisional)
 
 
 def _refuse_slow(queries: Collection[Query], assumptions: Assumptions) -> None:

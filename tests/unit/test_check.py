@@ -5,10 +5,10 @@ import tomllib
 
 import pytest
 
-from aggregator.plan import check
+from aggregator.plan import check, costs
 from hubbub.command import options
 from oracles.estimate import quantile
-from oracles.query import parse
+from oracles.query import load, parse
 
 ONE = 'domain = ["a", "b"]\noracle = "olh"\nepsilon = 1.0\npane = "10s"\n'
 SEVERAL = 'attributes = { sex = ["f", "m"], age = 74 }\nepsilon = 1.0\npane = "10s"\nbudget = 1000\n'
@@ -228,6 +228,16 @@ def test_a_file_is_checked(folder, capsys):
     out, err = capsys.readouterr()
     assert [line.split()[0] for line in out.splitlines() if line and not line.startswith(" ")] == ["one", "two"]
     assert err == ""
+
+
+def test_the_finals_of_a_file_are_summed(folder, capsys):
+    """Windows of 10 s and of a minute that hops by 10 s: two finals every 10 s for each query."""
+    query = 'domain = 4\nepsilon = 1.0\npane = "10s"\nwindows = ["10s", "1m/10s"]\nbudget = 1e9\n'
+    (folder / "hubbub.toml").write_text("".join(f"[queries.q{number}]\n{query}" for number in range(200)))
+    assert check.main([]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    each = costs.record(load(folder / "hubbub.toml")["q0"]) + costs.FINAL
+    assert f"The queries need 40 finals per second. A worker delivers about {1 / each:,.3g}" in text
 
 
 def test_a_positional_file_takes_precedence(folder, capsys, monkeypatch):
