@@ -36,6 +36,7 @@ class Bodies:
         self._check_size(request.content_length or 0)
         if request.content.is_eof():
             body = request.content.read_nowait()
+            self._check_size(len(body))
             self._hold(len(body), caller)
         else:
             body = await self._receive(request, caller)

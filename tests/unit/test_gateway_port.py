@@ -157,6 +157,21 @@ def test_a_client_that_leaves_before_the_answer_does_no_harm(caplog):
     assert not caplog.records
 
 
+def test_a_body_without_a_length_has_the_same_limit():
+    async def run():
+        small = gateway()
+        small._bodies._most = 100
+        async with server.serving(small.application(), "127.0.0.1", 0, drain=1.0, direct=small.direct) as address:
+            for size, status in ((100, 400), (101, 413)):
+                reader, writer = await asyncio.open_connection(*address)
+                head = f"POST /v1/reports HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n{BINARY}\r\n"
+                writer.write(head.encode() + b"%x\r\n%b\r\n0\r\n\r\n" % (size, bytes(size)))
+                assert (await refusal(reader))[0] == status
+                writer.close()
+
+    asyncio.run(run())
+
+
 KEY = bytes(32)
 
 
