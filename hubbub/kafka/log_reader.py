@@ -31,10 +31,14 @@ class LogReader:
         await self.consumer.seek_to_beginning(*self.partitions)
         self.ends = await self.consumer.end_offsets(self.partitions)
 
-    async def batches(self, *, poll_ms: int = POLL_MS) -> AsyncIterator[Batches]:
-        """Yield the records of one poll after the other, for ever."""
+    async def batches(self, *, poll_ms: int = POLL_MS, most: int | None = None) -> AsyncIterator[Batches]:
+        """Yield the records of one poll after the other, for ever, and let the event loop turn between them.
+
+        A poll brings at most `most` records.
+        """
         while True:
-            yield await self.consumer.getmany(timeout_ms=poll_ms)
+            yield await self.consumer.getmany(timeout_ms=poll_ms, max_records=most)
+            await asyncio.sleep(0)
 
     async def batches_to_end(
         self, *, poll_ms: int = POLL_MS, beyond: bool = False, stop: Callable[[], bool] = lambda: False

@@ -138,10 +138,7 @@ def _add(parser: argparse.ArgumentParser, name: str, meaning: str, default: str 
 
 
 async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
-    """Serve until SIGINT or SIGTERM, then answer all accepted requests."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    """Serve until SIGINT or SIGTERM, then answer all accepted requests. Before it serves, a signal ends it at once."""
     file = FileWatch((options.queries,), lambda: ServedDefinitions.read(options.queries))
     tokens = None if options.tokens is None else FileWatch((options.tokens,), lambda: Tokens.read(options.tokens))
     certificate = None if options.tls_cert is None else tls(options.tls_cert, options.tls_key)
@@ -163,6 +160,9 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(appender.connect())
         await stack.enter_async_context(follower)
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
         gateway = Gateway(rules, definitions, tokens, Rates(options.rate), appender, intake, limits)
         for work in (follower.run(), watch(files)):
             stack.push_async_callback(_cancel, asyncio.create_task(work))

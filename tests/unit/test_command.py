@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from importlib.metadata import version
@@ -9,6 +10,7 @@ from importlib.metadata import version
 import pytest
 
 from hubbub import __main__ as command
+from hubbub.kafka.clients import PATIENCE
 from oracles.kernels import c_library
 
 
@@ -59,3 +61,21 @@ def test_each_public_name_has_one_short_import():
     code = "import hubbub; print(*(getattr(hubbub, name).__name__ for name in hubbub.__all__))"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert process.stdout.split() == ["Client", "Publisher", "load", "oracle", "read"]
+
+
+@pytest.mark.parametrize("name", ["worker", "gateway", "board", "tail"])
+def test_sigterm_ends_a_command_that_waits_for_a_broker(name, tmp_path):
+    file = tmp_path / "hubbub.toml"
+    file.write_text('[queries.page]\ndomain = 4\nepsilon = 1.0\npane = "10s"\n')
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        kafka = f"127.0.0.1:{silent.getsockname()[1]}"
+        env = {**os.environ, "HUBBUB_KAFKA": kafka, "HUBBUB_QUERIES": str(file), "HUBBUB_PORT": "0"}
+        process = subprocess.Popen([sys.executable, "-m", "hubbub", name], env=env)
+        try:
+            connection, _ = silent.accept()
+            with connection:
+                process.terminate()
+                assert process.wait(PATIENCE / 2) == 0, "before the client gives up"
+        finally:
+            process.kill()
+            process.wait()

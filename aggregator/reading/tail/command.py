@@ -33,6 +33,8 @@ LAST = 50
 SURGE = "\x1b[1;33m{}\x1b[0m"
 """The escape sequences for bold yellow text."""
 POLL_MS = 250
+BATCH = 100
+"""Most records of a poll, so that a signal need not wait for thousands."""
 
 HELP = """\
 Show estimates and alerts when they are published. In a terminal: a table of the most frequent values,
@@ -206,7 +208,7 @@ async def follow(kafka: Kafka, last: int) -> AsyncGenerator[News, None]:
         begins = await reader.beginning_offsets(log_reader.partitions)
         for tp, end in log_reader.ends.items():
             reader.seek(tp, max(begins[tp], end - last))
-        async for batches in log_reader.batches(poll_ms=POLL_MS):
+        async for batches in log_reader.batches(poll_ms=POLL_MS, most=BATCH):
             yield News(*(_values(batches, kafka.topic(name)) for name in (ESTIMATES, ALERTS)))
 
 
