@@ -135,6 +135,7 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python benchmarks/curves.py
 	$(BIN)/python benchmarks/state.py
 	$(BIN)/python benchmarks/recovery.py
+	$(BIN)/python benchmarks/definitions.py
 	$(BIN)/python benchmarks/gateway.py
 	$(BIN)/python benchmarks/viewers.py
 
