@@ -18,6 +18,8 @@ COMMANDS = {
     "board": ("aggregator.board.command", "board", "serve a live page and an API of published estimates"),
     "tail": ("aggregator.reading.tail.command", "board", "show estimates and alerts in the terminal"),
     "export": ("aggregator.reading.export.command", "kafka", "write published estimates as CSV, JSON lines or Parquet"),
+    "metrics": ("aggregator.reading.metrics", "worker", "show the metrics of a running process in words"),
+    "rejects": ("aggregator.reading.rejects", "kafka", "show refused frames and their reasons"),
     "plan": ("aggregator.plan.command", "stats", "compute the accuracy and the cost of a query"),
     "topics": ("aggregator.topics.command", "kafka", "create the topics and correct their settings"),
     "audit": (

@@ -40,6 +40,7 @@ RIGHTS = {
     "board": _topics("Read", ESTIMATES, ALERTS, QUERIES, TRUTH),
     "tail": _topics("Read", ESTIMATES, ALERTS),
     "export": _topics("Read", ESTIMATES),
+    "rejects": _topics("Read", REJECTS, QUERIES),
     "simulate": _topics("Write", REPORTS, TRUTH),
     "replay": _topics("Write", REPORTS),
 }

@@ -196,9 +196,9 @@ def words(name, about, stream):
     """What a report holds of its rows: the rows, or a and b."""
     number = 2 if name == "short" else about["l"]
     while True:
-        drawn = [stream.below(1 << about["k"]) for _ in range(number)]
-        if name != "full" or independent(drawn):
-            return drawn
+        seeds = [stream.below(1 << about["k"]) for _ in range(number)]
+        if name != "full" or independent(seeds):
+            return seeds
 
 
 def independent(code_rows):
@@ -221,9 +221,9 @@ def rows_of_pair(about, a, b):
     return code_rows
 
 
-def hashed(name, about, drawn, value):
+def hashed(name, about, seeds, value):
     code = value + (name == "hr")
-    code_rows = rows_of_pair(about, *drawn) if name == "short" else drawn
+    code_rows = rows_of_pair(about, *seeds) if name == "short" else seeds
     return sum(parity(row & code) << j for j, row in enumerate(code_rows))
 
 

@@ -87,8 +87,8 @@ def test_buckets_of_full_hold_equally_many_codes(size, buckets):
     o = oracle("full", epsilon=2.0, size=size, buckets=buckets)
     rows = o.rows(300, np.random.default_rng(4))
     for row in rows:
-        held = o.classify(np.arange(size), np.repeat(row[None], size, axis=0))
-        assert np.bincount(held, minlength=buckets).tolist() == [size // buckets] * buckets
+        content = o.classify(np.arange(size), np.repeat(row[None], size, axis=0))
+        assert np.bincount(content, minlength=buckets).tolist() == [size // buckets] * buckets
 
 
 @pytest.mark.parametrize(("size", "buckets"), [(8, 4), (8, 8), (16, 4), (16, 8), (13, 4)])
@@ -117,8 +117,8 @@ def test_the_variance_of_sets_under_full_is_that_of_all_rows(size, buckets):
             assert mean == values * q + (own < values) * (p - q)
             variance[own < values] = sum(number**2 * chance for number, chance in law.items()) - mean**2
         for inside, expectation in variance.items():
-            stated = o.set_variance(1, values, float(inside)) * o.gap**2
-            assert stated == pytest.approx(float(expectation), rel=1e-12)
+            statement = o.set_variance(1, values, float(inside)) * o.gap**2
+            assert statement == pytest.approx(float(expectation), rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 import asyncio
 
 import pytest
+from prometheus_client.aiohttp import make_aiohttp_handler
 
 from aggregator.process.metrics import Metrics
 from aggregator.reading.metrics import main
-from hubbub.command.metrics import serving
+from hubbub.http.health import health, serving_alone
 
 
 def ask(*arguments, metrics=None, ready=None, variable=None, monkeypatch=None):
@@ -14,7 +15,7 @@ def ask(*arguments, metrics=None, ready=None, variable=None, monkeypatch=None):
 
     async def run():
         registry = (metrics or Metrics()).registry
-        async with serving("127.0.0.1", 0, registry, lambda: ready) as (host, port):
+        async with serving_alone(health(make_aiohttp_handler(registry), lambda: ready), "127.0.0.1", 0) as (host, port):
             if variable:
                 monkeypatch.setenv(variable, str(port))
                 return await asyncio.to_thread(main, list(arguments))

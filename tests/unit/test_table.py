@@ -19,7 +19,7 @@ KEYS = bytes(range(32)), b"\2" * 32
 LAWS = [(g, t) for g in (2, 3, 4, 5) for t in range(1, g + 1)]
 
 
-def weighted(buckets, points, hi, lo):
+def law_of(buckets, points, hi, lo):
     """Return a law with these integers."""
     table = Table(buckets, buckets, 1.0)
     table.fixed_points, table.hi, table.lo = points, hi, lo
@@ -34,7 +34,7 @@ def permutations(table):
 
 
 @pytest.mark.parametrize(
-    ("buckets", "fixed", "epsilon", "hi", "lo", "bound"),
+    ("buckets", "points", "epsilon", "hi", "lo", "bound"),
     [
         (2, 2, 1.0, 13485650502877570762, 4961093570831980854, 1.0),
         (4, 2, 1.0, 2077389330843788651, 229706985753119474, 2.202062733218),
@@ -42,16 +42,16 @@ def permutations(table):
         (8, 8, 4.0, 16051050494567880858, 59418477123482, 12.506679616090),
     ],
 )
-def test_the_integers_of_a_law_never_change(buckets, fixed, epsilon, hi, lo, bound):
-    table = Table(buckets, fixed, epsilon)
+def test_the_integers_of_a_law_never_change(buckets, points, epsilon, hi, lo, bound):
+    table = Table(buckets, points, epsilon)
     assert (table.hi, table.lo, table.bound) == (hi, lo, bound)
-    assert best(buckets, epsilon).fixed_points == fixed
+    assert best(buckets, epsilon).fixed_points == points
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
-@pytest.mark.parametrize(("buckets", "fixed"), LAWS)
-def test_hi_is_the_largest_integer_that_keeps_epsilon(buckets, fixed, epsilon):
-    table = Table(buckets, fixed, epsilon)
+@pytest.mark.parametrize(("buckets", "points"), LAWS)
+def test_hi_is_the_largest_integer_that_keeps_epsilon(buckets, points, epsilon):
+    table = Table(buckets, points, epsilon)
     total = sum(weight for _, weight in permutations(table))
     assert total <= 1 << 64
     if not table.allowed:
@@ -62,10 +62,10 @@ def test_hi_is_the_largest_integer_that_keeps_epsilon(buckets, fixed, epsilon):
     assert math.exp(epsilon) * (1 - 2**-10) < own[0] / own[1] <= math.exp(epsilon) * (1 + 1e-15)
 
 
-@pytest.mark.parametrize(("buckets", "fixed"), LAWS)
-def test_no_two_histories_of_one_pattern_differ_by_more_than_the_bound(buckets, fixed):
+@pytest.mark.parametrize(("buckets", "points"), LAWS)
+def test_no_two_histories_of_one_pattern_differ_by_more_than_the_bound(buckets, points):
     """Every history of m classes, and every sequence of buckets, by the sum over all permutations."""
-    table = weighted(buckets, fixed, 10, 1)
+    table = law_of(buckets, points, 10, 1)
     for classes in range(2, buckets + 1):
         chances = {}
         for order, weight in permutations(table):
@@ -81,7 +81,7 @@ def test_no_two_histories_of_one_pattern_differ_by_more_than_the_bound(buckets, 
 
 
 @pytest.mark.parametrize(
-    ("buckets", "fixed", "p", "ratios"),
+    ("buckets", "points", "p", "ratios"),
     [
         (3, 3, 0.733333, [10, 10]),
         (4, 4, 0.454545, [5.5, 10, 10]),
@@ -89,8 +89,8 @@ def test_no_two_histories_of_one_pattern_differ_by_more_than_the_bound(buckets, 
         (5, 3, 0.3973, [7, 10, 10, 10]),
     ],
 )
-def test_bounds_of_few_classes(buckets, fixed, p, ratios):
-    table = weighted(buckets, fixed, 10, 1)
+def test_bounds_of_few_classes(buckets, points, p, ratios):
+    table = law_of(buckets, points, 10, 1)
     assert float(table.p) == pytest.approx(p, abs=5e-5)
     assert [math.exp(table.bound_of(m)) for m in range(2, buckets + 1)] == pytest.approx(ratios)
 
@@ -107,26 +107,26 @@ def test_the_best_table_gives_away_less_than_noise_for_each_class(buckets, epsil
 
 
 @pytest.mark.parametrize(
-    ("digest", "name", "epsilon", "size", "fixed", "tables"),
+    ("digest", "name", "epsilon", "size", "points", "tables"),
     [
         ("a3dc4497a4d3d094", "olh", 1.0, 64, 2, [[1, 3, 2, 0], [0, 2, 1, 3]]),
         ("9107183a397126bb", "olh", 2.0, 1024, 5, [[0, 1, 5, 3, 4, 7, 6, 2], [0, 6, 2, 3, 4, 5, 1, 7]]),
         ("cb48a772cabf4f9d", "grr", 4.0, 5, 5, [[4, 1, 0, 2, 3], [0, 1, 2, 3, 4]]),
     ],
 )
-def test_a_device_key_always_gives_the_same_table(digest, name, epsilon, size, fixed, tables):
-    law = oracle(name, epsilon=epsilon, size=size, table=fixed).tables
+def test_a_device_key_always_gives_the_same_table(digest, name, epsilon, size, points, tables):
+    law = oracle(name, epsilon=epsilon, size=size, table=points).tables
     streams = [Keyed(key, bytes.fromhex(digest), classes=(-1,)) for key in KEYS]
     assert [law.draw(1, stream)[0].tolist() for stream in streams] == tables
 
 
-@pytest.mark.parametrize(("buckets", "fixed"), [(2, 2), (3, 1), (4, 2), (4, 4), (5, 2)])
-def test_tables_are_drawn_by_their_law(buckets, fixed):
+@pytest.mark.parametrize(("buckets", "points"), [(2, 2), (3, 1), (4, 2), (4, 4), (5, 2)])
+def test_tables_are_drawn_by_their_law(buckets, points):
     """A chi-square test over all permutations: it fails by chance once in a million runs."""
-    table = weighted(buckets, fixed, 10, 1)
+    table = law_of(buckets, points, 10, 1)
     scale = (1 << 64) // sum(weight for _, weight in permutations(table))
     table.hi, table.lo = 10 * scale, scale
-    draws = table.draw(40_000, source(np.random.default_rng([buckets, fixed])))
+    draws = table.draw(40_000, source(np.random.default_rng([buckets, points])))
     codes, counts = np.unique(draws @ buckets ** np.arange(buckets), return_counts=True)
     laws = {int(np.array(order) @ buckets ** np.arange(buckets)): weight for order, weight in permutations(table)}
     total = sum(laws.values())
