@@ -223,7 +223,7 @@ def _positions(path: Path) -> None:
     list(replay.Positions(path, PROFILE))
 
 
-BEARERS = [f"Bearer {short_lived('site', bytes(32), 1 << 40)}", "Bearer abc", "Basic x"]
+BEARERS = [f"Bearer {short_lived('site', bytes(32), 1 << 33)}", "Bearer abc", "Basic x"]
 CSV = ["site,n\nnews.example,1\nwiki.example,2\n,\nx\n", 'age,sex\n3,f\n7,m\n"9",m\n']
 COUNTS = ["value,count\nnews.example,3\nwiki.example,0.5\n", '"value","count"\n"a,b",7\n']
 LAWS = ["zipf:1.1", "0.7*zipf:1.1+0.3*uniform", "beta:2,5", "geometric:0.3", "uniform", "file:nowhere"]
