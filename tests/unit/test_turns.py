@@ -205,6 +205,15 @@ def test_a_rebalance_leaves_a_round_at_the_next_final():
     assert counts[0] < DUE_FINALS
 
 
+@pytest.mark.parametrize(("seconds", "progress"), [(10.0, True), (400.0, False)])
+def test_a_query_that_waits_for_minutes_is_no_progress_for_the_watchdog(seconds, progress):
+    partition = partition_of(*snapshots(BEHIND, range(3)))
+    service = service_of(partition, Sent())
+    service._busy[partition.queries[BEHIND.digest]] = time.monotonic() - seconds
+    service._progress()
+    assert bool(service.rounds) == progress
+
+
 class Waiting(EstimatorPool):
     """A pool in which a large query waits until all other finals are published."""
 
