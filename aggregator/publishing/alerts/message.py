@@ -1,6 +1,6 @@
 """The message of an alert: a change between the finals of one kind of window. It is written and read here."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
 
@@ -42,8 +42,8 @@ class Alert:
     @classmethod
     def of(cls, **fields: Any) -> Self:
         """Return an alert with these fields. Its id is a hash of them, so a repeated alert has the same id."""
-        content = asdict(cls(id="", **fields))
-        del content["version"], content["id"]
+        window = fields["window"]
+        content = {**fields, "window": {name: getattr(window, name) for name in WindowRow.__slots__}}
         return cls(id=sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32], **fields)
 
     @property

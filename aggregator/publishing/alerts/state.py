@@ -220,8 +220,9 @@ def step(watch: Watch, state: State | None, final: Final) -> tuple[State, list[A
     surge = risen(before, final.estimate, watch.error, panel=watch.panel) - surges.keys() if before else set()
 
     changes: list[tuple[AlertKind, set[int]]] = [("enter", enter), ("leave", leave), ("surge", surge)]
+    intervals = _intervals(final.estimate, sorted(enter | leave | surge))
     alerts = [
-        _alert(watch, final, before, kind, v, threshold=above.get(v, tau), baseline=not state.has_values)
+        _alert(watch, final, before, kind, v, intervals[v], threshold=above.get(v, tau), baseline=not state.has_values)
         for kind, values in changes
         for v in sorted(values)
     ]
@@ -255,18 +256,24 @@ def _references(window: Window, references: tuple[Reference, ...], final: Final)
     return references[max(obsolete, 0) :]
 
 
+def _intervals(estimate: Estimate, values: list[int]) -> dict[int, tuple[float, float]]:
+    """Return the interval of each of these values."""
+    low, high = replace(estimate, shares=estimate.shares[values]).interval()
+    return dict(zip(values, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+
+
 def _alert(
     watch: Watch,
     final: Final,
     before: Estimate | None,
     kind: AlertKind,
     value: int,
+    interval: tuple[float, float],
     *,
     threshold: float | None,
     baseline: bool,
 ) -> Alert:
-    one = replace(final.estimate, shares=final.estimate.shares[value : value + 1])
-    low, high = one.interval()
+    low, high = interval
     return Alert.of(
         kind=kind,
         query=watch.query,
@@ -274,9 +281,9 @@ def _alert(
         attribute=watch.attribute,
         value=watch.name(value),
         window=WindowRow.of(Span(watch.window, final.start, final.end)),
-        share=float(one.shares[0]),
-        low=rounded(float(low[0])),
-        high=rounded(float(high[0])),
+        share=float(final.estimate.shares[value]),
+        low=rounded(low),
+        high=rounded(high),
         threshold=rounded(threshold),
         baseline=baseline,
         before=None if before is None else float(before.shares[value]),
