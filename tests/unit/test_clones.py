@@ -60,16 +60,16 @@ def computer(tmp_path, monkeypatch):
 
 def test_the_installation_goes_into_the_key_of_a_new_store(tmp_path):
     ledger = Ledger(tmp_path / "store", installation=ONE)
-    stored = (tmp_path / "store.key").read_bytes()
-    assert ledger.key == hmac.digest(stored, b"hubbub installation" + ONE, "sha256")
+    secret = (tmp_path / "store.key").read_bytes()
+    assert ledger.key == hmac.digest(secret, b"hubbub installation" + ONE, "sha256")
     assert Ledger(tmp_path / "store", installation=ONE).key == ledger.key
     assert ONE not in (tmp_path / "store").read_bytes()
 
 
 def test_the_key_of_an_installation_is_that_of_the_wire_format():
-    derived = "6071c5465e3f29b4cc0f21c7257320355adc10dd24e08819e0915c3154b54d7e"
-    assert Ledger(":memory:", KEY, installation=ONE).key.hex() == derived
-    assert derived in (Path(__file__).parents[2] / "docs/wire-format.md").read_text()
+    noise_key = "6071c5465e3f29b4cc0f21c7257320355adc10dd24e08819e0915c3154b54d7e"
+    assert Ledger(":memory:", KEY, installation=ONE).key.hex() == noise_key
+    assert noise_key in (Path(__file__).parents[2] / "docs/wire-format.md").read_text()
 
 
 def test_devices_of_one_image_with_one_key_draw_different_noise(tmp_path):
@@ -104,10 +104,10 @@ def test_clones_spoil_the_stated_error_and_an_installation_restores_it(name):
 
 
 @pytest.mark.parametrize("other", [None, TWO])
-@pytest.mark.parametrize("charged", [True, False])
-def test_another_installation_or_none_is_refused(tmp_path, other, charged):
+@pytest.mark.parametrize("history", [True, False])
+def test_another_installation_or_none_is_refused(tmp_path, other, history):
     store = tmp_path / "store"
-    if charged:
+    if history:
         answer(store, installation=ONE)
     else:
         Ledger(store, installation=ONE)
@@ -237,8 +237,8 @@ def test_a_system_without_an_id_is_no_machine(computer, text):
 
 def test_this_machine_is_the_same_in_every_process():
     program = "from producers.client.machine import machine_id; print(machine_id())"
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert done.stdout.strip() == str(machine_id())
+    result = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert result.stdout.strip() == str(machine_id())
 
 
 DEVICE = """
@@ -256,9 +256,9 @@ def test_processes_that_open_a_copied_store_together_agree_on_its_new_key(tmp_pa
     Ledger(tmp_path / "store", installation=ONE)
     root = computer("second")
     command = [sys.executable, "-c", DEVICE, root, tmp_path / "store", ONE.decode()]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    keys = {process.communicate()[0].strip() for process in started}
-    assert [process.returncode for process in started] == [0] * 4
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    keys = {process.communicate()[0].strip() for process in processes}
+    assert [process.returncode for process in processes] == [0] * 4
     assert keys == {Ledger(tmp_path / "store", installation=ONE).key.hex()}
 
 
@@ -291,14 +291,14 @@ PRAGMA user_version = 2;
 """
 
 
-def version_2(store, *, charged=True):
+def version_2(store, *, history=True):
     """A store as version 2 wrote it, with the answer of `KEY` at second 1,000."""
     mark = hmac.digest(KEY, b"hubbub: the key of this store", "sha256")[:8]
     database = sqlite3.connect(store)
     with database:
         database.executescript(VERSION_2)
         database.execute("INSERT INTO mark VALUES (?)", (mark,))
-        if charged:
+        if history:
             database.execute("INSERT INTO charge VALUES ('q', ?, 0, 0, 1.0, 2)", (QUERY.digest,))
             database.execute("INSERT INTO last VALUES ('q', 1000.0)")
     database.close()
@@ -324,7 +324,7 @@ def test_a_store_of_version_2_keeps_its_key_and_charges_and_takes_the_machine_of
 
 
 def test_a_store_of_version_2_without_charges_was_made_without_an_installation_too(tmp_path):
-    version_2(tmp_path / "store", charged=False)
+    version_2(tmp_path / "store", history=False)
     assert Ledger(tmp_path / "store", installation=ONE).key == KEY
     assert Ledger(tmp_path / "store").key == KEY
 
