@@ -23,8 +23,10 @@ HITTER = 170
 """The bytes of a heavy hitter in JSON, without its name."""
 SET = 250
 """The bytes of a set in JSON, without its name."""
-PROVED = 1_000
-"""The most proved values that a record holds beyond `publish`: 1 divided by the smallest possible threshold."""
+ALERT = 60
+"""The bytes of a value in the state of alerts: its position and threshold, and again its position and a time."""
+RECORD = 8 << 20
+"""The most bytes of a published record with its batch. A larger one is cut. Many Kafka services take no more."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def sizes(queries: Collection[Query]) -> Sizes:
     return Sizes(
         tallies=_most(_tally_bytes(query) for query in queries),
         definitions=_most([sum(len(key) + len(value) + 1000 for key, value in writes)]),
-        estimates=_most(_estimate_bytes(query) for query in queries),
+        estimates=min(RECORD, _most(_estimate_bytes(query) for query in queries)),
         truth=_most(NUMBER * sum(domain.size for domain in query.domains) for query in queries),
     )
 
@@ -59,7 +61,7 @@ def _tally_bytes(query: Query) -> int:
     groups = len(query.attributes) if query.solution == "smp" else 1
     visible = groups if query.crowd > 1 else 0
     states = [state_bytes(window, cells, values, visible) for window in query.windows]
-    alerts = sum(min(domain.size, PROVED) * (_name_bytes(domain) + 4 * NUMBER) for domain in query.domains)
+    alerts = ALERT * sum(domain.size for domain in query.domains)  # every value may be above the threshold
     return max(INTEGER * cells, alerts + max(states))
 
 
@@ -69,10 +71,10 @@ def _estimate_bytes(query: Query) -> int:
 
 
 def _record_bytes(query: Query, domain: Domain) -> int:
-    values = domain.size if query.publish is None else min(domain.size, query.publish + PROVED)
+    values = domain.size  # every value may be proved
     methods = 1 + len(query.methods)
     numbers = NUMBER * (3 + methods) + _name_bytes(domain)  # stderr, low and high, and a share of each method
-    hitters = methods * min(domain.size, PROVED) * (HITTER + _name_bytes(domain))
+    hitters = methods * values * (HITTER + _name_bytes(domain))
     sets = query.sets or tuple(pair for attribute in query.attributes for pair in attribute.sets)
     return values * numbers + hitters + sum(SET + NUMBER * methods + len(name) for name, _ in sets)
 

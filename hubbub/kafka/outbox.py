@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
+from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, UnknownTopicOrPartitionError
 
 from hubbub.in_flight import InFlight
 from hubbub.kafka.clients import client_arguments, started
@@ -203,6 +203,19 @@ class Outbox:
                     log.warning("topic %s: no broker at %s answers, trying again", name, self._kafka.servers)
                 elif client.cluster.partitions_for_topic(name) is None:
                     raise TopicMissing(name) from error
+
+
+async def count_refused(acks: Iterable[Ack]) -> int:
+    """Wait for all acknowledgements. Return how many batches are too large for their topic.
+
+    Only a record that fills a batch alone can be too large.
+    """
+    results = await asyncio.gather(*acks, return_exceptions=True)
+    failures = [result for result in results if isinstance(result, BaseException)]
+    for failure in failures:
+        if not isinstance(failure, MessageSizeTooLargeError):
+            raise failure
+    return len(failures)
 
 
 def log_failures(acks: Iterable[Ack]) -> None:

@@ -1,13 +1,19 @@
 """Large tallies, snapshots and states. Brokers accept many at a time. If one is too large, its query is affected."""
 
 import asyncio
+import time
 
+import numpy as np
+import orjson
 import pytest
 
+from aggregator.topics.sizes import sizes
 from hubbub.kafka.outbox import Outbox
 from hubbub.kafka.settings import SNAPSHOTS
+from oracles.frame import encode
+from oracles.query import load
 from tests.brokers import create_topics
-from tests.integration.workers import Place, until
+from tests.integration.workers import PATIENCE, Place, until
 
 MIB = 1 << 20
 PAGE = """
@@ -81,3 +87,46 @@ def test_a_state_that_is_too_large_only_repeats_finals_after_a_restart(tansu, tm
         until(lambda: again.total("hubbub_records_total", query="page", final="true") > records)
         states = {record.key.split(b"|")[1] for record in place.read("snapshots") if record.key.startswith(b"state")}
         assert place.queries["page"].digest.hex().encode() in states, "this one is of a size that fits"
+
+
+EVERY = """
+[queries.page]
+crowd = 1
+domain = {}
+oracle = "grr"
+epsilon = 16
+budget = 1e9
+pane = "5s"
+lateness = "{}s"
+emit_every = "never"
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "lateness"), [(65_536, 30, 5), pytest.param(1_000_000, 40, 40, marks=pytest.mark.long)]
+)
+def test_a_query_with_every_value_proved_has_finals_and_a_state(kafka, tmp_path, size, count, lateness):
+    """Its record would be larger than the topic accepts, and is cut. A worker that takes over has the state."""
+    text = EVERY.format(size, lateness)
+    (tmp_path / "sizes.toml").write_text(text)
+    with Place(kafka, tmp_path, text, sizes=sizes(load(tmp_path / "sizes.toml").values())) as place:
+        query, worker = place.queries["page"], place.start().ready()
+        reports = query.oracle.perturb(np.repeat(np.arange(size), count), np.random.default_rng(1))
+        pane = int(time.time()) // 5 * 5
+        frames = [
+            encode(query.digest, pane, part, None) for part in np.array_split(reports, reports.nbytes // (MIB // 2) + 1)
+        ]
+        place.send(*[(number % 2, frame) for number, frame in enumerate(frames)])
+        finals = until(lambda: worker.running and place.finals(), seconds=2 * PATIENCE)
+        [value] = finals[min(finals)]
+        record = orjson.loads(value)
+        assert 7 * MIB < len(value) <= 8 * MIB
+        assert record["n"] == len(reports)
+        assert record["quality"]["flags"] == ["cut"]
+        until(lambda: any(one.key.startswith(b"state") for one in place.read("snapshots")))
+        assert not worker.total("hubbub_states_too_large_total")
+        worker.kill()
+        again = place.start().ready()
+        place.send((0, place.frame("page", [0])))
+        until(lambda: again.running and len(place.finals()) > len(finals))
+        assert {len(versions) for versions in place.finals().values()} == {1}

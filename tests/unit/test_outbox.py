@@ -5,7 +5,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
-from aiokafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
+from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, UnknownTopicOrPartitionError
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch
 
@@ -13,7 +13,7 @@ from aggregator.counting.checkpoint import Checkpoints
 from aggregator.counting.checkpoint_plan import Reject
 from hubbub.in_flight import InFlight
 from hubbub.kafka.errors import TopicMissing
-from hubbub.kafka.outbox import SMALL, Outbox, Oversized
+from hubbub.kafka.outbox import SMALL, Outbox, Oversized, count_refused
 from hubbub.kafka.settings import LARGEST, REJECTS, REPORTS, SNAPSHOTS, Kafka
 
 BATCH = 1 << 10
@@ -189,3 +189,20 @@ def test_rejects_keep_their_headers():
     [(topic, partition, [(key, value, headers)])] = producer.sent
     assert (topic, partition, key, value) == (f"p.{REJECTS}", 1, b"p.reports|4|5", b"start")
     assert ("reason", b"late") in headers
+
+
+def test_batches_that_are_too_large_for_their_topic_are_counted_and_other_failures_raised():
+    async def refused(*results):
+        acks = []
+        for result in results:
+            acks.append(asyncio.get_running_loop().create_future())
+            if isinstance(result, Exception):
+                acks[-1].set_exception(result)
+            else:
+                acks[-1].set_result(result)
+        return await count_refused(acks)
+
+    assert asyncio.run(refused()) == 0
+    assert asyncio.run(refused(1, MessageSizeTooLargeError(), 2, MessageSizeTooLargeError())) == 2
+    with pytest.raises(KafkaTimeoutError):
+        asyncio.run(refused(MessageSizeTooLargeError(), KafkaTimeoutError()))

@@ -9,6 +9,7 @@ const FLAGS = {
   ids_overflow: "Too many frames carried an id. Some duplicates may be counted.",
   small: "This window has too few reports. Its values are withheld.",
   held: "Too few reports were added or dropped out since an earlier window. The values of that window are shown instead.",
+  cut: "This record would be larger than 8 MiB. It shows the values with the largest shares.",
   prior_rejected: "The fitted prior does not suit this window. The fallback method replaces it.",
 };
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from aggregator.merging.small_groups import LastVisible, VisibleWindow, visible_windows
 from aggregator.merging.windows import ClosedWindow, Span
 from aggregator.publishing.alerts.state import alerts
+from aggregator.publishing.records.cut import CUT
 from aggregator.publishing.records.encoder import WindowRecords, build
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import Query
@@ -71,9 +72,10 @@ def final_metrics(query: Query, window: WindowRecords) -> list[FinalMetrics]:
     return [
         FinalMetrics(
             *(findings.subject.name, findings.withheld, float(findings.estimate.sigma), findings.detectable),
-            *(None if findings.withheld else query.threshold.share(findings.estimate.n), findings.flags),
+            None if findings.withheld else query.threshold.share(findings.estimate.n),
+            (*findings.flags, CUT) if is_cut else findings.flags,
         )
-        for findings in window.findings
+        for findings, is_cut in zip(window.findings, window.cuts, strict=True)
     ]
 
 

@@ -19,7 +19,7 @@ from aggregator.publishing.finals.round import Batch
 from aggregator.publishing.records.encoder import provisional_keys
 from aggregator.tallies import keys
 from aggregator.tallies.snapshot import Snapshot
-from hubbub.kafka.outbox import Outbox, OutboxRecord, is_oversized, log_failures
+from hubbub.kafka.outbox import Outbox, OutboxRecord, count_refused, is_oversized, log_failures
 from hubbub.kafka.settings import ALERTS, ESTIMATES, SNAPSHOTS
 from oracles.query import Query
 from oracles.query.settings import Window
@@ -54,13 +54,16 @@ class FinalPublisher:
 
         Once the broker has acknowledged them, write the states after them, and delete the keys that they replace.
         """
-        acks: list[Any] = await self._write(state, state.totals())
+        totals = await self._write(state, state.totals())
+        acks: list[Any] = []
         positions: dict[Window, Position] = {}
         async for answers in task.answers() if task is not None else _no_answers():
             finals = [state.answer(answer.states) for answer in answers]
             acks += await self._send(finals, answers)
             positions |= {due.final.span.window: due.final.position for due in finals}
-        await asyncio.gather(*acks)
+        if refused := await count_refused(acks):
+            self._log_too_large_records(state.versions.query, refused)
+        await asyncio.gather(*totals)
         await self._settle(state, positions)
 
     async def publish_provisional(self, task: EstimateTask, is_current: Callable[[], bool]) -> None:
@@ -96,13 +99,19 @@ class FinalPublisher:
         fitting = []
         for record in records:
             if is_oversized(record.value):
-                size = len(record.value or b"")
-                log.warning("OutboxRecord of query %s is too large (%d bytes). Lower `publish`", query.name, size)
-                self.metrics.too_large.labels(query.name).inc()
+                self._log_too_large_records(query, 1)
             else:
                 fitting.append(record)
         home = keys.home(query.digest, await self.outbox.partitions(ESTIMATES))
         return await self.outbox.append(ESTIMATES, home, fitting, is_current=is_current)
+
+    def _log_too_large_records(self, query: Query, count: int) -> None:
+        log.warning(
+            "%d records of query %s are too large for their topic. Run `hubbub topics`, or lower `publish`",
+            count,
+            query.name,
+        )
+        self.metrics.too_large.labels(query.name).inc(count)
 
     def _observe(self, query: Query, span: Span, answer: Answer) -> None:
         """Count the flags and alerts of a final, and measure its accuracy later."""
@@ -120,7 +129,10 @@ class FinalPublisher:
         records = {window: state.state_record(window, position) for window, position in positions.items()}
         for window in [window for window, (_, value) in records.items() if is_oversized(value)]:
             self._log_too_large(state, window, len(records.pop(window)[1]))
-        await asyncio.gather(*await self._write(state, list(records.values())))
+        if await count_refused(await self._write(state, list(records.values()))):
+            for window, (_, value) in records.items():
+                self._log_too_large(state, window, len(value))
+            return
         obsolete = [name for window in records for name in state.acknowledge(window, positions[window])]
         await self.delete(state, [*obsolete, *state.replaced_keys()])
 

@@ -9,11 +9,11 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-import orjson
 
 from aggregator.merging.small_groups import VisibleWindow, own
 from aggregator.merging.windows import Span
 from aggregator.publishing.findings import Findings, MethodResult, find_visible, subjects
+from aggregator.publishing.records.cut import MOST_HITTERS, MOST_VALUES, encode
 from aggregator.publishing.records.digits import DIGITS, all_rounded, rounded
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, WindowRow
 from aggregator.tallies.snapshot import Snapshot
@@ -23,8 +23,6 @@ from oracles.query import Query
 from oracles.query.domain import Domain
 
 VERSION = 2
-MOST_HITTERS = 10_000
-"""Most hitters in a record. Forged reports can produce far more, and a record must not become too large to send."""
 PROVISIONAL = "p"
 """The end of the key of a provisional record."""
 
@@ -37,6 +35,8 @@ class WindowRecords:
     """Keys and values."""
     findings: tuple[Findings, ...]
     """The findings of each attribute, or of the only answer."""
+    cuts: tuple[bool, ...]
+    """Whether each record is cut."""
 
 
 def build(
@@ -45,7 +45,7 @@ def build(
     """Return the records of a window with this total. They show the `visible` values, by default all values."""
     windows = visible or own(query, span, total)
     all_findings = find_visible(query, windows)
-    records = []
+    records, cuts = [], []
     for findings, window in zip(all_findings, windows, strict=True):
         record = {
             "version": VERSION,
@@ -60,8 +60,10 @@ def build(
             "quality": _quality(findings),
         }
         name = key(query, span, findings.subject.name, final=final)
-        records.append((name, orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY)))
-    return WindowRecords(tuple(records), all_findings)
+        value, is_cut = encode(record)
+        records.append((name, value))
+        cuts.append(is_cut)
+    return WindowRecords(tuple(records), all_findings, tuple(cuts))
 
 
 def key(query: Query, span: Span, attribute: str | None, *, final: bool) -> bytes:
@@ -82,7 +84,7 @@ def _estimates(query: Query, findings: Findings) -> dict[str, Any]:
     estimate, oracle = findings.estimate, findings.estimate.oracle
     result = findings.by_method[UNBIASED]
     count = min(MOST_HITTERS, int(result.hitters.decided.sum()))
-    most = None if query.publish is None else max(query.publish, count)
+    most = MOST_VALUES if query.publish is None else max(query.publish, count)
     positions = np.argsort(-result.shares, kind="stable")[:most]
     top = replace(estimate, shares=estimate.shares[positions])
     low, high = top.interval()
@@ -138,7 +140,7 @@ def _no_estimates(query: Query, findings: Findings) -> dict[str, Any]:
 
 
 def hitter_rows(domain: Domain, method: str, hitters: Hitters) -> list[HitterRow]:
-    """Return the hitters of a method, the largest shares first. A very long list is cut off."""
+    """Return the hitters of a method that may fit a record, the largest shares first."""
     return [
         HitterRow(
             value=domain.name(hitter.position),

@@ -1,0 +1,54 @@
+"""The cut of a record that is too large. It keeps as many of its first values as fit, so that every broker takes it."""
+
+from bisect import bisect_right
+from typing import Any
+
+import orjson
+
+from aggregator.topics.sizes import ENVELOPE, RECORD
+
+CUT = "cut"
+"""The flag of a record without all its values."""
+LARGEST = RECORD - ENVELOPE
+"""The most bytes of a record."""
+MOST_VALUES = LARGEST // 20
+"""More values than fit a record: the shortest name, share, error and interval together take 20 bytes."""
+MOST_HITTERS = LARGEST // 80
+"""More heavy hitters than fit a record."""
+
+_COLUMNS = ("values", "stderr", "low", "high")
+
+
+def encode(record: dict[str, Any]) -> tuple[bytes, bool]:
+    """Return a record as JSON, and whether it is cut.
+
+    A cut record has as many values as fit, in the order of the record: proved values first, then by share. Its heavy
+    hitters are those of these values.
+    """
+    data = _dump(record)
+    if len(data) <= LARGEST:
+        return data, False
+    places = {value: place for place, value in enumerate(record["values"])}
+    most = len(places)
+    hitters = {
+        method: [(places.get(row.value, most), row) for row in rows] for method, rows in record["hitters"].items()
+    }
+    quality = record["quality"]
+    record = {**record, "quality": {**quality, "flags": [*quality["flags"], CUT]}}
+
+    def first(count: int) -> bytes:
+        return _dump(
+            {
+                **record,
+                **{column: record[column][:count] for column in _COLUMNS},
+                "shares": {method: shares[:count] for method, shares in record["shares"].items()},
+                "hitters": {m: [row for place, row in rows if place < count] for m, rows in hitters.items()},
+            }
+        )
+
+    count = bisect_right(range(1, most), LARGEST, key=lambda count: len(first(count)))
+    return first(count), True
+
+
+def _dump(record: dict[str, Any]) -> bytes:
+    return orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY)

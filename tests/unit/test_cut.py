@@ -1,0 +1,90 @@
+"""A record that is too large: it keeps its first values and their hitters, and its bytes follow from a fixed rule."""
+
+import json
+
+import numpy as np
+import pytest
+
+from aggregator.merging.windows import Span
+from aggregator.publishing.finals.final import final_metrics
+from aggregator.publishing.records import cut
+from aggregator.publishing.records.decoder import decode
+from aggregator.publishing.records.encoder import build
+from aggregator.tallies.snapshot import Snapshot
+from aggregator.topics.sizes import ENVELOPE, RECORD, sizes
+from oracles.query import parse
+from oracles.query.settings import Window
+from tests import schemas
+
+START = 1_700_000_000
+COLUMNS = ("values", "stderr", "low", "high")
+
+
+def query(domain, **settings):
+    table = {"domain": domain, "oracle": "grr", "epsilon": 16.0, "budget": 1e9, "pane": "10s", **settings}
+    return parse({"queries": {"q": table}}, "test", ".")["q"]
+
+
+def records(q, counts):
+    """The records of a window in which each value has this many reports."""
+    state = q.oracle.zeros()
+    state[: len(counts)] = counts
+    total = Snapshot(int(np.sum(counts)), 0, 0, 0, state)
+    return build(q, Span(Window("tumbling", 10, 10), START, START + 10), total, final=True)
+
+
+def proved(size):
+    """Counts that prove every value, and differ."""
+    return 200 + np.random.default_rng(size).permutation(size)
+
+
+@pytest.mark.parametrize(
+    ("size", "publish"), [(65_536, 100), (65_536, "all"), pytest.param(1_000_000, 100, marks=pytest.mark.long)]
+)
+def test_a_record_with_every_value_proved_is_cut_at_eight_mebibytes(size, publish):
+    q, counts = query(size, publish=publish, methods=["norm_sub"]), proved(size)
+    window = records(q, counts)
+    [(_, value)] = window.records
+    record = json.loads(value)
+    assert RECORD - ENVELOPE - 2_000 < len(value) <= RECORD - ENVELOPE == cut.LARGEST
+    assert sizes([q]).estimates == RECORD
+    count = len(record["values"])
+    first = list(map(str, np.argsort(-counts, kind="stable")[:count].tolist()))
+    assert record["values"] == first
+    assert {len(record[column]) for column in COLUMNS} | {len(each) for each in record["shares"].values()} == {count}
+    assert all({row["value"] for row in rows} == {*first} for rows in record["hitters"].values())
+    assert all(row["decided"] for rows in record["hitters"].values() for row in rows)
+    assert record["quality"]["flags"] == ["cut"]
+    assert final_metrics(q, window)[0].flags == ("cut",)
+    schemas.record(value)
+    assert decode(value).flags == ("cut",)
+
+
+def test_one_value_more_would_not_fit():
+    q = query(65_536)
+    [(_, value)] = records(q, proved(65_536)).records
+    record = json.loads(value)
+    row = record["hitters"]["unbiased"][-1]
+    more = [record[column][-1] for column in COLUMNS] + [record["shares"]["unbiased"][-1], row]
+    assert len(value) + len(json.dumps(more, separators=(",", ":"))) > cut.LARGEST
+
+
+def test_values_that_are_not_proved_are_cut_first():
+    """With publish = "all" every value is in the record. Of 300,000 values a hundred are proved."""
+    q = query(300_000, publish="all", epsilon=8.0)
+    counts = np.random.default_rng(1).poisson(20, 300_000)
+    counts[1_000:1_100] = 5_000
+    record = json.loads(records(q, counts).records[0][1])
+    assert {*record["values"][:100]} == {str(value) for value in range(1_000, 1_100)}
+    assert len(record["hitters"]["unbiased"]) == 100
+    assert 100 < len(record["values"]) < 300_000
+    assert record["quality"]["flags"][-1] == "cut"
+
+
+def test_a_record_that_fits_is_whole():
+    q = query(4_096)
+    window = records(q, proved(4_096))
+    record = json.loads(window.records[0][1])
+    assert len(record["values"]) == len(record["hitters"]["unbiased"]) == 4_096
+    assert record["quality"]["flags"] == []
+    assert window.cuts == (False,)
