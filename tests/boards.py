@@ -125,6 +125,20 @@ class Crowd:
         return f"{self.query.name}|{at}|test".encode(), orjson.dumps(body)
 
 
+def withheld(message, reason="small"):
+    """Return the message of a record as a worker writes it if the window shows no values."""
+    topic, key, value = message
+    record = orjson.loads(value)
+    unknown = ("sigma", "detectable", "significance", "shift_per_fake", "n_independent", "central", "numbers")
+    record |= {"version": 3, "n": 0, **dict.fromkeys((*unknown, "weighted", "discover"))}
+    record |= {name: [] for name in ("values", "stderr", "low", "high")} | {"sets": {}}
+    record |= {lists: {method: [] for method in record[lists]} for lists in ("shares", "hitters")}
+    record["refused"] = {"duplicate": 0, "implausible": 0}
+    risk = dict.fromkeys(record["quality"]["risk"])
+    record["quality"] = {"sum": None, "prior_rejected": False, "risk": risk, "flags": [reason]}
+    return topic, key, orjson.dumps(record)
+
+
 def definition_messages(queries=QUERIES):
     """Return the messages that define the queries."""
     writes = catalog.changes(File(queries), catalog.Definitions(), (), "0" * 16).writes

@@ -9,7 +9,17 @@ from typing import Annotated, Any, ClassVar, Self
 from aggregator.board import lookup, rows
 from aggregator.board.parameters import MOST, Parameters
 from aggregator.board.reply import bad, missing
-from aggregator.board.rows import CountRow, ErrorRow, PointRow, QueryRow, SetRow, ThresholdRow, ValueRow
+from aggregator.board.rows import (
+    CountRow,
+    ErrorRow,
+    PointRow,
+    QueryRow,
+    SetRow,
+    ThresholdRow,
+    Through,
+    ValueRow,
+    Withheld,
+)
 from aggregator.board.store import Store
 from aggregator.board.view import View
 from aggregator.publishing.alerts.message import Alert
@@ -49,9 +59,14 @@ class WindowAnswer(TableAnswer):
     attribute: Attribute
     window: WindowRow
     final: bool
+    through: Through
     n: Count
     n_independent: Count
     method: str
+    withheld_since: Annotated[
+        int | None, {"description": "End of the first withheld window after this one, or in a row with this one"}
+    ]
+    withheld_reason: Withheld
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +201,8 @@ class HeavyHitters(WindowAnswer):
         share: float | None
         if (threshold, family_error) == (query.threshold, query.family_error):
             share, hitters = view.threshold, view.part.hitters(method)
+        elif view.part.withheld:
+            share, hitters = None, []
         else:
             share, result = view.hitters(method, threshold, family_error)
             hitters = hitter_rows(view.definition.domain, method, result)
@@ -200,7 +217,7 @@ class HeavyHitters(WindowAnswer):
 @dataclass(frozen=True, kw_only=True)
 class History(TableAnswer):
     table = "points"
-    columns = ("start", "end", "n", "share", "unbiased", "low", "high", "truth")
+    columns = ("start", "end", "n", "share", "unbiased", "low", "high", "truth", "withheld")
 
     query: str
     digest: Digest
@@ -212,8 +229,8 @@ class History(TableAnswer):
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, windows = lookup.windows(store, parameters, name)
-        records = lookup.between(windows, parameters)
         definition = lookup.definition(store.definition(series), parameters)
+        records = [each for each in lookup.between(windows, parameters) if each.final or each.shows(definition.name)]
         value = parameters.text("value")
         position = None if value is None else definition.domain.find(value)
         if value is None:
@@ -221,7 +238,7 @@ class History(TableAnswer):
         if position is None:
             raise missing(f"{value!r} is not in the domain", value=value)
         at = definition.attribute
-        method = lookup.method(records[-1].parts[at], parameters) if records else parameters.text("method")
+        method = lookup.method(records[-1].part(definition.name), parameters) if records else parameters.text("method")
         truth = series.truth.shares([record.span for record in records], at, position)
         return cls(
             query=series.query,
@@ -229,7 +246,10 @@ class History(TableAnswer):
             attribute=definition.name,
             value=value,
             method=method,
-            points=[PointRow.of(each, at, value, method, true) for each, true in zip(records, truth, strict=True)],
+            points=[
+                PointRow.of(each, definition.name, value, method, true)
+                for each, true in zip(records, truth, strict=True)
+            ],
         )
 
 
@@ -281,7 +301,10 @@ def _heading(view: View, method: str) -> dict[str, Any]:
         "attribute": view.part.attribute,
         "window": WindowRow.of(record.span),
         "final": record.final,
+        "through": view.part.through,
         "n": view.part.n,
         "n_independent": view.part.n_independent,
         "method": method,
+        "withheld_since": view.withheld_since,
+        "withheld_reason": view.withheld_reason,
     }

@@ -1,7 +1,9 @@
-"""Windows in the board. Each joins the records of all attributes of its query."""
+"""Windows in the board. Each joins the records of its query's attributes."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from aggregator.merging.windows import Span
 from aggregator.publishing.findings import subjects
@@ -16,13 +18,39 @@ WAITING = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A window of a query, with the records of all its attributes."""
+    """A window of a query, with the records of its attributes."""
 
     parts: tuple[Record, ...]
-    """One record for each attribute, or the only record of a query without attributes."""
+    """One record for each attribute, or the only record of a query without attributes.
+
+    A provisional window has no records of withheld attributes.
+    """
     n: int
-    """The reports of the window, over all attributes."""
-    n_independent: int
+    """The reports of the window, over all attributes with values."""
+    n_independent: int | None
+    """The independent reports, or None if attributes without values may have others."""
+
+    @classmethod
+    def of(cls, parts: Sequence[Record], query: Query) -> Self:
+        total = sum if query.solution == "smp" else max  # with smp each report answers one attribute
+        is_whole = len(parts) == len(query.domains) and not any(part.withheld for part in parts)
+        independent = total(part.n_independent for part in parts) if is_whole else None
+        return cls(tuple(parts), total(part.n for part in parts), independent)
+
+    def joined(self, before: "Entry | None", query: Query) -> "Entry":
+        """Return this window with the records of other attributes in an earlier state of it."""
+        if before is None or before.span != self.span:
+            return self
+        names = [part.attribute for part in self.parts]
+        return Entry.of([*self.parts, *(part for part in before.parts if part.attribute not in names)], query)
+
+    def part(self, attribute: str | None) -> Record:
+        """Return the record of an attribute. Raise ValueError if the window has none."""
+        return self.parts[[part.attribute for part in self.parts].index(attribute)]
+
+    def shows(self, attribute: str | None) -> bool:
+        """Whether the window has values of an attribute."""
+        return any(part.attribute == attribute and part.withheld is None for part in self.parts)
 
     @property
     def query(self) -> str:
@@ -39,6 +67,11 @@ class Entry:
     @property
     def final(self) -> bool:
         return self.parts[0].final
+
+    @property
+    def through(self) -> int | None:
+        """Return the end of the newest pane in a provisional window, or None for a final."""
+        return max((part.through for part in self.parts if part.through is not None), default=None)
 
     @property
     def refused(self) -> RefusedRow:
@@ -59,25 +92,25 @@ class IncompleteWindows:
     """The windows that still lack the records of some attributes."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[tuple[str, Span, bool], dict[str | None, Record]] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, Span], dict[str | None, Record]] = OrderedDict()
 
     def put(self, record: Record, query: Query) -> Entry | None:
-        """Add a record, and return its window if the window is now complete.
+        """Add a record, and return its window if the window is now complete. A provisional window always is.
 
         Raise ReportError if the record does not fit its definition.
         """
         names = [subject.name for subject in subjects(query)]
         _check(record, query)
-        parts = self._waiting.setdefault((record.digest, record.span, record.final), {})
+        if not record.final:
+            return Entry.of([record], query)
+        parts = self._waiting.setdefault((record.digest, record.span), {})
         parts[record.attribute] = record
         if len(parts) < len(names):
             while len(self._waiting) > WAITING:
                 self._waiting.popitem(last=False)
             return None
-        del self._waiting[record.digest, record.span, record.final]
-        records = tuple(parts[name] for name in names)
-        total = sum if query.solution == "smp" else max  # with smp each report answers one attribute
-        return Entry(records, total(part.n for part in records), total(part.n_independent for part in records))
+        del self._waiting[record.digest, record.span]
+        return Entry.of([parts[name] for name in names], query)
 
 
 def _check(record: Record, query: Query) -> None:

@@ -38,8 +38,11 @@ def view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]
     """Return one attribute of one window."""
     series, matches = windows(store, parameters, name)
     subject = definition(store.definition(series), parameters)
-    record = _entry(matches, parameters)
-    return series, View(record, record.parts[subject.attribute], subject)
+    record, withheld = _entry(matches, parameters, subject.name)
+    part = record.part(subject.name)
+    since = withheld[0].span.end if withheld else None
+    reason = part.withheld or (withheld[-1].part(subject.name).withheld if withheld else None)
+    return series, View(record, part, subject, since, reason)
 
 
 def between(windows: Windows, parameters: Parameters) -> list[Entry]:
@@ -87,18 +90,24 @@ def threshold(parameters: Parameters, query: Query) -> Threshold:
     return Threshold("share" if value < 1.0 else "count", value)
 
 
-def _entry(windows: Windows, parameters: Parameters) -> Entry:
+def _entry(windows: Windows, parameters: Parameters, attribute: str | None) -> tuple[Entry, list[Entry]]:
+    """Return the requested window, and the withheld finals in a row with it, if there are no later ones."""
     provisional = windows.provisional if parameters.flag("provisional") else None
+    if provisional is not None and not provisional.shows(attribute):
+        provisional = None
+    newest, withheld = windows.shown(attribute)
     if parameters.text("window") in (None, LATEST):
-        record = provisional or windows.latest
+        if provisional is not None:
+            return provisional, []
+        record = newest or windows.latest
         if record is None:
             raise missing("no window is final yet; provisional=true returns the provisional one")
-        return record
+        return record, withheld
     end = parameters.whole("window", 0)
     if provisional is not None and provisional.span.end == end:
-        return provisional
+        return provisional, []
     if end not in windows.finals:
         ends = windows.ends
         rest = f"it keeps {len(ends)}, and the last one ends at {ends[-1]}" if ends else "it keeps none"
         raise missing(f"the board keeps no window that ends at {end}; {rest}", window=end)
-    return windows.finals[end]
+    return windows.finals[end], withheld if newest is None or end >= newest.span.end else []

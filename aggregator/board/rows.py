@@ -11,6 +11,7 @@ from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import View
 from aggregator.merging.windows import expected_age, shortest_expected_age
 from aggregator.publishing.findings import subjects
+from aggregator.publishing.records.decoder import WITHHELD
 from aggregator.publishing.records.rows import Kind, Ranks, WindowRow
 from hubbub.http.schema import Attribute, Chance, Count, Digest, Known, Time
 from oracles.consistency import UNBIASED
@@ -18,6 +19,10 @@ from oracles.query import Query
 from oracles.query.settings import ANSWERS, Window
 from oracles.types import Floats
 
+Withheld = Annotated[
+    str | None, {"enum": [*WITHHELD, None], "description": "Why a window has no values; null if it has them"}
+]
+Through = Annotated[int | None, {"description": "End of the panes in a provisional window; null for a final"}]
 Age = Annotated[float | None, {"minimum": 0, "description": "Seconds; null before the first final window"}]
 
 
@@ -26,10 +31,11 @@ class CountRow(WindowRow):
     """A window and its numbers of reports."""
 
     final: bool
+    through: Through
     n: Count
     duplicate: Count
     implausible: Count
-    flags: list[str]
+    flags: Annotated[list[str], {"description": "small or held: the window is withheld, and its numbers are 0"}]
 
     @classmethod
     def of_record(cls, record: Entry) -> "CountRow":
@@ -41,6 +47,7 @@ class CountRow(WindowRow):
             size=window.size,
             step=window.step,
             final=record.final,
+            through=record.through,
             n=record.n,
             duplicate=record.refused.duplicate,
             implausible=record.refused.implausible,
@@ -111,6 +118,9 @@ class QueryRow:
     budget: float
     renew: Annotated[int | None, {"description": "Seconds until noise and charges restart"}]
     pane: Count
+    starts: Annotated[int | None, {"description": "`from` of the query file: Unix seconds of the first report"}]
+    until: Annotated[int | None, {"description": "Unix seconds after the last report"}]
+    crowd: Annotated[int, {"minimum": 1, "description": "Smallest group of reports whose values are published"}]
     lateness: Count
     period: Count
     methods: list[str]
@@ -147,6 +157,9 @@ class QueryRow:
             budget=query.budget,
             renew=query.renew,
             pane=query.pane,
+            starts=query.starts,
+            until=query.until,
+            crowd=query.crowd,
             lateness=query.lateness,
             period=query.period,
             methods=[UNBIASED, *query.methods],
@@ -200,7 +213,7 @@ class SetRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PointRow:
-    """A value in one window, with nulls if the window does not publish it."""
+    """A value in one window, with nulls if the window is withheld or does not publish the value."""
 
     start: Time
     end: Time
@@ -210,15 +223,27 @@ class PointRow:
     low: Chance
     high: Chance
     truth: Chance
+    withheld: Withheld
 
     @classmethod
-    def of(cls, record: Entry, attribute: int, value: str, method: str | None, truth: float | None) -> "PointRow":
-        part = record.parts[attribute]
+    def of(
+        cls, record: Entry, attribute: str | None, value: str, method: str | None, truth: float | None
+    ) -> "PointRow":
+        part = record.part(attribute)
         at = part.values.index(value) if value in part.values else None
         columns = part.shares.get(method or ""), part.shares[UNBIASED], part.low, part.high
         share, unbiased, low, high = (None if c is None or at is None else float(c[at]) for c in columns)
-        start, end = record.span.start, record.span.end
-        return cls(start=start, end=end, n=part.n, share=share, unbiased=unbiased, low=low, high=high, truth=truth)
+        return cls(
+            start=record.span.start,
+            end=record.span.end,
+            n=part.n,
+            share=share,
+            unbiased=unbiased,
+            low=low,
+            high=high,
+            truth=None if part.withheld else truth,
+            withheld=part.withheld,
+        )
 
 
 def values(view: View, method: str, truth: Floats | None) -> list[ValueRow]:

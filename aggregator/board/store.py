@@ -56,6 +56,12 @@ class Windows:
         """Return the provisional window if there is one, otherwise the last final."""
         return self.provisional or self.latest
 
+    def shown(self, attribute: str | None) -> tuple[Entry | None, list[Entry]]:
+        """Return the newest final with values of an attribute, and the withheld finals after it."""
+        count = next((at for at in range(len(self.ends), 0, -1) if self.finals[self.ends[at - 1]].shows(attribute)), 0)
+        newest = self.finals[self.ends[count - 1]] if count else None
+        return newest, [self.finals[end] for end in self.ends[count:]]
+
     def put(self, record: Entry) -> None:
         end = record.span.end
         if not record.final:
@@ -128,14 +134,14 @@ class Store:
         self._check_time(part.span.end if part.final else part.span.start)
         query = self._definition_of(self.take_record, value, part.query, part.digest)
         record = self._incomplete.put(part, query) if query else None
-        if record is None:
+        if query is None or record is None:
             return None
         kinds = self._series_of(record.query, record.digest).kinds
         if record.span.window not in kinds and len(kinds) >= KINDS:
             raise ReportError(f"query {record.query} has more than {KINDS} kinds of windows")
         windows = kinds.setdefault(record.span.window, Windows(record.span.window))
         self.size -= windows.size
-        windows.put(record)
+        windows.put(record if record.final else record.joined(windows.provisional, query))
         while len(windows.ends) > 1 and windows.ends[0] <= windows.ends[-1] - self._retention:
             windows.drop_oldest()
         self.size += windows.size

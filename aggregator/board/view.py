@@ -23,6 +23,9 @@ from oracles.query.domain import Domain
 from oracles.query.settings import Threshold
 from oracles.types import Floats
 
+MANY = 1 << 53
+"""The number of clients with smp if some attributes are withheld. The errors are then the largest possible ones."""
+
 
 @dataclass(frozen=True, eq=False)
 class Definition:
@@ -47,6 +50,10 @@ class View:
     record: Entry
     part: Record
     definition: Definition
+    withheld_since: int | None = None
+    """The end of the first withheld window after this one, or of the first in a row that holds this one."""
+    withheld_reason: str | None = None
+    """The flag of this window or, if it has values, of the newest window."""
 
     @property
     def whole(self) -> bool:
@@ -75,8 +82,10 @@ class View:
                 raise missing(f"{value!r} is not in the domain", value=value)
         return [position for position in positions if position is not None]
 
-    def answer(self, method: str, values: Sequence[str]) -> tuple[float, float | None]:
+    def answer(self, method: str, values: Sequence[str]) -> tuple[float | None, float | None]:
         """Return the share of a set of values by a method, and its standard error if it is known."""
+        if self.part.withheld:
+            return None, None
         extra = sorted(set(values) - set(self.part.values))
         if extra:
             raise bad(
@@ -87,7 +96,7 @@ class View:
         return answer(method, self.estimate, self.positions(values), shares=self._spread(self.part.shares[method]))
 
     def hitters(self, method: str, threshold: Threshold, family_error: float) -> tuple[float, Hitters]:
-        """Return the threshold as a share, and the heavy hitters by a method."""
+        """Return the threshold as a share, and the heavy hitters by a method. The window has values."""
         if not self.whole:
             raise bad(
                 f"the record publishes {len(self.part.values)} of {self.definition.domain.size} values, so only "
@@ -99,6 +108,8 @@ class View:
     def set_answer(self, name: str) -> dict[str, Any]:
         """Return the published answer about a set of the query file."""
         sets: dict[str, dict[str, Any]] = self.part.rest()["sets"]
+        if self.part.withheld:
+            sets = {each: {} for each, _ in subjects(self.definition.query)[self.definition.attribute].sets}
         if name not in sets:
             names = f"the sets are {', '.join(sets)}" if sets else "the query has no sets"
             raise missing(f"there is no set {name!r}; {names}", parameter="name")
@@ -107,12 +118,13 @@ class View:
     def _estimate(self, shares: Floats) -> Estimate:
         oracle = self.definition.query.oracle
         is_sample = isinstance(oracle, Multi) and oracle.solution == "smp"
+        population = MANY if self.record.n_independent is None else self.record.n_independent
         return Estimate(
             shares,
             self.part.n,
             oracle.attributes[self.definition.attribute] if isinstance(oracle, Multi) else oracle,
             self.part.n_independent,
-            self.record.n_independent if is_sample else None,
+            population if is_sample else None,
         )
 
     def _spread(self, shares: Floats) -> Floats:

@@ -210,6 +210,127 @@ def memory_use(board):
     return sum(records) + series.truth.size
 
 
+FIRST = HOMEPAGE.windows[0]
+
+
+def finals_of_first_window(crowd):
+    """Return the messages of the finals of the shortest window."""
+    messages = [message for message in crowd.messages if message[0] == "estimates"]
+    return [each for each in messages if f"|tumbling|{FIRST.size}|".encode() in each[1]][:12]
+
+
+@pytest.fixture(scope="module")
+def quiet(crowd):
+    """Return a board whose last four finals are withheld."""
+    finals = finals_of_first_window(crowd)
+    rest = [boards.withheld(each, reason) for each, reason in zip(finals[8:], ("held", *["small"] * 3), strict=True)]
+    return store([*finals[:8], *rest])
+
+
+def test_the_latest_window_is_the_newest_with_values(quiet):
+    last = START + 8 * PANE
+    for question, parameters in (
+        ("estimate", {}),
+        ("heavy-hitters", {}),
+        ("set", {"name": "fun"}),
+        ("set", {"value": "a,b"}),
+    ):
+        reply = ask(quiet, question, "homepage", **parameters)
+        assert reply["window"]["end"] == last
+        assert (reply["withheld_since"], reply["withheld_reason"]) == (last + PANE, "small")
+        assert reply["n"] > 0
+    (query, _) = ask(quiet, "queries")["queries"]
+    assert query["windows"][0]["latest"] == last + 4 * PANE, "a withheld window is published"
+    assert query["crowd"] == HOMEPAGE.crowd
+
+
+def test_a_withheld_window_has_no_values(quiet):
+    end = START + 9 * PANE
+    reply = ask(quiet, "estimate", "homepage", window=end)
+    assert (reply["window"]["end"], reply["withheld_since"], reply["withheld_reason"]) == (end, end, "held")
+    assert (reply["values"], reply["n"], reply["sigma"], reply["threshold"]) == ([], 0, None, None)
+    assert ask(quiet, "estimate", "homepage", window=end, value="a,b")["missing"] == ["a,b"]
+    for threshold in ("0.5", "significance"):
+        reply = ask(quiet, "heavy-hitters", "homepage", window=end, threshold=threshold)
+        assert (reply["hitters"], reply["threshold"]["share"]) == ([], None)
+    for parameters in ({"name": "fun"}, {"value": "a,b"}):
+        ((row),) = ask(quiet, "set", "homepage", window=end, **parameters)["sets"]
+        assert (row["share"], row["stderr"]) == (None, None)
+    assert problem(quiet, "set", "homepage", window=end, name="nosuch") == 404
+    earlier = ask(quiet, "estimate", "homepage", window=START + 7 * PANE)
+    assert (earlier["withheld_since"], earlier["withheld_reason"]) == (None, None)
+
+
+def test_a_history_says_which_windows_are_withheld(quiet):
+    points = ask(quiet, "history", "homepage", value="a,b")["points"]
+    assert [point["withheld"] for point in points] == [None] * 8 + ["held"] + ["small"] * 3
+    assert [point["share"] is None for point in points] == [False] * 8 + [True] * 4
+    assert {point["truth"] for point in points[8:]} == {None}
+    rows = ask(quiet, "windows", "homepage")["windows"]
+    assert [row["flags"] for row in rows[8:]] == [["held"]] + [["small"]] * 3
+
+
+def test_a_query_that_shows_nothing_yet_says_why(crowd):
+    board = store([boards.withheld(each) for each in finals_of_first_window(crowd)[:3]])
+    reply = ask(board, "estimate", "homepage")
+    assert reply["window"]["end"] == START + 3 * PANE
+    assert (reply["withheld_since"], reply["withheld_reason"]) == (START + PANE, "small")
+    assert (reply["values"], reply["error"]) == ([], None)
+
+
+def test_a_window_that_repeats_earlier_values_is_withheld(crowd):
+    first, second = finals_of_first_window(crowd)[:2]
+    record = orjson.loads(second[2]) | {"version": 2, "held_since": START + PANE}
+    record["quality"]["flags"] = ["held"]
+    board = store([first, ("estimates", second[1], orjson.dumps(record))])
+    reply = ask(board, "estimate", "homepage")
+    assert (reply["window"]["end"], reply["withheld_since"]) == (START + PANE, START + 2 * PANE)
+    assert ask(board, "windows", "homepage")["windows"][1]["n"] == 0
+
+
+def test_each_attribute_has_its_own_latest_window():
+    crowd = Crowd(PROFILE, clients=2_000)
+    panes = [[message for message in crowd.next() if message[0] == "estimates"] for _ in range(3)]
+    age, sex = panes[1]
+    board = store([*panes[0], age, boards.withheld(sex), *map(boards.withheld, panes[2])])
+    assert ask(board, "estimate", "profile", attribute="age")["window"]["end"] == START + 2 * PANE
+    reply = ask(board, "estimate", "profile", attribute="sex")
+    assert (reply["window"]["end"], reply["withheld_since"]) == (START + PANE, START + 2 * PANE)
+    assert [row["n"] > 0 for row in ask(board, "windows", "profile")["windows"]] == [True, True, False]
+    alone, both = (ask(board, "estimate", "profile", attribute="age", window=START + at * PANE) for at in (2, 1))
+    assert alone["n"] > 0
+    assert alone["threshold"] == pytest.approx(both["threshold"], rel=0.1), "the other attribute may have any number"
+
+
+def test_a_provisional_window_says_up_to_when_it_counts(crowd):
+    topic, key, value = crowd.messages[-1]
+    record = orjson.loads(value) | {"version": 3}
+    record["window"]["through"] = START + 13 * PANE - 5
+    board = store([*crowd.messages[:-1], (topic, key, orjson.dumps(record))])
+    reply = ask(board, "estimate", "homepage", provisional="true")
+    assert (reply["final"], reply["through"]) == (False, START + 13 * PANE - 5)
+    assert ask(board, "estimate", "homepage")["through"] is None
+    rows = ask(board, "windows", "homepage", provisional="true")["windows"]
+    assert [row["through"] for row in rows][-2:] == [None, START + 13 * PANE - 5]
+
+
+def test_a_provisional_window_may_lack_attributes():
+    crowd = Crowd(PROFILE, clients=2_000)
+    finals = [message for message in crowd.next() if message[0] == "estimates"]
+    end = START + 2 * PANE
+    changes = {"final": False, "window": {"kind": "tumbling", "start": end - PANE, "end": end, "size": 10, "step": 10}}
+    age, sex = ((topic, key + b"|p", orjson.dumps(orjson.loads(value) | changes)) for topic, key, value in finals)
+    board = store([*finals, age])
+    assert not ask(board, "estimate", "profile", attribute="age", provisional="true")["final"]
+    assert ask(board, "estimate", "profile", attribute="sex", provisional="true")["final"]
+    assert len(ask(board, "history", "profile", attribute="sex", value="f", provisional="true")["points"]) == 1
+    alone = ask(board, "windows", "profile", provisional="true")["windows"][-1]["n"]
+    feed(board, *sex)
+    assert not ask(board, "estimate", "profile", attribute="age", provisional="true")["final"]
+    assert not ask(board, "estimate", "profile", attribute="sex", provisional="true")["final"]
+    assert ask(board, "windows", "profile", provisional="true")["windows"][-1]["n"] == 2_000 > alone
+
+
 def test_windows_older_than_the_retention_are_dropped(crowd):
     board = store(crowd.messages, retention=5 * PANE)
     ends = [row["end"] for row in ask(board, "windows", "homepage")["windows"]]

@@ -11,7 +11,7 @@ import orjson
 from aggregator.merging.windows import Span
 from aggregator.publishing.records.encoder import VERSION
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, WindowRow
-from hubbub.http.schema import Attribute, Count, Digest, Known, Name, read
+from hubbub.http.schema import Attribute, Count, Digest, Known, Name, Time, read
 from oracles.consistency import UNBIASED
 from oracles.errors import ReportError
 from oracles.types import Floats
@@ -22,6 +22,10 @@ _LARGEST = 1e12
 """A number that no share exceeds, with any epsilon."""
 _MANY = 64
 """Most methods, sets or flags of a record."""
+OLDEST = 2
+"""The oldest version of records that can be read."""
+WITHHELD = ("small", "held")
+"""The flags of records without values: too few reports, or an end that is no mark."""
 _NUMBERS = {int, float, type(None)}
 
 
@@ -37,6 +41,11 @@ class _Oracle:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Quality:
     flags: Annotated[list[Name], {"maxItems": _MANY}]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Through:
+    through: Time
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +81,8 @@ class Record:
     attribute: str | None
     span: Span
     final: bool
+    through: int | None
+    """The end of the panes in a provisional record, or None if the window is final."""
     refused: RefusedRow
     n: int
     n_independent: int
@@ -88,6 +99,11 @@ class Record:
     flags: tuple[str, ...]
     other: bytes
     """The JSON of oracle, hitters, sets and quality."""
+
+    @property
+    def withheld(self) -> str | None:
+        """The flag that says why the record has no values, or None if it has them."""
+        return next((flag for flag in WITHHELD if flag in self.flags), None)
 
     @property
     def size(self) -> int:
@@ -109,8 +125,10 @@ def decode(value: bytes) -> Record:
     """Return the record in these bytes. Raise a ReportError or ValueError if they hold none."""
     fields = orjson.loads(value)
     version = fields.get("version") if isinstance(fields, dict) else None
-    if version != VERSION:
+    if version not in (OLDEST, 3):
         raise ReportError(f"the record has version {str(version)[:16]!r}, but {VERSION} is expected")
+    if "held_since" in fields:
+        fields = _without_values(fields)
     window, part = read(_Window, fields), read(_Numbers, fields)
     count = len(part.values)
     shares, hitters, sets = (_by_name(fields.get(key), key) for key in ("shares", "hitters", "sets"))
@@ -127,6 +145,7 @@ def decode(value: bytes) -> Record:
         attribute=window.attribute,
         span=window.window.span,
         final=window.final,
+        through=read(_Through, fields["window"]).through if "through" in fields["window"] else None,
         refused=window.refused,
         n=part.n,
         n_independent=part.n_independent or 0,
@@ -139,6 +158,14 @@ def decode(value: bytes) -> Record:
         other=_exact(orjson.dumps({key: fields[key] for key in ("oracle", "hitters", "sets", "quality")})),
         **columns,
     )
+
+
+def _without_values(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a record of version 2 that repeats the values of an earlier window, without those values."""
+    result = {**fields, "n": 0, "refused": {"duplicate": 0, "implausible": 0}, "sets": {}}
+    result |= dict.fromkeys(("n_independent", "sigma", "detectable", "shift_per_fake"))
+    result |= {key: [] for key in ("values", "stderr", "low", "high")}
+    return result | {key: {method: [] for method in _by_name(fields.get(key), key)} for key in ("shares", "hitters")}
 
 
 def _exact(text: bytes) -> bytes:
