@@ -141,7 +141,7 @@ def test_without_new_windows_the_page_turns_amber_then_red_with_a_hint(watch, sc
     for name, state in ((SMALL[0], "late|stale"), (SMALL[1], "stale")):
         view = open_page(watch, board, name)
         expect(view.page.locator("#status")).to_have_attribute("data-state", re.compile(f"^({state})$"))
-        expect(view.page.locator("#status")).to_contain_text("Late by")
+        expect(view.page.locator("#status")).to_contain_text("late by")
         expect(view.page.locator("#late")).to_contain_text("Check /readyz of the workers")
         assert view.errors == []
 

@@ -23,19 +23,24 @@ class Chart {
     const same = this.#plot && this.shape === shape;
     this.#data = data;
     this.shape = shape;
-    if (data[0].length < 2 || !globalThis.uPlot) return this.#none();
+    if (!this.#isEnough() || !globalThis.uPlot) return this.#none();
     if (same) this.#plot.setData(data);
     else this.#draw();
+  }
+
+  /** Whether there are two windows, and a number to draw. */
+  #isEnough() {
+    return this.#data !== null && this.#data[0].length > 1 && this.#data.slice(1).flat().some((number) => number !== null);
   }
 
   #none() {
     this.#plot?.destroy();
     this.#plot = null;
-    this.#box.replaceChildren(element("p", { class: "none" }, "The chart needs two windows"));
+    this.#box.replaceChildren(element("p", { class: "none" }, "The chart needs two windows, and values in one"));
   }
 
   #draw() {
-    if (!this.#data || this.#data[0].length < 2) return;
+    if (!this.#isEnough()) return;
     this.#plot?.destroy();
     this.#box.replaceChildren();
     const style = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false } };
@@ -58,14 +63,20 @@ class Chart {
   }
 }
 
-const line = (stroke, more = {}) => ({ stroke, width: 2, points: { show: false }, spanGaps: false, ...more });
+/** Returns the positions of numbers between two gaps. They have no line, so the chart draws points. */
+const isolated = (plot, series) => {
+  const numbers = plot.data[series];
+  return [...numbers.keys()].filter((at) => numbers[at] !== null && (numbers[at - 1] ?? null) === null && (numbers[at + 1] ?? null) === null);
+};
+
+const line = (stroke, more = {}) => ({ stroke, width: 2, points: { size: 6, filter: isolated }, spanGaps: false, ...more });
 
 /** The share of one value, its interval and its true share. Columns: end, low, high, share, truth. */
 export class History extends Chart {
   label = axis;
 
   options(colour) {
-    const edge = line("transparent", { width: 0 });
+    const edge = line("transparent", { width: 0, points: { show: false } });
     const truth = line(colour("true"), { dash: [5, 4] });
     return {
       series: [{}, edge, edge, line(colour("bar-edge"), { width: 2.5 }), truth],

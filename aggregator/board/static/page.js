@@ -8,7 +8,7 @@ import { clock, count, digits, duration, element, ends, moment, percent, prefixL
 import { freshness, spaced } from "./freshness.js";
 import { Ranking } from "./ranking.js";
 import { tiles } from "./tiles.js";
-import { flag, flags, forged, privacy, threshold } from "./words.js";
+import { flag, flags, forged, gap, privacy, reason, threshold, withheld } from "./words.js";
 
 const FIRST_ROWS = 15;
 const FEW = 8; // queries that need no search
@@ -96,7 +96,7 @@ async function show() {
   const estimate = await requestEstimate(name, { ...about, top, window: at }, filling && !at);
   controls(current, attribute, method, filling, of);
   if (!estimate && at) return empty(`This board does not have the window of ${current.name} that ended at ${moment(Number(at))}.`, newestButton());
-  if (!estimate) return empty(`${current.name} has no final window yet. This page has waited since ${clock(state.since)}. A window of ${windowName(of)} becomes final ${duration(current.lateness)} after its end.`);
+  if (!estimate) return empty(waiting(current, of));
   const position = { window: estimate.window.end, provisional: !estimate.final };
   const nameParts = [current.name, attribute.name, windowKey(of), position.window, method].filter((each) => each !== null).join("-");
   state.download = [`queries/${name}/estimate`, { ...about, ...position, top: ALL }, `${nameParts}.csv`];
@@ -104,8 +104,9 @@ async function show() {
   const rateWindow = rateKind();
   const range = Number(chartRange());
   const span = { to: at && Number(at) + 1, ...(range ? { from: Math.max(0, estimate.window.end - range), limit: ALL } : {}) };
+  const asksForHistory = value !== undefined;
   const [points, windows, changes] = await Promise.all([
-    answers.get([subject(current.name, of, true)], `queries/${name}/history`, { ...about, value, ...span }).catch((error) => ifGone(error, { points: [] })),
+    asksForHistory && answers.get([subject(current.name, of, true)], `queries/${name}/history`, { ...about, value, ...span }).catch((error) => ifGone(error, { points: [] })),
     answers.get([subject(current.name, rateWindow, true)], `queries/${name}/windows`, { kind: rateWindow.kind, size: rateWindow.size, step: rateWindow.step, limit: 200, ...span }),
     answers.get([`alerts ${current.name}`], "alerts", { query: current.name, attribute: attribute.name, limit: 50 }),
   ]);
@@ -113,13 +114,23 @@ async function show() {
   const values = search ? estimate.values.filter((each) => each.value.toLowerCase().includes(search)) : estimate.values;
   state.end = estimate.window.end;
   showEstimate(current, { ...estimate, values }, value, windows.windows);
-  showHistory(value, points.points, current.simulated, of.step || current.pane); // windows from the start end with each pane
-  showRates(windows.windows);
+  $("withheld").textContent = gap(estimate, current, Boolean(at));
+  showHistory(value, points ? points.points : [], current.simulated, of.step || current.pane); // windows from the start end with each pane
+  showRates(windows.windows, current);
   status();
   $("privacy").replaceChildren(...privacy(current));
   for (const [id, visible] of [["empty", false], ["token", false], ["board", true]]) {
     $(id).hidden = !visible;
   }
+}
+
+/** Returns why a query has no windows yet. */
+function waiting({ name, starts, lateness }, of) {
+  if (starts !== null && starts > now()) return `${name} begins at ${moment(starts)}. Earlier reports are refused.`;
+  return (
+    `${name} has no final window yet, so no report has been counted. This page has waited since ${clock(state.since)}. ` +
+    `A window of ${windowName(of)} becomes final ${duration(lateness)} after its end, if it has reports.`
+  );
 }
 
 /** Returns a button that leads to the newest window. */
@@ -142,7 +153,9 @@ async function requestEstimate(name, about, filling) {
 function showEstimate(query, estimate, value, windows) {
   const { start, end } = estimate.window;
   const name = estimate.final ? "Window" : "Provisional window";
-  $("window").textContent = `${name} from ${moment(start)} to ${clock(end)}, ${count(estimate.n)} reports`;
+  const cause = reason(estimate.quality.flags);
+  const through = estimate.through === null ? "" : ` up to ${clock(estimate.through)}`;
+  $("window").textContent = `${name} from ${moment(start)} to ${clock(end)}, ${cause ? withheld(cause, query) : `${count(estimate.n)} reports${through}`}`;
   $("caption").textContent = `The most frequent values of ${query.name}, by ${estimate.method}`;
   $("board").classList.toggle("plain", !estimate.error);
   $("tiles").replaceChildren(...tiles(estimate, windows));
@@ -152,44 +165,55 @@ function showEstimate(query, estimate, value, windows) {
   $("legend-threshold").hidden = estimate.threshold === null;
   if (estimate.threshold !== null) $("threshold-text").textContent = threshold(query, estimate.threshold);
   const more = $("more");
-  document.querySelector(".scroll").classList.toggle("long", estimate.values.length > FIRST_ROWS);
+  const scroll = document.querySelector(".scroll");
+  scroll.classList.toggle("long", estimate.values.length > FIRST_ROWS);
+  scroll.hidden = document.querySelector(".foot").hidden = cause !== null;
   more.hidden = estimate.published <= FIRST_ROWS || $("find").value !== "";
   more.textContent = state.all ? `Show the first ${FIRST_ROWS}` : `Show all ${count(estimate.published)} published`;
   status();
 }
 
-const UNKNOWN = { n: 0, share: null, low: null, high: null, truth: null, duplicate: 0, implausible: 0 };
+const UNKNOWN = { flags: [], n: 0, share: null, low: null, high: null, truth: null, duplicate: 0, implausible: 0 };
 const emptyPoint = (end) => ({ ...UNKNOWN, start: end, end });
 
 function showHistory(value, points, simulated, step) {
   const available = points.filter((point) => point.share !== null);
   const last = available.at(-1);
   const places = last ? digits((last.high - last.low) / 4) : 2;
-  $("history-text").textContent = last
+  const gaps = points.filter((point) => point.withheld).length;
+  const note = gaps ? `; ${gaps} of ${points.length} windows withheld` : "";
+  if (value === undefined) $("history-text").textContent = "No window with values yet";
+  else $("history-text").textContent = last
     ? `${value}: ${percent(last.share, places)} (${percent(last.low, places)} to ${percent(last.high, places)}) at ${clock(last.end)}` +
-      (simulated && last.truth !== null ? `, true share ${percent(last.truth, places)}` : "")
-    : `${value}: not among the published values`;
+      (simulated && last.truth !== null ? `, true share ${percent(last.truth, places)}` : "") + note
+    : `${value}: not among the published values${note}`;
   const line = spaced(points, step, now(), emptyPoint);
   const column = (key) => line.map((point) => point[key]);
   history.show([column("end"), column("low"), column("high"), column("share"), column("truth")], value);
 }
 
-function showRates(windows) {
+function showRates(windows, query) {
   const seconds = (each) => Math.max(each.end - each.start, 1);
+  const isWithheld = (each) => reason(each.flags) !== null;
   const refused = (each) => each.duplicate + each.implausible;
   const line = spaced(windows, windows[0]?.step, now(), emptyPoint);
-  const column = (number) => line.map((each) => (each.missing ? null : number(each) / seconds(each)));
+  const column = (number) => line.map((each) => (each.missing || isWithheld(each) ? null : number(each) / seconds(each)));
   rates.show([line.map((each) => each.end), column((each) => each.n), column(refused)]);
   const last = windows.at(-1);
   const length = last ? windowName(last) : "";
-  $("rates-text").textContent = last ? `${count(Math.round(last.n / seconds(last)))} per second in the last window (${length})` : "";
+  if (!last) $("rates-text").textContent = "";
+  else if (isWithheld(last)) $("rates-text").textContent = `The last window (${length}) is ${withheld(reason(last.flags), query)}`;
+  else $("rates-text").textContent = `${count(Math.round(last.n / seconds(last)))} per second in the last window (${length})`;
+  const gaps = windows.filter((each) => isWithheld(each) && !each.n).length;
+  const counted = windows.length - gaps;
   const total = (key) => windows.reduce((sum, each) => sum + each[key], 0);
   const rows = [
-    [`Counted in ${count(windows.length)} windows`, total("n")],
+    [`Counted in ${count(counted)} window${counted === 1 ? "" : "s"}`, counted ? total("n") : null],
+    ...(gaps ? [["Withheld windows", gaps]] : []),
     ["Refused: duplicates", total("duplicate")],
     ["Refused: implausible noise", total("implausible")],
   ];
-  $("refused").replaceChildren(...rows.flatMap(([name, number]) => [element("dt", {}, name), element("dd", {}, count(number))]));
+  $("refused").replaceChildren(...rows.flatMap(([name, number]) => [element("dt", {}, name), element("dd", {}, number === null ? "–" : count(number))]));
 }
 
 /** Fills the controls, and leaves unchanged ones alone. */

@@ -1,26 +1,46 @@
 // The texts of flags, privacy, thresholds and alerts.
 
-import { count, duration, element, percent } from "./format.js";
+import { count, duration, element, moment, percent } from "./format.js";
 
 const FLAGS = {
   partial: "The definition changed within this window.",
   incomplete: "Kafka deleted reports before a worker could count them.",
   skewed: "The noise of these reports differs from that of honest clients. Somebody may be sending forged reports.",
   ids_overflow: "Too many frames carried an id. Some duplicates may be counted.",
-  small: "This window has too few reports. Its values are withheld.",
-  held: "Too few reports were added or dropped out since an earlier window. The values of that window are shown instead.",
   cut: "This record would be larger than 8 MiB. It shows the values with the largest shares.",
   prior_rejected: "The fitted prior does not suit this window. The fallback method replaces it.",
 };
 
 export const flag = (name) => FLAGS[name] ?? name;
 
+const REASONS = {
+  small: (crowd) => `withheld: fewer than ${count(crowd)} reports`,
+  held: (crowd) => `withheld: held back with a neighbour that holds fewer than ${count(crowd)}`,
+};
+
+/** Returns why windows have no values. */
+export const withheld = (reason, { crowd }) => REASONS[reason](crowd);
+
+/** Returns the flag that says why a window has no values, if it has none. */
+export const reason = (flags) => flags.find((name) => name in REASONS) ?? null;
+
+/** Returns a sentence about the withheld windows after an estimate, or about its own. Empty if there are none. */
+export function gap(estimate, query, isPaused) {
+  const { withheld_since: since, withheld_reason: cause } = estimate;
+  if (cause === null || (isPaused && reason(estimate.quality.flags) === null)) return "";
+  const text = withheld(cause, query);
+  if (reason(estimate.quality.flags) === null) return `Windows since ${moment(since)} are ${text}. Below is the newest window with values.`;
+  if (isPaused) return `This window is ${text}.`;
+  const longer = query.windows.length > 1 ? " Another kind of window may have some." : "";
+  return `All windows since ${moment(since)} are ${text}. No window of this kind has values.${longer}`;
+}
+
 /** Whether a flag points to an attack. */
 export const forged = (name) => name === "skewed";
 
-/** Returns the flags that concern the visible method. Only `calibrate` uses a prior. */
+/** Returns the flags that concern the visible method, except for the reason why a window is withheld. */
 export const flags = ({ method, quality }) =>
-  quality.flags.filter((name) => name !== "prior_rejected" || method.startsWith("calibrate"));
+  quality.flags.filter((name) => !(name in REASONS) && (name !== "prior_rejected" || method.startsWith("calibrate")));
 
 const SOLUTIONS = {
   spl: "a report answers every attribute with an equal part of epsilon",
