@@ -200,7 +200,7 @@ def test_the_page_reports_late_numbers_on_a_good_connection(watch, broker):
         page = open_page(watch, board.ready()).page
         status, late = page.locator("#status"), page.locator("#late")
         expect(status).to_have_attribute("data-state", "stale")
-        expect(status).to_have_text(re.compile(r"No window since .*, late by 3 min"))
+        expect(status).to_have_text(re.compile(r"No window since .*, late by \d+ min"))
         expect(late).to_contain_text("hubbub_lag_seconds")
         for side in ("color", "background-color"):
             expect(late).to_have_css(side, status.evaluate("(node, side) => getComputedStyle(node)[side]", side))
