@@ -31,6 +31,7 @@ from oracles.errors import ReportError
 from oracles.query import parse
 from oracles.query.settings import Place, Window, read_windows
 from producers.simulation.crowd.scenario import parse_scenario
+from tests import boards
 
 START = 1_700_000_000
 
@@ -197,6 +198,51 @@ def test_only_the_requested_query_is_shown_and_others_are_named():
     assert overview.add_record(one_record(make_query("clicks"), MANY)) == []
     assert [str(part) for part in tables(overview, 5)] == ["waiting for records of visits; there are records of clicks"]
     assert overview.add_record(one_record(VISITS, MANY))
+
+
+def withheld(record, reason="small"):
+    _, _, value = boards.withheld(("estimates", b"", orjson.dumps(record)), reason)
+    return orjson.loads(value)
+
+
+def test_the_newest_window_with_values_is_shown_and_later_ones_are_withheld():
+    records = [one_record(VISITS, MANY, end=end, seed=end) for end in (10, 20, 30, 40)]
+    records = [*records[:2], withheld(records[2], "held"), withheld(records[3])]
+    for order in itertools.permutations(records):
+        overview = Overview()
+        for record in order:
+            overview.add_record(record)
+        (track,) = overview.tracks.values()
+        assert track.newest.heading.end == START + 20
+        assert [share is None for share in track.history("a")] == [False, False, True, True]
+        assert track.gap == f"windows since {clock(START + 30)} are withheld: fewer reports than the query's crowd"
+        assert any(track.gap == str(part) for part in tables(overview, 5))
+    overview.add_record(one_record(VISITS, MANY, end=50))
+    assert track.gap == ""
+
+
+def test_a_withheld_window_is_never_zero_reports(capsys):
+    overview, lines = Overview(), Lines()
+    for end in (10, 20):
+        record = orjson.dumps(withheld(one_record(VISITS, MANY, end=end)))
+        lines.show(overview, *take(overview, News([orjson.loads(record)], [])))
+    screen_text = io.StringIO()
+    Console(file=screen_text, width=160).print(*tables(overview, 2))
+    output = capsys.readouterr().out
+    assert output.count("withheld: fewer reports than the query's crowd\n") == 2
+    assert "withheld: fewer" in screen_text.getvalue()
+    assert "0 reports" not in output + screen_text.getvalue()
+
+
+def test_a_provisional_window_says_up_to_when_it_counts():
+    record = one_record(VISITS, MANY, final=False) | {"version": 3}
+    record["window"]["through"] = START + 5
+    overview = Overview()
+    (summary,) = overview.add_record(record)
+    assert f"provisional, 10,000 reports up to {clock(START + 5)}" in summary.line(1)
+    assert overview.add_record(withheld(one_record(VISITS, MANY))), "the window is final and withheld"
+    (track,) = overview.tracks.values()
+    assert track.newest.withheld
 
 
 def test_history_is_bounded():

@@ -24,8 +24,11 @@ _MANY = 64
 """Most methods, sets or flags of a record."""
 OLDEST = 2
 """The oldest version of records that can be read."""
-WITHHELD = ("small", "held")
-"""The flags of records without values: too few reports, or an end that is no mark."""
+WITHHELD = {
+    "small": "withheld: fewer reports than the query's crowd",
+    "held": "withheld: held back with a neighbour that holds fewer reports than the query's crowd",
+}
+"""The flags of records without values, and their reasons in words."""
 _NUMBERS = {int, float, type(None)}
 
 

@@ -1,15 +1,17 @@
 """Reads the finals of a query from the topic `estimates`, from its beginning to its current end."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from aggregator.publishing.records.decoder import Record, decode
+from aggregator.publishing.records.decoder import WITHHELD, Record, decode
+from aggregator.reading.tail.notation import label
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
+from oracles.query.settings import Window
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,10 @@ async def finals(
                 progress(sum([await reader.position(tp) - begins[tp] for tp in tps]), total)
     if not matches:
         log.warning("%s", no_match(query, ends_of))
-    return sorted(matches.values(), key=_order)
+    records = sorted(matches.values(), key=_order)
+    for text in gaps(records):
+        log.warning("%s", text)
+    return records
 
 
 def no_match(query: str, ends: Mapping[str, tuple[int, int]]) -> str:
@@ -53,6 +58,26 @@ def no_match(query: str, ends: Mapping[str, tuple[int, int]]) -> str:
         return f"there are no finals of query {query!r}; there are finals of {', '.join(sorted(ends))}"
     first, last = (datetime.fromtimestamp(end, UTC).isoformat() for end in ends[query])
     return f"no final of query {query} matches; its finals end from {first} to {last}"
+
+
+def gaps(records: Sequence[Record]) -> list[str]:
+    """Return since when the newest windows of a query are withheld and why, for each attribute and kind of window."""
+    series: dict[tuple[str, str | None, Window], list[Record]] = {}
+    """The withheld windows since the newest one with values."""
+    for record in records:
+        windows = series.setdefault((record.digest, record.attribute, record.span.window), [])
+        if record.withheld:
+            windows.append(record)
+        else:
+            windows.clear()
+    return [_gap(windows) for windows in series.values() if windows]
+
+
+def _gap(windows: Sequence[Record]) -> str:
+    first, last = windows[0], windows[-1]
+    name = first.query if first.attribute is None else f"{first.query}, {first.attribute}"
+    since = datetime.fromtimestamp(first.span.end, UTC).isoformat()
+    return f"{name} {label(first.span.window)}: windows since {since} are {WITHHELD[last.withheld or 'small']}"
 
 
 def _read(record: Any) -> list[Record]:

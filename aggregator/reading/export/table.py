@@ -36,7 +36,7 @@ def columns(records: Iterable[Record]) -> dict[str, type]:
 def rows(record: Record) -> list[Row]:
     """Return a row for each value, in the record's order, with None for unknown numbers.
 
-    A window with too few reports publishes no values and has one row.
+    A withheld window has no values, and one row.
     """
     window, start, end = record.span
     about: Mapping[str, Any] = {
@@ -59,7 +59,7 @@ def rows(record: Record) -> list[Row]:
     for at, value in enumerate(record.values):
         cells = {name: _nan_to_none(column[at]) for name, column in lists.items()}
         table.append({**about, "value": value, **cells, "proved": value in proofs})
-    if not table and "small" in record.flags:
+    if record.withheld:
         table.append({**about, "value": None, **dict.fromkeys(lists), "proved": None})
     return table
 

@@ -163,8 +163,9 @@ class Lines:
             if not summaries and (by := track.late(time.time())) > 0.0
         }
         for place in late.keys() - self._late:
-            heading = overview.tracks[place].newest.heading
-            sys.stdout.write(f"{heading}: no final since {clock(heading.end)}, late by {lateness(late[place])}\n")
+            track = overview.tracks[place]
+            since = f"no final since {clock(max(track.finals))}, late by {lateness(late[place])}"
+            sys.stdout.write(f"{track.newest.heading}: {since}\n")
         self._late = set(late)
         for kind, text in notice_lines(filter(self._is_new, notices), self._top):
             sys.stdout.write(f"{self._surge.format(text) if kind == 'surge' else text}\n")

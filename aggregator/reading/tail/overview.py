@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from aggregator.publishing.alerts.message import decode as decode_alert
 from aggregator.publishing.records.decoder import decode as decode_record
+from aggregator.reading.tail.notation import clock
 from aggregator.reading.tail.summary import Heading, Notice, Summary
 from oracles.query.settings import Window
 
@@ -24,9 +25,11 @@ class Track:
     """The windows of one kind, for one attribute of a definition."""
 
     newest: Summary
-    """The newest final, or a provisional window before the first final."""
+    """The newest final with values. If there is none, the provisional window, or the newest withheld final."""
     finals: dict[int, dict[str, float]] = field(default_factory=dict)
-    """The shares by value, for each end of a window."""
+    """The shares by value, for each end of a window. A withheld window has none."""
+    withheld: dict[int, str] = field(default_factory=dict)
+    """The reason of each withheld final."""
 
     def is_replaced_by(self, summary: Summary) -> bool:
         """Whether a summary has a newer definition or a shorter window."""
@@ -36,22 +39,32 @@ class Track:
         return _length(new.window) < _length(old.window)
 
     def add(self, summary: Summary) -> bool:
-        """Add a window, and return whether it is the newest now."""
+        """Add a window, and return whether it is the newest now, or the newest final."""
         new, old = summary.heading, self.newest.heading
         if (new.digest, new.window) != (old.digest, old.window):
             return False
         if summary.final:
             self.finals[new.end] = {row.value: row.share for row in summary.rows}
+            if summary.withheld:
+                self.withheld[new.end] = summary.withheld
             for end in sorted(self.finals)[:-HISTORY]:
                 del self.finals[end]
-        if summary is not self.newest and (summary.final, new.end, summary.n) <= (
-            self.newest.final,
-            old.end,
-            self.newest.n,
-        ):
-            return False
+                self.withheld.pop(end, None)
+        if summary is not self.newest and self._rank(summary) <= self._rank(self.newest):
+            return bool(summary.withheld) and new.end == max(self.finals)
         self.newest = summary
         return True
+
+    def _rank(self, summary: Summary) -> tuple[bool, bool, int, int]:
+        """Return a key that is larger for a window to show in preference."""
+        is_over = not summary.final and any(end >= summary.heading.end for end in self.finals)
+        return summary.withheld is None and not is_over, summary.final, summary.heading.end, summary.n
+
+    @property
+    def gap(self) -> str:
+        """Return since when the windows after the newest one are withheld, and why. Empty if they are not."""
+        ends = sorted(end for end in self.withheld if self.newest.withheld or end > self.newest.heading.end)
+        return f"windows since {clock(ends[0])} are {self.withheld[ends[-1]]}" if ends else ""
 
     def late(self, now: float) -> float:
         """Return how late the next final is, in seconds, with time for one window without reports."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from aggregator.publishing.alerts.message import Alert
-from aggregator.publishing.records.decoder import Record
+from aggregator.publishing.records.decoder import WITHHELD, Record
 from aggregator.reading.tail.notation import clock, digits, label, percent, plain
 from oracles.consistency import UNBIASED
 from oracles.query.settings import Window
@@ -77,6 +77,10 @@ class Summary:
 
     heading: Heading
     final: bool
+    through: int | None
+    """The end of the panes in a provisional window."""
+    withheld: str | None
+    """The reason for which the window has no values, in words."""
     n: int
     sigma: float | None
     detectable: float | None
@@ -95,6 +99,8 @@ class Summary:
         return cls(
             heading=Heading.of(record),
             final=record.final,
+            through=record.through,
+            withheld=record.withheld and WITHHELD[record.withheld],
             n=record.n,
             sigma=record.sigma,
             detectable=record.detectable,
@@ -115,10 +121,20 @@ class Summary:
                 parts.append(f"detectable from {percent(self.detectable, digits(self.sigma))}")
         return ", ".join([*parts, *self.flags])
 
+    @property
+    def state(self) -> str:
+        """Return a text with the number of reports, or the reason for which it is withheld."""
+        if self.withheld:
+            return self.withheld
+        through = "" if self.through is None else f" up to {clock(self.through)}"
+        return f"{'' if self.final else 'provisional, '}{self.n:,} reports{through}"
+
     def line(self, top: int) -> str:
+        heading = f"{clock(self.heading.end)} {self.heading}: {self.state}"
+        if self.withheld:
+            return heading
         rows = ", ".join(f"{row.name} {row}" for row in self.rows[:top])
-        kind = "" if self.final else "provisional, "
-        return f"{clock(self.heading.end)} {self.heading}: {kind}{self.n:,} reports, {self.quality}: {rows}"
+        return f"{heading}, {self.quality}: {rows}"
 
 
 def _rows(record: Record, method: str | None, hitters: dict[str, bool]) -> Iterator[SummaryRow]:

@@ -48,9 +48,14 @@ def tables(overview: Overview, top: int, now: float = 0.0) -> Iterator[Renderabl
         yield Text(waiting_text(overview), style="dim")
     for place in sorted(overview.tracks):
         yield _summary(overview.tracks[place], top)
-        late = overview.tracks[place].late(now)
+        track = overview.tracks[place]
+        if track.gap:
+            yield Text(track.gap, style="yellow")
+        late = track.late(now)
         if late > 0.0:
-            text = f"late by {lateness(late)}: check that clients send and workers run (/readyz, hubbub_lag_seconds)"
+            since = clock(max(track.finals))
+            hint = "check that clients send and workers run (/readyz, hubbub_lag_seconds)"
+            text = f"no final since {since}, late by {lateness(late)}: {hint}"
             yield Text(text, style="bold red")
     if overview.notices:
         yield _notices(last_notices(overview.notices, LATEST))
@@ -65,9 +70,8 @@ def waiting_text(overview: Overview) -> str:
 
 def _summary(track: Track, top: int) -> Table:
     summary = track.newest
-    state = "" if summary.final else ", provisional"
-    title = Text(f"{summary.heading}, to {clock(summary.heading.end)}{state}, {summary.n:,} reports", style="bold")
-    caption = Text(f"● proved frequent, ○ listed; {summary.quality}", style="dim")
+    title = Text(f"{summary.heading}, to {clock(summary.heading.end)}, {summary.state}", style="bold")
+    caption = None if summary.withheld else Text(f"● proved frequent, ○ listed; {summary.quality}", style="dim")
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=None, pad_edge=False)
     table.add_column("")
     table.add_column("value", no_wrap=True, min_width=12)
