@@ -154,6 +154,7 @@ pages: .venv/.test ## write what is generated in docs: the options, the bytes of
 	$(BIN)/python docs/options.py
 	$(BIN)/python docs/way.py
 	$(BIN)/python docs/house.py
+	$(BIN)/python docs/marks.py
 
 # Pinned with their hashes: what the image holds, what tests and CI run with, and what builds the wheel.
 lock: .venv/.lint ## pin what pyproject.toml asks for anew

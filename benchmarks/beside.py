@@ -20,7 +20,6 @@ from dataclasses import replace
 import numpy as np
 from records import USUAL, query_of, window_of
 
-from aggregator.merging.small_groups import own
 from aggregator.merging.windows import Span
 from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
@@ -38,13 +37,12 @@ class Work:
     def __init__(self, query: Query, total: Snapshot) -> None:
         self.query, self.total = query, total
         self.span = Span(query.windows[0], 0, 10)
-        self.visible = own(query, self.span, total)
 
     def here(self) -> None:
-        window_result(self.query, self.span, self.total, self.visible)
+        window_result(self.query, self.span, self.total)
 
     async def beside(self, estimators: EstimatorPool) -> None:
-        task = EstimateTask(self.query, [Question(self.span, self.total, self.visible)], {})
+        task = EstimateTask(self.query, [Question(self.span, self.total)], {})
         estimators.ask(task)
         await task.completion
 

@@ -137,7 +137,7 @@ def finals(queries):
         query.oracle.add(state, query.oracle.perturb(np.arange(1_000) % 64, np.random.default_rng(1)))
         span = Span(query.windows[0], end - 10, end)
         total = Snapshot(1_000, 0, 0, 0, state)
-        yield from (("estimates", *record) for record in build(query, span, total, final=True).records)
+        yield from (("estimates", *record) for record in build(query, span, total).records)
 
 
 def measure(broker, folder, count):

@@ -81,7 +81,7 @@ def main() -> None:
             query_with_methods = query_of(size, methods)
             seconds_of_record = best(
                 lambda query_with_methods=query_with_methods, span=span, total=total: build(
-                    query_with_methods, span, total, final=True
+                    query_with_methods, span, total
                 ),
                 rounds=3,
             )

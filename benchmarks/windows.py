@@ -17,8 +17,8 @@ import tracemalloc
 
 import numpy as np
 
+from aggregator.merging.marks import QueryMarks
 from aggregator.merging.pane_queue import FileStore
-from aggregator.merging.small_groups import visible_windows
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.merging.snapshot_records import encode_state
 from aggregator.merging.windows import Position
@@ -47,7 +47,12 @@ def topic(query: Query, partitions: int, panes: int) -> list[tuple[bytes, bytes]
     values = [encode_snapshot(Snapshot(reports, 0, 0, 0, RNG.poisson(reports / 2, cells))) for _ in range(16)]
     end = START + panes * PANE
     records = [(PaneKey(kind, digest, START + pane * PANE, 0).encode(), values[pane % 16]) for pane in range(panes)]
-    records += [(StateKey(digest, query.windows[0], end).encode(), encode_state(Position(end)))]
+    records += [
+        (
+            StateKey(digest, query.windows[0], end).encode(),
+            encode_state(Position(end), [], QueryMarks(Versions.of(query), end)),
+        )
+    ]
     for partition in range(partitions):
         records.append((PartitionKey("watermark", partition).encode(), encode_progress(Progress(closed={digest: end}))))
     return records
@@ -69,8 +74,8 @@ def load(
     return snapshots, spill, longest
 
 
-def one_more(query: Query, snapshots: SnapshotPartition, partitions: int, before: list) -> list:
-    """Add one pane, make its final, and return the last visible windows after it."""
+def one_more(query: Query, snapshots: SnapshotPartition, partitions: int) -> None:
+    """Add one pane, and make its final."""
     state, cells = snapshots.queries[query.digest], query.oracle.state_size
     end = state.merger.closed_through or START
     value = encode_snapshot(Snapshot(REPORTS, 0, 0, 0, RNG.poisson(REPORTS / 2, cells)))
@@ -81,18 +86,15 @@ def one_more(query: Query, snapshots: SnapshotPartition, partitions: int, before
     state.collect()
     state.totals()
     (final,) = state.due_finals()
-    _, visible = visible_windows(query, final, before)
-    state.visible[final.span.window] = visible
     state.state_record(final.span.window, final.position)
     list(state.acknowledge(final.span.window, final.position))
     list(state.replaced_keys())
-    return visible
 
 
 def main() -> None:
     gc.set_threshold(200_000, 20, 100)  # the settings of a worker
     print(f"{'values':>9}  {'window':9} {'partitions':>10}  {'as int64':>9} {'loaded':>8} {'loading':>8} {'disk':>8}")
-    print(f"{'':43}{'load, CPU':>10} {'slice':>8} {'a final, CPU':>13} {'a rebalance':>12}")
+    print(f"{'':43}{'load, CPU':>10} {'slice':>8} {'a final, CPU':>13}")
     for size, window, partitions in (
         (1_024, "1d/10s", 1),
         (1_024, "1d/10s", 12),
@@ -108,35 +110,27 @@ def main() -> None:
             snapshots, spill, longest = load(query, partitions, records)
             load_times.append(time.process_time() - start_time)
             slices.append(longest)
-        before: list = []
         finals = []
         for _ in range(20):
             start_time = time.process_time()
-            before = one_more(query, snapshots, partitions, before)
+            one_more(query, snapshots, partitions)
             finals.append(time.process_time() - start_time)
-        start_time = time.process_time()
-        snapshots.reset_guards()
-        again = time.process_time() - start_time
         disk = spill.size
-        del snapshots, spill, before
+        del snapshots, spill
         gc.collect()
         tracemalloc.start()
         snapshots, spill, _ = load(query, partitions, records)
         _, peak = tracemalloc.get_traced_memory()
-        visible: list = []
         for _ in range(3):
-            visible = one_more(query, snapshots, partitions, visible)
+            one_more(query, snapshots, partitions)
         memory, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         mb = [panes * query.oracle.state_size * 8, memory, peak, disk]
         first, *rest = (f"{number / 1e6:.1f} MB" for number in mb)
         print(f"{size:9,}  {window:9} {partitions:10}  {first:>9} " + " ".join(f"{one:>8}" for one in rest))
-        numbers = (
-            f"{min(load_times):8.2f} s {1e3 * min(slices):5.1f} ms"
-            f" {1e3 * np.median(finals):10.2f} ms {1e3 * again:9.2f} ms"
-        )
+        numbers = f"{min(load_times):8.2f} s {1e3 * min(slices):5.1f} ms {1e3 * np.median(finals):10.2f} ms"
         print(f"{'':43}{numbers}")
-        del snapshots, spill, visible
+        del snapshots, spill
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def blocks(text: str) -> dict[str, str]:
     state = Progress(OFFSET + 1, LOGGED, {query.digest: PANE})
     snapshot = encode_snapshot(tally.snapshot())
     total = Snapshot(9_000, 0, 0, 0, tally.counts + np.append(OTHERS, np.zeros(len(tally.counts) - 3, np.int64)))
-    (key, value), *_ = build(query, Span(query.windows[0], PANE, PANE + 10), total, final=True).records
+    (key, value), *_ = build(query, Span(query.windows[0], PANE, PANE + 10), total).records
     record = json.loads(value)
     row = record["values"].index("b.example")
     shown = {name: record[name][row] for name in ("values", "stderr", "low", "high")}

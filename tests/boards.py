@@ -96,7 +96,7 @@ class Crowd:
             end = self.start + PANE * (pane + 1)
             if (pane + 1) * PANE % (window.step or PANE) or pane + 1 < size:
                 continue
-            records = self.record(Span(window, end - size * PANE, end), final=True)
+            records = self.record(Span(window, end - size * PANE, end))
             self.states[window], messages = alerts(
                 self.query, Span(window, end - size * PANE, end), records, self.states.get(window, [])
             )
@@ -104,15 +104,15 @@ class Crowd:
             for key, value in messages:
                 yield "alerts", key, value
 
-    def record(self, span, *, final):
+    def record(self, span):
         first, last = ((at - self.start) // PANE for at in (span.start, span.end))
         total = merge_snapshots(self.snapshots[first:last], self.query.oracle.state_size)
-        return build(self.query, span, total, final=final)
+        return build(self.query, span, total)
 
     def provisional(self):
         """Return a provisional record of the next tumbling window, with the reports of the last one."""
         window, end = self.query.windows[0], self.start + PANE * (len(self.snapshots) + 1)
-        result = build(self.query, Span(window, end - PANE, end), self.snapshots[-1], final=False)
+        result = build(self.query, Span(window, end - PANE, end), self.snapshots[-1], through=end)
         ((key, value),) = result.records
         return "estimates", key, value
 

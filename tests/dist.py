@@ -18,7 +18,7 @@ import numpy as np
 import hubbub
 from producers.simulation.crowd.scenario import BUNDLED
 schema = json.loads((files("hubbub") / "schemas" / "record.json").read_text())
-assert schema["$id"] == "urn:hubbub:record:2" and "surge" in BUNDLED
+assert schema["$id"] == "urn:hubbub:record:3" and "surge" in BUNDLED
 o = hubbub.oracle("olh", epsilon=1.0, size=64)
 tally = o.zeros()
 o.add(tally, o.perturb(np.arange(10_000) % 64))

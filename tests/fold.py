@@ -5,13 +5,14 @@ It shares two parts with the daemon, `Gate.admit` and the oracles. It has no col
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import chain, dropwhile, pairwise, takewhile
+from math import gcd
 from typing import NamedTuple
 
 import numpy as np
 
 from aggregator.counting.admission.gate import AcceptedFrame, Gate
 from aggregator.merging import windows
-from aggregator.merging.small_groups import VisibleWindow
 from aggregator.tallies.snapshot import IDS_OVERFLOW, PARTIAL, Snapshot
 from hubbub.definitions.versions import Versions
 from oracles.query.settings import Window
@@ -50,8 +51,8 @@ class Whole(NamedTuple):
     start: int
     end: int
     whole: Snapshot
-    panes: dict
-    """The snapshot of each of its panes, by start."""
+    stretches: list
+    """The stretches without marks of each attribute, as in `unmarked`."""
 
 
 def fold(log, definitions, **gate):
@@ -80,58 +81,84 @@ def finals(log, definitions, **gate):
                 parts[partition].count(outcome)
         clocks.append(clock)
     for digest, versions in by_digest.items():
-        query = versions.query
         panes = {pane: total(parts.values()) for (of, pane), parts in cells.items() if of == digest}
-        for window, since, until in intervals(versions):
-            active = [pane for pane in panes if panes[pane].n and since <= pane < until]
-            for start, end in spans(window, query.pane, active):
-                if since <= start and end <= until and all(is_closed(clock, end, versions) for clock in clocks):
-                    inside = {pane: panes[pane] for pane in panes if start <= pane < end}
-                    whole = with_partial(total(inside.values()), versions, start, end)
-                    yield Whole(versions, window, start, end, whole, inside)
+        yield from finals_of_panes(versions, panes, lambda end, of=versions: all(is_closed(c, end, of) for c in clocks))
 
 
-def attribute_views(groups):
-    """Yield the finals of one definition in the order of time, each with the views of its attributes.
+def finals_of_panes(versions, panes, is_final):
+    """Yield the final windows of the panes of one definition. `is_final` takes the end of a window."""
+    stretches = [unmarked(versions, panes, place) for place in range(len(versions.query.domains))]
+    for window, since, until in intervals(versions):
+        active = [pane for pane in panes if panes[pane].n and since <= pane < until]
+        if window.kind == "all" and versions.first < since:  # it begins at a mark
+            active = list(dropwhile(lambda pane: not all(is_mark(pane, each) for each in stretches), sorted(active)))
+        for start, end in spans(window, versions.query.pane, active):
+            if since <= start and end <= until and is_final(end):
+                inside = [panes[pane] for pane in panes if start <= pane < end]
+                yield Whole(versions, window, start, end, with_partial(total(inside), versions, start, end), stretches)
 
-    `groups` are results of `finals`. A view is ("own", None), ("small", None), or ("held", final). A held view repeats
-    the values of that final.
+
+def with_reasons(groups):
+    """Yield the finals of one definition in the order of time, each with the reason for which an attribute is withheld.
+
+    `groups` are results of `finals`.
     """
-    last = {}
     for final in sorted(groups, key=lambda final: final.end):
-        query = final.versions.at(final.end - final.versions.query.pane).query
-        views = []
-        for place in range(len(query.domains)):
-            here = {pane: of_attribute(query, part, place) for pane, part in final.panes.items()}
-            here = {pane: n for pane, n in here.items() if n}
-            before, others = last.get((final.window, place), (None, {}))
-            came = sum(n for pane, n in here.items() if pane not in others)
-            went = sum(n for pane, n in others.items() if pane not in here)
-            if sum(here.values()) < query.crowd:
-                views.append(("small", None))
-            elif final.window.kind != "tumbling" and any(0 < n < query.crowd for n in (came, went)):
-                views.append(("held", before))
+        query, reasons = final.versions.at(final.end - final.versions.query.pane).query, []
+        for place, stretches in enumerate(final.stretches):
+            ends = [final.end] if final.window.kind == "all" else [final.start, final.end]
+            if of_attribute(query, final.whole, place) < query.crowd:
+                reasons.append("small")
             else:
-                views.append(("own", None))
-                last[final.window, place] = final, here
-        yield final, views
+                reasons.append(None if all(is_mark(edge, stretches) for edge in ends) else "held")
+        yield final, reasons
+
+
+def is_mark(edge, stretches):
+    return not any(start < edge < end for start, end in stretches)
+
+
+def unmarked(versions, panes, place):
+    """Return the stretches with reports and without a mark inside, by the rule alone, edge by edge."""
+    counts = {pane: n for pane, part in panes.items() if (n := of_attribute(versions.query, part, place))}
+    length, stretches, count, least = versions.query.pane, [], 0, 0
+    longest = max(max(edge_spans(version.query)) for version in versions.versions)
+    for pane, later in pairwise([*sorted(counts), float("inf")]):
+        edge = pane
+        while edge < later and (edge == pane or (count and edge < pane + 2 * longest)):
+            query = versions.at(edge).query
+            lengths = edge_spans(query)
+            if edge == pane:
+                if not count:
+                    mark = max([edge // span * span for span in lengths] + [end for _, end in stretches[-1:]])
+                count, least = count + counts[pane], max(least, query.crowd)
+            edge += length
+            span = max((span for span in lengths if edge % span == 0), default=None)
+            if count >= least and span is not None:
+                first = max(edge - span, first_with_span(versions, span, edge))
+                within = sum(n for other, n in counts.items() if first <= other < edge)
+                if span == max(lengths) or within >= least:
+                    stretches.append((mark, edge))
+                    count = least = 0
+    return [*stretches, (mark, float("inf"))] if count else stretches
+
+
+def edge_spans(query):
+    """Return the lengths of time whose multiples are the edges of a query."""
+    sized = [(window.size, window.step) for window in query.windows if window.step]
+    return {*chain(*sized), *(gcd(*pair) for pair in sized), *([query.pane] if len(sized) < len(query.windows) else [])}
+
+
+def first_with_span(versions, span, edge):
+    """Return the first pane of the versions in a row that have this span, up to the version of an edge."""
+    known = [version for version in versions.versions if version.first < edge]
+    run = list(takewhile(lambda version: span in edge_spans(version.query), reversed(known)))
+    return run[-1].first or float("-inf")
 
 
 def of_attribute(query, part, place):
     """Return how many reports of a pane answer an attribute. With smp a report answers one of them."""
     return int(part.counts[-len(query.attributes) :][place]) if query.solution == "smp" else part.n
-
-
-def visible_windows(final, views):
-    """Return the windows from which the record of a final is built."""
-    span = windows.Span(final.window, final.start, final.end)
-    empty = Snapshot(0, 0, 0, final.whole.flags, np.zeros_like(final.whole.counts))
-    visible = []
-    for kind, of in views:
-        of_span = windows.Span(of.window, of.start, of.end) if of else span
-        total = of.whole if of else empty if kind == "small" else final.whole
-        visible.append(VisibleWindow(kind, of_span, total))
-    return visible
 
 
 def intervals(versions):

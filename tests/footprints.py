@@ -19,7 +19,7 @@ from aggregator.counting.partition import SourcePartition
 from aggregator.merging.pane_queue import FileStore
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.plan.memory import BOARD
-from aggregator.publishing.finals.final import publish
+from aggregator.publishing.finals.final import window_result
 from aggregator.publishing.records.encoder import build
 from aggregator.tallies.keys import home
 from hubbub.definitions import catalog
@@ -57,7 +57,7 @@ class Worker:
         self.snapshots = [SnapshotPartition(at, partitions, self.by_digest, store=spill) for at in range(partitions)]
         for snapshots in self.snapshots:
             snapshots.load()
-        self.partitions, self.table, self.offset, self.sizes = partitions, {}, 0, [{} for _ in self.sources]
+        self.partitions, self.table, self.offset = partitions, {}, 0
         self.answered = dict.fromkeys(self.by_digest, 0)
         """The number of panes with reports, by query."""
 
@@ -78,10 +78,6 @@ class Worker:
         for query in self.queries:
             panes = (second + self.ahead * query.skew) // query.pane + 1
             self.answered[query.digest] = max(self.answered[query.digest], panes)
-        for sizes, source in zip(self.sizes, self.sources, strict=True):
-            for key, n, value in source.open_snapshots(sizes):
-                sizes[key.digest, key.pane] = n
-                self.put(home(key.digest, self.partitions), key.encode(), value)
         for source in self.sources:
             plan = source.plan(whole=True)
             for phase in plan.phases(source.progress, source.watermarks):
@@ -107,9 +103,9 @@ class Worker:
         state.totals()
         for final in finals:
             window = final.span.window
-            result, _, *now = publish(query, final, state.alerts.get(window, []), state.visible.get(window, []))
-            state.alerts[window], state.visible[window] = now
-            records += result.records
+            result = window_result(query, final.span, final.total, final.withheld, state.alerts.get(window, []))
+            state.alerts[window] = result.states
+            records += result.window.records
             batch[window] = final.position
         for window, position in batch.items():
             state.state_record(window, position)
@@ -118,10 +114,8 @@ class Worker:
         if query.emit_every is not None:
             coming = list(state.merger.provisional())
             while coming:
-                span, total = coming.pop()
-                next_record = state.guard.next(query, span, total, state.visible.get(span.window, []))
-                if next_record is not None:
-                    records += build(query, *next_record, final=False).records
+                span, through, total, withheld = coming.pop()
+                records += build(query, span, total, withheld, through=through).records
         return records
 
 

@@ -23,6 +23,7 @@ QUERIES = parse(
         skew = "20s"
         windows = ["10s", "1m/20s", "30s", "all"]
         max_ids = 2
+        crowd = 5
 
         [queries.app]
         domain = 100
@@ -34,6 +35,7 @@ QUERIES = parse(
         skew = "10s"
         windows = ["5s", "15s/5s", "all"]
         require_id = true
+        crowd = 4
 
         [queries.profile]
         attributes = { a = 3, b = 9 }
@@ -43,6 +45,7 @@ QUERIES = parse(
         lateness = "30s"
         skew = "0s"
         windows = ["20s", "all"]
+        crowd = 3
 
         [queries.gone]
         domain = 3
@@ -50,6 +53,7 @@ QUERIES = parse(
         epsilon = 2.0
         budget = 1e9
         pane = "10s"
+        crowd = 1
     """),
     "test",
     ".",
@@ -78,9 +82,9 @@ VERSIONS = {
     for versions in (
         with_changes(
             "web",
-            (40, {"lateness": 30, "windows": (_SHORT, _HOPS)}),
+            (40, {"lateness": 30, "windows": (_SHORT, _HOPS), "crowd": 2}),
             (70, {"lateness": 0, "windows": (Window("hopping", 30, 10), _ALL, _HOPS, _HALF)}),
-            (100, {"skew": 5, "max_ids": 3}),
+            (100, {"skew": 5, "max_ids": 3, "crowd": 8}),
             (120, {"publish": 3}),
         ),
         with_changes("app", (50, {"lateness": 10}), (75, None), (105, {"lateness": 5, "require_id": False})),

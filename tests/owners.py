@@ -81,9 +81,6 @@ class Owner:
         source.former_writers = []
         for write in source.settle(plan):
             yield topics.write(self.partition, *write)
-        if random.random() < 0.3:
-            for key, _, value in source.open_snapshots({}):
-                yield topics.publish(home(key.digest, self.partitions), key.encode(), value)
 
 
 def settle(owner):

@@ -4,6 +4,7 @@ A broker is a dictionary and a list here. A worker's writes are single steps, an
 can die, or write on after its partition has another worker.
 """
 
+from copy import deepcopy
 from itertools import islice
 
 from aggregator.counting.admission.gate import Gate
@@ -132,12 +133,6 @@ class Worker:
         for pane, _ in snapshots:
             yield self.broker.write(("tally", self.gate.partition, *pane), None)
 
-    def show(self):
-        """Publish the open snapshots."""
-        for pane, tally in self.tallies.items():
-            tally.advance(self.next_offset, self.clock)
-            self.broker.publish(("open", *pane, self.gate.partition), encode_tally(tally))
-
 
 class Reader:
     """A process that merges all queries."""
@@ -150,7 +145,7 @@ class Reader:
         """The panes whose merged snapshots it has written."""
         for (kind, *of), value in records:
             if kind == "state":
-                self.note(*of[:2], decode_state(value, BY_DIGEST[of[0]].oracle.state_size)[0])
+                self.note(*of[:2], decode_state(value, VERSIONS[of[0]]))
         self.partitions = partitions
         self.mergers = {digest: self.merger(digest) for digest in BY_DIGEST}
         records += random.sample(records, len(records) // 3)
@@ -160,13 +155,15 @@ class Reader:
 
     def merger(self, digest):
         """Return the merger of a query, as its acknowledged states leave it."""
-        states = [(window, position) for (of, window), position in self.states.items() if of == digest]
-        return Merger(VERSIONS[digest], self.partitions, states)
+        states = {window: state for (of, window), state in self.states.items() if of == digest}
+        positions = [(window, state.position) for window, state in states.items()]
+        marks = max((state.marks for state in states.values()), key=lambda marks: marks.through, default=None)
+        return Merger(VERSIONS[digest], self.partitions, positions, marks=marks and deepcopy(marks))
 
-    def note(self, digest, window, position):
+    def note(self, digest, window, state):
         last = self.states.get((digest, window))
-        if last is None or last.end < position.end:
-            self.states[digest, window] = position
+        if last is None or last.position.end < state.position.end:
+            self.states[digest, window] = state
 
     def poll(self, count):
         for key, value in self.broker.snapshots[self.at : self.at + count]:
@@ -178,12 +175,9 @@ class Reader:
         kind, digest, *of = key
         merger = self.mergers[digest]
         if kind == "closed":
-            merger.take(*of, decode_snapshot(value, merger.cells), None)
-        elif kind == "open":
-            tally = decode_tally(value, merger.cells)
-            merger.take(*of, tally.snapshot(), tally.next_offset)
+            merger.take(*of, decode_snapshot(value, merger.cells))
         elif kind == "merged":
-            merger.take(*of, ALL, decode_snapshot(value, merger.cells), None)
+            merger.take(*of, ALL, decode_snapshot(value, merger.cells))
         elif kind == "watermark":
             merger.mark(of[0], value)
 
@@ -197,17 +191,12 @@ class Reader:
             merger.totals.clear()
             for final in finals:
                 name = BY_DIGEST[digest].name
-                yield (name, final.span.window, final.span.end), (final.span.start, encode_snapshot(final.total))
-                self.broker.publish(
-                    ("state", digest, final.span.window, final.position.end), encode_state(final.position)
-                )
-                self.note(digest, final.span.window, final.position)
+                content = final.span.start, encode_snapshot(final.total), tuple(final.withheld)
+                yield (name, final.span.window, final.span.end), content
+                state = encode_state(final.position, [], merger.marks)
+                self.broker.publish(("state", digest, final.span.window, final.position.end), state)
+                self.note(digest, final.span.window, decode_state(state, VERSIONS[digest]))
             self.clean(digest)
-
-    def provisional(self):
-        for digest, merger in self.mergers.items():
-            for span, total in merger.provisional():
-                yield (BY_DIGEST[digest].name, span.window), (span.end, encode_snapshot(total))
 
     def clean(self, digest):
         """Delete the records that the acknowledged states cover."""
@@ -216,10 +205,10 @@ class Reader:
             kind, of, *rest = key
             if of != digest:
                 continue
-            covered = kind in ("closed", "open", "merged") and first is not None and rest[0] < first
-            covered |= kind in ("closed", "open") and first is not None and (digest, rest[0]) in self.merged
+            covered = kind in ("closed", "merged") and first is not None and rest[0] < first
+            covered |= kind == "closed" and first is not None and (digest, rest[0]) in self.merged
             last = self.states.get((digest, rest[0])) if kind == "state" else None
-            is_old = last is not None and rest[1] < last.end
+            is_old = last is not None and rest[1] < last.position.end
             if covered or is_old:
                 self.broker.publish(key, None)
 
@@ -252,8 +241,8 @@ class Daemon:
         workers = self.workers[partition]
         worker, reader = random.choice(workers), random.choice(self.readers)
         act = random.choices(
-            ["read", "write", "show", "take over", "die", "poll", "emit", "join", "leave"],
-            [40, 40, 4, 6, 4, 12, 6, 2, 2],
+            ["read", "write", "take over", "die", "poll", "emit", "join", "leave"],
+            [40, 40, 6, 4, 12, 6, 2, 2],
         )[0]
         match act:
             case "read":
@@ -261,8 +250,6 @@ class Daemon:
             case "write":
                 for _ in range(random.choice([1, 3, 20])):
                     worker.step(random)
-            case "show":
-                worker.show()
             case "take over":  # the one before may go on
                 workers.append(self.worker(partition))
             case "die" if len(workers) > 1:
@@ -289,7 +276,6 @@ class Daemon:
             worker.step(self.random)
             while worker.writes:
                 worker.step(self.random)
-            worker.show()
         self.readers.append(self.reader())
         for reader in self.readers:
             reader.poll(1 << 60)

@@ -11,8 +11,9 @@ from hashlib import sha256
 
 import numpy as np
 
-from aggregator.merging.windows import ClosedWindow, Position, Span
-from aggregator.publishing.finals.final import publish
+from aggregator.merging.merger import answer_counts
+from aggregator.merging.windows import Span
+from aggregator.publishing.finals.final import window_result
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import METHODS
 from oracles.query import parse
@@ -38,7 +39,7 @@ CLIENTS = 3000
 
 def finals(query, count):
     """Yield the bytes of `count` successive finals."""
-    rng, states, visible = np.random.default_rng(len(query.name) + query.oracle.state_size), [], []
+    rng, states = np.random.default_rng(len(query.name) + query.oracle.state_size), []
     sizes = [domain.size for domain in query.domains]
     window = Window("tumbling", 10, 10)
     for number in range(count):
@@ -49,9 +50,10 @@ def finals(query, count):
             counts, query.oracle.perturb(lists[0] if len(lists) == 1 else np.column_stack(lists), rng)
         )
         span = Span(window, 10 * number, 10 * number + 10)
-        final = ClosedWindow(span, Snapshot(n - refusals, refusals, 0, 0, counts), Position(span.end))
-        result = publish(query, final, states, visible)
-        states, visible = result.states, result.visible
+        total = Snapshot(n - refusals, refusals, 0, 0, counts)
+        withheld = ["small" if size < query.crowd else None for size in answer_counts(query, total)]
+        result = window_result(query, span, total, withheld, states)
+        states = result.states
         yield repr((result.window.records, states, result.alerts)).encode()
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from aggregator.counting.app import CountingApp
-from aggregator.counting.checkpoint_plan import CheckpointPlan, Reject, WriteBudget, WritePhase
+from aggregator.counting.checkpoint_plan import Reject, WriteBudget, WritePhase
 from aggregator.counting.partition import SourcePartition
 from aggregator.process.metrics import Metrics
-from aggregator.tallies.keys import Pane, PaneKey, PartitionKey, Write, home
+from aggregator.tallies.keys import PartitionKey, Write, home
 from aggregator.tallies.progress import Progress, encode
 from hubbub.command.exit import Ending
 from hubbub.kafka.outbox import Ack, Outbox, OutboxRecord, log_failures
@@ -28,8 +28,6 @@ REFRESH = 10.0
 
 A restart reads from the offset of the oldest tally.
 """
-OPEN_INTERVAL = 1.0
-"""Seconds between two writes of open snapshots."""
 
 Snapshots = dict[int, list[Write]]
 """The writes of all sources by snapshot partition."""
@@ -44,31 +42,23 @@ class Checkpoints:
     metrics: Metrics
     ending: Ending
     budget: WriteBudget
-    """The budget of writes. After a large checkpoint the next one and the next open snapshots wait."""
+    """The budget of writes. After a large checkpoint the next one waits."""
     interval: float = INTERVAL
     """Seconds from the last whole checkpoint to the next."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _whole_at: float = 0.0
     _refresh_at: float = 0.0
-    _open_at: float = 0.0
-    _open_counts: dict[int, dict[Pane, int]] = field(default_factory=dict)
-    """The n of the open snapshots in the topic, by partition and pane."""
 
     def request(self) -> None:
-        """Request a checkpoint at once, because a pane has closed."""
-        self._wake.set()
-
-    def reset(self) -> None:
-        """Forget the open snapshots of before a recovery."""
-        self._open_counts.clear()
+        """Request a checkpoint at once, because a pane has closed or a recovery has ended."""
         self._wake.set()
 
     async def run(self) -> None:
         """Write checkpoints until cancelled."""
         try:
             while True:
-                timeout = max(0.0, min(self._whole_at, self._open_at) - time.monotonic())
+                timeout = max(0.0, self._whole_at - time.monotonic())
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), timeout)
                 self._wake.clear()
@@ -84,16 +74,12 @@ class Checkpoints:
     async def _round(self) -> None:
         """Write what is due. Closed panes are always due."""
         now = time.monotonic()
-        whole, shows_open = now >= self._whole_at, now >= self._open_at
+        whole = now >= self._whole_at
         async with self._turn:
             await self._once(whole=whole)
-        if shows_open:
-            await self._show_open()
-        if whole or shows_open:
-            pause = self.budget.pause()
-            self.interval = max(INTERVAL, pause)
-            self._whole_at = max(now + pause, now + INTERVAL if whole else self._whole_at)
-            self._open_at = max(now + pause, now + OPEN_INTERVAL if shows_open else self._open_at)
+        if whole:
+            self.interval = max(INTERVAL, self.budget.pause())
+            self._whole_at = now + self.interval
 
     async def _once(self, *, whole: bool) -> None:
         counting = self.counting
@@ -116,7 +102,7 @@ class Checkpoints:
                 event.ack()  # one ack is enough, because Consumer._new_offset commits the newest event
                 if counting.events.get(source.partition) is event:
                     del counting.events[source.partition]
-        log_failures(await self._write(deletions, self._obsolete_snapshots(plans), urgent=not whole))
+        log_failures(await self._write(deletions, self._obsolete_watermarks(sources), urgent=not whole))
         if refresh:
             self._refresh_at = start
         if plans:
@@ -160,31 +146,14 @@ class Checkpoints:
         sending += [self.outbox.write(SNAPSHOTS, target, writes) for target, writes in snapshots.items()]
         return list(chain(*await asyncio.gather(*sending)))
 
-    def _obsolete_snapshots(self, plans: Iterable[tuple[SourcePartition, CheckpointPlan]]) -> Snapshots:
-        """Return deletions of open snapshots of closed panes, and of watermarks of former writers."""
+    def _obsolete_watermarks(self, sources: Iterable[SourcePartition]) -> Snapshots:
+        """Return deletions of the watermarks of former writers."""
         deletions: Snapshots = defaultdict(list)
-        for source, plan in plans:
-            partition = source.partition
-            if source.former_writers:
-                catalog = self.counting.follower.definitions
-                targets = {home(digest, self.counting.partitions) for digest in (*catalog.versions, *catalog.forgotten)}
-                for target in sorted(targets):
-                    names = (PartitionKey("watermark", partition, writer).encode() for writer in source.former_writers)
-                    deletions[target] += [(name, None) for name in names]
-                source.former_writers = []
-            counts = self._open_counts.get(partition, {})
-            for key, _ in plan.snapshots:
-                if counts.pop((key.digest, key.pane), None) is not None:
-                    name = PaneKey("open", key.digest, key.pane, partition).encode()
-                    deletions[home(key.digest, self.counting.partitions)].append((name, None))
+        catalog = self.counting.follower.definitions
+        for source in [source for source in sources if source.former_writers]:
+            targets = {home(digest, self.counting.partitions) for digest in (*catalog.versions, *catalog.forgotten)}
+            for target in sorted(targets):
+                names = (PartitionKey("watermark", source.partition, each).encode() for each in source.former_writers)
+                deletions[target] += [(name, None) for name in names]
+            source.former_writers = []
         return deletions
-
-    async def _show_open(self) -> None:
-        """Write snapshots of open tallies for provisional records. A lost one does no harm, so nothing waits for it."""
-        snapshots: Snapshots = defaultdict(list)
-        for source in self.counting.sources.values() if self.counting.current else ():
-            counts = self._open_counts.setdefault(source.partition, {})
-            for key, n, value in source.open_snapshots(counts):
-                counts[key.digest, key.pane] = n
-                snapshots[home(key.digest, self.counting.partitions)].append((key.encode(), value))
-        log_failures(await self._write({}, snapshots))

@@ -5,7 +5,6 @@ After the broker has acknowledged all of them, `settle` notes it.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping
 
 from aggregator.counting.admission import record_run
 from aggregator.counting.admission.gate import Gate, duplicate_refusal
@@ -222,19 +221,6 @@ class SourcePartition:
             ]
             self._written_offsets.pop(pane, None)
         return [(name, None) for name in deletions]
-
-    def open_snapshots(self, since: Mapping[Pane, int]) -> list[tuple[PaneKey, int, bytes]]:
-        """Return key, n and value of the snapshots of open tallies whose n differs from that in `since`.
-
-        They serve provisional records, so queries without provisional records have none.
-        """
-        snapshots = []
-        for pane, tally in self.tallies.items():
-            query = self.gate.definitions[pane[0]].at(pane[1]).query
-            if since.get(pane) != tally.n and query.emit_every is not None:
-                tally.advance(self.next_offset, self.clock)
-                snapshots.append((PaneKey("open", *pane, self.partition), tally.n, encode_tally(tally)))
-        return snapshots
 
     def _tally(self, pane: Pane, query: Query) -> Tally:
         tally = self.tallies.get(pane)

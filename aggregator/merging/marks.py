@@ -104,6 +104,12 @@ class QueryMarks:
         least = crowd if crowd > 1 else 0
         return cls(versions, through, [Marks(versions.query.pane, least=least) for _ in versions.query.domains])
 
+    def restart(self, edge: int) -> None:
+        """Take an edge as a mark, and no earlier one. All reports before it are counted."""
+        self.advance(edge)
+        for marks in self.attributes:
+            marks.newest, marks.count, marks.least, marks.stretches = edge, 0, 0, [(-FOR_EVER, edge)]
+
     def count(self, pane: int, counts: Sequence[int]) -> None:
         """Count a pane by the number of reports of each attribute. Nothing happens if it is counted already."""
         if self.through is None and any(counts):
@@ -138,10 +144,20 @@ class QueryMarks:
             for marks, n in zip(self.attributes, counts, strict=True)
         )
 
+    def newest_after(self, start: int) -> list[int | None]:
+        """Return the newest mark of each attribute, or None if `start` is no mark or no later time is one."""
+        through = 0 if self.through is None else self.through
+        lengths = spans(self.versions.at(through - self.versions.query.pane).query)
+        newest = [marks.newest_until(through, lengths) for marks in self.attributes]
+        return [
+            mark if start in marks and mark > start else None
+            for marks, mark in zip(self.attributes, newest, strict=True)
+        ]
+
     def forget(self, start: int, end: int, steps: Collection[int]) -> None:
         """Forget stretches that matter to no window to come.
 
-        These windows start at `start` or later, at multiples of `steps`, and end after `end`.
+        These windows start at `start` or later, at multiples of `steps`. They end at `end` or later.
         """
         for marks in self.attributes:
             marks.stretches = [

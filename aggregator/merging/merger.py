@@ -7,16 +7,18 @@ for finals, because compaction may have kept a copy of a snapshot that is later 
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from aggregator.merging.marks import QueryMarks, Withheld
 from aggregator.merging.pane_queue import PaneStore
-from aggregator.merging.small_groups import answer_counts
-from aggregator.merging.windows import ClosedWindow, Position, Span, Windows, make_windows
-from aggregator.tallies.snapshot import INCOMPLETE, PARTIAL, Snapshot, encode_snapshot, merge_snapshots
+from aggregator.merging.windows import ClosedWindow, OpenWindow, Position, SizedWindows, Windows, make_windows
+from aggregator.tallies.snapshot import INCOMPLETE, PARTIAL, Snapshot, Sum, encode_snapshot, merge_snapshots
 from hubbub.definitions.versions import PublicationInterval, Versions
+from oracles.multi.attributes import Multi
+from oracles.query import Query
 from oracles.query.settings import Window
 
 ALL = -1
@@ -26,11 +28,8 @@ ALL = -1
 class _Part(NamedTuple):
     """The part of a pane from one source partition."""
 
-    offset: int | None
-    """The offset up to which an open tally is complete, or None for a closed one."""
     snapshot: Snapshot
     unreadable: bool = False
-    """Whether the pane is closed, but its snapshot is unreadable."""
 
 
 class Merger:
@@ -42,8 +41,10 @@ class Merger:
         partitions: int,
         positions: Iterable[tuple[Window, Position]] = (),
         store: PaneStore | None = None,
+        marks: QueryMarks | None = None,
     ) -> None:
         self.versions = versions
+        self.marks = marks or QueryMarks(versions)
         self.cells = versions.query.oracle.state_size
         self._pane = versions.query.pane
         self._store = store
@@ -57,6 +58,8 @@ class Merger:
         """The value of `closed_through` at the last call of `finals`."""
         self._ahead = 0
         """Number of finals that the kinds of windows have yielded, and `finals` has not."""
+        self._since_marks: dict[int, Sum] = {}
+        """The sum of the panes since each mark that is the newest one of an attribute and has reports after it."""
         self.totals: list[tuple[int, bytes]] = []
         """Merged snapshots by pane, which are not written yet."""
         newest: dict[Window, Position] = {}
@@ -67,7 +70,7 @@ class Merger:
 
     def define(self, versions: Versions) -> None:
         """Continue with these versions. Changes apply to panes that are not closed yet."""
-        self.versions = versions
+        self.versions = self.marks.versions = versions
         before = {(windows.window, windows.since): windows for windows in self._kinds}
         self._kinds = []
         for interval in versions.intervals:
@@ -76,13 +79,14 @@ class Merger:
             self._kinds.append(windows)
 
     def _windows(self, interval: PublicationInterval, position: Position | None = None) -> Windows:
-        return make_windows(interval, self._pane, self.cells, position, self._store, self._answer_counts)
+        return make_windows(interval, self._pane, self.cells, position, self._store, self._is_mark)
 
-    def _answer_counts(self, snapshot: Snapshot) -> Sequence[int]:
-        return answer_counts(self.versions.query, snapshot)
+    def _is_mark(self, edge: int) -> bool:
+        """Whether an edge is a mark of every attribute."""
+        return all(edge in marks for marks in self.marks.attributes)
 
-    def take(self, pane: int, partition: int, snapshot: Snapshot, offset: int | None) -> bool:
-        """Take a snapshot, which is closed if `offset` is None. Return False if it brings nothing new.
+    def take(self, pane: int, partition: int, snapshot: Snapshot) -> bool:
+        """Take the snapshot of a closed pane. Return False if it brings nothing new.
 
         A snapshot of `ALL` replaces the snapshots of all partitions, which may be deleted already.
         A snapshot without news must not be deleted for that: the next reader may need this copy.
@@ -94,13 +98,11 @@ class Merger:
         if total is not None and not total.unreadable:
             return False
         before = parts.get(partition)
-        if before is not None and before.unreadable and offset is None:
-            before = None
-        if before is not None and (before.offset is None or (offset is not None and offset < before.offset)):
+        if before is not None and not before.unreadable:
             return False
         if partition == ALL:
             parts.clear()
-        parts[partition] = _Part(offset, snapshot)
+        parts[partition] = _Part(snapshot)
         return True
 
     def mark_unreadable(self, pane: int, partition: int) -> None:
@@ -108,10 +110,10 @@ class Merger:
         if self._is_done(pane):
             return
         parts = self._panes.setdefault(pane, {})
-        before, total = parts.get(partition), parts.get(ALL)
-        if (before is None or before.offset is not None) and (total is None or total.unreadable):
+        total = parts.get(ALL)
+        if partition not in parts and (total is None or total.unreadable):
             nothing = Snapshot(0, 0, 0, INCOMPLETE, np.zeros(self.cells, np.uint8))
-            parts[partition] = _Part(None, nothing, unreadable=True)
+            parts[partition] = _Part(nothing, unreadable=True)
 
     def mark(self, partition: int, closed_through: int) -> None:
         """Raise the watermark of a source partition. It never falls."""
@@ -137,16 +139,28 @@ class Merger:
             return
         through = min(through, self.closed_through)
         for pane in sorted(pane for pane in self._panes if pane + self._pane <= through):
-            parts = [part for part in self._panes.pop(pane).values() if part.offset is None]
-            if parts:
-                total = parts[0].snapshot
-                if len(parts) > 1:
-                    total = merge_snapshots((part.snapshot for part in parts), self.cells)
-                    if keep and self._needs_closed_panes and not any(part.unreadable for part in parts):
-                        self.totals.append((pane, encode_snapshot(total)))
-                for windows in self._kinds:
-                    windows.put(pane, total)
+            parts = list(self._panes.pop(pane).values())
+            total = parts[0].snapshot
+            if len(parts) > 1:
+                total = merge_snapshots((part.snapshot for part in parts), self.cells)
+                if keep and self._needs_closed_panes and not any(part.unreadable for part in parts):
+                    self.totals.append((pane, encode_snapshot(total)))
+            self.marks.advance(pane)
+            for windows in self._kinds:
+                windows.put(pane, total)
+            self._count(pane, total)
+        self.marks.advance(through // self._pane * self._pane)
         self._collected_through = through if self._collected_through is None else max(through, self._collected_through)
+
+    def _count(self, pane: int, total: Snapshot) -> None:
+        """Add a pane to the marks, and to the sums since the newest ones."""
+        self.marks.count(pane, answer_counts(self.versions.query, total))
+        newest = {marks.newest for marks in self.marks.attributes if marks.least}
+        zeros = np.zeros(self.cells, np.int64)
+        self._since_marks = {mark: self._since_marks.get(mark) or Sum(zeros.copy()) for mark in newest}
+        for mark, later in self._since_marks.items():
+            if pane >= mark:
+                later.add(total)
 
     def finals(self) -> Iterator[ClosedWindow]:
         """Yield the new final windows of all kinds in the order of their ends, and at one end as `_order` says."""
@@ -165,32 +179,39 @@ class Merger:
         later = sorted(
             pane
             for pane, parts in self._panes.items()
-            if pane + self._pane <= through and any(part.offset is None and part.snapshot.n for part in parts.values())
+            if pane + self._pane <= through and any(part.snapshot.n for part in parts.values())
         )
         return self._ahead + sum(windows.count_due(through, later) for windows in self._kinds)
 
     def _advance(self, through: int) -> Iterator[ClosedWindow]:
         for final in heapq.merge(*(self._counted(windows.advance(through)) for windows in self._kinds), key=_order):
             self._ahead -= 1
-            yield final._replace(total=self._flagged(final.span, final.total))
+            (window, start, end), counts = final.span, answer_counts(self.versions.query, final.total)
+            yield final._replace(
+                total=self._flagged(start, end, final.total),
+                withheld=self.marks.withheld(None if window.kind == "all" else start, end, counts),
+            )
 
     def _counted(self, finals: Iterator[ClosedWindow]) -> Iterator[ClosedWindow]:
         for final in finals:
             self._ahead += 1
             yield final
 
-    def provisional(self) -> Iterator[tuple[Span, Snapshot]]:
-        """Yield the next window of each kind, with the reports so far."""
-        panes = {pane: merge_snapshots(self._current(pane), self.cells) for pane in self._panes}
-        kinds: set[Window] = set()
+    def provisional(self) -> Iterator[OpenWindow]:
+        """Yield the next window of each kind with its panes up to a mark, once for each mark. No final is due."""
         for windows in self._kinds:
-            if windows.window in kinds:
+            if not isinstance(windows, SizedWindows) or (window := windows.current()) is None:
                 continue
-            window = windows.provisional(self._collected_through, panes)
-            if window is not None:
-                span, total = window
-                kinds.add(span.window)
-                yield span, self._flagged(span, total)
+            span, sums = window
+            newest = self.marks.newest_after(span.start)
+            crowd = self.versions.at(span.end - self._pane).query.crowd
+            for through in sorted({mark for mark in newest if mark is not None}):
+                total = (sums - self._since_marks[through] if through in self._since_marks else sums).snapshot()
+                counts = answer_counts(self.versions.query, total)
+                visible = [mark == through and n >= crowd for mark, n in zip(newest, counts, strict=True)]
+                if any(visible):
+                    reasons: list[Withheld | None] = [None if each else "held" for each in visible]
+                    yield OpenWindow(span, through, self._flagged(span.start, through, total), reasons)
 
     @property
     def needed_from(self) -> int | None:
@@ -207,8 +228,8 @@ class Merger:
         kinds = (windows.window for windows in self._kinds)
         return any(window.kind != "all" and window.size > self._pane for window in kinds)
 
-    def _flagged(self, span: Span, total: Snapshot) -> Snapshot:
-        partial = self.versions.is_partial(span.start, span.end)
+    def _flagged(self, start: int, end: int, total: Snapshot) -> Snapshot:
+        partial = self.versions.is_partial(start, end)
         return total.with_flags(PARTIAL) if partial else total
 
     def _is_done(self, pane: int) -> bool:
@@ -217,17 +238,15 @@ class Merger:
         first = self.needed_from
         return first is not None and pane < first
 
-    def _current(self, pane: int) -> list[Snapshot]:
-        """Return the valid parts of a pane. An open part is invalid once its partition has closed the pane."""
-        end = pane + self._pane
-        return [
-            part.snapshot
-            for partition, part in self._panes[pane].items()
-            if part.offset is None or (mark := self._watermarks[partition]) is None or mark < end
-        ]
-
 
 def _order(final: ClosedWindow) -> tuple[int, bool, int, int]:
     """Return the place of a final: by its end, then `all` first, then the larger size, then the larger step."""
     window = final.span.window
     return final.span.end, window.kind != "all", -window.size, -window.step
+
+
+def answer_counts(query: Query, total: Snapshot) -> list[int]:
+    """Return how many reports answer each attribute."""
+    if isinstance(query.oracle, Multi):
+        return query.oracle.answering(total.counts.astype(np.int64, copy=False), total.n)
+    return [total.n]

@@ -8,13 +8,9 @@ import os
 import tempfile
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
 from typing import IO, Any, Protocol
 
-import numpy as np
-
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot, view_snapshot
-from oracles.types import Ints
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +19,6 @@ CHUNK = 64 << 10
 _SIZE = 32
 """Low bits of a file store's key, which hold the length. The bits above hold the offset."""
 
-AnswerCounts = Callable[[Snapshot], Sequence[int]]
-"""Returns how many reports of a tally answer each attribute."""
 StoreKey = Any
 """The key of a piece in a store: a number, or the piece itself."""
 
@@ -55,20 +49,14 @@ class MemoryStore:
         return self
 
 
-def report_count(snapshot: Snapshot) -> Sequence[int]:
-    """Return the answer counts of a query with one answer."""
-    return (snapshot.n,)
-
-
 class PaneQueue:
-    """A queue of panes. Starts and answer counts are in memory, tallies are in a store."""
+    """A queue of panes. Starts and numbers of reports are in memory, tallies are in a store."""
 
-    def __init__(self, store: PaneStore | None = None, answer_counts: AnswerCounts = report_count) -> None:
-        self._store, self._answer_counts = store or MemoryStore(), answer_counts
+    def __init__(self, store: PaneStore | None = None) -> None:
+        self._store = store or MemoryStore()
         self._places: deque[StoreKey] = deque()
         self._heads = array("q")
-        """The start, n, and the answer count of each attribute, for each pane."""
-        self._width = 3
+        """The start and n of each pane."""
 
     def __del__(self) -> None:
         self.clear()  # the store lives longer than this queue
@@ -77,16 +65,14 @@ class PaneQueue:
         return len(self._places)
 
     def append(self, start: int, snapshot: Snapshot) -> None:
-        head = (start, snapshot.n, *self._answer_counts(snapshot))
-        self._width = len(head)
-        self._heads.extend(head)
+        self._heads.extend((start, snapshot.n))
         self._places.append(self._store.put(encode_snapshot(snapshot)))
 
     def start(self, at: int = 0) -> int:
-        return self._heads[at * self._width]
+        return self._heads[2 * at]
 
     def n(self, at: int = 0) -> int:
-        return self._heads[at * self._width + 1]
+        return self._heads[2 * at + 1]
 
     def first_with_reports(self) -> int | None:
         """Return the start of the first pane with reports."""
@@ -94,7 +80,7 @@ class PaneQueue:
 
     def starts_with_reports(self) -> list[int]:
         """Return the starts of all panes with reports."""
-        starts, counts = (self._heads[offset :: self._width] for offset in (0, 1))
+        starts, counts = self._heads[::2], self._heads[1::2]
         return [start for start, n in zip(starts, counts, strict=True) if n]
 
     def __getitem__(self, at: int) -> Snapshot:
@@ -103,18 +89,13 @@ class PaneQueue:
     def popleft(self) -> Snapshot:
         first = self[0]
         self._store.drop(self._places.popleft())
-        del self._heads[: self._width]
+        del self._heads[:2]
         return first
 
     def clear(self) -> None:
         while self._places:
             self._store.drop(self._places.popleft())
         del self._heads[:]
-
-    def answers(self, count: int) -> Ints:
-        """Return a row for each of the first panes: the start, and the answer count of each attribute."""
-        rows = np.array(self._heads[: count * self._width], np.int64).reshape(-1, self._width)
-        return np.delete(rows, 1, axis=1)
 
 
 class FileStore:

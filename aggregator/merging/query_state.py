@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from aggregator.merging.merger import Merger
-from aggregator.merging.small_groups import LastVisible, ProvisionalGuard, VisibleWindow, visible_windows
 from aggregator.merging.snapshot_records import encode_state
 from aggregator.merging.windows import ClosedWindow, Position, Span
 from aggregator.tallies.keys import PaneKey, StateKey, Write
@@ -40,14 +39,11 @@ def _names(digest: bytes, pane: int, bits: int) -> list[bytes]:
 
 
 class OwedFinal(NamedTuple):
-    """A final that is due, and the values that it shows."""
+    """A final that is due."""
 
     final: ClosedWindow
     query: Query
     """The version that applies to it."""
-    visible: list[VisibleWindow]
-    last_visible: list[LastVisible | None]
-    """The last visible windows after it."""
 
 
 class StoredKeys:
@@ -92,9 +88,6 @@ class QueryState:
     merger: Merger
     alerts: dict[Window, list[bytes]] = field(default_factory=dict)
     """The alert states of each attribute, by kind of window."""
-    visible: dict[Window, list[LastVisible | None]] = field(default_factory=dict)
-    """The last visible window of each attribute, by kind of window."""
-    guard: ProvisionalGuard = field(default_factory=ProvisionalGuard)
     positions: dict[Window, Position] = field(default_factory=dict)
     """The acknowledged positions."""
     stored_keys: StoredKeys = field(default_factory=StoredKeys)
@@ -113,8 +106,6 @@ class QueryState:
     state_ends: dict[Window, int] = field(default_factory=dict)
     """The ends of the newest states that this worker has written or read."""
     _finals: Iterator[ClosedWindow] | None = None
-    _backlog_visible: dict[Window, list[LastVisible | None]] = field(default_factory=dict)
-    """The last visible windows after the finals in `backlog`."""
     _totals: deque[int] = field(default_factory=deque)
     """The panes whose merged snapshots went to the outbox."""
 
@@ -138,18 +129,13 @@ class QueryState:
     def owes(self, count: int) -> bool:
         """Whether at least this many finals are due. They are in `backlog` then."""
         while len(self.backlog) < count and (final := next(self.due_finals(), None)) is not None:
-            query, window = self.query_for(final.span), final.span.window
-            before = self._backlog_visible.get(window, self.visible.get(window, []))
-            visible, last_visible = visible_windows(query, final, before)
-            self._backlog_visible[window] = last_visible
-            self.backlog.append(OwedFinal(final, query, visible, last_visible))
+            self.backlog.append(OwedFinal(final, self.query_for(final.span)))
         return len(self.backlog) >= count
 
     def answer(self, alerts: list[bytes]) -> OwedFinal:
         """Remove the next final, whose answer has these alert states, and return it."""
         due = self.backlog.popleft()
-        window = due.final.span.window
-        self.alerts[window], self.visible[window] = alerts, due.last_visible
+        self.alerts[due.final.span.window] = alerts
         self.settling += 1
         return due
 
@@ -195,7 +181,7 @@ class QueryState:
         """Return the key and value of the state at a position, to write them."""
         self.state_ends[window] = max(position.end, self.state_ends.get(window, position.end))
         name = StateKey(self.versions.query.digest, window, position.end).encode()
-        return name, encode_state(position, self.alerts.get(window, []), self.visible.get(window, []))
+        return name, encode_state(position, self.alerts.get(window, []), self.merger.marks)
 
     def acknowledge(self, window: Window, position: Position) -> Iterator[bytes]:
         """Note that a state is acknowledged, and yield the keys that nobody needs any more."""
@@ -207,6 +193,7 @@ class QueryState:
         first = self._needed_from()
         if first is not None:
             yield from self.stored_keys.take(self.versions.query.digest, first)
+            self._forget_marks(first)
 
     def replaced_keys(self) -> Iterator[bytes]:
         """Remove and yield the keys of snapshots that merged snapshots have replaced.
@@ -220,6 +207,17 @@ class QueryState:
         before = min((self.positions[window].end for window in kinds), default=0) - self.versions.query.pane
         while self._totals and self._totals[0] <= before:
             yield from self.stored_keys.take_parts(self.versions.query.digest, self._totals.popleft())
+
+    def _forget_marks(self, first: int) -> None:
+        """Forget the marks at which no window to come begins or ends. The windows begin at `first` or later."""
+        ends, steps = [], set()
+        for window, since, _ in self._open_intervals():
+            position = self.positions.get(window)
+            ends.append(
+                since if position is None else max(since, position.end + (window.step or self.versions.query.pane))
+            )
+            steps |= {window.step} if window.step else set()
+        self.merger.marks.forget(first, min(ends, default=FOR_EVER), steps)
 
     def _open_intervals(self) -> Iterator[PublicationInterval]:
         """Yield the publication intervals that have windows to come."""

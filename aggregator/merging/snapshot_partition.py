@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from aggregator.merging import snapshot_records
 from aggregator.merging.compaction import LatestValues
+from aggregator.merging.marks import QueryMarks
 from aggregator.merging.merger import ALL, Merger
 from aggregator.merging.pane_queue import MemoryStore, PaneStore
 from aggregator.merging.query_state import QueryState
-from aggregator.merging.small_groups import ProvisionalGuard
-from aggregator.merging.snapshot_records import Content, PaneSnapshot, StateCheck, WindowState, is_valid_key
-from aggregator.merging.windows import Position
+from aggregator.merging.snapshot_records import Content, StateCheck, WindowState, is_valid_key
 from aggregator.tallies import keys
 from aggregator.tallies.keys import Key, PaneKey, PartitionKey, StateKey
+from aggregator.tallies.snapshot import Snapshot, decode_snapshot, view_snapshot
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
 from oracles.query.settings import Window
@@ -69,13 +69,9 @@ class SnapshotPartition:
             elif self.loaded:
                 self.queries[digest] = QueryState(self._merger(versions))
 
-    def reset_guards(self) -> None:
-        """Forget the provisional records after a rebalance, because another worker may have published some."""
-        for state in self.queries.values():
-            state.guard = ProvisionalGuard()
-
-    def _merger(self, versions: Versions, positions: Mapping[Window, Position] | None = None) -> Merger:
-        return Merger(versions, self._partitions, (positions or {}).items(), self._store)
+    def _merger(self, versions: Versions, states: Mapping[Window, WindowState] | None = None) -> Merger:
+        positions = [(window, state.position) for window, state in (states or {}).items()]
+        return Merger(versions, self._partitions, positions, self._store, _marks(versions, states or {}))
 
     def _at_home(self, definitions: Mapping[bytes, Versions]) -> dict[bytes, Versions]:
         return {d: versions for d, versions in definitions.items() if keys.home(d, self._partitions) == self._partition}
@@ -95,6 +91,8 @@ class SnapshotPartition:
             self._take(name, key, value, timestamp)
         elif value is None:
             self._latest.pop(name, key)
+        elif isinstance(key, PaneKey) and key.kind == "open":
+            self._latest.put_unreadable(name, key)
         elif self._read(name, key, value) is not None:
             self._latest.put(name, key, value)
         else:
@@ -126,12 +124,10 @@ class SnapshotPartition:
         self._replace_unreadable_states(records, states)
         for digest, versions in self._definitions.items():
             newest = states.get(digest, {})
-            positions = {window: window_state.position for window, window_state in newest.items()}
-            state = QueryState(self._merger(versions, positions))
+            state = QueryState(self._merger(versions, newest))
             state.alerts = {window: window_state.alerts for window, window_state in newest.items()}
-            state.visible = {window: window_state.visible for window, window_state in newest.items()}
-            state.positions = positions
-            state.state_ends = {window: position.end for window, position in positions.items()}
+            state.positions = {window: window_state.position for window, window_state in newest.items()}
+            state.state_ends = {window: position.end for window, position in state.positions.items()}
             state.states = {window: names[digest, window] for window in newest}
             self.queries[digest] = state
         for name, key, value in records:
@@ -140,8 +136,7 @@ class SnapshotPartition:
             if digest in self.queries:
                 state = self.queries[digest]
                 for key, value in parts:
-                    cells = state.merger.cells
-                    _put_snapshot(state, key, snapshot_records.reread_snapshot(key, value, cells) if value else None)
+                    _put_snapshot(state, key, view_snapshot(value) if value else None)
                 state.merger.collect(pane)
             yield
         self.unreadable, self.loaded = unreadable, True
@@ -184,10 +179,10 @@ class SnapshotPartition:
         try:
             if isinstance(key, PartitionKey):
                 return snapshot_records.read_watermarks(value)
-            query = self._definitions[key.digest].query
+            versions = self._definitions[key.digest]
             if isinstance(key, StateKey):
-                return snapshot_records.read_state(key, value, query, self._check)
-            return snapshot_records.read_snapshot(key, value, query.oracle.state_size)
+                return snapshot_records.read_state(key, value, versions, self._check)
+            return decode_snapshot(value, versions.query.oracle.state_size)
         except ReportError as error:
             self._log_unreadable(name, str(error))
             return None
@@ -222,15 +217,26 @@ class SnapshotPartition:
         if value is None:
             state.stored_keys.discard(key)
             return
-        content = self._read(name, key, value)
-        _put_snapshot(state, key, content if isinstance(content, PaneSnapshot) else None)
+        content = None if key.kind == "open" else self._read(name, key, value)
+        _put_snapshot(state, key, content if isinstance(content, Snapshot) else None)
 
 
-def _put_snapshot(state: QueryState, key: PaneKey, snapshot: PaneSnapshot | None) -> None:
-    """Give a stored snapshot to its merger. None stands for an unreadable one."""
+def _put_snapshot(state: QueryState, key: PaneKey, snapshot: Snapshot | None) -> None:
+    """Give a stored snapshot to its merger. None stands for an unreadable one.
+
+    Older workers also wrote snapshots of open panes. Nobody reads them. They are deleted with the others of the pane.
+    """
     state.stored_keys.add(key)
     partition = ALL if key.kind == "merged" else key.partition
     if snapshot is not None:
-        state.merger.take(key.pane, partition, *snapshot)
+        state.merger.take(key.pane, partition, snapshot)
     elif key.kind != "open":
         state.merger.mark_unreadable(key.pane, partition)
+
+
+def _marks(versions: Versions, states: Mapping[Window, WindowState]) -> QueryMarks | None:
+    """Return the newest marks of the states. If no state has any, the marks begin at the newest end of a window."""
+    readable = [state.marks for state in states.values() if state.marks is not None]
+    if readable:
+        return max(readable, key=lambda marks: marks.through or 0)
+    return QueryMarks.lost(versions, max(state.position.end for state in states.values())) if states else None

@@ -64,8 +64,6 @@ class SnapshotReader:
         remaining = {
             p: snapshots for p, snapshots in self.partitions.items() if p in numbers and not snapshots.must_reload
         }
-        for snapshots in remaining.values():
-            snapshots.reset_guards()
         new = {p: self._partition(p, definitions) for p in numbers if p not in remaining}
         self.partitions = remaining | new
         self.offsets = dict.fromkeys(new, 0) | {p: self.offsets[p] for p in remaining}

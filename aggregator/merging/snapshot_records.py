@@ -9,19 +9,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.merging import small_groups
-from aggregator.merging.small_groups import LastVisible
+from aggregator.merging import marks
+from aggregator.merging.marks import QueryMarks
 from aggregator.merging.windows import Position
 from aggregator.tallies import progress
 from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey
-from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, decode_snapshot, encode_snapshot, view_snapshot
-from aggregator.tallies.tally import decode_open
+from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, decode_snapshot, encode_snapshot
 from hubbub.definitions.versions import MOST_SECONDS, Versions
 from oracles.errors import ReportError
 from oracles.query import Query
 
-_WITH_TOTAL, _BARE = 2, 3
+_WITH_TOTAL, _BARE = 4, 5
 """Versions of a state: of `all`, which has a total of its own, and of all other kinds of windows."""
+_WITHOUT_MARKS = 2, 3
+"""The same versions of an older form. Its last piece holds the windows shown last. Readers skip it."""
+_HEADS = {(2, 1), (3, 0), (_WITH_TOTAL, 1), (_BARE, 0)}
+"""The valid versions, each with 1 if there is a total."""
 _STATE = struct.Struct("<B?xxIqqqq")
 """Version, whether there is a total, number of alert states, end, start, newest, length of the total."""
 _LENGTH = struct.Struct("<Q")
@@ -35,30 +38,11 @@ class WindowState(NamedTuple):
 
     position: Position
     alerts: list[bytes]
-    visible: list[LastVisible | None]
+    marks: QueryMarks | None
+    """The marks of the query, or None in a state of the last release."""
 
 
-class PaneSnapshot(NamedTuple):
-    """The tally of a pane from one source partition."""
-
-    snapshot: Snapshot
-    offset: int | None
-    """The offset up to which an open tally is complete, or None for a closed one."""
-
-
-Content = WindowState | PaneSnapshot | Mapping[bytes, int]
-
-
-def read_snapshot(key: PaneKey, value: bytes, cells: int) -> PaneSnapshot:
-    """Read a closed, open or merged snapshot."""
-    if key.kind == "open":
-        return PaneSnapshot(*decode_open(value, cells))
-    return PaneSnapshot(decode_snapshot(value, cells), None)
-
-
-def reread_snapshot(key: PaneKey, value: bytes, cells: int) -> PaneSnapshot:
-    """Read a snapshot again, without the checks of closed and merged ones."""
-    return read_snapshot(key, value, cells) if key.kind == "open" else PaneSnapshot(view_snapshot(value), None)
+Content = WindowState | Snapshot | Mapping[bytes, int]
 
 
 def read_watermarks(value: bytes) -> Mapping[bytes, int]:
@@ -69,34 +53,27 @@ def read_watermarks(value: bytes) -> Mapping[bytes, int]:
     return ends
 
 
-def read_state(key: StateKey, value: bytes, query: Query, check: StateCheck) -> WindowState:
+def read_state(key: StateKey, value: bytes, versions: Versions, check: StateCheck) -> WindowState:
     """Read the state of one kind of window."""
-    position, alerts, visible = decode_state(value, query.oracle.state_size)
+    query = versions.query
+    state = decode_state(value, versions)
+    position, alerts, _ = state
     start, newest = position.start, position.newest
     if position.end != key.end or abs(position.end) > MOST_SECONDS:
         raise ReportError(f"the state ends at {position.end}, but its key says {key.end}")
     if start is not None and newest is not None and not start <= newest <= position.end:
         raise ReportError(f"the state goes from {start} to {position.end}, but its newest reports are at {newest}")
-    for last in visible:
-        if last is not None and not -MOST_SECONDS < last.start < last.end <= position.end:
-            raise ReportError(f"the last visible window goes from {last.start} to {last.end}")
-    if not {len(alerts), len(visible)} <= {0, len(query.domains)}:
-        raise ReportError(
-            f"the state has {len(alerts)} and {len(visible)} attributes, but {query.name} has {len(query.domains)}"
-        )
+    if len(alerts) not in (0, len(query.domains)):
+        raise ReportError(f"the state has {len(alerts)} attributes, but {query.name} has {len(query.domains)}")
     check(query, alerts)
-    return WindowState(position, alerts, visible)
+    return state
 
 
 def substitute_state(key: StateKey, cells: int) -> WindowState:
-    """Return a state in place of an unreadable one. The reports of its windows are lost, so windows restart there.
-
-    No new hopping window overlaps a visible one, since nobody knows any more how many reports came and went.
-    """
-    window, end = key.window, key.end
-    if window.kind == "all":
-        return WindowState(Position(end, total=Snapshot(0, 0, 0, INCOMPLETE, np.zeros(cells, np.uint8))), [], [])
-    return WindowState(Position(end + window.size - window.step), [], [])
+    """Return a state in place of an unreadable one. Windows go on behind its end, and `all` begins again there."""
+    is_all = key.window.kind == "all"
+    total = Snapshot(0, 0, 0, INCOMPLETE, np.zeros(cells, np.uint8)) if is_all else None
+    return WindowState(Position(key.end, total=total), [], None)
 
 
 def is_valid_key(key: PaneKey | PartitionKey, versions: Versions | None, partitions: int) -> bool:
@@ -109,34 +86,34 @@ def is_valid_key(key: PaneKey | PartitionKey, versions: Versions | None, partiti
     return key.kind in ("closed", "open", "merged") and 0 <= key.pane < MOST_SECONDS and key.pane % pane == 0
 
 
-def encode_state(position: Position, alerts: Sequence[bytes] = (), visible: Sequence[LastVisible | None] = ()) -> bytes:
+def encode_state(position: Position, alerts: Sequence[bytes], query_marks: QueryMarks) -> bytes:
     """Return the state record of one kind of window.
 
-    `alerts` and `visible` have an item for each attribute. The record's key holds the position's end, and
-    readers take the newest state. So an old state that a frozen worker writes late does no harm, although
-    the panes between the two states are deleted.
+    `alerts` has an item for each attribute. The record's key holds the position's end, and readers take the
+    newest state. So an old state that a frozen worker writes late does no harm, although the panes between the
+    two states are deleted.
     """
     total = encode_snapshot(position.total) if position.total else b""
     head = _STATE.pack(
         *(_WITH_TOTAL if position.total else _BARE, position.total is not None, len(alerts), position.end),
         *(position.start or 0, position.newest or 0, len(total)),
     )
-    pieces = [*alerts, small_groups.encode(visible, position.total)]
+    pieces = [*alerts, query_marks.encode()]
     return head + total + b"".join(_LENGTH.pack(len(piece)) + piece for piece in pieces)
 
 
-def decode_state(data: bytes, cells: int) -> tuple[Position, list[bytes], list[LastVisible | None]]:
-    """Return the position, the alert states and the last visible windows, or raise a ReportError."""
-    if len(data) < _STATE.size or (data[0], data[1]) not in ((_WITH_TOTAL, 1), (_BARE, 0)) or any(data[2:4]):
+def decode_state(data: bytes, versions: Versions) -> WindowState:
+    """Return the position, the alert states and the marks, or raise a ReportError."""
+    if len(data) < _STATE.size or (data[0], data[1]) not in _HEADS or any(data[2:4]):
         raise ReportError(f"not a state record ({len(data)} bytes, version {_WITH_TOTAL} or {_BARE} expected)")
-    _, has_total, alerts, end, start, newest, length = _STATE.unpack_from(data)
+    version, has_total, alerts, end, start, newest, length = _STATE.unpack_from(data)
     at = _STATE.size + length
     if not _STATE.size <= at <= len(data) or has_total != bool(length) or (not has_total and (start or newest)):
         raise ReportError(f"a state record of {len(data)} bytes claims a total of {length} bytes")
-    total = decode_snapshot(data[_STATE.size : at], cells) if has_total else None
+    total = decode_snapshot(data[_STATE.size : at], versions.query.oracle.state_size) if has_total else None
     position = Position(end, start, newest, total) if has_total else Position(end)
-    *pieces, visible = _pieces(data, at, alerts + 1)
-    return position, pieces, small_groups.decode(visible, total, cells)
+    *pieces, last = _pieces(data, at, alerts + 1)
+    return WindowState(position, pieces, None if version in _WITHOUT_MARKS else marks.decode(last, versions))
 
 
 def _pieces(data: bytes, at: int, count: int) -> list[bytes]:

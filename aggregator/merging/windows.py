@@ -6,20 +6,19 @@ window stay in a queue until the window has left them. For other windows the que
 that are not added yet. After a restart a kind of window needs a Position and the panes from `needed_from` on.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.merging.pane_queue import AnswerCounts, PaneQueue, PaneStore, report_count
-from aggregator.tallies.snapshot import Snapshot, Sum, merge_snapshots
+from aggregator.merging.marks import Withheld
+from aggregator.merging.pane_queue import PaneQueue, PaneStore
+from aggregator.tallies.snapshot import Snapshot, Sum
 from hubbub.definitions.versions import FOR_EVER, PublicationInterval
 from oracles.query import Query
 from oracles.query.settings import Window
-from oracles.types import Ints
 
-NO_PANES: Ints = np.zeros((0, 2), np.int64)
 IDLE = 360
 """Panes without reports after which `all` publishes nothing until the next report."""
 MEMORY_LIMIT = 1 << 20
@@ -62,12 +61,19 @@ class ClosedWindow(NamedTuple):
     total: Snapshot
     position: Position
     """The position after it."""
-    panes: Ints = NO_PANES
-    """A row for each pane of a hopping window: its start, and the answer count of each attribute."""
+    withheld: Sequence[Withheld | None] = ()
+    """The reason for which the window shows no values of an attribute, for each attribute."""
 
 
-Panes = Mapping[int, Snapshot]
-"""Snapshots by the start of their pane."""
+class OpenWindow(NamedTuple):
+    """A window that is not final, with its panes up to a mark."""
+
+    span: Span
+    through: int
+    """The mark."""
+    total: Snapshot
+    withheld: Sequence[Withheld | None]
+    """None for each attribute of which it shows values."""
 
 
 class SizedWindows:
@@ -79,7 +85,6 @@ class SizedWindows:
         cells: int,
         position: Position | None = None,
         store: PaneStore | None = None,
-        answer_counts: AnswerCounts = report_count,
     ) -> None:
         self.window, self.since, self.until = interval
         self._first = -(-self.since // self.window.step) * self.window.step
@@ -88,7 +93,7 @@ class SizedWindows:
         """The end of the last final window."""
         self._cells = cells
         self._hops = self.window.kind == "hopping"
-        self._queue = PaneQueue(store, answer_counts)
+        self._queue = PaneQueue(store)
         """The panes to come. For hopping windows the panes inside are before them."""
         self._inside = 0
         """Number of panes in `_sum`."""
@@ -128,9 +133,7 @@ class SizedWindows:
                 break
             self._last = self._end
             if self._sum.n:
-                position = Position(self._end)
-                panes = self._queue.answers(self._inside) if self._hops else NO_PANES
-                yield ClosedWindow(self._span(self._end), self._sum.snapshot(), position, panes)
+                yield ClosedWindow(self._span(self._end), self._sum.snapshot(), Position(self._end))
 
     def count_due(self, through: int, later: Sequence[int]) -> int:
         """Return the number of windows with reports that end at `through` or before, and are not yielded yet.
@@ -143,25 +146,9 @@ class SizedWindows:
         starts += [*self._queue.starts_with_reports(), *later]
         return _count_ends(starts, size, step, last, min(through, self.until))
 
-    def provisional(self, through: int | None, panes: Panes) -> tuple[Span, Snapshot] | None:
-        """Return the next window with reports, and its tally so far. `panes` are the panes that are not closed yet."""
-        panes = _within(panes, self._first, self.until)
-        end = self._end
-        if not self._sum.n:
-            first = _first_pane(sorted(panes.items()))
-            if first is None:
-                return None
-            end = self._end_after(first if through is None else max(first, through))
-        if end > self.until:
-            return None
-        span = self._span(end)
-        if end == self._end:
-            return span, _with_panes(self._sum, panes, span)
-        return span, _with_panes(Sum(np.zeros_like(self._sum.counts)), {**self._queued_inside(), **panes}, span)
-
-    def _queued_inside(self) -> Panes:
-        """Return the panes inside, which have no reports. Later tumbling windows hold none of them."""
-        return {self._queue.start(at): self._queue[at] for at in range(self._inside)} if self._hops else {}
+    def current(self) -> tuple[Span, Sum] | None:
+        """Return the next window with its panes so far, if it has reports. `advance` has yielded all finals."""
+        return (self._span(self._end), self._sum) if self._sum.n and self._end <= self.until else None
 
     def _move(self) -> None:
         """Move `_sum` to the next window that holds a pane."""
@@ -211,7 +198,7 @@ class SizedWindows:
 
 
 class CumulativeWindow:
-    """The window `all`, from the first pane with reports on. It is final at the end of each pane."""
+    """The window `all`, from the first pane with reports that begins at a mark. It is final at the end of each pane."""
 
     def __init__(
         self,
@@ -220,9 +207,11 @@ class CumulativeWindow:
         cells: int,
         position: Position | None = None,
         store: PaneStore | None = None,
+        is_mark: Callable[[int], bool] = lambda _: True,
     ) -> None:
         self.window, self.since, self.until = interval
         self._pane = pane
+        self._is_mark = is_mark
         self._queue = PaneQueue(store)
         """The panes to come."""
         self._sum = Sum(np.zeros(cells, np.int64))
@@ -240,9 +229,18 @@ class CumulativeWindow:
 
     def put(self, pane: int, snapshot: Snapshot) -> None:
         """Add a pane that is closed on all partitions. It is later than all panes before it."""
-        has_panes, first = self._position is not None or bool(len(self._queue)), self.needed_from
-        if (snapshot.n or has_panes) and (first is None or pane >= first) and pane < self.until:
+        first = self.needed_from
+        if (first is None or pane >= first) and pane < self.until and (self._has_begun or self._begins(pane, snapshot)):
             self._queue.append(pane, snapshot)
+
+    @property
+    def _has_begun(self) -> bool:
+        return bool(len(self._queue)) or (self._position is not None and self._position.start is not None)
+
+    def _begins(self, pane: int, snapshot: Snapshot) -> bool:
+        """Whether `all` begins with this pane. The first pane with reports of a definition always begins at a mark."""
+        is_first = self._position is None and self.since == -FOR_EVER
+        return snapshot.n > 0 and (is_first or self._is_mark(pane))
 
     def advance(self, through: int) -> Iterator[ClosedWindow]:
         """Yield the windows that end at `through` or before, in order."""
@@ -258,20 +256,9 @@ class CumulativeWindow:
         """Return the number of windows that end at `through` or before, and are not yielded yet. See SizedWindows."""
         at, pane = self._position, self._pane
         starts = [] if at is None or at.newest is None else [at.newest - pane]
-        starts += [*self._queue.starts_with_reports(), *later]
+        starts += [*self._queue.starts_with_reports(), *(later if self._has_begun or at is None else ())]
         last = -FOR_EVER if at is None else at.end
         return _count_ends(starts, (IDLE + 1) * pane, pane, last, min(through, self.until))
-
-    def provisional(self, through: int | None, panes: Panes) -> tuple[Span, Snapshot] | None:
-        """Return the next window, and its tally so far. `panes` are the panes that are not closed yet."""
-        del through
-        panes = _within(panes, self.since, self.until)
-        end = self._next(_first_pane(sorted(panes.items())))
-        if end is None or end > self.until:
-            return None
-        start = self._position.start if self._position is not None else None
-        span = Span(self.window, end - self._pane if start is None else start, end)
-        return span, _with_panes(self._sum, panes, span)
 
     def _next(self, pane: int | None) -> int | None:
         """Return the end of the next window, if `pane` is the next one with reports."""
@@ -307,13 +294,13 @@ def make_windows(
     cells: int,
     position: Position | None = None,
     store: PaneStore | None = None,
-    answer_counts: AnswerCounts = report_count,
+    is_mark: Callable[[int], bool] = lambda _: True,
 ) -> Windows:
     """Return one kind of window of a query, which continues from a position."""
     store = store if needs_store(interval.window, pane, cells) else None
     if interval.window.kind == "all":
-        return CumulativeWindow(interval, pane, cells, position, store)
-    return SizedWindows(interval, cells, position, store, answer_counts)
+        return CumulativeWindow(interval, pane, cells, position, store, is_mark)
+    return SizedWindows(interval, cells, position, store)
 
 
 def _count_ends(starts: Iterable[int], size: int, step: int, last: int, through: int) -> int:
@@ -328,21 +315,6 @@ def _count_ends(starts: Iterable[int], size: int, step: int, last: int, through:
         if end >= first:
             number, last = number + (end - first) // step + 1, end
     return number
-
-
-def _within(panes: Panes, since: int, until: int) -> Panes:
-    return {pane: snapshot for pane, snapshot in panes.items() if since <= pane < until}
-
-
-def _first_pane(panes: Iterable[tuple[int, Snapshot]]) -> int | None:
-    """Return the first pane with reports."""
-    return next((pane for pane, snapshot in panes if snapshot.n), None)
-
-
-def _with_panes(total: Sum, panes: Panes, span: Span) -> Snapshot:
-    """Return the sum of a window's total and of those `panes` that are in the window."""
-    inside = (snapshot for pane, snapshot in panes.items() if span.start <= pane < span.end)
-    return merge_snapshots([total.snapshot(), *inside], len(total.counts))
 
 
 def expected_age(query: Query, window: Window) -> int:

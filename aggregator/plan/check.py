@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
 
-from aggregator.plan import costs, memory
+from aggregator.plan import costs, memory, visibility
 from aggregator.plan.promise import promises, sum_of_charges, up
 from hubbub.command.options import add_queries, in_bytes, parser_of, run, size, whole
 from hubbub.definitions.versions import open_panes
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
     def work() -> int:
         queries = load(options.file).values()
         for query in queries:
-            sys.stdout.write("\n".join(lines(query, options.partitions)) + "\n\n")
+            sys.stdout.write("\n".join(lines(query, options.partitions, options.clients)) + "\n\n")
         sums = (sum_of_charges(queries, DEVICE_EPSILON), *processes(queries, options.partitions))
         sys.stdout.write("\n".join(_label("together", *sums)) + "\n")
         faults = [fault for query in queries if (fault := refusal(query, options.partitions, options.max_state))]
@@ -74,6 +74,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add_queries(parser)
     partitions = "number of partitions of the reports (default: 12)"
     parser.add_argument("--partitions", type=whole(1, 10_000), default=12, metavar="N", help=partitions)
+    clients = "number of clients of each query; prints which windows will usually show values"
+    parser.add_argument("--clients", type=whole(1, 10**12), metavar="N", help=clients)
     limit = "maximum memory of a worker's tallies, such as 512MiB (default: 4GiB)"
     parser.add_argument("--max-state", type=size, default="4GiB", metavar="SIZE", help=limit)
     options = parser.parse_args(arguments)
@@ -166,7 +168,7 @@ def processes(queries: Collection[Query], partitions: int) -> Iterator[str]:
     )
 
 
-def warnings(query: Query) -> Iterator[str]:
+def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
     """Yield a warning with its reason for each setting that is valid but unusual."""
     advice = "" if query.solution == "rsfd" else "; it weighs less with olh"
     for name, _, oracle, view in attribute_oracles(query):
@@ -180,17 +182,14 @@ def warnings(query: Query) -> Iterator[str]:
     for name, domain, _, _ in attribute_oracles(query):
         if domain.values is not None and not domain.other:
             yield f"{name}: other = false: a client with an answer outside the values sends nothing, which reveals that"
-    if query.crowd > 1 and len(set(query.windows)) > 1:
-        kinds = f"windows of {len(set(query.windows))} kinds overlap"
-        promise = f"a crowd of {query.crowd} holds for the records of one kind"
-        yield f"{kinds}: {promise}; differences between kinds can reveal withheld values (docs/privacy.md)"
+    yield from visibility.small_steps(query, clients) if clients is not None else ()
     longest = max(window.size for window in query.windows)
     if query.period < longest:
         reason = "clients answer repeatedly in it, with the same noise, so not all its reports are independent"
         yield f"the period of {query.period} s is shorter than the longest finite window, {longest} s: {reason}"
 
 
-def lines(query: Query, partitions: int) -> Iterator[str]:
+def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator[str]:
     """Yield all lines about a query, in at most 100 columns."""
     d, tally = len(query.attributes), query.oracle.state_size
     yield f"{query.name}  {query.digest.hex()}"
@@ -206,10 +205,12 @@ def lines(query: Query, partitions: int) -> Iterator[str]:
     interval = f"a worker writes a changed tally of each of {partitions} partitions once in {CHECKPOINT_SECONDS:g} s,"
     interval += " and less often above --checkpoint-bytes-per-s"
     yield from _label("checkpoints", f"at most {in_bytes(checkpoint_rate(query, partitions))}/s: {interval}")
+    if clients is not None:
+        yield from _label("shown", *visibility.sentences(query, clients))
     for rows, text in (_oracles(query), (0, 2, 3)), (_errors(query), (0,)):
         yield ""
         yield from _align(rows, text)
-    texts = [line for warning in warnings(query) for line in _label("warning", warning)]
+    texts = [line for warning in warnings(query, clients) for line in _label("warning", warning)]
     yield from ["", *texts] if texts else []
 
 

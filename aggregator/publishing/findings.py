@@ -4,18 +4,18 @@ They are computed once for a window. Its record, its alerts and the metrics use 
 on the query and the tally of the window.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.merging.small_groups import VisibleWindow
+from aggregator.merging.marks import Withheld
 from aggregator.merging.windows import Span
 from aggregator.tallies.snapshot import FLAGS, Snapshot
 from oracles.calibrate import Calibrated, calibrate
 from oracles.consistency import UNBIASED, apply, find
-from oracles.estimate import Estimate
+from oracles.estimate import Estimate, Pure
 from oracles.forgery import skewed, skewed_attributes
 from oracles.heavy import Evidence, Hitters
 from oracles.multi.attributes import Multi
@@ -64,51 +64,49 @@ class Findings:
     """The probability of each value to exceed the threshold, if there is a prior."""
     detectable: float | None
     flags: tuple[str, ...]
-    held_since: int | None = None
-    """The end of the earlier window whose values this window shows."""
-
-    @property
-    def withheld(self) -> bool:
-        """Whether the window's own values are not shown, so that it brings nothing new."""
-        return "small" in self.flags or self.held_since is not None
 
     @property
     def prior_rejected(self) -> bool:
         return self.calibration is not None and self.calibration.rejected
 
 
-def find_all(query: Query, span: Span, total: Snapshot) -> tuple[Findings, ...]:
-    """Return the findings of a window for each attribute, in the order of their names."""
+class WithheldFindings(NamedTuple):
+    """An attribute of which a window shows no values."""
+
+    subject: Subject
+    oracle: Pure
+    flags: tuple[str, ...]
+
+
+def find_all(
+    query: Query, span: Span, total: Snapshot, withheld: Sequence[Withheld | None] = ()
+) -> tuple[Findings | WithheldFindings, ...]:
+    """Return the findings of a window for each attribute. `withheld` has the reason for each attribute without them."""
+    flags = {flag for flag, bit in FLAGS.items() if total.flags & bit}
+    reasons = withheld or [None] * len(query.domains)
+    oracles = query.oracle.attributes if isinstance(query.oracle, Multi) else [query.oracle]
+    estimates = list(_estimates(query, span, total)) if None in reasons else [(None, False)] * len(reasons)
+    rows: list[Findings | WithheldFindings] = []
+    for subject, oracle, reason, (estimate, skew) in zip(subjects(query), oracles, reasons, estimates, strict=True):
+        if estimate is None or reason is not None:
+            rows.append(WithheldFindings(subject, oracle, _in_order({*flags, str(reason)})))
+        else:
+            rows.append(_find(query, subject, estimate, flags | ({"skewed"} if skew else set())))
+    return tuple(rows)
+
+
+def _estimates(query: Query, span: Span, total: Snapshot) -> Iterable[tuple[Estimate, bool]]:
+    """Return the estimate of each attribute, and whether its reports look forged."""
     n, independent = total.n, span.independent(total.n, query)
     counts = total.counts.astype(np.int64, copy=False)
     if isinstance(query.oracle, Multi):
-        estimates = query.oracle.estimate(counts, n, independent)
         skews = skewed_attributes(query.oracle, counts, n, independent)
-    else:
-        estimates = [query.oracle.estimate(counts, n, independent)]
-        skews = [skewed(query.oracle, counts[-MARKS:], n, independent)]
-    flags = {flag for flag, bit in FLAGS.items() if total.flags & bit}
-    return tuple(
-        _find(query, subject, estimate, flags | ({"skewed"} if skew else set()))
-        for subject, estimate, skew in zip(subjects(query), estimates, skews, strict=True)
-    )
+        return zip(query.oracle.estimate(counts, n, independent), skews, strict=True)
+    return [(query.oracle.estimate(counts, n, independent), skewed(query.oracle, counts[-MARKS:], n, independent))]
 
 
-def find_visible(query: Query, visible: Sequence[VisibleWindow]) -> tuple[Findings, ...]:
-    """Return the findings of the values that a window may show of each attribute."""
-    results: dict[tuple[str, Span], tuple[Findings, ...]] = {}
-    for window in visible:
-        if (window.kind, window.span) not in results:
-            results[window.kind, window.span] = find_all(query, window.span, window.total)
-    return tuple(_flagged(results[window.kind, window.span][at], window) for at, window in enumerate(visible))
-
-
-def _flagged(findings: Findings, window: VisibleWindow) -> Findings:
-    if window.kind == "own":
-        return findings
-    flags = {*findings.flags, window.kind} - ({"prior_rejected"} if window.kind == "small" else set())
-    in_order = tuple(flag for flag in _FLAGS if flag in flags)
-    return replace(findings, flags=in_order, held_since=window.span.end if window.kind == "held" else None)
+def _in_order(flags: set[str]) -> tuple[str, ...]:
+    return tuple(flag for flag in _FLAGS if flag in flags)
 
 
 def subjects(query: Query) -> list[Subject]:
@@ -136,7 +134,7 @@ def _find(query: Query, subject: Subject, estimate: Estimate, flags: set[str]) -
         by_method={name: results[method] for name, method in zip(names, methods, strict=True)},
         likely=evidence.likely,
         detectable=estimate.detectable(query.family_error),
-        flags=tuple(flag for flag in _FLAGS if flag in flags),
+        flags=_in_order(flags),
     )
 
 

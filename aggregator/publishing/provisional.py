@@ -3,17 +3,15 @@
 from dataclasses import dataclass, field
 
 from aggregator.merging.query_state import QueryState
-from aggregator.merging.windows import Span
-from aggregator.tallies.snapshot import Snapshot
-from oracles.query.settings import Window
+from aggregator.merging.windows import OpenWindow, Span
 
 
 @dataclass
 class ProvisionalRecords:
     """The schedule of provisional records."""
 
-    _last: dict[tuple[bytes, Window], tuple[Span, int]] = field(default_factory=dict)
-    """The newest provisional record of each kind of window, and its n."""
+    _last: dict[bytes, set[tuple[Span, int]]] = field(default_factory=dict)
+    """The windows and marks of each query's newest provisional records."""
     _next: dict[bytes, float] = field(default_factory=dict)
     """The time of each query's next provisional records."""
 
@@ -22,19 +20,13 @@ class ProvisionalRecords:
         self._last.clear()
         self._next.clear()
 
-    def due(self, state: QueryState, now: float) -> list[tuple[Span, Snapshot]]:
-        """Return the windows of a query whose provisional records are due now, with their totals so far."""
+    def due(self, state: QueryState, now: float) -> list[OpenWindow]:
+        """Return the windows of a query whose provisional records are due now, each with its panes up to a mark."""
         query = state.versions.query
         if query.emit_every is None or now < self._next.get(query.digest, 0.0):
             return []
         self._next[query.digest] = now + query.emit_every
-        return [window for span, total in state.merger.provisional() if (window := self._new(state, span, total))]
-
-    def _new(self, state: QueryState, span: Span, total: Snapshot) -> tuple[Span, Snapshot] | None:
-        """Return the window to show, or None if it is the last one again."""
-        query = state.query_for(span)
-        window = state.guard.next(query, span, total, state.visible.get(span.window, []))
-        if window is None or self._last.get((query.digest, span.window)) == (span, window[1].n):
-            return None
-        self._last[query.digest, span.window] = span, window[1].n
-        return window
+        windows = {(window.span, window.through): window for window in state.merger.provisional()}
+        before = self._last.get(query.digest, set())
+        self._last[query.digest] = set(windows)
+        return [window for place, window in windows.items() if place not in before]

@@ -61,6 +61,12 @@ class Sum:
                 if snapshot.flags & flag:
                     self.flag_counts[flag] = self.flag_counts.get(flag, 0) + times
 
+    def __sub__(self, other: "Sum") -> "Sum":
+        """Return this sum without the snapshots of another one."""
+        flags = {flag: times - other.flag_counts.get(flag, 0) for flag, times in self.flag_counts.items()}
+        numbers = self.n - other.n, self.implausible - other.implausible, self.duplicates - other.duplicates
+        return Sum(self.counts - other.counts, *numbers, flags)
+
     def snapshot(self) -> Snapshot:
         """Return a copy of the sum."""
         flags = sum(flag for flag, times in self.flag_counts.items() if times)

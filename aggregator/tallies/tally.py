@@ -131,15 +131,9 @@ def encode_tally(tally: Tally) -> bytes:
 
 def decode_tally(data: bytes, cells: int) -> Tally:
     """Read a tally without its ids, or raise a ReportError."""
-    snapshot, next_offset = decode_open(data, cells)
-    _, is_closed, _, clock = head(_TALLY, data, "tally")
-    sums = (snapshot.n, snapshot.implausible, snapshot.duplicates, snapshot.flags)
-    return Tally(snapshot.counts.astype(np.int64), *sums, next_offset, unpack_clock(clock), bool(is_closed))
-
-
-def decode_open(data: bytes, cells: int) -> tuple[Snapshot, int]:
-    """Read the snapshot and the next offset of a tally. The counts keep the narrow type of the record."""
-    version, _, next_offset, _ = head(_TALLY, data, "tally")
+    version, is_closed, next_offset, clock = head(_TALLY, data, "tally")
     if version != _VERSION or data[2:8] != bytes(6) or data[1] > 1 or next_offset < 0:
         raise ReportError(f"a tally of version {version} up to offset {next_offset} is invalid")
-    return decode_snapshot(data[_TALLY.size :], cells), next_offset
+    n, implausible, duplicates, flags, counts, _ = decode_snapshot(data[_TALLY.size :], cells)
+    sums = (n, implausible, duplicates, flags)
+    return Tally(counts.astype(np.int64), *sums, next_offset, unpack_clock(clock), bool(is_closed))

@@ -111,7 +111,7 @@ class Worker:
         self._assigned = True
         self.metrics.set_partitions(partitions)
         self._publishing.assign(partitions)
-        self._checkpoints.reset()
+        self._checkpoints.request()
 
     async def run(self) -> int:
         """Run until a signal or a fault, and return the exit code."""

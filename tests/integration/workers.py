@@ -28,7 +28,7 @@ from hubbub.kafka.clients import client_arguments, consumer, started
 from oracles.frame import MAX_FRAME, TICK, encode
 from oracles.query import File, load
 from tests.brokers import create_topics
-from tests.fold import attribute_views, finals, visible_windows
+from tests.fold import finals, with_reasons
 
 HUBBUB = Path(sys.executable).with_name("hubbub")
 EITHER = pytest.mark.parametrize("broker", ["kafka", pytest.param("tansu", marks=pytest.mark.long)], indirect=True)
@@ -315,10 +315,10 @@ def expected(log, versions, log_has_time, limit=MAX_FRAME, **gate):
     by_query = defaultdict(list)
     for final in finals(log, versions, log_has_time=log_has_time, limit=limit, **gate):
         by_query[final.versions.query.digest].append(final)
-    for final, views in (each for group in by_query.values() for each in attribute_views(group)):
+    for final, withheld in (each for group in by_query.values() for each in with_reasons(group)):
         query = final.versions.at(final.end - final.versions.query.pane).query
         span, state = Span(final.window, final.start, final.end), (query.digest, final.window)
-        estimate = build(query, span, final.whole, final=True, visible=visible_windows(final, views))
+        estimate = build(query, span, final.whole, withheld)
         states[state], events = alerts(query, span, estimate, states.get(state, []))
         records |= {**dict(estimate.records), **dict(events)}
     return records

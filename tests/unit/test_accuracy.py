@@ -50,7 +50,7 @@ def final(query):
     state = query.oracle.zeros()
     query.oracle.add(state, query.oracle.perturb(values, np.random.default_rng(5)))
     span = Span(query.windows[0], START, START + 10)
-    return span, build(query, span, Snapshot(len(values), 0, 0, 0, state), final=True)
+    return span, build(query, span, Snapshot(len(values), 0, 0, 0, state))
 
 
 def test_the_error_and_the_coverage_are_those_of_the_record(query, accuracy):

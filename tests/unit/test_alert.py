@@ -453,7 +453,7 @@ def records(rng):
         state = PROFILE.oracle.zeros()
         PROFILE.oracle.add(state, PROFILE.oracle.perturb(values, rng))
         span = Span(PROFILE.windows[0], 10 * i, 10 * i + 10)
-        yield span, build(PROFILE, span, Snapshot(4_000, 0, 0, 0, state), final=True)
+        yield span, build(PROFILE, span, Snapshot(4_000, 0, 0, 0, state))
 
 
 def test_the_finals_of_a_query_cause_alerts_for_each_attribute():
@@ -512,7 +512,7 @@ def test_an_alert_without_attributes_has_an_empty_place_in_its_key():
     query = parse({"queries": {"visits": table}}, "test", ".")["visits"]
     counts = np.append([900, 50, 50, 0, 0], np.zeros(64, np.int64))
     span = Span(query.windows[0], 0, 50)
-    _, events = alerts(query, span, build(query, span, Snapshot(1_000, 0, 0, 0, counts), final=True), [])
+    _, events = alerts(query, span, build(query, span, Snapshot(1_000, 0, 0, 0, counts)), [])
     key, value = events[0]
     assert key.decode() == f"visits|{query.digest.hex()}||all|0|0|50|enter|0"
     assert schemas.alert(value)["attribute"] is None

@@ -1,8 +1,7 @@
-"""Small crowds. A reader of estimates cannot isolate a group smaller than `crowd` with records of one kind."""
+"""Small crowds: no group smaller than `crowd` can be computed from all that is published of a query."""
 
-from collections import Counter, defaultdict
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import orjson
@@ -10,43 +9,37 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.merging.merger import Merger
-from aggregator.merging.small_groups import LastVisible, ProvisionalGuard, decode, encode, visible_windows
-from aggregator.merging.snapshot_records import decode_state, encode_state
-from aggregator.merging.windows import Span
+from aggregator.merging.marks import QueryMarks
+from aggregator.merging.merger import Merger, answer_counts
+from aggregator.merging.query_state import QueryState
+from aggregator.merging.snapshot_records import decode_state
 from aggregator.publishing.alerts.state import alerts
-from aggregator.publishing.finals.final import publish
+from aggregator.publishing.finals.final import window_result
 from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.publishing.records.encoder import build
+from aggregator.tallies.keys import StateKey, decode
 from aggregator.tallies.snapshot import Snapshot
-from hubbub.definitions.versions import Versions
-from oracles.errors import ReportError
+from hubbub.definitions.versions import Version, Versions
 from oracles.query import parse
-from oracles.query.settings import Window
 from tests import fold, schemas
 
 PANE = 10
 DEFAULT = 50
+FIXED = settings(derandomize=True, deadline=None, max_examples=25)
 
 
-def ask(**settings):
+def ask(**changes):
     table = {"domain": 40, "epsilon": 1.0, "pane": "10s", "windows": ["10s", "1m/10s", "all"], "methods": ["norm_sub"]}
-    return parse({"queries": {"site": {**table, **settings}}}, "test", ".")["site"]
+    return parse({"queries": {"site": {**table, **changes}}}, "test", ".")["site"]
 
 
 PROFILE = {"domain": None, "attributes": {"age": 6, "sex": 2}, "solution": "smp", "oracle": "grr"}
 
 
-def several(**settings):
-    table = {key: value for key, value in {**PROFILE, **settings}.items() if value is not None}
-    common = {
-        "epsilon": 1.0,
-        "budget": 1e9,
-        "pane": "10s",
-        "windows": ["10s", "30s/10s", "all"],
-        "methods": ["norm_sub"],
-    }
-    return parse({"queries": {"profile": {**common, **table}}}, "test", ".")["profile"]
+def several(**changes):
+    table = {key: value for key, value in {**PROFILE, **changes}.items() if value is not None}
+    common = {"epsilon": 1.0, "budget": 1e9, "pane": "10s", "windows": ["10s", "30s/10s", "all"]}
+    return parse({"queries": {"profile": {**common, "methods": ["norm_sub"], **table}}}, "test", ".")["profile"]
 
 
 def tallied(query, reports):
@@ -62,61 +55,173 @@ def crowd_of(query, n, rng):
     return tallied(query, query.oracle.perturb(values if query.attributes else values[:, 0], rng))
 
 
-def published(query, panes, restarts=()):
-    """Yield each final of these panes, its visible windows and its records, from the code that publishes."""
-    versions, states, visible, alert_states = Versions.of(query), {}, {}, {}
-    merger = Merger(versions, 1)
-    for i, (pane, snapshot) in enumerate(sorted(panes.items())):
-        if i in restarts:
-            read = {window: decode_state(state, merger.cells) for window, state in states.items()}
-            merger = Merger(versions, 1, [(window, position) for window, (position, *_) in read.items()])
-            visible = {window: last for window, (_, _, last) in read.items()}
-            alert_states = {window: before for window, (_, before, _) in read.items()}
-            for again in range(pane - 60, pane, PANE):
-                if again in panes:
-                    merger.take(again, 0, panes[again], None)
-        merger.take(pane, 0, snapshot, None)
-        merger.mark(0, pane + PANE)
-        for final in merger.finals():
-            window = final.span.window
-            faces, _ = visible_windows(query, final, visible.get(window, []))
-            result, _, *now = publish(query, final, alert_states.get(window, []), visible.get(window, []))
-            alert_states[window], visible[window] = now
-            states[window] = encode_state(final.position, *now)
-            yield final, faces, [value for _, value in result.records]
+def panes_of(query, sizes, seed=1):
+    rng = np.random.default_rng(seed)
+    return {PANE * at: crowd_of(query, int(n), rng) for at, n in enumerate(sizes) if n}
 
 
-def wholes(query, panes):
-    """Yield the windows as `fold` has them."""
-    versions = Versions.of(query)
-    active = [pane for pane in panes if panes[pane].n]
-    last = max(panes) + PANE
-    for window in query.windows:
-        for start, end in sorted(fold.spans(window, PANE, active)):
-            inside = {pane: panes[pane] for pane in panes if start <= pane < end}
-            if end <= last and inside:
-                yield fold.Whole(versions, window, start, end, fold.total(inside.values()), inside)
+class Worker:
+    """The merging and publishing of one query, with a dictionary as its topic. It can die between any two writes."""
+
+    def __init__(self, versions, topic, through=0, panes=()):
+        self.topic, self.positions = topic, {}
+        states = {}
+        for name, value in topic.items():
+            key = decode(name)
+            assert isinstance(key, StateKey)
+            if key.window not in states or states[key.window].position.end < key.end:
+                states[key.window] = decode_state(value, versions)
+        marks = max((state.marks for state in states.values()), key=lambda marks: marks.through, default=None)
+        positions = {window: state.position for window, state in states.items()}
+        self.state = QueryState(Merger(versions, 1, positions.items(), marks=marks), positions=positions)
+        self.state.alerts = {window: state.alerts for window, state in states.items()}
+        for pane, snapshot in panes:
+            if pane < through:
+                self.state.merger.take(pane, 0, snapshot)
+        if through:
+            self.state.merger.mark(0, through)
+
+    def close(self, pane, snapshot):
+        """Take one closed pane."""
+        if snapshot is not None:
+            self.state.merger.take(pane, 0, snapshot)
+        self.state.merger.mark(0, pane + PANE)
+
+    def publish(self, dies=None):
+        """Yield the due records. The worker dies after so many writes, and `died` says so."""
+        self.writes, self.dies, self.died, batch = 0, dies, False, {}
+        for final in self.state.finals():
+            if self.is_dead():
+                return
+            query = self.state.query_for(final.span)
+            before = self.state.alerts.get(final.span.window, [])
+            result = window_result(query, final.span, final.total, final.withheld, before)
+            self.state.alerts[final.span.window] = result.states
+            batch[final.span.window] = final.position
+            yield from result.window.records
+        for window, position in batch.items():
+            if self.is_dead():
+                return
+            name, value = self.state.state_record(window, position)
+            self.topic[name] = value
+        for window, position in batch.items():
+            for name in list(self.state.acknowledge(window, position)):
+                if self.is_dead():
+                    return
+                self.topic.pop(name, None)
+        for window in self.state.merger.provisional():
+            if self.is_dead():
+                return
+            query = self.state.query_for(window.span)
+            yield from build(query, window.span, window.total, window.withheld, through=window.through).records
+
+    def is_dead(self):
+        self.died = self.died or self.writes == self.dies
+        self.writes += 1
+        return self.died
+
+
+def published(versions, panes, kills=None):
+    """Return all records ever published, as (key, record). `kills` has the number of writes before a death, by pane."""
+    topic, kills, records = {}, dict(kills or {}), []
+    worker, history = Worker(versions, topic), []
+    for pane in range(0, max(panes, default=0) + 4 * PANE, PANE):
+        history.append((pane, panes.get(pane)))
+        worker.close(*history[-1])
+        records += worker.publish(kills.pop(pane, None))
+        if worker.died:
+            rest = [(start, snapshot) for start, snapshot in history if snapshot is not None]
+            worker = Worker(versions, topic, pane + PANE, rest)
+            records += worker.publish()
+    return [(key, schemas.record(value)) for key, value in records]
+
+
+def revealed(records, n, crowd):
+    """Return the smallest group below the crowd that sums and differences of records are about, or None.
+
+    `n` has the number of reports of each pane. A record with values is a row with 1 for each of its panes.
+    """
+    rows = set()
+    for record in records:
+        if record["values"]:
+            end = record["window"].get("through", record["window"]["end"])
+            rows.add(tuple(float(record["window"]["start"] <= PANE * at < end) for at in range(len(n))))
+    live = [at for at, size in enumerate(n) if size]
+    small = [at for at in live if n[at] < crowd]
+    matrix = np.array(sorted(rows)).reshape(-1, len(n))
+    rank = np.linalg.matrix_rank(matrix[:, live]) if rows and live else 0
+    best = None
+    for count in range(1, len(small) + 1):
+        for group in combinations(small, count):
+            size, rest = sum(n[at] for at in group), [at for at in live if at not in group]
+            if size < min(crowd, best or crowd) and (np.linalg.matrix_rank(matrix[:, rest]) if rest else 0) < rank:
+                best = size
+    return best
+
+
+KINDS = ["10s", "20s", "30s", "20s/10s", "40s/10s", "30s/20s", "all"]
+kinds = st.lists(st.sampled_from(KINDS), min_size=1, max_size=4, unique=True)
+sizes = st.lists(st.sampled_from([0, 0, 1, 3, 6, 8, 9, 12, 15, 30]), min_size=2, max_size=9)
+
+
+@FIXED
+@given(sizes, kinds, st.dictionaries(st.integers(0, 8).map(lambda at: at * PANE), st.integers(0, 12), max_size=3))
+def test_nothing_smaller_than_the_crowd_follows_from_all_records(numbers, names, kills):
+    """The records of all kinds of windows, provisional ones too, also if workers die between any two writes."""
+    query = ask(domain=3, oracle="grr", crowd=10, budget=1e9, windows=names)
+    panes = panes_of(query, numbers)
+    records = published(Versions.of(query), panes, kills)
+    assert revealed([record for _, record in records], numbers, 10) is None
+    finals = {}
+    for key, record in records:
+        assert finals.setdefault(key, record) == record or not record["final"], "each worker writes the same final"
+    calm = {key: record for key, record in published(Versions.of(query), panes) if record["final"]}
+    assert {key: record for key, record in finals.items() if record["final"]} == calm
+
+
+@FIXED
+@given(sizes.map(lambda numbers: [2 * n for n in numbers]), st.booleans(), st.integers(0, 100))
+def test_each_attribute_has_marks_of_its_own(numbers, is_smp, seed):
+    query = several(crowd=10, solution="smp" if is_smp else "spl")
+    panes = panes_of(query, numbers, seed)
+    records = published(Versions.of(query), panes)
+    for place, name in enumerate(("age", "sex")):
+        counts = [answer_counts(query, panes[PANE * at])[place] if n else 0 for at, n in enumerate(numbers)]
+        assert revealed([record for _, record in records if record["attribute"] == name], counts, 10) is None
+
+
+@FIXED
+@given(sizes, kinds, kinds, st.sampled_from([1, 4, 10, 15]), st.integers(1, 7), st.integers(0, 12))
+def test_versions_that_change_the_crowd_and_the_windows_reveal_nothing(numbers, names, later, crowd, first, dies):
+    """A group of panes of the first version needs the first crowd, whatever the later one is."""
+    common = {"domain": 3, "oracle": "grr", "budget": 1e9}
+    versions = Versions.of(ask(**common, crowd=10, windows=names)).with_version(
+        Version(PANE * first, ask(**common, crowd=crowd, windows=later))
+    )
+    records = [record for _, record in published(versions, panes_of(versions.query, numbers), {PANE * first: dies})]
+    assert revealed(records, numbers, min(10, crowd)) is None
+    assert revealed(records, [n if at < first else 1000 * n for at, n in enumerate(numbers)], 10) is None
+
+
+@FIXED
+@given(sizes, kinds, st.booleans())
+def test_records_are_those_of_the_plain_rule(numbers, names, is_several):
+    query = several(crowd=10) if is_several else ask(domain=3, crowd=10, windows=names)
+    panes, versions = panes_of(query, numbers), Versions.of(query)
+    last = max(panes, default=0) + 4 * PANE
+    expected = {}
+    for final, reasons in fold.with_reasons(fold.finals_of_panes(versions, panes, lambda end: end <= last)):
+        span = fold.windows.Span(final.window, final.start, final.end)
+        expected |= dict(build(query, span, final.whole, reasons).records)
+    results = {key: record for key, record in published(versions, panes) if record["final"]}
+    assert results == {key: orjson.loads(value) for key, value in expected.items()}
 
 
 # --- the attack -----------------------------------------------------------------------------------------------------
 
 
-def memoised(query, clients, times, rng):
-    """Return the clients of each pane, and the panes. A client always sends the same report."""
-    values = rng.integers(0, query.domain.size, clients)
-    reports = query.oracle.perturb(values, rng)
-    order = np.concatenate([rng.permutation(clients) for _ in range(times)])
-    panes, who, at = {}, {}, 0
-    while at < len(order):
-        pane, n = PANE * len(panes), int(rng.integers(1, 3))
-        here = order[at : at + n]
-        panes[pane], who[pane] = tallied(query, reports[here]), here.tolist()
-        at += n
-    return panes, who
-
-
 def supports(query, record):
-    """Return the exact support counts of all values, from a record."""
+    """Return the exact support counts of all values, from what a record says."""
     n, oracle = record["n"], record["oracle"]
     counts = np.zeros(query.domain.size, np.int64)
     for value, share in zip(record["values"], record["shares"]["unbiased"], strict=True):
@@ -124,206 +229,102 @@ def supports(query, record):
     return counts
 
 
-def singled_out(query, records):
-    """Yield single reports that a reader isolates with one kind of windows, as (pane, supported values)."""
-    by_kind = defaultdict(list)
-    for record in records:
-        if record["values"]:
-            by_kind[record["window"]["kind"]].append((record["window"], record["n"], supports(query, record)))
-    for kind, windows in by_kind.items():
-        for window, n, counts in windows:
-            if n == 1 and kind == "tumbling":
-                yield window["start"], tuple(counts)
-        if kind == "all":
-            for (_, before, one), (window, now, other) in pairwise(windows):
-                if now - before == 1:
-                    yield window["end"] - PANE, tuple(other - one)
+def test_a_pane_of_one_report_is_in_no_sum_of_records():
+    """A minute whose five other panes are shown gives the sixth to the last bit, unless the rule withholds some."""
+    sizes = (60, 55, 70, 64, 52, 1)
+    bare = ask(windows=["10s", "1m"], publish="all", crowd=1)
+    records = [record for _, record in published(Versions.of(bare), panes_of(bare, sizes)) if record["final"]]
+    (minute,) = [record for record in records if record["window"]["size"] == 60]
+    parts = [record for record in records if record["window"]["size"] == 10][:5]
+    difference = supports(bare, minute) - sum(supports(bare, record) for record in parts)
+    panes = panes_of(bare, sizes)
+    assert difference.tolist() == bare.oracle.support(panes[50].counts, 1).tolist()
+    query = ask(windows=["10s", "1m"], publish="all")
+    records = [record for _, record in published(Versions.of(query), panes_of(query, sizes))]
+    assert revealed(records, sizes, DEFAULT) is None
+    assert [record["window"]["size"] for record in records if record["values"] and record["final"]] == [10] * 5
 
 
-def linked(query, panes, who):
-    """Return the number of panes that a reader links rightly by equal support, and the records."""
-    records = [orjson.loads(value) for _, _, values in published(query, panes) for value in values]
-    by_support = defaultdict(set)
-    for pane, support in singled_out(query, records):
-        by_support[support].add(pane)
-    pairs = [pair for same in by_support.values() for pair in combinations(sorted(same), 2)]
-    return sum(who[a] == who[b] for a, b in pairs), records
+# --- the records ----------------------------------------------------------------------------------------------------
 
 
-def test_a_reader_of_estimates_links_clients_only_without_a_crowd():
-    rng = np.random.default_rng(14)
-    panes, who = memoised(ask(), 150, 4, rng)
-    bare, _ = linked(ask(crowd=1), panes, who)
-    assert bare > 50
-    assert ask().crowd == DEFAULT
-    pairs, records = linked(ask(), panes, who)
-    assert pairs == 0
-    assert sum(bool(record["values"]) for record in records) > 5
+@pytest.mark.parametrize(("sizes", "reason"), [((49,), "small"), ((30, 40, 30), "held")])
+def test_a_withheld_record_says_that_there_was_a_window_and_no_more(sizes, reason):
+    query = ask(sets={"few": ["1", "2"]}, methods=["norm_sub", "calibrate"], windows=["20s/10s", "1m"])
+    records = published(Versions.of(query), panes_of(query, (0,) * 6 + sizes))
+    record = next(record for _, record in records if record["quality"]["flags"] == [reason])
+    assert record["n"] == 0
+    for key in ("n_independent", "sigma", "significance", "detectable", "shift_per_fake"):
+        assert record[key] is None
+    for key in ("central", "numbers", "weighted", "discover"):
+        assert record[key] is None
+    for key in ("values", "stderr", "low", "high", "sets"):
+        assert not record[key]
+    methods = ["unbiased", "norm_sub", "calibrate"]
+    assert record["shares"] == record["hitters"] == {method: [] for method in methods}
+    assert record["refused"] == {"duplicate": 0, "implausible": 0}
+    risk = dict.fromkeys(methods)
+    assert record["quality"] == {"sum": None, "prior_rejected": False, "risk": risk, "flags": [reason]}
+    read = decode_record(orjson.dumps(record))
+    assert (read.n, read.values, read.flags) == (0, (), (reason,))
 
 
-def test_no_two_records_of_a_kind_differ_by_less_than_the_crowd():
-    """A reader may compare any two successive windows, by the reports that arrive and by those that leave."""
-    query, rng = ask(crowd=20, windows=["10s", "1m/10s", "all"]), np.random.default_rng(3)
-    panes = {PANE * i: crowd_of(query, int(n), rng) for i, n in enumerate(rng.integers(0, 25, 60))}
-    last = {}
-    counts = Counter()
-    for final, faces, values in published(query, panes):
-        (face,), record = faces, schemas.record(values[0])
-        counts[final.span.window.kind, face.kind] += 1
-        if face.kind != "own":
-            continue
-        here = {pane for pane in panes if final.span.start <= pane < final.span.end and panes[pane].n}
-        before = last.get(final.span.window, set()) if final.span.window.kind != "tumbling" else set()
-        for change in (here - before, before - here):
-            assert sum(panes[pane].n for pane in change) == 0 or sum(panes[pane].n for pane in change) >= 20
-        assert record["n"] == sum(panes[pane].n for pane in here) >= 20
-        last[final.span.window] = here
-    assert {("hopping", "own"), ("hopping", "held"), ("all", "held"), ("tumbling", "small"), ("tumbling", "own")} <= {
-        *counts
-    }
-
-
-def test_other_kinds_of_windows_reveal_a_withheld_group():
-    """This is the sum of docs/privacy.md."""
-    query, rng = ask(windows=["10s", "1m"], publish="all"), np.random.default_rng(8)
-    panes = {600 + PANE * i: crowd_of(query, n, rng) for i, n in enumerate((60, 55, 70, 64, 52, 1))}
-    records = [orjson.loads(value) for _, _, values in published(query, panes) for value in values]
-    by_size = {size: [r for r in records if r["window"]["size"] == size and r["values"]] for size in (10, 60)}
-    (minute,) = by_size[60]
-    assert minute["n"] - sum(record["n"] for record in by_size[10]) == 1
-    rest = supports(query, minute) - sum(supports(query, record) for record in by_size[10])
-    assert rest.tolist() == query.oracle.support(panes[650].counts, 1).tolist()
-
-
-# --- the rule -------------------------------------------------------------------------------------------------------
-
-SIZES = st.lists(st.integers(0, 14), min_size=1, max_size=14)
-
-
-@settings(max_examples=60, deadline=None)
-@given(SIZES, st.integers(1, 12), st.sets(st.integers(0, 13)), st.booleans())
-def test_visible_windows_equal_those_of_the_fold_despite_restarts(sizes, crowd, restarts, is_several):
-    query = several(crowd=crowd) if is_several else ask(domain=3, windows=["10s", "30s/10s", "all"], crowd=crowd)
-    rng = np.random.default_rng(len(sizes))
-    panes = {PANE * i: crowd_of(query, n, rng) for i, n in enumerate(sizes)}
-    expected = {}
-    for final, views in fold.attribute_views(wholes(query, panes)):
-        faces = fold.visible_windows(final, views)
-        span = Span(final.window, final.start, final.end)
-        expected |= dict(build(query, span, final.whole, final=True, visible=faces).records)
-    records = {}
-    for final, faces, values in published(query, panes, restarts):
-        keys = [key for key, _ in build(query, final.span, final.total, final=True, visible=faces).records]
-        records |= dict(zip(keys, values, strict=True))
-    assert records == expected
-
-
-def test_a_small_window_shows_only_that_it_exists():
-    query = ask(sets={"few": ["1", "2"]}, methods=["norm_sub", "calibrate"])
-    panes = {60: crowd_of(query, DEFAULT - 1, np.random.default_rng(1))}
-    for _, faces, values in published(query, panes):
-        record = schemas.record(values[0])
-        assert [face.kind for face in faces] == ["small"]
-        assert record["n"] == 0
-        for key in ("n_independent", "sigma", "significance", "detectable", "shift_per_fake"):
-            assert record[key] is None
-        for key in ("values", "stderr", "low", "high", "sets"):
-            assert not record[key]
-        assert not any([*record["shares"].values(), *record["hitters"].values()])
-        assert record["refused"] == {"duplicate": 0, "implausible": 0}
-        assert record["quality"]["flags"] == ["small"]
-        assert record["quality"]["sum"] is None
-        assert set(record["quality"]["risk"].values()) == {None}
-        read = decode_record(values[0])
-        assert (read.n, read.values, read.flags) == (0, (), ("small",))
-
-
-def test_a_held_window_shows_the_last_one_again():
-    query = ask(windows=["all"])
-    rng = np.random.default_rng(2)
-    panes = {0: crowd_of(query, 80, rng), 10: crowd_of(query, 3, rng), 20: crowd_of(query, 60, rng)}
-    first, second, third = (schemas.record(values[0]) for _, _, values in published(query, panes))
-    assert not {"held_since"} & {*first, *third}
-    assert second["held_since"] == 10
-    assert second["quality"]["flags"] == ["held"]
-    assert second["window"]["end"] == 20
-    differing = {key for key in first if first[key] != second[key]}
-    assert differing == {"window", "quality"}
-    assert (first["n"], second["n"], third["n"]) == (80, 80, 143)
-    read = decode_record(orjson.dumps(second))
-    assert read.flags == ("held",)
-
-
-def test_small_and_held_windows_cause_no_alerts_and_keep_the_state():
+def test_withheld_windows_bring_no_alerts_and_leave_their_state():
     query = ask(windows=["all"], oracle="grr", epsilon=8.0, budget=1e9, domain=4)
-    rng = np.random.default_rng(2)
-    states, before = [], []
-    answers = {0: [1] * 400, 10: [2] * 49, 20: [3] * 400}
-    panes = {pane: tallied(query, query.oracle.perturb(values, rng)) for pane, values in answers.items()}
-    for final, faces, _ in published(query, panes):
-        result = build(query, final.span, final.total, final=True, visible=faces)
-        after, events = alerts(query, final.span, result, states)
-        before.append(([orjson.loads(value)["value"] for _, value in events], after == states))
-        states = after
-    assert before == [(["1"], False), ([], True), (["2", "3"], False)]
+    rng, states, events = np.random.default_rng(2), [], []
+    merger = Merger(Versions.of(query), 1)
+    for pane, answers in {0: [1] * 400, 10: [2] * 49, 20: [3] * 400}.items():
+        merger.take(pane, 0, tallied(query, query.oracle.perturb(answers, rng)))
+        merger.mark(0, pane + PANE)
+        for final in merger.finals():
+            built = build(query, final.span, final.total, final.withheld)
+            after, messages = alerts(query, final.span, built, states)
+            events.append(([orjson.loads(value)["value"] for _, value in messages], after == states))
+            states = after
+    assert events == [(["1"], False), ([], True), (["2", "3"], False)]
 
 
-# --- provisional records --------------------------------------------------------------------------------------------
+def test_a_provisional_record_holds_the_panes_up_to_the_newest_mark():
+    query = ask(windows=["10s", "1m", "all"], crowd=20)
+    records = published(Versions.of(query), panes_of(query, (25, 30, 7, 40, 22, 21)))
+    early = [record for _, record in records if not record["final"]]
+    assert {record["window"]["kind"] for record in early} == {"tumbling"}
+    assert [(record["window"]["through"], record["n"]) for record in early if record["window"]["start"] == 0] == [
+        *((10, 25), (20, 55), (20, 55), (40, 102), (50, 124)),
+    ]
 
 
-def test_a_provisional_record_shows_a_state_with_enough_reports_after_it():
-    query, rng = ask(crowd=20), np.random.default_rng(4)
-    foretelling, window = ProvisionalGuard(), query.windows[0]
-
-    def visible_sizes(start, sizes):
-        visible = []
-        for n in sizes:
-            record = foretelling.next(query, Span(window, start, start + 10), crowd_of(query, n, rng), [])
-            visible.append(record[1].n if record else None)
-        return visible
-
-    assert visible_sizes(0, range(0, 200, 10)) == [None] * 20  # another worker may have shown some of it
-    assert visible_sizes(10, [5, 19, 25, 30, 44, 45, 50, 66, 90]) == [None, None, None, None, None, 25, None, 45, 66]
-    assert visible_sizes(20, [30, 49, 50]) == [None, None, 30]
-    assert ProvisionalGuard().next(ask(crowd=1), Span(window, 0, 10), crowd_of(query, 1, rng), []) is not None
+def test_windows_without_a_span_inside_have_no_provisional_record():
+    query = ask(windows=["1m"], crowd=1)
+    assert all(record["final"] for _, record in published(Versions.of(query), panes_of(query, (25, 30, 7, 40, 22, 21))))
 
 
-def test_a_provisional_record_differs_enough_from_the_last_visible_window():
-    query, rng = ask(crowd=20), np.random.default_rng(5)
-    since = Window("all", 0, 0)
-    visible = [LastVisible(0, 20, crowd_of(query, 100, rng))]
-    foretelling = ProvisionalGuard()
-    foretelling.next(query, Span(since, 0, 20), crowd_of(query, 90, rng), [])
-    sizes = (110, 119, 140, 165)
-    records = [foretelling.next(query, Span(since, 0, 30), crowd_of(query, n, rng), visible) for n in sizes]
-    assert [record[1].n if record else None for record in records] == [None, None, None, 140]
+def test_all_of_a_later_version_begins_at_a_mark():
+    versions = Versions.of(ask(windows=["30s"], crowd=10)).with_version(
+        Version(10, ask(windows=["30s", "all"], crowd=10))
+    )
+    records = published(versions, panes_of(versions.query, (4, 4, 4, 12, 5, 8)))
+    starts = {record["window"]["start"] for _, record in records if record["window"]["kind"] == "all"}
+    assert starts == {30}
 
 
-# --- its bytes ------------------------------------------------------------------------------------------------------
+def test_all_is_shown_again_after_a_crowd_if_the_marks_are_lost():
+    query = ask(windows=["all"], crowd=10)
+    versions = Versions.of(query)
+    worker = Worker(versions, {})
+    worker.close(0, crowd_of(query, 30, np.random.default_rng(1)))
+    list(worker.publish())
+    position = worker.state.positions[query.windows[0]]
+    merger = Merger(versions, 1, [(query.windows[0], position)], marks=QueryMarks.lost(versions, position.end))
+    finals = []
+    for pane, snapshot in panes_of(query, (30, 4, 5, 3, 2, 20)).items():
+        merger.take(pane, 0, snapshot)
+        merger.mark(0, pane + PANE)
+        finals += [(final.span.start, final.span.end, final.withheld) for final in merger.finals()]
+    assert finals[:5] == [(0, end, (None if end in (40, 60) else "held",)) for end in (20, 30, 40, 50, 60)]
 
 
-def test_visible_windows_decode_to_the_same_values_and_other_data_is_refused():
-    query, rng = several(), np.random.default_rng(6)
-    one, other = (crowd_of(query, n, rng) for n in (60, 70))
-    visible = [LastVisible(0, 30, one, np.array([[0, 20], [10, 40]])), LastVisible(10, 40, other)]
-    cells = query.oracle.state_size
-    for last in (None, other):
-        data = encode(visible, last)
-        again = decode(data, last, cells)
-        assert [(s.start, s.end, s.panes.tolist(), s.total.n, s.total.counts.tolist()) for s in again] == [
-            (s.start, s.end, s.panes.tolist(), s.total.n, s.total.counts.tolist()) for s in visible
-        ]
-    assert len(encode(visible, other)) < len(encode(visible, None))
-    assert decode(encode([None], None), None, cells) == [None]
-    whole = encode(visible, None)
-    strange = [b"", b"[]\n", b"{}\n", whole[:-1], whole + b"x", whole.replace(b'"total":0', b'"total":7')]
-    strange += [whole.replace(b'"end":30', b'"end":"x"'), whole.replace(b"[0,20]", b"[0,[]]"), encode(visible, other)]
-    for data in strange:
-        with pytest.raises(ReportError):
-            decode(data, None, cells)
-
-
-def test_a_definition_without_a_crowd_is_from_an_older_version():
+def test_a_definition_that_says_nothing_of_a_crowd_is_older_than_it():
     table = {"domain": 4, "epsilon": 1.0, "pane": "10s"}
     standing = parse({"queries": {"site": table}}, "test", ".", standing=True)["site"]
     assert standing.crowd == 1

@@ -30,7 +30,7 @@ def records(q, counts):
     state = q.oracle.zeros()
     state[: len(counts)] = counts
     total = Snapshot(int(np.sum(counts)), 0, 0, 0, state)
-    return build(q, Span(Window("tumbling", 10, 10), START, START + 10), total, final=True)
+    return build(q, Span(Window("tumbling", 10, 10), START, START + 10), total)
 
 
 def proved(size):

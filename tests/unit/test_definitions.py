@@ -181,7 +181,7 @@ def finals_of(versions, times):
     for start in range(START, START + 200, pane):
         merger.define(Versions(versions.versions[: times(start)]))
         n = random.choice([0, 0, 1, 5])
-        merger.take(start, 0, Snapshot(n, 0, 0, 0, np.full(cells, n)), None)
+        merger.take(start, 0, Snapshot(n, 0, 0, 0, np.full(cells, n)))
         merger.mark(0, start + pane)
         finals += [(final.span, encode_snapshot(final.total)) for final in merger.finals()]
     return finals
@@ -206,7 +206,7 @@ def windows_of(*at):
     ]
     merger, cells = Merger(Versions(tuple(versions)), 1), query.oracle.state_size
     for start in range(100, 300, 10):
-        merger.take(start, 0, Snapshot(1, 0, 0, 0, np.zeros(cells, int)), None)
+        merger.take(start, 0, Snapshot(1, 0, 0, 0, np.zeros(cells, int)))
     merger.mark(0, 300)
     return [(f.span.window.kind, f.span.start, f.span.end, f.total.n, f.total.flags) for f in merger.finals()]
 

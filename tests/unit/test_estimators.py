@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from aggregator.errors import EstimatorEnded
-from aggregator.merging.small_groups import own
 from aggregator.merging.windows import Span
 from aggregator.publishing.finals import estimator
 from aggregator.publishing.finals.estimator import EstimateTask
@@ -32,21 +31,21 @@ ONE = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
 
 
 def windows(query, count):
-    """Return finals of a query as (span, total, visible windows)."""
+    """Return finals of a query as (span, total, reasons)."""
     rng = np.random.default_rng(5)
     for number in range(count):
         state = query.oracle.zeros()
         query.oracle.add(state, query.oracle.perturb(rng.integers(0, 40, 900), rng))
         span = Span(query.windows[0], 10 * number, 10 * number + 10)
         total = Snapshot(900, 0, 0, 0, state)
-        yield span, total, own(query, span, total)
+        yield span, total, [None] * len(query.domains)
 
 
 async def made(pool, query, *questions, states=None):
     """The answers to one request."""
     task = EstimateTask(query, questions, states or {})
     pool.ask(task)
-    return [answer async for arrived in task.answers() for answer in arrived]
+    return [answer async for batch in task.answers() for answer in batch]
 
 
 @contextmanager
@@ -60,20 +59,20 @@ def closing(all_of_them):
 def test_the_process_returns_the_bytes_of_this_one_even_after_it_was_killed():
     """The states go from final to final in the process, and from request to request through the worker."""
     finals, states, here = list(windows(ONE, 9)), [], []
-    for span, total, faces in finals:
-        here.append(window_result(ONE, span, total, faces, states))
+    for span, total, reasons in finals:
+        here.append(window_result(ONE, span, total, reasons, states))
         states = here[-1].states
 
     async def run():
         with closing(EstimatorPool()) as beside:
-            found, states = [], {}
+            results, states = [], {}
             for number in range(0, len(finals), 3):
-                asked = [Question(*final, with_findings=True) for final in finals[number : number + 3]]
+                questions = [Question(*final, with_findings=True) for final in finals[number : number + 3]]
                 if number:
                     os.kill(beside._most._process.pid, signal.SIGKILL)
-                found += await made(beside, ONE, *asked, states=states)
-                states = {ONE.windows[0]: found[-1].states}
-            for there, own_result in zip(found, here, strict=True):
+                results += await made(beside, ONE, *questions, states=states)
+                states = {ONE.windows[0]: results[-1].states}
+            for there, own_result in zip(results, here, strict=True):
                 window = own_result.window
                 assert (there.records, there.alerts, there.states) == (
                     window.records,
@@ -82,8 +81,8 @@ def test_the_process_returns_the_bytes_of_this_one_even_after_it_was_killed():
                 )
                 assert there.metrics == final_metrics(ONE, window)
                 assert len(there.findings) == 1
-            [provisional] = await made(beside, ONE, Question(*finals[0][:2], None))
-            assert provisional.records == window_result(ONE, *finals[0][:2], None).window.records
+            [provisional] = await made(beside, ONE, Question(*finals[0], through=5))
+            assert provisional.records == window_result(ONE, *finals[0], through=5).window.records
 
     asyncio.run(run())
 
@@ -95,39 +94,39 @@ TIMES = 12
 def test_one_that_dies_in_the_middle_of_a_request_goes_on_after_the_last_answer():
     query = parse({"queries": {"q": SLOW}}, "test", ".")["q"]
     finals, states, here = list(windows(query, TIMES)), [], []
-    for span, total, faces in finals:
-        here.append(window_result(query, span, total, faces, states))
+    for span, total, reasons in finals:
+        here.append(window_result(query, span, total, reasons, states))
         states = here[-1].states
 
     async def run():
         with closing(EstimatorPool()) as beside:
             task = EstimateTask(query, [Question(*final) for final in finals], {})
             beside.ask(task)
-            found = []
-            async for arrived in task.answers():
-                found += arrived
-                if len(found) < TIMES - 2 and len(found) % 2:
+            results = []
+            async for batch in task.answers():
+                results += batch
+                if len(results) < TIMES - 2 and len(results) % 2:
                     os.kill(beside._most._process.pid, signal.SIGKILL)
-            assert [(one.records, one.states) for one in found] == [(one.window.records, one.states) for one in here]
+            assert [(one.records, one.states) for one in results] == [(one.window.records, one.states) for one in here]
 
     asyncio.run(run())
 
 
 def test_a_withdrawn_request_ends_after_the_window_at_work_and_the_next_one_is_answered():
     query = parse({"queries": {"q": SLOW}}, "test", ".")["q"]
-    asked = [Question(*final) for final in windows(query, 60)]
+    questions = [Question(*final) for final in windows(query, 60)]
 
     async def run():
         with closing(EstimatorPool()) as beside:
-            tasks = [EstimateTask(query, asked, {}) for _ in range(3)]
+            tasks = [EstimateTask(query, questions, {}) for _ in range(3)]
             for task in tasks:
                 beside.ask(task)
             first = await anext(tasks[0].answers())
             beside.withdraw()
-            rest = [answer for task in tasks async for arrived in task.answers() for answer in arrived]
+            rest = [answer for task in tasks async for batch in task.answers() for answer in batch]
             assert len(first) + len(rest) < 60
             assert all(task.completion.done() for task in tasks)
-            assert len(await made(beside, query, *asked[:2])) == 2
+            assert len(await made(beside, query, *questions[:2])) == 2
 
     asyncio.run(run())
 
@@ -151,10 +150,9 @@ def test_a_question_carries_every_kind_of_query(table):
     query = parse({"queries": {"q": {**COMMON, **what, **table}}}, "test", ".")["q"]
     total = Snapshot(0, 0, 0, 0, query.oracle.zeros())
     span = Span(query.windows[0], 0, 10)
-    faces = own(query, span, total)
-    asked = transfer(Request(0, query.digest, query, [Question(span, total, faces, True)], {}))
-    [answered] = transfer(list(answers(asked.query, asked.questions, asked.states)))
-    assert answered.records == window_result(query, span, total, faces, []).window.records
+    questions = transfer(Request(0, query.digest, query, [Question(span, total, with_findings=True)], {}))
+    [answered] = transfer(list(answers(questions.query, questions.questions, questions.states)))
+    assert answered.records == window_result(query, span, total).window.records
     assert len(answered.findings) == len(query.domains)
 
 
@@ -162,8 +160,8 @@ def test_it_starts_at_the_first_question_and_a_large_one_only_for_large_queries(
     async def run():
         with closing(EstimatorPool()) as beside:
             assert beside._most._process is None
-            span, total, faces = next(windows(ONE, 1))
-            await made(beside, ONE, Question(span, total, faces))
+            span, total, reasons = next(windows(ONE, 1))
+            await made(beside, ONE, Question(span, total, reasons))
             assert beside._most._process is not None
             assert beside._large._process is None
 
@@ -198,10 +196,10 @@ def test_a_question_that_always_kills_it_stops_the_worker_with_a_message(monkeyp
 def test_an_error_in_the_process_is_raised_here():
     async def run():
         with closing(EstimatorPool()) as beside:
-            span, total, faces = next(windows(ONE, 1))
+            span, total, _ = next(windows(ONE, 1))
             with pytest.raises(AttributeError, match="NoneType"):
-                await made(beside, ONE, Question(span, total, [faces[0]._replace(total=None)]))
-            await made(beside, ONE, Question(span, total, None))
+                await made(beside, ONE, Question(span, None))
+            await made(beside, ONE, Question(span, total))
 
     asyncio.run(run())
 
@@ -214,8 +212,8 @@ from aggregator.publishing.finals.estimator_process import Question
 
 async def run():
     beside = EstimatorPool()
-    span, total, faces = next(windows(ONE, 1))
-    await made(beside, ONE, Question(span, total, faces))
+    span, total, reasons = next(windows(ONE, 1))
+    await made(beside, ONE, Question(span, total, reasons))
     print(beside._most._process.pid, flush=True)
     time.sleep(600)
 
@@ -242,11 +240,11 @@ def test_an_estimator_that_hangs_is_noticed(monkeypatch):
 
     async def run():
         with closing(EstimatorPool()) as beside:
-            span, total, faces = next(windows(ONE, 1))
-            await made(beside, ONE, Question(span, total, faces))
+            span, total, reasons = next(windows(ONE, 1))
+            await made(beside, ONE, Question(span, total, reasons))
             assert not beside.is_stuck
             os.kill(beside._most._process.pid, signal.SIGSTOP)
-            task = asyncio.create_task(made(beside, ONE, Question(span, total, None)))
+            task = asyncio.create_task(made(beside, ONE, Question(span, total)))
             while not beside.is_stuck:  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.01)
             os.kill(beside._most._process.pid, signal.SIGCONT)

@@ -10,7 +10,6 @@ import numpy as np
 
 from aggregator.merging.merger import Merger
 from aggregator.merging.pane_queue import CHUNK, FileStore
-from aggregator.merging.small_groups import visible_windows
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.merging.snapshot_reader import SnapshotReader
 from aggregator.process.metrics import Metrics
@@ -40,15 +39,14 @@ def test_a_day_of_panes_of_a_thousand_values_needs_two_megabytes():
     tracemalloc.start()
     try:
         spill = FileStore()
-        merger, visible = Merger(Versions.of(DAY), 1, store=spill), []
+        merger = Merger(Versions.of(DAY), 1, store=spill)
         for number in range(panes + 5):
-            merger.take(PANE * number, 0, parts[number % 8], None)
+            merger.take(PANE * number, 0, parts[number % 8])
             merger.mark(0, PANE * (number + 1))
             if number < panes - 2:
                 merger.collect(PANE * (number + 1))
                 continue
             for final in merger.finals():
-                _, visible = visible_windows(DAY, final, visible)
                 if number == panes + 4 and final.span.end == PANE * (number + 1):
                     inside = [parts[each % 8] for each in range(number + 1 - panes, number + 1)]
         memory, _ = tracemalloc.get_traced_memory()

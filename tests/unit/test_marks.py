@@ -113,8 +113,8 @@ def test_versions_that_change_the_crowd_and_the_windows_reveal_nothing(n, names,
     first *= PANE
     versions = Versions.of(ask(*names, crowd=before)).with_version(Version(first, ask(*later, crowd=crowd)))
     marks = marks_after(versions, n)
-    found = list(shown(versions, n, marks))
-    rows = [row(start, end, len(n)) for window, start, end in found if window.step]
+    windows = list(shown(versions, n, marks))
+    rows = [row(start, end, len(n)) for window, start, end in windows if window.step]
     assert revealed(rows, n, min(before, crowd)) is None
     old = [each if PANE * at < first else 10**6 for at, each in enumerate(n)]
     assert revealed(rows, old, before) is None, "panes of the first version need its crowd for ever"

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from aggregator.merging.marks import QueryMarks
 from aggregator.merging.merger import ALL as MERGED
 from aggregator.merging.merger import Merger
 from aggregator.merging.snapshot_records import decode_state, encode_state
-from aggregator.merging.windows import Position, Span
+from aggregator.merging.windows import Position
 from aggregator.tallies.snapshot import (
     IDS_OVERFLOW,
     INCOMPLETE,
@@ -33,10 +34,12 @@ TABLE = {
     "budget": 1e9,
     "pane": "10s",
     "windows": ["10s", "30s/20s", "all"],
+    "crowd": 1,
 }
 QUERY = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
 TUMBLING, HOPPING, ALL = QUERY.windows
 CELLS = QUERY.oracle.state_size
+VERSIONS = Versions.of(QUERY)
 PANE = 10
 
 
@@ -57,23 +60,21 @@ def spans(finals, window):
 
 
 def world(random, partitions):
-    """Return closed snapshots as {(pane, partition): Snapshot}, and the open ones before them with their offsets."""
-    snapshots, open_ones = {}, []
+    """Return snapshots as {(pane, partition): Snapshot}."""
+    snapshots = {}
     for pane in range(0, 120, PANE):
         for partition in range(partitions):
             if random.random() < 0.4:
                 n = random.choice([0, 1, 7, 50])
                 snapshots[pane, partition] = snapshot(n, random.choice([0, 0, IDS_OVERFLOW]))
-                sizes = sorted(random.randrange(n + 1) for _ in range(3))
-                open_ones += [(pane, partition, snapshot(size), offset) for offset, size in enumerate(sizes)]
-    return snapshots, open_ones
+    return snapshots
 
 
 def straight(snapshots, partitions, through=1000):
     """Return all finals if every snapshot arrives once and in order."""
     whole = merger(partitions)
     for (pane, partition), one in snapshots.items():
-        whole.take(pane, partition, one, None)
+        whole.take(pane, partition, one)
     for partition in range(partitions):
         whole.mark(partition, through)
     return list(whole.finals())
@@ -81,15 +82,14 @@ def straight(snapshots, partitions, through=1000):
 
 @EXAMPLES
 @given(st.integers(0, 1 << 32), st.integers(1, 4))
-def test_order_repetition_and_open_snapshots_change_nothing(seed, partitions):
+def test_order_and_repetition_change_nothing(seed, partitions):
     random = Random(seed)
-    snapshots, open_ones = world(random, partitions)
-    messages = [*open_ones, *((*key, one, None) for key, one in snapshots.items())] * 2
+    snapshots = world(random, partitions)
+    messages = [(*key, one) for key, one in snapshots.items()] * 2
     random.shuffle(messages)
     many = merger(partitions)
     for message in messages:
         many.take(*message)
-        list(many.provisional())
     for partition in random.sample(range(partitions), partitions):
         assert not list(many.finals())
         many.mark(partition, 1000)
@@ -104,25 +104,24 @@ def test_order_repetition_and_open_snapshots_change_nothing(seed, partitions):
 @given(st.integers(0, 1 << 32), st.integers(1, 4))
 def test_a_merged_snapshot_replaces_those_of_all_partitions_even_if_some_remain(seed, partitions):
     random = Random(seed)
-    snapshots, open_ones = world(random, partitions)
+    snapshots = world(random, partitions)
     before = merger(partitions)
     for (pane, partition), one in snapshots.items():
-        before.take(pane, partition, one, None)
+        before.take(pane, partition, one)
     for partition in range(partitions):
         before.mark(partition, 1000)
     finals = shown(before.finals())
     several = {pane for pane, _ in snapshots if sum(of == pane for of, _ in snapshots) > 1}
     assert [pane for pane, _ in before.totals] == sorted(several)
-    totals = [(pane, MERGED, decode_snapshot(total, CELLS), None) for pane, total in before.totals]
-    rest = [(*key, one, None) for key, one in snapshots.items() if key[0] not in several or random.random() < 0.5]
-    messages = [*open_ones, *rest, *totals] * 2
+    totals = [(pane, MERGED, decode_snapshot(total, CELLS)) for pane, total in before.totals]
+    rest = [(*key, one) for key, one in snapshots.items() if key[0] not in several or random.random() < 0.5]
+    messages = [*rest, *totals] * 2
     random.shuffle(messages)
     after = merger(partitions)
     for message in messages:
         after.take(*message)
         if random.random() < 0.1:
             after.mark_unreadable(*message[:2])  # what can be read counts, whenever it comes
-        list(after.provisional())
     for message in messages:
         after.take(*message)
     for partition in range(partitions):
@@ -134,7 +133,7 @@ def test_a_merged_snapshot_replaces_those_of_all_partitions_even_if_some_remain(
 def test_an_unreadable_merged_snapshot_makes_its_windows_incomplete_and_is_not_written_again():
     q = merger(2)
     q.mark_unreadable(0, MERGED)
-    q.take(0, 1, snapshot(4), None)
+    q.take(0, 1, snapshot(4))
     for partition in (0, 1):
         q.mark(partition, 10)
     finals = list(q.finals())
@@ -146,12 +145,12 @@ def test_an_unreadable_merged_snapshot_makes_its_windows_incomplete_and_is_not_w
 @given(st.integers(0, 1 << 32), st.integers(1, 4))
 def test_finals_do_not_depend_on_the_order_of_watermarks(seed, partitions):
     random = Random(seed)
-    snapshots, _ = world(random, partitions)
+    snapshots = world(random, partitions)
     slow, marks, finals = merger(partitions), [0] * partitions, []
     for pane in range(0, 120, PANE):
         for partition in range(partitions):
             if (pane, partition) in snapshots:
-                slow.take(pane, partition, snapshots[pane, partition], None)
+                slow.take(pane, partition, snapshots[pane, partition])
     while min(marks) < 1000:
         partition = random.randrange(partitions)
         marks[partition] += random.choice([-50, 10, 40, 300])
@@ -162,26 +161,27 @@ def test_finals_do_not_depend_on_the_order_of_watermarks(seed, partitions):
     assert len(finals) == len({final.span for final in finals})
     ends = [final.span.end for final in finals if final.span.window == HOPPING]
     assert ends == sorted(ends)
-    assert shown(finals) == shown(straight(snapshots, partitions, min(marks)))
+    assert shown(finals) == shown(straight(snapshots, partitions, slow.closed_through))
 
 
 @EXAMPLES
 @given(st.integers(0, 1 << 32), st.integers(1, 3))
 def test_a_reader_resumes_from_states_and_their_snapshots(seed, partitions):
     random = Random(seed)
-    snapshots, _ = world(random, partitions)
+    snapshots = world(random, partitions)
     finals = straight(snapshots, partitions, 200)
     for _ in range(4):
         counts = {window: random.randint(0, 20) for window in QUERY.windows}
         before = [final for final in finals if final.span.end <= PANE * counts[final.span.window]]
-        states = [(final.span.window, decode_state(encode_state(final.position), CELLS)[0]) for final in before]
+        values = [(final.span.window, encode_state(final.position, [], query_marks())) for final in before]
+        states = [(window, decode_state(value, VERSIONS).position) for window, value in values]
         random.shuffle(states)
         again = merger(partitions, states)
         first = again.needed_from
         for (pane, partition), one in snapshots.items():
             useful = first is None or pane >= first
             if useful or random.random() < 0.5:
-                assert again.take(pane, partition, one, None) == useful
+                assert again.take(pane, partition, one) == useful
         for partition in range(partitions):
             again.mark(partition, 200)
         assert shown(again.finals()) == shown(finals) - shown(before)
@@ -189,8 +189,7 @@ def test_a_reader_resumes_from_states_and_their_snapshots(seed, partitions):
 
 def test_a_pane_is_final_once_all_partitions_have_passed_it_and_an_empty_one_counts_as_empty():
     q = merger(3)
-    q.take(0, 0, snapshot(5), None)
-    q.take(0, 1, snapshot(2), 77)  # its partition will close without having said more
+    q.take(0, 0, snapshot(5))
     for partition in (0, 1):
         q.mark(partition, 10)
     assert q.closed_through is None
@@ -211,48 +210,12 @@ def test_a_watermark_never_moves_back():
 
 def test_a_snapshot_without_news_is_reported():
     q = merger(1)
-    assert q.take(20, 0, snapshot(1), 5)
-    assert q.take(20, 0, snapshot(1), 5), "the same again does no harm"
-    assert not q.take(20, 0, snapshot(9), 4), "an older one, as a zombie sends it"
-    assert q.take(20, 0, snapshot(2), None)
-    assert not q.take(20, 0, snapshot(3), 9), "open after closed"
-    assert not q.take(20, 0, snapshot(2), None)
+    assert q.take(20, 0, snapshot(2))
+    assert not q.take(20, 0, snapshot(2))
     q.mark(0, 30)
     assert [final.total.n for final in q.finals()] == [2, 2, 2]
-    assert not q.take(20, 0, snapshot(2), None), "final already"
-    assert q.take(30, 0, snapshot(2), None)
-
-
-def test_the_next_window_of_each_kind_is_provisional_with_the_newest_snapshots():
-    q = merger(2)
-    assert not list(q.provisional())
-    q.take(100, 0, snapshot(4), 1)
-    q.take(100, 1, snapshot(8), None)
-    q.take(110, 0, snapshot(16), 3)
-    q.take(110, 0, snapshot(1), 2)
-    sizes = {span: total.n for span, total in q.provisional()}
-    assert sizes == {Span(TUMBLING, 100, 110): 12, Span(HOPPING, 80, 110): 12, Span(ALL, 100, 110): 12}
-
-
-def test_an_open_snapshot_does_not_count_once_its_partition_has_closed_the_pane():
-    q = merger(2)
-    q.take(100, 0, snapshot(4), 1)
-    q.take(100, 1, snapshot(8), 1)
-    q.mark(0, 110)
-    assert {total.n for _, total in q.provisional()} == {8}
-
-
-def test_a_provisional_window_has_its_closed_panes():
-    q = merger(1)
-    q.take(0, 0, snapshot(1), None)
-    q.take(10, 0, snapshot(2), 5)
-    q.mark(0, 10)
-    assert spans(q.finals(), HOPPING) == [(-20, 10, 1)]
-    assert {span: total.n for span, total in q.provisional()} == {
-        Span(TUMBLING, 10, 20): 2,
-        Span(HOPPING, 0, 30): 3,
-        Span(ALL, 0, 20): 3,
-    }
+    assert not q.take(20, 0, snapshot(2)), "final already"
+    assert q.take(30, 0, snapshot(2))
 
 
 def test_no_snapshot_is_deleted_before_every_kind_of_window_has_a_state():
@@ -267,20 +230,30 @@ positions = st.builds(Position, st.integers(-(1 << 62), 1 << 62)) | st.builds(
 )
 
 
+def query_marks():
+    result = QueryMarks(VERSIONS)
+    for pane in range(0, 100, PANE):
+        result.count(pane, [pane % 7])
+    return result
+
+
 @EXAMPLES
 @given(positions, st.lists(st.binary(max_size=5), max_size=3))
 def test_a_state_decodes_to_the_same_values(position, alerts):
-    back, back_alerts, _ = decode_state(encode_state(position, alerts), CELLS)
+    back, back_alerts, marks = decode_state(encode_state(position, alerts, query_marks()), VERSIONS)
     assert back_alerts == alerts
     assert (back.end, back.start, back.newest) == (position.end, position.start, position.newest)
     assert (back.total is None) == (position.total is None)
-    assert encode_state(back, back_alerts) == encode_state(position, alerts)
+    assert encode_state(back, back_alerts, marks) == encode_state(position, alerts, query_marks())
 
 
-STATES = [encode_state(Position(40, 0, 30, snapshot(3)), [b"x", b"yz"]), encode_state(Position(40), [b""])]
+STATES = [
+    encode_state(Position(40, 0, 30, snapshot(3)), [b"x", b"yz"], query_marks()),
+    encode_state(Position(40), [b""], query_marks()),
+]
 
 
-@pytest.mark.parametrize("good", STATES, ids=["all", "rolling"])
+@pytest.mark.parametrize("good", STATES, ids=["all", "sized"])
 @settings(EXAMPLES, max_examples=150)
 @given(at=st.integers(0, 150), byte=st.integers(0, 255), cut=st.integers(0, 12))
 @example(at=0, byte=2, cut=0)
@@ -290,21 +263,24 @@ def test_changed_bytes_are_refused_or_are_another_good_state(good, at, byte, cut
     damage[at % len(good)] = byte
     for data in (bytes(damage), bytes(good[: len(good) - cut]), good + bytes(cut)):
         try:
-            position, alerts, visible = decode_state(data, CELLS)
+            position, alerts, marks = decode_state(data, VERSIONS)
         except ReportError:
             continue
-        assert encode_state(position, alerts, visible)[1:] == data[1:]
-        assert data[0] in (2, 3)
+        assert data[0] in (2, 3, 4, 5)
+        assert (marks is None) == (data[0] < 4)
+        if marks is not None:
+            assert decode_state(encode_state(position, alerts, marks), VERSIONS).position.end == position.end
 
 
 def test_a_state_of_another_query_is_refused():
-    with pytest.raises(ReportError, match="the query needs 4"):
-        decode_state(STATES[0], 4)
+    other = parse({"queries": {"q": {**TABLE, "domain": 4}}}, "test", ".")["q"]
+    with pytest.raises(ReportError, match="but the query needs"):
+        decode_state(STATES[0], Versions.of(other))
 
 
 def test_windows_that_a_query_no_longer_has_are_left_alone():
     q = merger(1, [(Window("tumbling", 60, 60), Position(1000))])
-    assert q.take(0, 0, snapshot(1), None)
+    assert q.take(0, 0, snapshot(1))
 
 
 @EXAMPLES
@@ -314,8 +290,8 @@ def test_finals_come_by_their_ends_and_are_counted_before_they_are_made(seed, ma
     random = Random(seed)
     states = [(window, Position(30)) for window in (TUMBLING, HOPPING) if random.random() < 0.3]
     whole = merger(1, states)
-    for (pane, partition), one in world(random, 1)[0].items():
-        whole.take(pane, partition, one, None)
+    for (pane, partition), one in world(random, 1).items():
+        whole.take(pane, partition, one)
     whole.mark(0, random.choice([55, 60, 200, 2000]))
     due = whole.count_due()
     finals = whole.finals()

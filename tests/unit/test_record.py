@@ -71,7 +71,7 @@ def emit(query, total, *, final=True, window=0, start=START, end=START + 10):
 
 def emit_all(query, total, *, final=True, window=0, start=START, end=START + 10):
     """Return the valid record of each attribute, and the result that contains them."""
-    result = build(query, Span(query.windows[window], start, end), total, final=final)
+    result = build(query, Span(query.windows[window], start, end), total, through=None if final else end)
     return [schemas.record(value) for _, value in result.records], result
 
 
@@ -109,7 +109,7 @@ def test_a_record_of_one_answer_has_the_documented_content():
     assert key(result) == f"visits|{VISITS.digest.hex()}|tumbling|10|10|{START + 10}"
     assert set(record) == KEYS
     assert record["window"] == {"kind": "tumbling", "start": START, "end": START + 10, "size": 10, "step": 10}
-    assert (record["version"], record["query"], record["digest"]) == (2, "visits", VISITS.digest.hex())
+    assert (record["version"], record["query"], record["digest"]) == (3, "visits", VISITS.digest.hex())
     assert record["attribute"] is None
     assert (record["final"], record["n"], record["n_independent"]) == (True, len(VALUES), len(VALUES))
     assert record["refused"] == {"duplicate": 12, "implausible": 0}
@@ -432,6 +432,7 @@ def test_a_provisional_record_has_a_key_of_its_own():
     assert key(early_result) == key(result) + "|p"
     assert provisional_keys(query, Span(query.windows[0], START, START + 60)) == [key(early_result).encode()]
     assert (final.pop("final"), early.pop("final")) == (True, False)
+    assert early["window"].pop("through") == START + 60
     assert final == early
 
 
@@ -447,7 +448,7 @@ for size in (1_000, 20_000):
     rng = np.random.default_rng(size)
     weights = np.arange(1, size + 1) ** -1.1
     total = supported(query, rng.multinomial(1_000_000, weights / weights.sum()), rng)
-    sys.stdout.buffer.write(build(query, Span(query.windows[0], 0, 10), total, final=True).records[0][1])
+    sys.stdout.buffer.write(build(query, Span(query.windows[0], 0, 10), total).records[0][1])
 """
 
 
@@ -535,17 +536,26 @@ def test_the_page_shows_a_real_record_and_alert():
     query = parse(tomllib.loads(toml), "docs/records.md", ".")["homepage"]
     span = Span(query.windows[0], START, START + 10)
     total = Snapshot(9_000, 0, 0, 0, np.append([2_000, 6_000, 1_000], np.zeros(64, np.int64)))
-    result = build(query, span, total, final=True)
+    result = build(query, span, total)
     _, events = alerts(query, span, result, [])
     records = [schemas.record(result.records[0][1]), schemas.alert(events[1][1])]
     texts = re.findall("```json\n(.*?)```", page, re.DOTALL)
     assert [shortened(text) for text in texts] == [shortened(json.dumps(record)) for record in records]
 
 
+WITHHELD_KEYS = ("central", "numbers", "weighted", "discover")
+
+
 def test_the_page_explains_every_key_flag_and_kind():
     page = (ROOT / "docs" / "records.md").read_text()
     definitions = schemas.RECORD.schema["$defs"]
-    names = {*KEYS, "held_since", *definitions["quality"]["properties"], *definitions["hitter"]["properties"]}
+    names = {
+        *KEYS,
+        "through",
+        *WITHHELD_KEYS,
+        *definitions["quality"]["properties"],
+        *definitions["hitter"]["properties"],
+    }
     names |= {*definitions["quality"]["properties"]["flags"]["items"]["enum"], *schemas.ALERT.schema["properties"]}
     names |= set(schemas.ALERT.schema["properties"]["kind"]["enum"])
     assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", page)] == []
@@ -565,7 +575,7 @@ def test_every_promised_number_is_there(oracle_name, size, epsilon, n, holders):
     left_out = query.oracle.add(state, query.oracle.perturb(values, seeded("edge", oracle_name, size, epsilon, n)))
     if left_out == n:
         return
-    result = build(query, Span(query.windows[0], 0, 10), Snapshot(n - left_out, left_out, 0, 0, state), final=True)
+    result = build(query, Span(query.windows[0], 0, 10), Snapshot(n - left_out, left_out, 0, 0, state))
     record = schemas.record(result.records[0][1])
     for key in ("sigma", "shift_per_fake"):
         assert record[key] is not None

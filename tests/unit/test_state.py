@@ -10,6 +10,7 @@ import numpy as np
 import orjson
 import pytest
 
+from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.merging.windows import Span
 from aggregator.publishing.records.encoder import key
 from aggregator.tallies import keys
@@ -18,9 +19,11 @@ from aggregator.tallies.progress import Progress, TopicIds, decode, encode
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, decode_snapshot, encode_snapshot
 from hubbub.definitions import catalog
 from hubbub.definitions.catalog import TopicRecord
+from hubbub.definitions.versions import Versions
 from hubbub.kafka.columns import UNTRUSTED
 from oracles.errors import ReportError
 from oracles.frame import MAX_FRAME, TICK
+from oracles.query import parse
 from tests.fold import fold
 from tests.owners import Merge, Owner, Topics, settle
 
@@ -142,3 +145,30 @@ def test_the_first_record_without_a_log_time_is_named():
     run = [(0, 1000, b""), (1, UNTRUSTED, b""), (2, UNTRUSTED, b"")]
     assert source.first_without_time(run) == 1
     assert source.first_without_time(run[:1]) is None
+
+
+def test_states_without_marks_begin_them_again_at_the_newest_end():
+    """The vector has states that commit b822e1d wrote, after eight panes and with two windows withheld.
+
+    The marks begin at 80. `all` shows values again once `crowd` reports have come since, with its old start.
+    """
+    vector = json.loads((FOLDERS[0].parent / "crowd-state-0.1.json").read_text())
+    query = parse({"queries": {"site": vector["table"]}}, "test", ".")["site"]
+    partition = SnapshotPartition(0, 1, {query.digest: Versions.of(query)})
+    for name, value in vector["snapshots"]:
+        partition.put(name.encode(), base64.b64decode(value), 0)
+    partition.load()
+    assert not partition.take_unreadable_count()
+    state, reasons = partition.queries[query.digest], {}
+    assert not list(state.finals())
+    for pane, n in ((80, 6), (90, 3), (100, 4), (110, 11), (120, 12)):
+        snapshot = Snapshot(n, 0, 0, 0, np.full(query.oracle.state_size, n))
+        partition.put(PaneKey("closed", query.digest, pane, 0).encode(), encode_snapshot(snapshot), 0)
+        closed = encode(Progress(closed={query.digest: pane + 10}))
+        partition.put(PartitionKey("watermark", 0, "w").encode(), closed, 0)
+        for final in state.finals():
+            kind, start, end = final.span
+            reasons[kind.kind, start, end] = final.withheld[0]
+    visible = {place for place, reason in reasons.items() if reason is None}
+    assert {place for place in visible if place[0] == "all"} == {("all", 0, 120), ("all", 0, 130)}
+    assert {place for place in visible if place[0] != "all"} == {("tumbling", 120, 130)}

@@ -78,9 +78,8 @@ def snapshot_of(query, counts, seed=1):
 def records(query, counts, *, end=10, final=True, window=0, seed=1):
     kind = query.windows[window]
     span = Span(kind, START + end - kind.size if kind.size else START, START + end)
-    return [
-        orjson.loads(value) for _, value in build(query, span, snapshot_of(query, counts, seed), final=final).records
-    ]
+    total, through = snapshot_of(query, counts, seed), None if final else span.end
+    return [orjson.loads(value) for _, value in build(query, span, total, through=through).records]
 
 
 def one_record(query, counts, **options):
@@ -93,7 +92,7 @@ def alert_messages(query, *windows):
     states, messages = [], []
     for number, counts in enumerate(windows):
         span = Span(query.windows[0], START + 10 * number, START + 10 * number + 10)
-        parts = build(query, span, snapshot_of(query, counts, number), final=True)
+        parts = build(query, span, snapshot_of(query, counts, number))
         states, new = alerts(query, span, parts, states)
         messages += [orjson.loads(value) for _, value in new]
     return messages

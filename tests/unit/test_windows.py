@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.merging.windows import IDLE, Position, Span, make_windows
+from aggregator.merging.windows import IDLE, Span, make_windows
 from aggregator.tallies.snapshot import PARTIAL, Snapshot, encode_snapshot, merge_snapshots
 from hubbub.definitions.versions import PublicationInterval
 from oracles.query import parse
@@ -108,38 +108,6 @@ def test_a_long_silence_has_no_windows():
         finals = run(window, {0: snapshot(1), 10**12: snapshot(1)}, [2 * 10**12])
         assert len(finals) <= 2 * (IDLE + 1)
     assert finals[-1].span.end == 10**12 + PANE + IDLE * PANE
-
-
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
-@EXAMPLES
-@given(panes_, steps_)
-def test_provisional_is_the_next_final_window(window, panes, steps):
-    """Without further reports, the provisional window equals the next final."""
-    rolling, before = make_windows(PublicationInterval(window), PANE, 2), -(1 << 40)
-    for through in steps:
-        for pane in sorted(pane for pane in panes if before < pane + PANE <= through):
-            rolling.put(pane, panes[pane])
-        before = through
-        list(rolling.advance(through))
-        rest = {pane: one for pane, one in panes.items() if pane + PANE > through}
-        provisional = rolling.provisional(through, rest)
-        coming = [one for one in brute(window, panes, 1_500) if one[1] > through]
-        if provisional is None:
-            assert not coming
-        else:
-            span, total = provisional
-            assert (span.start, span.end, encode_snapshot(total)) == coming[0]
-
-
-def test_before_the_first_final_the_window_of_the_first_report_is_provisional():
-    open_panes = {100: snapshot(0), 110: snapshot(2), 150: snapshot(1)}
-    assert make_windows(PublicationInterval(HOPPING), PANE, 2).provisional(None, open_panes)[0] == Span(
-        HOPPING, 60, 120
-    )
-    assert make_windows(PublicationInterval(ALL), PANE, 2).provisional(None, open_panes)[0] == Span(ALL, 110, 120)
-    assert make_windows(PublicationInterval(TUMBLING), PANE, 2).provisional(None, {}) is None
-    later = make_windows(PublicationInterval(TUMBLING), PANE, 2, Position(120))
-    assert later.provisional(None, open_panes)[0] == Span(TUMBLING, 120, 150)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ class EstimateTask:
         """Take the next answers."""
         for answer in answers:
             question = self._questions.popleft()
-            if question.visible is not None:
+            if question.through is None:
                 self._states[question.span.window] = answer.states
         self._answers.extend(answers)
         self._arrival.set()

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import SimpleQueue
 from typing import IO, NamedTuple
 
-from aggregator.merging.small_groups import VisibleWindow
+from aggregator.merging.marks import Withheld
 from aggregator.merging.windows import Span
 from aggregator.publishing.finals.final import FinalMetrics, final_metrics, value_count, window_result
-from aggregator.publishing.findings import Findings
+from aggregator.publishing.findings import Findings, WithheldFindings
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import Query
 from oracles.query.settings import Window
@@ -39,8 +39,10 @@ class Question(NamedTuple):
 
     span: Span
     total: Snapshot
-    visible: Sequence[VisibleWindow] | None
-    """The values that a final may show, or None for a provisional window."""
+    withheld: Sequence[Withheld | None] = ()
+    """The reason for which it shows no values of an attribute, for each attribute."""
+    through: int | None = None
+    """The end of the panes of a provisional window, or None for a final."""
     with_findings: bool = False
     """Whether the answer needs the findings."""
 
@@ -71,7 +73,7 @@ class Answer(NamedTuple):
     alerts: list[tuple[bytes, bytes]]
     states: list[bytes]
     metrics: list[FinalMetrics]
-    findings: tuple[Findings, ...]
+    findings: tuple[Findings | WithheldFindings, ...]
 
 
 class RequestAnswers(NamedTuple):
@@ -87,7 +89,8 @@ class RequestAnswers(NamedTuple):
 
 def answer(query: Query, question: Question, states: Sequence[bytes]) -> Answer:
     """Return the answer. It depends on the arguments only."""
-    result = window_result(query, question.span, question.total, question.visible, states)
+    span, total, withheld, through, _ = question
+    result = window_result(query, span, total, withheld, states, through)
     findings = result.window.findings if question.with_findings else ()
     return Answer(result.window.records, result.alerts, result.states, final_metrics(query, result.window), findings)
 
@@ -98,7 +101,7 @@ def answers(query: Query, questions: Sequence[Question], states: States) -> Iter
     for question in questions:
         window = question.span.window
         one = answer(query, question, current.get(window, ()))
-        if question.visible is not None:
+        if question.through is None:
             current[window] = one.states
         yield one
 

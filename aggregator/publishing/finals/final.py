@@ -1,11 +1,13 @@
 """The records and alerts of a window, and the states for the next one."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aggregator.merging.small_groups import LastVisible, VisibleWindow, visible_windows
-from aggregator.merging.windows import ClosedWindow, Span
+from aggregator.merging.marks import Withheld
+from aggregator.merging.windows import Span
 from aggregator.publishing.alerts.state import alerts
+from aggregator.publishing.findings import WithheldFindings
 from aggregator.publishing.records.cut import CUT
 from aggregator.publishing.records.encoder import WindowRecords, build
 from aggregator.tallies.snapshot import Snapshot
@@ -25,18 +27,6 @@ class WindowResult(NamedTuple):
     """The alert state of each attribute, for the next final of the same kind."""
 
 
-class FinalResult(NamedTuple):
-    """The records, alerts and states of a final."""
-
-    window: WindowRecords
-    alerts: list[tuple[bytes, bytes]]
-    """Keys and values."""
-    states: list[bytes]
-    """The alert state of each attribute, for the next final of the same kind."""
-    visible: list[LastVisible | None]
-    """The last visible window of each attribute."""
-
-
 class FinalMetrics(NamedTuple):
     """The metrics of one attribute of a final."""
 
@@ -48,20 +38,17 @@ class FinalMetrics(NamedTuple):
     flags: tuple[str, ...]
 
 
-def publish(
-    query: Query, final: ClosedWindow, states: Sequence[bytes], before: Sequence[LastVisible | None]
-) -> FinalResult:
-    """Return the records and alerts of a final, given the states and visible windows after the final before it."""
-    visible, last_visible = visible_windows(query, final, before)
-    return FinalResult(*window_result(query, final.span, final.total, visible, states), last_visible)
-
-
 def window_result(
-    query: Query, span: Span, total: Snapshot, visible: Sequence[VisibleWindow] | None, states: Sequence[bytes] = ()
+    query: Query,
+    span: Span,
+    total: Snapshot,
+    withheld: Sequence[Withheld | None] = (),
+    states: Sequence[bytes] = (),
+    through: int | None = None,
 ) -> WindowResult:
-    """Return the records of a window. If there is `visible`, the window is final and has alerts."""
-    window = build(query, span, total, final=visible is not None, visible=visible)
-    if visible is None:
+    """Return the records of a window. If `through` is None, it is final and has alerts after these states."""
+    window = build(query, span, total, withheld, through=through)
+    if through is not None:
         return WindowResult(window, [], [])
     after, changes = alerts(query, span, window, states)
     return WindowResult(window, changes, after)
@@ -70,9 +57,11 @@ def window_result(
 def final_metrics(query: Query, window: WindowRecords) -> list[FinalMetrics]:
     """Return the metrics of each attribute of a final."""
     return [
-        FinalMetrics(
-            *(findings.subject.name, findings.withheld, float(findings.estimate.sigma), findings.detectable),
-            None if findings.withheld else query.threshold.share(findings.estimate.n),
+        FinalMetrics(findings.subject.name, True, math.nan, None, None, findings.flags)
+        if isinstance(findings, WithheldFindings)
+        else FinalMetrics(
+            *(findings.subject.name, False, float(findings.estimate.sigma), findings.detectable),
+            query.threshold.share(findings.estimate.n),
             (*findings.flags, CUT) if is_cut else findings.flags,
         )
         for findings, is_cut in zip(window.findings, window.cuts, strict=True)

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from aggregator.merging.query_state import OwedFinal, QueryState
-from aggregator.merging.windows import Position, Span
+from aggregator.merging.windows import OpenWindow, Position, Span
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.finals.estimator import EstimateTask
@@ -18,7 +18,6 @@ from aggregator.publishing.finals.final import FinalMetrics
 from aggregator.publishing.finals.round import Batch
 from aggregator.publishing.records.encoder import provisional_keys
 from aggregator.tallies import keys
-from aggregator.tallies.snapshot import Snapshot
 from hubbub.kafka.outbox import Outbox, OutboxRecord, count_refused, is_oversized, log_failures
 from hubbub.kafka.settings import ALERTS, ESTIMATES, SNAPSHOTS
 from oracles.query import Query
@@ -39,15 +38,17 @@ class FinalPublisher:
     def final_task(self, batch: Batch) -> EstimateTask:
         """Return the task for the estimator that makes these finals."""
         query = batch.finals[0].query
+        finals = [due.final for due in batch.finals]
         questions = [
-            Question(due.final.span, due.final.total, due.visible, self.accuracy.measures(query, due.final.span))
-            for due in batch.finals
+            Question(final.span, final.total, final.withheld, with_findings=self.accuracy.measures(query, final.span))
+            for final in finals
         ]
         return EstimateTask(query, questions, batch.state.alerts)
 
-    def provisional_task(self, state: QueryState, windows: Sequence[tuple[Span, Snapshot]]) -> EstimateTask:
+    def provisional_task(self, state: QueryState, windows: Sequence[OpenWindow]) -> EstimateTask:
         """Return the task for the estimator that makes the provisional records of these windows."""
-        return EstimateTask(state.query_for(windows[0][0]), [Question(*window, None) for window in windows], {})
+        questions = [Question(window.span, window.total, window.withheld, window.through) for window in windows]
+        return EstimateTask(state.query_for(windows[0].span), questions, {})
 
     async def publish(self, state: QueryState, task: EstimateTask | None) -> None:
         """Publish finals as they are answered.

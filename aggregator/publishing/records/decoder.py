@@ -128,7 +128,7 @@ def decode(value: bytes) -> Record:
     """Return the record in these bytes. Raise a ReportError or ValueError if they hold none."""
     fields = orjson.loads(value)
     version = fields.get("version") if isinstance(fields, dict) else None
-    if version not in (OLDEST, 3):
+    if version not in (OLDEST, VERSION):
         raise ReportError(f"the record has version {str(version)[:16]!r}, but {VERSION} is expected")
     if "held_since" in fields:
         fields = _without_values(fields)

@@ -4,25 +4,26 @@ The bytes of a final record depend only on the query and on the tallies. So ever
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from aggregator.merging.small_groups import VisibleWindow, own
+from aggregator.merging.marks import Withheld
 from aggregator.merging.windows import Span
-from aggregator.publishing.findings import Findings, MethodResult, find_visible, subjects
+from aggregator.publishing.findings import Findings, MethodResult, WithheldFindings, find_all, subjects
 from aggregator.publishing.records.cut import MOST_HITTERS, MOST_VALUES, encode
 from aggregator.publishing.records.digits import DIGITS, all_rounded, rounded
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, WindowRow
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED, answer
+from oracles.estimate import Pure
 from oracles.heavy import Hitters
 from oracles.query import Query
 from oracles.query.domain import Domain
 
-VERSION = 2
+VERSION = 3
 PROVISIONAL = "p"
 """The end of the key of a provisional record."""
 
@@ -33,33 +34,45 @@ class WindowRecords:
 
     records: tuple[tuple[bytes, bytes], ...]
     """Keys and values."""
-    findings: tuple[Findings, ...]
+    findings: tuple[Findings | WithheldFindings, ...]
     """The findings of each attribute, or of the only answer."""
     cuts: tuple[bool, ...]
     """Whether each record is cut."""
 
 
 def build(
-    query: Query, span: Span, total: Snapshot, *, final: bool, visible: Sequence[VisibleWindow] | None = None
+    query: Query,
+    span: Span,
+    total: Snapshot,
+    withheld: Sequence[Withheld | None] = (),
+    *,
+    through: int | None = None,
 ) -> WindowRecords:
-    """Return the records of a window with this total. They show the `visible` values, by default all values."""
-    windows = visible or own(query, span, total)
-    all_findings = find_visible(query, windows)
+    """Return the records of a window with this total.
+
+    The window is final if `through` is None. Otherwise the total holds the panes up to `through`, and withheld
+    attributes have no record.
+    """
+    all_findings = find_all(query, span if through is None else span._replace(end=through), total, withheld)
     records, cuts = [], []
-    for findings, window in zip(all_findings, windows, strict=True):
+    for findings in all_findings:
+        if through is not None and isinstance(findings, WithheldFindings):
+            cuts.append(False)
+            continue
         record = {
             "version": VERSION,
             "query": query.name,
             "attribute": findings.subject.name,
             "digest": query.digest.hex(),
-            "window": WindowRow.of(span),
-            "final": final,
-            **({} if findings.held_since is None else {"held_since": findings.held_since}),
-            **(_no_estimates(query, findings) if window.kind == "small" else _estimates(query, findings)),
-            "refused": RefusedRow(duplicate=window.total.duplicates, implausible=window.total.implausible),
-            "quality": _quality(findings),
+            "window": asdict(WindowRow.of(span)) | ({} if through is None else {"through": through}),
+            "final": through is None,
+            **(
+                _no_values(query, findings)
+                if isinstance(findings, WithheldFindings)
+                else _values(query, findings, total)
+            ),
         }
-        name = key(query, span, findings.subject.name, final=final)
+        name = key(query, span, findings.subject.name, final=through is None)
         value, is_cut = encode(record)
         records.append((name, value))
         cuts.append(is_cut)
@@ -79,7 +92,7 @@ def provisional_keys(query: Query, span: Span) -> list[bytes]:
     return [key(query, span, subject.name, final=False) for subject in subjects(query)]
 
 
-def _estimates(query: Query, findings: Findings) -> dict[str, Any]:
+def _values(query: Query, findings: Findings, total: Snapshot) -> dict[str, Any]:
     """Return the estimates of one attribute, the largest unbiased shares first. Unbiased shares are not rounded."""
     estimate, oracle = findings.estimate, findings.estimate.oracle
     result = findings.by_method[UNBIASED]
@@ -92,7 +105,7 @@ def _estimates(query: Query, findings: Findings) -> dict[str, Any]:
     return {
         "n": estimate.n,
         "n_independent": estimate.n_independent,
-        "oracle": _oracle(query, findings),
+        "oracle": _oracle(query, oracle),
         "sigma": rounded(estimate.sigma),
         "significance": rounded(estimate.significance(query.family_error)),
         "detectable": rounded(findings.detectable),
@@ -111,11 +124,12 @@ def _estimates(query: Query, findings: Findings) -> dict[str, Any]:
             for method, each in findings.by_method.items()
         },
         "sets": {each: _set(findings, list(values)) for each, values in findings.subject.sets},
+        "refused": RefusedRow(duplicate=total.duplicates, implausible=total.implausible),
+        "quality": _quality(findings),
     }
 
 
-def _oracle(query: Query, findings: Findings) -> dict[str, Any]:
-    oracle = findings.estimate.oracle
+def _oracle(query: Query, oracle: Pure) -> dict[str, Any]:
     return {
         "name": oracle.name,
         "p": oracle.p,
@@ -125,17 +139,26 @@ def _oracle(query: Query, findings: Findings) -> dict[str, Any]:
     }
 
 
-def _no_estimates(query: Query, findings: Findings) -> dict[str, Any]:
-    """Return the fields for a window with too few reports. They show nothing of its answers."""
-    numbers = ("n_independent", "sigma", "significance", "detectable", "shift_per_fake")
+def _no_values(query: Query, findings: WithheldFindings) -> dict[str, Any]:
+    """Return the fields of a withheld window. They show nothing of its answers."""
+    unknown = ("n_independent", "sigma", "significance", "detectable", "shift_per_fake")
+    later = ("central", "numbers", "weighted", "discover")
+    methods = (UNBIASED, *query.methods)
     return {
         "n": 0,
-        **dict.fromkeys(numbers),
-        "oracle": _oracle(query, findings),
+        **dict.fromkeys((*unknown, *later)),
+        "oracle": _oracle(query, findings.oracle),
         "answers": query.answers,
         **{column: [] for column in ("values", "stderr", "low", "high")},
-        **{lists: {method: [] for method in findings.by_method} for lists in ("shares", "hitters")},
+        **{lists: {method: [] for method in methods} for lists in ("shares", "hitters")},
         "sets": {},
+        "refused": RefusedRow(duplicate=0, implausible=0),
+        "quality": {
+            "sum": None,
+            "prior_rejected": False,
+            "risk": dict.fromkeys(methods),
+            "flags": findings.flags,
+        },
     }
 
 

@@ -3,14 +3,17 @@
 import argparse
 import asyncio
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
 from aiokafka import TopicPartition
 
-from aggregator.merging.small_groups import LastVisible
-from aggregator.publishing.finals.final import publish
+from aggregator.merging.marks import spans
+from aggregator.publishing.finals.final import window_result
+from aggregator.publishing.records.decoder import decode
 from aggregator.reading.audit.fold import Fold
 from hubbub.command.options import add_kafka, add_max_frame, parser_of, run
 from hubbub.definitions.catalog import Definitions
@@ -19,7 +22,6 @@ from hubbub.kafka.clients import partitions
 from hubbub.kafka.columns import UNTRUSTED
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.settings import ALERTS, ESTIMATES, LARGEST, QUERIES, REPORTS, Kafka
-from oracles.query import Query
 
 BEFORE = 3600
 """Seconds of the log to read before the range, so that the clocks have their former values."""
@@ -31,7 +33,8 @@ PROGRESS = 500_000
 HELP = """\
 Count the log again, by the definitions of their topic, and compare each final record
 with the published one, byte for byte. With --from the audit compares only tumbling and hopping windows
-within the range. Without it, it also compares windows since the start, and alerts.
+within the range, from the end of the first one that shows values. Without it, it also compares windows
+since the start, and alerts.
 
 example:
   $ hubbub audit --from 2026-01-01T10:00:00Z --to 2026-01-01T11:00:00Z
@@ -72,12 +75,13 @@ async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:
     fold = Fold(catalog, counts[REPORTS], log_has_time=kafka.dialect.log_has_time, limit=options.max_frame)
     for partition in range(counts[REPORTS]):
         await _read(kafka, fold, partition, catalog, options)
-    expected = _expected_records(fold, catalog, options)
     records = await _newest(kafka, ESTIMATES, counts[ESTIMATES])
+    starts = {} if options.start is None else _starts(catalog, records, options.start)
+    expected = _expected_records(fold, catalog, starts, options)
     if options.start is None:
         records |= await _newest(kafka, ALERTS, counts[ALERTS])
     wrong = sorted(key for key, value in expected.items() if records.get(key) != value)
-    wrong += sorted(key for key in records if key not in expected and _is_in_range(key, fold, catalog, options))
+    wrong += sorted(key for key in records if key not in expected and _is_in_range(key, fold, catalog, starts, options))
     for key in wrong[:MOST_FAULTS]:
         fault = "differs from the log" if key in records else "is missing"
         sys.stderr.write(f"hubbub audit: {key.decode()}: {fault}\n")
@@ -119,33 +123,51 @@ async def _seek(reader: Any, tp: TopicPartition, catalog: Definitions, start: in
         reader.seek(tp, position.offset)
 
 
-def _expected_records(fold: Fold, catalog: Definitions, options: argparse.Namespace) -> dict[bytes, bytes]:
+def _starts(catalog: Definitions, records: Mapping[bytes, bytes], start: int) -> dict[bytes, int]:
+    """Return the mark from which the windows of each definition are compared.
+
+    It is the end of the first final in the range that shows all attributes. With `crowd = 1` every edge is a mark.
+    """
+    visible: dict[tuple[str, int], set[str | None]] = {}
+    for value in records.values():
+        with suppress(ValueError):  # anybody may write to the topic, and deleted records have no value
+            record = decode(value or b"")
+            if record.final and not {"small", "held"} & {*record.flags}:
+                visible.setdefault((record.digest, record.span.end), set()).add(record.attribute)
+    starts = {}
+    for digest, versions in catalog.versions.items():
+        first, count = -(-start // versions.query.pane) * versions.query.pane, len(versions.query.domains)
+        shorter = {span for version in versions.versions for span in spans(version.query)[1:]}
+        ends = (end for (of, end), names in visible.items() if of == digest.hex() and len(names) == count)
+        # The walk needs the reports since the newest multiple of each span, except the longest one.
+        marks = [end for end in ends if end >= first and all(end // span * span >= first for span in shorter)]
+        is_open = all(version.query.crowd == 1 for version in versions.versions)
+        if is_open or marks:
+            starts[digest] = first if is_open else min(marks)
+    return starts
+
+
+def _expected_records(
+    fold: Fold, catalog: Definitions, starts: Mapping[bytes, int], options: argparse.Namespace
+) -> dict[bytes, bytes]:
     """Return the finals that follow from the log, by key, and the alerts if the audit read all of it."""
     records: dict[bytes, bytes] = {}
     for versions in catalog.versions.values():
         states: dict[Any, list[bytes]] = {}
-        visible: dict[Any, list[LastVisible | None]] = {}
-        for final in fold.finals(versions):
+        is_whole, start = options.start is None, starts.get(versions.query.digest)
+        if not is_whole and start is None:
+            continue
+        for final in fold.finals(versions, None if start is None else fold.marks_since(versions, options.start, start)):
             span = final.span
             query = versions.at(span.end - versions.query.pane).query
-            is_whole = options.start is None
-            if not is_whole and (span.start < options.start or _needs_earlier_panes(query, span.window.kind)):
+            if start is not None and (span.start < start or span.window.kind == "all"):
                 continue
             if options.end is not None and span.end > options.end:
                 continue
-            result = publish(query, final, states.get(span.window, []), visible.get(span.window, []))
-            states[span.window], visible[span.window] = result.states, result.visible
+            result = window_result(query, span, final.total, final.withheld, states.get(span.window, []))
+            states[span.window] = result.states
             records |= {**dict(result.window.records), **(dict(result.alerts) if is_whole else {})}
     return records
-
-
-def _needs_earlier_panes(query: Query, kind: str) -> bool:
-    """Whether a final needs panes before the range, for its sum or for withholding its values."""
-    return kind == "all" or (kind == "hopping" and query.crowd > 1)
-
-
-def _may_withhold(query: Query) -> bool:
-    return any(window.kind == "hopping" and _needs_earlier_panes(query, window.kind) for window in query.windows)
 
 
 async def _newest(kafka: Kafka, name: str, count: int) -> dict[bytes, bytes]:
@@ -158,7 +180,9 @@ async def _newest(kafka: Kafka, name: str, count: int) -> dict[bytes, bytes]:
     return newest
 
 
-def _is_in_range(key: bytes, fold: Fold, catalog: Definitions, options: argparse.Namespace) -> bool:
+def _is_in_range(
+    key: bytes, fold: Fold, catalog: Definitions, starts: Mapping[bytes, int], options: argparse.Namespace
+) -> bool:
     """Whether the window of a final lies in the range that the audit can compare."""
     try:
         _, digest, kind, size, _, end, *rest = key.decode().split("|")
@@ -166,19 +190,18 @@ def _is_in_range(key: bytes, fold: Fold, catalog: Definitions, options: argparse
     except (ValueError, KeyError):
         return False
     through = fold.through(versions)
+    first = starts.get(versions.query.digest)
     other = rest and not rest[0].startswith("a:")  # a provisional record, or an alert
-    if options.start is None or _needs_earlier_panes(versions.query, kind) or other or rest[1:] or through is None:
+    if first is None or kind == "all" or other or rest[1:] or through is None:
         return False
-    return bool(options.start <= start and stop <= min(through, options.end or through))
+    return bool(first <= start and stop <= min(through, options.end or through))
 
 
 def _exclusions(fold: Fold, catalog: Definitions, options: argparse.Namespace) -> str:
     """Return the windows that were not compared, as text."""
     texts = []
     if options.start is not None:
-        texts += ["windows since the start", "alerts", "windows that begin before --from"]
-        names = [versions.query.name for versions in catalog.versions.values() if _may_withhold(versions.query)]
-        texts += [f"hopping windows of {', '.join(names)}, which `crowd` may withhold"] if names else []
+        texts += ["windows since the start", "alerts", "windows that begin before the first one with values"]
     if options.end is not None:
         texts.append("windows that end after --to")
     names = [versions.query.name for versions in catalog.versions.values() if fold.through(versions) is None]

@@ -9,7 +9,8 @@ import numpy as np
 
 from aggregator.counting.admission.gate import Data, Gate
 from aggregator.errors import Guarantee
-from aggregator.merging.merger import Merger
+from aggregator.merging.marks import QueryMarks
+from aggregator.merging.merger import Merger, answer_counts
 from aggregator.merging.windows import ClosedWindow
 from aggregator.tallies.clock import Clock
 from aggregator.tallies.keys import Pane
@@ -64,13 +65,26 @@ class Fold:
         ends = [self.through(versions, partition) for versions in self._catalog.versions.values()]
         return all(through is not None and through >= end for through in ends)
 
-    def finals(self, versions: Versions) -> Iterator[ClosedWindow]:
-        """Yield the final windows of a definition, in order of time for each kind."""
-        through, merger = self.through(versions), Merger(versions, 1)
+    def finals(self, versions: Versions, marks: QueryMarks | None = None) -> Iterator[ClosedWindow]:
+        """Yield the final windows of a definition in the order of time. The marks continue from `marks`."""
+        through, merger = self.through(versions), Merger(versions, 1, marks=marks)
         if through is None:
             return
-        for digest, pane in sorted(self._closed):
-            if digest == versions.query.digest:
-                merger.take(pane, 0, self._closed[digest, pane].snapshot(), None)
+        for pane, snapshot in self._panes(versions):
+            merger.take(pane, 0, snapshot)
         merger.mark(0, through)
         yield from merger.finals()
+
+    def marks_since(self, versions: Versions, start: int, edge: int) -> QueryMarks:
+        """Return the marks at an edge that is one. `start` is the first pane whose reports are all counted."""
+        marks = QueryMarks.lost(versions, start)
+        for pane, snapshot in self._panes(versions):
+            if start <= pane < edge:
+                marks.count(pane, answer_counts(versions.query, snapshot))
+        marks.restart(edge)
+        return marks
+
+    def _panes(self, versions: Versions) -> Iterator[tuple[int, Snapshot]]:
+        for digest, pane in sorted(self._closed):
+            if digest == versions.query.digest:
+                yield pane, self._closed[digest, pane].snapshot()

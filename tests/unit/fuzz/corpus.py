@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from aggregator.merging import small_groups
-from aggregator.merging.small_groups import LastVisible
+from aggregator.merging.marks import QueryMarks
 from aggregator.merging.snapshot_records import encode_state
 from aggregator.merging.windows import Position
 from aggregator.publishing.alerts.state import Reference, State, dump
@@ -21,6 +20,7 @@ from aggregator.tallies.progress import encode as encode_progress
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from aggregator.tallies.tally import Tally, encode_tally
 from hubbub.definitions import catalog
+from hubbub.definitions.versions import Versions
 from oracles.frame import TICK, encode, encode_json
 from oracles.query import File, parse
 from producers import Client
@@ -172,18 +172,27 @@ def alert_states():
     ]
 
 
+def _marks():
+    result = QueryMarks(Versions.of(HOMEPAGE))
+    for number in range(30):
+        result.count(START - 300 + 10 * number, [20 + number])
+    return result
+
+
 @cache
-def shown():
-    lanes = [LastVisible(START, START + 60, _snapshot(70), np.array([[START, 40], [START + 10, 30]]))]
-    return [small_groups.encode(lanes, None), small_groups.encode([*lanes, None], None)]
+def marks():
+    return [_marks().encode(), QueryMarks.lost(Versions.of(HOMEPAGE), START).encode()]
 
 
 @cache
 def states():
     alerts = [alert_states()[1]]
-    lanes = [LastVisible(START - 50, START + 10, _snapshot(70), np.array([[START, 70]]))]
     at = Position(START + 10, START - 500, START, _snapshot(300))
-    return [encode_state(Position(START + 10), alerts, lanes), encode_state(at, alerts), encode_state(at)]
+    return [
+        encode_state(Position(START + 10), alerts, _marks()),
+        encode_state(at, alerts, _marks()),
+        encode_state(at, [], _marks()),
+    ]
 
 
 @cache

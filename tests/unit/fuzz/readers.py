@@ -15,7 +15,7 @@ from aggregator.board.store import Store
 from aggregator.counting.admission.gate import Gate
 from aggregator.counting.changelog import ChangelogUnreadable, sort_records
 from aggregator.counting.partition import SourcePartition
-from aggregator.merging import small_groups, snapshot_records
+from aggregator.merging import marks, snapshot_records
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.publishing.accuracy import Truths
 from aggregator.publishing.alerts import message, state
@@ -248,7 +248,6 @@ READERS = (
         corpus.tallies,
         _bytes(lambda data: tally.decode_tally(data, CELLS)),
         (ReportError,),
-        through=("aggregator.tallies.tally:decode_open",),
     ),
     Reader("aggregator.tallies.id_log:decode_ids", corpus.segments, _bytes(id_log.decode_ids), (ReportError,)),
     Reader(
@@ -260,13 +259,13 @@ READERS = (
     Reader(
         "aggregator.merging.snapshot_records:decode_state",
         corpus.states,
-        _bytes(lambda data: snapshot_records.decode_state(data, CELLS)),
+        _bytes(lambda data: snapshot_records.decode_state(data, VERSIONS[HOMEPAGE.digest])),
         (ReportError,),
     ),
     Reader(
-        "aggregator.merging.small_groups:decode",
-        corpus.shown,
-        _bytes(lambda data: small_groups.decode(data, None, CELLS)),
+        "aggregator.merging.marks:decode",
+        corpus.marks,
+        _bytes(lambda data: marks.decode(data, VERSIONS[HOMEPAGE.digest])),
         (ReportError,),
     ),
     Reader(

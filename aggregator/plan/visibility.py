@@ -1,0 +1,71 @@
+"""The windows of a query that will usually show values, for a number of clients who answer at even rates."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from aggregator.merging.marks import Marks, QueryMarks
+from hubbub.definitions.versions import Versions
+from oracles.query import Query
+from oracles.query.settings import Window
+
+MOST_PANES = 50_000
+"""Most panes of the simulation that looks for marks. Longer windows are left out."""
+
+
+def reports_per_second(query: Query, clients: int) -> float:
+    """Return the reports to each attribute. A client answers once in each period, with smp one attribute."""
+    return clients / query.period / (len(query.attributes) if query.solution == "smp" else 1)
+
+
+def shown_shares(query: Query, clients: int) -> dict[Window, float]:
+    """Return the share of the windows of each kind that show values."""
+    windows = [window for window in set(query.windows) if 2 * window.size // query.pane <= MOST_PANES]
+    longest = max((window.size for window in windows), default=0)
+    panes = min(MOST_PANES, 10 * longest // query.pane + 1_000)
+    counts = np.random.default_rng(1).poisson(reports_per_second(query, clients) * query.pane, panes)
+    marks = QueryMarks(Versions.of(query), attributes=[Marks(query.pane)])
+    for number, count in enumerate(counts.tolist()):
+        marks.count(number * query.pane, [count])
+    totals = np.concatenate([[0], np.cumsum(counts)]) if panes else np.zeros(1)
+
+    def is_shown(start: int, end: int, window: Window) -> bool:
+        n = int(totals[end // query.pane] - totals[start // query.pane])
+        return marks.withheld(start if window.step else None, end, [n]) == (None,)
+
+    shares = {}
+    for window in windows:
+        ends = range(window.size or query.pane, panes * query.pane + 1, window.step or query.pane)
+        shares[window] = float(
+            np.mean([is_shown(end - window.size if window.step else 0, end, window) for end in ends])
+        )
+    return shares
+
+
+def sentences(query: Query, clients: int) -> Iterator[str]:
+    """Yield sentences about the windows that show values."""
+    shares = shown_shares(query, clients)
+    n = reports_per_second(query, clients) * query.pane
+    parts = [f"{_name(window)} {100 * shares[window]:.0f}%" for window in query.windows if window in shares]
+    yield (
+        f"With {clients:,} clients a pane of {query.pane} s has about {n:,.0f} reports. "
+        f"Windows that show values: {', '.join(parts)}."
+    )
+    share = next((share for window, share in shares.items() if window.kind == "all"), 1.0)
+    if share < 1.0:
+        pace = f"about every {query.pane / share:,.0f} s" if share else "almost never"
+        yield f"`all` shows new values {pace}, since it follows the longest window. A shorter window makes it move."
+
+
+def small_steps(query: Query, clients: int) -> Iterator[str]:
+    """Yield a warning for each kind of window whose steps usually hold fewer reports than `crowd`."""
+    for window in query.windows:
+        n = reports_per_second(query, clients) * window.step
+        if window.step and n < query.crowd and query.crowd > 1:
+            yield f"a step of window {_name(window)} holds about {n:,.0f} reports, fewer than crowd = {query.crowd}"
+
+
+def _name(window: Window) -> str:
+    if window.kind == "all":
+        return "all"
+    return f"{window.size}s" if window.kind == "tumbling" else f"{window.size}s/{window.step}s"
