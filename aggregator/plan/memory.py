@@ -81,7 +81,7 @@ def worker(queries: Collection[Query], partitions: int, *, most: bool = False) -
     return WorkerMemory(
         tallies=sum(panes(query) * query.oracle.state_size * (INTEGER + ENCODED_BYTES) for query in queries),
         merging=sum(
-            panes(query) * query.oracle.state_size * ENCODED_BYTES + _windows(query, partitions) for query in queries
+            partitions * query.oracle.state_size * ENCODED_BYTES + _windows(query, partitions) for query in queries
         ),
         publishing=max(map(_findings, queries), default=0),
         names=4 * _names(queries),
@@ -106,7 +106,6 @@ def _split_panes(query: Query) -> int:
 def _windows(query: Query, partitions: int) -> int:
     """Return the bytes of a query's panes and sums, and of the windows that later ones are compared with."""
     kinds = set(query.windows)
-    several = [window for window in kinds if window.kind != "tumbling"]
     cells, numbers = query.oracle.state_size, PANE + COUNTER * len(query.domains)
     hopping = [window for window in kinds if window.kind == "hopping"]
     short = [window for window in hopping if not needs_store(window, query.pane, cells)]
@@ -114,9 +113,9 @@ def _windows(query: Query, partitions: int) -> int:
     panes += sum(window.size // query.pane * cells * ENCODED_BYTES for window in short)
     panes += max((window.size // query.pane for window in hopping), default=0) * PART
     panes += _split_panes(query) * partitions * PART
-    sums = 2 * len(kinds) + len(several) + (2 * len(kinds) if query.crowd > 1 else 0)
+    sums = 2 * len(kinds) + 2  # the panes since the newest mark, and a provisional window
     alerts = sum(stored_windows(window) for window in kinds) * value_count(query) * COUNT
-    return panes + (1 + usual_panes(query) + sums) * cells * INTEGER + alerts
+    return panes + (1 + sums) * cells * INTEGER + alerts
 
 
 def _findings(query: Query) -> int:

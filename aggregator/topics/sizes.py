@@ -23,6 +23,8 @@ HITTER = 170
 """The bytes of a heavy hitter in JSON, without its name."""
 SET = 250
 """The bytes of a set in JSON, without its name."""
+MARK = 6
+"""The most bytes of the marks of a window, for each of its panes."""
 ALERT = 60
 """The bytes of a value in the state of alerts: its position and threshold, and again its position and a time."""
 RECORD = 8 << 20
@@ -58,11 +60,10 @@ def _most(lengths: Iterable[int]) -> int:
 def _tally_bytes(query: Query) -> int:
     """Return the bytes of the largest tally, or state of a window with its alerts."""
     cells, values = query.oracle.state_size, sum(domain.size for domain in query.domains)
-    groups = len(query.attributes) if query.solution == "smp" else 1
-    visible = groups if query.crowd > 1 else 0
-    states = [state_bytes(window, cells, values, visible) for window in query.windows]
+    states = [state_bytes(window, cells, values) for window in query.windows]
     alerts = ALERT * sum(domain.size for domain in query.domains)  # every value may be above the threshold
-    return max(INTEGER * cells, alerts + max(states))
+    marks = MARK * len(query.domains) * max(window.size for window in query.windows) // query.pane
+    return max(INTEGER * cells, alerts + max(states) + marks)
 
 
 def _estimate_bytes(query: Query) -> int:

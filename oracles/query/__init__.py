@@ -258,10 +258,8 @@ def _query(name: str, value: object, at: Place, folder: Path | None, *, standing
     oracle_settings = reader(keys, at, folder, OracleSettings(other, epsilon, settings.pop("buckets"), answers))
     make = oracle_settings.pop("make")
     values = sum(attribute.domain.size for attribute in oracle_settings["attributes"]) or oracle_settings["domain"].size
-    sample_tallies = len(oracle_settings["attributes"]) if oracle_settings["solution"] == "smp" else 1
-    overlap_tallies = sample_tallies if settings["crowd"] > 1 else 0
     of = "attributes" if oracle_settings["attributes"] else "domain"
-    check_sizes(oracle_settings["oracle"].state_size, values, windows, at, of, overlap_tallies)
+    check_sizes(oracle_settings["oracle"].state_size, values, windows, at, of)
     if answers == "life" and not standing:
         check_lifetime(oracle_settings["oracle"], oracle_settings["budget"], make, at / "answers")
     return Query(

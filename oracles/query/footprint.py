@@ -23,22 +23,15 @@ def stored_windows(window: Window) -> int:
     return 1 - (window.step - window.size) // apart
 
 
-def state_bytes(window: Window, cells: int, values: int, overlap_tallies: int = 0) -> int:
+def state_bytes(window: Window, cells: int, values: int) -> int:
     """Return the most bytes that the integers in a window's state take.
 
-    The state of `all` is its sum. Other windows store earlier windows. `overlap_tallies` is the number of
-    stored tallies of windows that were published last, for windows that overlap them.
+    The state of `all` is its sum. Other windows store earlier windows.
     """
-    if window.kind == "all":
-        return INTEGER * cells * (1 + overlap_tallies)
-    return INTEGER * (
-        stored_windows(window) * values + cells * (max(overlap_tallies, 1) if window.kind == "hopping" else 0)
-    )
+    return INTEGER * (cells if window.kind == "all" else stored_windows(window) * values)
 
 
-def check_sizes(
-    cells: int, values: int, windows: Iterable[Window], at: Place, domain: str, overlap_tallies: int = 0
-) -> None:
+def check_sizes(cells: int, values: int, windows: Iterable[Window], at: Place, domain: str) -> None:
     """Raise QueryError if a tally of `cells` integers and `values` values, or a window's state, is too large."""
     most = f"{LARGEST >> 20} MiB"
     if INTEGER * cells > LARGEST:
@@ -46,7 +39,7 @@ def check_sizes(
             f"a tally can take {INTEGER * cells:,} bytes, more than {most}; use fewer values, or several queries"
         )
     for window in windows:
-        size = state_bytes(window, cells, values, overlap_tallies)
+        size = state_bytes(window, cells, values)
         if size > LARGEST:
             raise (at / "windows").error(
                 f"the state of a {window.kind} window of {window.size}s/{window.step}s can take {size:,} "

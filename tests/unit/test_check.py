@@ -185,10 +185,6 @@ def test_a_promise_is_never_rounded_in_its_favour():
             ONE + 'windows = ["1m", "all"]\nperiod = "30s"\ncrowd = 1',
             "the period of 30 s is shorter than the longest finite window",
         ),
-        (
-            ONE + 'windows = ["10s", "1m"]',
-            "windows of 2 kinds overlap: a crowd of 50 holds for the records of one kind",
-        ),
     ],
 )
 def test_an_unusual_setting_gives_one_warning(body, reason):
@@ -306,3 +302,21 @@ def test_help_has_an_example(capsys):
     text = capsys.readouterr().out
     assert "[queries.homepage]" in text
     assert "$ hubbub check hubbub.toml" in text
+
+
+@pytest.mark.parametrize(
+    ("clients", "sentence", "warnings"),
+    [
+        (90, "Windows that show values: 10s 0%, 60s 100%, all 17%", 1),
+        (300, "a pane of 10 s has about 50 reports", 0),
+        (600, "Windows that show values: 10s 100%, 60s 100%, all 100%", 0),
+    ],
+)
+def test_clients_say_which_windows_show_values(clients, sentence, warnings):
+    """The shares are those of even traffic and a crowd of 50. `all` follows the minute if a pane is too small."""
+    query = read(ONE + 'windows = ["10s", "1m", "all"]')
+    text = " ".join(" ".join(check.lines(query, 1, clients)).split())
+    assert sentence in text
+    assert ("`all` shows new values about every 60 s" in text) == (clients == 90)
+    assert len([each for each in check.warnings(query, clients) if "fewer than crowd = 50" in each]) == warnings
+    assert "shown" not in " ".join(check.lines(query, 1))

@@ -330,7 +330,7 @@ FAULTS = [
     ('sets = { x = ["a", "a"] }', "sets.x", "without repeats", "'a' twice"),
     ('domain = 7864257\noracle = "grr"\nanswers = "once"', "domain", "a tally can take 62,914,568 bytes", ""),
     ('domain = 4194305\noracle = "olh"', "domain", "a tally can take 67,109,376 bytes, more than 60 MiB", ""),
-    ('domain = 2000000\nwindows = ["1m/10s"]', "windows", "can take 80,777,728 bytes", ""),
+    ('domain = 2000000\nwindows = ["1m/10s"]', "windows", "can take 64,000,000 bytes", ""),
     ("domain = []", "domain", "one or more", "[]"),
     ("domain = 1", "domain", "from 2 to 4294967296", "1"),
     ("domain = 4294967296\nother = true", "domain", "from 2 to 4294967296", "4294967297"),
