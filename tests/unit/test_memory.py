@@ -41,7 +41,7 @@ THREE = 'windows = ["10s", "1m/10s", "all"]\n'
 SEVERAL = 'attributes = { a = 4096, b = 1000, c = 2000 }\nsolution = "smp"\n' + THREE
 QUICK = {
     "a million values": (queries('domain = 1000000\noracle = "olh"'), 25, {"partitions": 3}),
-    "as many panes as may be": (queries('domain = 500000\noracle = "olh"'), 15, {"partitions": 3, "ahead": 1}),
+    "as many panes as may be": (queries('domain = 500000\noracle = "olh"'), 25, {"partitions": 3, "ahead": 1}),
 }
 LONG = {
     "64 values": (queries("domain = 64\n" + THREE), 60, {"partitions": 12}),
