@@ -100,7 +100,8 @@ class QueryMarks:
 
         The next mark needs enough reports after that time. With `crowd = 1` every edge was a mark.
         """
-        crowd = max(version.query.crowd for version in versions.versions if version.first < max(through, 1))
+        crowds = (version.query.crowd for version in versions.versions if version.first < max(through, 1))
+        crowd = max(crowds, default=1)  # no version came before, so no report did
         least = crowd if crowd > 1 else 0
         return cls(versions, through, [Marks(versions.query.pane, least=least) for _ in versions.query.domains])
 

@@ -86,4 +86,4 @@ class Buckets(Hashing):
         p = e / (e + buckets - 1)
         collision = Decimal(c.numerator) / c.denominator
         q = p * collision + (1 - p) * (1 - collision) / (buckets - 1)
-        return size * q * (1 - q) / (p - q) ** 2 + (1 - p - q) / (p - q)
+        return size * q * (1 - q) / (p - q) ** 2 + (1 - p - q) / (p - q) if p > q else Decimal("inf")

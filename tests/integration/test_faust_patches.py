@@ -88,7 +88,7 @@ def test_a_new_member_gets_all_partitions_after_the_others_ended_together(tansu,
         return AIOKafkaConsumer(topic, **client_arguments(where), group_id=where.prefix, **patience)
 
     async def run():
-        build_app(where, 2, 1 << 20, tmp_path)  # it patches aiokafka
+        build_app(where, 2, 1 << 20)  # it patches aiokafka
         leader, other, following = member(), member(), member()
         async with asyncio.timeout(30):
             await leader.start()

@@ -75,7 +75,7 @@ def test_a_state_that_is_too_large_only_repeats_finals_after_a_restart(tansu, tm
         assert place.verdict().exact
         until(lambda: worker.total("hubbub_states_too_large_total", query="page"))
         assert not worker.total("hubbub_states_too_large_total", query="site")
-        assert "state of query page is too large to store" in worker.log_text
+        assert "State of query page is too large to store" in worker.log_text
         records = worker.total("hubbub_records_total", query="page", final="true")
         worker.kill()
         again = place.start().ready()

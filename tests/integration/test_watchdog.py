@@ -46,7 +46,7 @@ NEVER_RECOVERS = """
 async def never(*_): await asyncio.Event().wait()
 app.CountingApp._on_recovery = never
 """
-NEVER_BUILDS = "estimator_pool.Estimator._answer = lambda *_: time.sleep(600)"
+NEVER_BUILDS = "estimator_pool.Estimator._send = lambda *_: time.sleep(600)"
 NEVER_READS = """
 async def never(*_): await asyncio.Event().wait()
 snapshot_reader.SnapshotReader.take = never

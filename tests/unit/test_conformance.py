@@ -281,7 +281,7 @@ def test_a_large_domain_has_the_same_counts_at_once_and_in_frames(name):
         o.add(parts, reports[start : start + 1_000])
     assert np.array_equal(whole, parts)
     by_histogram = o.zeros()
-    o._add_many(by_histogram, _combinations(o._signed_rows(o._words(reports))))
+    o._add_many(by_histogram, _combinations(o._signed_rows(o._integers(reports))))
     assert np.array_equal(whole, by_histogram)
 
 

@@ -201,7 +201,9 @@ def windows_of(*at):
     """Return (n, start, end) of the finals of reports in every pane from 100 on, while windows change."""
     query = next(iter(file(page=PAGE).queries.values()))
     versions = [
-        Version(first, replace(query, windows=tuple(SIZES[name] for name in names.split()), **dict(more)))
+        Version(
+            first, replace(query, windows=tuple(SIZES[name] for name in names.split()), **{"crowd": 1, **dict(more)})
+        )
         for first, names, *more in at
     ]
     merger, cells = Merger(Versions(tuple(versions)), 1), query.oracle.state_size

@@ -48,7 +48,7 @@ def with_app(use, folder, kafka=None):
     """Return the result of the coroutine function `use` on an app that does not run."""
 
     async def run():
-        app = build_app(kafka or Kafka(), 4, MIB, folder)
+        app = build_app(kafka or Kafka(), 4, MIB)
         app.finalize()
         try:
             return await use(app)

@@ -161,7 +161,7 @@ class Estimator:
             elif message.query is not None:
                 self._queries[message.digest] = message.query
         if message is not None:
-            with suppress(BrokenPipeError, ConnectionError):  # the reader sees the end too
+            with suppress(BrokenPipeError, ConnectionError, ValueError):  # the reader sees the end too
                 write(self._process.stdin, message)  # type: ignore[arg-type]
 
     def _started(self, loop: asyncio.AbstractEventLoop) -> Process:
