@@ -4,6 +4,8 @@ import json
 import re
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from hashlib import sha256
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -59,6 +61,7 @@ value = "g"
 share = 0.4
 begins = "6s"
 """
+PHONE = "phones"
 NAME = r"\b((?:hubbub|process)[a-z0-9_]*:?[a-z0-9_:]*|up)\b"
 """The name of a metric or of a recorded series."""
 
@@ -100,10 +103,13 @@ class Deployment:
         self.board = stack.enter_context(Board(self.place.kafka, port=ports["hubbub-board"]))
         self.worker.ready()
         if "hubbub-gateway" in ports:
-            command = [str(HUBBUB), "gateway", "--port", str(ports["hubbub-gateway"])]
+            tokens = folder / "tokens.toml"
+            tokens.write_text(f'[tokens.phones]\nsha256 = ["{sha256(PHONE.encode()).hexdigest()}"]\nquota = 1\n')
+            command = [str(HUBBUB), "gateway", "--port", str(ports["hubbub-gateway"]), "--tokens", str(tokens)]
             self.place.workers.append(
                 Worker(command, environment(self.place.kafka, self.place.file), folder, "gateway")
             )
+            until(self.is_quota_refused, "a refusal by a quota")
         (folder / "surge.toml").write_text(SURGE)
         common = ("--clients", 3000, "--seed", 5, "--values")
         surge = ("--port", ports["hubbub-simulator"], "--scenario", folder / "surge.toml")
@@ -111,6 +117,19 @@ class Deployment:
         crowd(self.place, "profile", "--port", 0, *common, "age=uniform", "--values", "sex=uniform")
         until(lambda: self.alerts("HubbubHitterSurging"), "an alert of the surge")
         until(lambda: self.prometheus.query("hubbub_true_mse"), "a final with its true error")
+
+    def is_quota_refused(self):
+        """Send two reports to the gateway, and return whether it refused them for the quota of one."""
+        headers = {"Authorization": f"Bearer {PHONE}", "Content-Type": "application/vnd.hubbub.frames"}
+        url = f"http://127.0.0.1:{self.ports['hubbub-gateway']}/v1/reports"
+        try:
+            urlopen(Request(url, self.place.frame("page", [0, 1]), headers), timeout=10).close()
+        except HTTPError as error:
+            with error:
+                return error.code == 429
+        except OSError:  # it does not listen yet
+            return False
+        return False
 
     def alerts(self, name):
         """Return (receiver, alert) for each notification of this alert."""
