@@ -151,10 +151,11 @@ class Estimator:
 
     def _send(self, message: Request | Withdrawal | None, loop: asyncio.AbstractEventLoop) -> None:
         """Write a message to the process, and start the process if needed. This runs in the thread of the writer."""
-        if self._process is None:
+        process = self._process
+        if process is None or process.stdin.closed:  # type: ignore[union-attr]  # a process may die as it starts
             if self._closed or isinstance(message, Withdrawal):
                 return
-            self._process = self._started(loop)
+            self._process = process = self._started(loop)
         if isinstance(message, Request):
             if self._queries.get(message.digest) is message.query:
                 message = message._replace(query=None)
@@ -162,7 +163,7 @@ class Estimator:
                 self._queries[message.digest] = message.query
         if message is not None:
             with suppress(BrokenPipeError, ConnectionError, ValueError):  # the reader sees the end too
-                write(self._process.stdin, message)  # type: ignore[arg-type]
+                write(process.stdin, message)  # type: ignore[arg-type]
 
     def _started(self, loop: asyncio.AbstractEventLoop) -> Process:
         path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
@@ -199,8 +200,9 @@ class Estimator:
 
     def _restart(self, process: Process, error: Exception) -> None:
         """Repeat the open tasks in a new process."""
+        if self._process is process:
+            self._process = None
         code = _end(process)
-        self._process = None
         if self._closed:
             return
         log.warning(
