@@ -9,6 +9,7 @@ from oracles.mechanisms.blh import Blh
 from oracles.mechanisms.choice import nearest
 from oracles.mechanisms.full import Full
 from oracles.mechanisms.grr import Grr
+from oracles.mechanisms.haar import Haar
 from oracles.mechanisms.hr import Hr
 from oracles.mechanisms.olh import Olh
 from oracles.mechanisms.oue import Oue
@@ -57,9 +58,12 @@ ORACLES: dict[str, OracleType] = {
 }
 """Every oracle under its name. All code that lists, checks or chooses oracles reads this table. Of two oracles that are
 equally good for "auto" of edition 2, it chooses the first."""
+NUMBER_ORACLES: dict[str, OracleType] = {"haar": Haar}
+"""Oracles of numbers. Their reports tell of blocks of bins, not of single values."""
+_ALL = ORACLES | NUMBER_ORACLES
 WITH_BUCKETS = frozenset(name for name, kind in ORACLES.items() if kind.takes_buckets)
 """Oracles whose number of buckets a query may choose."""
-WITH_TABLE = frozenset(name for name, kind in ORACLES.items() if kind.takes_table)
+WITH_TABLE = frozenset(name for name, kind in _ALL.items() if kind.takes_table)
 """Oracles whose clients may answer by a table."""
 
 
@@ -80,8 +84,8 @@ def oracle(name: str, *, epsilon: float, size: int, buckets: int | None = None, 
     epsilon, size = usable_epsilon(epsilon), usable_size(size)
     if name == "auto" and buckets is None and table is None:
         return automatic(epsilon, size)
-    if name not in ORACLES and name != "auto":
-        raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(ORACLES)} or auto")
+    if name not in _ALL and name != "auto":
+        raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(_ALL)} or auto")
     options: dict[str, int] = {}
     for option, value, names in (("buckets", buckets, WITH_BUCKETS), ("table", table, WITH_TABLE)):
         if value is None:
@@ -89,7 +93,7 @@ def oracle(name: str, *, epsilon: float, size: int, buckets: int | None = None, 
         if name not in names:
             raise ParameterError(f"oracle {name!r} takes no {option}; {', '.join(sorted(names))} do")
         options[option] = value
-    return cast("Callable[..., Oracle]", ORACLES[name])(epsilon, size, **options)
+    return cast("Callable[..., Oracle]", _ALL[name])(epsilon, size, **options)
 
 
 def automatic(

@@ -1,0 +1,214 @@
+"""Numbers: the mean, the quantiles, the ranges and the histogram of a distribution, each with its 95% interval.
+
+They follow from the shares of the bins that HAAR estimates. Quantiles use the isotonic regression of the cumulative
+shares, so that these never fall. The interval of a quantile holds all bins that its errors do not exclude.
+"""
+
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from oracles.covariance import quantile as normal_quantile
+from oracles.errors import ParameterError, ReportError, extra
+from oracles.estimate import Estimate
+from oracles.kernels.simplex import project
+from oracles.tree import TreeEstimate
+from oracles.types import Floats, Ints
+
+LINEAR, LOG = "linear", "log"
+BLOCKS = 32
+"""Number of blocks of a histogram."""
+_DIGITS = Context(prec=80)
+"""Decimal context of edges: every edge is exact to 60 digits before it is rounded to a float."""
+_TAIL = 0.025
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Bins of equal width from `low` to `high`, or of equal ratio if the kind is "log"."""
+
+    low: float
+    high: float
+    bins: int
+    kind: str = LINEAR
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
+            raise ParameterError(f"low must be below high, and both must be finite, got {self.low!r} and {self.high!r}")
+        if self.kind not in (LINEAR, LOG):
+            raise ParameterError(f'scale must be "{LINEAR}" or "{LOG}", got {self.kind!r}')
+        if self.kind == LOG and self.low <= 0:
+            raise ParameterError(f'low must be above 0 if scale is "{LOG}", got {self.low!r}')
+
+    @cached_property
+    def edges(self) -> Floats:
+        """Lower edges of all bins and the upper edge of the last, each rounded once from 60 exact digits."""
+        low, high = Decimal(self.low), Decimal(self.high)
+        if self.kind == LINEAR:
+            step = _DIGITS.divide(_DIGITS.subtract(high, low), self.bins)
+            exact = [_DIGITS.add(low, _DIGITS.multiply(step, i)) for i in range(self.bins)]
+        else:
+            ratio = _DIGITS.exp(_DIGITS.divide(_DIGITS.ln(_DIGITS.divide(high, low)), self.bins))
+            exact = [low]
+            for _ in range(self.bins - 1):
+                exact.append(_DIGITS.multiply(exact[-1], ratio))
+        return np.array([*map(float, exact), self.high])
+
+    @cached_property
+    def middles(self) -> Floats:
+        """Middles of the bins."""
+        return self.edges[:-1] + np.diff(self.edges) / 2.0
+
+    def positions(self, numbers: ArrayLike) -> Ints:
+        """Return the bin of each number: how many inner edges are at or below it. NaN is refused."""
+        values = np.asarray(numbers, np.float64)
+        if np.isnan(values).any():
+            raise ReportError("a number must not be NaN")
+        return np.searchsorted(self.edges[1:-1], values, side="right").astype(np.int64)
+
+    def bounds(self, start: float, end: float) -> tuple[int, int]:
+        """Return the bins from that of `start` to before that of `end`, or to the last if `end` is `high` or more."""
+        first = int(self.positions([start])[0])
+        return first, self.bins if end >= self.high else int(self.positions([end])[0])
+
+
+class Quantity(NamedTuple):
+    """A number of a distribution, with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class RangeShare(NamedTuple):
+    """The share of the numbers from `start` to `end`, with its standard error and its 95% interval."""
+
+    start: float
+    end: float
+    share: float
+    stderr: float
+    low: float
+    high: float
+
+
+class Histogram(NamedTuple):
+    """The shares of blocks of equal numbers of bins, their errors, and shares that are consistent for the eye."""
+
+    edges: Floats
+    shares: Floats
+    stderr: Floats
+    low: Floats
+    high: Floats
+    consistent: Floats
+
+
+class Numbers:
+    """The distribution of numbers that an estimate of bins shows.
+
+    >>> from oracles import oracle
+    >>> haar = oracle("haar", epsilon=2.0, size=256)
+    >>> scale = Scale(1.0, 60_000.0, 256, "log")
+    >>> tally = haar.zeros()
+    >>> waits = np.random.default_rng(1).lognormal(6.0, 0.8, 50_000)
+    >>> haar.add(tally, haar.perturb(scale.positions(waits), np.random.default_rng(2)))
+    0
+    >>> median = Numbers(haar.estimate(tally, 50_000), scale).quantile(0.5)
+    >>> bool(median.low < np.median(waits) < median.high)
+    True
+    """
+
+    def __init__(self, estimate: Estimate, scale: Scale) -> None:
+        if not isinstance(estimate, TreeEstimate):
+            raise ParameterError(f"numbers need an estimate of the oracle haar, not of {estimate.oracle.name}")
+        if len(estimate.shares) != scale.bins:
+            raise ParameterError(f"the scale has {scale.bins} bins, the estimate {len(estimate.shares)}")
+        self.estimate = estimate
+        self.scale = scale
+
+    @property
+    def known(self) -> bool:
+        """Whether every level has a report, so that there are answers at all."""
+        return bool(np.isfinite(self.estimate.shares[0]))
+
+    @cached_property
+    def _cumulative(self) -> tuple[Floats, Floats]:
+        return self.estimate.cumulative()
+
+    @cached_property
+    def cdf(self) -> Floats:
+        """Share of the numbers up to each bin: never falling, from 0 to 1."""
+        with extra("stats"):
+            from scipy.optimize import isotonic_regression
+
+        sums = self._cumulative[0]
+        if not self.known:
+            return sums
+        rising = np.clip(isotonic_regression(sums).x, 0.0, 1.0)
+        rising[-1] = 1.0
+        return rising
+
+    @property
+    def resolution(self) -> float:
+        """Width of the 95% interval of a cumulative share to either side, on average."""
+        tree, n = self.estimate.tree, self.estimate.n_independent
+        variance = tree.levels * (tree.levels + 0.7) * tree.factor / 12.0
+        return normal_quantile(_TAIL) * float(np.sqrt(variance / n)) if n else float("nan")
+
+    def quantile(self, share: float) -> Quantity:
+        """Return the number below which this share of the numbers lies."""
+        if not 0.0 < share < 1.0:
+            raise ParameterError(f"a quantile must be a share above 0 and below 1, got {share!r}")
+        if not self.known:
+            return Quantity(np.nan, np.nan, np.nan)
+        edges, cdf = self.scale.edges, self.cdf
+        before = np.concatenate([[0.0], cdf[:-1]])
+        place = int(np.argmax(cdf >= share))
+        part = (share - before[place]) / (cdf[place] - before[place])
+        reach = normal_quantile(_TAIL) * self._cumulative[1]
+        reach_before = np.concatenate([[0.0], reach[:-1]])
+        possible = np.flatnonzero((cdf + reach >= share) & (before - reach_before < share))
+        value = edges[place] + part * (edges[place + 1] - edges[place])
+        return Quantity(float(value), float(edges[possible[0]]), float(edges[possible[-1] + 1]))
+
+    def mean(self) -> Quantity:
+        """Return the mean, with each number at the middle of its bin."""
+        value, stderr = self.estimate.linear(self.scale.middles)
+        reach = normal_quantile(_TAIL) * stderr
+        return Quantity(value, value - reach, value + reach)
+
+    def geometric_mean(self) -> Quantity:
+        """Return the geometric mean. On a log scale few large numbers move it less than the mean."""
+        if self.scale.low <= 0:
+            raise ParameterError("a geometric mean needs numbers above 0")
+        value, stderr = self.estimate.linear(np.log(self.scale.middles))
+        reach = normal_quantile(_TAIL) * stderr
+        return Quantity(*(float(np.exp(end)) for end in (value, value - reach, value + reach)))
+
+    def range(self, start: float, end: float) -> RangeShare:
+        """Return the share of the numbers from the bin of `start` to before the bin of `end`."""
+        first, last = self.scale.bounds(start, end)
+        if first >= last:
+            raise ParameterError(f"the range from {start!r} to {end!r} holds no whole bin")
+        edges = self.scale.edges
+        return RangeShare(float(edges[first]), float(edges[last]), *self._share(first, last))
+
+    def _share(self, first: int, last: int) -> tuple[float, float, float, float]:
+        share, stderr = self.estimate.between(first, last)
+        reach = normal_quantile(_TAIL) * stderr
+        low, high = np.clip([share - reach, share + reach], 0.0, 1.0).tolist()
+        return share, stderr, low, high
+
+    def histogram(self, blocks: int = BLOCKS) -> Histogram:
+        """Return the shares of at most this many blocks. Shares that are consistent are for the eye alone."""
+        blocks = min(blocks, self.scale.bins)
+        width, rest = divmod(self.scale.bins, blocks)
+        if rest:
+            raise ParameterError(f"the number of blocks must divide {self.scale.bins}, got {blocks}")
+        rows = [self._share(i * width, (i + 1) * width) for i in range(blocks)]
+        shares, stderr, low, high = np.array(rows).T
+        consistent = project(shares) if self.known else shares
+        return Histogram(self.scale.edges[::width], shares, stderr, low, high, consistent)

@@ -1,0 +1,107 @@
+"""Trees of halves: shares of bins from the levels of HAAR, and the error of any sum of them.
+
+Level j divides 2**k bins into blocks of 2**(j + 1). Its coefficient for a block is the share of the block's left half
+minus that of its right half. One report estimates all coefficients of its level. The share of a bin follows from
+the coefficients of the k blocks that hold it.
+
+A linear answer sum_v x_v f_v has the variance V sum_j G_j / N_j at most, with V = 1/(2 p - 1)^2 and N_j independent
+reports of level j. G_j is the sum of g^2 over the blocks of the level. g is half of the mean of x in the left half
+minus that in the right half. No assumption on the shares is needed, and a random sample of clients costs nothing more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from oracles.covariance import quantile
+from oracles.estimate import Estimate
+from oracles.types import Floats, Ints
+
+
+class Tree:
+    """A tree of k levels over 2**k bins, whose reports tell the right half with probability (1 + gap)/2."""
+
+    def __init__(self, levels: int, gap: float) -> None:
+        self.levels = levels
+        self.bins = 1 << levels
+        self.gap = gap
+        self.factor = gap**-2
+        """Variance of one report, V."""
+        self.bin_variance = levels * self.factor * float((0.25 ** np.arange(1, levels + 1)).sum())
+        """Variance of a bin's share, times n, if each level has as many reports."""
+
+    def shares(self, signs: Sequence[Ints], answering: Ints) -> Floats:
+        """Return the unbiased shares of all bins. They sum to 1, and are NaN if a level has no reports."""
+        if not answering.all():
+            return np.full(self.bins, np.nan)
+        shares = np.ones(1)
+        for j in range(self.levels - 1, -1, -1):
+            coefficients = signs[j] / (int(answering[j]) * self.gap)
+            shares = np.stack([shares + coefficients, shares - coefficients], axis=1).reshape(-1) / 2.0
+        return shares
+
+    def squares(self, weights: Floats) -> Floats:
+        """Return G_j of each level for the answer with these weights of the bins."""
+        means, squares = weights, np.zeros(self.levels)
+        for j in range(self.levels):
+            halves = means.reshape(-1, 2)
+            squares[j] = float(((halves[:, 0] - halves[:, 1]) ** 2).sum()) / 4.0
+            means = halves.mean(axis=1)
+        return squares
+
+    def edge_squares(self, edges: Ints) -> Floats:
+        """Return g of each level for the share of the bins before each edge, of the one block that the edge cuts."""
+        sizes = 2 << np.arange(self.levels)[:, None]
+        inside = edges % sizes
+        cuts: Floats = np.minimum(inside, sizes - inside) / sizes
+        return cuts
+
+    def range_squares(self, first: int, last: int) -> Floats:
+        """Return G_j of each level for the share of the bins first..last-1."""
+        cuts = self.edge_squares(np.array([first, last]))
+        sizes = 2 << np.arange(self.levels)
+        same = first // sizes == last // sizes
+        squares: Floats = (cuts**2).sum(axis=1) - np.where(same, 2.0 * cuts[:, 0] * cuts[:, 1], 0.0)
+        return squares
+
+
+@dataclass(frozen=True, eq=False)
+class TreeEstimate(Estimate):
+    """Unbiased shares of bins, with the number of reports of each level. NaN if a level has none."""
+
+    tree: Tree = field(kw_only=True, repr=False)
+    answering: tuple[int, ...] = field(kw_only=True)
+    """Number of reports of each level."""
+
+    def deviation(self, squares: Floats) -> Floats:
+        """Return the standard errors of answers from G_j: one answer, or a column for each."""
+        independent = np.array(self.answering) * (self.n_independent / self.n if self.n else 0.0)
+        factors = np.full(len(independent), np.nan)
+        np.divide(self.tree.factor, independent, out=factors, where=independent > 0)
+        errors: Floats = np.sqrt(factors @ squares)
+        return errors
+
+    def linear(self, weights: Floats) -> tuple[float, float]:
+        """Return the answer with these weights of the bins, and its standard error."""
+        return float(weights @ self.shares), float(self.deviation(self.tree.squares(weights)))
+
+    def between(self, first: int, last: int) -> tuple[float, float]:
+        """Return the share of the bins first..last-1, and its standard error."""
+        return float(self.shares[first:last].sum()), float(self.deviation(self.tree.range_squares(first, last)))
+
+    def cumulative(self) -> tuple[Floats, Floats]:
+        """Return the share of the bins up to each, and the standard errors. The last share is 1, without error."""
+        sums = np.cumsum(self.shares)
+        sums[-1] = 1.0 if np.isfinite(sums[-1]) else np.nan
+        return sums, self.deviation(self.tree.edge_squares(np.arange(1, self.tree.bins + 1)) ** 2)
+
+    @property
+    def stderr(self) -> Floats:
+        squares: Floats = 0.25 ** np.arange(1.0, self.tree.levels + 1)
+        return np.full(self.tree.bins, float(self.deviation(squares)))
+
+    def interval(self, level: float = 0.95, *, cut: bool = True) -> tuple[Floats, Floats]:
+        reach = quantile((1.0 - level) / 2.0) * self.stderr
+        low, high = self.shares - reach, self.shares + reach
+        return (np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)) if cut else (low, high)
