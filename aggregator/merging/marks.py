@@ -105,11 +105,11 @@ class QueryMarks:
         least = crowd if crowd > 1 else 0
         return cls(versions, through, [Marks(versions.query.pane, least=least) for _ in versions.query.domains])
 
-    def restart(self, edge: int) -> None:
-        """Take an edge as a mark, and no earlier one. All reports before it are counted."""
+    def restart(self, edge: int, place: int) -> None:
+        """Take an edge as a mark of one attribute, and no earlier one. All reports before it are counted."""
         self.advance(edge)
-        for marks in self.attributes:
-            marks.newest, marks.count, marks.least, marks.stretches = edge, 0, 0, [(-FOR_EVER, edge)]
+        marks = self.attributes[place]
+        marks.newest, marks.count, marks.least, marks.stretches = edge, 0, 0, [(-FOR_EVER, edge)]
 
     def count(self, pane: int, counts: Sequence[int]) -> None:
         """Count a pane by the number of reports of each attribute. Nothing happens if it is counted already."""

@@ -6,6 +6,7 @@ import time
 import orjson
 import pytest
 
+from aggregator.reading.audit import command as audit
 from tests.integration.admin import delete_before
 from tests.integration.queries import PAGE, PATIENT
 from tests.integration.workers import Place, until
@@ -74,3 +75,39 @@ def test_reports_deleted_before_the_first_worker_are_not_lost(on_kafka):
         one.ready()
     until(lambda: sum(one.total("hubbub_reports_total") for one in several) >= 4)
     assert not sum(one.total("hubbub_lost_records_total") for one in several)
+
+
+def test_the_audit_starts_its_marks_again_behind_lost_reports(on_kafka, capsys):
+    """The log has lost reports that a worker counted, and reports that nobody counted."""
+    place = on_kafka
+    where = ["--kafka", place.kafka.servers, "--prefix", place.kafka.prefix]
+    place.define(PATIENT.replace("crowd = 1", "crowd = 4").replace("10s", "20s").replace('"1s", ', '"1s", "2s", '))
+    one = place.start().ready()
+    first = int(time.time())
+    place.send((0, place.frame("page", [0] * 5, first)))
+    until(lambda: one.total("hubbub_reports_total"))
+    assert one.stop() == 0
+    offsets = place.send(*[(0, place.frame("page", [1], first))] * 5)
+    delete_before(place.kafka, 0, offsets[3])
+    two = place.start().ready()
+    last = int(time.time()) + 12
+    for pane, n in enumerate([5, 2, 3, 1, 6, 5, 0, 4, 7, 2], last - 10):
+        until(lambda pane=pane: time.time() > pane)
+        place.send((pane % 2, place.frame("page", [2] * n, pane)))
+    until(lambda: two.running and max(flags(place), default=0) >= last)
+    assert flags(place)[first + 1] == ["incomplete"]
+
+    def compared(*options):
+        capsys.readouterr()
+        assert audit.main([*where, *options]) == 0, capsys.readouterr().err
+        right, text = capsys.readouterr().out.split(" ", 1)
+        assert "windows of page from an incomplete one to the end of the next one with values" in text
+        return int(right)
+
+    whole, part = compared(), compared("--from", str(last - 8))
+    assert whole > part > 5
+    key = max(key for key in place.finals() if b"|hopping|" in key)
+    place.send(*[(partition, b"{}", key) for partition in range(2)], topic="estimates")
+    for options in ([], ["--from", str(last - 8)]):
+        assert audit.main([*where, *options]) == 4
+        assert f"{key.decode()}: differs from the log" in capsys.readouterr().err

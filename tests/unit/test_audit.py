@@ -2,15 +2,26 @@
 
 from random import Random
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from aggregator.errors import Guarantee
+from aggregator.merging.merger import Merger
+from aggregator.publishing.records.encoder import build
+from aggregator.reading.audit.comparison import compare as comparison_of
 from aggregator.reading.audit.fold import Fold
-from aggregator.tallies.snapshot import encode_snapshot
+from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, encode_snapshot
 from hubbub.definitions.catalog import Definitions
+from hubbub.definitions.versions import Versions
 from hubbub.kafka.columns import UNTRUSTED
+from oracles.frame import TICK, encode
+from oracles.query import parse
 from tests.fold import fold
-from tests.logs import LIMIT, VERSIONS, random_log
+from tests.logs import LIMIT, START, VERSIONS, random_log
+
+PANE = 10
 
 
 def encode_finals(finals):
@@ -41,3 +52,97 @@ def test_a_record_without_a_broker_timestamp_stops_the_audit():
     audit = Fold(Definitions(VERSIONS), 1, log_has_time=True, limit=LIMIT)
     with pytest.raises(Guarantee, match="partition 0, offset 7"):
         audit.read(0, [(7, UNTRUSTED, b"")])
+
+
+# --- ranges -----------------------------------------------------------------------------------------------------------
+
+KINDS = ["10s", "20s", "30s/10s", "1m", "90s/60s", "all"]
+
+
+def ask(windows, crowd=10, **changes):
+    table = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "crowd": crowd, **changes}
+    table = {key: value for key, value in table.items() if value is not None}
+    return parse({"queries": {"q": {**table, "windows": windows}}}, "test", ".")["q"]
+
+
+def catalog_of(query):
+    return Definitions({query.digest: Versions.of(query)})
+
+
+def log_of(query, sizes):
+    """Return a log with so many reports in each pane, one frame each, and a tick far behind the last."""
+    rng, log = np.random.default_rng(5), []
+    for at, n in enumerate(sizes):
+        values = rng.integers(0, query.domains[0].size, (n, len(query.domains)))
+        reports = query.oracle.perturb(values if query.attributes else values[:, 0], rng)
+        log.append((at, START + PANE * at, reports))
+    return log
+
+
+def read_log(query, log, lost=()):
+    """Return an audit of a log that lost some of its records."""
+    audit = Fold(catalog_of(query), 1, log_has_time=True, limit=LIMIT)
+    records = [(at, 1000 * pane, encode(query.digest, pane, reports)) for at, pane, reports in log if len(reports)]
+    tick = (len(log), 1000 * (START + PANE * (len(log) + 20)), TICK)
+    audit.read(0, [*[record for record in records if record[0] not in lost], tick])
+    return audit
+
+
+def published(query, log, incomplete=()):
+    """Return the finals that a worker publishes that has read the whole log. Some panes are flagged."""
+    merger = Merger(Versions.of(query), 1)
+    for at, pane, reports in log:
+        if len(reports):
+            state = query.oracle.zeros()
+            query.oracle.add(state, reports)
+            merger.take(pane, 0, Snapshot(len(reports), 0, 0, INCOMPLETE if at in incomplete else 0, state))
+    merger.mark(0, START + PANE * (len(log) + 19))
+    records = {}
+    for final in merger.finals():
+        records |= dict(build(query, final.span, final.total, final.withheld).records)
+    return records
+
+
+def compare(query, audit, records, start=None):
+    """Return the number of right records, and the keys of the wrong ones."""
+    comparison = comparison_of(audit, catalog_of(query), records, start, None)
+    wrong = [key for key, value in comparison.expected.items() if records.get(key) != value]
+    return len(comparison.expected), [*wrong, *(comparison.compared - comparison.expected.keys())]
+
+
+sizes = st.lists(st.sampled_from([0, 0, 1, 4, 8, 9, 12, 15, 30]), min_size=8, max_size=30)
+kinds = st.lists(st.sampled_from(KINDS), min_size=1, max_size=4, unique=True)
+FIXED = settings(derandomize=True, deadline=None, max_examples=80)
+
+
+@FIXED
+@given(sizes, kinds, st.sets(st.integers(0, 29), max_size=3), st.booleans())
+def test_records_behind_an_incomplete_window_match_the_log_again(numbers, names, lost, is_several):
+    """A worker counted reports that the log has lost since, and flagged their panes. The audit cannot count them."""
+    more = {"domain": None, "attributes": {"a": 3, "b": 3}, "solution": "smp"} if is_several else {}
+    query = ask(names, **more)
+    log = log_of(query, numbers)
+    records = published(query, log, incomplete=lost)
+    assert compare(query, read_log(query, log, lost), records)[1] == []
+
+
+@FIXED
+@given(sizes, kinds, st.integers(0, 20), st.sets(st.integers(0, 29), max_size=2))
+def test_records_from_a_time_on_match_the_log(numbers, names, first, lost):
+    query = ask(names)
+    log = log_of(query, numbers)
+    records = published(query, log, incomplete=lost)
+    audit = read_log(query, log, {*range(first), *lost})
+    assert compare(query, audit, records, START + PANE * first)[1] == []
+
+
+def test_the_audit_goes_on_at_the_first_window_with_values_behind_an_incomplete_one():
+    query = ask(["10s", "20s"])
+    log = log_of(query, [12, 14, 4, 16, 3, 8, 20, 15])
+    records = published(query, log, incomplete=[2])
+    audit = read_log(query, log, lost=[2])
+    ends = {key.rpartition(b"|")[2] for key in comparison_of(audit, catalog_of(query), records, None, None).expected}
+    start = log[0][1]
+    assert ends == {b"%d" % (start + PANE * at) for at in (1, 2, 5, 6, 7, 8)}, "the third and fourth pane are one gap"
+    last = max(records, key=lambda key: key.rpartition(b"|")[2])
+    assert compare(query, audit, records | {last: records[last][:-1]})[1] == [last]

@@ -3,17 +3,14 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Collection
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
 from aiokafka import TopicPartition
 
-from aggregator.merging.marks import spans
-from aggregator.publishing.finals.final import window_result
-from aggregator.publishing.records.decoder import decode
+from aggregator.reading.audit.comparison import compare
 from aggregator.reading.audit.fold import Fold
 from hubbub.command.options import add_kafka, add_max_frame, parser_of, run
 from hubbub.definitions.catalog import Definitions
@@ -34,7 +31,8 @@ HELP = """\
 Count the log again, by the definitions of their topic, and compare each final record
 with the published one, byte for byte. With --from the audit compares only tumbling and hopping windows
 within the range, from the end of the first one that shows values. Without it, it also compares windows
-since the start, and alerts.
+since the start, and alerts. Incomplete windows are not compared, since the log has lost some of their
+reports. Behind them the audit continues at the end of the next window that shows values.
 
 example:
   $ hubbub audit --from 2026-01-01T10:00:00Z --to 2026-01-01T11:00:00Z
@@ -76,12 +74,12 @@ async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:
     for partition in range(counts[REPORTS]):
         await _read(kafka, fold, partition, catalog, options)
     records = await _newest(kafka, ESTIMATES, counts[ESTIMATES])
-    starts = {} if options.start is None else _starts(catalog, records, options.start)
-    expected = _expected_records(fold, catalog, starts, options)
+    comparison = compare(fold, catalog, records, options.start, options.end)
     if options.start is None:
         records |= await _newest(kafka, ALERTS, counts[ALERTS])
+    expected = comparison.expected
     wrong = sorted(key for key, value in expected.items() if records.get(key) != value)
-    wrong += sorted(key for key in records if key not in expected and _is_in_range(key, fold, catalog, starts, options))
+    wrong += sorted(key for key in comparison.compared if key not in expected)
     for key in wrong[:MOST_FAULTS]:
         fault = "differs from the log" if key in records else "is missing"
         sys.stderr.write(f"hubbub audit: {key.decode()}: {fault}\n")
@@ -89,7 +87,7 @@ async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:
         sys.stderr.write(f"hubbub audit: and {len(wrong) - MOST_FAULTS} more\n")
     right = sum(records.get(key) == value for key, value in expected.items())
     sys.stdout.write(f"{right} of {len(expected)} records match the log\n")
-    sys.stdout.write(f"not compared: {_exclusions(fold, catalog, options)}\n")
+    sys.stdout.write(f"not compared: {_exclusions(fold, catalog, options, comparison.incomplete)}\n")
     return 4 if wrong else 0
 
 
@@ -123,53 +121,6 @@ async def _seek(reader: Any, tp: TopicPartition, catalog: Definitions, start: in
         reader.seek(tp, position.offset)
 
 
-def _starts(catalog: Definitions, records: Mapping[bytes, bytes], start: int) -> dict[bytes, int]:
-    """Return the mark from which the windows of each definition are compared.
-
-    It is the end of the first final in the range that shows all attributes. With `crowd = 1` every edge is a mark.
-    """
-    visible: dict[tuple[str, int], set[str | None]] = {}
-    for value in records.values():
-        with suppress(ValueError):  # anybody may write to the topic, and deleted records have no value
-            record = decode(value or b"")
-            if record.final and not {"small", "held"} & {*record.flags}:
-                visible.setdefault((record.digest, record.span.end), set()).add(record.attribute)
-    starts = {}
-    for digest, versions in catalog.versions.items():
-        first, count = -(-start // versions.query.pane) * versions.query.pane, len(versions.query.domains)
-        shorter = {span for version in versions.versions for span in spans(version.query)[1:]}
-        ends = (end for (of, end), names in visible.items() if of == digest.hex() and len(names) == count)
-        # The walk needs the reports since the newest multiple of each span, except the longest one.
-        marks = [end for end in ends if end >= first and all(end // span * span >= first for span in shorter)]
-        is_open = all(version.query.crowd == 1 for version in versions.versions)
-        if is_open or marks:
-            starts[digest] = first if is_open else min(marks)
-    return starts
-
-
-def _expected_records(
-    fold: Fold, catalog: Definitions, starts: Mapping[bytes, int], options: argparse.Namespace
-) -> dict[bytes, bytes]:
-    """Return the finals that follow from the log, by key, and the alerts if the audit read all of it."""
-    records: dict[bytes, bytes] = {}
-    for versions in catalog.versions.values():
-        states: dict[Any, list[bytes]] = {}
-        is_whole, start = options.start is None, starts.get(versions.query.digest)
-        if not is_whole and start is None:
-            continue
-        for final in fold.finals(versions, None if start is None else fold.marks_since(versions, options.start, start)):
-            span = final.span
-            query = versions.at(span.end - versions.query.pane).query
-            if start is not None and (span.start < start or span.window.kind == "all"):
-                continue
-            if options.end is not None and span.end > options.end:
-                continue
-            result = window_result(query, span, final.total, final.withheld, states.get(span.window, []))
-            states[span.window] = result.states
-            records |= {**dict(result.window.records), **(dict(result.alerts) if is_whole else {})}
-    return records
-
-
 async def _newest(kafka: Kafka, name: str, count: int) -> dict[bytes, bytes]:
     """Return the newest value of each key of a topic."""
     newest: dict[bytes, bytes] = {}
@@ -180,30 +131,16 @@ async def _newest(kafka: Kafka, name: str, count: int) -> dict[bytes, bytes]:
     return newest
 
 
-def _is_in_range(
-    key: bytes, fold: Fold, catalog: Definitions, starts: Mapping[bytes, int], options: argparse.Namespace
-) -> bool:
-    """Whether the window of a final lies in the range that the audit can compare."""
-    try:
-        _, digest, kind, size, _, end, *rest = key.decode().split("|")
-        versions, start, stop = catalog.versions[bytes.fromhex(digest)], int(end) - int(size), int(end)
-    except (ValueError, KeyError):
-        return False
-    through = fold.through(versions)
-    first = starts.get(versions.query.digest)
-    other = rest and not rest[0].startswith("a:")  # a provisional record, or an alert
-    if first is None or kind == "all" or other or rest[1:] or through is None:
-        return False
-    return bool(first <= start and stop <= min(through, options.end or through))
-
-
-def _exclusions(fold: Fold, catalog: Definitions, options: argparse.Namespace) -> str:
+def _exclusions(fold: Fold, catalog: Definitions, options: argparse.Namespace, incomplete: Collection[str]) -> str:
     """Return the windows that were not compared, as text."""
     texts = []
     if options.start is not None:
         texts += ["windows since the start", "alerts", "windows that begin before the first one with values"]
     if options.end is not None:
         texts.append("windows that end after --to")
-    names = [versions.query.name for versions in catalog.versions.values() if fold.through(versions) is None]
-    texts += [f"windows of {', '.join(names)}: a partition has no record in the range"] if names else []
+    if incomplete:
+        names = ", ".join(sorted(incomplete))
+        texts.append(f"windows of {names} from an incomplete one to the end of the next one with values")
+    unread = [versions.query.name for versions in catalog.versions.values() if fold.through(versions) is None]
+    texts += [f"windows of {', '.join(unread)}: a partition has no record in the range"] if unread else []
     return "; ".join([*texts, "windows that the log has not closed"])

@@ -12,6 +12,7 @@ from aggregator.errors import Guarantee
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.merger import Merger, answer_counts
 from aggregator.merging.windows import ClosedWindow
+from aggregator.reading.audit.ranges import Range
 from aggregator.tallies.clock import Clock
 from aggregator.tallies.keys import Pane
 from aggregator.tallies.snapshot import Snapshot, Sum
@@ -22,6 +23,8 @@ from hubbub.kafka.columns import UNTRUSTED
 
 Record = tuple[int, int, Data]
 """Offset, timestamp and value of a record."""
+WHOLE = Range(None, (), None)
+"""The whole log."""
 
 
 class Fold:
@@ -65,23 +68,33 @@ class Fold:
         ends = [self.through(versions, partition) for versions in self._catalog.versions.values()]
         return all(through is not None and through >= end for through in ends)
 
-    def finals(self, versions: Versions, marks: QueryMarks | None = None) -> Iterator[ClosedWindow]:
-        """Yield the final windows of a definition in the order of time. The marks continue from `marks`."""
-        through, merger = self.through(versions), Merger(versions, 1, marks=marks)
+    def finals(self, versions: Versions, part: Range = WHOLE) -> Iterator[ClosedWindow]:
+        """Yield the final windows of a definition in a range, in the order of time."""
+        through = self.through(versions)
         if through is None:
             return
+        if part.until is not None:
+            through = min(through, part.until)
+        merger = Merger(versions, 1, marks=self._marks(versions, part))
         for pane, snapshot in self._panes(versions):
-            merger.take(pane, 0, snapshot)
+            if (part.first is None or pane >= part.first) and pane < through:
+                merger.take(pane, 0, snapshot)
         merger.mark(0, through)
         yield from merger.finals()
 
-    def marks_since(self, versions: Versions, start: int, edge: int) -> QueryMarks:
-        """Return the marks at an edge that is one. `start` is the first pane whose reports are all counted."""
-        marks = QueryMarks.lost(versions, start)
+    def _marks(self, versions: Versions, part: Range) -> QueryMarks | None:
+        """Return the marks at the edges of a range, up to the last edge. None stands for those of the whole log."""
+        if part.first is None:
+            return None
+        marks = QueryMarks.lost(versions, part.first)
+        edges = sorted((edge, place) for place, edge in enumerate(part.edges) if edge is not None)
         for pane, snapshot in self._panes(versions):
-            if start <= pane < edge:
+            while edges and edges[0][0] <= pane:
+                marks.restart(*edges.pop(0))
+            if edges and pane >= part.first:
                 marks.count(pane, answer_counts(versions.query, snapshot))
-        marks.restart(edge)
+        for edge in edges:
+            marks.restart(*edge)
         return marks
 
     def _panes(self, versions: Versions) -> Iterator[tuple[int, Snapshot]]:

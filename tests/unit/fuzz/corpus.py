@@ -115,6 +115,13 @@ def values_by_topic():
     return {topic: values[:12] for topic, values in values_of.items()}
 
 
+def record_keys():
+    """Return the keys of final and provisional records."""
+    crowd = boards.Crowd(HOMEPAGE, clients=50)
+    messages = [*crowd.next(), *boards.Crowd(PROFILE, clients=50).next(), crowd.provisional()]
+    return [key for _, key, _ in messages]
+
+
 @cache
 def reports():
     """Return a tick and frames of both queries, binary and JSON, with and without an id."""

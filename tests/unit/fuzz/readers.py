@@ -20,6 +20,7 @@ from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.publishing.accuracy import Truths
 from aggregator.publishing.alerts import message, state
 from aggregator.publishing.records import decoder
+from aggregator.reading.audit.ranges import read_final
 from aggregator.reading.export.table import column_lists
 from aggregator.reading.tail.overview import Overview
 from aggregator.tallies import id_log, keys, progress, snapshot, tally
@@ -282,6 +283,12 @@ READERS = (
         ),
     ),
     Reader("aggregator.publishing.alerts.state:load", corpus.alert_states, _bytes(state.load), (ReportError,)),
+    Reader(
+        "aggregator.reading.audit.ranges:read_final",
+        corpus.record_keys,
+        _bytes(lambda key: read_final(key, corpus.values_by_topic()["estimates"][0])),
+        through=("aggregator.publishing.records.decoder:decode",),
+    ),
     Reader(
         "aggregator.publishing.records.decoder:decode",
         lambda: corpus.values_by_topic()["estimates"],

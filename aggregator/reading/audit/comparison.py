@@ -1,0 +1,70 @@
+"""The comparison of published records with those that follow from the log."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aggregator.publishing.finals.final import window_result
+from aggregator.reading.audit.fold import Fold
+from aggregator.reading.audit.ranges import PublishedFinal, Range, attribute_names, find_ranges, read_final
+from hubbub.definitions.catalog import Definitions
+from hubbub.definitions.versions import Versions
+from oracles.query.settings import Window
+
+
+@dataclass
+class Comparison:
+    """The records that follow from the log, and the published ones that must be among them."""
+
+    expected: dict[bytes, bytes] = field(default_factory=dict)
+    """Records by key, and alerts if the audit reads the whole log."""
+    compared: set[bytes] = field(default_factory=set)
+    """The keys of the published finals in all ranges except the one from the start of the log."""
+    incomplete: set[str] = field(default_factory=set)
+    """The names of the queries with incomplete finals."""
+
+
+def compare(
+    fold: Fold, catalog: Definitions, records: Mapping[bytes, bytes | None], start: int | None, end: int | None
+) -> Comparison:
+    """Compare the newest value of each key with the log, in a range of time or in the whole log.
+
+    Incomplete finals are not compared, because the log has lost some of their reports.
+    """
+    comparison = Comparison()
+    finals: dict[bytes, dict[bytes, PublishedFinal]] = {}
+    for key, value in records.items():
+        if (final := read_final(key, value)) is not None:
+            finals.setdefault(final.digest, {})[key] = final
+    for digest, versions in catalog.versions.items():
+        published, through = finals.get(digest, {}), fold.through(versions)
+        if through is None:
+            continue
+        incomplete = {key for key, final in published.items() if final.is_incomplete}
+        comparison.incomplete |= {versions.query.name} if incomplete else set()
+        last = through if end is None else min(through, end)
+        places = {name: place for place, name in enumerate(attribute_names(versions))}
+        for part in find_ranges(versions, list(published.values()), start):
+            expected = _expected_records(fold, versions, part, last)
+            comparison.expected |= {key: value for key, value in expected.items() if key not in incomplete}
+            for key, final in published.items() if part.first is not None else ():
+                is_in_range = final.attribute in places and part.has(final.span, places[final.attribute])
+                if is_in_range and final.span.end <= last and key not in incomplete:
+                    comparison.compared.add(key)
+    return comparison
+
+
+def _expected_records(fold: Fold, versions: Versions, part: Range, last: int) -> dict[bytes, bytes]:
+    """Return the finals of a range by key, up to a time. The range from the start of the log also has the alerts."""
+    records: dict[bytes, bytes] = {}
+    states: dict[Window, list[bytes]] = {}
+    for final in fold.finals(versions, part):
+        span = final.span
+        places = [place for place in range(len(part.edges)) if part.has(span, place)]
+        if not places or span.end > last:
+            continue
+        query = versions.at(span.end - versions.query.pane).query
+        result = window_result(query, span, final.total, final.withheld, states.get(span.window, []))
+        states[span.window] = result.states
+        records |= {result.window.records[place][0]: result.window.records[place][1] for place in places}
+        records |= dict(result.alerts) if part.first is None else {}
+    return records
