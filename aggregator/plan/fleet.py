@@ -10,14 +10,18 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from aggregator.counting.checkpoint_plan import RECORDS_PER_S
+from aggregator.merging.marks import spans
 from aggregator.merging.windows import ENCODED_BYTES
 from aggregator.plan import costs, memory
+from aggregator.publishing.finals.final import value_count
 from oracles.errors import ParameterError
 from oracles.frame import HEADER_SIZE, MAX_FRAME
 from oracles.query import Query
+from oracles.query.footprint import INTEGER, state_bytes
+from oracles.query.settings import Window
 
-CHECKPOINT_SECONDS, SNAPSHOT_SECONDS = 0.5, 1.0
-"""Seconds between two changelog records of a changed tally, and between two of its snapshots."""
+CHECKPOINT_SECONDS = 0.5
+"""Seconds between two changelog records of a changed tally."""
 CLOSING = 2
 """Number of changelog records when a pane closes, for its last tally and its deletion."""
 KEY = 100
@@ -60,7 +64,7 @@ class Fleet:
     counting: float
     """Cores busy with reading and counting."""
     state: float
-    """Cores busy with the changelog and snapshots."""
+    """Cores busy with the changelog, snapshots, and the publication of finals and their states."""
     estimates: float
     """Cores busy with estimates and records."""
     cores: int
@@ -130,8 +134,16 @@ def _counting(query: Query, reports: float, frames: float, assumptions: Assumpti
 
 def records(query: Query) -> float:
     """Return the busy share of the process that makes a query's records, provisional ones included."""
-    provisional = 0.0 if query.emit_every is None else len(set(query.windows)) / query.emit_every
-    return costs.record(query) * (costs.finals(query) + provisional)
+    return costs.record(query) * (costs.finals(query) + provisional_records(query))
+
+
+def provisional_records(query: Query) -> float:
+    """Return the most provisional records of a query per second: one for each new mark inside a window."""
+    if query.emit_every is None:
+        return 0.0
+    shortest = min(spans(query))
+    inside = sum(window.kind != "all" and window.size > shortest for window in set(query.windows))
+    return inside / max(query.emit_every, shortest)
 
 
 def _refuse_slow(queries: Collection[Query], assumptions: Assumptions) -> None:
@@ -154,16 +166,26 @@ def _state(
     queries: Collection[Query], frames: dict[str, float], partitions: int, workers: int, assumptions: Assumptions
 ) -> tuple[float, float]:
     """Return the cores and bytes per second for state. A tally changes at most as often as frames arrive."""
-    writes = snapshots = size = 0.0
+    writes = snapshots = finals = size = 0.0
     for query in queries:
         arrivals, tally = frames[query.name], KEY + ENCODED_BYTES * query.oracle.state_size
         closes = min(partitions / query.pane, arrivals)
         changes = min(partitions / CHECKPOINT_SECONDS, arrivals)
-        updates = 0.0 if query.emit_every is None else min(partitions / SNAPSHOT_SECONDS, arrivals)
+        is_long = any(window.kind != "all" and window.size > query.pane for window in query.windows)
+        totals = min(1 / query.pane, arrivals) if is_long else 0.0
         writes += changes + CLOSING * closes
-        snapshots += updates + closes
-        size += tally * (changes + 2 * closes + updates) + IDS * arrivals * assumptions.ids
+        snapshots += closes + totals
+        finals += min(costs.finals(query), arrivals)
+        size += tally * (changes + 2 * closes + totals) + IDS * arrivals * assumptions.ids
+        size += sum(
+            min(1 / (window.step or query.pane), arrivals) * state_size(query, window) for window in query.windows
+        )
     limit, total = RECORDS_PER_S * workers, writes + snapshots
     throttle = min(1.0, limit / total) if total else 1.0
-    cores = throttle * (writes * costs.CHANGELOG + snapshots * costs.SNAPSHOT) / assumptions.speed
-    return cores, min(size, CHECKPOINT_BYTES * workers)
+    cores = throttle * (writes * costs.CHANGELOG + snapshots * costs.SNAPSHOT) + finals * costs.FINAL
+    return cores / assumptions.speed, min(size, CHECKPOINT_BYTES * workers)
+
+
+def state_size(query: Query, window: Window) -> int:
+    """Return the usual bytes of the state after a final: the total of `all`, or the windows to compare with."""
+    return KEY + ENCODED_BYTES * state_bytes(window, query.oracle.state_size, value_count(query)) // INTEGER

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.plan import command, costs
-from aggregator.plan.fleet import HEADER_SIZE, Assumptions, fleet, per_frame
+from aggregator.plan.fleet import HEADER_SIZE, Assumptions, fleet, per_frame, provisional_records
 from oracles import oracle
 from oracles.query import parse
 
@@ -108,10 +108,38 @@ def test_state_is_bounded_by_the_rate_of_frames():
     """One frame per second changes one tally per second, for any number of tallies."""
     assert fleet(MANY, 1, USUAL).state < 1e-3
     busy = fleet(MANY, 10**8, USUAL)
-    tallies = len(MANY) * busy.partitions
+    tallies, finals = len(MANY) * busy.partitions, sum(map(costs.finals, MANY))
     assert busy.state == pytest.approx(
-        tallies * (2 * costs.CHANGELOG + costs.SNAPSHOT + (2 * costs.CHANGELOG + costs.SNAPSHOT) / 10), rel=1e-9
+        tallies * (2 * costs.CHANGELOG + (2 * costs.CHANGELOG + costs.SNAPSHOT) / 10) + finals * costs.FINAL, rel=1e-9
     )
+
+
+def test_snapshots_are_written_once_for_each_closed_pane():
+    """Provisional records read no snapshots, so `emit_every` changes nothing but the records."""
+    often, never = (queries(f'{SMALL}\nwindows = ["10s", "1m"]\nemit_every = "{each}"') for each in ("1s", "never"))
+    busy, calm = (fleet(query, 10**8, USUAL) for query in (often, never))
+    assert (busy.state, busy.writing) == (calm.state, calm.writing)
+    assert busy.estimates > calm.estimates
+    (short,) = queries(SMALL)
+    (long,) = queries(f'{SMALL}\nwindows = ["10s", "1m/10s"]')
+    more = fleet([long], 10**6, USUAL).state - fleet([short], 10**6, USUAL).state
+    assert more == pytest.approx((costs.SNAPSHOT + costs.FINAL) / 10), "one total of all partitions for each pane"
+
+
+@pytest.mark.parametrize(
+    ("windows", "emit_every", "rate"),
+    [
+        ('"10s"', "1s", 0.0),
+        ('"10s", "1m", "all"', "1s", 0.1),
+        ('"10s", "1m", "2m/30s"', "1s", 0.2),
+        ('"1m", "2m"', "20s", 1 / 60),
+        ('"10s", "1m"', "20s", 0.05),
+        ('"10s", "1m"', "never", 0.0),
+    ],
+)
+def test_a_window_has_a_provisional_record_for_each_mark_inside(windows, emit_every, rate):
+    (query,) = queries(f'{SMALL}\nwindows = [{windows}]\nemit_every = "{emit_every}"')
+    assert provisional_records(query) == pytest.approx(rate)
 
 
 def test_a_wide_report_makes_shorter_frames():
