@@ -71,6 +71,8 @@ class RunOutcome:
     implausible: Counter[str] = field(default_factory=Counter)
     rejects: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The number of refused reports by query and reason."""
+    rejected_frames: Counter[str] = field(default_factory=Counter)
+    """The number of refused frames by reason."""
 
 
 Watermarks = Mapping[int, Mapping[bytes, int]]

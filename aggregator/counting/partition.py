@@ -5,6 +5,7 @@ After the broker has acknowledged all of them, `settle` notes it.
 """
 
 from bisect import bisect_left
+from collections.abc import Iterator
 
 from aggregator.counting.admission import record_run
 from aggregator.counting.admission.gate import Gate, duplicate_refusal
@@ -95,6 +96,11 @@ class SourcePartition:
         """Whether panes have closed since the last settled plan."""
         return self._closed_through != self._last.closed
 
+    def unsettled_panes(self) -> Iterator[Pane]:
+        """Yield the panes with reports whose snapshots are not acknowledged, open ones too."""
+        yield from (pane for pane, tally in self.tallies.items() if tally.n)
+        yield from (pane for pane, snapshot in self._closing.items() if snapshot.n)
+
     @property
     def behind(self) -> bool:
         """Whether this source has read something that is not in the changelog yet."""
@@ -137,6 +143,7 @@ class SourcePartition:
             data = record_run.values_at(run, (offset for offset, _ in refusals))
             for offset, refusal in refusals:
                 outcome.rejects[refusal.query or "", refusal.reason] += refusal.reports
+                outcome.rejected_frames[refusal.reason] += 1
                 value = data[offset]
                 place, start = (value.first, b"") if isinstance(value, UnreadableBatch) else (offset, value or b"")
                 self.rejects.append(Reject(place, start[:REJECT_BYTES], refusal.reason, refusal.detail))

@@ -56,8 +56,8 @@ class Merger:
         """The end of the newest pane that is in its windows."""
         self._finals_through: int | None = None
         """The value of `closed_through` at the last call of `finals`."""
-        self._ahead = 0
-        """Number of finals that the kinds of windows have yielded, and `finals` has not."""
+        self._ahead: list[int] = []
+        """The ends of the finals that the kinds of windows have yielded, and `finals` has not."""
         self._since_marks: dict[int, Sum] = {}
         """The sum of the panes since each mark that is the newest one of an attribute and has reports after it."""
         self.totals: list[tuple[int, bytes]] = []
@@ -176,16 +176,25 @@ class Merger:
         through = self.closed_through
         if through is None:
             return 0
-        later = sorted(
-            pane
-            for pane, parts in self._panes.items()
-            if pane + self._pane <= through and any(part.snapshot.n for part in parts.values())
-        )
-        return self._ahead + sum(windows.count_due(through, later) for windows in self._kinds)
+        later = [pane for pane in self._waiting_panes() if pane + self._pane <= through]
+        return len(self._ahead) + sum(windows.count_due(through, later) for windows in self._kinds)
+
+    def next_end(self) -> int | None:
+        """Return the end of the oldest window with reports that `finals` has not yielded, or None if there is none.
+
+        Panes that are not closed on all partitions count too.
+        """
+        later = self._waiting_panes()
+        ends = [windows.next_end(later) for windows in self._kinds]
+        return min([*self._ahead, *(end for end in ends if end is not None)], default=None)
+
+    def _waiting_panes(self) -> list[int]:
+        """Return the starts of the panes with reports that are not in their windows yet, in order."""
+        return sorted(pane for pane, parts in self._panes.items() if any(part.snapshot.n for part in parts.values()))
 
     def _advance(self, through: int) -> Iterator[ClosedWindow]:
         for final in heapq.merge(*(self._counted(windows.advance(through)) for windows in self._kinds), key=_order):
-            self._ahead -= 1
+            self._ahead.remove(final.span.end)
             (window, start, end), counts = final.span, answer_counts(self.versions.query, final.total)
             yield final._replace(
                 total=self._flagged(start, end, final.total),
@@ -194,7 +203,7 @@ class Merger:
 
     def _counted(self, finals: Iterator[ClosedWindow]) -> Iterator[ClosedWindow]:
         for final in finals:
-            self._ahead += 1
+            self._ahead.append(final.span.end)
             yield final
 
     def provisional(self) -> Iterator[OpenWindow]:

@@ -8,6 +8,7 @@ import os
 import tempfile
 from array import array
 from collections import deque
+from collections.abc import Iterator
 from typing import IO, Any, Protocol
 
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot, view_snapshot
@@ -76,7 +77,11 @@ class PaneQueue:
 
     def first_with_reports(self) -> int | None:
         """Return the start of the first pane with reports."""
-        return next((self.start(at) for at in range(len(self)) if self.n(at)), None)
+        return next(self.lazy_starts(), None)
+
+    def lazy_starts(self) -> Iterator[int]:
+        """Yield the starts of the panes with reports."""
+        return (self.start(at) for at in range(len(self)) if self.n(at))
 
     def starts_with_reports(self) -> list[int]:
         """Return the starts of all panes with reports."""

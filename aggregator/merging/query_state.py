@@ -101,8 +101,8 @@ class QueryState:
     """A time. All windows that end at it or before are published and acknowledged."""
     backlog: deque[OwedFinal] = field(default_factory=deque)
     """The next finals to publish, in their order. They stay here until they are answered."""
-    settling: int = 0
-    """Number of answered finals whose states are not acknowledged."""
+    settling: list[int] = field(default_factory=list)
+    """The ends of the answered finals whose states are not acknowledged."""
     state_ends: dict[Window, int] = field(default_factory=dict)
     """The ends of the newest states that this worker has written or read."""
     _finals: Iterator[ClosedWindow] | None = None
@@ -136,12 +136,17 @@ class QueryState:
         """Remove the next final, whose answer has these alert states, and return it."""
         due = self.backlog.popleft()
         self.alerts[due.final.span.window] = alerts
-        self.settling += 1
+        self.settling.append(due.final.span.end)
         return due
 
     def count_owed(self) -> int:
         """Return the number of due finals that are not acknowledged with their states."""
-        return self.settling + len(self.backlog) + self.merger.count_due()
+        return len(self.settling) + len(self.backlog) + self.merger.count_due()
+
+    def next_end(self) -> int | None:
+        """Return the end of the oldest window with reports that has no acknowledged final, or None if there is none."""
+        ends = [*self.settling, *(due.final.span.end for due in self.backlog), self.merger.next_end()]
+        return min((end for end in ends if end is not None), default=None)
 
     def totals(self) -> list[Write]:
         """Return the merged snapshots to write. The broker acknowledges them before any `acknowledge`."""

@@ -8,6 +8,7 @@ that are not added yet. After a restart a kind of window needs a Position and th
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -146,6 +147,13 @@ class SizedWindows:
         starts += [*self._queue.starts_with_reports(), *later]
         return _count_ends(starts, size, step, last, min(through, self.until))
 
+    def next_end(self, later: Iterable[int]) -> int | None:
+        """Return the end of the next window with reports, due or not, or None if there is none. See `count_due`."""
+        size, step = self.window.size, self.window.step
+        last = self._first + size - step if self._last is None else self._last
+        starts = [self._oldest] if self._inside and not self._hops and self._sum.n else []
+        return _first_end(chain(starts, self._queue.lazy_starts(), later), size, step, last, self.until)
+
     def current(self) -> tuple[Span, Sum] | None:
         """Return the next window with its panes so far, if it has reports. `advance` has yielded all finals."""
         return (self._span(self._end), self._sum) if self._sum.n and self._end <= self.until else None
@@ -260,6 +268,14 @@ class CumulativeWindow:
         last = -FOR_EVER if at is None else at.end
         return _count_ends(starts, (IDLE + 1) * pane, pane, last, min(through, self.until))
 
+    def next_end(self, later: Iterable[int]) -> int | None:
+        """Return the end of the next window with reports, due or not, or None if there is none. See SizedWindows."""
+        at, pane = self._position, self._pane
+        starts = [] if at is None or at.newest is None else [at.newest - pane]
+        later = later if self._has_begun or at is None else ()
+        last = -FOR_EVER if at is None else at.end
+        return _first_end(chain(starts, self._queue.lazy_starts(), later), (IDLE + 1) * pane, pane, last, self.until)
+
     def _next(self, pane: int | None) -> int | None:
         """Return the end of the next window, if `pane` is the next one with reports."""
         at = self._position
@@ -308,13 +324,25 @@ def _count_ends(starts: Iterable[int], size: int, step: int, last: int, through:
 
     `starts` are the starts of the panes in rising order.
     """
-    number = 0
+    newest = (through - size) // step * step + size
+    runs = _runs_of_ends(starts, size, step, last)
+    return sum((min(end, newest) - first) // step + 1 for first, end in runs if first <= newest)
+
+
+def _first_end(starts: Iterable[int], size: int, step: int, last: int, through: int) -> int | None:
+    """Return the first of the ends that `_count_ends` counts, or None if there is none."""
+    first = next((first for first, _ in _runs_of_ends(starts, size, step, last)), None)
+    return None if first is None or first > through else first
+
+
+def _runs_of_ends(starts: Iterable[int], size: int, step: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last end of each run of windows with these panes, for ends after `last`."""
     for start in starts:
         first = max((start - size) // step * step + step + size, (last - size) // step * step + step + size)
-        end = min(start // step * step, (through - size) // step * step) + size
+        end = start // step * step + size
         if end >= first:
-            number, last = number + (end - first) // step + 1, end
-    return number
+            yield first, end
+            last = end
 
 
 def expected_age(query: Query, window: Window) -> int:

@@ -35,6 +35,9 @@ class Metrics(MetricTable):
         "Reports refused; query is empty if it is unknown",
         {"query": None, "reason": REASONS},
     )
+    rejected_frames = MetricRow(
+        "hubbub_rejected_frames", Counter, "Frames refused", {"reason": (*REASONS, "unknown_query")}
+    )
     lost = MetricRow("hubbub_lost_records", Counter, "Records that Kafka deleted before a worker read them")
     unread = MetricRow(
         "hubbub_unread_records",
@@ -160,6 +163,11 @@ class Metrics(MetricTable):
                     counter.labels(query).inc(count)
         for (query, reason), count in rejects.items():
             self.rejected.labels(query, reason).inc(count)
+
+    def count_rejected_frames(self, frames: Mapping[str, int]) -> None:
+        """Count refused frames by reason."""
+        for reason, count in frames.items():
+            self.rejected_frames.labels(reason).inc(count)
 
     def set_partitions(self, partitions: set[int]) -> None:
         """Remove the lag of the partitions that other workers own now."""

@@ -1,7 +1,7 @@
-"""The metrics of freshness: the age of each query's newest final, and its expected age."""
+"""The metrics of freshness: the age of each query's newest final, and how late its oldest unpublished window is."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -35,3 +35,20 @@ class Freshness(Collector):
             expected_ages.add_metric([final.query], final.expected_age)
         yield ages
         yield expected_ages
+
+
+class Unpublished(Collector):
+    """A collector that asks at each scrape since when each query's oldest unpublished window is due."""
+
+    def __init__(self, due: Callable[[], Mapping[str, float | None]]) -> None:
+        self._due = due
+
+    def collect(self) -> Iterator[Metric]:
+        text = (
+            "Seconds by which the oldest window with reports is past its lateness without an acknowledged final; else 0"
+        )
+        ages = GaugeMetricFamily("hubbub_unpublished_age_seconds", text, labels=["query"])
+        now = time.time()
+        for query, due in self._due().items():
+            ages.add_metric([query], 0.0 if due is None else max(0.0, now - due))
+        yield ages

@@ -230,10 +230,10 @@ class PublishingService:
     async def _publish(self, state: QueryState, task: EstimateTask | None) -> None:
         """Publish due finals of a query, and note how far it is published."""
         await self.publisher.publish(state, task)
-        count, state.settling = state.settling, 0
+        settled, state.settling = state.settling, []
         if state.has_due_finals:
             return
-        if count and state.watermark_ms is not None:
+        if settled and state.watermark_ms is not None:
             self.metrics.close_to_record.observe(max(0.0, time.time() - state.watermark_ms / 1000))
         state.published_through = state.merger.closed_through
         self._due_since.pop(state, None)

@@ -21,11 +21,12 @@ from aggregator.process.liveness import Beat
 from aggregator.process.metrics import Metrics
 from aggregator.process.watchdog import Watchdog
 from aggregator.publishing.accuracy import Accuracy
-from aggregator.publishing.freshness import Freshness
+from aggregator.publishing.freshness import Freshness, Unpublished
 from aggregator.publishing.service import PublishingService
 from aggregator.topics.identity import watch_identity
 from aggregator.worker.gauges import WorkerGauges
 from aggregator.worker.ticks import IdlePartitions, TickWriter
+from aggregator.worker.unpublished_windows import oldest_due
 from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
@@ -91,6 +92,7 @@ class Worker:
         follower.on_change.append(self._define)
         self.metrics.owed_finals.set_function(self._publishing.owed_finals)
         self.metrics.registry.register(Freshness(self._publishing.newest_finals))
+        self.metrics.registry.register(Unpublished(self._oldest_due))
         self._gauges = WorkerGauges(self.metrics, self._counting, follower, registrar)
 
     def missing(self) -> str | None:
@@ -106,6 +108,12 @@ class Worker:
     def _define(self, catalog: Definitions) -> None:
         self.metrics.add_queries(catalog.active.values())
         self.metrics.retain_queries({versions.query.name for versions in catalog.versions.values()})
+
+    def _oldest_due(self) -> dict[str, float | None]:
+        states = [
+            state for snapshots in self._publishing.reader.partitions.values() for state in snapshots.queries.values()
+        ]
+        return oldest_due(self._follower.definitions.versions, self._counting.sources.values(), states)
 
     def _on_assignment(self, partitions: set[int]) -> None:
         self._assigned = True

@@ -152,6 +152,17 @@ class Versions:
         """The intervals in which each kind of window is published, in the order of time."""
         return tuple(sorted(self._intervals(), key=lambda interval: interval.since))
 
+    def first_window_end(self, pane: int) -> int | None:
+        """Return the end of the first window that holds a pane, or None if no window does."""
+        ends = []
+        for window, since, until in self.intervals:
+            # `all` is final at the end of each pane.
+            size, step = (window.size, window.step) if window.step else (self.query.pane, self.query.pane)
+            start = max((pane - size) // step * step + step, -(-since // step) * step)
+            if start <= pane and start + size <= until:
+                ends.append(start + size)
+        return min(ends, default=None)
+
     def _intervals(self) -> Iterator[PublicationInterval]:
         since: dict[Window, int] = {}
         for version in self.versions:

@@ -45,6 +45,8 @@ def test_refused_frames_are_counted_and_decoded(tansu, tmp_path):
         )
         until(lambda: worker.total("hubbub_rejected_total") >= 5)
         until(lambda: len(place.read("rejects")) == 5)
+        assert worker.total("hubbub_rejected_frames_total", reason="malformed") == 3
+        assert worker.total("hubbub_rejected_frames_total") == 5
         text = output(place)
         assert re.match(r"5 refused frames since 20\d\d-", text)
         assert re.search(r"^ +3  malformed$", text, re.MULTILINE)

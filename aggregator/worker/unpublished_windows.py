@@ -1,0 +1,33 @@
+"""The windows of a worker that hold reports and have no acknowledged final."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from aggregator.counting.partition import SourcePartition
+from aggregator.merging.query_state import QueryState
+from hubbub.definitions.versions import Versions
+
+
+def oldest_due(
+    definitions: Mapping[bytes, Versions], sources: Iterable[SourcePartition], states: Iterable[QueryState]
+) -> dict[str, float | None]:
+    """Return for each query when its oldest unpublished window was due, in Unix seconds, or None if there is none.
+
+    A window is due when its lateness is over. The owner of a partition knows open panes, and the worker that merges
+    the query knows closed ones. So the whole truth is the minimum over all workers.
+    """
+    ends: defaultdict[bytes, set[int]] = defaultdict(set)
+    for digest, pane in {pane for source in sources for pane in source.unsettled_panes()}:
+        if digest in definitions and (end := definitions[digest].first_window_end(pane)) is not None:
+            ends[digest].add(end)
+    for state in states:
+        if (end := state.next_end()) is not None:
+            ends[state.versions.query.digest].add(end)
+    due: dict[str, float | None] = {v.query.name: None for v in definitions.values() if not v.newest.retired}
+    for digest, versions in definitions.items():
+        if digest in ends:
+            moment = versions.closes_after(min(ends[digest]) - versions.query.pane) / 1000
+            name = versions.query.name
+            before = due.get(name)
+            due[name] = moment if before is None else min(before, moment)
+    return due
