@@ -102,15 +102,18 @@ class Server:
 class Prometheus(Server):
     """A Prometheus with the configuration of deploy/, shorter intervals, and targets on ports of this machine."""
 
-    def __init__(self, targets, alertmanager):
+    def __init__(self, targets, alertmanager, token, interval="1s"):
         configuration = read("prometheus.yml")
-        configuration["global"] = dict.fromkeys(configuration["global"], "1s")
+        times = ("scrape_interval", "scrape_timeout", "evaluation_interval")
+        configuration["global"] |= dict.fromkeys(times, interval)
         configuration["rule_files"] = [str(PROMETHEUS / file) for file in configuration["rule_files"]]
         configuration["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{alertmanager}"]
         assert targets.keys() <= {job["job_name"] for job in configuration["scrape_configs"]}
         for job in configuration["scrape_configs"]:
             del job["dns_sd_configs"]
             job["static_configs"] = [{"targets": targets.get(job["job_name"], [])}]
+            if "authorization" in job:
+                job["authorization"]["credentials_file"] = str(token)
         super().__init__("prometheus", configuration, "--storage.tsdb.path=data")
 
     def query(self, expression):

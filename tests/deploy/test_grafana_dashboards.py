@@ -44,9 +44,45 @@ def test_a_dashboard_has_a_variable_for_each_choice(name):
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_alerts_are_marked_in_time(name):
-    [annotation] = BOARDS[name]["annotations"]["list"]
+    annotation = BOARDS[name]["annotations"]["list"][0]
     assert annotation["enable"]
     assert annotation["expr"].startswith('ALERTS{alertstate="firing", ')
+
+
+def test_surges_and_fades_are_marked_on_the_dashboard_of_a_query():
+    _, surge, fade = BOARDS["query"]["annotations"]["list"]
+    assert [mark["name"] for mark in (surge, fade)] == ["Surge", "Fade"]
+    assert all(mark["enable"] for mark in (surge, fade))
+    assert fade["expr"] == surge["expr"].replace('kind="surge"', 'kind="fade"')
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_a_graph_of_a_share_draws_the_band_of_its_interval(panel):
+    names = {target["legendFormat"]: target["expr"] for target in panel["targets"]}
+    if panel["type"] != "timeseries" or not re.search(r"\bhubbub_(top|hitter)_share\b", str(names)):
+        return
+    assert names.keys() == {"share", "low", "high"}
+    overrides = {each["matcher"]["options"]: each["properties"] for each in panel["fieldConfig"]["overrides"]}
+    assert {"id": "custom.fillBelowTo", "value": "low"} in overrides["high"]
+    assert panel["repeat"] == "value"  # one value a panel, so the names of the series are unique
+
+
+def test_a_dashboard_has_such_a_graph():
+    assert sum("custom.fillBelowTo" in json.dumps(panel.values[0]) for panel in PANELS) == 1
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_series_is_of_the_chosen_installations(name):
+    """Two installations are never summed, except in the single numbers of the overview."""
+    text = json.dumps(BOARDS[name]["panels"])
+    for expression in re.findall(r'"expr": "((?:[^"\\]|\\.)*)"', text):
+        selectors = re.findall(r"\{[^}]*\}", expression)
+        assert selectors
+        assert all(r"namespace=~\"$namespace\", release=~\"$release\"" in selector for selector in selectors), (
+            expression
+        )
+        grouped = re.findall(r"\bby \(([^)]*)\)", expression)
+        assert all(labels.split(", ")[:2] == ["namespace", "release"] for labels in grouped), expression
 
 
 @pytest.mark.parametrize("panel", PANELS)

@@ -1,6 +1,7 @@
 """The real promtool and amtool check deploy/prometheus. The runbooks of the alerts are complete."""
 
 import re
+import shutil
 from collections import defaultdict
 
 import pytest
@@ -16,8 +17,12 @@ SEVERITIES = {"critical": "pager", "warning": "operators", "info": "analysts"}
 """The receiver for each severity. Nobody receives the alerts of the baseline."""
 
 
-def test_prometheus_accepts_its_configuration():
-    assert "2 rule files found" in output("promtool", "check", "config", "--lint=all", "--lint-fatal", "prometheus.yml")
+def test_prometheus_accepts_its_configuration(tmp_path):
+    shutil.copytree(PROMETHEUS, tmp_path / "prometheus")
+    file, token = tmp_path / "prometheus" / "prometheus.yml", tmp_path / "token"
+    token.write_text("secret")
+    file.write_text(file.read_text().replace("/run/secrets/board-token", str(token)))
+    assert "3 rule files found" in output("promtool", "check", "config", "--lint=all", "--lint-fatal", file)
 
 
 def test_each_rule_occurs_once():
@@ -57,7 +62,7 @@ def test_an_alert_has_a_summary_and_a_runbook(name):
     annotations = ALERTS[name]["annotations"]
     assert annotations.keys() == {"summary", "runbook_url"}
     assert annotations["summary"].endswith(".")
-    assert annotations["runbook_url"] == f"deploy/runbooks/{name}.md"
+    assert annotations["runbook_url"] == f"{{{{ $externalLabels.runbooks }}}}/{name}.md"
 
 
 @pytest.mark.parametrize("name", ALERTS)
@@ -101,6 +106,24 @@ def test_prometheus_parses_the_queries_of_runbooks(tmp_path):
     records = [{"record": f"runbook:query:{number}", "expr": query} for number, query in enumerate(queries)]
     rule_file.write_text(yaml.safe_dump({"groups": [{"name": "runbooks", "rules": records}]}))
     assert f"{len(queries)} rules found" in output("promtool", "check", "rules", rule_file)
+
+
+@pytest.mark.parametrize("file", ["recording.rules.yaml", "alerts.rules.yaml"])
+def test_rules_keep_the_labels_of_the_installation(file):
+    """Otherwise two installations in one Prometheus would hide or dilute each other."""
+    for rule in rules(file):
+        grouped = re.findall(r"\b(?:by|on) \(([^)]*)\)", rule["expr"])
+        assert all(labels.split(", ")[:2] == ["namespace", "release"] for labels in grouped), rule
+        assert not re.search(r"\b(?:without|ignoring|absent|vector)\b", rule["expr"]), rule
+        aggregations = re.findall(r"(?<!:)\b(?:sum|min|max|count|avg|topk) ", rule["expr"])
+        assert len(aggregations) <= len(re.findall(r"\bby \(namespace, release", rule["expr"])), rule
+
+
+def test_an_alert_hides_only_others_of_its_installation():
+    configuration = read("alertmanager.yml")
+    assert all(rule["equal"] == ["namespace", "release"] for rule in configuration["inhibit_rules"])
+    routes = [configuration["route"], *configuration["route"]["routes"]]
+    assert all(route.get("group_by", ["namespace", "release"])[:2] == ["namespace", "release"] for route in routes)
 
 
 @pytest.mark.parametrize("file", ["recording.rules.yaml", "alerts.rules.yaml"])
