@@ -6,6 +6,7 @@ from pathlib import Path
 import machinery
 import results
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from panels import AT
 
 FOLDER = Path(__file__).parent
 
@@ -18,7 +19,8 @@ def rendered() -> dict[str, str]:
         for number, panel in enumerate(model["panels"], 1):
             panel["id"] = number
         for annotation in model["annotations"]["list"]:  # the builder has no methods for these
-            annotation |= {"titleFormat": "{{alertname}}", "textFormat": "{{query}} {{instance}}", "step": "30s"}
+            title = "{{alertname}}" if annotation["expr"].startswith("ALERTS") else annotation["name"]
+            annotation |= {"titleFormat": title, "textFormat": f"{AT} {{{{query}}}} {{{{instance}}}}", "step": "30s"}
         text = json.dumps(model, indent=1, sort_keys=True, ensure_ascii=False)
         texts[f"{model['uid'].removeprefix('hubbub-')}.json"] = f"{text}\n"
     return texts

@@ -2,10 +2,12 @@
 
 from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.models import units
-from panels import AMBER, RED, board, graph, newest, quantile, rate, rows, variable
+from panels import AMBER, AT, OF, RED, board, graph, newest, quantile, rate, rows, variable
 
-INSTANCES = variable("instance", "Instance", 'label_values(hubbub_build_info{job=~"hubbub-(worker|board)"}, instance)')
-GATEWAYS = variable("instance", "Instance", 'label_values(hubbub_build_info{job="hubbub-gateway"}, instance)')
+INSTANCES = variable(
+    "instance", "Instance", f'label_values(hubbub_build_info{{{OF}, job=~"hubbub-(worker|board)"}}, instance)'
+)
+GATEWAYS = variable("instance", "Instance", f'label_values(hubbub_build_info{{{OF}, job="hubbub-gateway"}}, instance)')
 I = 'instance=~"$instance"'
 """Selector of the variable `instance`."""
 
@@ -28,7 +30,7 @@ def gateway() -> dashboard.Dashboard:
                 "Errors",
                 "Share of the requests that failed because of the gateway or Kafka (5xx).",
                 units.PercentUnit,
-                {"5xx": "hubbub:gateway_errors:ratio5m"},
+                {f"5xx {AT}": f"hubbub:gateway_errors:ratio5m{{{OF}}}"},
                 levels=[(0.01, RED)],
                 runbook="HubbubGatewayErrors",
             ),
@@ -37,8 +39,8 @@ def gateway() -> dashboard.Dashboard:
                 "Time from a complete request body to its 202 answer, including Kafka's time.",
                 units.Seconds,
                 {
-                    "p50": quantile(0.5, "hubbub_gateway_seconds", I),
-                    "p99": quantile(0.99, "hubbub_gateway_seconds", I),
+                    f"p50 {AT}": quantile(0.5, "hubbub_gateway_seconds", I),
+                    f"p99 {AT}": quantile(0.99, "hubbub_gateway_seconds", I),
                 },
                 levels=[(2, RED)],
                 runbook="HubbubGatewaySlow",
@@ -60,7 +62,7 @@ def gateway() -> dashboard.Dashboard:
                 "Memory",
                 "Resident memory.",
                 units.BytesIEC,
-                {"{{instance}}": f'process_resident_memory_bytes{{job="hubbub-gateway", {I}}}'},
+                {"{{instance}}": f'process_resident_memory_bytes{{job="hubbub-gateway", {I}, {OF}}}'},
             ),
         ],
     )
@@ -79,7 +81,7 @@ def workers() -> dashboard.Dashboard:
                 "Records not read",
                 "Records not read yet, by partition.",
                 units.Short,
-                {"{{partition}}": "hubbub:lag_records:max"},
+                {f"{{{{partition}}}} {AT}": f"hubbub:lag_records:max{{{OF}}}"},
                 levels=[(1000, AMBER)],
                 runbook="HubbubLagGrowing",
             ),
@@ -87,7 +89,7 @@ def workers() -> dashboard.Dashboard:
                 "Clock ahead",
                 "Newest timestamp of the log minus the time, by partition. It shows a broker with a wrong clock.",
                 units.Seconds,
-                {"{{partition}}": "max by (partition) (hubbub_clock_ahead_seconds)"},
+                {f"{{{{partition}}}} {AT}": newest("hubbub_clock_ahead_seconds", "", "partition")},
                 levels=[(2, RED)],
                 runbook="HubbubClockAhead",
             ),
@@ -96,8 +98,8 @@ def workers() -> dashboard.Dashboard:
                 "Time from the first write to the last acknowledgement.",
                 units.Seconds,
                 {
-                    "{{instance}} mean": f"hubbub:checkpoint:mean5m{{{I}}}",
-                    "p90": quantile(0.9, "hubbub_checkpoint_seconds", I),
+                    "{{instance}} mean": f"hubbub:checkpoint:mean5m{{{OF}, {I}}}",
+                    f"p90 {AT}": quantile(0.9, "hubbub_checkpoint_seconds", I),
                 },
                 levels=[(5, RED)],
                 runbook="HubbubCheckpointsFailing",
@@ -106,7 +108,7 @@ def workers() -> dashboard.Dashboard:
                 "Unacknowledged",
                 "Age of the oldest write that Kafka has not acknowledged. Above 15 s a worker is not ready.",
                 units.Seconds,
-                {"{{instance}}": f"max by (instance) (hubbub_unacknowledged_seconds{{{I}}})"},
+                {"{{instance}}": f"max by (namespace, release, instance) (hubbub_unacknowledged_seconds{{{OF}, {I}}})"},
                 levels=[(15, RED)],
                 runbook="HubbubWritesWaiting",
             ),
@@ -120,7 +122,7 @@ def workers() -> dashboard.Dashboard:
                 "Recoveries",
                 "Time from the assignment of partitions to the end of their recovery, mean of half an hour.",
                 units.Seconds,
-                {"{{instance}}": f"hubbub:recovery:mean30m{{{I}}}"},
+                {"{{instance}}": f"hubbub:recovery:mean30m{{{OF}, {I}}}"},
                 levels=[(60, AMBER)],
                 runbook="HubbubRecoverySlow",
             ),
@@ -128,7 +130,10 @@ def workers() -> dashboard.Dashboard:
                 "From close to record",
                 "Time from the close of a window's last pane to its final record, and age of the oldest waiting one.",
                 units.Seconds,
-                {"p90": "hubbub:close_to_record:p90_5m", "waiting": "max(hubbub_publish_lag_seconds)"},
+                {
+                    f"p90 {AT}": f"hubbub:close_to_record:p90_5m{{{OF}}}",
+                    f"waiting {AT}": f"max by (namespace, release) (hubbub_publish_lag_seconds{{{OF}}})",
+                },
                 levels=[(60, RED)],
                 runbook="HubbubPublishingBehind",
             ),
@@ -137,8 +142,8 @@ def workers() -> dashboard.Dashboard:
                 "Tallies of open panes, and the largest size that `hubbub check` predicts for the worker's partitions.",
                 units.BytesIEC,
                 {
-                    "{{instance}}": f"hubbub_tally_bytes{{{I}}}",
-                    "{{instance}} at most": f"hubbub_predicted_tally_bytes{{{I}}}",
+                    "{{instance}}": f"hubbub_tally_bytes{{{OF}, {I}}}",
+                    "{{instance}} at most": f"hubbub_predicted_tally_bytes{{{OF}, {I}}}",
                 },
             ),
             graph(
@@ -146,8 +151,8 @@ def workers() -> dashboard.Dashboard:
                 "Resident memory, and the prediction of `hubbub check` for the tallies alone.",
                 units.BytesIEC,
                 {
-                    "{{instance}}": f"process_resident_memory_bytes{{{both}}}",
-                    "{{instance}} tallies, at most": f"hubbub_predicted_tally_bytes{{{I}}}",
+                    "{{instance}}": f"process_resident_memory_bytes{{{OF}, {both}}}",
+                    "{{instance}} tallies, at most": f"hubbub_predicted_tally_bytes{{{OF}, {I}}}",
                 },
             ),
             graph(
@@ -166,7 +171,7 @@ def workers() -> dashboard.Dashboard:
                 "Starts",
                 "Starts in half an hour.",
                 units.Short,
-                {"{{instance}}": f"changes(process_start_time_seconds{{{both}}}[30m])"},
+                {"{{instance}}": f"changes(process_start_time_seconds{{{OF}, {both}}}[30m])"},
                 levels=[(3, RED)],
                 runbook="HubbubProcessRestarting",
             ),

@@ -2,16 +2,17 @@
 
 from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.models import units
-from panels import AMBER, RED, bars, board, figure, graph, newest, rate, rows, variable
+from panels import AMBER, AT, OF, RED, band, board, figure, graph, newest, rate, rows, variable
 
-QUERIES = variable("query", "Query", "label_values(hubbub_reports_total, query)")
+QUERIES = variable("query", "Query", f"label_values(hubbub_reports_total{{{OF}}}, query)")
+ONE = variable("query", "Query", f"label_values(hubbub_reports_total{{{OF}}}, query)", several=False)
 Q = 'query=~"$query"'
 """Selector of the variable `query`."""
 
 
 def overview() -> dashboard.Dashboard:
     machinery = 'alertname=~"Hubbub.*", severity!="info"'
-    late = "hubbub:newest_final_age:seconds > bool on (query) hubbub:expected_final_age:seconds"
+    late = f"hubbub:unpublished_age:seconds{{{OF}}} > bool 30"
     return board(
         "overview",
         "Overview",
@@ -23,19 +24,19 @@ def overview() -> dashboard.Dashboard:
                 "Workers",
                 "Workers that answer.",
                 units.Short,
-                'count(up{job="hubbub-worker"} == 1) or vector(0)',
+                f'count(up{{job="hubbub-worker", {OF}}} == 1) or vector(0)',
                 runbook="HubbubNoWorker",
             ),
             figure(
                 "Alerts",
                 "Firing alerts, without those about the crowd.",
                 units.Short,
-                f'count(ALERTS{{alertstate="firing", {machinery}}}) or vector(0)',
+                f'count(ALERTS{{alertstate="firing", {OF}, {machinery}}}) or vector(0)',
                 levels=[(1, RED)],
             ),
             figure(
                 "Late queries",
-                "Queries whose newest final is older than their windows allow.",
+                "Queries with a window that holds reports and is not published in time.",
                 units.Short,
                 f"sum({late})",
                 levels=[(1, RED)],
@@ -45,17 +46,25 @@ def overview() -> dashboard.Dashboard:
                 "Lost records",
                 "Records that Kafka deleted in the last day before a worker read them.",
                 units.Short,
-                "sum(increase(hubbub_lost_records_total[1d]))",
+                f"sum(increase(hubbub_lost_records_total{{{OF}}}[1d]))",
                 levels=[(1, RED)],
                 runbook="HubbubRecordsLost",
             ),
             graph(
+                "Unpublished",
+                "Time by which the oldest window with reports is past its lateness without a final.",
+                units.Seconds,
+                {f"{{{{query}}}} {AT}": f"hubbub:unpublished_age:seconds{{{OF}, {Q}}}"},
+                levels=[(30, RED)],
+                runbook="HubbubFinalsStale",
+            ),
+            graph(
                 "Age of the newest final",
-                "It grows until the next window is final. The second line is the largest age that the windows allow.",
+                "It grows to the next final, and while no client answers. The second line is the usual limit.",
                 units.Seconds,
                 {
-                    "{{query}}": f"hubbub:newest_final_age:seconds{{{Q}}}",
-                    "{{query}}: at most": f"hubbub:expected_final_age:seconds{{{Q}}}",
+                    f"{{{{query}}}} {AT}": f"hubbub:newest_final_age:seconds{{{OF}, {Q}}}",
+                    f"{{{{query}}}} {AT}: at most": f"hubbub:expected_final_age:seconds{{{OF}, {Q}}}",
                 },
                 runbook="HubbubFinalsStale",
             ),
@@ -63,36 +72,42 @@ def overview() -> dashboard.Dashboard:
                 "Reports",
                 "Reports counted, by query.",
                 units.CountsPerSecond,
-                {"{{query}}": rate("hubbub_reports_total", "query", Q)},
+                {f"{{{{query}}}} {AT}": rate("hubbub_reports_total", "query", Q)},
             ),
             graph(
                 "Lag",
                 "Delay of reading and of publishing.",
                 units.Seconds,
-                {"reading": "max(hubbub_lag_seconds)", "publishing": "max(hubbub_publish_lag_seconds)"},
+                {
+                    f"reading {AT}": f"max by (namespace, release) (hubbub_lag_seconds{{{OF}}})",
+                    f"publishing {AT}": f"max by (namespace, release) (hubbub_publish_lag_seconds{{{OF}}})",
+                },
                 levels=[(60, RED)],
                 runbook="HubbubReadingBehind",
             ),
             graph(
                 "Refused",
-                "Share of the reports that are refused, by reason. Series without a query are of unknown queries.",
+                "Refused share of reports and of frames, by reason. Series without a query are of unknown queries.",
                 units.PercentUnit,
-                {"{{query}} {{reason}}": 'hubbub:rejected:ratio15m{query=~"$query|"}'},
+                {
+                    f"{{{{query}}}} {{{{reason}}}} {AT}": f'hubbub:rejected:ratio15m{{{OF}, query=~"$query|"}}',
+                    f"frames {{{{reason}}}} {AT}": f"hubbub:rejected_frames:ratio15m{{{OF}}}",
+                },
                 levels=[(0.01, AMBER)],
                 runbook="HubbubRejectsHigh",
             ),
             graph(
-                "Values that enter, leave or surge",
+                "Values that enter, leave, surge or fade",
                 "Changes in 5 minutes, without those of first windows.",
                 units.Short,
-                {"{{query}} {{kind}}": f'hubbub:alerts:increase5m{{{Q}, baseline="false"}}'},
+                {"{{query}} {{kind}}": f'hubbub:alerts:increase5m{{{OF}, {Q}, baseline="false"}}'},
                 runbook="HubbubHitterEntered",
             ),
             graph(
                 "Flags",
                 "Share of the last hour's finals with a quality flag.",
                 units.PercentUnit,
-                {"{{query}} {{flag}}": f"hubbub:flagged:ratio1h{{{Q}}}"},
+                {f"{{{{query}}}} {{{{flag}}}} {AT}": f"hubbub:flagged:ratio1h{{{OF}, {Q}}}"},
                 levels=[(0.5, AMBER)],
                 runbook="HubbubPoisoningSuspected",
             ),
@@ -102,16 +117,24 @@ def overview() -> dashboard.Dashboard:
 
 def query() -> dashboard.Dashboard:
     value = "query, attribute, value"
+    one = f'{Q}, attribute=~"$attribute", value=~"$value"'
+    frequent = f"{{}} and {newest('hubbub_hitter_share', Q, value).replace('{', '{{').replace('}', '}}')}"
+    changes = f'hubbub:alerts:increase5m{{{OF}, {Q}, kind="%s", baseline="false"}} > 0'
+    shares = f"hubbub_top_share{{{OF}, {Q}"
     return board(
         "query",
         "Query",
         "Results of a query, and how sure they are.",
         f'alertname=~"Hubbub.*", {Q}',
-        [QUERIES],
+        [
+            ONE,
+            variable("attribute", "Attribute", f"label_values({shares}}}, attribute)", several=False),
+            variable("value", "Value", f'label_values({shares}, attribute=~"$attribute"}}, value)'),
+        ],
         [
             rows(
                 "Top values",
-                "Unbiased shares with their 95% intervals in the newest final of the shortest window.",
+                "Unbiased shares with their intervals in the newest final of the shortest window.",
                 units.PercentUnit,
                 {
                     "share": newest("hubbub_top_share", Q, value),
@@ -120,18 +143,26 @@ def query() -> dashboard.Dashboard:
                 },
                 labels=["query", "attribute", "value"],
             ),
-            bars(
+            rows(
                 "Heavy hitters",
-                "Unbiased shares of the values that are proved frequent in the newest final of the shortest window.",
+                "Values proved frequent in the newest final of the shortest window, with the first ten intervals.",
                 units.PercentUnit,
-                {"{{query}} {{attribute}} {{value}}": newest("hubbub_hitter_share", Q, value)},
+                {
+                    "share": newest("hubbub_hitter_share", Q, value),
+                    "low": frequent.format(newest("hubbub_top_share_low", Q, value)),
+                    "high": frequent.format(newest("hubbub_top_share_high", Q, value)),
+                },
+                labels=["query", "attribute", "value"],
                 runbook="HubbubHitterEntered",
             ),
-            graph(
-                "Top values over time",
-                "Unbiased shares. A line ends when its value is no longer among the first.",
+            band(
+                "$value",
+                "Unbiased share and its interval. A line ends when its value is no longer among the first.",
                 units.PercentUnit,
-                {"{{query}} {{attribute}} {{value}}": newest("hubbub_top_share", Q, value)},
+                newest("hubbub_top_share", one, value),
+                newest("hubbub_top_share_low", one, value),
+                newest("hubbub_top_share_high", one, value),
+                each="value",
                 runbook="HubbubHitterSurging",
             ),
             graph(
@@ -139,9 +170,9 @@ def query() -> dashboard.Dashboard:
                 "Share detected with probability 0.9, threshold if the query has one, standard error of a rare value.",
                 units.PercentUnit,
                 {
-                    "{{query}} {{attribute}} detectable": newest("hubbub_detectable_share", Q),
-                    "{{query}} {{attribute}} threshold": newest("hubbub_threshold_share", Q),
-                    "{{query}} {{attribute}} sigma": newest("hubbub_sigma_share", Q),
+                    f"{{{{query}}}} {{{{attribute}}}} detectable {AT}": newest("hubbub_detectable_share", Q),
+                    f"{{{{query}}}} {{{{attribute}}}} threshold {AT}": newest("hubbub_threshold_share", Q),
+                    f"{{{{query}}}} {{{{attribute}}}} sigma {AT}": newest("hubbub_sigma_share", Q),
                 },
                 runbook="HubbubAccuracyLow",
             ),
@@ -150,9 +181,9 @@ def query() -> dashboard.Dashboard:
                 "Reports counted, left out as implausible, and refused.",
                 units.CountsPerSecond,
                 {
-                    "{{query}} counted": rate("hubbub_reports_total", "query", Q),
-                    "{{query}} implausible": rate("hubbub_implausible_total", "query", Q),
-                    "{{query}} {{reason}}": rate("hubbub_rejected_total", "query, reason", Q),
+                    f"{{{{query}}}} counted {AT}": rate("hubbub_reports_total", "query", Q),
+                    f"{{{{query}}}} implausible {AT}": rate("hubbub_implausible_total", "query", Q),
+                    f"{{{{query}}}} {{{{reason}}}} {AT}": rate("hubbub_rejected_total", "query, reason", Q),
                 },
                 runbook="HubbubRejectsHigh",
             ),
@@ -160,28 +191,34 @@ def query() -> dashboard.Dashboard:
                 "Quality",
                 "Share of the last hour's finals with a flag.",
                 units.PercentUnit,
-                {"{{query}} {{flag}}": f"hubbub:flagged:ratio1h{{{Q}}}"},
+                {f"{{{{query}}}} {{{{flag}}}} {AT}": f"hubbub:flagged:ratio1h{{{OF}, {Q}}}"},
                 levels=[(0.5, AMBER)],
                 runbook="HubbubPoisoningSuspected",
             ),
             graph(
-                "Values that enter, leave or surge",
+                "Values that enter, leave, surge or fade",
                 "Changes in 5 minutes. The values of a first window are its baseline.",
                 units.Short,
-                {"{{query}} {{kind}}, baseline: {{baseline}}": f"hubbub:alerts:increase5m{{{Q}}}"},
+                {f"{{{{query}}}} {{{{kind}}}} {{{{baseline}}}} {AT}": f"hubbub:alerts:increase5m{{{OF}, {Q}}}"},
                 runbook="HubbubHitterSurging",
             ),
             graph(
                 "Coverage",
                 "Share of the newest final's intervals that hold the truth of a simulation. The promise is 0.95.",
                 units.PercentUnit,
-                {"{{query}} {{attribute}}": newest("hubbub_coverage_ratio", Q)},
+                {f"{{{{query}}}} {{{{attribute}}}} {AT}": newest("hubbub_coverage_ratio", Q)},
             ),
             graph(
                 "True error",
                 "Mean squared error of the newest final against the truth of a simulation, by method.",
                 units.Short,
-                {"{{query}} {{attribute}} {{method}}": newest("hubbub_true_mse", Q, "query, attribute, method")},
+                {
+                    f"{{{{query}}}} {{{{attribute}}}} {{{{method}}}} {AT}": newest(
+                        "hubbub_true_mse", Q, "query, attribute, method"
+                    )
+                },
             ),
         ],
+        marks={"Surge": changes % "surge", "Fade": changes % "fade"},
+        several=False,
     )
