@@ -21,6 +21,8 @@ from oracles.multi.attributes import Multi
 from oracles.query import Query
 from oracles.query.settings import Window
 
+QUIET_PANES = 2
+"""Closed panes in a row without reports after which a query is quiet."""
 ALL = -1
 """The partition number of a merged snapshot: the total of a pane that is closed on all partitions."""
 
@@ -51,6 +53,10 @@ class Merger:
         self._watermarks: list[int | None] = [None] * partitions
         self.closed_through: int | None = None
         """The end of the newest pane that is closed on all partitions."""
+        self.newest_report: int | None = None
+        """The end of the newest closed pane with reports. After a restart at first the end of the newest final."""
+        self.reports_since: int | None = None
+        """The end of the first pane of an unbroken stream of reports, or None if it began before the restart."""
         self._panes: dict[int, dict[int, _Part]] = {}
         self._collected_through: int | None = None
         """The end of the newest pane that is in its windows."""
@@ -67,6 +73,8 @@ class Merger:
             if window not in newest or position.end > newest[window].end:
                 newest[window] = position
         self._kinds = [self._windows(each, newest.get(each.window)) for each in versions.intervals]
+        ends = [position.newest for position in newest.values() if position.newest is not None]
+        self.newest_report = max(ends or (position.end for position in newest.values()), default=None)
 
     def define(self, versions: Versions) -> None:
         """Continue with these versions. Changes apply to panes that are not closed yet."""
@@ -126,6 +134,11 @@ class Merger:
             self.closed_through = min(marks) if len(marks) == len(self._watermarks) else None
 
     @property
+    def collected_through(self) -> int | None:
+        """The end of the newest pane that is in its windows."""
+        return self._collected_through
+
+    @property
     def has_due_finals(self) -> bool:
         """Whether more panes are closed than at the last call of `finals`."""
         return self.closed_through != self._finals_through
@@ -145,12 +158,21 @@ class Merger:
                 total = merge_snapshots((part.snapshot for part in parts), self.cells)
                 if keep and self._needs_closed_panes and not any(part.unreadable for part in parts):
                     self.totals.append((pane, encode_snapshot(total)))
+            if total.n:
+                self._note_reports(pane + self._pane)
             self.marks.advance(pane)
             for windows in self._kinds:
                 windows.put(pane, total)
             self._count(pane, total)
         self.marks.advance(through // self._pane * self._pane)
         self._collected_through = through if self._collected_through is None else max(through, self._collected_through)
+
+    def _note_reports(self, end: int) -> None:
+        """Note that the pane with this end has reports. A stream breaks if two panes in a row have none."""
+        before = self.newest_report
+        if before is None or end > before + QUIET_PANES * self._pane:
+            self.reports_since = end
+        self.newest_report = end if before is None else max(before, end)
 
     def _count(self, pane: int, total: Snapshot) -> None:
         """Add a pane to the marks, and to the sums since the newest ones."""

@@ -16,6 +16,7 @@ from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_reader import SnapshotReader
 from aggregator.merging.windows import shortest_expected_age
 from aggregator.process.metrics import Metrics
+from aggregator.publishing import query_status
 from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.alerts.state import check_states
 from aggregator.publishing.finals import round as finals_round
@@ -28,8 +29,8 @@ from aggregator.tallies import keys
 from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
-from hubbub.kafka.outbox import Outbox
-from hubbub.kafka.settings import Kafka
+from hubbub.kafka.outbox import Outbox, OutboxRecord, log_failures
+from hubbub.kafka.settings import STATUS, Kafka
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,10 @@ class PublishingService:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _large: list[EstimateTask] = field(default_factory=list)
     """The newest tasks of large queries. Other queries do not wait for them."""
+    _status_log: query_status.StatusLog = field(default_factory=query_status.StatusLog)
+    _status_task: asyncio.Task[None] | None = None
+    _next_status: float = 0.0
+    """The time of the next status records."""
     rounds: int = 0
     """A number that rises after each round over all queries."""
     _last_round: float = field(default_factory=time.monotonic)
@@ -134,6 +139,7 @@ class PublishingService:
                     continue
                 await self.reader.take(SHORT_POLL_MS if self._due_since else POLL_MS, self._define)
                 await self.round(await self._states())
+                self._report_status()
         except Exception as error:  # noqa: BLE001 - a supervisor restarts the worker
             self.ending.fail(error)
         finally:
@@ -148,6 +154,7 @@ class PublishingService:
         self.metrics.clear_finals()
         await self._define()
         self.provisional.clear()
+        self._status_log.clear()
         await self.reader.assign(self._assignment, self._definitions.versions)
         self._due_since = {state: since for state, since in self._due_since.items() if self._is_current(state)}
         self.estimators.start(
@@ -196,6 +203,33 @@ class PublishingService:
         for task in tasks:
             self.estimators.ask(task)
         return tasks
+
+    def _report_status(self) -> None:
+        """Start to write the statuses that have changed, unless the last ones are still on their way."""
+        now = time.monotonic()
+        if now < self._next_status or (self._status_task is not None and not self._status_task.done()):
+            return
+        self._next_status = now + query_status.EVERY
+        loaded = (snapshots for snapshots in self.reader.partitions.values() if snapshots.loaded)
+        changes = self._status_log.changes(state for snapshots in loaded for state in snapshots.queries.values())
+        if changes:
+            self._status_task = asyncio.create_task(self._write_status(changes))
+            self._tasks.add(self._status_task)
+            self._status_task.add_done_callback(self._end_status)
+
+    async def _write_status(self, changes: Sequence[tuple[bytes, query_status.QueryStatus]]) -> None:
+        partitions = await self.outbox.partitions(STATUS)
+        by_partition: dict[int, list[OutboxRecord]] = {}
+        for digest, change in changes:
+            record = OutboxRecord(change.key, query_status.encode(change))
+            by_partition.setdefault(keys.home(digest, partitions), []).append(record)
+        for partition, records in by_partition.items():
+            log_failures(await self.outbox.append(STATUS, partition, records))
+
+    def _end_status(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.ending.fail(error)
 
     def _is_current(self, state: QueryState) -> bool:
         """Whether this worker still merges a query from this state."""

@@ -7,7 +7,17 @@ from typing import NamedTuple
 
 from aggregator.topics.sizes import Sizes
 from hubbub.kafka.errors import TopicMissing
-from hubbub.kafka.settings import ALERTS, CHANGELOG, ESTIMATES, QUERIES, REJECTS, REPORTS, SNAPSHOTS, TRUTH
+from hubbub.kafka.settings import (
+    ALERTS,
+    CHANGELOG,
+    ESTIMATES,
+    QUERIES,
+    REJECTS,
+    REPORTS,
+    SNAPSHOTS,
+    STATUS,
+    TRUTH,
+)
 
 KIB, MIB = 1 << 10, 1 << 20
 ENVELOPE = 64 * KIB
@@ -152,6 +162,7 @@ def layout(
         topic(QUERIES, {CLEANUP: "compact", TIMESTAMP: "LogAppendTime"}, sizes.definitions),
         topic(ESTIMATES, {CLEANUP: "compact,delete"}, sizes.estimates, month),
         topic(ALERTS, {CLEANUP: "delete"}, None, month),
+        topic(STATUS, {CLEANUP: "compact"}, None, _COMPACTION),
         topic(TRUTH, {CLEANUP: "delete"}, sizes.truth),
         topic(CHANGELOG, ours, sizes.tallies, _COMPACTION),
     ]

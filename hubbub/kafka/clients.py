@@ -4,7 +4,7 @@ Commands that need no Kafka import this module too. So aiokafka and asyncio are 
 """
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -86,8 +86,10 @@ def consumer(kafka: Kafka, **settings: Any) -> "AIOKafkaConsumer":
     return AIOKafkaConsumer(group_id=None, enable_auto_commit=False, **client_arguments(kafka), **(defaults | settings))
 
 
-async def partitions(kafka: Kafka, *names: str) -> dict[str, int]:
+async def partitions(kafka: Kafka, *names: str, optional: Collection[str] = ()) -> dict[str, int]:
     """Return the number of partitions of each topic, by its name without the prefix, or raise TopicMissing.
+
+    Optional topics that do not exist are left out.
 
     The request lists all topics, because a request for one name may create that topic.
     """
@@ -98,6 +100,7 @@ async def partitions(kafka: Kafka, *names: str) -> dict[str, int]:
     missing = [topic for name in names if not counts.get(topic := kafka.topic(name))]
     if missing:
         raise TopicMissing(*missing)
+    names = (*names, *(name for name in optional if counts.get(kafka.topic(name))))
     return {name: counts[kafka.topic(name)] for name in names}
 
 

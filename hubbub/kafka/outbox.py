@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, Unknown
 from hubbub.in_flight import InFlight
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import TopicMissing
-from hubbub.kafka.settings import LARGEST, REJECTS, REPORTS, Kafka
+from hubbub.kafka.settings import LARGEST, REJECTS, REPORTS, STATUS, Kafka
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class Outbox:
     def write_age(self) -> float:
         """Seconds since the oldest write without an acknowledgement began, 0 if there is none.
 
-        Ticks and rejects do not count: no state depends on them.
+        Ticks, rejects and statuses do not count: no state depends on them.
         """
         start = next(iter(self._starts.values()), None)
         return 0.0 if start is None else time.monotonic() - start
@@ -174,7 +174,7 @@ class Outbox:
         """Send when there is room, and return the acknowledgement, or None if `is_current` is false by then."""
         ack: Ack | None = None
         write = object()
-        if topic not in (REPORTS, REJECTS):
+        if topic not in (REPORTS, REJECTS, STATUS):
             self._starts[write] = time.monotonic()
         try:
             async with self._in_flight.room(size):

@@ -9,7 +9,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hubbub.kafka.errors import AccessRefused
-from hubbub.kafka.settings import ALERTS, CHANGELOG, ESTIMATES, QUERIES, REJECTS, REPORTS, SNAPSHOTS, TRUTH, WORKER
+from hubbub.kafka.settings import (
+    ALERTS,
+    CHANGELOG,
+    ESTIMATES,
+    QUERIES,
+    REJECTS,
+    REPORTS,
+    SNAPSHOTS,
+    STATUS,
+    TRUTH,
+    WORKER,
+)
 
 ALL = "*"
 """Every topic of the prefix."""
@@ -33,12 +44,12 @@ RIGHTS = {
         Right("Read", "group", WORKER),
         *_topics("DescribeConfigs", ALL),
         *_topics("Read", REPORTS, SNAPSHOTS, QUERIES, TRUTH, CHANGELOG),
-        *_topics("Write", REPORTS, REJECTS, SNAPSHOTS, QUERIES, ESTIMATES, ALERTS, CHANGELOG),
+        *_topics("Write", REPORTS, REJECTS, SNAPSHOTS, QUERIES, ESTIMATES, ALERTS, STATUS, CHANGELOG),
     ),
     "audit": _topics("Read", REPORTS, QUERIES, ESTIMATES, ALERTS),
     "gateway": (*_topics("Write", REPORTS), *_topics("Read", QUERIES)),
-    "board": _topics("Read", ESTIMATES, ALERTS, QUERIES, TRUTH),
-    "tail": _topics("Read", ESTIMATES, ALERTS),
+    "board": _topics("Read", ESTIMATES, ALERTS, QUERIES, TRUTH, STATUS),
+    "tail": _topics("Read", ESTIMATES, ALERTS, QUERIES, STATUS),
     "export": _topics("Read", ESTIMATES),
     "rejects": _topics("Read", REJECTS, QUERIES),
     "simulate": _topics("Write", REPORTS, TRUTH),

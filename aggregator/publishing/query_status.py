@@ -1,0 +1,139 @@
+"""The status of a query: its record in the topic `status`, and the state that page, tail and API show. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import orjson
+
+from aggregator.merging.merger import QUIET_PANES
+from aggregator.merging.query_state import QueryState
+from aggregator.merging.windows import PUBLISH_SECONDS, shortest_expected_age
+from hubbub.http.schema import LATE, Digest, Name, Time, read
+from oracles.errors import ReportError
+from oracles.query import Query
+
+State = Literal["retired", "waiting", "late", "quiet", "withheld", "live"]
+
+EVERY = 10
+"""Least seconds between two records of a query."""
+_PaneEnd = Annotated[int | None, {"minimum": 0, "maximum": LATE}]
+_LONGEST = 1 << 10
+"""Most bytes of a record."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueryStatus:
+    """What the worker that merges a query knows about its reports. Times are ends of panes, in Unix seconds."""
+
+    query: Name
+    digest: Digest
+    closed_through: Time
+    """The newest pane that is closed on all partitions, and is in its windows."""
+    newest_report: _PaneEnd
+    """The newest closed pane with reports."""
+    reports_since: _PaneEnd = None
+    """The first pane with reports after a pause, or null if the worker has seen no pause."""
+
+    @property
+    def key(self) -> bytes:
+        return f"{self.query}|{self.digest}".encode()
+
+
+def encode(status: QueryStatus) -> bytes:
+    return orjson.dumps(status)
+
+
+def decode(value: bytes) -> QueryStatus:
+    """Return the status in these bytes. Raise a ReportError or ValueError if they hold none."""
+    if len(value) > _LONGEST:
+        raise ReportError(f"the status has {len(value)} bytes, but may have at most {_LONGEST}")
+    fields = orjson.loads(value)
+    return read(QueryStatus, {"reports_since": None, **fields} if isinstance(fields, dict) else fields)
+
+
+def status_of(state: QueryState) -> QueryStatus | None:
+    """Return the present status of a query, or None before a pane is closed on all partitions.
+
+    A worker that cannot publish a query moves none of its panes into windows. So its status stands still too.
+    """
+    merger, query = state.merger, state.versions.query
+    if merger.collected_through is None:
+        return None
+    return QueryStatus(
+        query=query.name,
+        digest=query.digest.hex(),
+        closed_through=merger.collected_through,
+        newest_report=merger.newest_report,
+        reports_since=merger.reports_since,
+    )
+
+
+class StatusLog:
+    """The newest status that this worker has written for each query."""
+
+    def __init__(self) -> None:
+        self._written: dict[bytes, QueryStatus] = {}
+
+    def clear(self) -> None:
+        """Forget what was written, because other workers may merge these queries now."""
+        self._written.clear()
+
+    def changes(self, states: Iterable[QueryState]) -> list[tuple[bytes, QueryStatus]]:
+        """Return the digest and status of each query whose status has changed since the last call."""
+        changes = []
+        for state in states:
+            digest = state.versions.query.digest
+            if not state.versions.newest.retired and (status := status_of(state)) not in (
+                None,
+                self._written.get(digest),
+            ):
+                self._written[digest] = status
+                changes.append((digest, status))
+        return changes
+
+
+def state_of(
+    query: Query, status: QueryStatus | None, latest: int | None, now: float, *, retired: bool, withheld: bool
+) -> State:
+    """Return the state of a query at a time. The first state that fits holds.
+
+    `latest` is the end of its newest final of any kind, and `withheld` says whether the newest final of its first
+    kind shows no values.
+    """
+    if retired:
+        return "retired"
+    if latest is None or (query.starts is not None and query.starts > now):
+        return "waiting"
+    if _is_late(query, status, latest, now):
+        return "late"
+    if _is_quiet(query, status, latest, now):
+        return "quiet"
+    return "withheld" if withheld else "live"
+
+
+def _is_late(query: Query, status: QueryStatus | None, latest: int, now: float) -> bool:
+    """Whether the next final should be there.
+
+    This is so if a report is in no final yet, if the worker closes no panes any more, or if nothing is known of it.
+    A final that follows a pause of the reports has the time that any first final has.
+    """
+    expected = shortest_expected_age(query)
+    if now - latest <= expected or _is_over(query, now):
+        return False
+    if status is None or now - status.closed_through > query.pane + query.lateness + PUBLISH_SECONDS + EVERY:
+        return True
+    since = latest if status.reports_since is None else max(latest, status.reports_since - query.pane)
+    return status.newest_report is not None and status.newest_report > latest and now - since > expected
+
+
+def _is_quiet(query: Query, status: QueryStatus | None, latest: int, now: float) -> bool:
+    if status is None:
+        return _is_over(query, now) and now - latest > shortest_expected_age(query)
+    newest = status.newest_report
+    return newest is None or newest <= status.closed_through - QUIET_PANES * query.pane
+
+
+def _is_over(query: Query, now: float) -> bool:
+    """Whether `until` of the query is so long ago that its last final must be there."""
+    return query.until is not None and query.until + shortest_expected_age(query) < now

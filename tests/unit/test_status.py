@@ -1,0 +1,151 @@
+"""The state of a query follows from its definition, its newest final, its status and the time."""
+
+from dataclasses import replace
+
+import numpy as np
+import orjson
+import pytest
+
+from aggregator.merging.merger import Merger
+from aggregator.merging.query_state import QueryState
+from aggregator.merging.windows import PUBLISH_SECONDS, Position, shortest_expected_age
+from aggregator.publishing.query_status import EVERY, QueryStatus, StatusLog, decode, encode, state_of, status_of
+from aggregator.tallies.snapshot import Snapshot
+from hubbub.definitions.versions import Versions
+from oracles.errors import ReportError
+from oracles.query import parse
+from oracles.query.settings import Window
+
+PANE, LATENESS = 10, 7
+TABLE = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "lateness": "7s", "crowd": 1}
+QUERY = parse({"queries": {"a": TABLE}}, "test", ".")["a"]
+MINUTE = parse({"queries": {"a": TABLE | {"windows": ["1m"]}}}, "test", ".")["a"]
+EXPECTED = shortest_expected_age(QUERY)
+NOW = 1_700_000_000
+CLOSED = NOW // PANE * PANE - 2 * PANE
+
+
+def status(newest, closed=CLOSED, since=None, query=QUERY):
+    return QueryStatus(
+        query="a", digest=query.digest.hex(), closed_through=closed, newest_report=newest, reports_since=since
+    )
+
+
+def state(latest, status, now=NOW, query=QUERY, *, retired=False, withheld=False):
+    return state_of(query, status, latest, now, retired=retired, withheld=withheld)
+
+
+def test_the_first_state_that_fits_holds():
+    fresh, old = CLOSED, CLOSED - 2 * PANE
+    assert state(fresh, status(CLOSED), retired=True) == "retired"
+    assert state(None, status(CLOSED), retired=True) == "retired"
+    assert state(None, status(CLOSED)) == "waiting"
+    assert state(fresh, status(CLOSED), query=replace(QUERY, starts=NOW + 1)) == "waiting"
+    assert state(old, status(CLOSED), withheld=True) == "late"
+    assert state(old, status(old), withheld=True) == "quiet"
+    assert state(fresh, status(CLOSED), withheld=True) == "withheld"
+    assert state(fresh, status(CLOSED)) == "live"
+
+
+@pytest.mark.parametrize("age", [EXPECTED, EXPECTED + 1])
+def test_a_final_is_late_above_the_expected_age(age):
+    assert state(NOW - age, status(CLOSED)) == ("late" if age > EXPECTED else "live")
+    assert state(NOW - age, None) == ("late" if age > EXPECTED else "live"), "without a status it may be late"
+
+
+@pytest.mark.parametrize("panes", [0, 1, 2, 50])
+def test_a_query_is_quiet_after_two_closed_panes_without_reports(panes):
+    newest = CLOSED - panes * PANE
+    assert state(newest, status(newest)) == ("quiet" if panes >= 2 else "live")
+
+
+def test_a_dead_worker_is_not_taken_for_a_quiet_query():
+    """The status of a dead worker stands still, whether clients still reported or not."""
+    limit = PANE + LATENESS + PUBLISH_SECONDS + EVERY
+    for newest in (0, -100 * PANE):
+        closed = NOW - limit - 1
+        assert state(closed + newest, status(closed + newest, closed)) == "late"
+    assert state(CLOSED - 1_000, status(CLOSED - 1_000, NOW - limit)) == "quiet"
+
+
+def test_a_crowd_that_stops_is_never_late():
+    """Whatever the pane and the window: all reports are in finals, and the worker goes on closing panes."""
+    for query in (
+        QUERY,
+        MINUTE,
+        parse({"queries": {"a": TABLE | {"pane": "5m", "windows": ["5m"]}}}, "test", ".")["a"],
+    ):
+        pane, stop = query.pane, NOW // 300 * 300
+        states = []
+        for now in range(stop, stop + 1_200):
+            closed = (now - query.lateness - EVERY) // pane * pane  # as old as a status may be
+            states.append(state(stop, status(min(stop, closed), closed, query=query), now, query))
+        assert "late" not in states
+        assert states[-1] == "quiet"
+
+
+def test_a_crowd_that_returns_is_not_late_before_its_first_final_is_due():
+    stop, back = NOW // 60 * 60 - 3_600, NOW // 60 * 60 + PANE
+    due = back - PANE + shortest_expected_age(MINUTE)
+    for now in range(back + LATENESS, due + 30):
+        closed = (now - LATENESS) // PANE * PANE
+        found = state(stop, status(closed, closed, back, MINUTE), now, MINUTE)
+        assert found == ("late" if now > due else "live")
+
+
+def test_a_query_that_is_over_is_quiet():
+    over = replace(QUERY, until=NOW - 1_000)
+    assert state(NOW - 1_000, None, query=over) == "quiet"
+    assert state(NOW - 1_000, status(NOW - 1_000, NOW - 1_000), query=over) != "late"
+
+
+def test_a_record_is_read_as_it_was_written():
+    written = status(CLOSED, since=CLOSED - PANE)
+    assert decode(encode(written)) == written
+    short = {"query": "a", "digest": QUERY.digest.hex(), "closed_through": CLOSED, "newest_report": None}
+    assert decode(orjson.dumps(short)) == status(None)
+    assert orjson.loads(encode(status(None))).keys() >= short.keys()
+    assert written.key == f"a|{QUERY.digest.hex()}".encode()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"closed_through": -1}, {"newest_report": "x"}, {"digest": "0"}, {"query": "a" * 2_000}]
+)
+def test_a_wrong_record_is_refused(wrong):
+    with pytest.raises(ReportError):
+        decode(orjson.dumps({**orjson.loads(encode(status(CLOSED))), **wrong}))
+
+
+def test_a_merger_knows_its_newest_reports_and_its_pauses():
+    merger = Merger(Versions.of(QUERY), 1)
+    state = QueryState(merger)
+    assert status_of(state) is None
+    known = {}
+    for number, n in enumerate([5, 5, 0, 5, 0, 0, 5, 5]):
+        if n:
+            merger.take(NOW + number * PANE, 0, Snapshot(n, 0, 0, 0, np.full(QUERY.oracle.state_size, n, np.int64)))
+        merger.mark(0, NOW + (number + 1) * PANE)
+        list(state.finals())
+        known[number] = status_of(state)
+    ends = [(each.newest_report - NOW) // PANE for each in known.values()]
+    assert ends == [1, 2, 2, 4, 4, 4, 7, 8]
+    assert [(each.reports_since - NOW) // PANE for each in known.values()] == [1, 1, 1, 1, 1, 1, 7, 7]
+    assert [(each.closed_through - NOW) // PANE for each in known.values()] == list(range(1, 9))
+
+
+def test_after_a_restart_the_newest_final_is_the_newest_report():
+    window = Window("tumbling", PANE, PANE)
+    merger = Merger(Versions.of(QUERY), 1, [(window, Position(NOW, None))])
+    assert (merger.newest_report, merger.reports_since) == (NOW, None)
+
+
+def test_a_status_is_written_when_it_changed():
+    merger, log = Merger(Versions.of(QUERY), 1), StatusLog()
+    state = QueryState(merger)
+    assert log.changes([state]) == []
+    merger.mark(0, CLOSED)
+    list(state.finals())
+    assert log.changes([state]) == [(QUERY.digest, status(None))]
+    assert log.changes([state]) == []
+    log.clear()
+    assert log.changes([state]) == [(QUERY.digest, status(None))]
