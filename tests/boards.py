@@ -139,6 +139,13 @@ def withheld(message, reason="small"):
     return topic, key, orjson.dumps(record)
 
 
+def status_message(query, closed_through, newest_report):
+    """Return the message of a query's status. Times are ends of panes."""
+    times = {"closed_through": closed_through, "newest_report": newest_report}
+    body = {"query": query.name, "digest": query.digest.hex(), **times}
+    return "status", f"{query.name}|{query.digest.hex()}".encode(), orjson.dumps(body)
+
+
 def definition_messages(queries=QUERIES):
     """Return the messages that define the queries."""
     writes = catalog.changes(File(queries), catalog.Definitions(), (), "0" * 16).writes

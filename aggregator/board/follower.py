@@ -12,15 +12,17 @@ from aiokafka.errors import KafkaError
 from aggregator.board import events
 from aggregator.board.events import Events
 from aggregator.board.metrics import BoardMetrics
+from aggregator.board.states import States
 from aggregator.board.store import Store
 from aggregator.topics.layout import MIB
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import open_log
-from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, TRUTH, Kafka
+from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, STATUS, TRUTH, Kafka
 
 log = logging.getLogger(__name__)
 
-TOPICS = (QUERIES, ESTIMATES, ALERTS, TRUTH)
+REQUIREMENTS = (QUERIES, ESTIMATES, ALERTS, TRUTH)
+TOPICS = (*REQUIREMENTS, STATUS)
 POLL_MS = 200
 BATCH = 256
 """Most records of one poll."""
@@ -40,6 +42,7 @@ class BoardFollower:
         self._behind: dict[TopicPartition, int] = {}
         """The end offset at start, for each partition that is not read up to it yet."""
         self._started = False
+        self._states = States()
         self.problem: str | None = None
         """The reason why the board gets no new records, or None if it does."""
 
@@ -52,8 +55,11 @@ class BoardFollower:
 
     async def run(self) -> None:
         """Read until cancelled. Raise KafkaUnreachable or TopicMissing if the start fails."""
-        counts = await partitions(self._kafka, *TOPICS)
-        topics = {name: range(counts[name]) for name in TOPICS}
+        counts = await partitions(self._kafka, *REQUIREMENTS, optional=[STATUS])
+        if STATUS not in counts:
+            missing = "topic %s is missing: quiet queries count as late; run `hubbub topics` and restart the board"
+            log.warning(missing, self._kafka.topic(STATUS))
+        topics = {name: range(count) for name, count in counts.items()}
         settings = {"max_partition_fetch_bytes": FETCH, "fetch_max_bytes": FETCH, "fetch_max_wait_ms": POLL_MS}
         async with open_log(self._kafka, topics, **settings) as reader:
             self._behind = dict(reader.ends)
@@ -105,6 +111,8 @@ class BoardFollower:
             return
         elif topic == TRUTH:
             self._store.take_truth(value)
+        elif topic == STATUS:
+            self._store.take_status(value)
         elif topic == ESTIMATES:
             if record := self._store.take_record(value):
                 self._notify("record", events.notice(record))
@@ -131,6 +139,8 @@ class BoardFollower:
 
     async def _beat(self) -> None:
         while True:
+            for change in self._states.changes(self._store) if self.missing is None else ():
+                self._events.send("state", change)
             self._events.send("beat", self.state())
             await asyncio.sleep(events.BEAT)
 

@@ -12,10 +12,10 @@ from aggregator.board.store import Store
 from aggregator.merging.windows import shortest_expected_age
 from aggregator.publishing.freshness import Freshness, NewestFinal
 from hubbub.command.metrics import MetricRow, MetricTable
-from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, TRUTH
+from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, STATUS, TRUTH
 from oracles.consistency import UNBIASED
 
-TOPICS = (QUERIES, ESTIMATES, ALERTS, TRUTH)
+TOPICS = (QUERIES, ESTIMATES, ALERTS, TRUTH, STATUS)
 TOP, HITTERS = 10, 20
 """Maximum numbers of the most frequent values and of the proved heavy hitters in the metrics."""
 

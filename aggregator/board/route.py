@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from aggregator.board import answers
+from aggregator.board.all_queries import AllQueries
 from aggregator.board.answers import TableAnswer
 from aggregator.board.parameters import (
     ALERT_KIND,
@@ -53,6 +54,7 @@ class Route:
 _QUERY = PREFIX + "/queries/{query}"
 
 ROUTES = (
+    Route(PREFIX + "/overview", "All queries at a glance: state, age, reports, largest value, alerts", AllQueries),
     Route(PREFIX + "/queries", "The queries, and the windows that the board keeps", answers.Queries),
     Route(
         f"{_QUERY}/estimate",

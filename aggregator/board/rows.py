@@ -11,6 +11,7 @@ from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import View
 from aggregator.merging.windows import expected_age, shortest_expected_age
 from aggregator.publishing.findings import subjects
+from aggregator.publishing.query_status import State
 from aggregator.publishing.records.decoder import WITHHELD
 from aggregator.publishing.records.rows import Kind, Ranks, WindowRow
 from hubbub.http.schema import Attribute, Chance, Count, Digest, Known, Time
@@ -23,6 +24,8 @@ Withheld = Annotated[
     str | None, {"enum": [*WITHHELD, None], "description": "Why a window has no values; null if it has them"}
 ]
 Through = Annotated[int | None, {"description": "End of the panes in a provisional window; null for a final"}]
+StateName = Annotated[State, {"description": "The first state that fits"}]
+NewestReport = Annotated[int | None, {"description": "End of the newest closed pane with reports; null if unknown"}]
 Age = Annotated[float | None, {"minimum": 0, "description": "Seconds; null before the first final window"}]
 
 
@@ -129,12 +132,14 @@ class QueryRow:
     attributes: list[AttributeRow]
     windows: list[KindRow]
     simulated: Annotated[bool, {"description": "Whether the board has true counts"}]
+    state: StateName
+    newest_report: NewestReport
     age: Age
     expected: Age
 
     @classmethod
     def of(cls, store: Store, series: Series, query: Query, *, retired: bool) -> "QueryRow":
-        latest = series.latest_end
+        latest, status = series.latest_end, store.status(series)
         attributes = [
             AttributeRow(
                 name=subject.name,
@@ -168,6 +173,8 @@ class QueryRow:
             attributes=attributes,
             windows=[KindRow.of(store, series, query, window) for window in query.windows],
             simulated=series.truth.newest is not None,
+            state=store.state(series),
+            newest_report=status.newest_report if status else None,
             age=None if latest is None else store.age(latest),
             expected=None if latest is None else shortest_expected_age(query),
         )

@@ -7,7 +7,7 @@ windows first, but keeps the newest of each kind.
 
 import math
 from bisect import bisect_left, insort
-from collections import OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +16,8 @@ from operator import attrgetter
 from aggregator.board.entry import Entry, IncompleteWindows
 from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.message import decode as decode_alert
+from aggregator.publishing.query_status import QueryStatus, State, state_of
+from aggregator.publishing.query_status import decode as decode_status
 from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.publishing.truth import Truth
 from hubbub.definitions.catalog import DefinitionLog, Definitions, TopicRecord
@@ -122,6 +124,8 @@ class Store:
         self._series: dict[str, dict[str, Series]] = defaultdict(dict)
         self._incomplete = IncompleteWindows()
         self._alerts: OrderedDict[str, Alert] = OrderedDict()
+        self._statuses: dict[str, QueryStatus] = {}
+        """The newest status of each digest."""
         self._definitions = DefinitionLog()
         self._early: deque[tuple[str, Callable[[bytes], object], bytes]] = deque(maxlen=EARLY)
         """Records that wait for their definitions, each with its digest and the method that takes it."""
@@ -175,6 +179,13 @@ class Store:
         self.size += truth.size
         self._fit()
 
+    def take_status(self, value: bytes) -> None:
+        """Add the status of a query."""
+        status = decode_status(value)
+        self._check_time(status.closed_through)
+        if self._definition_of(self.take_status, value, status.query, status.digest) is not None:
+            self._statuses[status.digest] = status
+
     def define(self, key: bytes, value: bytes | None, timestamp: int = 0) -> None:
         """Add a record of the topic `queries`. Raise ReportError if it is unreadable, which has no other effect."""
         unreadable = self._definitions.take(TopicRecord(key or b"", value, timestamp))
@@ -223,6 +234,33 @@ class Store:
     def age(self, end: int) -> float:
         """Return the seconds since `end`, at least 0, rounded to milliseconds."""
         return max(round(self._clock() - end, 3), 0.0)
+
+    def status(self, series: Series) -> QueryStatus | None:
+        return self._statuses.get(series.digest)
+
+    def state(self, series: Series) -> State:
+        """Return the present state of a query."""
+        newest = self.first_kind(series).latest
+        return state_of(
+            self.definition(series),
+            self.status(series),
+            series.latest_end,
+            self._clock(),
+            retired=series.query not in self.definitions.active,
+            withheld=newest is not None and not any(newest.shows(part.attribute) for part in newest.parts),
+        )
+
+    def first_kind(self, series: Series) -> Windows:
+        """Return the first kind of window of a query that has a final, by default the first one."""
+        kinds = self.definition(series).windows
+        with_finals = (series.kinds[kind] for kind in kinds if kind in series.kinds and series.kinds[kind].ends)
+        return next(with_finals, Windows(kinds[0]))
+
+    def alert_counts(self, seconds: int) -> Counter[str]:
+        """Return the number of alerts of each query in windows that ended in the last seconds, without baselines."""
+        since = self._clock() - seconds
+        alerts = self._alerts.values()
+        return Counter(alert.query for alert in alerts if alert.window.end > since and not alert.baseline)
 
     def definition(self, series: Series) -> Query:
         return self.definitions.queries[bytes.fromhex(series.digest)]

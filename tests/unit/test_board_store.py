@@ -37,8 +37,8 @@ DAY = 86_400
 BY_NAME = {route.name: route for route in ROUTES}
 
 
-def store(messages=(), retention=DAY, memory=1 << 30, queries=boards.QUERIES):
-    board = Store(retention, memory)
+def store(messages=(), retention=DAY, memory=1 << 30, queries=boards.QUERIES, **settings):
+    board = Store(retention, memory, **settings)
     for message in [*boards.definition_messages(queries), *messages]:
         feed(board, *message)
     return board
@@ -54,6 +54,8 @@ def feed(board, topic, key, value):
             board.take_alert(value)
         case "truth":
             board.take_truth(value)
+        case "status":
+            board.take_status(value)
 
 
 def ask(board, question, *names, **parameters):

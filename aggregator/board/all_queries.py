@@ -1,0 +1,117 @@
+"""The answer of the overview: one row for each query, with its state and the largest value of its newest window."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+import numpy as np
+
+from aggregator.board.answers import TableAnswer
+from aggregator.board.parameters import Parameters
+from aggregator.board.rows import Age, NewestReport, StateName, Withheld
+from aggregator.board.store import Series, Store
+from aggregator.board.view import Definition, View
+from aggregator.merging.windows import shortest_expected_age
+from aggregator.publishing.records.rows import Kind
+from hubbub.http.schema import Attribute, Chance, Count, Digest, Known
+from oracles.consistency import UNBIASED
+
+HOUR = 3600
+"""Seconds for which alerts count."""
+MISSES = 0.05
+"""Probability that the interval of a value misses, if the value is named before its share is known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OverviewRow:
+    """A query, its state, and the newest window with values of its first attribute and kind of window."""
+
+    name: str
+    digest: Digest
+    state: StateName
+    age: Age
+    expected: Age
+    latest: Annotated[int | None, {"description": "End of the newest final window of any kind"}]
+    newest_report: NewestReport
+    starts: Annotated[int | None, {"description": "Unix seconds of the first report"}]
+    until: Annotated[int | None, {"description": "Unix seconds after the last report"}]
+    crowd: Annotated[int, {"minimum": 1}]
+    attribute: Attribute
+    kind: Kind
+    size: Count
+    step: Count
+    end: Annotated[int | None, {"description": "End of the newest window with values; null if there is none"}]
+    n: Annotated[int | None, {"minimum": 0, "description": "Reports in that window"}]
+    value: Annotated[str | None, {"description": "The value with the largest unbiased share"}]
+    share: Known
+    low: Chance
+    high: Chance
+    level: Annotated[float | None, {"description": "Level of the interval of a value that is named because it leads"}]
+    withheld_reason: Withheld
+    alerts: Annotated[int, {"minimum": 0, "description": "Alerts in windows of the last hour, without baselines"}]
+
+    @classmethod
+    def of(cls, store: Store, series: Series, alerts: int) -> Self:
+        query, status, windows = store.definition(series), store.status(series), store.first_kind(series)
+        definition = Definition(query, 0)
+        newest, withheld = windows.shown(definition.name)
+        age = None if series.latest_end is None else store.age(series.latest_end)
+        leader: dict[str, Any] = {"n": None, **dict.fromkeys(("value", "share", "low", "high", "level"))}
+        if newest is not None:
+            part = newest.part(definition.name)
+            leader = {"n": part.n, **_leader(View(newest, part, definition))}
+        return cls(
+            name=series.query,
+            digest=series.digest,
+            state=store.state(series),
+            age=age,
+            expected=None if age is None else shortest_expected_age(query),
+            latest=series.latest_end,
+            newest_report=status.newest_report if status else None,
+            starts=query.starts,
+            until=query.until,
+            crowd=query.crowd,
+            attribute=definition.name,
+            kind=windows.window.kind,
+            size=windows.window.size,
+            step=windows.window.step,
+            end=newest.span.end if newest else None,
+            withheld_reason=withheld[-1].part(definition.name).withheld if withheld else None,
+            alerts=alerts,
+            **leader,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllQueries(TableAnswer):
+    """All queries at a glance."""
+
+    table = "queries"
+    columns = (
+        *("name", "state", "age", "expected", "attribute", "kind", "size", "step", "end", "n"),
+        *("value", "share", "low", "high", "level", "alerts"),
+    )
+
+    queries: list[OverviewRow]
+
+    @classmethod
+    def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
+        del parameters, name
+        alerts = store.alert_counts(HOUR)
+        return cls(queries=[OverviewRow.of(store, store.series(name), alerts[name]) for name in store.names])
+
+
+def _leader(view: View) -> dict[str, Any]:
+    """Return the largest value of a window, with the interval of a value that was not named before."""
+    shares = view.part.shares[UNBIASED]
+    if not len(shares):
+        return dict.fromkeys(("value", "share", "low", "high", "level"))
+    at = int(np.argmax(shares))
+    level = 1.0 - MISSES / view.definition.domain.size
+    low, high = view.alone(shares[at : at + 1]).interval(level)
+    return {
+        "value": view.part.values[at],
+        "share": float(shares[at]),
+        "low": float(low[0]),
+        "high": float(high[0]),
+        "level": level,
+    }

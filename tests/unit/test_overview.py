@@ -1,0 +1,121 @@
+"""The overview has a row for each query: its state, its newest window with values, and its alerts of the last hour."""
+
+import pytest
+
+from aggregator.board.states import States
+from oracles.errors import ReportError
+from tests import boards
+from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd, status_message, withheld
+from tests.unit.test_board_store import ask, feed, problem, store
+
+PANES = 12
+NOW = START + PANES * PANE + 5
+
+
+@pytest.fixture(scope="module")
+def messages():
+    crowd = Crowd(HOMEPAGE, clients=20_000, surge=8)
+    return [message for _ in range(PANES) for message in crowd.next()]
+
+
+def row_of(board, name="homepage"):
+    (row,) = [each for each in ask(board, "overview")["queries"] if each["name"] == name]
+    return row
+
+
+def board_at(now, messages):
+    return store(messages, clock=lambda: now)
+
+
+def test_a_row_has_the_newest_window_and_its_largest_value(messages):
+    board = board_at(NOW, messages)
+    row, estimate = row_of(board), ask(board, "estimate", "homepage", top=1)
+    (first,) = estimate["values"]
+    assert (row["value"], row["share"]) == (first["value"], first["unbiased"])
+    assert (row["n"], row["end"]) == (estimate["n"], estimate["window"]["end"])
+    assert (row["state"], row["age"]) == ("live", 5.0)
+    assert row["low"] < first["low"] < row["share"] < first["high"] < row["high"], "it is wider, for a value that leads"
+    assert row["level"] == 1 - 0.05 / HOMEPAGE.domains[0].size
+
+
+def test_a_query_without_windows_has_a_row(messages):
+    row = row_of(board_at(NOW, messages), "profile")
+    assert row["state"] == "waiting"
+    assert {row[key] for key in ("age", "end", "n", "value", "share", "low", "high", "level")} == {None}
+
+
+def test_only_alerts_of_the_last_hour_count(messages):
+    board = board_at(NOW, messages)
+    alerts = [each for each in ask(board, "alerts")["alerts"] if not each["baseline"]]
+    assert len(alerts) > 0
+    assert row_of(board)["alerts"] == len(alerts)
+    last = max(each["window"]["end"] for each in alerts)
+    assert row_of(board_at(last + 3599, messages))["alerts"] > 0
+    assert row_of(board_at(last + 3600, messages))["alerts"] == 0
+
+
+def test_a_status_tells_quiet_from_late(messages):
+    end = START + PANES * PANE
+    late = end + 60
+    for newest, state in ((late // PANE * PANE - 2 * PANE, "late"), (end, "quiet")):
+        board = board_at(late, [*messages, status_message(HOMEPAGE, late // PANE * PANE - 2 * PANE, newest)])
+        assert row_of(board)["state"] == state
+        assert row_of(board)["newest_report"] == newest
+        (query,) = [each for each in ask(board, "queries")["queries"] if each["name"] == "homepage"]
+        assert (query["state"], query["newest_report"]) == (state, newest)
+
+
+def test_a_status_may_come_before_its_definition(messages):
+    board = store([], queries={}, clock=lambda: NOW)
+    feed(board, *status_message(HOMEPAGE, START, START))
+    for message in [*boards.definition_messages(), *messages]:
+        feed(board, *message)
+    assert row_of(board)["newest_report"] == START
+
+
+def test_a_false_status_is_refused(messages):
+    board = board_at(NOW, messages)
+    other = PROFILE.name, HOMEPAGE.digest
+    for message in (
+        status_message(HOMEPAGE, NOW + 10_000, None),
+        status_message(type("", (), dict(zip(("name", "digest"), other, strict=True))), START, None),
+    ):
+        with pytest.raises(ReportError):
+            feed(board, *message)
+    assert row_of(board)["newest_report"] is None
+
+
+def test_a_withheld_crowd_shows_its_newest_window_with_values(messages):
+    crowd = Crowd(HOMEPAGE, start=START, clients=500)
+    every = [message for _ in range(4) for message in crowd.next()]
+    small = [withheld(each) if each[0] == "estimates" else each for each in every[-4:]]
+    board = board_at(START + 4 * PANE, [*every[:-4], *small])
+    row = row_of(board)
+    assert (row["state"], row["withheld_reason"]) == ("withheld", "small")
+    assert (row["end"], row["n"]) == (START + 3 * PANE, 500)
+
+
+def test_a_change_of_state_is_announced_once(messages):
+    now = NOW
+    board = store(messages, clock=lambda: now)
+    states = States()
+    assert {(each.query, each.state) for each in states.changes(board)} == {
+        ("homepage", "live"),
+        ("profile", "waiting"),
+    }
+    assert states.changes(board) == []
+    now += 1_000
+    (change,) = states.changes(board)
+    assert (change.query, change.state, change.latest) == ("homepage", "late", START + PANES * PANE)
+
+
+def test_an_overview_needs_no_parameters(messages):
+    assert problem(board_at(NOW, messages), "overview", query="homepage") == 400
+
+
+def test_an_overview_of_many_queries_asks_for_no_estimate(messages, monkeypatch):
+    """Its work must not grow with the values of a query: it never spreads the shares over the domain."""
+    from aggregator.board.view import View
+
+    monkeypatch.setattr(View, "_spread", lambda *_: pytest.fail("the whole domain was built"))
+    assert row_of(board_at(NOW, messages))["value"] is not None
