@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 import orjson
 import pytest
-from rich.console import Console
+from rich.console import Console, Group
 
 from aggregator.demo import surge
-from aggregator.merging.windows import Span
+from aggregator.merging.windows import Span, shortest_expected_age
 from aggregator.publishing.alerts.message import decode
 from aggregator.publishing.alerts.state import alerts
 from aggregator.publishing.records import decoder
@@ -23,9 +23,10 @@ from aggregator.reading.tail import command as tail
 from aggregator.reading.tail import overview as overviews
 from aggregator.reading.tail.command import Lines, News, line, take
 from aggregator.reading.tail.notation import clock, digits, label, percent, plain, sparkline
-from aggregator.reading.tail.overview import HISTORY, PUBLISH_SECONDS
+from aggregator.reading.tail.overview import HISTORY
+from aggregator.reading.tail.pages import KEYS, Pages
 from aggregator.reading.tail.summary import Notice, Summary, notice_lines
-from aggregator.reading.tail.table import Screen, tables
+from aggregator.reading.tail.table import Screen, page
 from aggregator.tallies.snapshot import Snapshot
 from oracles.errors import ReportError
 from oracles.query import parse
@@ -100,6 +101,24 @@ def alert_messages(query, *windows):
 
 VISITS = make_query()
 MANY = (6000, 2000, 1500, 500)
+
+
+def parts(overview, top, now=0.0, *, pages=None, width=160, height=50):
+    """Return the parts of a page in a terminal of this size."""
+    return list(page(overview, pages or Pages(), top, width, height, now))
+
+
+def text_of(overview, top=15, now=0.0, *, pages=None, width=160, height=50):
+    """Return a page as a terminal of this size shows it."""
+    screen = io.StringIO()
+    group = Group(*parts(overview, top, now, pages=pages, width=width, height=height))
+    Console(file=screen, width=width, height=height).print(group)
+    return screen.getvalue()
+
+
+def define(overview, *queries):
+    for _, key, value in boards.definition_messages({query.name: query for query in queries}):
+        overview.define(key, value, 0)
 
 
 def newest_summaries(overview):
@@ -195,7 +214,7 @@ def test_a_new_definition_replaces_the_old_one():
 def test_only_the_requested_query_is_shown_and_others_are_named():
     overview = Overview("visits")
     assert overview.add_record(one_record(make_query("clicks"), MANY)) == []
-    assert [str(part) for part in tables(overview, 5)] == ["waiting for records of visits; there are records of clicks"]
+    assert [str(part) for part in parts(overview, 5)] == ["waiting for records of visits; there are records of clicks"]
     assert overview.add_record(one_record(VISITS, MANY))
 
 
@@ -215,7 +234,7 @@ def test_the_newest_window_with_values_is_shown_and_later_ones_are_withheld():
         assert track.newest.heading.end == START + 20
         assert [share is None for share in track.history("a")] == [False, False, True, True]
         assert track.gap == f"windows since {clock(START + 30)} are withheld: fewer reports than the query's crowd"
-        assert any(track.gap == str(part) for part in tables(overview, 5))
+        assert any(track.gap == str(part) for part in parts(overview, 5))
     overview.add_record(one_record(VISITS, MANY, end=50))
     assert track.gap == ""
 
@@ -225,12 +244,11 @@ def test_a_withheld_window_is_never_zero_reports(capsys):
     for end in (10, 20):
         record = orjson.dumps(withheld(one_record(VISITS, MANY, end=end)))
         lines.show(overview, *take(overview, News([orjson.loads(record)], [])))
-    screen_text = io.StringIO()
-    Console(file=screen_text, width=160).print(*tables(overview, 2))
+    table = text_of(overview, 2)
     output = capsys.readouterr().out
     assert output.count("withheld: fewer reports than the query's crowd\n") == 2
-    assert "withheld: fewer" in screen_text.getvalue()
-    assert "0 reports" not in output + screen_text.getvalue()
+    assert "withheld: fewer" in table
+    assert "0 reports" not in output + table
 
 
 def test_a_provisional_window_says_up_to_when_it_counts():
@@ -302,18 +320,112 @@ def test_baselines_are_shown_once_for_successive_windows(capsys):
     assert capsys.readouterr().out.endswith("baseline: 1 value frequent from the start: late\n")
 
 
-def test_a_table_shows_how_late_its_numbers_are():
-    for window, step in ((0, 10), (1, 20)):
+def test_page_and_tail_have_one_rule_for_late_and_quiet():
+    for windows, window in ((["10s", "all"], 0), (["1m/10s"], 0)):
+        query = make_query(windows=windows)
         overview = Overview()
+        define(overview, query)
+        assert overview.pulse("visits", START).state == "waiting"
         for end in (20, 40):
-            overview.add_record(one_record(make_query(windows=["10s", "all"]), MANY, end=end, window=window))
-        (track,) = overview.tracks.values()
-        deadline = START + 40 + 2 * step + PUBLISH_SECONDS
-        assert track.late(deadline) == 0.0
-        assert track.late(deadline + 180) == 180.0
-        texts = [str(part) for part in tables(overview, 5, deadline + 180)]
-        assert any("late by 3 min" in text for text in texts)
-        assert not any("late by" in str(part) for part in tables(overview, 5, deadline))
+            overview.add_record(one_record(query, MANY, end=end, window=window))
+        deadline = START + 40 + shortest_expected_age(query)
+        assert overview.pulse("visits", deadline).state == "live"
+        assert overview.pulse("visits", deadline + 180).state == "late"
+        assert "late by 3 min" in text_of(overview, now=deadline + 180)
+        closed = (deadline + 180) // 10 * 10 - 10
+        for newest, state in ((START + 40, "quiet"), (closed, "late")):
+            _, _, status = boards.status_message(query, closed, newest)
+            overview.add_status(status)
+            assert overview.pulse("visits", deadline + 180).state == state
+            assert ("no reports since" in text_of(overview, now=deadline + 180)) == (state == "quiet")
+
+
+def test_lines_say_once_that_a_query_is_quiet_or_late(capsys, monkeypatch):
+    overview, lines = Overview(), Lines()
+    define(overview, VISITS)
+    lines.show(overview, *take(overview, News([one_record(VISITS, MANY, end=40)], [])))
+    monkeypatch.setattr(tail.time, "time", lambda: START + 1_000)
+    capsys.readouterr()
+    for _ in range(3):
+        lines.show(overview, [], [])
+    (text,) = capsys.readouterr().out.splitlines()
+    assert text.startswith("visits: no final since")
+    overview.add_status(boards.status_message(VISITS, START + 990, START + 40)[2])
+    for _ in range(3):
+        lines.show(overview, [], [])
+    assert capsys.readouterr().out.splitlines() == [f"visits: no reports since {clock(START + 40)}"]
+
+
+NAMES = [f"organisation.product.release-{number:02}" for number in range(11)]
+
+
+@pytest.fixture(scope="module")
+def eleven():
+    """Return an overview of eleven queries with long names, of which one is withheld and one has no records."""
+    queries = [make_query(name) for name in NAMES]
+    overview = Overview()
+    define(overview, *queries)
+    for number, query in enumerate(queries[:-1]):
+        record = one_record(query, MANY, end=10, seed=number)
+        overview.add_record(withheld(record) if number == 3 else record)
+    for message in alert_messages(queries[0], MANY, (1000, 7000, 1500, 500)):
+        overview.add_alert(message)
+    return overview
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_an_overview_of_eleven_queries_fits_a_terminal(eleven, width):
+    lines = text_of(eleven, now=START + 15, width=width, height=24).splitlines()
+    assert len(lines) <= 24
+    assert all(len(line) <= width for line in lines)
+    rows = {line[0]: line for line in lines if line[0] in KEYS and line[1] == " "}
+    assert list(rows) == list(KEYS[:11])
+    for number, row in enumerate(rows.values()):
+        assert f"release-{number:02}" in row, "names stay different"
+        assert ("withheld" in row) == (number == 3)
+        assert ("waiting" in row) == (number == 10)
+        if number not in (3, 10):
+            assert "live" in row
+            assert "10,000" in row
+            assert "%" in row
+    assert any("surge" in line for line in lines)
+
+
+def test_names_are_as_wide_as_the_terminal_allows(eleven):
+    name = "a-name-of-sixty-letters-" + "x" * 40
+    query = make_query(domain=[name[:60], "b"])
+    overview = Overview()
+    overview.add_record(one_record(query, (500, 400)))
+    assert name[:60] in text_of(overview, width=120)
+    assert name[:60] not in text_of(overview, width=80)
+    assert all(name in text_of(eleven, width=120) for name in NAMES)
+
+
+def test_one_key_leads_to_each_page(eleven):
+    pages = Pages()
+    for key, name in zip(KEYS, NAMES, strict=False):
+        pages.press(key, eleven.names, 19)
+        lines = text_of(eleven, now=START + 15, pages=pages, width=80, height=24).splitlines()
+        assert len(lines) <= 24
+        assert name in lines[0]
+        assert not any(other in line for line in lines for other in NAMES if other != name)
+        pages.press("0", eleven.names, 19)
+        assert pages.name is None
+    pages.press("!", eleven.names, 19)
+    assert pages.name is None
+
+
+def test_an_overview_of_many_queries_turns_its_rows():
+    names = [f"q{number:03}" for number in range(100)]
+    pages, seen = Pages(), []
+    for _ in range(6):
+        seen += [name for _, name in pages.visible(names, 19)]
+        pages.press(" ", names, 19)
+    assert seen == names
+    assert pages.visible(names, 19)[0] == ("1", "q000"), "after the last rows come the first"
+    pages.press(" ", names, 19)
+    pages.press("2", names, 19)
+    assert pages.name == "q020"
 
 
 def broken_messages(message):
@@ -354,7 +466,7 @@ def test_invalid_records_and_alerts_are_skipped(capsys):
             read_record(strange)
     assert overview.unreadable > 100
     assert capsys.readouterr().err == ""
-    list(tables(overview, 10))
+    parts(overview, 10)
 
 
 def control_characters(text):
@@ -391,18 +503,18 @@ def test_hostile_values_are_shown_as_text_in_lines(capsys):
 def test_hostile_values_are_shown_as_text_in_the_table():
     screen_text = io.StringIO()
     overview = Overview()
-    with Screen(10, Console(file=screen_text, width=140, height=50, force_terminal=True, color_system=None)) as screen:
+    with Screen(10, Console(file=screen_text, width=200, height=50, force_terminal=True, color_system=None)) as screen:
         screen.show(overview, *take(overview, news()))
     output = re.sub(r"\x1b\[[0-9;?]*[A-Zhlm]", "", screen_text.getvalue())  # the control sequences of rich
     assert not control_characters(output.replace("\r", ""))
     for part in output.split("alerts")[:2]:  # the values, then the alerts
-        assert r"\x1b[2J\n\r\u202e\x9b31my..." in part
+        assert r"\x1b[2J\n\r\u202e\x9b31my" in part
         assert r"\x1b]0;owned\x07[bold]evil" in part
         assert "[blink]c" in part
 
 
 def test_hostile_values_are_escaped_in_json():
-    (record,), _ = news()
+    (record,) = news().records
     output = line(orjson.dumps(record))
     assert output.isascii()
     assert not control_characters(output)
@@ -418,9 +530,7 @@ def test_the_table_has_intervals_history_hitters_and_alerts():
         overview.add_record(one_record(VISITS, MANY, end=end))
     for message in alert_messages(VISITS, MANY):
         overview.add_alert(message)
-    screen_text = io.StringIO()
-    Console(file=screen_text, width=160).print(*tables(overview, 2))
-    output = screen_text.getvalue()
+    output = text_of(overview, 2)
     first = overview.tracks["visits", ""].newest.rows[0]
     row = next(text for text in output.splitlines() if text.startswith("●") and " a " in text)
     assert percent(first.share, first.digits) in row

@@ -341,6 +341,7 @@ function applyRecord({ query: name, window: span, final }) {
 const on = {
   event(name, data) {
     const oldProblem = state.problem;
+    if (name === "state") return;
     if (name !== "beat") {
       const isVisible = name === "alert" ? applyAlert(data) : applyRecord(data);
       if (state.settings.has("at")) return;

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import NamedTuple, Protocol
 
@@ -14,7 +14,7 @@ import orjson
 
 from aggregator.publishing.alerts.message import decode as decode_alert
 from aggregator.publishing.records.decoder import decode as decode_record
-from aggregator.reading.tail.notation import clock, lateness
+from aggregator.reading.tail.keyboard import keys
 from aggregator.reading.tail.overview import Overview
 from aggregator.reading.tail.summary import Heading, Notice, Summary, notice_lines
 from hubbub.command import logs
@@ -22,7 +22,7 @@ from hubbub.command.exit import until_asked
 from hubbub.command.options import add_kafka, parser_of, run, whole
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import Batches, open_log
-from hubbub.kafka.settings import ALERTS, ESTIMATES, LARGEST, Kafka
+from hubbub.kafka.settings import ALERTS, ESTIMATES, LARGEST, QUERIES, STATUS, Kafka
 from oracles.errors import QueryError
 from oracles.query.settings import Place, Window, read_windows
 
@@ -32,14 +32,16 @@ LAST = 50
 """Default number of records of each partition to begin with."""
 SURGE = "\x1b[1;33m{}\x1b[0m"
 """The escape sequences for bold yellow text."""
+END = "q"
+"""The key that ends the command."""
 POLL_MS = 250
 BATCH = 100
 """Most records of a poll, so that a signal need not wait for thousands."""
 
 HELP = """\
-Show estimates and alerts when they are published. In a terminal: a table of the most frequent values,
-with 95% intervals, history and proofs, and the alerts. Elsewhere: one line for each estimate and alert.
-With --json: one line of JSON for each; hubbub/schemas describes it.
+Show estimates and alerts when they are published. In a terminal: an overview of all queries, and a page
+for each, with the most frequent values, their intervals, history and proofs. One key leads to each page.
+Elsewhere: one line for each estimate and alert. With --json: one line of JSON for each; hubbub/schemas describes it.
 
 example:
   $ hubbub tail homepage
@@ -58,12 +60,17 @@ class News(NamedTuple):
 
     records: list[bytes]
     alerts: list[bytes]
+    statuses: Sequence[bytes] = ()
+    definitions: Sequence[tuple[bytes | None, bytes | None, int]] = ()
+    """Key, value and timestamp of each record of the definitions."""
 
 
 class Output(Protocol):
     """An output of the command, which is a table or lines."""
 
     def show(self, overview: Overview, summaries: list[Summary], notices: list[Notice]) -> None: ...
+
+    def press(self, key: str) -> None: ...
 
 
 def main(arguments: list[str]) -> int:
@@ -99,17 +106,20 @@ def _window(text: str) -> Window:
 
 async def _show(kafka: Kafka, options: argparse.Namespace) -> None:
     overview = Overview(options.query, options.window)
-    with output(options.top) as screen:
+    end = asyncio.Event()
+    with output(options.top) as screen, keys(lambda key: end.set() if key == END else screen.press(key)):
         async with aclosing(follow(kafka, options.last)) as stream:
             async for news in stream:
                 screen.show(overview, *take(overview, news))
+                if end.is_set():
+                    return
 
 
 async def _pipe(kafka: Kafka, options: argparse.Namespace) -> None:
     async with aclosing(follow(kafka, options.last)) as stream:
-        async for records, alerts in stream:
-            lines = [line(value) for value in records if _matches_record(value, options)]
-            lines += [line(value) for value in alerts if _matches_alert(value, options)]
+        async for news in stream:
+            lines = [line(value) for value in news.records if _matches_record(value, options)]
+            lines += [line(value) for value in news.alerts if _matches_alert(value, options)]
             sys.stdout.write("".join(lines))
             sys.stdout.flush()
 
@@ -140,6 +150,10 @@ def line(value: bytes) -> str:
 
 def take(overview: Overview, news: News) -> tuple[list[Summary], list[Notice]]:
     """Add records to the overview, and return the new summaries and notices."""
+    for definition in news.definitions:
+        overview.define(*definition)
+    for status in news.statuses:
+        overview.add_status(status)
     summaries = [summary for record in news.records for summary in overview.add_record(record)]
     return summaries, [notice for alert in news.alerts if (notice := overview.add_alert(alert))]
 
@@ -149,7 +163,8 @@ class Lines:
 
     def __init__(self, top: int = LINE) -> None:
         self._top = top
-        self._late: set[tuple[str, str]] = set()
+        self._states: dict[str, str] = {}
+        """The state of each query that is late or quiet, for which a line was written."""
         self._from_the_start: set[tuple[str, str | None, str]] = set()
         """The baselines that were shown. Windows of other kinds repeat them later."""
         self._surge = SURGE if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else "{}"
@@ -157,20 +172,19 @@ class Lines:
     def show(self, overview: Overview, summaries: list[Summary], notices: list[Notice]) -> None:
         for summary in summaries:
             sys.stdout.write(f"{summary.line(self._top)}\n")
-        late = {
-            place: by
-            for place, track in overview.tracks.items()
-            if not summaries and (by := track.late(time.time())) > 0.0
-        }
-        for place in late.keys() - self._late:
-            track = overview.tracks[place]
-            since = f"no final since {clock(max(track.finals))}, late by {lateness(late[place])}"
-            sys.stdout.write(f"{track.newest.heading}: {since}\n")
-        self._late = set(late)
+        for name in overview.names if not summaries else ():
+            pulse = overview.pulse(name, time.time())
+            state = pulse.state if pulse is not None and pulse.state in ("late", "quiet") else ""
+            if pulse is not None and state and self._states.get(name) != state:
+                sys.stdout.write(f"{name}: {pulse.text}\n")
+            self._states[name] = state
         for kind, text in notice_lines(filter(self._is_new, notices), self._top):
             sys.stdout.write(f"{self._surge.format(text) if kind == 'surge' else text}\n")
         self._from_the_start.update(map(_origin, filter(_is_baseline, notices)))
         sys.stdout.flush()
+
+    def press(self, key: str) -> None:
+        """Lines have no pages."""
 
     def _is_new(self, notice: Notice) -> bool:
         return not notice.baseline or _origin(notice) not in self._from_the_start
@@ -200,17 +214,26 @@ def output(top: int | None = None) -> AbstractContextManager[Output]:
 async def follow(kafka: Kafka, last: int) -> AsyncGenerator[News, None]:
     """Yield the last published records of each partition, and then all new ones.
 
-    It reads without a consumer group. Polls without records yield empty news, so that the caller can check the time.
+    It reads without a consumer group. Definitions and statuses are read from the beginning.
+    Polls without records yield empty news, so that the caller can check the time.
     """
-    counts = await partitions(kafka, ESTIMATES, ALERTS)
+    counts = await partitions(kafka, ESTIMATES, ALERTS, optional=[QUERIES, STATUS])
     topics = {name: range(count) for name, count in counts.items()}
     async with open_log(kafka, topics, max_partition_fetch_bytes=LARGEST) as log_reader:
         reader = log_reader.consumer
         begins = await reader.beginning_offsets(log_reader.partitions)
         for tp, end in log_reader.ends.items():
-            reader.seek(tp, max(begins[tp], end - last))
+            if tp.topic in (kafka.topic(ESTIMATES), kafka.topic(ALERTS)):
+                reader.seek(tp, max(begins[tp], end - last))
         async for batches in log_reader.batches(poll_ms=POLL_MS, most=BATCH):
-            yield News(*(_values(batches, kafka.topic(name)) for name in (ESTIMATES, ALERTS)))
+            definitions = [
+                (record.key, record.value, record.timestamp)
+                for tp, records in batches.items()
+                if tp.topic == kafka.topic(QUERIES)
+                for record in records
+            ]
+            records, alerts, statuses = (_values(batches, kafka.topic(name)) for name in (ESTIMATES, ALERTS, STATUS))
+            yield News(records, alerts, statuses, definitions)
 
 
 def _values(batches: Batches, topic: str) -> list[bytes]:

@@ -57,6 +57,23 @@ def clock(seconds: int) -> str:
     return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 
+def moment(seconds: int) -> str:
+    """Return the local date and time of day."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def brief(count: int) -> str:
+    """Return a count in at most six characters.
+
+    >>> brief(12_345), brief(1_234_567), brief(987_654_321)
+    ('12,345', '1.23M', '988M')
+    """
+    for unit, letter in ((10**9, "G"), (10**6, "M")):
+        if count >= unit:
+            return f"{count / unit:.3g}{letter}" if count < 999.5 * unit else f"{count / unit:.0f}{letter}"
+    return f"{count:,}" if count < 100_000 else f"{count // 1000}k"
+
+
 def digits(error: float) -> int:
     """Return the decimals of a percentage with this error, so that two digits of the error are visible."""
     return min(8, max(0, 1 - math.floor(math.log10(100.0 * error)))) if error > 0.0 else 2

@@ -4,18 +4,23 @@ import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
+from typing import NamedTuple
 
+from aggregator.merging.windows import shortest_expected_age
 from aggregator.publishing.alerts.message import decode as decode_alert
+from aggregator.publishing.query_status import QueryStatus, State, state_of
+from aggregator.publishing.query_status import decode as decode_status
 from aggregator.publishing.records.decoder import decode as decode_record
-from aggregator.reading.tail.notation import clock
+from aggregator.reading.tail.notation import clock, lateness, moment
 from aggregator.reading.tail.summary import Heading, Notice, Summary
+from hubbub.definitions.catalog import DefinitionLog, TopicRecord
+from oracles.query import Query
 from oracles.query.settings import Window
 
 HISTORY = 30
 """Maximum number of windows in the history."""
-PUBLISH_SECONDS = 30
-"""Maximum seconds from the end of a window to its record in normal operation."""
+STATUSES = 10_000
+"""Number of statuses in memory from which on those of unknown definitions are dropped."""
 NOTICES = 500
 """Maximum number of notices in memory, to recognise repeated alerts."""
 
@@ -61,20 +66,29 @@ class Track:
         return summary.withheld is None and not is_over, summary.final, summary.heading.end, summary.n
 
     @property
+    def is_withheld(self) -> bool:
+        """Whether the newest final shows no values."""
+        return bool(self.finals) and max(self.finals) in self.withheld
+
+    @property
     def gap(self) -> str:
         """Return since when the windows after the newest one are withheld, and why. Empty if they are not."""
         ends = sorted(end for end in self.withheld if self.newest.withheld or end > self.newest.heading.end)
         return f"windows since {clock(ends[0])} are {self.withheld[ends[-1]]}" if ends else ""
 
-    def late(self, now: float) -> float:
-        """Return how late the next final is, in seconds, with time for one window without reports."""
-        ends = sorted(self.finals)
-        step = self.newest.heading.window.step or min((b - a for a, b in pairwise(ends)), default=0)
-        return now - (ends[-1] + 2 * step + PUBLISH_SECONDS) if ends and step else 0.0
-
     def history(self, value: str) -> list[float | None]:
         """Return the shares of a value in the finals, the oldest first, with None if a final does not publish it."""
         return [self.finals[end].get(value) for end in sorted(self.finals)]
+
+
+class QueryPulse(NamedTuple):
+    """The state of a query at a time."""
+
+    state: State
+    age: float | None
+    """Seconds since the end of its newest final."""
+    text: str
+    """What the reader should know about it, in words. Empty if all is well."""
 
 
 def _length(window: Window) -> tuple[float, int]:
@@ -96,6 +110,11 @@ class Overview:
     """Names of queries with records that are not shown."""
     unreadable: int = 0
     """The number of invalid records."""
+    latest: dict[str, int] = field(default_factory=dict)
+    """The end of the newest final of each query, of any kind of window."""
+    _definitions: DefinitionLog = field(default_factory=DefinitionLog)
+    _statuses: dict[str, QueryStatus] = field(default_factory=dict)
+    """The newest status of each digest."""
 
     def add_record(self, record: bytes) -> list[Summary]:
         """Add a record, and return its summary if it is visible and now the newest."""
@@ -104,7 +123,12 @@ class Overview:
         except ValueError:
             self.unreadable += 1
             return []
-        return [summary] if self._is_visible(summary.heading) and self._add(summary) else []
+        name, end = summary.heading.query, summary.heading.end
+        if not self._is_visible(summary.heading):
+            return []
+        if summary.final:
+            self.latest[name] = max(end, self.latest.get(name, end))
+        return [summary] if self._add(summary) else []
 
     def add_alert(self, alert: bytes) -> Notice | None:
         """Add an alert, and return its notice if it is visible and new."""
@@ -118,6 +142,47 @@ class Overview:
         self.notices.append(notice)
         return notice
 
+    def add_status(self, value: bytes) -> None:
+        """Add the status of a query."""
+        try:
+            status = decode_status(value)
+        except ValueError:
+            self.unreadable += 1
+            return
+        has_definition = bytes.fromhex(status.digest) in self._definitions.definitions.queries
+        if has_definition or status.digest in self._statuses or len(self._statuses) < STATUSES:
+            self._statuses[status.digest] = status
+
+    def define(self, key: bytes | None, value: bytes | None, timestamp: int) -> None:
+        """Add a record of the topic `queries`."""
+        self.unreadable += self._definitions.take(TopicRecord(key or b"", value, timestamp)) is not None
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the queries to show: the active ones, and those with records."""
+        active = (name for name in self._definitions.definitions.active if self.query in (None, name))
+        return sorted({*active, *(query for query, _ in self.tracks)})
+
+    def tracks_of(self, name: str) -> list[Track]:
+        """Return the tracks of the attributes of a query."""
+        return [self.tracks[place] for place in sorted(self.tracks) if place[0] == name]
+
+    def pulse(self, name: str, now: float) -> QueryPulse | None:
+        """Return the state of a query, or None if its definition is unknown."""
+        definitions, tracks = self._definitions.definitions, self.tracks_of(name)
+        query = definitions.active.get(name)
+        retired = query is None
+        if query is None:  # the newest records tell which of the retired definitions
+            digest = bytes.fromhex(tracks[0].newest.heading.digest) if tracks else b""
+            query = definitions.queries.get(digest)
+        if query is None or query.name != name:
+            return None
+        latest, status = self.latest.get(name), self._statuses.get(query.digest.hex())
+        withheld = bool(tracks) and all(track.is_withheld for track in tracks)
+        state = state_of(query, status, latest, now, retired=retired, withheld=withheld)
+        age = None if latest is None else max(0.0, now - latest)
+        return QueryPulse(state, age, _state_text(query, state, status, latest, now))
+
     def _is_visible(self, heading: Heading) -> bool:
         if self.query not in (None, heading.query):
             self.others.add(heading.query)
@@ -130,6 +195,20 @@ class Overview:
         if track is None or track.is_replaced_by(summary):
             track = self.tracks[place] = Track(summary)
         return track.add(summary)
+
+
+def _state_text(query: Query, state: State, status: QueryStatus | None, latest: int | None, now: float) -> str:
+    if state == "late" and latest is not None:
+        by = lateness(now - latest - shortest_expected_age(query))
+        hint = "check that workers run (/readyz, hubbub_lag_seconds)"
+        return f"no final since {clock(latest)}, late by {by}: {hint}"
+    if state == "quiet":
+        newest = latest if status is None or status.newest_report is None else status.newest_report
+        return "no reports yet" if newest is None else f"no reports since {clock(newest)}"
+    if state == "waiting":
+        begins = query.starts is not None and query.starts > now
+        return f"begins at {moment(query.starts or 0)}" if begins else "no final yet"
+    return "no longer counted" if state == "retired" else ""
 
 
 def last_notices(notices: Iterable[Notice], count: int) -> list[Notice]:

@@ -1,7 +1,7 @@
-"""Tables of an overview for a terminal, drawn by rich. Foreign text is a `Text`, so that its markup has no effect."""
+"""The pages of a terminal, drawn by rich. Foreign text is a `Text`, so that its markup has no effect."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -10,27 +10,46 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from aggregator.reading.tail.notation import clock, lateness, percent, sparkline
-from aggregator.reading.tail.overview import Overview, Track, last_notices
-from aggregator.reading.tail.summary import Notice, Summary, SummaryRow
+from aggregator.reading.tail.notation import brief, clock, label, lateness, percent, plain, sparkline
+from aggregator.reading.tail.overview import HISTORY, Overview, QueryPulse, Track, last_notices
+from aggregator.reading.tail.pages import Pages
+from aggregator.reading.tail.summary import Notice, Summary, SummaryRow, notice_lines
 
 LATEST = 6
-"""Maximum number of alerts in the table."""
+"""Maximum number of alerts on a page."""
 BAR = 20
 """Characters of the longest bar."""
-_STYLES = {"enter": "", "leave": "dim", "surge": "bold"}
+OTHERS, EXTRAS = 46, BAR + HISTORY + 4
+"""Columns of the numbers of a value, and of its bar and its history. These are left out if its name needs the room."""
+LONG_NAME = 60
+"""Letters of a name that go before bar and history."""
+STATE_STYLES = {"late": "bold red", "withheld": "yellow", "live": "green"}
+_STYLES = {"enter": "", "leave": "dim", "surge": "bold", "fade": "bold"}
 
 
 class Screen:
-    """The output as live tables: `with Screen(top) as screen: screen.show(overview, ...)`."""
+    """The output as live pages: `with Screen(top) as screen: screen.show(overview, ...)`."""
 
     def __init__(self, top: int, console: Console | None = None) -> None:
         self._top = top
-        self._live = Live(console=console or Console(highlight=False, emoji=False), refresh_per_second=4)
+        self._console = console or Console(highlight=False, emoji=False)
+        self._live = Live(console=self._console, refresh_per_second=4)
+        self._overview = Overview()
+        self._pages = Pages()
 
     def show(self, overview: Overview, summaries: list[Summary], notices: list[Notice]) -> None:
         del summaries, notices
-        self._live.update(Group(*tables(overview, self._top, time.time())))
+        self._overview = overview
+        self._draw()
+
+    def press(self, key: str) -> None:
+        """Turn to the page of a key."""
+        self._pages.press(key, self._overview.names, _rows(self._console.height))
+        self._draw()
+
+    def _draw(self) -> None:
+        width, height = self._console.size
+        self._live.update(Group(*page(self._overview, self._pages, self._top, width, height, time.time())))
 
     def __enter__(self) -> Self:
         self._live.__enter__()
@@ -42,23 +61,19 @@ class Screen:
         self._live.__exit__(kind, error, trace)
 
 
-def tables(overview: Overview, top: int, now: float = 0.0) -> Iterator[RenderableType]:
-    """Yield a table for each query or attribute, and a table of the alerts."""
-    if not overview.tracks:
+def page(overview: Overview, pages: Pages, top: int, width: int, height: int, now: float) -> Iterator[RenderableType]:
+    """Yield the parts of the page that is shown. If there is only one query, its page is the first one."""
+    names = overview.names
+    if not names:
         yield Text(waiting_text(overview), style="dim")
-    for place in sorted(overview.tracks):
-        yield _summary(overview.tracks[place], top)
-        track = overview.tracks[place]
-        if track.gap:
-            yield Text(track.gap, style="yellow")
-        late = track.late(now)
-        if late > 0.0:
-            since = clock(max(track.finals))
-            hint = "check that clients send and workers run (/readyz, hubbub_lag_seconds)"
-            text = f"no final since {since}, late by {lateness(late)}: {hint}"
-            yield Text(text, style="bold red")
-    if overview.notices:
-        yield _notices(last_notices(overview.notices, LATEST))
+        return
+    name = pages.name if pages.name in names else names[0] if len(names) == 1 else None
+    if name is None:
+        yield from _all_queries(overview, pages, width, height, now)
+    else:
+        yield from _one_query(overview, name, top, width, height, now)
+        if len(names) > 1:
+            yield Text("keys: 0: all queries, q: end", style="dim")
 
 
 def waiting_text(overview: Overview) -> str:
@@ -68,28 +83,115 @@ def waiting_text(overview: Overview) -> str:
     return f"waiting for {subject}{others}"
 
 
-def _summary(track: Track, top: int) -> Table:
+def _rows(height: int) -> int:
+    """Return the number of queries that fit, with a heading, a line of keys and two lines of alerts."""
+    return max(1, height - 5)
+
+
+def _all_queries(overview: Overview, pages: Pages, width: int, height: int, now: float) -> Iterator[RenderableType]:
+    names = overview.names
+    visible = pages.visible(names, _rows(height))
+    rows = [(key, name, overview.pulse(name, now), overview.tracks_of(name)) for key, name in visible]
+    cells = [(key, name, *_overview_cells(pulse, tracks)) for key, name, pulse, tracks in rows]
+    columns = ([heading, *(row[at] for row in cells)] for at, heading in _NUMBER_COLUMNS)
+    number_width = sum(max(map(len, column)) + 1 for column in columns) + 2
+    longest = max(len(name) for _, name in visible)
+    values = max(7, *(len(row[5]) for row in cells))
+    space = max(12, width - number_width)
+    name_width = min(longest, max(space - values, space // 2))
+    value_width = max(7, space - name_width)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("", "query", "state", "age", "reports"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading in ("age", "reports") else "left")
+    table.add_column("largest", no_wrap=True)
+    table.add_column("share", no_wrap=True, justify="right")
+    for key, name, state, age, reports, value, share in cells:
+        texts = [key, _fitted(name, name_width), state, age, reports, _fitted(value, value_width), share]
+        row = [Text(text) for text in texts]
+        row[2].stylize(STATE_STYLES.get(state, "dim"))
+        table.add_row(*row)
+    yield table
+    more = f", space: {len(names) - len(visible)} more queries" if len(names) > len(visible) else ""
+    yield Text(f"keys: {visible[0][0]} to {visible[-1][0]}: a query{more}, q: end", style="dim")
+    room = height - len(visible) - 3
+    for _, line in list(notice_lines(last_notices(overview.notices, LATEST), 1))[: max(0, room)]:
+        yield Text(line if len(line) < width else f"{line[: width - 4]}...", style="bold")
+
+
+_NUMBER_COLUMNS = ((0, ""), (2, "state"), (3, "age"), (4, "reports"), (6, "share"))
+"""The columns of the overview that are never shortened."""
+
+
+def _overview_cells(pulse: QueryPulse | None, tracks: Sequence[Track]) -> tuple[str, str, str, str, str]:
+    """Return the state, the age, the reports, and the largest value with its share, of the first attribute."""
+    state = pulse.state if pulse else ""
+    age = lateness(pulse.age) if pulse and pulse.age is not None else "-"
+    if not tracks:
+        return state, age, "-", pulse.text if pulse else "", ""
+    summary = tracks[0].newest
+    if summary.withheld:
+        return state, age, "-", "held back" if "held back" in summary.withheld else "too few reports", ""
+    if not summary.rows:
+        return state, age, brief(summary.n), "", ""
+    first = max(summary.rows, key=lambda row: row.share)
+    low, high = percent(first.low, first.digits).rstrip("%"), percent(first.high, first.digits)
+    return state, age, brief(summary.n), first.value, f"{percent(first.share, first.digits)} ({low} to {high})"
+
+
+def _one_query(
+    overview: Overview, name: str, top: int, width: int, height: int, now: float
+) -> Iterator[RenderableType]:
+    """Yield a table for each attribute, the state in words, and the alerts of the query."""
+    tracks, pulse = overview.tracks_of(name), overview.pulse(name, now)
+    notices = last_notices((each for each in overview.notices if each.heading.query == name), LATEST)
+    room = height - 3 - len(notices) - 4 * len(tracks)
+    for track in tracks:
+        yield _summary(track, max(1, min(top, room // len(tracks))), width)
+        if track.gap:
+            yield Text(track.gap, style="yellow")
+    if pulse is not None and pulse.text:
+        yield Text(f"{'' if tracks else name + ': '}{pulse.text}", style=STATE_STYLES.get(pulse.state, "dim"))
+    if notices:
+        yield from _notices(notices, width)
+
+
+def _summary(track: Track, top: int, width: int) -> Table:
     summary = track.newest
     title = Text(f"{summary.heading}, to {clock(summary.heading.end)}, {summary.state}", style="bold")
-    caption = None if summary.withheld else Text(f"● proved frequent, ○ listed; {summary.quality}", style="dim")
+    caption = (
+        None
+        if summary.withheld
+        else Text(f"● proved, ○ listed; {summary.quality}", style="dim", overflow="ellipsis", no_wrap=True)
+    )
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=None, pad_edge=False)
-    table.add_column("")
-    table.add_column("value", no_wrap=True, min_width=12)
-    table.add_column("share", justify="right")
-    table.add_column("95% interval", justify="right", no_wrap=True)
-    table.add_column(Text(summary.method or ""), justify="right")
-    table.add_column("")
-    table.add_column("history", no_wrap=True)
     rows = summary.rows[:top]
+    longest = max((len(row.value) for row in rows), default=0)
+    is_wide = width >= OTHERS + EXTRAS + min(longest, LONG_NAME)
+    table.add_column("")
+    space = max(12, width - OTHERS - (EXTRAS if is_wide else 0))
+    table.add_column("value", no_wrap=True, min_width=12, max_width=space)
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("95% interval", justify="right", no_wrap=True)
+    table.add_column(Text(summary.method or ""), justify="right", no_wrap=True)
+    if is_wide:
+        table.add_column("")
+        table.add_column("history", no_wrap=True)
     widest = max((row.high for row in rows), default=0.0)
     for row in rows:
         mark = "●" if row.proved else "○" if row.frequent else ""
         consistent = "" if row.consistent is None else percent(row.consistent, row.digits)
-        numbers = (percent(row.share, row.digits), row.interval, consistent)
-        table.add_row(
-            *map(Text, (mark, row.name, *numbers, _share_bar(row, widest), sparkline(track.history(row.value))))
-        )
+        name = _fitted(row.value, space)
+        cells = [mark, name, percent(row.share, row.digits), row.interval, consistent]
+        if is_wide:
+            cells += [_share_bar(row, widest), sparkline(track.history(row.value))]
+        table.add_row(*map(Text, cells))
     return table
+
+
+def _fitted(text: str, width: int) -> str:
+    """Return foreign text in this width. Escaped characters need more room than they have letters."""
+    short = plain(text, width)
+    return short if len(short) <= width else plain(text, max(7, 2 * width - len(short)))
 
 
 def _share_bar(row: SummaryRow, widest: float) -> str:
@@ -99,10 +201,10 @@ def _share_bar(row: SummaryRow, widest: float) -> str:
     return "█" * blocks + "─" * (round(row.high * scale) - blocks)
 
 
-def _notices(notices: list[Notice]) -> Table:
-    table = Table(title=Text("alerts", style="bold"), title_justify="left", box=None, pad_edge=False, show_header=False)
+def _notices(notices: Sequence[Notice], width: int) -> Iterator[Text]:
+    """Yield a line for each alert of a query."""
+    yield Text("alerts", style="bold")
     for notice in notices:
-        style = _STYLES[notice.kind]
-        cells = (clock(notice.heading.end), notice.kind, str(notice.heading), str(notice))
-        table.add_row(*(Text(cell, style=style) for cell in cells))
-    return table
+        attribute = "" if notice.heading.attribute is None else f"{notice.heading.attribute}, "
+        text = f"{clock(notice.heading.end)} {notice.kind} {attribute}{label(notice.heading.window)}: {notice}"
+        yield Text(text if len(text) < width else f"{text[: width - 4]}...", style=_STYLES[notice.kind])

@@ -112,6 +112,9 @@ def values_by_topic():
         for topic, _, value in messages:
             values_of[topic].append(value)
     values_of["estimates"].append(crowds[0].provisional()[2])
+    values_of["status"] = [
+        boards.status_message(one.query, START, start)[2] for one in crowds for start in (START, None)
+    ]
     return {topic: values[:12] for topic, values in values_of.items()}
 
 

@@ -17,6 +17,7 @@ from aggregator.counting.changelog import ChangelogUnreadable, sort_records
 from aggregator.counting.partition import SourcePartition
 from aggregator.merging import marks, snapshot_records
 from aggregator.merging.snapshot_partition import SnapshotPartition
+from aggregator.publishing import query_status
 from aggregator.publishing.accuracy import Truths
 from aggregator.publishing.alerts import message, state
 from aggregator.publishing.records import decoder
@@ -185,8 +186,9 @@ def _tail(data: bytes) -> None:
     overview = Overview()
     overview.add_record(data)
     overview.add_alert(data)
-    for track in overview.tracks.values():
-        track.late(NOW)
+    overview.add_status(data)
+    for name in overview.names:
+        overview.pulse(name, NOW)
 
 
 def _tokens(path: Path) -> None:
@@ -309,6 +311,12 @@ READERS = (
         _bytes(message.decode),
         JSON,
     ),
+    Reader(
+        "aggregator.publishing.query_status:decode",
+        lambda: corpus.values_by_topic()["status"],
+        _bytes(query_status.decode),
+        JSON,
+    ),
     Reader("hubbub.true_counts:decode", lambda: corpus.values_by_topic()["truth"], _bytes(true_counts.decode), JSON),
     Reader("aggregator.publishing.accuracy:Truths.put", lambda: corpus.values_by_topic()["truth"], _bytes(_truths)),
     *(
@@ -324,6 +332,7 @@ READERS = (
             ("estimates", Store.take_record),
             ("alerts", Store.take_alert),
             ("truth", Store.take_truth),
+            ("status", Store.take_status),
         )
     ),
     Reader(
