@@ -238,6 +238,7 @@ def test_unreadable_records_are_counted_and_do_no_harm(tansu_place, crowd):
         ("alerts", b"x", b"null"),
         ("alerts", b"x", alert.replace(b'"end":', b'"end":9007199254740992,"begin":')),
         ("truth", b"x", b'{"query": "homepage", "digest": "00", "pane": 1, "source": "", "counts": []}'),
+        ("status", b"x|00", b'{"query": "x", "digest": "00", "closed_through": 1, "newest_report": null}'),
         ("queries", b"x|0", b"{}"),
         ("queries", b"00|y", b"{}"),
     ]
@@ -251,7 +252,7 @@ def test_unreadable_records_are_counted_and_do_no_harm(tansu_place, crowd):
         metrics = board.get("metrics").body.decode()
         prefix = re.escape(tansu_place.prefix)
         unreadable = dict(re.findall(r'hubbub_board_unreadable_total\{topic="(\w+)"\} (\d+)', metrics))
-        assert unreadable == {"estimates": "7", "alerts": "2", "truth": "1", "queries": "2"}
+        assert unreadable == {"estimates": "7", "alerts": "2", "truth": "1", "status": "1", "queries": "2"}
         assert 'hubbub_board_requests_total{route="/api/v1/queries/{query}/windows",status="200"} 1' in metrics
         assert re.search(r"hubbub_board_windows \d\d\.0", metrics)
         code, output = board.stop()
