@@ -252,13 +252,16 @@ def change(before: Estimate, after: Estimate, *, panel: bool = True) -> tuple[Fl
 
     In a `panel` clients repeat their answers. Only clients whose class changed, and those that came or went,
     bring noise. The values that did not change show how much: the median measures it, so that large changes do
-    not hide small ones. Without a panel, or if too little is known, both errors count as independent.
+    not hide small ones. Without a panel, or if too little is known, both errors count as independent. If clients
+    answer by tables, the two errors of a client whose class changed can be negatively correlated, which counts too.
     """
     shares, (one, two) = after.shares - before.shares, (before, after)
     if not (one.n_independent and two.n_independent):
         return shares, np.full(len(shares), np.nan)
     own = one.noise.variance(one.shares) + two.noise.variance(two.shares)
     size, least = len(shares), min(one.n_independent, two.n_independent)
+    if panel and after.oracle.excludes:
+        own += _exclusion(after, least, one.shares, two.shares)
     measurable = panel and size >= _PANEL and after.oracle.one_value and one.population is two.population is None
     if not measurable:
         return shares, np.sqrt(own)
@@ -267,3 +270,15 @@ def change(before: Estimate, after: Estimate, *, panel: bool = True) -> tuple[Fl
         return shares, np.sqrt(own)
     own_part = sum(max(e.noise.b, 0.0) * np.clip(e.shares, 0.0, 1.0) for e in (one, two))
     return shares, np.sqrt(np.minimum(min(one.noise.a + two.noise.a, panel_variance) + own_part, own))
+
+
+def _exclusion(estimate: Estimate, n: int, before: Floats, after: Floats) -> Floats:
+    """Return the variance that a table adds to changes, if all `n` clients change their class.
+
+    A changed class moves to another bucket. So the supports of a value in two windows have the covariance of the
+    supports of two values in one report: zero for most oracles, negative for grr and full.
+    """
+    law = replace(estimate, n_independent=n, population=None).covariance
+    f = np.clip(before, 0.0, 1.0) + np.clip(after, 0.0, 1.0)
+    extra: Floats = np.maximum(-2.0 * (law.flat + law.tilt * f), 0.0)
+    return extra

@@ -55,6 +55,11 @@ class Pure:
         return Noise(self._a / n, self._b / n) if n else Noise(float("nan"), float("nan"))
 
     @property
+    def excludes(self) -> bool:
+        """Whether a client never repeats an answer after its class changed, so that both answers exclude each other."""
+        return False
+
+    @property
     def one_value(self) -> bool:
         """Whether a report depends on one value alone, so that only clients whose class changed bring new noise."""
         return True

@@ -1,7 +1,6 @@
 """Frequency oracles: ways to perturb one answer, each under its name."""
 
 from collections.abc import Callable, Iterator
-from itertools import chain
 from typing import Protocol, cast
 
 from oracles.errors import ParameterError
@@ -17,10 +16,16 @@ from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.short import Short
 from oracles.mechanisms.ss import Ss
 from oracles.mechanisms.sue import Sue
+from oracles.mechanisms.table import MOST, Forms, best_points, is_allowed
 from oracles.types import usable_epsilon, usable_size
 
 EDITION = 1
 """The edition of a query file that names none."""
+NEWEST = 2
+"""The newest edition. Its "auto" chooses near the smallest possible error, and its answers for life use tables."""
+EACH, TABLE = "each", "table"
+NOISES = (TABLE, EACH)
+"""How the answers of a client to different values depend on one another."""
 
 
 class OracleType(Protocol):
@@ -42,7 +47,7 @@ class OracleType(Protocol):
 
     def candidate(self, epsilon: float, size: int, classes: int | None = None) -> Oracle | None: ...
 
-    def versions(self, epsilon: float, size: int, *, life: bool) -> Iterator[Oracle]: ...
+    def versions(self, epsilon: float, size: int, forms: Forms) -> Iterator[Oracle]: ...
 
 
 ORACLES: dict[str, OracleType] = {
@@ -97,18 +102,39 @@ def oracle(name: str, *, epsilon: float, size: int, buckets: int | None = None, 
 
 
 def automatic(
-    epsilon: float, size: int, classes: int | None = None, edition: int = EDITION, budget: float | None = None
+    epsilon: float,
+    size: int,
+    classes: int | None = None,
+    edition: int = EDITION,
+    budget: float | None = None,
+    *,
+    noise: str | None = None,
+    table: int | None = None,
 ) -> Oracle:
     """Return the oracle that "auto" chooses for a query file of this edition.
 
     Edition 1: the shortest reports among the oracles within 10% of the smallest variance at f = 0. `classes`
     excludes oracles with more classes. Edition 2: the fewest bytes among the oracles within 2% of the smallest
-    possible error, in at most 8 bytes. A `budget` excludes oracles whose answers for life charge more.
-    "auto" never chooses an oracle of a later edition, so a new oracle changes no digest.
+    possible error, in at most 8 bytes. A `budget` excludes oracles whose answers for life charge more. `noise` and
+    `table` exclude oracles of another noise. "auto" never chooses an oracle of a later edition, so a new oracle changes
+    no digest.
     """
+    if noise == TABLE:  # edition 1 has no choice of its own with tables
+        edition = max(edition, NEWEST)
     kinds = [kind for kind in ORACLES.values() if kind.auto_edition is not None and kind.auto_edition <= edition]
     if edition > 1:
-        versions = chain.from_iterable(kind.versions(epsilon, size, life=budget is not None) for kind in kinds)
+
+        def points(buckets: int) -> int | None:
+            if noise == EACH or budget is None:
+                return None
+            if table is None:
+                return best_points(buckets, epsilon)
+            return table if is_allowed(buckets, table, epsilon) else None
+
+        forms = Forms(points, fewer=budget is not None)
+        versions = [version for kind in kinds for version in kind.versions(epsilon, size, forms)]
+        if noise == TABLE:
+            versions = [version for version in versions if version.tables is not None]
         return nearest(versions, epsilon, size, budget).oracle
     candidates = [each for kind in kinds if (each := kind.candidate(epsilon, size, classes)) is not None]
     if not candidates:
@@ -116,3 +142,12 @@ def automatic(
     limit = 1.1 * min(candidate.variance(1) for candidate in candidates)
     # The name decides between equal widths: then the order of the table does not matter.
     return min((c for c in candidates if c.variance(1) <= limit), key=lambda c: (c.width, c.name))
+
+
+def with_noise(single: Oracle, noise: str, table: int | None, make: Callable[[int], Oracle]) -> Oracle:
+    """Return the oracle with a table if its noise is "table" and a table is possible. `make` makes it for a t."""
+    if noise == EACH or single.places is None:
+        return single
+    if table is None and single.places <= MOST:
+        table = best_points(single.places, single.epsilon)
+    return single if table is None else make(table)

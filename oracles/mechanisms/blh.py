@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from oracles.mechanisms.hashing import Hashing
 from oracles.mechanisms.olh import Olh
 from oracles.mechanisms.protocol import Oracle
+from oracles.mechanisms.table import Forms
 
 
 class Blh(Hashing):
@@ -31,7 +32,7 @@ class Blh(Hashing):
         return None if olh is None or olh.hashes > 1 else cls(epsilon, size)
 
     @classmethod
-    def versions(cls, epsilon: float, size: int, *, life: bool) -> Iterator[Oracle]:
+    def versions(cls, epsilon: float, size: int, forms: Forms) -> Iterator[Oracle]:
         """Yield nothing: HR has the same error and the same classes."""
-        del epsilon, size, life
+        del epsilon, size, forms
         return iter(())

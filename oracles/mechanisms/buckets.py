@@ -10,7 +10,7 @@ from oracles.errors import ParameterError
 from oracles.mechanisms import chance
 from oracles.mechanisms.hashing import MAX_ROWS, Hashing, code_bits
 from oracles.mechanisms.protocol import Oracle
-from oracles.mechanisms.table import best_points
+from oracles.mechanisms.table import Forms
 
 LONGEST = 64
 """Most bits of a report."""
@@ -53,14 +53,14 @@ class Buckets(Hashing):
         return [rows for rows in range(cls.least_rows, min(MAX_ROWS, bits) + 1) if cls.bits_used(rows, bits) <= LONGEST]
 
     @classmethod
-    def versions(cls, epsilon: float, size: int, *, life: bool) -> Iterator[Oracle]:
-        """Yield the best number of buckets. For answers for life, yield smaller numbers too."""
+    def versions(cls, epsilon: float, size: int, forms: Forms) -> Iterator[Oracle]:
+        """Yield the best number of buckets. If fewer are considered, yield smaller numbers too."""
         make = cast("Callable[..., Buckets]", cls)
         choices = cls._choices(size)
         best = make(epsilon, size).hashes if choices else 0
         for rows in reversed(choices):
-            if rows == best or (life and rows < best):
-                yield make(epsilon, size, 1 << rows, table=best_points(1 << rows, epsilon) if life else None)
+            if rows == best or (forms.fewer and rows < best):
+                yield make(epsilon, size, 1 << rows, table=forms.points(1 << rows))
 
     def __repr__(self) -> str:
         return super().__repr__() if self.fewer is None else f"{super().__repr__()[:-1]}, buckets={self.fewer})"

@@ -53,6 +53,12 @@ def fraction(threshold: int) -> Fraction:
     return Fraction(threshold, ONE)
 
 
+def up(value: Fraction) -> float:
+    """Return a float that is not below the value."""
+    near = float(value)
+    return math.nextafter(near, math.inf) if Fraction(near) < value else near
+
+
 def _down(value: Decimal) -> float:
     near = float(value)
     return math.nextafter(near, 0.0) if Decimal(near) > value else near

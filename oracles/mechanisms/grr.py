@@ -10,7 +10,7 @@ from oracles.kernels.arrays import above, add_integers, integers
 from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Oracle
-from oracles.mechanisms.table import best_points, table_for
+from oracles.mechanisms.table import Forms, table_for
 from oracles.types import MARKS, Flags, Ints, Reports, Rows
 
 
@@ -31,14 +31,15 @@ class Grr(Oracle):
     def __init__(self, epsilon: float, size: int, *, table: int | None = None) -> None:
         self.width = 1 if size <= 1 << 8 else 2 if size <= 1 << 16 else 4
         self.state_size = size + MARKS
+        self.places = size
         self.keep = chance.largest(size - 1, 1, chance.exp(epsilon))
         self.tables = None if table is None else table_for(size, table, epsilon)
         p = chance.fraction(self.keep) if self.tables is None else self.tables.p
         super().__init__("grr", epsilon, size, p, (1 - p) / (size - 1))
 
     @classmethod
-    def versions(cls, epsilon: float, size: int, *, life: bool) -> Iterator[Oracle]:
-        yield cls(epsilon, size, table=best_points(size, epsilon) if life else None)
+    def versions(cls, epsilon: float, size: int, forms: Forms) -> Iterator[Oracle]:
+        yield cls(epsilon, size, table=forms.points(size))
 
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
         del rows
@@ -49,6 +50,10 @@ class Grr(Oracle):
         other = draw.below(self.size - 1, len(false_answers))
         answers[false_answers] = other + (other >= classes[false_answers])
         return self.report_bytes(answers)
+
+    def reports_of(self, buckets: Ints, rows: Rows) -> Reports:
+        del rows
+        return self.report_bytes(buckets)
 
     def report_bytes(self, answers: Ints) -> Reports:
         return answers.astype(f"<u{self.width}").view(np.uint8).reshape(-1, self.width)

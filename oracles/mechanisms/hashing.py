@@ -58,6 +58,7 @@ class Hashing(Oracle):
         self.words = words or rows
         """Number of words of k bits in a report: the rows, or the words that give them."""
         self.buckets = 1 << rows
+        self.places = self.buckets
         self.offset = offset
         self.bits = bits or code_bits(size + offset)
         """Bits of a row, k."""
@@ -78,7 +79,7 @@ class Hashing(Oracle):
 
     @property
     def classes(self) -> int:
-        return min(self.buckets, self.size)
+        return self.buckets if self.tables is not None else min(self.buckets, self.size)
 
     def rows(self, count: int, rng: "np.random.Generator | Source | None" = None) -> Ints:
         draw = source(rng)
@@ -95,11 +96,14 @@ class Hashing(Oracle):
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
         draw, bucket = source(rng), classes.copy()
         if self.tables is not None:
-            return self.pack(self.tables.answers(classes, draw), rows)
+            return self.reports_of(self.tables.answers(classes, draw), rows)
         false_answers = np.flatnonzero(~draw.events(self.keep, len(classes)))
         other = draw.below(self.buckets - 1, len(false_answers))
         bucket[false_answers] = other + (other >= classes[false_answers])
         return self.pack(bucket, rows)
+
+    def reports_of(self, buckets: Ints, rows: Rows) -> Reports:
+        return self.pack(buckets, rows)
 
     def pack(self, bucket: Ints, rows: Rows) -> Reports:
         """Return the bit strings y | word_0 << l | word_1 << (l + k) ..., little-endian."""

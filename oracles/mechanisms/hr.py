@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from oracles.mechanisms.hashing import Hashing
 from oracles.mechanisms.protocol import Oracle
-from oracles.mechanisms.table import best_points
+from oracles.mechanisms.table import Forms
 
 
 class Hr(Hashing):
@@ -25,5 +25,5 @@ class Hr(Hashing):
         super().__init__("hr", epsilon, size, rows=1, offset=1, table=table)
 
     @classmethod
-    def versions(cls, epsilon: float, size: int, *, life: bool) -> Iterator[Oracle]:
-        yield cls(epsilon, size, table=best_points(2, epsilon) if life else None)
+    def versions(cls, epsilon: float, size: int, forms: Forms) -> Iterator[Oracle]:
+        yield cls(epsilon, size, table=forms.points(2))

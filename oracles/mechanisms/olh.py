@@ -7,7 +7,7 @@ from oracles.errors import ParameterError
 from oracles.mechanisms import chance
 from oracles.mechanisms.hashing import MAX_ROWS, Hashing
 from oracles.mechanisms.protocol import Oracle
-from oracles.mechanisms.table import best_points
+from oracles.mechanisms.table import Forms
 
 
 class Olh(Hashing):
@@ -57,12 +57,12 @@ class Olh(Hashing):
         return None if olh is None or (classes is not None and olh.hashes == 1) else olh
 
     @classmethod
-    def versions(cls, epsilon: float, size: int, *, life: bool) -> Iterator[Oracle]:
-        """Yield the best number of buckets. For answers for life, yield smaller numbers too. Two buckets are HR."""
+    def versions(cls, epsilon: float, size: int, forms: Forms) -> Iterator[Oracle]:
+        """Yield the best number of buckets. If fewer are considered, yield smaller numbers too. Two buckets are HR."""
         buckets = cls(epsilon, size).buckets
         while buckets > 2:
-            yield cls(epsilon, size, buckets, table=best_points(buckets, epsilon) if life else None)
-            buckets = buckets // 2 if life else 0
+            yield cls(epsilon, size, buckets, table=forms.points(buckets))
+            buckets = buckets // 2 if forms.fewer else 0
 
     def __repr__(self) -> str:
         return super().__repr__() if self.fewer is None else f"{super().__repr__()[:-1]}, buckets={self.fewer})"

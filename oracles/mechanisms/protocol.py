@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from oracles.errors import ParameterError, ReportError
 from oracles.estimate import Estimate, Pure
 from oracles.mechanisms.entropy import Source, source
-from oracles.mechanisms.table import Table
+from oracles.mechanisms.table import Forms, Table
 from oracles.tally import ValueTally
 from oracles.types import MAX_SIZE, MAX_WIDTH, Flags, Floats, Ints, Reports, Rows, positions, whole_number
 
@@ -116,6 +116,10 @@ class Oracle(Pure, Mechanism):
     """Whether a report supports its own value with probability p, and any other with q. HAAR's tell of blocks."""
     tables: Table | None = None
     """Law of the tables by which clients answer, or None if each class has noise of its own."""
+    keep: int = 0
+    """Threshold T of the event that the report names the own value or bucket, for oracles with one threshold."""
+    places: int | None = None
+    """Number of buckets that a table can permute, or None if the oracle takes no table."""
 
     def __init__(self, name: str, epsilon: float, size: int, p: Fraction, q: Fraction) -> None:
         super().__init__(name, size, p, q)
@@ -135,12 +139,12 @@ class Oracle(Pure, Mechanism):
         return cast("Callable[[float, int], Oracle]", cls)(epsilon, size)
 
     @classmethod
-    def versions(cls, epsilon: float, size: int, *, life: bool) -> Iterator["Oracle"]:
+    def versions(cls, epsilon: float, size: int, forms: Forms) -> Iterator["Oracle"]:
         """Yield the forms of the oracle that "auto" considers from edition 2 on.
 
-        Forms differ in the number of buckets. For answers for `life` they have a table, if one is possible.
+        Forms differ in the number of buckets, and have the table that `forms` gives for it.
         """
-        del life
+        del forms
         if size <= cls.max_size:
             yield cast("Callable[[float, int], Oracle]", cls)(epsilon, size)
 
@@ -161,6 +165,17 @@ class Oracle(Pure, Mechanism):
     def table(self) -> int | None:
         """Number of fixed points from which a table is favoured, t. None if each class has noise of its own."""
         return None if self.tables is None else self.tables.fixed_points
+
+    @property
+    def thresholds(self) -> dict[str, str]:
+        """Integers that a client compares with random ones, in decimal, by the names of docs/wire-format.md."""
+        if self.tables is not None:
+            return {"hi": str(self.tables.hi), "lo": str(self.tables.lo)}
+        return {"T": str(self.keep)}
+
+    @property
+    def excludes(self) -> bool:
+        return self.tables is not None
 
     def bound(self, classes: int) -> float:
         """Return the epsilon of all answers of a round together, for a client that uses at most so many classes."""
@@ -189,6 +204,11 @@ class Oracle(Pure, Mechanism):
     @abstractmethod
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
         """Return a report for each class under the rows of its client, the second half of `perturb`."""
+
+    def reports_of(self, buckets: Ints, rows: Rows) -> Reports:
+        """Return the reports that name these buckets, for clients that look them up in a table."""
+        del buckets, rows
+        raise ParameterError(f"{self.name} takes no table")
 
     def support(self, state: Ints, n: int) -> Ints:
         """Return how many of the `n` reports in a tally support each value. By default the tally holds these counts."""

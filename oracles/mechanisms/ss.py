@@ -39,6 +39,10 @@ class Ss(Oracle):
         q = (p * (self.members - 1) + (1 - p) * self.members) / (size - 1)
         super().__init__("ss", epsilon, size, p, q)
 
+    @property
+    def thresholds(self) -> dict[str, str]:
+        return {"T": str(self.inside)}
+
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
         del rows
         draw, reports = source(rng), np.empty((len(classes), self.width), np.uint8)

@@ -1,10 +1,11 @@
 """Tables: one random permutation of the buckets by which a client answers for life, instead of noise for each class."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import comb, factorial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,19 @@ MOST = 8
 _NEAR = 1 - Decimal(2) ** -10
 """Part of exp(epsilon) that an allowed table reaches at least."""
 _STEP = Decimal(10) ** -12
+_CACHE_SIZE = 1 << 10
+"""Laws that are kept. Each takes a few milliseconds, and a file of many queries needs the same few."""
+
+Points = Callable[[int], int | None]
+"""The number of fixed points, t, of the table with so many buckets. None means noise for each class."""
+
+
+class Forms(NamedTuple):
+    """The forms of an oracle that "auto" considers from edition 2 on."""
+
+    points: Points
+    fewer: bool
+    """Whether fewer buckets than the best number are considered: answers for life then charge less."""
 
 
 class Table:
@@ -174,21 +188,34 @@ def best(buckets: int, epsilon: float) -> Table | None:
     )
 
 
+@lru_cache(maxsize=_CACHE_SIZE)
 def best_points(buckets: int, epsilon: float) -> int | None:
     """Return the number of fixed points of the best table, or None if no table is possible."""
     table = best(buckets, epsilon) if buckets <= MOST else None
     return None if table is None else table.fixed_points
 
 
+def is_allowed(buckets: int, fixed_points: int, epsilon: float) -> bool:
+    """Whether a table with so many buckets and fixed points is possible."""
+    return buckets <= MOST and fixed_points in _choices(buckets, epsilon)
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
 def table_for(buckets: int, fixed_points: int, epsilon: float) -> Table:
     """Return the table of a query. A ParameterError says which are possible."""
     if buckets > MOST:
         raise ParameterError(f"table needs at most {MOST} buckets or values, got {buckets}; lower `buckets`")
-    tables = [Table(buckets, t, epsilon) for t in range(1, buckets + 1)]
-    choices = [table.fixed_points for table in tables if table.allowed]
+    choices = _choices(buckets, epsilon)
     if fixed_points not in choices:
         raise ParameterError(f"table must be one of {_listing(choices)} at epsilon = {epsilon:g}, got {fixed_points!r}")
-    return tables[fixed_points - 1]
+    return Table(buckets, fixed_points, epsilon)
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _choices(buckets: int, epsilon: float) -> tuple[int, ...]:
+    """Return the numbers of fixed points of all tables that are possible."""
+    tables = [Table(buckets, t, epsilon) for t in range(1, buckets + 1)]
+    return tuple(table.fixed_points for table in tables if table.allowed)
 
 
 def _listing(choices: Sequence[int]) -> str:

@@ -45,6 +45,10 @@ class Unary(Oracle):
         """Share of reports that are perturbed zero vectors, as some reports of rsfd are."""
         super().__init__(name, epsilon, size, chance.fraction(p), chance.fraction(q))
 
+    @property
+    def thresholds(self) -> dict[str, str]:
+        return {"T_p": str(self.own), "T_q": str(self.other)}
+
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
         del rows
         return self.flip(len(classes), classes, source(rng))

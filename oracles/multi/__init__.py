@@ -1,13 +1,15 @@
 """Several attributes of one client by spl, smp or rsfd. Each attribute acts as a pure oracle."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
-from oracles.mechanisms import ORACLES, WITH_BUCKETS, chance
+from oracles.mechanisms import EACH, ORACLES, WITH_BUCKETS, chance, with_noise
 from oracles.mechanisms import oracle as named
 from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.protocol import Charge, Oracle
@@ -27,7 +29,9 @@ class Spl(Joint):
 
     @property
     def life(self) -> Charge:
-        """Charge of a client that keeps one report for each class of each attribute."""
+        """Charge of a client that keeps its table or one report for each class, for each attribute."""
+        if any(encoder.tables is not None for encoder in self.encoders):
+            return Charge(chance.up(sum((encoder.life.amount for encoder in self.encoders), Fraction())), 1)
         return Charge(self.encoders[0].epsilon, sum(encoder.classes for encoder in self.encoders))
 
     def joined(self, pieces: Sequence[Reports]) -> Reports:
@@ -56,7 +60,7 @@ class Smp(Multi):
     @property
     def life(self) -> Charge:
         """Charge of a client that answers one attribute for life."""
-        return Charge(self.epsilon, max(encoder.classes for encoder in self.encoders))
+        return max((encoder.life for encoder in self.encoders), key=lambda charge: charge.amount)
 
     def disclosed(self, attribute_of_report: Ints) -> Reports:
         """Return reports that name their attribute and hold no answer yet."""
@@ -131,11 +135,14 @@ def multi(
     epsilon: float,
     oracle: str | Sequence[str] = ADAPTIVE,
     buckets: int | None = None,
+    noise: str = EACH,
+    tables: Mapping[int, int] | None = None,
 ) -> Multi:
     """Return the `solution` (spl, smp or rsfd) for attributes of these sizes, with one oracle for all or one each.
 
     "adaptive" takes the candidate with the smallest variance for each attribute. It depends on epsilon and the
-    sizes only, never on data. `buckets` is for every attribute with olh, full or short.
+    sizes only, never on data. `buckets` is for every attribute with olh, full or short. With the noise "table", clients
+    answer by a table in each attribute that can have one. `tables` gives the t of an attribute, by its number.
 
     >>> rsfd = multi("rsfd", sizes=[7, 16], epsilon=1.0)
     >>> rsfd.names, rsfd.width, round(rsfd.record_epsilon, 4)
@@ -162,18 +169,25 @@ def multi(
     if solution not in ("spl", "smp"):
         raise ParameterError(f"unknown solution {solution!r}; choose one of spl, smp, rsfd")
     encoder_epsilon = chance.divided(epsilon, d) if solution == "spl" else epsilon
-    encoders = [_encoder(name, encoder_epsilon, size, buckets) for name, size in zip(names, sizes, strict=True)]
+    points = tables or {}
+    encoders = [
+        _encoder(name, encoder_epsilon, size, buckets, noise, points.get(j))
+        for j, (name, size) in enumerate(zip(names, sizes, strict=True))
+    ]
+    if any(encoders[j].tables is None for j in points):
+        raise ParameterError('table needs attributes whose oracle takes one, and the noise "table"')
     return Spl("spl", epsilon, epsilon, encoders) if solution == "spl" else Smp(epsilon, encoders)
 
 
-def _encoder(name: str, epsilon: float, size: int, buckets: int | None) -> Oracle:
+def _encoder(name: str, epsilon: float, size: int, buckets: int | None, noise: str, table: int | None) -> Oracle:
     """Return an encoder for spl or smp."""
     if name == ADAPTIVE:
         candidates = (ORACLES[name](epsilon, size) for name in ("grr", "oue") if size <= ORACLES[name].max_size)
-        return min(candidates, key=lambda candidate: candidate.variance(1))
+        name = min(candidates, key=lambda candidate: candidate.variance(1)).name
     if name not in ORACLES:
         raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(ORACLES)} or {ADAPTIVE}")
-    return named(name, epsilon=epsilon, size=size, buckets=buckets if name in WITH_BUCKETS else None)
+    make = partial(named, name, epsilon=epsilon, size=size, buckets=buckets if name in WITH_BUCKETS else None)
+    return with_noise(make(), noise, table, lambda t: make(table=t))
 
 
 def _hidden(name: str, epsilon: float, size: int, attributes: int) -> Hidden:
