@@ -1,8 +1,10 @@
 """The table of a query, as a query file would have it, with all defaults and domain files resolved."""
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
-from oracles.query import Query
+from oracles.query import Query, parse
 from oracles.query.domain import Domain, Sets
 from oracles.query.settings import Threshold, Window
 
@@ -33,6 +35,8 @@ def dump(query: Query) -> dict[str, Any]:
         "budget": query.budget,
         **({} if query.renew is None else {"renew": f"{query.renew}s"}),
         **({"buckets": max(filter(None, query.fewer))} if any(query.fewer) else {}),
+        "noise": query.noise,
+        **({} if query.table is None else {"table": query.table}),
         **{key: at for key, at in zip(TIMES, (query.starts, query.until), strict=True) if at is not None},
     }
     if query.other is not None:  # otherwise each attribute has its default
@@ -50,6 +54,13 @@ def dump(query: Query) -> dict[str, Any]:
         "oracle": names[0] if len(set(names)) == 1 else list(names),
         "sets": {a.name: _sets(a.sets, a.domain) for a in query.attributes if a.sets},
     }
+
+
+def query_of(name: str, definition: Mapping[str, Any]) -> Query:
+    """Return the query of a table."""
+    times = {key: datetime.fromtimestamp(definition[key], UTC) for key in TIMES if key in definition}
+    queries = {"queries": {name: {**definition, **times}}}
+    return parse(queries, "the topic of definitions", None, standing=True)[name]
 
 
 def _window_text(window: Window) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from oracles.consistency import NORM_SUB
+from oracles.mechanisms import EACH, EDITION, NEWEST, NOISES, TABLE
 from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.multi.attributes import Multi
 from oracles.query.domain import Domain, Sets
@@ -80,8 +81,8 @@ class Query:
     """Oracle of each attribute or of the one answer, never `auto` or `adaptive`."""
     fewer: tuple[int | None, ...]
     """Number of buckets of each oracle, or None unless it is olh with fewer than the best."""
-    automatic: bool = field(compare=False)
-    """Whether the file leaves the choice of the oracle open."""
+    open: frozenset[str] = field(compare=False)
+    """Keys about reports (oracle, buckets, noise, table) that the file leaves open."""
 
     @property
     def domains(self) -> tuple[Domain, ...]:
@@ -135,6 +136,27 @@ class Query:
         names = (attribute.name for attribute in self.attributes)
         return {name: fewer for name, fewer in zip(names, self.fewer, strict=True) if fewer} or None
 
+    @property
+    def table(self) -> int | dict[str, int] | None:
+        """The t of the clients' tables, by attribute if there are several. None if no answer comes from a table."""
+        if isinstance(self.oracle, Oracle):
+            return self.oracle.table
+        each = zip(self.attributes, self.oracle.encoders, strict=True)
+        return {attribute.name: t for attribute, encoder in each if (t := encoder.table) is not None} or None
+
+    @property
+    def thresholds(self) -> dict[str, str] | dict[str, dict[str, str]]:
+        """Integers that a client compares with random ones, in decimal. By attribute if there are several."""
+        if isinstance(self.oracle, Oracle):
+            return self.oracle.thresholds
+        each = zip(self.attributes, self.oracle.encoders, strict=True)
+        return {attribute.name: encoder.thresholds for attribute, encoder in each}
+
+    @property
+    def noise(self) -> str:
+        """How a client's answers to different values depend on one another: "table" or "each"."""
+        return EACH if self.table is None else TABLE
+
     def round(self, at: float) -> int:
         """Return the Unix second at which the round of a time began, 0 without renew."""
         return 0 if self.renew is None else int(at // self.renew) * self.renew
@@ -159,6 +181,8 @@ class Query:
             meaning["solution"] = self.solution
         if self.buckets is not None:
             meaning["buckets"] = self.buckets
+        if self.table is not None:
+            meaning["table"] = self.table
         return json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @cached_property
@@ -176,12 +200,14 @@ def _meaning(domain: Domain) -> dict[str, Any]:
 
 _KEYS = {
     *KEYS,
-    *("domain", "attributes", "oracle", "solution"),
+    *("domain", "attributes", "oracle", "solution", "noise", "table"),
     *("windows", "period", "methods", "threshold", "sets", "budget", "answers"),
 }
 _ANSWERS = choice(*ANSWERS)
 _PERIOD = duration(1)
 _REVISION = whole("a whole number of at least 0", 0)
+_EDITION = whole(f"a whole number from {EDITION} to {NEWEST}; upgrade hubbub for a later one", EDITION, NEWEST)
+_NOISE = choice(*NOISES)
 
 
 @dataclass(frozen=True)
@@ -193,6 +219,8 @@ class File:
     """Age of the file: of two files of a prefix, the one with the lower revision is older."""
     paths: tuple[Path, ...] = ()
     """Paths of the file and of its domain files."""
+    edition: int = EDITION
+    """Edition of the defaults that hold in the file."""
 
 
 def load(path: str | PathLike[str]) -> dict[str, Query]:
@@ -207,7 +235,8 @@ def load_file(path: str | PathLike[str]) -> File:
     folder = Path(path).parent
     queries = parse(mapping, at.file, folder)
     revision = _REVISION(mapping.get("revision", 0), at / "revision")
-    return File(queries, revision, (Path(path), *(folder / name for name in _named_files(mapping["queries"]))))
+    paths = (Path(path), *(folder / name for name in _named_files(mapping["queries"])))
+    return File(queries, revision, paths, mapping.get("edition", EDITION))
 
 
 def _named_files(tables: Mapping[str, Any]) -> Iterator[str]:
@@ -226,16 +255,19 @@ def parse(
     Without a folder a domain may name no file.
     """
     at = Place(where)
-    queries = table(table(dict(mapping), at, ("revision", "queries")).get("queries", {}), at / "queries")
+    keys = table(dict(mapping), at, ("edition", "revision", "queries"))
+    edition = _EDITION(keys.get("edition", EDITION), at / "edition")
+    queries = table(keys.get("queries", {}), at / "queries")
     if not queries:
         raise (at / "queries").error("must be one or more tables [queries.NAME], got none")
     within = None if folder is None else Path(folder)
     return {
-        name: _query(name, value, at / "queries" / name, within, standing=standing) for name, value in queries.items()
+        name: _query(name, value, at / "queries" / name, within, edition, standing=standing)
+        for name, value in queries.items()
     }
 
 
-def _query(name: str, value: object, at: Place, folder: Path | None, *, standing: bool) -> Query:
+def _query(name: str, value: object, at: Place, folder: Path | None, edition: int, *, standing: bool) -> Query:
     keys = _table(value, at)
     settings = {key: setting(keys, key, at) for key in KEYS}
     if standing and "crowd" not in keys:  # the definition is older than the key
@@ -255,7 +287,9 @@ def _query(name: str, value: object, at: Place, folder: Path | None, *, standing
     default = "once" if keys.get("solution") == "rsfd" and not standing else "life"
     answers = _ANSWERS(keys.get("answers", default), at / "answers")
     reader = read_several if "attributes" in keys else read_one
-    oracle_settings = reader(keys, at, folder, OracleSettings(other, epsilon, settings.pop("buckets"), answers))
+    noise = _NOISE(keys["noise"], at / "noise") if "noise" in keys else None
+    ask = OracleSettings(other, epsilon, settings.pop("buckets"), answers, edition, noise)
+    oracle_settings = reader(keys, at, folder, ask)
     make = oracle_settings.pop("make")
     values = sum(attribute.domain.size for attribute in oracle_settings["attributes"]) or oracle_settings["domain"].size
     of = "attributes" if oracle_settings["attributes"] else "domain"

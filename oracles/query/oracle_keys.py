@@ -1,22 +1,25 @@
 """Keys of a query that name its answers, one or several of a client, and the oracle that perturbs them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from oracles.errors import ParameterError
-from oracles.mechanisms import ORACLES, automatic, oracle
+from oracles.mechanisms import EACH, ORACLES, TABLE, WITH_TABLE, automatic, oracle, with_noise
 from oracles.mechanisms.protocol import Oracle
+from oracles.mechanisms.table import MOST
 from oracles.multi import ADAPTIVE, multi
 from oracles.multi.attributes import Multi
 from oracles.query.domain import Domain, Sets, read_domain, read_sets
 from oracles.query.lifetime import times
-from oracles.query.settings import Place, Rule, choice, number, table
+from oracles.query.settings import Place, Rule, choice, number, table, whole
 
 _ORACLE = choice(*ORACLES, "auto")
 _SOLUTION = choice("spl", "smp", "rsfd")
+_POINTS = whole(f"a whole number from 1 to {MOST}", 1, MOST)
 _TEXT = Rule("the name of an oracle", lambda value: isinstance(value, str))
 _EACH = Rule(
     "the name of an oracle, or a list with that of each attribute",
@@ -49,6 +52,19 @@ class OracleSettings(NamedTuple):
     epsilon: float
     buckets: int | None
     answers: str
+    edition: int
+    noise: str | None
+    """How answers to different values depend on one another, or None if the file leaves it open."""
+
+    @property
+    def resolved_noise(self) -> str:
+        """The noise of an oracle that can have a table."""
+        return self.noise or (TABLE if self.edition > 1 and self.answers == "life" else EACH)
+
+    @property
+    def within_budget(self) -> bool:
+        """Whether "auto" must choose an oracle whose answers for life fit the budget."""
+        return self.answers == "life" or self.noise == TABLE
 
 
 def _budget(keys: dict[str, Any], at: Place, epsilon: float) -> float:
@@ -57,29 +73,41 @@ def _budget(keys: dict[str, Any], at: Place, epsilon: float) -> float:
     return budget
 
 
+def _open(keys: dict[str, Any], *, automatic: bool) -> frozenset[str]:
+    """Return the keys that decide about reports and that the file leaves open."""
+    absent = {key for key in ("noise", "table") if key not in keys}
+    return frozenset(absent | ({"oracle", "buckets"} if automatic else set()))
+
+
 def read_one(keys: dict[str, Any], at: Place, folder: Path | None, ask: OracleSettings) -> dict[str, Any]:
     """Return the domain and oracle of a query with one answer."""
     domain = read_domain(keys["domain"], at / "domain", folder, ask.other)
     oracle_name = _ORACLE(keys.get("oracle", "auto"), at / "oracle")
     budget = _budget(keys, at, ask.epsilon)
+    points = _POINTS(keys["table"], at / "table") if "table" in keys else None
 
     def make(epsilon: float = ask.epsilon, name: str = oracle_name, buckets: int | None = ask.buckets) -> Oracle:
-        if name == "auto" and buckets is None and ask.answers == "life":
-            return automatic(epsilon, domain.size, times(budget, epsilon))
-        return oracle(name, epsilon=epsilon, size=domain.size, buckets=buckets)
+        if name == "auto" and buckets is None:
+            most = budget if ask.within_budget else None
+            classes = None if most is None else times(most, epsilon)
+            return automatic(epsilon, domain.size, classes, ask.edition, most, noise=ask.noise, table=points)
+        each = partial(oracle, name, epsilon=epsilon, size=domain.size, buckets=buckets)
+        return with_noise(each(), ask.resolved_noise, points, lambda t: each(table=t))
 
-    if oracle_name == "auto" and ask.answers == "life" and times(budget, ask.epsilon) < 2:
+    is_each = ask.noise == EACH or (ask.noise is None and ask.edition == 1)
+    if oracle_name == "auto" and ask.answers == "life" and is_each and times(budget, ask.epsilon) < 2:
         raise (at / "answers").error(
             f'"life" charges at least 2 epsilon = {2 * ask.epsilon:g}, above the budget of {budget:g}; '
             f'use budget = {2 * ask.epsilon:g}, or epsilon = {budget / 2:g}, or answers = "once" or "fresh"'
         )
-    with _refusals(at / ("oracle" if ask.buckets is None else "buckets")):
+    with _refusals(at / _key_at_fault(keys)):
         selection = make()
+    _check_table(ask, points is not None, [selection], at)
     return {
         "oracle": selection,
         "oracle_names": (selection.name,),
         "fewer": (getattr(selection, "fewer", None),),
-        "automatic": oracle_name == "auto",
+        "open": _open(keys, automatic=oracle_name == "auto"),
         "make": make,
         "budget": budget,
         "record_epsilon": ask.epsilon,
@@ -101,14 +129,17 @@ def read_several(keys: dict[str, Any], at: Place, folder: Path | None, ask: Orac
     # A definition in a topic names the oracle that "adaptive" chose when it was written.
     oracle_name = (_EACH if folder is None else _TEXT)(keys.get("oracle", ADAPTIVE), at / "oracle")
     sizes = [domain.size for domain in domains.values()]
+    points = _points_of_attributes(keys, at, list(domains))
 
     def make(
         epsilon: float = ask.epsilon, name: str | list[str] = oracle_name, buckets: int | None = ask.buckets
     ) -> Multi:
-        return multi(solution, sizes=sizes, epsilon=epsilon, oracle=name, buckets=buckets)
+        noise = ask.resolved_noise
+        return multi(solution, sizes=sizes, epsilon=epsilon, oracle=name, buckets=buckets, noise=noise, tables=points)
 
-    with _refusals(at / ("oracle" if ask.buckets is None else "buckets")):
+    with _refusals(at / _key_at_fault(keys)):
         selection = make()
+    _check_table(ask, bool(points), selection.encoders, at)
     attributes = (
         Attribute(name, domain, read_sets(sets.get(name, {}), at / "sets" / name, domain))
         for name, domain in domains.items()
@@ -117,7 +148,7 @@ def read_several(keys: dict[str, Any], at: Place, folder: Path | None, ask: Orac
         "oracle": selection,
         "oracle_names": selection.names,
         "fewer": tuple(getattr(encoder, "fewer", None) for encoder in selection.encoders),
-        "automatic": False,
+        "open": _open(keys, automatic=False),
         "make": make,
         "budget": _budget(keys, at, selection.record_epsilon),
         "record_epsilon": selection.record_epsilon,
@@ -126,3 +157,28 @@ def read_several(keys: dict[str, Any], at: Place, folder: Path | None, ask: Orac
         "attributes": tuple(attributes),
         "solution": solution,
     }
+
+
+def _points_of_attributes(keys: dict[str, Any], at: Place, names: list[str]) -> dict[int, int]:
+    """Return the t of each attribute that has one, by its number."""
+    points = table(keys.get("table", {}), at / "table", names)
+    return {names.index(name): _POINTS(value, at / "table" / name) for name, value in points.items()}
+
+
+def _key_at_fault(keys: dict[str, Any]) -> str:
+    """Return the key that an error of the oracle most likely comes from."""
+    return next((key for key in ("table", "buckets") if key in keys), "oracle")
+
+
+def _check_table(ask: OracleSettings, has_points: bool, oracles: Sequence[Oracle], at: Place) -> None:
+    """Refuse a table for oracles that have none."""
+    if any(single.tables is not None for single in oracles):
+        return
+    if has_points:
+        raise (at / "table").error(f'needs noise = "{TABLE}", and an oracle with at most {MOST} buckets or values')
+    if ask.noise == TABLE:
+        names = ", ".join(dict.fromkeys(single.name for single in oracles))
+        raise (at / "noise").error(
+            f'"{TABLE}" needs an oracle with at most {MOST} buckets or values ({", ".join(sorted(WITH_TABLE))}), '
+            f'got {names}; use noise = "{EACH}", or name an oracle and `buckets`'
+        )

@@ -462,8 +462,8 @@ def test_auto_resolves_to_the_best_oracle_that_fits():
     assert (read(WIDE + "budget = 100").oracle_names, read(WIDE + "budget = 100").buckets) == (("olh",), None)
     assert read(WIDE + "budget = 4").oracle_names == ("blh",)
     assert read(WIDE + 'answers = "once"').buckets is None
-    assert read(WIDE).automatic
-    assert not read(WIDE + 'oracle = "hr"').automatic
+    assert "oracle" in read(WIDE).open
+    assert "oracle" not in read(WIDE + 'oracle = "hr"').open
 
 
 def test_an_active_definition_is_read_at_any_charge():
