@@ -12,6 +12,8 @@ from oracles.mechanisms.entropy import Bytes, Source
 
 KEY_BYTES = 32
 _BLOCK = 32
+EVERY_CLASS = (-1,)
+"""The class of the stream of a table, which holds the answers of all classes."""
 
 
 class Mode(IntEnum):
@@ -30,14 +32,14 @@ class Purpose(IntEnum):
     """The attribute that an smp record answers."""
     ROWS = 1
     ANSWER = 2
-    """The report of a class."""
+    """The report of a class, or the table of all classes."""
 
 
 class Keyed(Source):
     """A stream of HMAC-SHA-256 blocks: block i is the code of all parameters and of i.
 
-    `classes` has one class. A record of rsfd has one class for each attribute. Rows and the attribute of smp
-    have none.
+    `classes` has one class, or EVERY_CLASS for a table. A record of rsfd has one class for each attribute. Rows and the
+    attribute of smp have none.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from os import PathLike
 import numpy as np
 
 from oracles.errors import ParameterError, ReportError
+from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.protocol import Charge
 from oracles.query import Query
@@ -169,8 +170,7 @@ class Client:
             charge = Charge(whole.epsilon, int(unpaid))
         else:
             mode = Mode.STABLE
-            times = transaction.count_round_charges(query.digest, start, mode, whole.epsilon)
-            charge = Charge(whole.epsilon, max(0, whole.times - times))
+            charge = _rest_of(whole, transaction.stable_charge(query.digest, start))
         if not charge.times:
             return
         device_charge = transaction.device_charge(query.digest, start)
@@ -217,6 +217,13 @@ class Client:
             raise ReportError(f"query {query.name!r} needs a value for each of {', '.join(names)}; got {shown(value)}")
         pairs = zip(query.attributes, values, strict=True)
         return tuple(_position(attribute.domain, single, attribute.name) for attribute, single in pairs)
+
+
+def _rest_of(whole: Charge, amount: Fraction) -> Charge:
+    """Return the part of a round's charge that is not paid yet."""
+    rest = max(whole.amount - amount, Fraction())
+    times = rest / Fraction(whole.epsilon)
+    return Charge(whole.epsilon, int(times)) if times.denominator == 1 else Charge(chance.up(rest), 1)
 
 
 def _position(domain: Domain, value: object, name: str) -> int:

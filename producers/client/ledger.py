@@ -72,13 +72,10 @@ class Transaction:
         """Return the sum of all charges of all rounds."""
         return _sum(self._database.execute("SELECT epsilon, times FROM charge"))
 
-    def count_round_charges(self, digest: bytes, start: int, mode: Mode, epsilon: float) -> int:
-        """Return the number of charges of an epsilon in a round."""
-        row: tuple[int] | None = self._row(
-            "SELECT times FROM charge WHERE digest = ? AND round = ? AND mode = ? AND epsilon = ?",
-            *(digest, start, mode, epsilon),
-        )
-        return 0 if row is None else row[0]
+    def stable_charge(self, digest: bytes, start: int) -> Fraction:
+        """Return the charge of answers for life and of answers once in a round, which have the same noise."""
+        sql = "SELECT epsilon, times FROM charge WHERE digest = ? AND round = ? AND mode = ?"
+        return _sum(self._database.execute(sql, (digest, start, Mode.STABLE)))
 
     def count_charges(self, digest: bytes, mode: Mode) -> int:
         """Return the number of charges in a mode, over all rounds."""

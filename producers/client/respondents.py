@@ -1,5 +1,7 @@
 """Clients that repeat their reports. A client sends the same report as long as its class stays the same.
 
+With a table, one draw in a round decides the reports of all its classes.
+
 A device is one respondent, with streams of its key. A simulated crowd is many respondents with one seeded stream. Both
 use the same code from a value to a report.
 """
@@ -12,10 +14,11 @@ from numpy.typing import NDArray
 from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.hashing import MAX_ROWS
 from oracles.mechanisms.protocol import Oracle
+from oracles.mechanisms.table import Table
 from oracles.multi import Smp, Spl
 from oracles.multi.attributes import Multi
 from oracles.types import Ints, Reports
-from producers.entropy import Purpose
+from producers.entropy import EVERY_CLASS, Purpose
 
 Streams = Callable[[int, Purpose, tuple[int, ...]], Source]
 """The stream of an attribute, a purpose and classes, in one round or at one fresh answer.
@@ -38,6 +41,7 @@ class Respondents:
         self._streams = streams
         self._rows: dict[int, _Compact | None] = {}
         self._reports: dict[int, RepeatedReports] = {}
+        self._tables: dict[int, _Compact] = {}
         self._attributes: _Compact | None = None
 
     def reports(self, values: Ints, part: slice = slice(None)) -> Reports:
@@ -66,21 +70,31 @@ class Respondents:
 
     def _one(self, oracle: Oracle, attribute: int, values: Ints, clients: Ints) -> Reports:
         """Return the reports of one attribute."""
-        if attribute not in self._reports:
+        if attribute not in self._rows:
             rows = oracle.rows(self.count, self._streams(attribute, Purpose.ROWS, ()))
             self._rows[attribute] = None if rows is None else _compact(rows)
-            # A hash may have more buckets than the domain has values.
-            most = max(oracle.size, 1 << MAX_ROWS)
-            self._reports[attribute] = RepeatedReports(self.count, most, oracle.width)
         compact = self._rows[attribute]
         own = None if compact is None else compact[clients].astype(np.int64)
         classes = oracle.classify(values, own)
+        if oracle.tables is not None:
+            return oracle.reports_of(self._look_up(oracle.tables, attribute, clients, classes), own)
+        if attribute not in self._reports:
+            # A hash may have more buckets than the domain has values.
+            most = max(oracle.size, 1 << MAX_ROWS)
+            self._reports[attribute] = RepeatedReports(self.count, most, oracle.width)
 
         def draw(new: Ints) -> Reports:
             stream = self._streams(attribute, Purpose.ANSWER, self._of_one(classes))
             return oracle.answer(classes[new], None if own is None else own[new], stream)
 
         return self._reports[attribute].reports(clients, classes, draw)
+
+    def _look_up(self, law: Table, attribute: int, clients: Ints, classes: Ints) -> Ints:
+        """Return the bucket of each class in the client's table, which it draws once in a round."""
+        if attribute not in self._tables:
+            stream = self._streams(attribute, Purpose.ANSWER, EVERY_CLASS)
+            self._tables[attribute] = _compact(law.draw(self.count, stream))
+        return self._tables[attribute][clients, classes].astype(np.int64)
 
     def _of_one(self, classes: Ints) -> tuple[int, ...]:
         """Return the classes of a single client, for its stream."""

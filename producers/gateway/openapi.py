@@ -73,6 +73,15 @@ _QUERY = {
     "classes": {**_EACH, "description": "K, or one K for each attribute; null: the answers are not for life"},
     "record_charge": schema(Annotated[float, {"description": "Charge of a first answer, in epsilon"}]),
     "buckets": {**_EACH, "description": "Number of buckets, if below the best of olh; null: the best"},
+    "noise": schema(
+        Annotated[Literal["table", "each"], {"description": "Whether one table decides all answers of a round"}]
+    ),
+    "table": {**_EACH, "description": "Fixed points t of the table, or one for each attribute with one; null: none"},
+    "thresholds": {
+        "description": "Integers that a client compares with, in decimal: T, T_p and T_q, or hi and lo",
+        "type": "object",
+        "additionalProperties": {"oneOf": [_TEXT, {"type": "object", "additionalProperties": _TEXT}]},
+    },
     "width": schema(Annotated[int, {"minimum": 1, "description": "Bytes of a report"}]),
 }
 _PROBLEM = {

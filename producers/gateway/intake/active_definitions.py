@@ -120,5 +120,8 @@ def public_definition(query: Query) -> dict[str, Any]:
         "classes": query.classes,
         "record_charge": query.record_charge,
         "buckets": query.buckets,
+        "noise": query.noise,
+        "table": query.table,
+        "thresholds": query.thresholds,
         "width": query.oracle.width,
     }

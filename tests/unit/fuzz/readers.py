@@ -37,7 +37,6 @@ from hubbub.kafka.patches import bounded_batches
 from oracles import frame, query
 from oracles.errors import FrameError, ParameterError, QueryError, ReportError
 from producers.client.ledger import Ledger
-from producers.entropy import Mode
 from producers.errors import NotAllowed, StoreError
 from producers.gateway.access.tokens import Account, Tokens, short_lived
 from producers.gateway.intake import submission
@@ -161,7 +160,7 @@ def _ledger(path: Path) -> None:
         transaction.round_charge("homepage", digest, 1.0, 0)
         transaction.device_charge(digest, 0)
         transaction.total_charge()
-        transaction.count_round_charges(digest, 0, Mode.STABLE, 1.0)
+        transaction.stable_charge(digest, 0)
         transaction.last_round(digest), transaction.count_answers(digest), transaction.once_report(digest, 0)
         transaction.answer_time("homepage"), transaction.names()
 
