@@ -9,14 +9,15 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from hubbub.definitions.table import TIMES, dump
+from hubbub.definitions.editions import differs_by_edition, lines_that_keep, with_active_settings
+from hubbub.definitions.table import dump, query_of
 from hubbub.definitions.versions import Version, Versions
 from oracles.errors import HubbubError
-from oracles.query import File, Query, parse
+from oracles.mechanisms import EDITION
+from oracles.query import File, Query
 
 MARGIN = 2
 """Seconds, in addition to the skew, between the timestamp of a version and the first reports that it applies to."""
@@ -33,7 +34,7 @@ _FAULTS = (
 
 
 class DefinitionsError(HubbubError):
-    """A query file that lacks an active query, which nobody asked to retire."""
+    """A query file that would end an active query, which nobody asked to retire."""
 
     exit_code = 2
 
@@ -67,6 +68,8 @@ class Definitions:
     """The names of forgotten definitions by digest."""
     first_batch: str | None = None
     """The token of the batch that was appended first."""
+    editions: Mapping[bytes, int] = field(default_factory=dict)
+    """The edition of the file that wrote the newest version of each digest."""
 
     @cached_property
     def queries(self) -> dict[bytes, Query]:
@@ -97,6 +100,11 @@ class Changes:
     """Active queries that the file lacks and nobody retires. If there are any, `writes` is empty."""
     ignored: tuple[str, ...] = ()
     """Queries that cannot be retired, because they are not active or the file still has them."""
+    edition_lines: Mapping[str, str] = field(default_factory=dict)
+    """Queries whose digest only the edition of the file changes, with the lines that keep the digest.
+
+    If there are any, `writes` is empty.
+    """
     behind: bool = False
     """Whether the topic has a later revision of the file. If so, `writes` is empty."""
 
@@ -134,7 +142,12 @@ class DefinitionLog:
         if self._cached is None:
             unreadable = (content for content in self._contents.values() if isinstance(content, UnreadableRecord))
             self._cached = Definitions(
-                dict(self._versions), self._revision, tuple(unreadable), self.forgotten, self._first_batch
+                dict(self._versions),
+                self._revision,
+                tuple(unreadable),
+                self.forgotten,
+                self._first_batch,
+                dict(self._editions),
             )
         return self._cached
 
@@ -173,6 +186,7 @@ class DefinitionLog:
         self._active = {v.query.name: digest for digest, v in self._versions.items() if not v.newest.retired}
         """The digest of the active definition of each name. There is at most one, because it retires the others."""
         self._revision, self._first_batch = self._before.revision, self._before.first_batch
+        self._editions = dict(self._before.editions)
         self._cached, self._is_stale = None, False
         for content in self._contents.values():
             if not isinstance(content, UnreadableRecord):
@@ -182,6 +196,7 @@ class DefinitionLog:
         """Add a version. It retires an older digest of the same name."""
         self._first_batch = content.token if self._first_batch is None else self._first_batch
         self._revision = max(self._revision, content.revision)
+        self._editions[content.query.digest] = content.edition
         query, versions = content.query, self._versions
         before = versions.get(query.digest)
         if before is not None and before.newest[1:] == (query, content.retired):
@@ -213,6 +228,8 @@ class _Content(NamedTuple):
     topic_was_empty: bool
     """Whether the writer saw an empty topic."""
     timestamp: int
+    edition: int
+    """The edition of the writer's file."""
 
 
 def _first_pane(timestamp: int, skew: int, pane: int) -> int:
@@ -228,29 +245,26 @@ def changes(file: File, definitions: Definitions, retire: Collection[str], token
     if file.revision < definitions.revision:
         return Changes(behind=True)
     active = definitions.active
-    queries = {name: _with_active_oracle(query, active.get(name)) for name, query in file.queries.items()}
-    ignored = tuple(sorted(name for name in retire if name in file.queries or name not in active))
+    queries = {name: with_active_settings(query, active.get(name)) for name, query in file.queries.items()}
+    before = definitions.editions
+    conflicts = {
+        name for name in active.keys() & queries if differs_by_edition(file, queries[name], active[name], before)
+    }
+    queries |= {name: file.queries[name] for name in conflicts}
+    ignored = tuple(
+        sorted(name for name in retire if (name in file.queries and name not in conflicts) or name not in active)
+    )
     missing = tuple(sorted(name for name in active if name not in file.queries and name not in retire))
     if missing:
         return Changes(missing=missing, ignored=ignored)
+    edition_lines = {name: lines_that_keep(active[name]) for name in sorted(conflicts - set(retire))}
+    if edition_lines:
+        return Changes(edition_lines=edition_lines, ignored=ignored)
     versions = [(query, False) for query in queries.values() if active.get(query.name) != query]
     versions += [(query, True) for name, query in active.items() if name in retire and name not in file.queries]
-    common = {"revision": file.revision, "founds": definitions.first_batch is None}
+    common = {"revision": file.revision, "founds": definitions.first_batch is None, "edition": file.edition}
     writes = [_write(query, token, {"retired": retires, **common}) for query, retires in versions]
     return Changes(writes, ignored=ignored)
-
-
-def _with_active_oracle(query: Query, active: Query | None) -> Query:
-    """Return the query with the active oracle, if the file leaves the oracle open and the digest stays the same."""
-    if active is None or not query.automatic or query.digest == active.digest:
-        return query
-    oracle = {key: value for key, value in dump(active).items() if key in ("oracle", "buckets")}
-    table = {key: value for key, value in dump(query).items() if key != "buckets"} | oracle
-    try:
-        candidate = _parse(query.name, table)
-    except HubbubError:  # the active oracle does not suit the new settings
-        return query
-    return candidate if candidate.digest == active.digest else query
 
 
 def _write(query: Query, token: str, more: Mapping[str, Any]) -> Write:
@@ -279,19 +293,14 @@ def _read_content(record: TopicRecord) -> _Content:
     if not token.startswith("v"):
         raise ValueError("the key does not name a version of a definition")
     revision, topic_was_empty = content.get("revision", 0), content.get("founds", False)
-    if type(revision) is not int or type(topic_was_empty) is not bool:
-        raise TypeError("revision must be a whole number, and founds true or false")
-    return _Content(query, retired, revision, token, topic_was_empty, record.timestamp)
-
-
-def _parse(name: str, definition: dict[str, Any]) -> Query:
-    times = {key: datetime.fromtimestamp(definition[key], UTC) for key in TIMES if key in definition}
-    table = definition | times
-    return parse({"queries": {name: table}}, "the topic of definitions", None, standing=True)[name]
+    edition = content.get("edition", EDITION)
+    if type(revision) is not int or type(edition) is not int or type(topic_was_empty) is not bool:
+        raise TypeError("revision and edition must be whole numbers, and founds true or false")
+    return _Content(query, retired, revision, token, topic_was_empty, record.timestamp, edition)
 
 
 def _query(name: str, definition: dict[str, Any], digest: bytes) -> Query:
-    query = _parse(name, definition)
+    query = query_of(name, definition)
     if query.digest != digest:
         raise ValueError(f"the definition of {name} has the digest {query.digest.hex()}, its key {digest.hex()}")
     return query

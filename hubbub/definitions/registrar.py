@@ -15,6 +15,7 @@ from pathlib import Path
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from hubbub.definitions.catalog import DefinitionsError, changes
+from hubbub.definitions.editions import edition_text
 from hubbub.definitions.follower import Follower
 from hubbub.file_watch import stamp
 from hubbub.texts import MOST, few
@@ -46,7 +47,7 @@ class Registrar:
         self._changed.set()
 
     async def register(self, file: File, retire: Collection[str] = ()) -> None:
-        """Append the changes of the file. If it lacks an active query, raise DefinitionsError and append nothing."""
+        """Append the changes of the file. If it would end a query, raise DefinitionsError and append nothing."""
         self._paths, self._state = file.paths, _state(file.paths)
         result = changes(file, self._follower.definitions, retire, secrets.token_hex(8))
         self.behind = result.behind
@@ -57,6 +58,8 @@ class Registrar:
             log.warning("%s has an older revision than the topic, so it is ignored", self._path, extra=revisions)
         if result.missing:
             raise DefinitionsError(_missing_text(self._path, result.missing))
+        if result.edition_lines:
+            raise DefinitionsError(edition_text(self._path, file.edition, result.edition_lines))
         if result.writes:
             await self._follower.append(result.writes)
             log.info("definitions appended", extra={"queries": len(result.writes), "revision": file.revision})

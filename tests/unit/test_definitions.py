@@ -1,6 +1,7 @@
 """The topic of definitions, the first panes of its versions, and the records that a file appends."""
 
 import json
+import tomllib
 from dataclasses import replace
 from random import Random
 
@@ -251,3 +252,77 @@ def test_a_definition_names_the_oracles_of_adaptive(monkeypatch):
     assert not after.unreadable
     assert after.active["profile"].digest == before.digest
     assert after.active["profile"].oracle_names == ("grr", "oue")
+
+
+SCREENS = {"domain": 64, "epsilon": 1.0, "pane": "10s"}
+
+
+def edited(edition, **tables):
+    return File(parse({"edition": edition, "queries": tables}, "test", "."), edition=edition)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
+def test_a_file_that_differs_by_its_edition_alone_ends_no_query(before, after):
+    records = append([], edited(before, screens=SCREENS, once=SCREENS | {"oracle": "grr", "answers": "once"}), NOW)
+    file = edited(after, screens=SCREENS, once=SCREENS | {"oracle": "grr", "answers": "once"})
+    update = changes(file, read(records), (), "b" * 16)
+    assert (list(update.edition_lines), update.writes) == (["screens"], [])
+    lines = tomllib.loads(update.edition_lines["screens"].replace(", ", "\n"))
+    kept = edited(after, screens=SCREENS | lines).queries["screens"]
+    assert kept.digest == edited(before, screens=SCREENS).queries["screens"].digest
+
+
+def test_another_change_together_with_the_edition_ends_no_query():
+    records = append([], edited(1, screens=SCREENS), NOW)
+    update = changes(edited(2, screens=SCREENS | {"lateness": "9s"}), read(records), (), "b" * 16)
+    assert (list(update.edition_lines), update.writes) == (["screens"], [])
+
+
+def test_a_query_goes_on_with_a_new_edition_on_request():
+    records = append([], edited(1, screens=SCREENS), NOW)
+    new = edited(2, screens=SCREENS)
+    later = append(records, new, NOW + SECOND, retire=["screens"])
+    assert read(later).active == new.queries
+    again = changes(new, read(later), ["screens"], "c" * 16)
+    assert (again.writes, again.edition_lines, again.ignored) == ([], {}, ("screens",))
+
+
+@pytest.mark.parametrize("change", [{"budget": 100.0}, {"answers": "once"}, {"answers": "once", "budget": 1.0}])
+@pytest.mark.parametrize("edition", [1, 2])
+def test_a_change_of_answers_or_budget_keeps_what_the_file_leaves_open(edition, change):
+    records = append([], edited(1, screens=SCREENS), NOW)
+    digest = edited(1, screens=SCREENS).queries["screens"].digest
+    file = edited(edition, screens=SCREENS | change)
+    later = append(records, file, NOW + SECOND)
+    [query] = read(later).active.values()
+    assert query.digest == digest
+    assert {key: getattr(query, key) for key in change} == change
+    assert append(later, file, NOW + 2 * SECOND) == later, "the same file changes nothing again"
+    update = changes(edited(2, screens=SCREENS | change), read(later), (), "c" * 16)
+    assert bool(update.edition_lines) == (edition == 1)
+
+
+def test_a_new_epsilon_makes_a_new_query_in_any_edition():
+    records = append([], edited(1, screens=SCREENS), NOW)
+    new = edited(2, screens=SCREENS | {"epsilon": 2.0})
+    assert read(append(records, new, NOW + SECOND)).active == new.queries
+
+
+def test_a_definition_holds_its_noise_and_its_table():
+    several = {"attributes": {"a": 3, "b": 100}, "epsilon": 1.0, "pane": "10s", "budget": 200.0}
+    file = edited(2, screens=SCREENS, several=several)
+    assert (file.queries["screens"].table, file.queries["several"].table) == (2, {"a": 3})
+    records = append([], file, NOW)
+    assert read(records).active == file.queries
+    content = json.loads(records[0].value)
+    assert (content["edition"], content["definition"]["noise"], content["definition"]["table"]) == (2, "table", 2)
+    assert json.loads(records[1].value)["definition"]["table"] == {"a": 3}
+
+
+def test_a_definition_without_a_noise_is_of_the_first_edition():
+    [old] = append([], edited(1, screens=SCREENS), NOW)
+    content = json.loads(old.value)
+    del content["edition"], content["definition"]["noise"]
+    older = TopicRecord(old.key, json.dumps(content).encode(), NOW)
+    assert read([older]).active == edited(1, screens=SCREENS).queries
+    assert changes(edited(2, screens=SCREENS), read([older]), (), "b" * 16).edition_lines
