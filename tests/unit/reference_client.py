@@ -97,6 +97,76 @@ def repeated(name, epsilon, size, value, key, digest, start):
     return own_rows, answer_class, bucketed(about, own_rows, answer_class, stream).to_bytes(about["width"], "little")
 
 
+def looked_up(name, epsilon, size, points, value, key, digest):
+    """Return the rows, the table, the class of a value and the report of a client that answers by a table."""
+    about, own_rows, answer_class = parameters(name, epsilon, size), [], value
+    if "k" in about:
+        own_rows = words(name, about, Keyed(key, digest, 0, 0, 1, 0, ()))
+        answer_class = hashed(name, about, own_rows, value)
+    g = 1 << about["l"] if "k" in about else size
+    table = draw_table(g, points, *integers_of_table(g, points, epsilon), Keyed(key, digest, 0, 0, 2, 0, (-1,)))
+    answer = table[answer_class]
+    if "k" in about:
+        answer |= sum(row << (about["l"] + j * about["k"]) for j, row in enumerate(own_rows))
+    return own_rows, table, answer_class, answer.to_bytes(about["width"], "little")
+
+
+def counts_of_tables(g):
+    """Return the number of permutations of g buckets with k fixed points, for each k."""
+    derangements = [1, 0]
+    while len(derangements) <= g:
+        derangements.append((len(derangements) - 1) * (derangements[-1] + derangements[-2]))
+    return [comb(g, k) * derangements[g - k] for k in range(g + 1)]
+
+
+def integers_of_table(g, t, epsilon):
+    """Return hi and lo of a table."""
+    counts, ratio = counts_of_tables(g), exp(Decimal(epsilon))
+    likely = sum(counts[t:])
+
+    def lo(hi):
+        return (ONE - hi * likely) // (sum(counts) - likely)
+
+    def holds(hi):
+        weights = [count * (hi if k >= t else lo(hi)) for k, count in enumerate(counts)]
+        p = Fraction(sum(k * weight for k, weight in enumerate(weights)), g * sum(weights))
+        return p < 1 and p.numerator * (g - 1) <= DIGITS.multiply(ratio, p.denominator - p.numerator)
+
+    low, high = 1, ONE // likely
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low, lo(low)
+
+
+def draw_table(g, t, hi, lo, stream):
+    """Return the bucket of each class."""
+    counts = counts_of_tables(g)
+    weights = [count * (hi if k >= t else lo) for k, count in enumerate(counts)]
+    number = stream.integer(8)
+    while number >= sum(weights):
+        number = stream.integer(8)
+    k = g
+    while number >= weights[k]:
+        number -= weights[k]
+        k -= 1
+    order = list(range(g))
+    for i in range(k if k < g else 0):
+        j = i + stream.below(g - i)
+        order[i], order[j] = order[j], order[i]
+    table, rest = list(range(g)), sorted(order[k:])
+    while k < g:
+        buckets = list(rest)
+        for i in range(len(rest) - 1, 0, -1):
+            j = stream.below(i + 1)
+            buckets[i], buckets[j] = buckets[j], buckets[i]
+        if all(one != other for one, other in zip(buckets, rest, strict=True)):
+            for answer_class, bucket in zip(rest, buckets, strict=True):
+                table[answer_class] = bucket
+            break
+    return table
+
+
 def exp(number):
     return DIGITS.exp(number)
 

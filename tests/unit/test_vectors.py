@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from oracles import ORACLES, oracle
 from oracles.frame import FrameError, decode, partition_of
 from oracles.mechanisms.entropy import Source
+from oracles.mechanisms.table import best
 from oracles.multi import multi
+from producers.client.respondents import Respondents
 from producers.entropy import Keyed
 
 ROOT = Path(__file__).parents[2]
@@ -34,8 +36,8 @@ def load(path):
 
 
 reference = load(Path(__file__).with_name("reference_client.py"))
-REPORTS, SUPPORT, FRAMES, KEY_STREAMS = (
-    json.loads((VECTORS / f"{name}.json").read_text()) for name in ("reports", "support", "frames", "keyed")
+REPORTS, SUPPORT, FRAMES, KEY_STREAMS, TABLES = (
+    json.loads((VECTORS / f"{name}.json").read_text()) for name in ("reports", "support", "frames", "keyed", "tables")
 )
 
 
@@ -145,6 +147,32 @@ def test_a_client_that_repeats_itself_makes_the_reports_by_class(group):
         classes = encoder.classify(np.array([case["value"]]), rows)
         report = encoder.answer(classes, rows, Keyed(key, digest, 0, 0, 2, group["round"], tuple(classes.tolist())))
         assert (classes.tolist(), report.tobytes().hex()) == ([case["class"]], case["report"])
+
+
+@pytest.mark.parametrize("group", TABLES["laws"], ids=lambda group: f"{group['buckets']}-{group['epsilon']}")
+def test_package_and_reference_draw_the_tables(group):
+    law, about = best(group["buckets"], group["epsilon"]), (group["buckets"], group["t"])
+    assert (law.fixed_points, law.bound, float(law.p)) == (group["t"], group["bound"], group["p"])
+    assert (law.hi, law.lo) == (int(group["hi"]), int(group["lo"]))
+    assert reference.integers_of_table(*about, group["epsilon"]) == (law.hi, law.lo)
+    for case in group["cases"]:
+        source, stream = Fixed(bytes.fromhex(case["entropy"])), reference.Stream(bytes.fromhex(case["entropy"]))
+        assert law.draw(1, source)[0].tolist() == case["table"]
+        assert reference.draw_table(*about, law.hi, law.lo, stream) == case["table"]
+        assert not source.left
+        assert stream.used == len(stream.data)
+
+
+@every(TABLES["answers"])
+def test_a_client_with_a_table_looks_its_answers_up(group):
+    points, key, digest = group["t"], bytes.fromhex(group["key"]), bytes.fromhex(group["digest"])
+    encoder = oracle(*asked(group)[:1], epsilon=group["epsilon"], size=group["size"], table=points)
+    values = np.array([case["value"] for case in group["cases"]])
+    clients = Respondents(encoder, 1, lambda *about: Keyed(key, digest, about[0], 0, about[1], 0, about[2]))
+    for case in group["cases"]:
+        expected = (group["rows"], group["table"], case["class"], bytes.fromhex(case["report"]))
+        assert reference.looked_up(*asked(group), points, case["value"], key, digest) == expected
+        assert clients.reports(values[case["value"], None]).tobytes().hex() == case["report"]
 
 
 @every(SUPPORT["oracles"])

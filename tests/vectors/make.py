@@ -17,7 +17,7 @@ from oracles import ORACLES, oracle
 from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.hashing import Hashing
 from oracles.mechanisms.ss import Ss
-from oracles.mechanisms.unary import Unary
+from oracles.mechanisms.table import best as best_table
 from oracles.multi import multi
 from producers.entropy import Keyed
 
@@ -111,12 +111,9 @@ def tapes(label, how_many, bent):
 
 def parameters(encoder):
     """Return the parameters of an oracle, by the names of docs/wire-format.md."""
-    if isinstance(encoder, Unary):
-        return {"T_p": str(encoder.own), "T_q": str(encoder.other), "width": encoder.width}
-    if isinstance(encoder, Ss):
-        return {"T": str(encoder.inside), "m": encoder.members, "width": encoder.width}
+    members = {"m": encoder.members} if isinstance(encoder, Ss) else {}
     hashing = {"l": encoder.hashes, "k": encoder.bits} if isinstance(encoder, Hashing) else {}
-    return {"T": str(encoder.keep), **hashing, "width": encoder.width}
+    return {**encoder.thresholds, **members, **hashing, "width": encoder.width}
 
 
 def reports():
@@ -212,6 +209,49 @@ def answers(name, epsilon, size, start):
     return {**about, "rows": [] if rows is None else rows[0].tolist(), "cases": cases}
 
 
+LAWS = [(2, 1.0), (3, 0.5), (4, 1.0), (5, 4.0), (8, 2.0), (8, 4.0), (8, 0.25), (4, 6.0)]
+TABLES = [
+    ("olh", 1.0, 64, 2, "a3dc4497a4d3d094"),
+    ("olh", 2.0, 1024, 5, "9107183a397126bb"),
+    ("grr", 4.0, 5, 5, "cb48a772cabf4f9d"),
+    *((name, 2.0, 100, 2, DIGEST) for name in ("hr", "blh")),
+    ("full", 1.0, 12, 2, DIGEST),
+    ("short", 2.0, 1024, 6, DIGEST),
+]
+
+
+def tables():
+    """Return the laws of tables, tables drawn from random bytes, and those of clients with a key."""
+    answers = [looked_up(*each, key) for each in TABLES for key in KEYS]
+    return {"laws": [law(*each) for each in LAWS], "answers": answers}
+
+
+def law(buckets, epsilon):
+    best = best_table(buckets, epsilon)
+    cases = []
+    for i, tape in enumerate(tapes(f"table/{buckets}/{epsilon}", 6, 1)):
+        if i == 6:  # an integer that belongs to no table
+            tape.ahead += b"\xff" * 8
+        cases.append({"table": best.draw(1, tape)[0].tolist(), "entropy": tape.used.hex()})
+    about = {"buckets": buckets, "epsilon": epsilon, "t": best.fixed_points, "hi": str(best.hi), "lo": str(best.lo)}
+    return {**about, "bound": best.bound, "p": float(best.p), "cases": cases}
+
+
+def looked_up(name, epsilon, size, points, digest, key):
+    """Return the rows, the table and the reports of a client that answers by a table."""
+    encoder = oracle(name, epsilon=epsilon, size=size, table=points)
+    about = bytes.fromhex(key), bytes.fromhex(digest)
+    rows = encoder.rows(1, Keyed(*about, 0, 0, 1, 0))
+    cases = []
+    for value in range(min(size, 5)):
+        (answer_class,) = encoder.classify(np.array([value]), rows).tolist()
+        report = encoder.answer(np.array([answer_class]), rows, Keyed(*about, 0, 0, 2, 0, (-1,)))
+        cases.append({"value": value, "class": answer_class, "report": bytes(report[0]).hex()})
+    table = encoder.tables.draw(1, Keyed(*about, 0, 0, 2, 0, (-1,)))[0].tolist()
+    group = {"oracle": name, "epsilon": epsilon, "size": size, "t": points, "key": key, "digest": digest}
+    return {**group, "rows": [] if rows is None else rows[0].tolist(), "table": table, "cases": cases}
+
+
 def tally(solution, epsilon, sizes, names):
     encoder = multi(solution, sizes=sizes, epsilon=epsilon, oracle=names)
     tape = Tape(f"support/{solution}/{epsilon}/{sizes}/{names}")
@@ -248,6 +288,7 @@ def has_objects(value):
 def files():
     """Return the name and the text of each file."""
     contents = {"reports.json": reports(), "support.json": support(), "frames.json": frames(), "keyed.json": keyed()}
+    contents["tables.json"] = tables()
     return {name: lines(value) + "\n" for name, value in contents.items()}
 
 
