@@ -14,6 +14,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import GroupCoordinatorNotAvailableError, TopicAuthorizationFailedError, for_code
 
 from aggregator.errors import TopicsError
+from aggregator.topics.formats_version import FormatsRise, stop_workers
 from aggregator.topics.layout import (
     GUARANTEES,
     SettingRefusal,
@@ -32,7 +33,7 @@ from aggregator.topics.sizes import Sizes, sizes
 from hubbub.command.options import add_kafka, add_max_frame, parser_of, run, whole
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import KafkaUnreachable
-from hubbub.kafka.settings import REPORTS, WORKER, Kafka
+from hubbub.kafka.settings import QUERIES, REPORTS, WORKER, Kafka
 from oracles.frame import MAX_FRAME
 from oracles.query import load
 
@@ -61,6 +62,9 @@ example:
 The environment sets the login: HUBBUB_KAFKA_SECURITY_PROTOCOL and others (docs/topics.md).
 HUBBUB_MAX_FRAME is the size of the largest frame in the reports (default: 1MiB).
 
+Topics of an older release may have a lower formats version. Then the command changes nothing and exits
+with 4. Stop all workers, and run it with --raise-formats (docs/life.md).
+
 Exit code: 0 all topics are right (with --dry-run: can be made right); 2 wrong options; 3 Kafka cannot
 be reached; 4 a fault cannot be fixed, such as the number of partitions, and nothing was changed; or
 Kafka refuses a setting: the others are set, and a message names the guarantee that does not hold."""
@@ -73,7 +77,8 @@ def main(arguments: list[str]) -> int:
         kafka = Kafka.read(options)
         needs = sizes(load(options.queries).values()) if options.queries else None
         partitions, replication, frame = options.partitions, options.replication, options.max_frame
-        ensuring = ensure(kafka, partitions, replication, frame, sizes=needs, dry=options.dry_run)
+        rise = FormatsRise(kafka, may_rise=options.raise_formats, stop=options.stop_workers, hint=options.stop_hint)
+        ensuring = ensure(kafka, partitions, replication, frame, sizes=needs, dry=options.dry_run, rise=rise)
         sys.stdout.write("".join(f"{line}\n" for line in asyncio.run(ensuring)))
 
     return run("topics", work)
@@ -92,6 +97,16 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         "query file, used to size max.message.bytes (HUBBUB_QUERIES; default: hubbub.toml if it exists, else 64MiB)"
     )
     parser.add_argument("--queries", default=file, metavar="FILE", help=queries_help)
+    raising = "raise the formats version to that of this release, while no worker runs"
+    parser.add_argument("--raise-formats", action="store_true", help=raising)
+    stop_help = (
+        "command that stops all workers if --raise-formats needs it; it runs without a shell (HUBBUB_STOP_WORKERS)"
+    )
+    stop = os.environ.get("HUBBUB_STOP_WORKERS") or None
+    parser.add_argument("--stop-workers", type=stop_workers, default=stop, metavar="COMMAND", help=stop_help)
+    hint = os.environ.get("HUBBUB_STOP_HINT", "")
+    hint_help = "how people stop all workers here, for the message about running workers (HUBBUB_STOP_HINT)"
+    parser.add_argument("--stop-hint", default=hint, metavar="TEXT", help=hint_help)
     parser.add_argument("--dry-run", action="store_true", help="print the changes, and make none")
     return parser.parse_args(arguments)
 
@@ -104,6 +119,7 @@ async def ensure(
     *,
     sizes: Sizes | None = None,
     dry: bool = False,
+    rise: FormatsRise | None = None,
 ) -> list[str]:
     """Create and fix all topics, and return a line each. Raise TopicsError and change nothing if that is impossible.
 
@@ -120,6 +136,8 @@ async def ensure(
             fault for topic in topics if (there := descriptions.get(topic.name)) for fault in lasting(there, topic)
         ]
         _refuse([*obstructions, *obstacles(missing, brokers)])
+        rise = rise or FormatsRise(kafka)
+        await rise.prepare(admin, is_new=kafka.topic(QUERIES) not in descriptions, dry=dry)
         changes = {topic.name: _changes(descriptions[topic.name], topic) for topic in topics if topic not in missing}
         refusals: list[SettingRefusal] = []
         if not dry:
@@ -128,8 +146,10 @@ async def ensure(
             possible = [topic.without({one.name for one in refusals if one.topic == topic.name}) for topic in topics]
             _refuse(await _remaining_faults(admin, possible))
             results = await describe(admin, [topic.name for topic in topics])
+            await rise.finish()
             _refuse([one.sentence(results[one.topic]) for one in refusals if one.name in GUARANTEES])
-        return [*_lines(topics, descriptions, changes, dry=dry), *(f"left {one}" for one in refusals)]
+        lines = _lines(topics, descriptions, changes, dry=dry)
+        return [*lines, *rise.lines, *(f"left {one}" for one in refusals)]
 
 
 async def verify(kafka: Kafka, max_frame: int = MAX_FRAME, sizes: Sizes | None = None) -> int:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from hubbub.definitions import formats
 from hubbub.definitions.editions import differs_by_edition, lines_that_keep, with_active_settings
+from hubbub.definitions.formats import Formats
 from hubbub.definitions.table import dump, query_of
 from hubbub.definitions.versions import Version, Versions
 from oracles.errors import HubbubError
@@ -70,6 +72,8 @@ class Definitions:
     """The token of the batch that was appended first."""
     editions: Mapping[bytes, int] = field(default_factory=dict)
     """The edition of the file that wrote the newest version of each digest."""
+    formats: Formats = Formats()  # noqa: RUF009 - a tuple never changes
+    """The formats version of the installation."""
 
     @cached_property
     def queries(self) -> dict[bytes, Query]:
@@ -129,6 +133,8 @@ class DefinitionLog:
         """The result of the records that are no longer in `_contents`."""
         self._contents: dict[bytes, _Content | UnreadableRecord] = {}
         """The content of each record by its key."""
+        self.formats = Formats()
+        """The formats version of the installation."""
         self._cached: Definitions | None = None
         self._is_stale = False
         """Whether a record was replaced or removed."""
@@ -148,6 +154,7 @@ class DefinitionLog:
                 self.forgotten,
                 self._first_batch,
                 dict(self._editions),
+                self.formats,
             )
         return self._cached
 
@@ -161,6 +168,8 @@ class DefinitionLog:
         if record.key.startswith(CORRECTION):
             return None
         self._cached = None
+        if record.key == formats.KEY:
+            return self._take_formats(record)
         self._is_stale |= self._contents.pop(record.key, None) is not None
         if record.value is None:
             return None
@@ -169,6 +178,17 @@ class DefinitionLog:
             return content
         if not self._is_stale:
             self._add(content)
+        return None
+
+    def _take_formats(self, record: TopicRecord) -> UnreadableRecord | None:
+        """Read the formats version. Without a readable record it is the first."""
+        self._contents.pop(record.key, None)
+        self.formats = Formats()
+        try:
+            self.formats = Formats() if record.value is None else formats.read(record.value)
+        except _FAULTS as error:
+            fault = self._contents[record.key] = _unreadable(record, error)
+            return fault
         return None
 
     def forget(self, retired: Mapping[bytes, str]) -> None:
@@ -278,7 +298,11 @@ def _read(record: TopicRecord) -> _Content | UnreadableRecord:
     try:
         return _read_content(record)
     except _FAULTS as error:
-        return UnreadableRecord(record.key, f"{type(error).__name__}: {error}"[:300])
+        return _unreadable(record, error)
+
+
+def _unreadable(record: TopicRecord, error: Exception) -> UnreadableRecord:
+    return UnreadableRecord(record.key, f"{type(error).__name__}: {error}"[:300])
 
 
 def _read_content(record: TopicRecord) -> _Content:

@@ -39,7 +39,20 @@ def _topics(operation: str, *names: str) -> tuple[Right, ...]:
 
 
 RIGHTS = {
-    "topics": (*_topics("Create", ALL), *_topics("Describe", ALL), *_topics("AlterConfigs", ALL)),
+    "topics": (
+        Right("Describe", "group", WORKER),
+        *_topics("Create", ALL),
+        *_topics("Describe", ALL),
+        *_topics("AlterConfigs", ALL),
+        *_topics("Read", QUERIES),
+        *_topics("Write", QUERIES),
+    ),
+    "doctor": (
+        Right("Describe", "group", WORKER),
+        *_topics("Describe", ALL),
+        *_topics("DescribeConfigs", ALL),
+        *_topics("Read", QUERIES),
+    ),
     "worker": (
         Right("Read", "group", WORKER),
         *_topics("DescribeConfigs", ALL),
@@ -50,10 +63,10 @@ RIGHTS = {
     "gateway": (*_topics("Write", REPORTS), *_topics("Read", QUERIES)),
     "board": _topics("Read", ESTIMATES, ALERTS, QUERIES, TRUTH, STATUS),
     "tail": _topics("Read", ESTIMATES, ALERTS, QUERIES, STATUS),
-    "export": _topics("Read", ESTIMATES),
+    "export": _topics("Read", ESTIMATES, QUERIES),
     "rejects": _topics("Read", REJECTS, QUERIES),
-    "simulate": _topics("Write", REPORTS, TRUTH),
-    "replay": _topics("Write", REPORTS),
+    "simulate": (*_topics("Write", REPORTS, TRUTH), *_topics("Read", QUERIES)),
+    "replay": (*_topics("Write", REPORTS), *_topics("Read", QUERIES)),
 }
 """AlterConfigs includes DescribeConfigs."""
 

@@ -66,6 +66,8 @@ class Dialect:
     """Whether the broker neither compacts nor deletes records."""
     trusts_generations: bool
     """Whether a worker may keep its counts over a rebalance, because the group's generation rose by exactly one."""
+    names_members: bool
+    """Whether the broker lists the client ids of a group's members."""
     allows_leaving: bool
     """Whether a worker may leave its group. Tansu keeps a leader that leaves during a rebalance, so the group hangs."""
     session_seconds: float
@@ -79,6 +81,7 @@ APACHE = Dialect(
     has_topic_ids=True,
     keeps_everything=False,
     trusts_generations=True,
+    names_members=True,
     allows_leaving=True,
     session_seconds=6.0,
 )
@@ -89,6 +92,7 @@ TANSU = Dialect(
     has_topic_ids=False,
     keeps_everything=True,
     trusts_generations=False,
+    names_members=False,
     allows_leaving=False,
     session_seconds=2.0,
 )

@@ -27,7 +27,7 @@ from aggregator.reading.tail.overview import Overview
 from aggregator.tallies import id_log, keys, progress, snapshot, tally
 from hubbub import secret, true_counts
 from hubbub.command import options
-from hubbub.definitions import catalog
+from hubbub.definitions import catalog, formats
 from hubbub.definitions.table import dump
 from hubbub.definitions.versions import Versions
 from hubbub.http.problem import Problem
@@ -345,7 +345,13 @@ READERS = (
         _bytes(_definitions),
         memory=32 * MIB,
         steps=200_000,
-        through=("oracles.query:parse",),
+        through=("oracles.query:parse", "hubbub.definitions.formats:read"),
+    ),
+    Reader(
+        "hubbub.definitions.formats:read",
+        lambda: [formats.newest_value(), b'{"version":3,"release":"0.3.0","more":[1]}'],
+        _bytes(formats.read),
+        (ValueError,),
     ),
     Reader(
         "oracles.query:load",

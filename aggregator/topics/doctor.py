@@ -1,0 +1,111 @@
+"""The command `hubbub doctor`, which says what an upgrade to this release would change, and changes nothing."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient
+
+from aggregator.errors import TopicsError
+from aggregator.topics.command import PARTITIONS, describe, ensure
+from aggregator.topics.formats_version import FormatsRise
+from aggregator.topics.sizes import sizes
+from hubbub.command.options import add_kafka, add_max_frame, parser_of, run
+from hubbub.definitions import formats_record
+from hubbub.definitions.formats import NEWEST, RAISE, Formats, release
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.group import members
+from hubbub.kafka.settings import QUERIES, REPORTS, Kafka
+from hubbub.texts import few
+from oracles.query import load
+
+HELP = """\
+Say what an upgrade to this release would change here, and change nothing: what `hubbub topics` would
+do, whether the formats version would rise, which workers run, and whether there is a way back.
+
+example:
+  $ hubbub doctor --kafka 127.0.0.1:9092
+  topics: all are right
+  formats: version 2, raised by release 0.1.0; this release is 0.1.0 and writes version 2
+  ...
+
+Exit code: 0 this release can work here, at once or after the steps that it names; 2 wrong options;
+3 Kafka cannot be reached; 4 it cannot: the formats version is higher, or a topic cannot be made right."""
+
+
+class NoRise(FormatsRise):
+    """A run that leaves the formats version alone, and looks at the topics only."""
+
+    async def prepare(self, admin: Any, *, is_new: bool, dry: bool) -> None:
+        """Do nothing."""
+
+
+def main(arguments: list[str]) -> int:
+    options = _options(arguments)
+
+    def work() -> int:
+        lines, code = asyncio.run(_examine(Kafka.read(options), options))
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        return code
+
+    return run("doctor", work)
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = parser_of("doctor", HELP)
+    add_kafka(parser, embedded=True)
+    add_max_frame(parser)
+    file = os.environ.get("HUBBUB_QUERIES") or ("hubbub.toml" if Path("hubbub.toml").exists() else None)
+    queries_help = "query file, as for `hubbub topics` (HUBBUB_QUERIES; default: hubbub.toml if it exists)"
+    parser.add_argument("--queries", default=file, metavar="FILE", help=queries_help)
+    return parser.parse_args(arguments)
+
+
+async def _examine(kafka: Kafka, options: argparse.Namespace) -> tuple[list[str], int]:
+    """Return the lines and the exit code."""
+    needs = sizes(load(options.queries).values()) if options.queries else None
+    async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
+        descriptions = await describe(admin, [kafka.topic(REPORTS), kafka.topic(QUERIES)])
+        running = [str(member) for member in await members(admin, kafka)] if descriptions else []
+    reports = descriptions.get(kafka.topic(REPORTS))
+    count, copies = (reports.partitions, reports.replication) if reports else (PARTITIONS, None)
+    formats = await formats_record.look_up(kafka) if kafka.topic(QUERIES) in descriptions else None
+    code = 4 if formats is not None and formats.is_higher else 0
+    try:
+        changes = await ensure(kafka, count, copies, options.max_frame, sizes=needs, dry=True, rise=NoRise(kafka))
+    except TopicsError as error:
+        changes, code = [f"cannot be made right: {line}" for line in str(error).splitlines()], 4
+    return [*topic_lines(changes), *state_lines(formats, running)], code
+
+
+def topic_lines(changes: Sequence[str]) -> Iterator[str]:
+    """Yield what `hubbub topics` would change."""
+    steps = [line for line in changes if not line.startswith("right ")]
+    yield from (f"topics: {line}" for line in steps or ["all are right"])
+
+
+def state_lines(formats: Formats | None, running: Sequence[str]) -> Iterator[str]:
+    """Yield the formats version, the running workers, the steps of an upgrade, and the way back."""
+    workers = f"{len(running)} in the group: {few(running)}" if running else "none in the group"
+    if formats is None:
+        yield f"formats: the prefix is new, so `hubbub topics` gives it version {NEWEST}"
+        yield f"workers: {workers}"
+        return
+    yield f"formats: {formats}; this release is {release()} and writes version {NEWEST}"
+    yield f"workers: {workers}"
+    if formats.is_higher:
+        yield f"upgrade: this release cannot work here: {formats.excess}"
+        return
+    if formats.is_lower:
+        yield f"upgrade: stop all workers, run `{RAISE}`, start workers of this release; the log waits"
+        yield (
+            f"way back: none to releases of formats version {formats.version} after the rise, except a count from "
+            "nothing (docs/life.md)"
+        )
+        return
+    yield "upgrade: replace one worker after the other; the formats version does not rise"
+    yield f"way back: every release that writes formats version {NEWEST} may replace this one, in any order"

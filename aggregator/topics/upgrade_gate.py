@@ -1,0 +1,104 @@
+"""The gate that keeps workers apart if their releases write different forms.
+
+A worker passes it at the start and at each rebalance. It waits for the formats version of its release, and until no
+worker is left that does not know formats versions. Nothing is lost meanwhile: the reports wait in the log.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from hubbub.definitions.follower import Follower
+from hubbub.definitions.formats import FormatsError, lower_text, older_workers_text, refuse_higher
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.errors import KafkaUnreachable
+from hubbub.kafka.group import members
+from hubbub.kafka.rights import access_refusal
+from hubbub.kafka.settings import Kafka
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 60.0
+"""Seconds that a worker waits for the formats version, and for the end of older workers."""
+PAUSE = 1.0
+"""Seconds between two looks."""
+
+
+class UpgradeGate:
+    """The checks of one worker, and the number of looks, which shows the watchdog that they go on."""
+
+    def __init__(self, kafka: Kafka, follower: Follower, patience: float, on_look: Callable[[int], None]) -> None:
+        self.looks = 0
+        self._kafka, self._follower = kafka, follower
+        self._patience, self._on_look = patience, on_look
+        self._changed = asyncio.Event()
+        follower.on_change.append(lambda _: self._changed.set())
+
+    async def wait(self) -> None:
+        """Wait until this worker may count. If it may not, raise a FormatsError."""
+        await self._wait_for_formats()
+        await self.wait_for_older_workers()
+
+    async def watch(self) -> None:
+        """Check the formats version whenever it changes, until cancelled."""
+        while True:
+            await self._wait_for_formats()
+            await self._changed.wait()
+            self._changed.clear()
+
+    async def _wait_for_formats(self) -> None:
+        """Wait for the formats version of this release. If it is higher, or stays lower, raise a FormatsError."""
+        start, is_silent = time.monotonic(), True
+        while (formats := self._follower.definitions.formats).is_lower:
+            text = lower_text(formats)
+            if time.monotonic() - start > self._patience:
+                raise FormatsError(text)
+            if is_silent:
+                log.warning("waiting: %s", text)
+                is_silent = False
+            await self._pause()
+            await self._follower.within(PAUSE)
+        refuse_higher(formats)
+
+    async def wait_for_older_workers(self, is_current: Callable[[], bool] = lambda: True) -> None:
+        """Wait until every member of the group knows formats versions. If some stay, raise a FormatsError.
+
+        Return early if `is_current` becomes false, because the next rebalance checks again.
+        """
+        if not self._kafka.dialect.names_members:
+            return
+        start, is_silent = time.monotonic(), True
+        while is_current():
+            older = await self._older_workers()
+            if older == []:
+                return
+            if older:
+                text = older_workers_text(older)
+                if time.monotonic() - start > self._patience:
+                    raise FormatsError(text)
+                if is_silent:
+                    log.warning("waiting: %s", text)
+                    is_silent = False
+            await self._pause()
+
+    async def _older_workers(self) -> list[str] | None:
+        """Return the members that do not know formats versions, or None if no broker answers."""
+        admin: Any = AIOKafkaAdminClient(**client_arguments(self._kafka))
+        try:
+            async with started(admin, self._kafka):
+                return [str(member) for member in await members(admin, self._kafka) if not member.knows_formats]
+        except (KafkaError, KafkaUnreachable, TimeoutError, OSError) as error:
+            if access_refusal("worker", error):
+                raise
+            log.warning("members of the group not checked, trying again: %r", error)
+            return None
+
+    async def _pause(self) -> None:
+        self.looks += 1
+        self._on_look(self.looks)
+        await asyncio.sleep(PAUSE)

@@ -1,0 +1,43 @@
+"""The members of the workers' group, as the brokers list them."""
+
+import asyncio
+from typing import Any, NamedTuple
+
+from hubbub.kafka.settings import WORKER, Kafka
+
+CLIENT = "hubbub-worker/"
+"""The start of the client id of every worker that knows formats versions."""
+_LOOKS, _PAUSE = 50, 0.2
+"""Looks for the coordinator of the group, which a new cluster must choose first, and seconds between two looks."""
+
+
+class Member(NamedTuple):
+    client_id: str
+    host: str
+
+    def __str__(self) -> str:
+        return f"{self.client_id or 'a worker'} at {self.host}" if self.host else self.client_id or "a worker"
+
+    @property
+    def knows_formats(self) -> bool:
+        """Whether the worker exits by itself if it cannot read the topics."""
+        return self.client_id.startswith(CLIENT)
+
+
+async def members(admin: Any, kafka: Kafka) -> list[Member]:
+    """Return the members of the group. If the broker refuses the request, raise its error."""
+    from aiokafka.errors import GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError, for_code
+
+    for more in reversed(range(_LOOKS)):
+        try:
+            (answer,) = await admin.describe_consumer_groups([kafka.topic(WORKER)])
+            ((code, group, _, _, _, listed, *_),) = answer.groups
+            if code:
+                raise for_code(code)(group)
+        except (GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError):
+            if not more:
+                raise
+            await asyncio.sleep(_PAUSE)
+        else:
+            return sorted(Member(client_id, host.removeprefix("/")) for _, client_id, host, *_ in listed)
+    raise AssertionError
