@@ -15,6 +15,7 @@ from aggregator.board.metrics import BoardMetrics
 from aggregator.board.states import States
 from aggregator.board.store import Store
 from aggregator.topics.layout import MIB
+from hubbub.definitions.formats import KEY
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, STATUS, TRUTH, Kafka
@@ -107,6 +108,8 @@ class BoardFollower:
     def _take_one(self, topic: str, key: bytes, value: bytes | None, timestamp: int) -> None:
         if topic == QUERIES:
             self._store.define(key, value, timestamp)
+            if key == KEY:
+                self._note_formats()
         elif value is None:
             return
         elif topic == TRUTH:
@@ -118,6 +121,13 @@ class BoardFollower:
                 self._notify("record", events.notice(record))
         elif alert := self._store.take_alert(value):
             self._notify("alert", alert)
+
+    def _note_formats(self) -> None:
+        """Say it if the topics have forms that this release cannot read. The board shows all others."""
+        excess = self._store.formats.excess
+        if excess:
+            log.error("the board shows what it can read: %s", excess)
+        self._events.send("beat", self.state())
 
     def _notify(self, event: str, data: Any) -> None:
         if self.missing is None:
@@ -146,4 +156,9 @@ class BoardFollower:
 
     def state(self) -> dict[str, Any]:
         """Return the data of a `beat` event."""
-        return {"ready": self.missing is None, "problem": self.problem, "now": int(time.time())}
+        return {
+            "ready": self.missing is None,
+            "problem": self.problem,
+            "notice": self._store.formats.excess,
+            "now": int(time.time()),
+        }

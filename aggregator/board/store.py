@@ -21,6 +21,7 @@ from aggregator.publishing.query_status import decode as decode_status
 from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.publishing.truth import Truth
 from hubbub.definitions.catalog import DefinitionLog, Definitions, TopicRecord
+from hubbub.definitions.formats import Formats
 from hubbub.true_counts import decode as decode_truth
 from oracles.errors import ReportError
 from oracles.query import Query
@@ -185,6 +186,11 @@ class Store:
         self._check_time(status.closed_through)
         if self._definition_of(self.take_status, value, status.query, status.digest) is not None:
             self._statuses[status.digest] = status
+
+    @property
+    def formats(self) -> Formats:
+        """The formats version of the topics."""
+        return self._definitions.formats
 
     def define(self, key: bytes, value: bytes | None, timestamp: int = 0) -> None:
         """Add a record of the topic `queries`. Raise ReportError if it is unreadable, which has no other effect."""

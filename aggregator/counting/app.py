@@ -24,6 +24,7 @@ from aggregator.tallies.progress import TopicIds
 from aggregator.topics.identity import check_ends, check_ids, check_settings, identify
 from aggregator.topics.layout import TIMESTAMP
 from aggregator.topics.sizes import Sizes
+from aggregator.topics.upgrade_gate import UpgradeGate
 from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
@@ -47,6 +48,7 @@ class CountingApp:
     app: App
     partitions: int
     follower: Follower
+    gate: UpgradeGate
     max_frame: int
     sizes: Sizes
     """The bytes of the largest records that the topics must accept."""
@@ -112,7 +114,7 @@ class CountingApp:
     def count_steps(self) -> int:
         """Return a number that grows while a rebalance or a recovery makes progress."""
         generation: int = self.app.consumer_generation_id
-        return generation + self._recovery.records_read
+        return generation + self._recovery.records_read + self.gate.looks
 
     async def _note_assignment(self, *_: Any, **__: Any) -> None:
         self._assigned_at = time.monotonic()
@@ -124,6 +126,7 @@ class CountingApp:
 
     async def _on_recovery(self) -> None:
         try:
+            await self.gate.wait_for_older_workers(functools.partial(self._is_present, self.app.consumer_generation_id))
             await self.follower.reread()
             await check_settings(self.kafka, self.max_frame, self.sizes)
             await self._recover()

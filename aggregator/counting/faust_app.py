@@ -10,7 +10,9 @@ from faust.types import TP
 
 from aggregator.counting import faust_patches
 from aggregator.tallies.keys import Write
+from hubbub.definitions.formats import release
 from hubbub.kafka.clients import token_provider
+from hubbub.kafka.group import CLIENT
 from hubbub.kafka.outbox import Ack, Outbox
 from hubbub.kafka.patches import answer_reader, group_member
 from hubbub.kafka.settings import CHANGELOG, LARGEST, OAUTH, REPORTS, TALLIES, WORKER, Kafka
@@ -43,6 +45,7 @@ def build_app(kafka: Kafka, partitions: int, max_frame: int) -> App:
         kafka.topic(WORKER),
         broker=faust_patches.brokers(kafka),
         broker_credentials=credentials(kafka),
+        broker_client_id=f"{CLIENT}{release()}",
         store="memory://",
         autodiscover=False,
         web_enabled=False,

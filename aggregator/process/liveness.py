@@ -127,7 +127,7 @@ _PATIENCE = {
 def _parts(beat: Beat) -> Iterator[tuple[Stage, int, int]]:
     """Yield stage, partition, and a number that should change, for each watched part."""
     if not beat.number:
-        yield Stage.START, -1, 0
+        yield Stage.START, -1, beat.steps
         return
     yield Stage.LOOP, -1, beat.number
     if not beat.counting:

@@ -58,6 +58,11 @@ class Watchdog:
     def __exit__(self, *_: object) -> None:
         self._is_closed = True
 
+    def note_start(self, steps: int) -> None:
+        """Note that the start makes progress while it waits."""
+        if not self.beat.number:
+            self.beat = Beat(steps=steps)
+
     def missing(self) -> str | None:
         """Return why the worker is not ready, or None if the watchdog sees no reason."""
         silent = self._now - self._answer_time

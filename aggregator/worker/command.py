@@ -11,10 +11,11 @@ from prometheus_client.aiohttp import make_aiohttp_handler
 from aggregator.process.watchdog import Watchdog
 from aggregator.topics.command import verify
 from aggregator.topics.sizes import sizes
+from aggregator.topics.upgrade_gate import PATIENCE, UpgradeGate
 from aggregator.worker.worker import Worker
 from hubbub.command import logs
 from hubbub.command.exit import exit_process
-from hubbub.command.options import add_address, add_kafka, add_max_frame, add_queries, parser_of, run, size
+from hubbub.command.options import add_address, add_kafka, add_max_frame, add_queries, parser_of, rate, run, size
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.registrar import Registrar
 from hubbub.http.health import health, serving_alone
@@ -56,6 +57,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     rate_help += " (HUBBUB_CHECKPOINT_BYTES_PER_S; default: 32MiB)"
     parser.add_argument("--checkpoint-bytes-per-s", type=size, default=budget, metavar="SIZE", help=rate_help)
     add_max_frame(parser)
+    patience = os.environ.get("HUBBUB_UPGRADE_PATIENCE") or f"{PATIENCE:.0f}"
+    patience_help = "seconds to wait for the formats version, and for workers of older releases to stop; max: for ever"
+    patience_help += f" (HUBBUB_UPGRADE_PATIENCE; default: {PATIENCE:.0f})"
+    parser.add_argument("--upgrade-patience", type=rate, default=patience, metavar="S", help=patience_help)
     names = (os.environ.get("HUBBUB_RETIRE") or "").split(",")
     retire_help = "query to retire, which the file does not have any more; may be repeated (HUBBUB_RETIRE=a,b)"
     parser.add_argument("--retire", action="append", metavar="NAME", help=retire_help)
@@ -75,9 +80,11 @@ async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
         outbox = await stack.enter_async_context(Outbox(kafka))
         broker = await stack.enter_async_context(OffsetLookup(kafka, kafka.topic(REPORTS)))
         follower = await stack.enter_async_context(Follower(kafka))
+        gate = UpgradeGate(kafka, follower, options.upgrade_patience, watchdog.note_start)
+        await gate.wait()
         registrar = Registrar(options.queries, follower)
         await registrar.register(file, options.retire)
-        worker = Worker(kafka, follower, registrar, partitions, options, outbox, broker, watchdog)
+        worker = Worker(kafka, follower, registrar, partitions, options, outbox, broker, watchdog, gate)
         handlers = health(make_aiohttp_handler(worker.metrics.registry), worker.missing)
         address = serving_alone(handlers, options.host, options.port)
         host, port = await stack.enter_async_context(address)

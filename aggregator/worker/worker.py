@@ -24,6 +24,7 @@ from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.freshness import Freshness, Unpublished
 from aggregator.publishing.service import PublishingService
 from aggregator.topics.identity import watch_identity
+from aggregator.topics.upgrade_gate import UpgradeGate
 from aggregator.worker.gauges import WorkerGauges
 from aggregator.worker.ticks import IdlePartitions, TickWriter
 from aggregator.worker.unpublished_windows import oldest_due
@@ -58,9 +59,10 @@ class Worker:
         outbox: Outbox,
         broker: OffsetLookup,
         watchdog: Watchdog,
+        gate: UpgradeGate,
     ) -> None:
         self.metrics = Metrics()
-        self._watchdog = watchdog
+        self._watchdog, self._gate = watchdog, gate
         self._kafka, self._outbox = kafka, outbox
         self._follower, self._registrar = follower, registrar
         self._broker, self._partitions = broker, partitions
@@ -76,6 +78,7 @@ class Worker:
             app=self._app,
             partitions=partitions,
             follower=follower,
+            gate=gate,
             max_frame=options.max_frame,
             sizes=options.sizes,
             broker=broker,
@@ -161,7 +164,7 @@ class Worker:
             asyncio.create_task(work)
             for work in (
                 *(watch_crash(), self._checkpoints.run(), self._publishing.run(), self._accuracy.run(), self._tick()),
-                *(self._follower.run(), self._registrar.run(), self._guard(), self._beat()),
+                *(self._follower.run(), self._registrar.run(), self._gate.watch(), self._guard(), self._beat()),
             )
         ]
         for task in (app, *others):

@@ -27,6 +27,7 @@ from hubbub.command.options import (
     size,
     whole,
 )
+from hubbub.definitions import formats
 from hubbub.definitions.follower import Follower
 from hubbub.file_watch import FileWatch, watch
 from hubbub.http.addresses import networks
@@ -160,6 +161,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(appender.connect())
         await stack.enter_async_context(follower)
+        formats.refuse_higher(follower.definitions.formats)
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -301,7 +301,9 @@ function status() {
   if (state.problem || !state.ready || !state.queries.length) return;
   const { state: kind, text, hint } = currentStatus();
   line(kind, text);
-  if ($("late").textContent !== hint) $("late").textContent = hint;
+  const notice = state.notice ? `The board shows what it can read: ${state.notice}.` : "";
+  const lines = [notice, hint].filter(Boolean).join(" ");
+  if ($("late").textContent !== lines) $("late").textContent = lines;
 }
 
 function currentStatus() {
@@ -349,6 +351,7 @@ const on = {
       if (isVisible) refresh();
       return;
     }
+    state.notice = data.notice;
     if (data.now - state.listTime > LIST_SECONDS) {
       answers.forget("queries");
       state.listTime = data.now;

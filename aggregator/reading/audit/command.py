@@ -13,6 +13,7 @@ from aiokafka import TopicPartition
 from aggregator.reading.audit.comparison import compare
 from aggregator.reading.audit.fold import Fold
 from hubbub.command.options import add_kafka, add_max_frame, parser_of, run
+from hubbub.definitions import formats
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
 from hubbub.kafka.clients import partitions
@@ -70,6 +71,7 @@ async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:
     counts = await partitions(kafka, REPORTS, QUERIES, ESTIMATES, ALERTS)
     async with Follower(kafka) as follower:
         catalog = follower.definitions
+    formats.refuse_higher(catalog.formats)
     fold = Fold(catalog, counts[REPORTS], log_has_time=kafka.dialect.log_has_time, limit=options.max_frame)
     for partition in range(counts[REPORTS]):
         await _read(kafka, fold, partition, catalog, options)

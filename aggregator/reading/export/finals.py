@@ -8,6 +8,7 @@ from typing import Any
 
 from aggregator.publishing.records.decoder import WITHHELD, Record, decode
 from aggregator.reading.tail.notation import label
+from hubbub.definitions import formats_record
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
@@ -26,6 +27,7 @@ async def finals(
 ) -> list[Record]:
     """Return the matching finals of a query, each window and attribute once. Skip invalid records."""
     counts = await partitions(kafka, ESTIMATES)
+    await formats_record.check(kafka)
     matches: dict[_Key, Record] = {}
     ends_of: dict[str, tuple[int, int]] = {}
     """The first and the last end of a window, for each query."""

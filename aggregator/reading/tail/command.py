@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from typing import NamedTuple, Protocol
 
 import orjson
@@ -20,6 +20,7 @@ from aggregator.reading.tail.summary import Heading, Notice, Summary, notice_lin
 from hubbub.command import logs
 from hubbub.command.exit import until_asked
 from hubbub.command.options import add_kafka, parser_of, run, whole
+from hubbub.definitions import formats
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import Batches, open_log
 from hubbub.kafka.settings import ALERTS, ESTIMATES, LARGEST, QUERIES, STATUS, Kafka
@@ -232,8 +233,17 @@ async def follow(kafka: Kafka, last: int) -> AsyncGenerator[News, None]:
                 if tp.topic == kafka.topic(QUERIES)
                 for record in records
             ]
+            _note_formats(definitions)
             records, alerts, statuses = (_values(batches, kafka.topic(name)) for name in (ESTIMATES, ALERTS, STATUS))
             yield News(records, alerts, statuses, definitions)
+
+
+def _note_formats(definitions: Sequence[tuple[bytes | None, bytes | None, int]]) -> None:
+    """Say it if the topics have forms that this release cannot read. The command shows all others."""
+    for key, value, _ in definitions:
+        with suppress(ValueError):
+            if key == formats.KEY and value is not None and (excess := formats.read(value).excess):
+                sys.stderr.write(f"hubbub tail: shows what it can read: {excess}\n")
 
 
 def _values(batches: Batches, topic: str) -> list[bytes]:

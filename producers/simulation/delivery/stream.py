@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaProducer
 
 from hubbub.command import logs
 from hubbub.command.options import add_address, add_kafka, add_queries, run, whole
+from hubbub.definitions import formats_record
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import TopicMissing
 from hubbub.kafka.settings import REPORTS, TRUTH, Kafka
@@ -113,6 +114,7 @@ async def _send_stream(
         partitions = await _partitions(producer, kafka.topic(REPORTS))
         if truth:
             await _partitions(producer, kafka.topic(TRUTH))
+        await formats_record.check(kafka)
         sender = Sender(producer, kafka, query, truth, counts, clock.now)
         async with show_progress(counts):
             async for step in stream(partitions):

@@ -1,0 +1,191 @@
+"""The formats version on a real Kafka: who raises it, who waits, and who refuses to work."""
+
+import asyncio
+import json
+import sys
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+
+import hubbub
+from aggregator.reading.audit import command as audit
+from aggregator.reading.export import command as export
+from aggregator.topics import command as topics
+from aggregator.topics import doctor
+from hubbub.definitions import formats, formats_record
+from hubbub.definitions.formats import NEWEST, Formats, FormatsError, release
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.group import members
+from producers.gateway import command as gateway
+from producers.simulation import replay
+from tests.brokers import create_topics
+from tests.integration.queries import PAGE
+from tests.integration.workers import Place, until
+
+HIGHER = json.dumps({"version": NEWEST + 1, "release": "9.1.0"}).encode()
+
+
+@pytest.fixture
+def place(kafka, tmp_path):
+    with Place(kafka, tmp_path, PAGE) as place:
+        yield place
+
+
+def where(kafka, *more):
+    return ["--kafka", kafka.servers, "--prefix", kafka.prefix, *more]
+
+
+def set_formats(place, value):
+    """Write the record of the formats version, or remove it."""
+    place.send((0, value, formats.KEY), topic="queries")
+
+
+def present(place):
+    return asyncio.run(formats_record.look_up(place.kafka))
+
+
+def group(place):
+    async def run():
+        async with started(AIOKafkaAdminClient(**client_arguments(place.kafka)), place.kafka) as admin:
+            return await members(admin, place.kafka)
+
+    return asyncio.run(run())
+
+
+def older_worker(place):
+    """Start a worker that has the client id of Faust, as workers of older releases have. It stays in the group."""
+    patch = "from aggregator.counting import faust_app; faust_app.CLIENT = 'faust-'"
+    worker = place.start("--upgrade-patience", "max", patch=patch)
+    until(lambda: any(not member.knows_formats for member in group(place)))
+    return worker
+
+
+def raise_formats(place, *more):
+    return topics.main(where(place.kafka, "--partitions", "2", "--raise-formats", *more))
+
+
+def test_a_new_prefix_gets_the_newest_version_and_a_second_run_keeps_it(broker):
+    kafka = create_topics(broker, 2)
+    assert asyncio.run(formats_record.look_up(kafka)) == Formats(2, release())
+
+
+def test_topics_raises_a_lower_version_only_if_asked_and_changes_nothing_else(place, capsys):
+    set_formats(place, None)
+    before = place.read("queries", 1)
+    for more in ([], ["--dry-run"]):
+        assert topics.main(where(place.kafka, "--partitions", "2", *more)) == 4
+        output = capsys.readouterr()
+        assert "version 1" in output.err
+        assert f"release {release()} writes version {NEWEST}. Stop all workers first" in output.err
+        assert output.out == ""
+    assert raise_formats(place, "--dry-run") == 0
+    assert "would raise" in capsys.readouterr().out
+    assert len(place.read("queries", 1)) == len(before)
+    assert raise_formats(place) == 0
+    assert f"raised {place.kafka.topic('queries')}: formats from version 1 to {NEWEST}" in capsys.readouterr().out
+    assert present(place) == Formats(NEWEST, release())
+    assert raise_formats(place) == 0
+    assert "raised" not in capsys.readouterr().out
+
+
+def test_topics_never_lowers_a_higher_version(place, capsys):
+    set_formats(place, HIGHER)
+    for more in ([], ["--raise-formats"]):
+        assert topics.main(where(place.kafka, "--partitions", "2", *more)) == 4
+        assert "raised by release 9.1.0" in capsys.readouterr().err
+    assert present(place) == Formats(NEWEST + 1, "9.1.0")
+
+
+def test_topics_raises_nothing_while_a_worker_runs_and_stops_them_by_the_given_command(place, capsys, tmp_path):
+    worker = place.start().ready()
+    assert [member.client_id for member in group(place)] == [f"hubbub-worker/{release()}"]
+    set_formats(place, None)
+    hint = "kubectl -n here scale deployment/there-worker --replicas=0"
+    assert raise_formats(place, "--stop-hint", hint) == 4
+    output = capsys.readouterr().err
+    assert f"1 run: hubbub-worker/{release()} at 127.0.0.1" in output
+    assert hint in output
+    assert present(place) == Formats()
+    assert doctor.main(where(place.kafka)) == 0
+    output = capsys.readouterr().out
+    assert f"formats: version 1; this release is {release()} and writes version {NEWEST}" in output
+    assert "workers: 1 in the group" in output
+    assert raise_formats(place, "--stop-workers", f"{sys.executable} -c 'raise SystemExit(3)'") == 4
+    assert "exited with code 3" in capsys.readouterr().err
+    script = tmp_path / "stop.py"
+    script.write_text(f"import os, signal\nos.kill({worker.process.pid}, signal.SIGTERM)\n")
+    assert raise_formats(place, "--stop-workers", f"{sys.executable} {script}") == 0
+    assert worker.wait() == 0
+    assert present(place) == Formats(NEWEST, release())
+
+
+def test_a_worker_waits_for_the_version_and_exits_with_4_if_it_does_not_come(place):
+    set_formats(place, None)
+    late = place.start("--upgrade-patience", "2")
+    assert late.wait() == 4
+    assert "run `hubbub topics --raise-formats`" in late.log_text
+    assert not place.definitions().versions, "it has written nothing"
+    patient = place.start()
+    until(lambda: "waiting: the topics have formats version 1" in patient.log_text)
+    assert raise_formats(place) == 0
+    patient.ready()
+    place.send((0, place.frame("page", [0, 1])))
+    verdict = place.verdict()
+    assert verdict.exact, verdict
+
+
+def test_a_running_worker_exits_with_4_once_the_version_is_higher_and_names_the_release(place):
+    one = place.start().ready()
+    set_formats(place, HIGHER)
+    assert one.wait() == 4
+    assert "install release 9.1.0" in one.log_text
+    two = place.start()
+    assert two.wait() == 4
+    assert "install release 9.1.0" in two.log_text
+
+
+def test_a_worker_waits_for_older_workers_at_the_start(place):
+    older = older_worker(place)
+    hasty, patient = place.start("--upgrade-patience", "1"), place.start()
+    assert hasty.wait() == 4
+    assert f"workers of an older release are in the group (1): faust-{release()} at 127.0.0.1" in hasty.log_text
+    until(lambda: "waiting: workers of an older release" in patient.log_text)
+    older.kill()
+    patient.ready()
+
+
+def test_a_running_worker_looks_at_the_group_at_each_rebalance(place):
+    one = place.start("--upgrade-patience", "2").ready()
+    older_worker(place)
+    assert one.wait() == 4
+    assert "Stop them first" in one.log_text
+
+
+def test_readers_exit_with_4_at_a_higher_version(place, capsys, tmp_path):
+    set_formats(place, HIGHER)
+    (tmp_path / "values.csv").write_text("value\na\n")
+    queries = ["--queries", str(place.file)]
+    for main, arguments in (
+        (audit.main, []),
+        (export.main, ["--query", "page"]),
+        (replay.main, [str(tmp_path / "values.csv"), "--port", "0", *queries]),
+        (gateway.main, ["--port", "0", *queries]),
+        (doctor.main, []),
+    ):
+        assert main(where(place.kafka, *arguments)) == 4, main
+        output = capsys.readouterr()
+        assert "raised by release 9.1.0" in output.err + output.out, main
+    with pytest.raises(FormatsError, match=r"install release 9\.1\.0"):
+        hubbub.read(place.kafka.servers, "page", prefix=place.kafka.prefix)
+
+
+def test_the_doctor_names_the_topics_that_it_would_create(kafka, capsys):
+    assert doctor.main(where(kafka.kafka("nobody."))) == 0
+    output = capsys.readouterr().out
+    assert "topics: would create nobody.reports: 12 partitions" in output
+    assert "formats: the prefix is new" in output
+    created = create_topics(kafka, 2)
+    assert doctor.main(where(created)) == 0
+    output = capsys.readouterr().out
+    assert "topics: all are right" in output
+    assert f"way back: every release that writes formats version {NEWEST} may replace this one" in output
