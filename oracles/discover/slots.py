@@ -1,0 +1,49 @@
+"""Slots: a client reports the cell of its string for one level or map, which it draws once a round."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from oracles.discover.cell_hash import Strings
+from oracles.errors import ReportError
+from oracles.mechanisms.entropy import Source
+from oracles.mechanisms.protocol import Oracle
+from oracles.multi import Smp
+from oracles.types import Ints, Reports
+
+
+class Slots(Smp):
+    """smp over the levels and maps of strings. A level has five slots of 5 L + 12, and a map three.
+
+    Claim: epsilon-LDP for a whole string. The slot does not depend on it, and the cell is protected by the oracle.
+    """
+
+    def __init__(self, strings: Strings, make: Callable[[int], Oracle]) -> None:
+        """Make an oracle for each part by `make`, which takes the number of cells."""
+        cell = make(1 << strings.cells)
+        super().__init__(cell.epsilon, [cell] * strings.parts)
+        self.strings = strings
+
+    def __repr__(self) -> str:
+        return f"Slots({self.strings.coding!r}, cells={self.strings.cells}, {self.encoders[0]!r})"
+
+    def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
+        """Return a report for each row of cells: one cell for each level and map."""
+        cells = np.asarray(values)
+        if cells.ndim != 2 or cells.shape[1] != self.strings.parts:
+            raise ReportError(f"cells must have shape (n, {self.strings.parts}), got {cells.shape}")
+        return super().perturb(cells, rng)
+
+    def _encode(self, columns: list[Ints], draw: Source) -> Reports:
+        parts = self.strings.part(draw.below(self.strings.slots, len(columns[0])))
+        reports = self.disclosed(parts)
+        for j in np.unique(parts).tolist():
+            clients, encoder = np.flatnonzero(parts == j), self.encoders[j]
+            reports[clients, 2 : 2 + encoder.width] = encoder.encode(columns[j][clients], draw)
+        return reports
+
+    @property
+    def cell_oracle(self) -> Oracle:
+        """Oracle of the cells, the same for each level and map."""
+        return self.encoders[0]
