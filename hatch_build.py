@@ -110,7 +110,7 @@ def compile_kernels(root: Path) -> Path:
         '#include "interface.h"',
         sources=[str(path) for path in sorted(source.glob("*.c"))],
         include_dirs=[str(source)],
-        extra_compile_args=["-O3", "-g0"],
+        extra_compile_args=["-O3", "-g0", "-Wno-psabi"],
         py_limited_api=True,
     )
     with tempfile.TemporaryDirectory(prefix="hubbub-kernels-") as folder:

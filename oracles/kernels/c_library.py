@@ -7,6 +7,7 @@ and `numpy_alone` does so for a while.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from oracles.types import Flags, Ints, Reports
 
 VARIABLE = "HUBBUB_KERNELS"
-_INTERFACE = 4
+_INTERFACE = 5
 """Version of oracles/kernels/source/interface.h. A library of another version is ignored."""
 
 
@@ -71,24 +72,25 @@ def _add_bits(
 ) -> int:
     null = _module.ffi.NULL
     count, width = rows.shape
-    levels = max(5, count.bit_length())
-    scratch = np.zeros((levels + 17, -(-width // 8)), np.uint64)
     plausibility = (
         (null, *plausible, null)
         if bins is None or marks is None
         else (integer_buffer(bins), *plausible, integer_buffer(marks))
     )
+    scratch = np.zeros(_module.lib.bits_scratch(count, width), np.uint8)
     left_out: int = _module.lib.add_bits(
-        octet_buffer(rows),
-        count,
-        width,
-        integer_buffer(counts),
-        size,
+        *(octet_buffer(rows), count, width, integer_buffer(counts), size),
         *plausibility,
-        buffer("uint64_t[]", scratch),
-        levels,
+        *(octet_buffer(scratch), vector_bits()),
     )
     return left_out
+
+
+@cache
+def vector_bits() -> int:
+    """Return the number of bits of this processor's widest vectors of which the library has kernels."""
+    bits: int = _module.lib.vector_bits()
+    return bits
 
 
 def row_ones(rows: Reports) -> Ints:

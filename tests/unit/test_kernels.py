@@ -82,6 +82,42 @@ def test_bits_are_counted_alike(width):
                 assert np.array_equal(ones, row_counts(rows))
 
 
+def fuzz_bits(rng, monkeypatch, bits):
+    """Compare both kernels on random rows at any address, some of which have an implausible number of ones."""
+    monkeypatch.setattr(c_library, "vector_bits", lambda: bits)
+    width, count = int(rng.choice([rng.integers(1, 9), rng.integers(1, 300)])), int(rng.integers(0, 1_500))
+    start, size = int(rng.integers(0, 9)), 8 * width - int(rng.integers(0, 8))
+    rows = rng.integers(0, 256, start + count * width, np.uint8)[start:].reshape(count, width)
+    rows[rng.random(count) < 0.05] = rng.choice([0, 255])
+    low, high = sorted(rng.integers(0, 8 * width + 1, 2).tolist())
+    bins = rng.integers(0, 64, 8 * width + 1)
+    ones = np.bitwise_count(rows).sum(axis=1, dtype=np.int64)
+    plausible = (low <= ones) & (ones <= high)
+    for check in (False, True):
+        counts, marks, left_out = np.ones(size, np.int64), np.ones(64, np.int64), 0
+        if check:
+            left_out = c_library.add_plausible(counts, rows, bins, (low, high), marks)
+        else:
+            c_library.add_bits(counts, rows)
+        with c_library.numpy_alone():
+            expected = column_counts(rows[plausible] if check else rows)[:size]
+        assert np.array_equal(counts - 1, expected)
+        assert left_out == (np.count_nonzero(~plausible) if check else 0)
+        assert np.array_equal(marks - 1, np.bincount(bins[ones[plausible]], minlength=64) * check)
+    assert np.array_equal(c_library.row_ones(rows), ones)
+
+
+@both
+@pytest.mark.parametrize("bits", [64, 256, 512])
+@pytest.mark.parametrize("rounds", [150, pytest.param(10_000, marks=pytest.mark.long)])
+def test_vectors_of_every_width_count_bits_like_numpy(bits, rounds, monkeypatch):
+    if bits > c_library.vector_bits():
+        pytest.skip(f"this processor has no vectors of {bits} bits")
+    rng = np.random.default_rng(bits)
+    for _ in range(rounds):
+        fuzz_bits(rng, monkeypatch, bits)
+
+
 def test_numpy_alone_is_for_a_while():
     before = c_library.name()
     with c_library.numpy_alone():

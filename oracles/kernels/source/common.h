@@ -15,6 +15,10 @@ typedef uint16_t UNALIGNED u16;
 typedef uint32_t UNALIGNED u32;
 typedef uint64_t UNALIGNED u64;
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#define X86
+#endif
+
 #define INLINE static inline __attribute__((always_inline))
 
 /* One library serves every processor. It uses wider instructions if the processor has them. */
