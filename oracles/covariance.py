@@ -33,7 +33,7 @@ class Noise:
 
     def variance(self, shares: float | Floats) -> Floats:
         """Return the variance at these shares, with shares outside [0, 1] moved to the nearest end."""
-        f = np.clip(shares, 0.0, 1.0)
+        f = np.minimum(np.maximum(shares, 0.0), 1.0)
         result: Floats = np.maximum(self.a + self.b * f + self.c * f * (1.0 - f), 0.0)
         return result
 

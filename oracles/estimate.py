@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from oracles import intervals, listing
 from oracles.covariance import Covariance, Noise, quantile
 from oracles.errors import ParameterError
+from oracles.kernels.arrays import Distinct, distinct
 from oracles.kernels.ranks import ranks
 from oracles.pure import DENSE, Pure
 from oracles.types import Flags, Floats, Ints
@@ -233,10 +234,9 @@ class Estimate:
         return ranks(many, place[positions], is_above)
 
     @cached_property
-    def distinct(self) -> tuple[Ints, Ints, Ints]:
+    def distinct(self) -> Distinct:
         """Distinct support counts, the index of each value among them, and the number of values with each."""
-        counts, place, many = np.unique(self.counts, return_inverse=True, return_counts=True)
-        return counts, place, many
+        return distinct(self.counts)
 
     def set_noise(self, values: int) -> Noise:
         """Return the error law of the sum of this many values."""

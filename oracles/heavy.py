@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
 from oracles.fitting import Calibration
+from oracles.kernels.arrays import Distinct, distinct
 from oracles.query.settings import Threshold
 from oracles.types import Flags, Floats, Ints
 
@@ -154,11 +155,17 @@ class Evidence:
     def _proofs(self, members: Ints) -> tuple[Floats, Ints]:
         """Return p-values and ranks of values. Most methods list the same values, so the newest result is kept."""
         if self._newest_proofs is None or not np.array_equal(self._newest_proofs[0], members):
-            distinct, back = np.unique(self.estimate.shares[members], return_inverse=True)
-            p_values = _p_values(self.estimate, distinct, self.proved_above)[back]
+            p_values = self._p_values_of(members)
             ranks = np.column_stack(self.estimate.ranks(members)) if len(members) else np.zeros((0, 2), np.int64)
             self._newest_proofs = members, p_values, ranks
         return self._newest_proofs[1:]
+
+    def _p_values_of(self, members: Ints) -> Floats:
+        """Return the p-values of values."""
+        if len(self._distinct.values) <= _FIRST:
+            return self._first_p_values[::-1][self._distinct.places[members]]
+        shares, places, _ = distinct(self.estimate.shares[members])
+        return _p_values(self.estimate, shares, self.proved_above)[places]
 
     def _listed(self, shares: Floats) -> Flags:
         """Return a mask of the values that a method lists."""
@@ -173,20 +180,27 @@ class Evidence:
         return None if self.posterior is None else self.posterior.above(self.listed_above)
 
     @cached_property
-    def _distinct(self) -> tuple[Floats, Ints]:
-        """Distinct unbiased shares in rising order, and the number of values with each."""
-        distinct, many = np.unique(self.estimate.shares, return_counts=True)
-        return distinct, many.astype(np.int64)
+    def _distinct(self) -> Distinct:
+        """Distinct unbiased shares in rising order, the place of each value, and the number of values with each."""
+        return distinct(self.estimate.shares)
+
+    @cached_property
+    def _first_p_values(self) -> Floats:
+        """The p-values of the first block of distinct shares, the largest share first."""
+        return _p_values(self.estimate, self._distinct.values[::-1][:_FIRST], self.proved_above)
 
     @cached_property
     def least_decided(self) -> float:
         """Least unbiased share that is decided, infinite if none is."""
-        distinct, many = self._distinct
-        falling, ahead = distinct[::-1], np.cumsum(many[::-1]) - many[::-1]
+        shares, _, many = self._distinct
+        falling, ahead = shares[::-1], np.cumsum(many[::-1]) - many[::-1]
         levels = self.family_error / (len(self.estimate.shares) - ahead)
         start, stop = 0, _FIRST
         while start < len(falling):
-            below_level = _p_values(self.estimate, falling[start:stop], self.proved_above) <= levels[start:stop]
+            p_values = (
+                self._first_p_values if not start else _p_values(self.estimate, falling[start:stop], self.proved_above)
+            )
+            below_level = p_values <= levels[start:stop]
             if not below_level.all():
                 start += int(np.argmin(below_level))
                 break

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from oracles.covariance import Covariance, Noise, quantile
+from oracles.kernels.arrays import distinct
 from oracles.pure import DENSE, Pure, dense
 from oracles.types import Floats, Ints
 
@@ -64,7 +65,7 @@ def of_values(estimate: Counted, level: float, *, cut: bool) -> Ends:
     if not n or dense(n, oracle.p, oracle.q):
         score = estimate.noise.interval(estimate.shares, level)
         return _cut(score) if cut else score
-    counts, place = np.unique(estimate.counts, return_inverse=True)
+    counts, place, _ = distinct(estimate.counts)
     low, high = _of_sparse(estimate, counts, level)
     return low[place], high[place]
 

@@ -1,6 +1,7 @@
 """Passes over arrays: rows as integers, limits, slices that stay in cache, histograms."""
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,35 @@ def either(one: Flags | None, other: Flags | None) -> Flags | None:
     if one is None or other is None:
         return other if one is None else one
     return one | other
+
+
+FEW = 64
+"""Numbers up to which a set of Python is faster than a sort by NumPy."""
+
+
+class Distinct(NamedTuple):
+    """The distinct numbers of an array in rising order."""
+
+    values: NDArray[Any]
+    places: Ints
+    """The index of each number of the array among them."""
+    times: Ints
+    """How often each occurs."""
+
+
+def distinct(numbers: NDArray[Any]) -> Distinct:
+    """Return the distinct numbers of an array.
+
+    >>> distinct(np.array([7, 3, 7]))
+    Distinct(values=array([3, 7]), places=array([1, 0, 1]), times=array([1, 2]))
+    """
+    if len(numbers) > FEW:
+        return Distinct(*np.unique(numbers, return_inverse=True, return_counts=True))
+    items = numbers.tolist()
+    order = sorted(set(items))
+    place = {item: at for at, item in enumerate(order)}
+    places = np.array([place[item] for item in items], np.int64)
+    return Distinct(np.array(order, numbers.dtype), places, np.bincount(places, minlength=len(order)))
 
 
 def runs(count: int, width: int, budget: int = 1 << 17) -> Iterator[slice]:

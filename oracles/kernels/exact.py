@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
 from oracles.errors import extra
-from oracles.kernels.tails import binomial_tail, two_binomials_tail
+from oracles.kernels.tails import FEW, binomial_tail, two_binomials_tail
 from oracles.types import Flags, Floats, Ints
 
 with extra("stats"):
@@ -14,6 +15,8 @@ with extra("stats"):
 
 POWER = 0.9
 """Probability of finding a detectable value."""
+AROUND = 8
+"""Candidates on either side of a number at which a search begins."""
 CANDIDATES = 128
 """Candidates that a step of a search tests at once, of all places together."""
 
@@ -58,9 +61,27 @@ def interval(counts: Ints, above: Ints, n: int, p: float, q: float, level: float
     Low is the least k with P(Bin(k, p) + Bin(trials - k, q) >= count) > level. High is the largest k with P(...
     <= above) > level. A scaled count lies between `counts` and `above`.
     """
-    low = least(lambda k: two_binomials_tail(counts, k, p, trials - k, q) > level, len(counts), n)
-    fewer = least(lambda k: two_binomials_tail(above, k, p, trials - k, q, below=True) <= level, len(counts), n)
-    return np.minimum(low, n), np.maximum(fewer - 1, 0)
+    near = _normal(counts, above, p, q, level, trials)
+    if trials < FEW:
+        low = least(lambda k: two_binomials_tail(counts, k, p, trials - k, q) > level, len(counts), n, near[0])
+        fewer = least(
+            lambda k: two_binomials_tail(above, k, p, trials - k, q, below=True) <= level, len(counts), n, near[1]
+        )
+        return np.minimum(low, n), np.maximum(fewer - 1, 0)
+    # Both searches share their calls. The upper one counts the failures upwards.
+    is_upper = np.repeat([False, True], len(counts))
+    ends, own, other = (
+        np.concatenate([counts, trials - above]),
+        np.where(is_upper, 1.0 - p, p),
+        np.where(is_upper, 1.0 - q, q),
+    )
+    both = least(
+        lambda k: (two_binomials_tail(ends, k, own, trials - k, other) > level) ^ is_upper,
+        len(ends),
+        n,
+        near.reshape(-1),
+    )
+    return np.minimum(both[: len(counts)], n), np.maximum(both[len(counts) :] - 1, 0)
 
 
 def rates(counts: Ints, above: Ints, n: int, level: float) -> tuple[Floats, Floats]:
@@ -73,16 +94,31 @@ def rates(counts: Ints, above: Ints, n: int, level: float) -> tuple[Floats, Floa
     return low, high
 
 
-def least(holds: Callable[[Ints], Flags], size: int, n: int) -> Ints:
+def _normal(counts: Ints, above: Ints, p: float, q: float, level: float, trials: int) -> Ints:
+    """Return about the ends of the intervals, a row of each, by a normal law of Bin(k, p) + Bin(trials - k, q)."""
+    z = NormalDist().inv_cdf(level) * np.array([[1.0], [-1.0]])
+    own, other, ends = p * (1.0 - p), q * (1.0 - q), np.stack([counts, above]) - trials * q
+    k = np.minimum(np.maximum(ends / (p - q), 0.0), trials)
+    for _ in range(2):
+        k = (ends + z * np.sqrt(k * own + (trials - k) * other)) / (p - q)
+        k = np.minimum(np.maximum(k, 0.0), trials)
+    result: Ints = k.astype(np.int64)
+    return result
+
+
+def least(holds: Callable[[Ints], Flags], size: int, n: int, near: Ints | None = None) -> Ints:
     """Return the least k of 0..n for which `holds` is true, for each of `size` places. n + 1 if there is none.
 
     `holds` gets rows of candidates, one column for each place. A call costs far more than a candidate. So each step
-    divides the range into many parts if there are few places.
+    divides the range into many parts if there are few places. The first step looks at the numbers around `near`.
     """
     low, high = np.full(size, -1, np.int64), np.full(size, n + 1, np.int64)
     steps = np.arange(1, max(1, CANDIDATES // max(size, 1)) + 1)[:, None]
+    around = None if near is None else near + np.arange(-AROUND, AROUND)[:, None]
     while (width := high - low).max(initial=0) > 1:
         k = np.minimum(low + np.maximum(width * steps // (len(steps) + 1), 1), high)
+        if around is not None:
+            k, around = np.minimum(np.maximum(around, 0), high), None
         yes = (k > n) | holds(np.minimum(k, n)) | (k >= high)
         below = np.where(yes, low, k).max(axis=0)
         high = np.where(yes, k, high).min(axis=0)

@@ -1,10 +1,14 @@
 """Possible ranks of values, from tests of pairs: the larger the distance of two counts, the surer their order."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
 
 from oracles.types import Flags, Ints
+
+_FEW = 16
+"""Distinct counts up to which all pairs are compared at once."""
 
 IsAbove = Callable[[Ints, Ints], Flags]
 """Whether each value of the first array is proved to be above each of the second, by indices of distinct counts."""
@@ -21,10 +25,26 @@ def ranks(many: Ints, places: Ints, is_above: IsAbove) -> tuple[Ints, Ints]:
     """
     upto = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
     size, top = int(upto[-1]), len(many)
+    if top <= _FEW:
+        return _ranks_of_few(upto.tolist(), places.tolist(), is_above)
     first_above = _first(places, np.full_like(places, top), lambda place: is_above(place, places))
     # Mirrored: the nearest count below this value that it is proved to exceed.
     first_below = top - 1 - _first(top - 1 - places, np.full_like(places, top), lambda m: is_above(places, top - 1 - m))
     return 1 + size - upto[first_above], size - upto[first_below + 1]
+
+
+def _ranks_of_few(upto: list[int], places: list[int], is_above: IsAbove) -> tuple[Ints, Ints]:
+    """Return the same ranks for few distinct counts. All pairs are compared at once, which costs less than a search."""
+    size, top = upto[-1], len(upto) - 1
+    pairs = np.arange(top * top)
+    rows = is_above(pairs // top, pairs % top).reshape(top, top).tolist()
+    first, last = [], []
+    for place in places:
+        above = bisect_left(range(top), True, place + 1, key=lambda other: rows[other][place])
+        below = bisect_left(range(top), True, top - place, key=lambda m: rows[place][top - 1 - m])
+        first.append(1 + size - upto[above])
+        last.append(size - upto[top - below])
+    return np.array(first, np.int64), np.array(last, np.int64)
 
 
 def _first(low: Ints, high: Ints, holds: Callable[[Ints], Flags]) -> Ints:

@@ -29,13 +29,13 @@ def binomial_tail(counts: Ints, n: int | Ints, p: float | Floats, *, below: bool
 
 
 def two_binomials_tail(
-    counts: Ints, k: Ints | int, p: float, m: Ints | int, q: float, *, below: bool = False
+    counts: Ints, k: Ints | int, p: float | Floats, m: Ints | int, q: float | Floats, *, below: bool = False
 ) -> Floats:
     """Return P(X >= count), or with `below` P(X <= count), for X of Bin(k, p) + Bin(m, q), 1 > p > q > 0.
 
     It is exact if one of them is empty, or if both together have fewer than 100 trials. Otherwise it is
     Lugannani and Rice's saddlepoint formula with the second continuity correction, whose relative error stays
-    small far out in the tail. `counts`, `k` and `m` broadcast. k + m is the same for all.
+    small far out in the tail. All broadcast, but k + m is the same for all. Below 100 trials p and q are, too.
     """
     if below:  # The failures are counted upwards instead.
         return two_binomials_tail(k + m - counts, k, 1.0 - p, m, 1.0 - q)
@@ -48,7 +48,7 @@ def two_binomials_tail(
         return binomial_tail(x, n, np.where(own == 0, q, p))
     if n < FEW:
         sure = np.clip(x, 0, n + 1)
-        return _joint_tails(n, p, q)[own, sure]
+        return _joint_tails(n, float(p), float(q))[own, sure]
     far = np.where(alone, 1, own)
     tail = _saddlepoint(x, far, p, n - far, q)
     return np.where(alone, binomial_tail(x, n, np.where(own == 0, q, p)), tail) if alone.any() else tail
@@ -73,7 +73,7 @@ def _law(n: int, p: float) -> Floats:
     return law
 
 
-def _saddlepoint(counts: Ints, k: Ints, p: float, m: Ints, q: float) -> Floats:
+def _saddlepoint(counts: Ints, k: Ints, p: float | Floats, m: Ints, q: float | Floats) -> Floats:
     n = k + m
     inside = (counts > 0) & (counts <= n)
     x = np.where(inside, counts, 1).astype(np.float64) - 0.5
@@ -95,7 +95,7 @@ def _saddlepoint(counts: Ints, k: Ints, p: float, m: Ints, q: float) -> Floats:
     return np.where(inside, np.clip(tail, 0.0, 1.0), np.where(counts <= 0, 1.0, 0.0))
 
 
-def _saddle(x: Floats, k: Ints, p: float, m: Ints, q: float) -> tuple[Floats, Floats]:
+def _saddle(x: Floats, k: Ints, p: float | Floats, m: Ints, q: float | Floats) -> tuple[Floats, Floats]:
     """Return u and exp(u) at which the tilted law has mean x: the positive root of a quadratic."""
     a, b = p / (1.0 - p), q / (1.0 - q)
     second = a * b * (k + m - x)
@@ -106,7 +106,7 @@ def _saddle(x: Floats, k: Ints, p: float, m: Ints, q: float) -> tuple[Floats, Fl
     return np.log(s), s
 
 
-def _moments(k: Ints, p: float, m: Ints, q: float) -> tuple[Floats, Floats, Floats]:
+def _moments(k: Ints, p: float | Floats, m: Ints, q: float | Floats) -> tuple[Floats, Floats, Floats]:
     own, other = p * (1.0 - p), q * (1.0 - q)
     mean = k * p + m * q
     return mean, k * own + m * other, k * own * (1.0 - 2.0 * p) + m * other * (1.0 - 2.0 * q)

@@ -12,6 +12,8 @@ from scipy import stats
 
 from oracles import ORACLES, Estimate, oracle
 from oracles.estimate import change
+from oracles.kernels import exact, ranks
+from oracles.kernels.arrays import distinct
 from oracles.kernels.exact import critical
 from oracles.kernels.tails import two_binomials_tail
 from oracles.multi import multi
@@ -254,3 +256,52 @@ def test_an_attribute_of_a_sample_has_all_of_it_too():
         assert (e.low <= e.high).all()
         assert np.isfinite([e.of_set([0, 1]), e.difference(0, 1)]).all()
         assert e.ranks([0])[0][0] >= 1
+
+
+# --- short cuts for few numbers ---------------------------------------------------------------------------------------
+
+
+def plain_interval(counts, above, n, p, q, level, trials):
+    """Return the interval by a search that has no guess."""
+    low = exact.least(lambda k: two_binomials_tail(counts, k, p, trials - k, q) > level, len(counts), n)
+    fewer = exact.least(lambda k: two_binomials_tail(above, k, p, trials - k, q, below=True) <= level, len(counts), n)
+    return np.minimum(low, n), np.maximum(fewer - 1, 0)
+
+
+@pytest.mark.parametrize("n", [12, 99, 100, 340, 2_000, 50_000])
+@pytest.mark.parametrize("level", [0.4, 0.025, 1e-9])
+def test_a_search_around_a_guess_finds_the_same_interval(n, level):
+    rng = np.random.default_rng(n)
+    for q, trials in itertools.product((0.002, 0.17, 0.4), (n, 2 * n)):
+        counts = np.unique(rng.integers(0, min(trials, int(trials * (q + 0.3)) + 3) + 1, 6))
+        above = np.minimum(counts + rng.integers(0, 2, len(counts)), trials)
+        case = counts, above, n, q + 0.3, q, level, trials
+        for end, plain_end in zip(exact.interval(*case), plain_interval(*case), strict=True):
+            np.testing.assert_array_equal(end, plain_end)
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 64, 65, 300])
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_distinct_numbers_are_those_of_numpy(size, dtype):
+    numbers = np.random.default_rng(size).integers(0, 20, size).astype(dtype)
+    values, places, times = distinct(numbers)
+    expected = np.unique(numbers, return_inverse=True, return_counts=True)
+    for result, right in zip((values, places, times), expected, strict=True):
+        np.testing.assert_array_equal(result, right)
+        assert result.dtype == right.dtype
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 16])
+def test_few_counts_have_the_ranks_that_a_search_finds(size, monkeypatch):
+    rng = np.random.default_rng(size)
+    for apart in (0, 1, 3, 30):
+        counts = np.unique(rng.integers(0, 40, size))
+        many, places = rng.integers(1, 4, len(counts)), rng.integers(0, len(counts), 5)
+
+        def is_above(u, v, counts=counts, apart=apart):
+            return counts[u] - counts[v] > apart
+
+        few = ranks.ranks(many, places, is_above)
+        with monkeypatch.context() as patch:
+            patch.setattr(ranks, "_FEW", 0)
+            np.testing.assert_array_equal(few, ranks.ranks(many, places, is_above))

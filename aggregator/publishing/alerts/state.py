@@ -220,7 +220,7 @@ def step(watch: Watch, state: State | None, final: Final) -> tuple[State, list[A
     surge = risen(before, final.estimate, watch.error, panel=watch.panel) - surges.keys() if before else set()
 
     changes: list[tuple[AlertKind, set[int]]] = [("enter", enter), ("leave", leave), ("surge", surge)]
-    intervals = _intervals(final.estimate, sorted(enter | leave | surge))
+    intervals = _intervals(final.estimate, sorted(listed)) if (listed := enter | leave | surge) else {}
     alerts = [
         _alert(watch, final, before, kind, v, intervals[v], threshold=above.get(v, tau), baseline=not state.has_values)
         for kind, values in changes

@@ -34,6 +34,7 @@ def all_rounded(numbers: Floats) -> Floats:
     places = DIGITS - 1 - np.floor(np.log10(size[usual])).astype(np.int64)
     power = _POWERS[np.abs(places)]
     short[usual] = np.where(places >= 0, np.rint(inputs * power) / power, np.rint(inputs / power) * power)
-    unusual = np.flatnonzero(~usual & np.isfinite(numbers) & (numbers != 0.0))
-    short[unusual] = [float(f"{number:.{DIGITS}g}") for number in numbers[unusual].tolist()]
+    unusual = ~usual & np.isfinite(numbers) & (numbers != 0.0)
+    if unusual.any():
+        short[unusual] = [float(f"{number:.{DIGITS}g}") for number in numbers[unusual].tolist()]
     return short

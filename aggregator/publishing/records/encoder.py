@@ -64,7 +64,7 @@ def build(
             "query": query.name,
             "attribute": findings.subject.name,
             "digest": query.digest.hex(),
-            "window": asdict(WindowRow.of(span)) | ({} if through is None else {"through": through}),
+            "window": WindowRow.of(span) if through is None else {**asdict(WindowRow.of(span)), "through": through},
             "final": through is None,
             **(
                 _no_values(query, findings)
@@ -100,7 +100,10 @@ def _values(query: Query, findings: Findings, total: Snapshot) -> dict[str, Any]
     most = MOST_VALUES if query.publish is None else max(query.publish, count)
     positions = np.argsort(-result.shares, kind="stable")[:most]
     top = replace(estimate, shares=estimate.shares[positions])
-    low, high = top.interval()
+    methods = [method for method in findings.by_method if method != UNBIASED]
+    shares = [findings.by_method[method].shares[positions] for method in methods]
+    # One call for all columns, since a call costs more than the numbers of a small record.
+    stderr, low, high, *shares = all_rounded(np.stack([top.stderr, *top.interval(), *shares]))
     name = findings.subject.domain.name
     return {
         "n": estimate.n,
@@ -112,13 +115,10 @@ def _values(query: Query, findings: Findings, total: Snapshot) -> dict[str, Any]
         "shift_per_fake": rounded(oracle.shift_per_fake(estimate.n)) if estimate.n else None,
         "answers": query.answers,
         "values": [name(position) for position in positions.tolist()],
-        "shares": {
-            method: each.shares[positions] if method == UNBIASED else all_rounded(each.shares[positions])
-            for method, each in findings.by_method.items()
-        },
-        "stderr": all_rounded(top.stderr),
-        "low": all_rounded(low),
-        "high": all_rounded(high),
+        "shares": {UNBIASED: result.shares[positions], **dict(zip(methods, shares, strict=True))},
+        "stderr": stderr,
+        "low": low,
+        "high": high,
         "hitters": {
             method: hitter_rows(findings.subject.domain, method, each.hitters)
             for method, each in findings.by_method.items()
