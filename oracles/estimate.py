@@ -64,8 +64,11 @@ class Estimate:
         return replace(self, labels=listing.names(labels, len(self.shares)))
 
     def top(self, k: int = 10) -> list[listing.Row]:
-        """Return the k largest shares, the largest first."""
-        return listing.rows(self, listing.highest(self, k))
+        """Return the k largest shares, the largest first.
+
+        Their intervals have a level above 95%, because the values are chosen by their size. See docs/estimates.md.
+        """
+        return listing.largest(self, k)
 
     def to_frame(self) -> "DataFrame":
         """Return all values as a polars table (the extra `read`)."""
@@ -112,7 +115,7 @@ class Estimate:
 
     @property
     def low(self) -> Floats:
-        """Lower ends of the 95% intervals. Each is for one value, so of 100 intervals five miss."""
+        """Lower ends of the 95% intervals. Each is right for one value that was chosen before looking. See `top`."""
         return self._interval[0]
 
     @property
@@ -125,6 +128,10 @@ class Estimate:
         It is limited to [0, 1], as it is published, unless `cut` is false.
         """
         return intervals.of_values(self, level, cut=cut)
+
+    def intervals_at(self, positions: Ints, level: float) -> tuple[Floats, Floats]:
+        """Return the intervals of the values at these positions alone, which needs less time than all."""
+        return replace(self, shares=self.shares[positions], labels=None).interval(level)
 
     def critical(self, family_error: float = 0.05) -> int | None:
         """Return the count, of n_independent reports, at which a value becomes significant. None if no count is.

@@ -9,7 +9,7 @@ false value in up to 94% of windows.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -20,6 +20,7 @@ from oracles.errors import ParameterError
 from oracles.estimate import Estimate
 from oracles.fitting import Calibration
 from oracles.kernels.arrays import Distinct, distinct
+from oracles.intervals import listed_level
 from oracles.query.settings import Threshold
 from oracles.types import Flags, Floats, Ints
 
@@ -69,9 +70,28 @@ class Hitters:
     ranks: Ints
     """A row of first and last rank for each value."""
     expected: Expected | None
+    estimate: Estimate = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    @property
+    def level(self) -> float:
+        """The level of `low` and `high`, which allows for the choice of the values by their size."""
+        return listed_level(len(self), len(self.estimate.shares))
+
+    @cached_property
+    def _interval(self) -> tuple[Floats, Floats]:
+        return self.estimate.intervals_at(self.positions, self.level)
+
+    @property
+    def low(self) -> Floats:
+        """Lower ends of the intervals of the unbiased shares."""
+        return self._interval[0]
+
+    @property
+    def high(self) -> Floats:
+        return self._interval[1]
 
     def __iter__(self) -> Iterator[Hitter]:
         sure = [None] * len(self) if self.probabilities is None else self.probabilities.tolist()
@@ -150,6 +170,7 @@ class Evidence:
             probabilities=None if likely is None else likely[members],
             ranks=ranks[order],
             expected=None if likely is None else _expected(likely, members),
+            estimate=self.estimate,
         )
 
     def _proofs(self, members: Ints) -> tuple[Floats, Ints]:

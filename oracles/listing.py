@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from oracles.errors import ParameterError, ReportError, extra
+from oracles.intervals import LEVEL, Ends, listed_level
 from oracles.types import Floats, Ints, whole_number
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Listed(Protocol):
     @property
     def high(self) -> Floats: ...
 
+    def intervals_at(self, positions: Ints, level: float) -> Ends: ...
+
 
 class Row(NamedTuple):
     """One value: its name (its position if values have no names), its share, and how sure it is."""
@@ -45,6 +48,8 @@ class Row(NamedTuple):
     stderr: float
     low: float
     high: float
+    level: float
+    """The level of the interval from `low` to `high`: 0.95 for a value by name, more in a list of the largest ones."""
 
 
 def names(labels: Sequence[str] | None, size: int) -> tuple[str, ...] | None:
@@ -84,9 +89,19 @@ def highest(estimate: Listed, k: int) -> Ints:
     return order
 
 
-def rows(estimate: Listed, positions: Ints) -> list[Row]:
-    columns = (estimate.shares, estimate.stderr, estimate.low, estimate.high)
-    return [Row(_name(estimate, at), *(float(column[at]) for column in columns)) for at in positions.tolist()]
+def rows(estimate: Listed, positions: Ints, level: float = LEVEL) -> list[Row]:
+    columns = (estimate.shares[positions], estimate.stderr[positions], *estimate.intervals_at(positions, level))
+    numbers = zip(*(column.tolist() for column in columns), strict=True)
+    return [
+        Row(_name(estimate, at), share, stderr, low, high, level)
+        for at, (share, stderr, low, high) in zip(positions.tolist(), numbers, strict=True)
+    ]
+
+
+def largest(estimate: Listed, k: int) -> list[Row]:
+    """Return the k largest shares, the largest first, with intervals that allow for their choice."""
+    positions = highest(estimate, k)
+    return rows(estimate, positions, listed_level(len(positions), len(estimate.shares)))
 
 
 def text(estimate: Listed) -> str:
@@ -95,10 +110,10 @@ def text(estimate: Listed) -> str:
     head = f"Estimate of {size:,} values from {estimate.n:,} reports"
     if not estimate.n:
         return head
-    top = highest(estimate, _LIST_LENGTH).tolist()
-    wide = max(len(str(_name(estimate, at))) for at in top)
-    lines = [f"  {_name(estimate, at)!s:{wide}}  {estimate.shares[at]:8.3%} ± {stderr[at]:.3%}" for at in top]
-    more = [f"  and {size - len(top):,} more"] if size > len(top) else []
+    first = highest(estimate, _LIST_LENGTH).tolist()
+    wide = max(len(str(_name(estimate, at))) for at in first)
+    lines = [f"  {_name(estimate, at)!s:{wide}}  {estimate.shares[at]:8.3%} ± {stderr[at]:.3%}" for at in first]
+    more = [f"  and {size - len(first):,} more"] if size > len(first) else []
     return "\n".join([f"{head}, share ± standard error:", *lines, *more])
 
 
@@ -112,19 +127,20 @@ def frame(estimate: Listed) -> "DataFrame":
 
 
 def plot(estimate: Listed, k: int, axes: Any = None) -> Any:
-    """Draw bars of the k largest shares with their 95% intervals, on these matplotlib axes or new ones."""
+    """Draw bars of the k largest shares with their intervals, on these matplotlib axes or new ones."""
     with extra("plot"):
         from matplotlib import pyplot as plt
     if axes is None:
         _, axes = plt.subplots(layout="constrained")
-    top = rows(estimate, highest(estimate, k))
-    share = np.array([row.share for row in top])
-    ends = np.array([[row.low for row in top], [row.high for row in top]])
-    axes.barh([str(row.value) for row in top], share, color="#9bbcf0")
+    bars = largest(estimate, k)
+    share = np.array([row.share for row in bars])
+    ends = np.array([[row.low for row in bars], [row.high for row in bars]])
+    axes.barh([str(row.value) for row in bars], share, color="#9bbcf0")
     error = np.maximum(np.abs(ends - share), 0.0)
-    axes.errorbar(share, np.arange(len(top)), xerr=error, fmt="none", ecolor="#1d3b6f", capsize=3)
+    axes.errorbar(share, np.arange(len(bars)), xerr=error, fmt="none", ecolor="#1d3b6f", capsize=3)
     axes.invert_yaxis()
-    axes.set_xlabel(f"share, 95% intervals, {estimate.n:,} reports")
+    level = bars[0].level if bars else LEVEL
+    axes.set_xlabel(f"share, {100 * level:.6g}% intervals, {estimate.n:,} reports")
     return axes
 
 

@@ -12,10 +12,10 @@ from aggregator.board.reply import bad, missing
 from aggregator.board.rows import (
     CountRow,
     ErrorRow,
+    ListedHitterRow,
     PointRow,
     QueryRow,
     SetRow,
-    ThresholdRow,
     Through,
     ValueRow,
     Withheld,
@@ -25,9 +25,12 @@ from aggregator.board.view import View
 from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.encoder import hitter_rows
-from aggregator.publishing.records.rows import HitterRow, RefusedRow, WindowRow
+from aggregator.publishing.records.rows import RefusedRow, ThresholdRow, WindowRow
 from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED
+from oracles.intervals import LEVEL
+
+Level = Annotated[float, {"description": "The level of the intervals: above 0.95 in a list of the largest"}]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +97,7 @@ class Queries(TableAnswer):
 @dataclass(frozen=True, kw_only=True)
 class WindowEstimate(WindowAnswer):
     table = "values"
-    columns = ("value", "share", "unbiased", "stderr", "low", "high", "listed", "decided", "truth")
+    columns = ("value", "share", "unbiased", "stderr", "low", "high", "listed", "decided", "present", "truth")
 
     methods: list[str]
     oracle: dict[str, Any]
@@ -105,6 +108,7 @@ class WindowEstimate(WindowAnswer):
     size: Count
     published: Annotated[int, {"minimum": 0, "description": "Values in the record"}]
     missing: Annotated[list[str], {"description": "Requested values that the record does not publish"}]
+    level: Level
     values: list[ValueRow]
     sets: dict[str, Any]
     refused: RefusedRow
@@ -119,8 +123,12 @@ class WindowEstimate(WindowAnswer):
         every = rows.values(view, method, rows.true_shares(series, view))
         by_name = {row.value: row for row in every}
         selection = [by_name[name] for name in names if name in by_name] if names else every
+        selection = selection[: parameters.whole("top", MOST if names else None)]
+        level = LEVEL
         if names:
             view.positions(names)
+        else:
+            level, selection = rows.listed(view, selection)
         rest = view.part.rest()
         return cls(
             **_heading(view, method),
@@ -133,11 +141,12 @@ class WindowEstimate(WindowAnswer):
             size=view.definition.domain.size,
             published=len(every),
             missing=[name for name in names or [] if name not in by_name],
-            values=selection[: parameters.whole("top", MOST if names else None)],
+            level=level,
+            values=selection,
             sets=rest["sets"],
             refused=view.record.refused,
             quality=rest["quality"],
-            error=rows.error(every),
+            error=rows.error(view, every),
         )
 
 
@@ -185,11 +194,12 @@ class ThresholdShare(ThresholdRow):
 @dataclass(frozen=True, kw_only=True)
 class HeavyHitters(WindowAnswer):
     table = "hitters"
-    columns = ("value", "share", "decided", "p_value", "probability")
+    columns = ("value", "share", "decided", "p_value", "probability", "low", "high")
 
     threshold: ThresholdShare
     family_error: float
-    hitters: list[HitterRow]
+    level: Level
+    hitters: list[ListedHitterRow]
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
@@ -206,11 +216,13 @@ class HeavyHitters(WindowAnswer):
         else:
             share, result = view.hitters(method, threshold, family_error)
             hitters = hitter_rows(view.definition.domain, method, result)
+        level, listed = rows.listed_hitters(view, hitters[: parameters.whole("top")])
         return cls(
             **_heading(view, method),
             threshold=ThresholdShare(kind=threshold.kind, value=threshold.value, share=share),
             family_error=family_error,
-            hitters=hitters[: parameters.whole("top")],
+            level=level,
+            hitters=listed,
         )
 
 

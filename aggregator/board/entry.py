@@ -80,7 +80,7 @@ class Entry:
     @property
     def size(self) -> int:
         """Return the approximate memory of the window, in bytes."""
-        return sum(part.size for part in self.parts)
+        return sum(part.memory for part in self.parts)
 
     @property
     def flags(self) -> list[str]:

@@ -11,6 +11,7 @@ from aggregator.board.entry import Entry
 from aggregator.board.store import Store
 from aggregator.merging.windows import shortest_expected_age
 from aggregator.publishing.freshness import Freshness, NewestFinal
+from aggregator.publishing.records.list_intervals import intervals
 from hubbub.command.metrics import MetricRow, MetricTable
 from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, STATUS, TRUTH
 from oracles.consistency import UNBIASED
@@ -55,27 +56,27 @@ class ShareMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         labels = ["query", "attribute", "value"]
-        top = "Unbiased share of the ten most frequent values in the newest final of the shortest window"
+        top_text = "Unbiased share of the ten most frequent values in the newest final of the shortest window"
         frequent = (
             "Unbiased share of the first twenty values proved frequent in the newest final of the shortest window"
         )
-        share = GaugeMetricFamily("hubbub_top_share", top, labels=labels)
-        low = GaugeMetricFamily(
-            "hubbub_top_share_low", "Lower end of the 95% interval of hubbub_top_share", labels=labels
-        )
+        share = GaugeMetricFamily("hubbub_top_share", top_text, labels=labels)
+        low = GaugeMetricFamily("hubbub_top_share_low", "Lower end of the interval of hubbub_top_share", labels=labels)
         high = GaugeMetricFamily(
-            "hubbub_top_share_high", "Upper end of the 95% interval of hubbub_top_share", labels=labels
+            "hubbub_top_share_high", "Upper end of the interval of hubbub_top_share", labels=labels
         )
         hitters = GaugeMetricFamily("hubbub_hitter_share", frequent, labels=labels)
         for final in self._newest():
             for part in final.parts:
                 subject = final.query, part.attribute or ""
                 unbiased = part.shares[UNBIASED]
-                for i in np.argsort(-unbiased, kind="stable")[:TOP]:
+                top = np.argsort(-unbiased, kind="stable")[:TOP]
+                ends = intervals(part, top)
+                for i, least, most in zip(top.tolist(), ends.low, ends.high, strict=True):
                     key = [*subject, part.values[i]]
                     share.add_metric(key, unbiased[i])
-                    low.add_metric(key, part.low[i])
-                    high.add_metric(key, part.high[i])
+                    low.add_metric(key, least)
+                    high.add_metric(key, most)
                 proofs = [hitter for hitter in part.hitters(UNBIASED) if hitter.decided]
                 for hitter in proofs[:HITTERS]:
                     hitters.add_metric([*subject, hitter.value], hitter.share)

@@ -1,8 +1,8 @@
 """The value classes of rows in answers, with their schemas, each built from the store."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from aggregator.merging.windows import expected_age, shortest_expected_age
 from aggregator.publishing.findings import subjects
 from aggregator.publishing.query_status import State
 from aggregator.publishing.records.decoder import WITHHELD
-from aggregator.publishing.records.rows import Kind, Ranks, WindowRow
+from aggregator.publishing.records.list_intervals import ListedIntervals, intervals
+from aggregator.publishing.records.rows import HitterRow, Kind, Ranks, ThresholdRow, WindowRow
 from hubbub.http.schema import Attribute, Chance, Count, Digest, Known, Time
 from oracles.consistency import UNBIASED
 from oracles.query import Query
@@ -96,14 +97,6 @@ class AttributeRow:
     other: bool
     oracle: str
     sets: list[str]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ThresholdRow:
-    """The threshold that a value must exceed to be listed."""
-
-    kind: Literal["significance", "share", "count"]
-    value: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,9 +185,18 @@ class ValueRow:
     high: Chance
     listed: Annotated[bool, {"description": "The share of the method is above the threshold"}]
     decided: Annotated[bool, {"description": "Proved to be above the threshold"}]
+    present: Annotated[bool, {"description": "Proved to be present. Otherwise the share may be zero"}]
     probability: Chance
     ranks: Ranks
     truth: Chance
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedHitterRow(HitterRow):
+    """A listed value that exceeds a threshold, with the interval of its unbiased share."""
+
+    low: Chance
+    high: Chance
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -254,8 +256,9 @@ class PointRow:
 
 
 def values(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
-    """Return a row for each published value, the largest share of the method first."""
+    """Return a row for each published value, the largest share of the method first. Each has its own 95% interval."""
     part = view.part
+    significance = np.inf if part.significance is None else part.significance
     hitters = {each.value: each for each in part.hitters(method)}
     proofs = {each.value for each in part.hitters(UNBIASED) if each.decided}
     true = [None] * len(part.values) if truth is None else truth[view.positions(part.values)].tolist()
@@ -266,6 +269,7 @@ def values(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
     for at in order:
         value, share, unbiased, stderr, low, high, truth_of = (column[at] for column in columns)
         hitter = hitters.get(value)
+        is_decided = value in proofs or (hitter is not None and hitter.decided)
         rows.append(
             ValueRow(
                 value=value,
@@ -275,7 +279,8 @@ def values(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
                 low=low,
                 high=high,
                 listed=hitter is not None or value in proofs,
-                decided=value in proofs or (hitter is not None and hitter.decided),
+                decided=is_decided,
+                present=is_decided or unbiased >= significance,
                 probability=hitter.probability if hitter else None,
                 ranks=hitter.ranks if hitter else None,
                 truth=truth_of,
@@ -284,9 +289,38 @@ def values(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
     return rows
 
 
-def error(rows: Sequence[ValueRow]) -> ErrorRow | None:
+def listed(view: View, rows: Sequence[ValueRow]) -> tuple[float, list[ValueRow]]:
+    """Return rows of values that are listed together because they are large, and the level of their intervals."""
+    level, low, high = _intervals(view, [row.value for row in rows])
+    return level, [
+        replace(row, low=least, high=most) for row, least, most in zip(rows, low.tolist(), high.tolist(), strict=True)
+    ]
+
+
+def listed_hitters(view: View, rows: Sequence[HitterRow]) -> tuple[float, list[ListedHitterRow]]:
+    """Return rows of hitters that are listed together, and the level of their intervals."""
+    values = set(view.part.values)
+    published = [row.value for row in rows if row.value in values]
+    level, low, high = _intervals(view, published)
+    ends = dict(zip(published, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+    hitters = []
+    for row in rows:
+        least, most = ends.get(row.value, (None, None))
+        hitters.append(ListedHitterRow(**asdict(row), low=least, high=most))
+    return level, hitters
+
+
+def _intervals(view: View, values: Sequence[str]) -> ListedIntervals:
+    places = {value: place for place, value in enumerate(view.part.values)}
+    listed_places = np.array([places[value] for value in values], np.int64)
+    return intervals(view.part, listed_places)
+
+
+def error(view: View, rows: Sequence[ValueRow]) -> ErrorRow | None:
+    """Return the error of all published values. Their intervals are those of a list of them."""
     if not rows or rows[0].truth is None:
         return None
+    rows = listed(view, rows)[1]
     share, low, high, truth = np.array([(row.share, row.low, row.high, row.truth) for row in rows], np.float64).T
     return ErrorRow(
         values=len(rows),

@@ -95,7 +95,7 @@ def percent(share):
 )
 def test_the_page_shows_the_numbers_of_the_api(watch, still, method, name, size, step):
     view = open_page(watch, still, f"q=homepage&method={method}&window={name}-{size}-{step}")
-    answer = still.json(f"{OF}/estimate?kind={name}&method={method}")
+    answer = still.json(f"{OF}/estimate?kind={name}&method={method}&top=15")
     page = view.page
     expect(page.locator(f"#methods input[value={method}]")).to_be_checked()
     assert rows(page) == [
@@ -117,7 +117,7 @@ def test_the_page_shows_the_numbers_of_the_api(watch, still, method, name, size,
 
 def test_bars_whiskers_and_threshold_have_the_right_positions(watch, still):
     page = open_page(watch, still).page
-    answer = still.json(f"{OF}/estimate")
+    answer = still.json(f"{OF}/estimate?top=15")
     page.wait_for_timeout(600)  # until the bars stop moving
     boxes = page.locator("#rows tr").evaluate_all(
         "rows => rows.map(row => ['track', 'bar', 'whisker', 'threshold', 'true'].map(name => {"

@@ -24,6 +24,7 @@ from aggregator.board.reply import Reply
 from aggregator.board.route import ROUTES, SCHEMAS, describe
 from aggregator.board.store import MOST_ALERTS, Store
 from aggregator.merging.windows import PUBLISH_SECONDS
+from aggregator.publishing.records.list_intervals import first
 from hubbub.definitions import catalog
 from hubbub.http.problem import Problem
 from oracles.consistency import answer, apply
@@ -104,6 +105,20 @@ def test_the_order_of_partitions_does_not_matter(crowd, full):
     ):
         assert ask(other, question, *names, **parameters) == ask(full, question, *names, **parameters)
     assert other.size == full.size
+
+
+def test_a_list_of_the_largest_has_wider_intervals_than_a_value_by_name(full):
+    reply = ask(full, "estimate", "homepage", top="3")
+    assert reply["level"] == 1 - 0.05 * 3 / 22
+    row = reply["values"][0]
+    named = ask(full, "estimate", "homepage", values=row["value"])
+    assert named["level"] == 0.95
+    (own,) = named["values"]
+    assert row["low"] < own["low"] < own["high"] < row["high"]
+    hitters = ask(full, "heavy-hitters", "homepage", top="3")
+    assert hitters["level"] == reply["level"]
+    ends = {row["value"]: (row["low"], row["high"]) for row in reply["values"]}
+    assert all((each["low"], each["high"]) == ends[each["value"]] for each in hitters["hitters"])
 
 
 def test_repeated_messages_change_nothing(crowd, full):
@@ -556,10 +571,10 @@ def test_a_table_has_the_rows_of_the_answer(full):
     empty = replace(row, **dict.fromkeys(table.columns))
     answer = Reply.csv(table.columns, [*table.rows, replace(empty, value='a "b",\nc', share=float("nan"), listed=True)])
     head, first, *_, last, end = answer.body.decode().split("\r\n")
-    assert head == "value,share,unbiased,stderr,low,high,listed,decided,truth"
+    assert head == "value,share,unbiased,stderr,low,high,listed,decided,present,truth"
     cells = [row.value, *(repr(getattr(row, key)) for key in ("share", "unbiased", "stderr", "low", "high"))]
-    assert first == ",".join([*cells, "true", "true", repr(row.truth)])
-    assert (last, end) == ('"a ""b"",\nc",,,,,,true,,', "")
+    assert first == ",".join([*cells, "true", "true", "true", repr(row.truth)])
+    assert (last, end) == ('"a ""b"",\nc",,,,,,true,,,', "")
     assert answer.tag != Reply.json(table).tag
 
 
@@ -646,8 +661,10 @@ def test_metrics_have_the_shares_of_the_newest_final_of_the_shortest_window(crow
     [part] = newest.parts
     shares = dict(zip(part.values, part.shares["unbiased"], strict=True))
     top = sorted(shares, key=lambda value: -shares[value])[:10]
-    for name, numbers in ("share", part.shares["unbiased"]), ("share_low", part.low), ("share_high", part.high):
+    _, low, high = first(part, 10)
+    for name, numbers in ("share", part.shares["unbiased"]), ("share_low", low), ("share_high", high):
         assert result[f"hubbub_top_{name}"] == {value: numbers[part.values.index(value)] for value in top}
+    assert (low <= part.low[:10]).all()
     proved_values = {each.value: shares[each.value] for each in part.hitters("unbiased") if each.decided}
     assert proved_values
     assert result["hubbub_hitter_share"] == proved_values

@@ -35,7 +35,20 @@ ALL = [name for name in METHODS if name != "base"]
 START = 1_700_000_000
 KEYS = {
     *("version", "query", "attribute", "digest", "window", "final", "n", "n_independent", "oracle", "sigma"),
-    *("significance", "detectable", "shift_per_fake", "answers", "values", "shares", "stderr", "low", "high"),
+    *(
+        "level",
+        "size",
+        "threshold",
+        "significance",
+        "detectable",
+        "shift_per_fake",
+        "answers",
+        "values",
+        "shares",
+        "stderr",
+        "low",
+        "high",
+    ),
     *("hitters", "sets", "refused", "quality"),
 }
 

@@ -141,7 +141,11 @@ def test_a_summary_has_the_numbers_of_the_record():
 def test_a_line_has_each_share_with_its_interval():
     (summary,) = read_record(one_record(VISITS, MANY))
     output = summary.line(2)
-    for row in summary.rows[:2]:
+    level, listed = summary.listed(2)
+    assert level == 1 - 0.05 * 2 / len(VALUES)
+    assert output.endswith("; 97.5% intervals")
+    for row, own in zip(listed, summary.rows, strict=False):
+        assert (row.low < own.low, row.high > own.high) == (True, True)
         assert f"{row.name} {100 * row.share:.{row.digits}f}% (" in output
         assert f"{100 * row.low:.{row.digits}f}% to {100 * row.high:.{row.digits}f}%)" in output
         assert 10 <= round(50 * (row.high - row.low) * 10**row.digits) < 100  # two digits of the error
@@ -531,7 +535,7 @@ def test_the_table_has_intervals_history_hitters_and_alerts():
     for message in alert_messages(VISITS, MANY):
         overview.add_alert(message)
     output = text_of(overview, 2)
-    first = overview.tracks["visits", ""].newest.rows[0]
+    first = overview.tracks["visits", ""].newest.listed(2)[1][0]
     row = next(text for text in output.splitlines() if text.startswith("●") and " a " in text)
     assert percent(first.share, first.digits) in row
     assert first.interval in row

@@ -17,6 +17,12 @@ export function percent(share, digits = 2) {
 /** Returns the decimals of a percentage with this standard error. */
 export const digits = (sigma) => (sigma !== null && sigma < 0.0005 ? 3 : 2);
 
+/** Returns the level of intervals as text, with two digits of the part that misses. */
+export function levelText(level) {
+  const places = Math.max(1, 1 - Math.floor(Math.log10(100 * (1 - level))));
+  return `${Number((100 * level).toFixed(places))}%`;
+}
+
 export function duration(seconds) {
   for (const [length, unit] of [[86_400, "d"], [3600, "h"], [60, "min"]]) {
     if (seconds >= length && seconds % length === 0) return `${seconds / length} ${unit}`;

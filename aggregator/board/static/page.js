@@ -4,11 +4,11 @@ import { ApiError, listen, remember, table } from "./api.js";
 import { Alerts } from "./alerts.js";
 import { Answers } from "./answers.js";
 import { History, Rates } from "./charts.js";
-import { clock, count, digits, duration, element, ends, moment, percent, prefixLength, windowName } from "./format.js";
+import { clock, count, digits, duration, element, ends, levelText, moment, percent, prefixLength, windowName } from "./format.js";
 import { freshness, spaced } from "./freshness.js";
 import { Ranking } from "./ranking.js";
 import { tiles } from "./tiles.js";
-import { flag, flags, forged, gap, privacy, reason, threshold, withheld } from "./words.js";
+import { flag, flags, forged, gap, privacy, proof, reason, threshold, withheld } from "./words.js";
 
 const FIRST_ROWS = 15;
 const FEW = 8; // queries that need no search
@@ -160,7 +160,10 @@ function showEstimate(query, estimate, value, windows) {
   $("board").classList.toggle("plain", !estimate.error);
   $("tiles").replaceChildren(...tiles(estimate, windows));
   $("flags").replaceChildren(...flags(estimate).map((each) => element("li", { class: forged(each) ? "forged" : null }, flag(each))));
-  ranking.show(estimate, value, alerts.recent(estimate.attribute, end));
+  ranking.show(estimate, value, alerts.recent(estimate.attribute, end), proof(query));
+  $("level").textContent = `${levelText(estimate.level)} interval`;
+  $("legend-level").textContent = `${levelText(estimate.level)} interval (unbiased)`;
+  $("legend-proof").textContent = `proved ${proof(query)}`;
   $("legend-bar").textContent = estimate.method === "unbiased" ? "unbiased estimate" : `consistent estimate (${estimate.method})`;
   $("legend-threshold").hidden = estimate.threshold === null;
   if (estimate.threshold !== null) $("threshold-text").textContent = threshold(query, estimate.threshold);

@@ -24,7 +24,7 @@ export class Ranking {
   }
 
   /** Shows an estimate of the API. Rows of values that stay are moved, not replaced. */
-  show(estimate, selection, tags) {
+  show(estimate, selection, tags, proof) {
     const reach = estimate.values.flatMap((row) => [row.high ?? 0, row.share ?? 0, row.truth ?? 0]);
     const most = estimate.detectable === null ? 0 : estimate.threshold ?? 0; // without a detectable share the threshold lies outside the chart
     const end = Math.min(1, 1.03 * Math.max(...reach, most, 1e-4));
@@ -34,7 +34,7 @@ export class Ranking {
     const places = digits(estimate.sigma);
     const rows = estimate.values.map((row, at) => {
       const part = this.#rows.get(row.value) ?? this.#make(row.value);
-      this.#fill(part, row, at + 1, { end, places, threshold: estimate.threshold, selection, tag: tags.get(row.value) });
+      this.#fill(part, row, at + 1, { end, places, threshold: estimate.threshold, selection, proof, tag: tags.get(row.value) });
       return part;
     });
     const focus = document.activeElement;
@@ -107,13 +107,13 @@ export class Ranking {
     return part;
   }
 
-  #fill(part, row, rank, { end, places, threshold, selection, tag }) {
+  #fill(part, row, rank, { end, places, threshold, selection, proof, tag }) {
     const at = (share) => (100 * share) / end;
     if (part.cut !== this.#cut) part.button.replaceChildren(...this.#name(part.value));
     part.cut = this.#cut;
     part.rank.textContent = rank;
     part.mark.className = `mark ${row.decided ? "decided" : row.listed ? "listed" : "none"}`;
-    part.proof.textContent = row.decided ? "Proved frequent:" : row.listed ? "Frequent:" : "";
+    part.proof.textContent = row.decided ? `Proved ${proof}:` : row.listed ? "Frequent:" : "";
     part.tag.hidden = !tag;
     part.tag.className = `tag ${tag ?? ""}`;
     part.tag.textContent = { enter: "new", surge: "risen", leave: "left" }[tag] ?? "";

@@ -83,6 +83,9 @@ export function privacy(query) {
   return texts.map((text) => element("p", {}, text));
 }
 
+/** Returns the word for what is proved of a value. */
+export const proof = (query) => (query.threshold.kind === "significance" ? "present" : "frequent");
+
 /** Returns the threshold as text. */
 export function threshold(query, share) {
   const kinds = {

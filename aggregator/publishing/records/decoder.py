@@ -10,7 +10,7 @@ import orjson
 
 from aggregator.merging.windows import Span
 from aggregator.publishing.records.encoder import VERSION
-from aggregator.publishing.records.rows import HitterRow, RefusedRow, WindowRow
+from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
 from hubbub.http.schema import Attribute, Count, Digest, Known, Name, Time, read
 from oracles.consistency import UNBIASED
 from oracles.errors import ReportError
@@ -30,6 +30,9 @@ WITHHELD = {
 }
 """The flags of records without values, and their reasons in words."""
 _NUMBERS = {int, float, type(None)}
+_LATER = dict.fromkeys(("significance", "size", "threshold"))
+"""The fields that older records do not have."""
+_Size = Annotated[int | None, {"minimum": 1, "maximum": 1 << 53}]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +75,9 @@ class _Numbers:
     shift_per_fake: Known
     values: list[str]
     oracle: _Oracle
+    significance: Known
+    size: _Size
+    threshold: ThresholdRow | None
     quality: _Quality
 
 
@@ -90,8 +96,16 @@ class Record:
     n: int
     n_independent: int
     sigma: float | None
+    significance: float | None
+    """The share from which on a value is proved to be present."""
     detectable: float | None
     shift_per_fake: float | None
+    oracle: str
+    p: float
+    q: float
+    size: int | None
+    """Number of values in the domain, or None in an older record."""
+    threshold: ThresholdRow | None
     values: tuple[str, ...]
     """The published values, in the order of the record."""
     shares: Mapping[str, Floats]
@@ -109,7 +123,12 @@ class Record:
         return next((flag for flag in WITHHELD if flag in self.flags), None)
 
     @property
-    def size(self) -> int:
+    def proves_presence(self) -> bool:
+        """Whether a proof is that a value is present. Otherwise it is that its share exceeds a share."""
+        return self.threshold is not None and self.threshold.kind == "significance"
+
+    @property
+    def memory(self) -> int:
         """Approximate bytes in memory."""
         arrays = (*self.shares.values(), self.stderr, self.low, self.high)
         columns = sum(_ARRAY + array.nbytes for array in arrays)
@@ -132,8 +151,10 @@ def decode(value: bytes) -> Record:
         raise ReportError(f"the record has version {str(version)[:16]!r}, but {VERSION} is expected")
     if "held_since" in fields:
         fields = _without_values(fields)
-    window, part = read(_Window, fields), read(_Numbers, fields)
-    count = len(part.values)
+    window, part = read(_Window, fields), read(_Numbers, {**_LATER, **fields})
+    count, oracle = len(part.values), part.oracle
+    if not 0.0 <= oracle.q < oracle.p <= 1.0 or (part.n_independent or 0) > part.n:
+        raise ReportError("the record needs 0 <= q < p <= 1, and at most n independent reports")
     shares, hitters, sets = (_by_name(fields.get(key), key) for key in ("shares", "hitters", "sets"))
     if UNBIASED not in shares or len(set(part.values)) != count:
         raise ReportError("the record needs unbiased shares, and each value once")
@@ -153,8 +174,14 @@ def decode(value: bytes) -> Record:
         n=part.n,
         n_independent=part.n_independent or 0,
         sigma=part.sigma,
+        significance=part.significance,
         detectable=part.detectable,
         shift_per_fake=part.shift_per_fake,
+        oracle=sys.intern(oracle.name),
+        p=oracle.p,
+        q=oracle.q,
+        size=part.size,
+        threshold=part.threshold,
         values=tuple(map(sys.intern, part.values)),
         shares={sys.intern(method): _floats(column, count) for method, column in shares.items()},
         flags=tuple(map(sys.intern, part.quality.flags)),

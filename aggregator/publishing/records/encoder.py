@@ -15,11 +15,12 @@ from aggregator.merging.windows import Span
 from aggregator.publishing.findings import Findings, MethodResult, WithheldFindings, find_all, subjects
 from aggregator.publishing.records.cut import MOST_HITTERS, MOST_VALUES, encode
 from aggregator.publishing.records.digits import DIGITS, all_rounded, rounded
-from aggregator.publishing.records.rows import HitterRow, RefusedRow, WindowRow
+from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED, answer
 from oracles.estimate import Pure
 from oracles.heavy import Hitters
+from oracles.intervals import LEVEL
 from oracles.query import Query
 from oracles.query.domain import Domain
 
@@ -66,6 +67,9 @@ def build(
             "digest": query.digest.hex(),
             "window": WindowRow.of(span) if through is None else {**asdict(WindowRow.of(span)), "through": through},
             "final": through is None,
+            "level": LEVEL,
+            "size": findings.subject.domain.size,
+            "threshold": ThresholdRow(kind=query.threshold.kind, value=query.threshold.value),
             **(
                 _no_values(query, findings)
                 if isinstance(findings, WithheldFindings)

@@ -31,6 +31,14 @@ class RefusedRow:
     implausible: Count
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ThresholdRow:
+    """The threshold that a value must exceed to be listed."""
+
+    kind: Literal["significance", "share", "count"]
+    value: float
+
+
 Kind = Literal["tumbling", "hopping", "all"]
 
 

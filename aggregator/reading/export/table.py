@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from aggregator.publishing.records.decoder import Record
+from aggregator.publishing.records.list_intervals import first
 from oracles.consistency import UNBIASED
 
 ABOUT = {
@@ -30,13 +31,13 @@ def record_filter(since: int, until: int | None, kind: str | None) -> Callable[[
 def columns(records: Iterable[Record]) -> dict[str, type]:
     """Return the names and types of the columns, in order."""
     methods = [UNBIASED, *ERRORS, *(method for record in records for method in record.shares)]
-    return {**ABOUT, "value": str, **dict.fromkeys(methods, float), "proved": bool}
+    return {**ABOUT, "value": str, **dict.fromkeys(methods, float), "level": float, "proved": bool}
 
 
 def rows(record: Record) -> list[Row]:
     """Return a row for each value, in the record's order, with None for unknown numbers.
 
-    A withheld window has no values, and one row.
+    The intervals have the level for all values of the record. A withheld window has no values, and one row.
     """
     window, start, end = record.span
     about: Mapping[str, Any] = {
@@ -53,14 +54,15 @@ def rows(record: Record) -> list[Row]:
         "flags": ",".join(record.flags),
     }
     proofs = {hitter.value for hitter in record.hitters(UNBIASED) if hitter.decided}
-    numbers = {**record.shares, "stderr": record.stderr, "low": record.low, "high": record.high}
+    level, low, high = first(record, len(record.values))
+    numbers = {**record.shares, "stderr": record.stderr, "low": low, "high": high}
     lists = {name: column.tolist() for name, column in numbers.items()}
     table = []
     for at, value in enumerate(record.values):
         cells = {name: _nan_to_none(column[at]) for name, column in lists.items()}
-        table.append({**about, "value": value, **cells, "proved": value in proofs})
+        table.append({**about, "value": value, **cells, "level": level, "proved": value in proofs})
     if record.withheld:
-        table.append({**about, "value": None, **dict.fromkeys(lists), "proved": None})
+        table.append({**about, "value": None, **dict.fromkeys((*lists, "level", "proved"))})
     return table
 
 

@@ -74,6 +74,16 @@ def brief(count: int) -> str:
     return f"{count:,}" if count < 100_000 else f"{count // 1000}k"
 
 
+def level_text(level: float) -> str:
+    """Return the level of intervals as text, with two digits of the part that misses.
+
+    >>> level_text(0.95), level_text(0.999), level_text(1 - 0.05 / 300)
+    ('95%', '99.9%', '99.983%')
+    """
+    places = 1 - math.floor(math.log10(100.0 * (1.0 - level)))
+    return f"{f'{100.0 * level:.{max(places, 1)}f}'.rstrip('0').rstrip('.')}%"
+
+
 def digits(error: float) -> int:
     """Return the decimals of a percentage with this error, so that two digits of the error are visible."""
     return min(8, max(0, 1 - math.floor(math.log10(100.0 * error)))) if error > 0.0 else 2

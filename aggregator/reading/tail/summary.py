@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.records.decoder import WITHHELD, Record
-from aggregator.reading.tail.notation import clock, digits, label, percent, plain
+from aggregator.publishing.records.list_intervals import first
+from aggregator.reading.tail.notation import clock, digits, label, level_text, percent, plain
 from oracles.consistency import UNBIASED
 from oracles.query.settings import Window
 
@@ -33,6 +34,8 @@ class SummaryRow:
     """The share by the query's first method."""
     frequent: bool = False
     proved: bool = False
+    present: bool = False
+    """Whether the value is proved to be present. Otherwise its share may be zero."""
 
     @property
     def name(self) -> str:
@@ -91,6 +94,7 @@ class Summary:
     frequent: int
     proved: int
     flags: tuple[str, ...]
+    record: Record = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, record: Record) -> Self:
@@ -109,12 +113,26 @@ class Summary:
             frequent=len(hitters),
             proved=sum(hitters.values()),
             flags=tuple(map(plain, record.flags)),
+            record=record,
         )
+
+    def listed(self, top: int) -> tuple[float, list[SummaryRow]]:
+        """Return the level of the intervals in a list of the first `top` values, and these values."""
+        rows = self.rows[:top]
+        level, low, high = first(self.record, len(rows))
+        ends = zip(rows, low.tolist(), high.tolist(), strict=True)
+        return level, [replace(row, low=least, high=most) for row, least, most in ends]
+
+    @property
+    def proof(self) -> str:
+        """The word for what is proved of a value."""
+        return "present" if self.record.proves_presence else "frequent"
 
     @property
     def quality(self) -> str:
         """Return a text with the number of frequent values, the errors and the flags."""
-        parts = [f"{self.frequent} frequent ({self.proved} proved)"]
+        is_one = self.record.proves_presence and self.frequent == self.proved
+        parts = [f"{self.proved} proved present" if is_one else f"{self.frequent} frequent ({self.proved} proved)"]
         if self.sigma is not None:
             parts.append(f"standard error {percent(self.sigma, digits(self.sigma))}")
             if self.detectable is not None:
@@ -133,8 +151,9 @@ class Summary:
         heading = f"{clock(self.heading.end)} {self.heading}: {self.state}"
         if self.withheld:
             return heading
-        rows = ", ".join(f"{row.name} {row}" for row in self.rows[:top])
-        return f"{heading}, {self.quality}: {rows}"
+        level, listed = self.listed(top)
+        rows = ", ".join(f"{row.name} {row}" for row in listed)
+        return f"{heading}, {self.quality}: {rows}{f'; {level_text(level)} intervals' if listed else ''}"
 
 
 def _rows(record: Record, method: str | None, hitters: dict[str, bool]) -> Iterator[SummaryRow]:
@@ -143,7 +162,9 @@ def _rows(record: Record, method: str | None, hitters: dict[str, bool]) -> Itera
     for value, share, low, high, consistent in zip(record.values[:VALUES], *numbers, strict=True):
         if not math.isnan(share):  # NaN: the window has no reports
             by_method = None if method is None or math.isnan(consistent) else consistent
-            yield SummaryRow(value, share, low, high, by_method, value in hitters, hitters.get(value, False))
+            proved = hitters.get(value, False)
+            present = proved or (record.significance is not None and share >= record.significance)
+            yield SummaryRow(value, share, low, high, by_method, value in hitters, proved, present)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from aggregator.reading.tail.notation import brief, clock, label, lateness, percent, plain, sparkline
+from aggregator.reading.tail.notation import brief, clock, label, lateness, level_text, percent, plain, sparkline
 from aggregator.reading.tail.overview import HISTORY, Overview, QueryPulse, Track, last_notices
 from aggregator.reading.tail.pages import Pages
 from aggregator.reading.tail.summary import Notice, Summary, SummaryRow, notice_lines
@@ -133,7 +133,7 @@ def _overview_cells(pulse: QueryPulse | None, tracks: Sequence[Track]) -> tuple[
         return state, age, "-", "held back" if "held back" in summary.withheld else "too few reports", ""
     if not summary.rows:
         return state, age, brief(summary.n), "", ""
-    first = max(summary.rows, key=lambda row: row.share)
+    _, [first] = summary.listed(1)
     low, high = percent(first.low, first.digits).rstrip("%"), percent(first.high, first.digits)
     return state, age, brief(summary.n), first.value, f"{percent(first.share, first.digits)} ({low} to {high})"
 
@@ -158,20 +158,21 @@ def _one_query(
 def _summary(track: Track, top: int, width: int) -> Table:
     summary = track.newest
     title = Text(f"{summary.heading}, to {clock(summary.heading.end)}, {summary.state}", style="bold")
+    level, rows = summary.listed(top)
+    marks = "● proved present" if summary.proof == "present" else "● proved, ○ listed"
     caption = (
         None
         if summary.withheld
-        else Text(f"● proved, ○ listed; {summary.quality}", style="dim", overflow="ellipsis", no_wrap=True)
+        else Text(f"{marks}, grey: may be 0; {summary.quality}", style="dim", overflow="ellipsis", no_wrap=True)
     )
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=None, pad_edge=False)
-    rows = summary.rows[:top]
     longest = max((len(row.value) for row in rows), default=0)
     is_wide = width >= OTHERS + EXTRAS + min(longest, LONG_NAME)
     table.add_column("")
     space = max(12, width - OTHERS - (EXTRAS if is_wide else 0))
     table.add_column("value", no_wrap=True, min_width=12, max_width=space)
     table.add_column("share", justify="right", no_wrap=True)
-    table.add_column("95% interval", justify="right", no_wrap=True)
+    table.add_column(f"{level_text(level)} interval", justify="right", no_wrap=True)
     table.add_column(Text(summary.method or ""), justify="right", no_wrap=True)
     if is_wide:
         table.add_column("")
@@ -184,7 +185,7 @@ def _summary(track: Track, top: int, width: int) -> Table:
         cells = [mark, name, percent(row.share, row.digits), row.interval, consistent]
         if is_wide:
             cells += [_share_bar(row, widest), sparkline(track.history(row.value))]
-        table.add_row(*map(Text, cells))
+        table.add_row(*(Text(cell, style="" if row.present else "dim") for cell in cells))
     return table
 
 

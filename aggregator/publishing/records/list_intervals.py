@@ -1,0 +1,69 @@
+"""The intervals of the values that a reader lists because they are large. Pure.
+
+A record has an interval of 95% for each value. It is right for a value that was chosen before looking. What is listed
+first is partly there by luck, so a list needs intervals of a higher level. They follow from the record alone.
+"""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from aggregator.publishing.records.decoder import Record
+from aggregator.publishing.records.digits import all_rounded
+from oracles.consistency import UNBIASED
+from oracles.estimate import Estimate, Pure
+from oracles.intervals import LEVEL, listed_level
+from oracles.types import Floats, Ints
+
+_NOISE = 1e-4
+"""The part of a variance that rounded standard errors cannot show."""
+MANY = 1 << 53
+"""A population so large that the errors of a sample of it are the largest possible ones."""
+
+
+class ListedIntervals(NamedTuple):
+    """The intervals of listed values, in the order of the list, and their level."""
+
+    level: float
+    low: Floats
+    high: Floats
+
+
+def intervals(record: Record, places: Ints, total: int | None = None) -> ListedIntervals:
+    """Return the intervals of the values at these places of a record, which a reader lists together.
+
+    `total` is the number of values among which they were chosen, by default the size of the domain. Older records do
+    not have their size. Without it the intervals stay those of the record.
+    """
+    size = total or record.size
+    level = LEVEL if size is None or not len(places) else listed_level(len(places), size)
+    if level == LEVEL or record.size is None or not record.n_independent:
+        return ListedIntervals(LEVEL, record.low[places], record.high[places])
+    low, high = _estimate(record, record.size).intervals_at(places, level)
+    return ListedIntervals(level, all_rounded(low), all_rounded(high))
+
+
+def first(record: Record, count: int) -> ListedIntervals:
+    """Return the intervals of the first values of a record, by their unbiased shares."""
+    return intervals(record, np.arange(min(count, len(record.values))))
+
+
+def _estimate(record: Record, size: int) -> Estimate:
+    """Return the worker's estimate of the published values."""
+    oracle = Pure(record.oracle, size, Fraction(record.p), Fraction(record.q))
+    lowest, highest = -oracle.q / oracle.gap, (1.0 - oracle.q) / oracle.gap  # no count is below 0 or above n
+    shares = np.clip(record.shares[UNBIASED], lowest, highest)
+    return Estimate(shares, record.n, oracle, record.n_independent, _population(record, oracle))
+
+
+def _population(record: Record, oracle: Pure) -> int | None:
+    """Return how many clients an attribute's reports are a sample of (smp), from the published standard errors."""
+    shares, noise = np.clip(record.shares[UNBIASED], 0.0, 1.0), oracle.noise(record.n_independent)
+    spread = shares * (1.0 - shares)
+    at = int(np.argmax(spread))
+    rest = record.stderr[at] ** 2 - noise.a - noise.b * shares[at]
+    if not rest > _NOISE * record.stderr[at] ** 2:
+        return None
+    share_of_all = 1.0 / record.n_independent - rest / spread[at] if spread[at] else 0.0
+    return round(min(1.0 / share_of_all, MANY)) if share_of_all > 0.0 else MANY
