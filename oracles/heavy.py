@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
 from oracles.fitting import Calibration
-from oracles.kernels.arrays import Distinct, distinct
 from oracles.intervals import listed_level
+from oracles.kernels.arrays import Distinct, distinct
 from oracles.query.settings import Threshold
 from oracles.types import Flags, Floats, Ints
 

@@ -553,7 +553,7 @@ def test_the_page_shows_a_real_record_and_alert():
     _, events = alerts(query, span, result, [])
     records = [schemas.record(result.records[0][1]), schemas.alert(events[1][1])]
     texts = re.findall("```json\n(.*?)```", page, re.DOTALL)
-    assert [shortened(text) for text in texts] == [shortened(json.dumps(record)) for record in records]
+    assert [shortened(text) for text in texts[:2]] == [shortened(json.dumps(record)) for record in records]
 
 
 WITHHELD_KEYS = ("central", "numbers", "weighted", "discover")
