@@ -131,6 +131,7 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python benchmarks/costs.py
 	$(BIN)/python benchmarks/end_to_end.py
 	$(BIN)/python benchmarks/latency.py
+	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/curves.py
 	$(BIN)/python benchmarks/state.py

@@ -15,6 +15,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.transport.utils import DefaultSchedulingStrategy
 
 from hubbub.kafka.columns import UNTRUSTED, RecordColumns, UnreadableBatch
+from hubbub.kafka.patches import paced_fetches
 from hubbub.kafka.patches.bounded_batches import Bounded, Compressed, FetchedBatches
 from hubbub.kafka.patches.bounded_batches import install as bound
 from hubbub.kafka.settings import Kafka
@@ -217,6 +218,7 @@ def install(source: str, *, has_log_time: bool = False) -> None:
     TRANSPORTS.aliases[SCHEME] = "aggregator.counting.faust_patches:Transport"
     _sources.add(source)
     bound(source)
+    paced_fetches.install(source)
     fetcher.PartitionRecords = _LeanRecords
 
 

@@ -45,6 +45,7 @@ class SourcePartition:
         self._written_offsets: dict[Pane, int] = {}
         self._closing: dict[Pane, Snapshot] = {}
         self._loss_clock: Clock = None
+        self._looked_at: tuple[int | None, Gate] = None, gate
         self._obsolete_keys = list(recovery.progress)
         self.former_writers = sorted({_writer_of(name) for name in self._obsolete_keys})
         """Earlier writers, whose progress and watermarks those of this source replace."""
@@ -244,7 +245,11 @@ class SourcePartition:
         return PaneKey("tally", *pane, self.partition).encode()
 
     def _close(self) -> None:
-        """Close the panes whose time is over at this clock."""
+        """Close the panes whose time is over at this clock. That changes only with its seconds and the definitions."""
+        looked_at = (0 if self.clock is None else (self.clock - 1) // 1000, self.gate)
+        if self._looked_at[0] == looked_at[0] and self._looked_at[1] is self.gate and self._loss_clock is None:
+            return
+        self._looked_at = looked_at
         if self._loss_clock is not None:
             self._flag_losses(self._loss_clock)
             self._loss_clock = None

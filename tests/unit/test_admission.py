@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.counting.admission.gate import TICK, AcceptedFrame, Gate, Reason, Refusal, duplicate_refusal
+from aggregator.counting.admission.gate import (
+    MOST_VERDICTS,
+    TICK,
+    AcceptedFrame,
+    Gate,
+    Reason,
+    Refusal,
+    duplicate_refusal,
+)
 from hubbub.definitions.versions import Version, Versions
 from oracles.frame import TICK as TICK_FRAME
 from oracles.frame import encode, encode_json, partition_of
@@ -235,6 +243,26 @@ def test_a_run_has_the_outcomes_of_its_records_one_by_one(log_has_time, seed, le
     for _, frames in admission.batches.values():
         assert frames.next_offset > frames.offsets[-1]
         assert frames.clock == clocks[frames.next_offset]
+
+
+@EXAMPLES
+@given(st.integers(0, 1 << 32), st.integers(1, 60), st.sampled_from([None, NOW - 70_000, NOW]))
+def test_a_gate_that_has_seen_other_runs_has_the_outcomes_of_a_new_gate(seed, length, clock):
+    random = Random(seed)
+    gate = replace(GATE)
+    for _ in range(3):
+        run = list(records(random, length))
+        ours, new = (each.admit_records(run, clock) for each in (gate, replace(GATE)))
+        assert (ours.clock, ours.refusals, as_run(ours)) == (new.clock, new.refusals, as_run(new))
+
+
+def test_a_stranger_cannot_make_a_gate_remember_without_bound():
+    gate = replace(GATE)
+    rows = np.zeros((360, 1), np.uint8)
+    run = [(n, NOW, web(pane, rows[:n])) for pane in range(1000, 1060, 10) for n in range(1, 361)]
+    assert len(run) > MOST_VERDICTS
+    gate.admit_records(run, NOW)
+    assert 0 < len(gate._verdicts) <= MOST_VERDICTS
 
 
 def test_the_partition_of_an_id_is_that_of_the_format():

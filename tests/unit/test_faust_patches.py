@@ -5,6 +5,7 @@ A new version that changes them fails here.
 
 import asyncio
 import gc
+import inspect
 from contextlib import nullcontext
 from unittest.mock import Mock
 
@@ -24,6 +25,7 @@ from aggregator.counting import faust_patches
 from aggregator.counting.faust_app import build_app
 from hubbub.kafka.columns import RecordColumns, UnreadableBatch
 from hubbub.kafka.patches import answer_reader, group_member
+from hubbub.kafka.patches.paced_fetches import PacedFetcher
 from hubbub.kafka.settings import CHANGELOG, TALLIES, Kafka
 from tests.hostile import batch, bomb, record
 
@@ -37,7 +39,7 @@ def as_before(monkeypatch):
     for module, names in {
         fetcher: ("PartitionRecords", "MemoryRecords"),
         conn: ("AIOKafkaProtocol", "AIOKafkaConnection"),
-        consumers: ("GroupCoordinator",),
+        consumers: ("GroupCoordinator", "Fetcher"),
     }.items():
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name))
@@ -86,6 +88,20 @@ def test_all_connections_of_a_worker_receive_in_place(tmp_path):
         return conn.AIOKafkaProtocol, conn.AIOKafkaConnection
 
     assert with_app(kinds, tmp_path) == (answer_reader.ReceivingProtocol, answer_reader.ReceivingConnection)
+
+
+def test_the_fetches_of_reports_are_paced(tmp_path):
+    async def kind(app):
+        return consumers.Fetcher
+
+    assert with_app(kind, tmp_path) is PacedFetcher
+    assert not inspect.signature(fetcher.Fetcher._proc_fetch_request).parameters.keys() ^ {
+        "self",
+        "assignment",
+        "node_id",
+        "request",
+    }
+    assert hasattr(fetcher.FetchResult(None, assignment=None, partition_records=None, backoff=0), "_partition_records")
 
 
 def test_only_members_of_a_group_of_the_embedded_broker_stay(tmp_path):

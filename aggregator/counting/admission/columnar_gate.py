@@ -15,7 +15,7 @@ from aggregator.tallies.clock import Clock
 from aggregator.tallies.frame_batch import FrameBatch
 from aggregator.tallies.keys import Pane
 from hubbub.kafka.columns import RecordColumns
-from oracles.frame import HEADER_SIZE, with_id
+from oracles.frame import HEADER_SIZE, split, with_id
 from oracles.kernels import batches
 from oracles.query import Query
 from oracles.types import Flags, Ints
@@ -95,15 +95,18 @@ def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints)
     here = (gate.partition or gate.partitions).to_bytes(8, "little")
     for kind, first in enumerate(firsts.tolist()):
         now = int(clocks[first])
-        outcome, _ = gate.judge(with_id(columns.value(first), here), now, now)
-        if not isinstance(outcome, AcceptedFrame):
-            continue
-        query, pane = outcome.query, outcome.pane
-        number = numbers.setdefault((query.digest, pane), len(groups))
+        frame = columns.value(first)
+        name = split(frame)[0]
+        verdict = gate.recall(name, now)
+        if verdict is None or len(frame) != verdict.size:
+            outcome, _ = gate.judge(with_id(frame, here), now, now)
+            if not isinstance(outcome, AcceptedFrame):
+                continue
+            verdict = gate.remember(name, outcome, now)
+        number = numbers.setdefault((verdict.query.digest, verdict.pane), len(groups))
         if number == len(groups):
-            groups.append((query, pane))
-        group[kind], until[kind] = number, gate.definitions[query.digest].closes_after(pane)
-        bare[kind], size[kind] = not query.require_id, len(outcome.reports)
+            groups.append((verdict.query, verdict.pane))
+        group[kind], until[kind], bare[kind], size[kind] = number, verdict.until, verdict.bare, verdict.reports
     return KindVerdicts(group, until, bare, size, groups)
 
 

@@ -8,6 +8,7 @@ again after a crash is no duplicate.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from aggregator.tallies.keys import Pane
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.columns import UnreadableBatch
 from oracles.errors import FrameError
-from oracles.frame import MAX_FRAME, NONE, Frame, decode, header, split
+from oracles.frame import HEADER_SIZE, MAX_FRAME, NONE, Frame, decode, header, split
 from oracles.query import Query
 from oracles.types import Reports
 
@@ -25,6 +26,8 @@ Data = bytes | UnreadableBatch | None
 _Piece = tuple[int, bytes, bytes]
 """The offset of a frame, its id or zeros, and its reports."""
 
+MOST_VERDICTS = 1024
+"""The most verdicts that a gate keeps. Strangers can send any number of kinds."""
 _FOR_EVER = 1 << 62
 """A clock that no partition reaches."""
 
@@ -80,6 +83,26 @@ TICK = Tick.TICK
 Outcome = AcceptedFrame | Refusal | Tick
 
 
+class KindVerdict(NamedTuple):
+    """The acceptance of all frames with the same header, except for the id, for as long as the pane is open."""
+
+    query: Query
+    pane: int
+    size: int
+    """The bytes of a frame."""
+    reports: int
+    """The number of reports of a frame."""
+    since: int
+    """The clock at which the first of them was judged. A frame that was in the future before is not any more."""
+    until: int
+    """The last clock at which the pane is open."""
+
+    @property
+    def bare(self) -> bool:
+        """Whether frames may have no id."""
+        return not self.query.require_id
+
+
 @dataclass(frozen=True)
 class Gate:
     """The checks of one partition before its tallies."""
@@ -94,6 +117,8 @@ class Gate:
     """The most bytes of a frame."""
     over: Mapping[bytes, str] = field(default_factory=dict)
     """The names by digest of forgotten definitions: they are retired, and none of their panes is open."""
+    _verdicts: dict[bytes, KindVerdict] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The newest verdicts by kind, so that a frame of every query is not judged anew in each fetch."""
 
     def admit(self, data: Data, timestamp: Clock, clock: Clock) -> tuple[Outcome, Clock]:
         """Return the outcome of one record, and the clock after it. The timestamp moves the clock before the checks."""
@@ -120,6 +145,9 @@ class Gate:
             raw = data if isinstance(data, bytes) else b""
             kind, frame_id, reports = split(raw)
             match = kinds.get(kind)
+            if match is None and (verdict := self.recall(kind, clock)) is not None:
+                batch = pane_batches.setdefault((verdict.query.digest, verdict.pane), PaneBatch(verdict.query))
+                match = kinds[kind] = verdict.size, verdict.until, verdict.bare, batch
             if raw and match is not None:
                 size, last, bare, batch = match
                 fits = len(raw) == size and (clock is None or clock <= last)
@@ -144,18 +172,36 @@ class Gate:
                 batch.frames.append((offset, outcome.id or NONE, outcome.reports.tobytes()))
                 batch.clock = clock
                 if header(raw) is not None:
-                    last = self.definitions[query.digest].closes_after(outcome.pane)
-                    kinds[kind] = len(raw), last, not query.require_id, batch
+                    verdict = self.remember(kind, outcome, clock)
+                    kinds[kind] = len(raw), verdict.until, verdict.bare, batch
         for batch in untimely:
             refusals += batch.refusals()
         batches: dict[Pane, tuple[Query, FrameBatch]] = {}
         for pane, batch in pane_batches.items():
+            if not batch.frames:
+                continue  # the only frame of a known kind was refused, for its id
             frames, faults = batch.split_malformed()
             refusals += faults
             if frames is not None:
                 batches[pane] = batch.query, frames
         refusals.sort(key=lambda pair: pair[0])
         return Admission(clock, batches, refusals)
+
+    def recall(self, kind: bytes, clock: Clock) -> KindVerdict | None:
+        """Return the verdict on a kind of frames, if it was accepted before and this clock is not earlier."""
+        verdict = self._verdicts.get(kind)
+        return verdict if verdict is not None and clock is not None and clock >= verdict.since else None
+
+    def remember(self, kind: bytes, frame: AcceptedFrame, clock: Clock) -> KindVerdict:
+        """Return the verdict on the kind of an accepted binary frame, and keep it if there is a clock."""
+        query, n = frame.query, len(frame.reports)
+        size, until = HEADER_SIZE + n * query.oracle.width, self.definitions[query.digest].closes_after(frame.pane)
+        verdict = KindVerdict(query, frame.pane, size, n, clock or 0, until)
+        if clock is not None:
+            if len(self._verdicts) >= MOST_VERDICTS:
+                self._verdicts.clear()
+            self._verdicts[kind] = verdict
+        return verdict
 
     def judge(self, data: Data, timestamp: Clock, clock: Clock) -> tuple[Outcome, Clock]:
         """Return the outcome of one record, and the clock after it, without a check of the reports themselves."""

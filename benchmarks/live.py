@@ -1,0 +1,153 @@
+"""Measure the CPU of a report at a steady rate, with few and many queries, beside a plain aiokafka consumer.
+
+python benchmarks/live.py [--queries 1 100] [--rate 100000] [--frame 100]     needs Java and Maven; three minutes
+
+A process sends frames at the rate, spread over the queries and four partitions. A worker and a plain consumer read them
+at the same time. The consumer decodes each frame and adds its reports with hubbub's own kernel, and does nothing else.
+The worker runs twice: `counting` has windows of an hour and publishes nothing in the meantime, and `publishing` has
+panes of 10 s and windows of 10 s and of a minute that hops by 10 s. CPU is that of all threads of a process. The
+estimator is the process of the worker that makes records.
+"""
+
+import argparse
+import asyncio
+import multiprocessing
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.many import usage  # noqa: E402
+from benchmarks.state import cpu  # noqa: E402
+from benchmarks.worker import BROKER, PARTITIONS  # noqa: E402
+from hubbub.kafka.clients import client_arguments, started  # noqa: E402
+from hubbub.kafka.settings import REPORTS  # noqa: E402
+from oracles.frame import HEADER_SIZE, encode, header  # noqa: E402
+from oracles.query import load  # noqa: E402
+from tests.brokers import Cluster  # noqa: E402
+from tests.integration.workers import Place  # noqa: E402
+
+QUERY = """\
+[queries.q{number}]
+domain = 64
+oracle = "{oracle}"
+epsilon = 1.0
+budget = 1e9
+pane = "{pane}"
+windows = [{windows}]
+lateness = "{lateness}"
+"""
+CASES = {
+    # name: pane, windows, lateness, more settings
+    "counting": ("1h", '"1h"', "1h", 'emit_every = "never"\n'),
+    "publishing": ("10s", '"10s", "1m/10s"', "5s", ""),
+}
+BURN_IN = 12
+"""Seconds of load before the measurement."""
+TURN = 0.005
+"""Seconds between two turns of the load."""
+
+
+def send(kafka, file, rate, per_frame):
+    asyncio.run(_send(kafka, list(load(file).values()), rate / per_frame, per_frame))
+
+
+async def _send(kafka, queries, frames_per_s, per_frame):
+    rng = np.random.default_rng(20260101)
+    pools = [q.oracle.perturb(rng.integers(0, 64, per_frame), rng) for q in queries]
+    producer = AIOKafkaProducer(**client_arguments(kafka), acks="all", linger_ms=5, max_batch_size=1 << 18)
+    async with started(producer, kafka):
+        began, count, pane, frames = time.monotonic(), 0, 0, []
+        while True:
+            if (now := int(time.time()) // queries[0].pane * queries[0].pane) != pane:
+                pane, frames = (
+                    now,
+                    [encode(query.digest, now, pool) for query, pool in zip(queries, pools, strict=True)],
+                )
+            while count < (time.monotonic() - began) * frames_per_s:
+                frame = frames[count % len(frames)]
+                await producer.send(kafka.topic(REPORTS), frame, partition=(count // len(queries) + count) % PARTITIONS)
+                count += 1
+            await asyncio.sleep(TURN)
+
+
+def consume(kafka, file):
+    """Read the reports from the end, and add them."""
+    asyncio.run(_consume(kafka, {q.digest: q for q in load(file).values()}))
+
+
+async def _consume(kafka, queries):
+    tallies = {digest: query.oracle.zeros() for digest, query in queries.items()}
+    client = AIOKafkaConsumer(**client_arguments(kafka), group_id=None, max_partition_fetch_bytes=4 << 20)
+    async with started(client, kafka):
+        client.assign([TopicPartition(kafka.topic(REPORTS), p) for p in range(PARTITIONS)])
+        await client.seek_to_end()
+        while True:
+            waiting = {}
+            for records in (await client.getmany(timeout_ms=1000)).values():
+                for record in records:
+                    head = header(record.value)
+                    if head is not None and head.n:
+                        waiting.setdefault(head.digest, []).append(record.value[HEADER_SIZE:])
+            for digest, pieces in waiting.items():
+                oracle = queries[digest].oracle
+                oracle.add(tallies[digest], np.frombuffer(b"".join(pieces), np.uint8).reshape(-1, oracle.width))
+
+
+def measure(cluster, case, count, options):
+    pane, windows, lateness, more = CASES[case]
+    text = "".join(
+        QUERY.format(number=number, oracle=options.oracle, pane=pane, windows=windows, lateness=lateness) + more
+        for number in range(count)
+    )
+    with tempfile.TemporaryDirectory() as folder, Place(cluster, Path(folder), text, PARTITIONS) as place:
+        worker = place.start(HUBBUB_LOG_LEVEL="warning").ready()
+        spawn = multiprocessing.get_context("spawn").Process
+        load_process = spawn(target=send, args=(place.kafka, str(place.file), options.rate, options.frame), daemon=True)
+        peer = spawn(target=consume, args=(place.kafka, str(place.file)), daemon=True)
+        try:
+            load_process.start()
+            peer.start()
+            time.sleep(BURN_IN)
+            counted, began = worker.total("hubbub_reports_total"), time.monotonic()
+            before = *usage(worker), cpu(peer.pid)
+            time.sleep(options.seconds)
+            after, took = (*usage(worker), cpu(peer.pid)), time.monotonic() - began
+            reports = worker.total("hubbub_reports_total") - counted
+            reports *= took / (time.monotonic() - began)  # a scrape takes time
+            ours, estimator, plain = (b - a for a, b in zip(before, after, strict=True))
+        finally:
+            for process in (load_process, peer):
+                process.kill()
+                process.join()
+        print(
+            f"{case:10} {count:4} queries: {reports / took:9,.0f} reports/s; us of CPU a report: "
+            f"worker {1e6 * ours / reports:.2f}, estimator {1e6 * estimator / reports:.2f}, "
+            f"plain aiokafka {1e6 * plain / reports:.2f}",
+            flush=True,
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--queries", type=int, nargs="+", default=[1, 100])
+    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--rate", type=float, default=100_000.0, help="reports a second (default: 100,000)")
+    parser.add_argument("--frame", type=int, default=100, help="reports of a frame (default: 100)")
+    parser.add_argument("--oracle", default="olh")
+    parser.add_argument("--seconds", type=float, default=30.0, help="length of a measurement (default: 30)")
+    options = parser.parse_args()
+    with Cluster(1, flags=BROKER) as cluster:
+        for case in options.cases:
+            for count in options.queries:
+                measure(cluster, case, count, options)
+
+
+if __name__ == "__main__":
+    main()
