@@ -1,5 +1,5 @@
 {{- define "hubbub.fullname" -}}
-{{- if contains "hubbub" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-hubbub" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride }}{{ else if contains "hubbub" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-hubbub" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
 {{- end }}
 
 {{- define "hubbub.labels" -}}
@@ -18,7 +18,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{- define "hubbub.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{- define "hubbub.serviceAccount" -}}
@@ -45,12 +45,33 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{- define "hubbub.kept.pod" -}}
-runAsNonRoot: true
-runAsUser: 10001
-runAsGroup: 10001
-fsGroup: 10001
-seccompProfile: {type: RuntimeDefault}
+{{/* Fields of a pod's metadata and of its spec that the values add: (dict "root" $ "values" .Values.worker) */}}
+{{- define "hubbub.pod.labels" -}}
+{{- with .values.podLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "hubbub.pod.spec" -}}
+securityContext: {{- toYaml .root.Values.podSecurityContext | nindent 2 }}
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - {name: {{ . }}}
+  {{- end }}
+{{- end }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{/* Port of health and metrics. Strangers reach the ports of a gateway and a board, so these have one more, of this number */}}
@@ -109,7 +130,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- end }}
 {{- end }}
 
-{{/* Volumes of a container: (dict "root" $ "queries" true "secrets" (list (dict "name" "board" "secret" "x" "items" (list ...)))) */}}
+{{/* Volumes of a container. Its user is not fixed, so everybody in it may read: (dict "root" $ "queries" true "secrets" (list (dict "name" "board" "secret" "x" "items" (list ...)))) */}}
 {{- define "hubbub.volumes" -}}
 - {name: tmp, emptyDir: {sizeLimit: 2Gi}}
 {{- if .queries }}
@@ -118,12 +139,15 @@ seccompProfile: {type: RuntimeDefault}
 {{- with include "hubbub.kafka.sources" .root }}
 - name: kafka
   projected:
-    defaultMode: 0440
+    defaultMode: 0444
     sources: {{- . | nindent 6 }}
 {{- end }}
 {{- range .secrets }}
 - name: {{ .name }}
-  secret: {secretName: {{ .secret }}, defaultMode: 0440, items: {{ toJson .items }}}
+  secret: {secretName: {{ .secret }}, defaultMode: 0444, items: {{ toJson .items }}}
+{{- end }}
+{{- with (.values | default dict).extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 
@@ -137,6 +161,9 @@ seccompProfile: {type: RuntimeDefault}
 {{- end }}
 {{- range .secrets }}
 - {name: {{ .name }}, mountPath: /run/secrets/{{ .name }}, readOnly: true}
+{{- end }}
+{{- with (.values | default dict).extraVolumeMounts }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 
@@ -152,6 +179,7 @@ metadata:
   labels:
     {{- include "hubbub.labels" $root | nindent 4 }}
     app.kubernetes.io/component: {{ .component }}
+    {{- include "hubbub.pod.labels" . | nindent 4 }}
   annotations:
     {{- if and .queries (not $root.Values.queries.existing) }}
     checksum/queries: {{ include "hubbub.queries.data" $root | sha256sum }}
@@ -164,13 +192,7 @@ spec:
   automountServiceAccountToken: false
   enableServiceLinks: false # hubbub would read them as HUBBUB_... variables
   terminationGracePeriodSeconds: {{ .grace }}
-  securityContext: {{- include "hubbub.kept.pod" $root | nindent 4 }}
-  {{- with $root.Values.image.pullSecrets }}
-  imagePullSecrets:
-    {{- range . }}
-    - {name: {{ . }}}
-    {{- end }}
-  {{- end }}
+  {{- include "hubbub.pod.spec" . | nindent 2 }}
   topologySpreadConstraints:
     {{- range $key := list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
     - maxSkew: 1
@@ -201,6 +223,12 @@ spec:
         {{- with .values.env }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
+      {{- with .values.envFrom }}
+      envFrom: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .values.lifecycle }}
+      lifecycle: {{- toYaml . | nindent 8 }}
+      {{- end }}
       ports:
         - {name: http, containerPort: {{ .port }}}
         {{- if .public }}
@@ -222,15 +250,6 @@ spec:
       securityContext: {{- include "hubbub.kept" $root | nindent 8 }}
       volumeMounts: {{- include "hubbub.mounts" . | nindent 8 }}
   volumes: {{- include "hubbub.volumes" . | nindent 4 }}
-  {{- with .values.nodeSelector }}
-  nodeSelector: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .values.tolerations }}
-  tolerations: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .values.affinity }}
-  affinity: {{- toYaml . | nindent 4 }}
-  {{- end }}
 {{- end }}
 
 {{/* Disruption budget: (dict "root" $ "component" "worker" "values" .Values.worker) */}}
@@ -273,6 +292,43 @@ spec:
             pathType: Prefix
             backend:
               service: {name: {{ include "hubbub.fullname" .root }}-{{ .component }}, port: {name: http}}
+{{- end }}
+
+{{/* HTTPRoute: (dict "root" $ "component" "board" "values" .Values.board.httpRoute "port" 8803 "path" "/") */}}
+{{- define "hubbub.httpRoute" -}}
+{{- if not .values.parentRefs }}
+{{- fail (printf "%s.httpRoute.parentRefs: name the Gateway that serves the route" .component) }}
+{{- end -}}
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata:
+  name: {{ include "hubbub.fullname" .root }}-{{ .component }}
+  labels: {{- include "hubbub.labels" .root | nindent 4 }}
+  {{- with .values.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  parentRefs: {{- toYaml .values.parentRefs | nindent 4 }}
+  {{- with .values.hostnames }}
+  hostnames: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  rules:
+    - matches: [{path: {type: PathPrefix, value: {{ .path }}}}]
+      backendRefs: [{name: {{ include "hubbub.fullname" .root }}-{{ .component }}, port: {{ .port }}}]
+{{- end }}
+
+{{/* Address of the runbooks: that of the values, else the board's */}}
+{{- define "hubbub.runbooks" -}}
+{{- $board := .Values.board -}}
+{{- if .Values.monitoring.rules.runbooks -}}
+{{ .Values.monitoring.rules.runbooks }}
+{{- else if not $board.enabled -}}
+{{ fail "monitoring.rules.runbooks: set the address of the runbooks, because there is no board to serve them" }}
+{{- else if $board.ingress.enabled -}}
+{{ ternary "https" "http" (ne $board.ingress.tlsSecret "") }}://{{ $board.ingress.host }}/runbooks
+{{- else -}}
+http://{{ include "hubbub.fullname" . }}-board.{{ .Release.Namespace }}.svc:8803/runbooks
+{{- end -}}
 {{- end }}
 
 {{/* Service of health and metrics, which stays inside the cluster: (dict "root" $ "component" "board") */}}
