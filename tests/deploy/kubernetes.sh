@@ -3,9 +3,10 @@
 # crds: the schemas of the kinds that operators bring, from their typed APIs (a minute).
 # server: a real API server of Kubernetes with its etcd (3 to 6 minutes on two cores, and 3 GB for that time).
 set -euo pipefail
-KUBERNETES=1.36.3 PROMETHEUS=v0.94.0 KEDA=v2.20.2
+KUBERNETES=1.36.3 PROMETHEUS=v0.94.0 KEDA=v2.20.2 ROUTES=v1.4.0
 MONITORING=github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1
 SCALING=github.com/kedacore/keda/v2/apis/keda/v1alpha1
+ROUTING=sigs.k8s.io/gateway-api/apis/v1
 
 folder=$(mkdir -p "$1" && cd "$1" && pwd)
 work=$(mktemp -d)
@@ -14,11 +15,11 @@ export GOPATH=$work/go GOCACHE=$work/cache GOFLAGS=-mod=mod
 
 crds() {
     go mod init example.invalid/crds
-    go get "$MONITORING@$PROMETHEUS" "$SCALING@$KEDA" sigs.k8s.io/controller-tools/cmd/controller-gen
+    go get "$MONITORING@$PROMETHEUS" "$SCALING@$KEDA" "$ROUTING@$ROUTES" sigs.k8s.io/controller-tools/cmd/controller-gen
     go build -o "$work/controller-gen" sigs.k8s.io/controller-tools/cmd/controller-gen
-    "$work/controller-gen" crd:crdVersions=v1,ignoreUnexportedFields=true paths="$MONITORING" paths="$SCALING" \
+    "$work/controller-gen" crd:crdVersions=v1,ignoreUnexportedFields=true paths="$MONITORING" paths="$SCALING" paths="$ROUTING" \
         output:crd:dir="$work/crds"
-    mv "$work/crds" "$folder/crds-$PROMETHEUS-$KEDA"
+    mv "$work/crds" "$folder/crds-$PROMETHEUS-$KEDA-$ROUTES"
 }
 
 server() {
@@ -39,7 +40,7 @@ server() {
 }
 
 case $2 in
-crds) made=$folder/crds-$PROMETHEUS-$KEDA ;;
+crds) made=$folder/crds-$PROMETHEUS-$KEDA-$ROUTES ;;
 server) made=$folder/server-$KUBERNETES ;;
 *) exit 2 ;;
 esac

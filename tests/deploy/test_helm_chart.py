@@ -11,12 +11,26 @@ import pytest
 import trustme
 import yaml
 
-from tests.deploy.charts import CHART, EXAMPLES, ROOT, documents, example, helm, of_kind, pods, rendered, template, text
+from tests.deploy.charts import (
+    CHART,
+    EXAMPLES,
+    RELEASE,
+    ROOT,
+    documents,
+    example,
+    helm,
+    of_kind,
+    pods,
+    rendered,
+    template,
+    text,
+)
 from tests.deploy.containers import Container, help_of, refusal
 
-FOREIGN = {"PodMonitor", "ServiceMonitor", "PrometheusRule", "ScaledObject"}
+FOREIGN = {"PodMonitor", "ServiceMonitor", "PrometheusRule", "ScaledObject", "HTTPRoute"}
 """Kinds of Kubernetes operators. test_helm_kubernetes.py checks them against their schemas."""
 VERSIONS = ("1.30", "1.37")
+HOOKS = "pre-install,pre-upgrade,pre-rollback"
 
 
 def test_helm_lint_accepts_the_chart():
@@ -52,6 +66,7 @@ def test_the_examples_show_every_value():
     usual = {("gateway", "env"), ("board", "env"), ("kafka", "tokenSecret", "key"), ("keda", "prometheus")}
     usual |= {("kafka", f"{of}Secret", key) for of in ("password", "ca", "cert") for key in ("key", "cert")}
     same = {"podAnnotations", "nodeSelector", "tolerations", "affinity", "resources", "maxUnavailable", "labels"}
+    same |= {"podLabels", "priorityClassName", "envFrom", "extraVolumes", "extraVolumeMounts", "lifecycle"}
     rest = {
         path
         for path in schema_paths(schema)
@@ -62,6 +77,8 @@ def test_the_examples_show_every_value():
         ("board", "ingress", "class"),
         ("board", "ingress", "annotations"),
         ("networkPolicy", "boardFrom"),
+        ("board", "httpRoute", "annotations"),
+        ("board", "httpRoute", "hostnames"),
     }
 
 
@@ -118,6 +135,12 @@ def test_names_are_unique(name):
         ("gateway.enabled=true", "gateway.tokens.secret: name the secret"),
         ("board.ingress.enabled=true,board.ingress.host=a.example", "board.token.secret: name the secret"),
         ("board.ingress.enabled=true,board.token.secret=a", "board.ingress.host: set"),
+        ("board.httpRoute.enabled=true", "board.token.secret: name the secret"),
+        ("board.httpRoute.enabled=true,board.token.secret=a", "board.httpRoute.parentRefs: name the Gateway"),
+        ("image.digest=latest", "/image/digest"),
+        ("fullnameOverride=Crowd", "/fullnameOverride"),
+        ("monitoring.rules.runbooks=runbooks", "/monitoring/rules/runbooks"),
+        ("monitoring.rules.enabled=true,board.enabled=false", "monitoring.rules.runbooks: set"),
         ("kafka.protocol=SASL_SSL", "kafka.mechanism: set"),
         ("kafka.protocol=SASL_SSL,kafka.mechanism=PLAIN", "kafka.username: set"),
         ("kafka.protocol=SASL_SSL,kafka.mechanism=PLAIN,kafka.username=a", "kafka.passwordSecret.name: name"),
@@ -157,7 +180,6 @@ def test_pods_meet_the_restricted_standard(name):
     for pod in pods(name).values():
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"] is True
-        assert spec["securityContext"]["runAsUser"] == 10001
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert spec["automountServiceAccountToken"] is False
         assert spec["enableServiceLinks"] is False
@@ -267,7 +289,7 @@ def test_workers_restart_when_the_queries_change():
 
 def test_topics_are_created_first_and_retried_only_if_that_can_help():
     job = of_kind("everything", "Job")["topics"]
-    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == HOOKS
     first = job["spec"]["podFailurePolicy"]["rules"][0]
     assert first == {
         "action": "FailJob",
@@ -280,7 +302,7 @@ def test_topics_are_created_first_and_retried_only_if_that_can_help():
     hooks = {
         document["metadata"]["name"]
         for document in of_kind("everything", "ConfigMap").values()
-        if document["metadata"].get("annotations", {}).get("helm.sh/hook") == "pre-install,pre-upgrade"
+        if document["metadata"].get("annotations", {}).get("helm.sh/hook") == HOOKS
     }
     assert {volume["configMap"]["name"] for volume in spec["volumes"] if "configMap" in volume} <= hooks
     assert "--partitions=24" in spec["containers"][0]["args"]
@@ -353,7 +375,9 @@ def test_health_of_commands_that_strangers_reach_has_a_port_of_its_own(name):
 
 
 def test_only_the_peers_of_metrics_reach_health_and_only_clients_reach_the_other_port():
-    for component, policy in of_kind("everything", "NetworkPolicy").items():
+    policies = of_kind("everything", "NetworkPolicy")
+    assert "ingress" not in policies.pop("topics")["spec"]  # nobody reaches the job
+    for component, policy in policies.items():
         by_port = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["spec"]["ingress"]}
         monitoring = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
         ingress = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}]
@@ -391,17 +415,25 @@ def test_an_ingress_serves_reports_and_the_board_but_no_gateway_metrics():
 
 def test_network_policies_name_the_ports_of_kafka():
     policies = of_kind("everything", "NetworkPolicy")
-    assert set(policies) == {"worker", "gateway", "board"}
+    assert set(policies) == {"worker", "gateway", "board", "topics"}
     for policy in policies.values():
         ports = [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]]
         assert ports == [53, 53, 9093, 9092, 9094]
     assert len(policies["worker"]["spec"]["ingress"]) == 1
 
 
+def relabelings(component):
+    """Return the labels of a monitor. The operator adds `namespace`."""
+    return [
+        {"targetLabel": "job", "replacement": f"hubbub-{component}"},
+        {"targetLabel": "release", "replacement": RELEASE},
+    ]
+
+
 def test_monitors_and_rules_use_the_same_job_names():
     for name, monitor in of_kind("everything", "PodMonitor").items():
         endpoint = monitor["spec"]["podMetricsEndpoints"][0]
-        assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": f"hubbub-{name}"}]
+        assert endpoint["relabelings"] == relabelings(name)
         assert endpoint["interval"] == "10s"
 
 
@@ -410,7 +442,7 @@ def test_monitors_of_services_find_the_port_of_each_command():
     assert set(monitors) == {"worker", "board"}
     for name, monitor in monitors.items():
         endpoint = monitor["spec"]["endpoints"][0]
-        assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": f"hubbub-{name}"}]
+        assert endpoint["relabelings"] == relabelings(name)
         service = services["board-health" if name == "board" else name]
         labels = service["metadata"]["labels"]
         assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
@@ -421,10 +453,154 @@ def test_monitors_of_services_find_the_port_of_each_command():
 
 def test_rules_and_dashboards_are_copies_of_deploy():
     rules, dashboards = of_kind("everything", "PrometheusRule"), of_kind("everything", "ConfigMap")
+    base = "https://docs.example/runbooks"
     for path in (ROOT / "deploy" / "prometheus").glob("*.rules.yaml"):
-        assert rules[path.name.removesuffix(".rules.yaml")]["spec"] == yaml.safe_load(path.read_text())
+        text = path.read_text().replace("{{ $externalLabels.runbooks }}", base)
+        assert rules[path.name.removesuffix(".rules.yaml")]["spec"] == yaml.safe_load(text)
     for path in (ROOT / "deploy" / "grafana").glob("*.json"):
-        assert json.loads(dashboards[f"dashboard-{path.stem}"]["data"][path.name]) == json.loads(path.read_text())
+        text = path.read_text().replace("http://127.0.0.1:8803/runbooks", base)
+        assert base in text
+        assert json.loads(dashboards[f"dashboard-{path.stem}"]["data"][path.name]) == json.loads(text)
+
+
+def values_of(*settings):
+    """Return the documents of the shortest configuration with some settings."""
+    process = template(*example("minimal"), *(part for setting in settings for part in ("--set", setting)))
+    assert process.returncode == 0, process.stderr
+    return documents(process.stdout)
+
+
+@pytest.mark.parametrize(
+    ("settings", "base"),
+    [
+        ((), "http://crowd-hubbub-board.counting.svc:8803/runbooks"),
+        (
+            ("board.ingress.enabled=true", "board.ingress.host=a.example", "board.token.secret=a"),
+            "http://a.example/runbooks",
+        ),
+        (("monitoring.rules.runbooks=https://wiki.example/hubbub",), "https://wiki.example/hubbub"),
+    ],
+)
+def test_runbooks_have_a_real_address(settings, base):
+    rules = [d for d in values_of("monitoring.rules.enabled=true", *settings) if d["kind"] == "PrometheusRule"]
+    urls = re.findall(r"'runbook_url': '([^']*)'", str(rules))
+    assert f"{base}/HubbubNoWorker.md" in urls
+    assert all(re.fullmatch(re.escape(base) + r"/Hubbub\w+\.md", url) for url in urls)
+
+
+def test_monitors_show_the_token_to_the_board_only():
+    for example_name, kind, key in (
+        ("everything", "PodMonitor", "podMetricsEndpoints"),
+        ("secured", "PodMonitor", "podMetricsEndpoints"),
+    ):
+        secret = {"everything": {"name": "board", "key": "token"}, "secured": {"name": "board", "key": "password"}}
+        for component, monitor in of_kind(example_name, kind).items():
+            [endpoint] = monitor["spec"][key]
+            expected = {"credentials": secret[example_name]} if component == "board" else None
+            assert endpoint.get("authorization") == expected
+    for monitor in of_kind("token", "ServiceMonitor").values():  # this board has no token
+        assert "authorization" not in monitor["spec"]["endpoints"][0]
+
+
+def test_the_expected_numbers_are_those_of_the_values():
+    def numbers(documents):
+        [rule] = [d for d in documents if d["kind"] == "PrometheusRule" and d["metadata"]["name"].endswith("-expected")]
+        rules = rule["spec"]["groups"][0]["rules"]
+        assert {each["record"] for each in rules} == {"hubbub:processes:configured"}
+        assert all(each["labels"]["namespace"] == "counting" for each in rules)
+        assert all(each["labels"]["release"] == "crowd" for each in rules)
+        return {each["labels"]["job"]: each["expr"] for each in rules}
+
+    scaled = {"hubbub-worker": "vector(2)", "hubbub-gateway": "vector(3)", "hubbub-board": "vector(2)"}
+    assert numbers(rendered("everything")) == scaled  # the least numbers of the autoscalers
+    monitor = "monitoring.podMonitor.enabled=true"
+    assert numbers(values_of(monitor, "worker.replicas=5", "board.enabled=false")) == {"hubbub-worker": "vector(5)"}
+
+
+def test_peers_of_the_gateway_and_the_board_hold_without_peers_of_metrics():
+    policy = {"networkPolicy.enabled": "true", "gateway.enabled": "true", "gateway.tokens.secret": "a"}
+    for name in ("gateway", "board"):
+        policy[f"networkPolicy.{name}From[0].podSelector.matchLabels.app"] = name
+    documents = values_of(*map("=".join, policy.items()))
+    policies = {d["metadata"]["name"]: d["spec"] for d in documents if d["kind"] == "NetworkPolicy"}
+    for name in ("gateway", "board"):
+        peers = {rule["ports"][0]["port"]: rule.get("from") for rule in policies[f"crowd-hubbub-{name}"]["ingress"]}
+        assert peers == {"health": None, "http": [{"podSelector": {"matchLabels": {"app": name}}}]}
+
+
+def test_the_policy_of_the_topics_job_exists_before_the_job():
+    policy, job = of_kind("everything", "NetworkPolicy")["topics"], of_kind("everything", "Job")["topics"]
+    notes = policy["metadata"]["annotations"]
+    assert notes["helm.sh/hook"] == job["metadata"]["annotations"]["helm.sh/hook"] == HOOKS
+    assert int(notes["helm.sh/hook-weight"]) < int(job["metadata"]["annotations"].get("helm.sh/hook-weight", 0))
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+
+
+def test_a_parent_chart_can_switch_hubbub_off(tmp_path):
+    parent = tmp_path / "parent"
+    (parent / "charts").mkdir(parents=True)
+    shutil.copytree(CHART, parent / "charts" / "hubbub")
+    dependency = {"name": "hubbub", "version": "*", "condition": "hubbub.enabled"}
+    chart = {"apiVersion": "v2", "name": "parent", "version": "1.0.0", "dependencies": [dependency]}
+    (parent / "Chart.yaml").write_text(yaml.safe_dump(chart))
+    for value, kinds in (("true", True), ("false", False)):
+        process = template("--set", f"hubbub.enabled={value}", chart=parent)
+        assert process.returncode == 0, process.stderr
+        assert bool(documents(process.stdout)) == kinds
+    assert values_of("enabled=false") == ()
+
+
+def test_no_pod_has_a_fixed_user_and_its_secrets_are_readable_anyway():
+    """A platform such as OpenShift chooses the user of a pod."""
+    for pod in pods("secured").values():
+        assert not re.search(r"runAsUser|runAsGroup|fsGroup", str(pod))
+        for volume in pod["spec"]["volumes"]:
+            source = volume.get("secret") or volume.get("projected")
+            if source:
+                assert source["defaultMode"] == 0o444
+    pod = next(iter(pods("everything").values()))
+    assert pod["spec"]["securityContext"]["fsGroup"] == 10001
+
+
+def test_values_reach_the_pods():
+    everything = pods("everything")
+    for pod in everything.values():
+        [*images] = [container["image"] for container in pod["spec"]["containers"]]
+        assert all(re.fullmatch(r"registry.example/hubbub:0.1.0@sha256:[0-9a-f]{64}", image) for image in images)
+    worker, job = everything["worker"], everything["topics"]
+    assert worker["metadata"]["labels"]["example.com/cost"] == "counting"
+    assert worker["spec"]["priorityClassName"] == "counting"
+    container = worker["spec"]["containers"][0]
+    assert container["envFrom"] == [{"secretRef": {"name": "proxies", "optional": True}}]
+    assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": 1}}}
+    assert {"name": "authorities", "configMap": {"name": "authorities"}} in worker["spec"]["volumes"]
+    assert container["volumeMounts"][-1]["mountPath"] == "/etc/ssl/certs"
+    assert job["metadata"]["labels"]["example.com/team"] == "crowd"
+    assert job["spec"]["containers"][0]["envFrom"] == [{"configMapRef": {"name": "proxies"}}]
+    assert {d["metadata"]["name"].rpartition("-")[0] for d in rendered("workers") if d["kind"] == "Deployment"} == {
+        "counting"
+    }
+
+
+def test_routes_serve_reports_and_the_board():
+    gateway, board = (of_kind("everything", "HTTPRoute")[name]["spec"] for name in ("gateway", "board"))
+    assert gateway["parentRefs"] == [{"name": "outside", "namespace": "ingress"}]
+    assert gateway["hostnames"] == ["reports.example"]
+    services = of_kind("everything", "Service")
+    for name, route, path in (("gateway", gateway, "/v1"), ("board", board, "/")):
+        [rule] = route["rules"]
+        assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": path}}]
+        [service] = rule["backendRefs"]
+        assert service == {"name": f"crowd-hubbub-{name}", "port": services[name]["spec"]["ports"][0]["port"]}
+
+
+def test_a_pod_that_strangers_reach_pauses_before_it_stops():
+    """Proxies learn meanwhile that it leaves (test_gateway_roll.py). The pause is a part of the grace period."""
+    for name in ("gateway", "board"):
+        spec = pods("secured")[name]["spec"]
+        pause = spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+        assert 5 <= pause <= spec["terminationGracePeriodSeconds"] - 20
 
 
 def test_a_package_contains_only_the_files_of_the_chart(tmp_path):

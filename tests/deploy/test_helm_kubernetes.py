@@ -12,8 +12,8 @@ from tests.deploy.charts import CHART, EXAMPLES, example, rendered
 from tests.deploy.cluster import Kubernetes, prebuilt
 
 pytestmark = pytest.mark.long
-FOREIGN = ("monitoring.coreos.com", "keda.sh")
-FOREIGN_KINDS = ("PodMonitor", "ServiceMonitor", "PrometheusRule", "ScaledObject")
+FOREIGN = ("monitoring.coreos.com", "keda.sh", "gateway.networking.k8s.io")
+FOREIGN_KINDS = ("PodMonitor", "ServiceMonitor", "PrometheusRule", "ScaledObject", "HTTPRoute")
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +132,6 @@ def test_helm_installs_upgrades_and_removes_the_chart(name, kubernetes, namespac
     assert json.loads(budget.stdout)["spec"]["maxUnavailable"] == 2
     process = kubernetes.helm("uninstall", "crowd", "--namespace", namespace, "--no-hooks")
     assert process.returncode == 0, process.stderr
-    kinds = "deploy,svc,cm,sa,pdb,hpa,ingress,networkpolicies,podmonitors,prometheusrules,scaledobjects"
+    kinds = "deploy,svc,cm,sa,pdb,hpa,ingress,networkpolicies,podmonitors,prometheusrules,scaledobjects,httproutes"
     selector = ("-l", "app.kubernetes.io/name=hubbub", "-o", "name")
     assert kubernetes.kubectl("get", kinds, "--namespace", namespace, *selector).stdout == ""
