@@ -37,6 +37,7 @@ static = files("aggregator.board") / "static"
 from oracles.kernels import c_library
 assert c_library.name() == "{kernels}"
 assert (static / "index.html").is_file() and (static / "vendor" / "uPlot.js").is_file()
+assert (static.parent / "runbooks" / "HubbubNoWorker.md").is_file()
 import hubbub
 hubbub.read, hubbub.Publisher
 from aggregator.reading.export.reader import table

@@ -22,6 +22,9 @@ from hubbub.http.server import route as path_of
 from oracles.errors import ParameterError
 
 STATIC = Path(__file__).parent / "static"
+RUNBOOKS = Path(__file__).parent / "runbooks"
+"""The pages of deploy/runbooks. Alerts link to them."""
+TEXT = "text/plain; charset=utf-8"
 
 
 def application(
@@ -50,6 +53,7 @@ def application(
             *(web.get(path, handler) for path, handler in with_health.items()),
             web.get("/", _file_handler(STATIC / "index.html")),
             *(web.get(f"/static/{path.relative_to(STATIC)}", _file_handler(path)) for path in STATIC.rglob("*.*")),
+            *(web.get(f"/runbooks/{path.name}", _file_handler(path, kind=TEXT)) for path in RUNBOOKS.glob("*.md")),
         ]
     )
     return app
@@ -127,8 +131,10 @@ def _metrics_handler(metrics: BoardMetrics, token: str | None, host: str) -> Han
     return handler
 
 
-def _file_handler(path: Path) -> Handler:
+def _file_handler(path: Path, kind: str | None = None) -> Handler:
+    headers = {"Cache-Control": "no-cache"} | ({"Content-Type": kind} if kind else {})
+
     async def handler(_: web.Request) -> web.StreamResponse:
-        return web.FileResponse(path, headers={"Cache-Control": "no-cache"})
+        return web.FileResponse(path, headers=headers)
 
     return handler

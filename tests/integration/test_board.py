@@ -20,6 +20,7 @@ from aggregator.demo.broker import free_port
 from tests import boards
 from tests.boards import HOMEPAGE, PANE, START, Board, Crowd, definition_messages, publish
 from tests.brokers import create_topics
+from tests.deploy.containers import ROOT
 
 OF = "api/v1/queries/homepage"
 WORD = "sesame-and-a-half"
@@ -202,6 +203,17 @@ def test_every_response_has_the_security_headers(tansu_place):
         page = board.get("").body.decode()
         assert not re.search(r"<script(?![^>]*\bsrc=)", page)
         assert not re.search(r"\bon\w+=|style=|https?://", page)
+
+
+def test_the_runbooks_need_no_token(tansu_place):
+    """An alert links to them, and they hold no estimates."""
+    with Board(tansu_place, env=os.environ | {"HUBBUB_TOKEN": WORD}) as board:
+        board.ready()
+        for file in sorted((ROOT / "deploy" / "runbooks").glob("*.md")):
+            answer = board.get(f"runbooks/{file.name}")
+            assert (answer.status, answer.body) == (200, file.read_bytes())
+            assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+        assert board.get("runbooks/nothing.md").status == 404
 
 
 def test_the_api_requires_the_token(tansu_place):
