@@ -17,8 +17,10 @@ crds() {
     go mod init example.invalid/crds
     go get "$MONITORING@$PROMETHEUS" "$SCALING@$KEDA" "$ROUTING@$ROUTES" sigs.k8s.io/controller-tools/cmd/controller-gen
     go build -o "$work/controller-gen" sigs.k8s.io/controller-tools/cmd/controller-gen
-    "$work/controller-gen" crd:crdVersions=v1,ignoreUnexportedFields=true paths="$MONITORING" paths="$SCALING" paths="$ROUTING" \
+    "$work/controller-gen" crd:crdVersions=v1,ignoreUnexportedFields=true paths="$MONITORING" paths="$SCALING" \
         output:crd:dir="$work/crds"
+    cp "$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)"/config/crd/standard/*_httproutes.yaml "$work/crds/"
+    chmod u+w "$work"/crds/*
     mv "$work/crds" "$folder/crds-$PROMETHEUS-$KEDA-$ROUTES"
 }
 

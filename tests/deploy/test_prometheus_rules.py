@@ -7,7 +7,6 @@ from collections import defaultdict
 import pytest
 import yaml
 
-from hubbub.__main__ import COMMANDS
 from tests.deploy.observers import PROMETHEUS, ROOT, output, read, rules
 
 ALERTS = {rule["alert"]: rule for rule in rules("alerts.rules.yaml")}
@@ -85,27 +84,6 @@ def documented_series():
     return {
         name + part for name, kind in rows for part in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))
     }
-
-
-@pytest.mark.parametrize("name", ALERTS)
-def test_runbooks_name_only_existing_metrics_and_commands(name):
-    text = (RUNBOOKS / f"{name}.md").read_text()
-    rule_names = {rule["record"] for rule in rules("recording.rules.yaml")}
-    queries = re.findall(r"promtool query instant \S+ '([^']+)'", text)
-    names = {name for query in queries for name in re.findall(r"\b(?:hubbub|process)[_:][\w:]+", query)}
-    assert names <= documented_series() | rule_names
-    code = "\n".join(re.findall(r"```sh\n.+?```|`[^`\n]+`", text, re.DOTALL)).replace("`", "")
-    for command in re.findall(r"(?:^|exec \w+ )hubbub (\w+)", code, re.MULTILINE):
-        assert command in COMMANDS
-
-
-def test_prometheus_parses_the_queries_of_runbooks(tmp_path):
-    text = "".join(file.read_text() for file in sorted(RUNBOOKS.iterdir()) if file.stem in ALERTS)
-    queries = sorted(set(re.findall(r"promtool query instant \S+ '([^']+)'", text)))
-    rule_file = tmp_path / "queries.yaml"
-    records = [{"record": f"runbook:query:{number}", "expr": query} for number, query in enumerate(queries)]
-    rule_file.write_text(yaml.safe_dump({"groups": [{"name": "runbooks", "rules": records}]}))
-    assert f"{len(queries)} rules found" in output("promtool", "check", "rules", rule_file)
 
 
 @pytest.mark.parametrize("file", ["recording.rules.yaml", "alerts.rules.yaml"])
