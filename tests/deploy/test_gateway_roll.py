@@ -72,10 +72,10 @@ async def send(port, body):
         return type(error).__name__
 
 
-async def load(port, frame, rate, ended):
-    """Send requests at a rate, each when it is due, until `ended`. Return how many had each outcome."""
+async def load(port, frame, rate, finish):
+    """Send requests at a rate, each when it is due, until `finish`. Return how many had each outcome."""
     tasks, start = [], time.monotonic()
-    while not ended.is_set():
+    while not finish.is_set():
         due = start + len(tasks) / rate
         await asyncio.sleep(max(0.0, due - time.monotonic()))
         tasks.append(asyncio.create_task(send(port, frame())))
@@ -93,10 +93,10 @@ async def roll(site, stack, *, rate, pause, lag):
 
     old = [await gateway(), await gateway()]
     ports = [each.port for each in old]
-    endpoints, ended = Endpoints(ports, lag), asyncio.Event()
+    endpoints, finish = Endpoints(ports, lag), asyncio.Event()
     reports = site.reports("numbers", 1)
     async with proxy(endpoints) as port:
-        clients = asyncio.create_task(load(port, lambda: site.frame_of("numbers", reports, now()), rate, ended))
+        clients = asyncio.create_task(load(port, lambda: site.frame_of("numbers", reports, now()), rate, finish))
         for each in old:
             new = await gateway()
             ports = [*(one for one in ports if one != each.port), new.port]
@@ -104,7 +104,7 @@ async def roll(site, stack, *, rate, pause, lag):
             await asyncio.sleep(pause)
             assert await asyncio.to_thread(each.stop) == 0
         await asyncio.sleep(lag + 1)
-        ended.set()
+        finish.set()
         counts = await clients
         await asyncio.sleep(1)  # the proxy closes its connections
         return counts

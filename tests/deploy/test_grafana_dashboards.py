@@ -81,8 +81,8 @@ def test_every_series_is_of_the_chosen_installations(name):
         assert all(r"namespace=~\"$namespace\", release=~\"$release\"" in selector for selector in selectors), (
             expression
         )
-        grouped = re.findall(r"\bby \(([^)]*)\)", expression)
-        assert all(labels.split(", ")[:2] == ["namespace", "release"] for labels in grouped), expression
+        lists = re.findall(r"\bby \(([^)]*)\)", expression)
+        assert all(labels.split(", ")[:2] == ["namespace", "release"] for labels in lists), expression
 
 
 @pytest.mark.parametrize("panel", PANELS)

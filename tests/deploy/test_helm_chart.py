@@ -511,8 +511,8 @@ def test_the_expected_numbers_are_those_of_the_values():
         assert all(each["labels"]["release"] == "crowd" for each in rules)
         return {each["labels"]["job"]: each["expr"] for each in rules}
 
-    scaled = {"hubbub-worker": "vector(2)", "hubbub-gateway": "vector(3)", "hubbub-board": "vector(2)"}
-    assert numbers(rendered("everything")) == scaled  # the least numbers of the autoscalers
+    least = {"hubbub-worker": "vector(2)", "hubbub-gateway": "vector(3)", "hubbub-board": "vector(2)"}
+    assert numbers(rendered("everything")) == least  # the least numbers of the autoscalers
     monitor = "monitoring.podMonitor.enabled=true"
     assert numbers(values_of(monitor, "worker.replicas=5", "board.enabled=false")) == {"hubbub-worker": "vector(5)"}
 

@@ -90,8 +90,8 @@ def documented_series():
 def test_rules_keep_the_labels_of_the_installation(file):
     """Otherwise two installations in one Prometheus would hide or dilute each other."""
     for rule in rules(file):
-        grouped = re.findall(r"\b(?:by|on) \(([^)]*)\)", rule["expr"])
-        assert all(labels.split(", ")[:2] == ["namespace", "release"] for labels in grouped), rule
+        lists = re.findall(r"\b(?:by|on) \(([^)]*)\)", rule["expr"])
+        assert all(labels.split(", ")[:2] == ["namespace", "release"] for labels in lists), rule
         assert not re.search(r"\b(?:without|ignoring|absent|vector)\b", rule["expr"]), rule
         aggregations = re.findall(r"(?<!:)\b(?:sum|min|max|count|avg|topk) ", rule["expr"])
         assert len(aggregations) <= len(re.findall(r"\bby \(namespace, release", rule["expr"])), rule

@@ -34,13 +34,13 @@ NOWHERE = "http://127.0.0.1:1"
 
 def commands():
     """Yield each distinct command of the runbooks as a list of words, once, with the page."""
-    known = set()
+    lines = set()
     for page in sorted(RUNBOOKS.glob("*.md")):
         for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
             for line in block.splitlines():
-                if line not in known:
-                    known.add(line)
-                    yield pytest.param(words(line), id=f"{page.stem}-{len(known)}")
+                if line not in lines:
+                    lines.add(line)
+                    yield pytest.param(words(line), id=f"{page.stem}-{len(lines)}")
 
 
 def words(line):

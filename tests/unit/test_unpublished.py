@@ -59,7 +59,7 @@ def test_the_next_end_is_the_end_of_the_final_that_comes_next(windows, seed):
     while owes(state):
         ends.append(state.answer([]).final.span.end)
     assert len(ends) > 2
-    assert [end for _, end in predictions] == [min(ends[done:], default=None) for done, _ in predictions]
+    assert [end for _, end in predictions] == [min(ends[count:], default=None) for count, _ in predictions]
 
 
 def test_the_first_window_of_a_pane_lies_in_an_interval_of_publication():
