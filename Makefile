@@ -135,6 +135,7 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/curves.py
 	$(BIN)/python benchmarks/state.py
+	$(BIN)/python benchmarks/checkpoints.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/definitions.py
 	$(BIN)/python benchmarks/gateway.py

@@ -40,7 +40,7 @@ from tests.integration.workers import Place  # noqa: E402
 PARTITIONS = 4
 QUERIES = '[queries.page]\ndomain = 1024\noracle = "grr"\nepsilon = 1.0\nanswers = "fresh"\npane = "10s"\n'
 CHECKPOINTS = 2
-"""Number of checkpoints per second."""
+"""Number of checkpoints per second, four times as many as a worker writes."""
 TAIL = 2 * SHORT // 1000
 """Seconds of checkpoints in a changelog, which is the lifetime of deletions and the age of the open segment."""
 DELETED = 100_000

@@ -21,8 +21,8 @@ from hubbub.kafka.settings import REJECTS, SNAPSHOTS
 
 log = logging.getLogger(__name__)
 
-INTERVAL = 0.5
-"""Seconds between two whole checkpoints."""
+INTERVAL = 2.0
+"""Seconds between two whole checkpoints. A worker that starts reads at most the reports of this time again."""
 REFRESH = 10.0
 """Seconds until a tally without new reports, and progress by ticks alone, is written again.
 

@@ -18,7 +18,7 @@ from oracles.query.lifetime import DEVICE_EPSILON
 
 CROWDS = (10**4, 10**6, 10**8)
 """The numbers of reports for which the command prints errors."""
-CHECKPOINT_SECONDS = 0.5
+CHECKPOINT_SECONDS = 2.0
 """Seconds between two checkpoints of a changed tally."""
 INTEGER = 8
 """Bytes of a tally's integer in memory. Stored and sent integers are often narrower."""

@@ -13,6 +13,7 @@ from aggregator.counting.checkpoint_plan import RECORDS_PER_S
 from aggregator.merging.marks import spans
 from aggregator.merging.windows import ENCODED_BYTES
 from aggregator.plan import costs, memory
+from aggregator.plan.check import CHECKPOINT_SECONDS
 from aggregator.publishing.finals.final import value_count
 from oracles.errors import ParameterError
 from oracles.frame import HEADER_SIZE, MAX_FRAME
@@ -20,8 +21,6 @@ from oracles.query import Query
 from oracles.query.footprint import INTEGER, state_bytes
 from oracles.query.settings import Window
 
-CHECKPOINT_SECONDS = 0.5
-"""Seconds between two changelog records of a changed tally."""
 CLOSING = 2
 """Number of changelog records when a pane closes, for its last tally and its deletion."""
 KEY = 100

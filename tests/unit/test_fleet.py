@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.plan import command, costs
+from aggregator.plan.check import CHECKPOINT_SECONDS
 from aggregator.plan.fleet import HEADER_SIZE, Assumptions, fleet, per_frame, provisional_records
 from oracles import oracle
 from oracles.query import parse
@@ -110,7 +111,9 @@ def test_state_is_bounded_by_the_rate_of_frames():
     busy = fleet(MANY, 10**8, USUAL)
     tallies, finals = len(MANY) * busy.partitions, sum(map(costs.finals, MANY))
     assert busy.state == pytest.approx(
-        tallies * (2 * costs.CHANGELOG + (2 * costs.CHANGELOG + costs.SNAPSHOT) / 10) + finals * costs.FINAL, rel=1e-9
+        tallies * (costs.CHANGELOG / CHECKPOINT_SECONDS + (2 * costs.CHANGELOG + costs.SNAPSHOT) / 10)
+        + finals * costs.FINAL,
+        rel=1e-9,
     )
 
 
