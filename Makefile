@@ -18,7 +18,7 @@ TWICE = $(shell expr 2 '*' $(CORES))
 PROCESSES_integration = $(TWICE)
 SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy)))))
 
-.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages format chart lock sbom dist clean test-k8s $(addprefix test-,$(SUITES))
+.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages format chart lock sbom dist clean test-k8s test-prometheus3 $(addprefix test-,$(SUITES))
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,17 @@ build/.prometheus:
 
 test-all: .venv/.test build/.kafka build/.chromium build/.prometheus build/.helm ## run the tests, the long ones too
 	$(BIN)/pytest -n auto --dist loadgroup tests
+
+# Debian has Prometheus 2. Go builds version 3 without its page and with one kind of discovery (5 minutes or more, once).
+PROMETHEUS_3 := v0.316.0
+build/.prometheus3: .venv/.test
+	@echo "building Prometheus 3 with Go (minutes)"
+	@mkdir -p build/prometheus3 && cd build/prometheus3 && GOBIN="$$PWD" go install -tags remove_all_sd,enable_dns_sd \
+		github.com/prometheus/prometheus/cmd/prometheus@$(PROMETHEUS_3) github.com/prometheus/prometheus/cmd/promtool@$(PROMETHEUS_3)
+	@touch $@
+
+test-prometheus3: .venv/.test build/.prometheus build/.prometheus3 build/.kafka ## test the rules with Prometheus 3
+	PROMETHEUS="$(CURDIR)/build/prometheus3" $(BIN)/pytest tests/deploy/test_prometheus_rules.py tests/deploy/test_prometheus_scrapes.py
 
 test-k8s: .venv/.test build/.helm ## install the chart at a real API server of Kubernetes (built once, 3 to 6 minutes)
 	tests/deploy/kubernetes.sh build/kubernetes crds

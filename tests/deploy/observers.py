@@ -27,8 +27,12 @@ PATIENCE = 60.0
 
 
 def tool(name):
-    """Return the path of a program of Debian's packages. `make test-deploy` unpacks them, or they are installed."""
-    path = shutil.which(name, path=f"{FOLDER}{os.pathsep}{os.environ['PATH']}")
+    """Return the path of a program, from the folder PROMETHEUS or from Debian's packages.
+
+    `make test-deploy` unpacks the packages, or they are installed.
+    """
+    folders = (os.environ.get("PROMETHEUS", FOLDER), FOLDER, os.environ["PATH"])
+    path = shutil.which(name, path=os.pathsep.join(map(str, folders)))
     if path is None:
         skip(RuntimeError(f"no {name}: `make test-deploy` unpacks Debian's prometheus and prometheus-alertmanager"))
     return path

@@ -173,6 +173,28 @@ def test_the_topics_job_has_no_restart_policy_that_hides_its_exit_code():
 
 
 @RULES
+def test_prometheus_shows_the_board_its_token():
+    jobs = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    files = {job["job_name"]: job["authorization"]["credentials_file"] for job in jobs if "authorization" in job}
+    assert files == {"hubbub-board": SERVICES["board"]["environment"]["HUBBUB_TOKEN_FILE"]}
+    assert set(SERVICES["board"]["secrets"]) <= set(SERVICES["prometheus"]["secrets"])
+
+
+@RULES
+def test_the_expected_numbers_of_processes_are_those_of_compose():
+    groups = yaml.safe_load((DEPLOY / "prometheus" / "expected.yaml").read_text())["groups"]
+    numbers = {rule["labels"]["job"]: rule["expr"] for rule in groups[0]["rules"]}
+    replicas = {name: SERVICES[name]["deploy"].get("replicas", 1) for name in ("worker", "gateway", "board")}
+    assert numbers == {f"hubbub-{name}": f"vector({number})" for name, number in replicas.items()}
+    assert {rule["labels"]["release"] for rule in groups[0]["rules"]} == {COMPOSE["name"]}
+
+
+def test_a_process_has_time_to_stop():
+    """The pages about operation say 30 s."""
+    assert {SERVICES[name]["stop_grace_period"] for name in OURS} == {"30s"}
+
+
+@RULES
 def test_prometheus_scrapes_the_services_of_compose():
     jobs = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
     scraped_ports = {
