@@ -22,7 +22,7 @@ oracle = "grr"
 epsilon = 4.0
 budget = 1000.0
 pane = "1s"
-windows = ["10s", "all"]
+windows = ["10s"]
 lateness = "2s"
 """
 SCRAPE = "15s"
