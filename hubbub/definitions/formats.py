@@ -100,7 +100,7 @@ def raise_refusal(formats: Formats, members: Sequence[str], *, may_rise: bool) -
         return None
     versions = f"the topics have formats {formats}, and release {release()} writes version {NEWEST}"
     if members:
-        running = f"{len(members)} run: {', '.join(members)}"
+        running = f"{len(members)} in the group: {', '.join(members)}"
         return f"{versions}. Stop all workers first ({running}), then run `{RAISE}`. Nothing was changed"
     return f"{versions}. Stop all workers first, then run `{RAISE}`. Nothing was changed"
 

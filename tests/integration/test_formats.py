@@ -103,7 +103,7 @@ def test_topics_raises_nothing_while_a_worker_runs_and_stops_them_by_the_given_c
     hint = "kubectl -n here scale deployment/there-worker --replicas=0"
     assert raise_formats(place, "--stop-hint", hint) == 4
     output = capsys.readouterr().err
-    assert f"1 run: hubbub-worker/{release()} at 127.0.0.1" in output
+    assert f"1 in the group: hubbub-worker/{release()} at 127.0.0.1" in output
     assert hint in output
     assert present(place) == Formats()
     assert doctor.main(where(place.kafka)) == 0

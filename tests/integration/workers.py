@@ -146,8 +146,8 @@ class Worker:
 class Place:
     """A prefix with its topics, a query file, and the workers that are started there."""
 
-    def __init__(self, broker, folder, queries, partitions=2, **settings):
-        self.kafka, self.partitions = create_topics(broker, partitions, **settings), partitions
+    def __init__(self, broker, folder, queries, partitions=2, *, kafka=None, **settings):
+        self.kafka, self.partitions = kafka or create_topics(broker, partitions, **settings), partitions
         self.folder, self.file = folder, folder / "hubbub.toml"
         self.workers = []
         self.sent_at = 0.0

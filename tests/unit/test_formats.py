@@ -105,7 +105,7 @@ def test_the_version_rises_only_if_asked_and_only_without_members():
         assert f"version {NEWEST}" in text
         assert "Stop all workers first" in text
         assert "Nothing was changed" in text
-        assert ("1 run: faust-1 at 10.0.0.7" in text) == bool(members)
+        assert ("1 in the group: faust-1 at 10.0.0.7" in text) == bool(members)
 
 
 @pytest.mark.parametrize(

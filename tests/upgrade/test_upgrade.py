@@ -1,0 +1,236 @@
+"""Upgrades and rolls under load, between real builds on a real Kafka. Nothing is lost, and all finals are right."""
+
+import asyncio
+import subprocess
+import threading
+import time
+import uuid
+from contextlib import contextmanager
+
+import orjson
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from aggregator.topics import command as topics
+from aggregator.topics.layout import MIB, layout
+from hubbub.definitions import formats, formats_record
+from hubbub.definitions.formats import NEWEST, Formats, release
+from hubbub.kafka.clients import client_arguments, started
+from tests.brokers import Unavailable, skip
+from tests.integration.admin import delete
+from tests.integration.workers import HUBBUB, Place, environment, until
+from tests.upgrade.releases import RELEASES, other_build, released
+
+COMMON = """
+crowd = 1
+budget = 1e9
+pane = "1s"
+lateness = "10s"
+skew = "3s"
+windows = ["1s", "3s/1s", "all"]
+emit_every = "1s"
+"""
+PAGE = f"""
+[queries.page]
+domain = ["a", "b", "c"]
+oracle = "grr"
+epsilon = 2.0
+sets = {{ most = ["a", "b"] }}
+{COMMON}"""
+OTHERS = f"""
+[queries.site]
+domain = 50
+epsilon = 1.0
+{COMMON}
+[queries.both]
+attributes = {{ sex = ["f", "m"], age = 16 }}
+solution = "smp"
+epsilon = 2.0
+{COMMON}"""
+NEW = f"""
+[queries.new]
+domain = 8
+oracle = "oue"
+epsilon = 1.0
+{COMMON}"""
+VALUES = {"page": [0, 0, 1], "site": [3, 3, 40], "both": [[5, 0], [9, 1]], "new": [1, 7, 7, 7]}
+
+
+@pytest.fixture
+def place(kafka, tmp_path):
+    with Place(kafka, tmp_path, PAGE) as place:
+        yield place
+
+
+def installed(build):
+    """Return the folder of a build, or skip the test if the repository's history lacks it."""
+    try:
+        return build()
+    except Unavailable as error:
+        pytest.skip(str(error))  # in CI too: a shallow clone has no history
+    except subprocess.SubprocessError as error:
+        skip(error)
+
+
+@contextmanager
+def load(place, queries):
+    """Send keyed reports of these queries ten times a second, in both partitions, and some of them twice."""
+    over = threading.Event()
+
+    async def run():
+        number = 0
+        settings = {**client_arguments(place.kafka), "acks": "all", "linger_ms": 5}
+        async with started(AIOKafkaProducer(**settings), place.kafka) as producer:
+            while not over.is_set():
+                for query in queries:
+                    number += 1
+                    # The id of a frame decides its partition.
+                    frame = place.encode(query, VALUES[query.name], number=2 * number + number % 2)
+                    for _ in range(1 + (number % 5 == 0)):
+                        await producer.send(place.kafka.topic("reports"), frame, partition=number % place.partitions)
+                place.sent_at = time.time()
+                await asyncio.sleep(0.1)
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def definition_records(place):
+    return [(r.key, r.value) for r in place.read("queries", 1) if r.key != formats.KEY]
+
+
+def numbers(record):
+    """Return what a final says of its reports: their number, the unbiased shares and the lasting flags."""
+    shares = record["shares"].get("unbiased") if "shares" in record else None
+    flags = {"partial", "incomplete", "ids_overflow"} & {*record["quality"]["flags"]}
+    return record["n"], record.get("values"), shares, flags
+
+
+def check_numbers(place):
+    """Check that every final that the log requires is published, with the same numbers, once or again."""
+    place.verdict_window()
+    expected = {key: value for key, value in place.expected().items() if b"kind" not in orjson.loads(value)}
+    expected = {key: value for key, value in expected.items() if "quality" in orjson.loads(value)}
+    until(lambda: expected.keys() <= place.finals().keys())
+    finals = place.finals()
+    wrong = [
+        (key, numbers(orjson.loads(value)), numbers(orjson.loads(version)))
+        for key, value in expected.items()
+        for version in finals[key]
+        if numbers(orjson.loads(version)) != numbers(orjson.loads(value))
+    ]
+    assert not wrong, (len(wrong), len(expected), wrong[:3])
+    return expected
+
+
+class Upgraded(Place):
+    """A prefix whose topics an older release created."""
+
+    def verdict_window(self):
+        time.sleep(max(0.0, self.sent_at + 3 + 10 + 0.5 - time.time()))
+
+
+def run_old(folder, place, *arguments):
+    """Run a command of an installed release, and return its exit code and output."""
+    env = {**environment(place.kafka, place.file), "PYTHONPATH": str(folder)}
+    result = subprocess.run([HUBBUB, *arguments], env=env, capture_output=True, text=True, timeout=120, check=False)
+    return result.returncode, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("name", [name for name, each in RELEASES.items() if each["formats"] < NEWEST])
+def test_an_upgrade_under_load_loses_nothing_and_appends_no_version(name, kafka, tmp_path, capsys):
+    folder = installed(lambda: released(name))
+    old = {"PYTHONPATH": str(folder)}
+    where = kafka.kafka(f"u{uuid.uuid4().hex}.")
+    with Upgraded(kafka, tmp_path, PAGE + OTHERS, kafka=where) as place:
+        code, output = run_old(folder, place, "topics", "--partitions", "2")
+        assert code == 0, output
+        arguments = ["--kafka", where.servers, "--prefix", where.prefix, "--partitions", "2"]
+        arguments += ["--queries", str(place.file)]
+        with load(place, place.queries.values()):
+            workers = [place.start(**old).ready() for _ in range(2)]
+            time.sleep(4)
+            before = definition_records(place)
+            assert topics.main([*arguments, "--raise-formats"]) == 4
+            assert "Stop all workers first (2 in the group: faust-" in capsys.readouterr().err
+            workers[0].stop()
+            workers[1].kill()
+            time.sleep(2)
+            assert topics.main(arguments) == 4, "a newer command that is run by mistake"
+            assert asyncio.run(formats_record.look_up(where)) == Formats()
+            until(lambda: topics.main([*arguments, "--raise-formats"]) == 0)
+            assert asyncio.run(formats_record.look_up(where)) == Formats(NEWEST, release())
+            new = [place.start().ready() for _ in range(2)]
+            time.sleep(4)
+        finals = check_numbers(place)
+        assert definition_records(place) == before
+        assert len(finals) > 60
+        flags = {flag for each in finals.values() for flag in orjson.loads(each)["quality"]["flags"]}
+        assert not {"partial", "incomplete"} & flags
+        assert all(worker.running for worker in new)
+
+
+@pytest.mark.long
+def test_two_builds_of_one_formats_version_roll_both_ways_under_load_with_a_changed_file(place):
+    """Each roll replaces one worker after the other. In one of them a worker is killed in the middle."""
+    other = installed(lambda: other_build("other", f"{release()}+other"))
+    texts = [PAGE, PAGE + NEW, PAGE.replace('"3s/1s"', '"2s"') + NEW]
+    queries = {}
+    for text in texts:
+        place.define(text)
+        queries |= {query.digest: query for query in place.queries.values()}
+    number = 0
+
+    def roll(text, victim=None, **env):
+        nonlocal number
+        number += 1
+        place.define(f"revision = {number}\n{text}")
+        for index, worker in enumerate(workers):
+            worker.kill() if index == victim else worker.stop()
+            workers[index] = place.start(**env).ready()
+
+    place.define(PAGE)
+    with load(place, queries.values()):
+        workers = [place.start().ready() for _ in range(2)]
+        place.wait_for_ticks()
+        roll(texts[1], PYTHONPATH=str(other))
+        time.sleep(8)  # until the new query is counted
+        roll(texts[1])
+        roll(texts[2], victim=1, PYTHONPATH=str(other))
+        time.sleep(8)
+        roll(texts[1], victim=0)
+        time.sleep(4)
+    verdict = place.verdict()
+    assert verdict.exact, verdict
+    assert verdict.reports > 500
+    assert {key.partition(b"|")[0] for key in place.finals()} == {b"page", b"new"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name, each in RELEASES.items() if each["formats"] < NEWEST])
+def test_the_way_back_to_a_lower_formats_version_is_a_count_from_nothing(name, kafka, tmp_path):
+    """The steps of docs/life.md. The older release counts every report of the log."""
+    folder = installed(lambda: released(name))
+    with Upgraded(kafka, tmp_path, PAGE + OTHERS) as place:
+        with load(place, place.queries.values()):
+            worker = place.start().ready()
+            time.sleep(5)
+            worker.stop()
+            names = {place.kafka.topic(each) for each in topic_names() if each != "reports"}
+            delete(place.kafka, names)
+            code, output = run_old(folder, place, "topics", "--partitions", "2")
+            assert code == 0, output
+            worker = place.start(PYTHONPATH=str(folder)).ready()
+            time.sleep(3)
+        finals = check_numbers(place)
+        assert len(finals) > 60
+        assert worker.running
+
+
+def topic_names():
+    return [topic.name for topic in layout("", 1, 1, MIB)]
