@@ -1,7 +1,8 @@
 #!/bin/sh
 # Run hubbub under an engine that knows only "restart on failure". A restart does not help after code 2 (wrong options or
 # query file) and code 4 (a guarantee cannot be kept). For these the script prints a message and exits with 0. It passes
-# every other code on.
+# every other code on. A worker that waits for the formats version must not end for ever, so here it waits without a limit.
+export HUBBUB_UPGRADE_PATIENCE="${HUBBUB_UPGRADE_PATIENCE:-max}"
 asked='' child=''
 trap 'asked=1; [ -z "$child" ] || kill -TERM "$child"' TERM INT
 hubbub "$@" &

@@ -1,10 +1,14 @@
 """The real helm renders every example. The documents fit the schemas of Kubernetes, and hubbub accepts them."""
 
+import http.server
 import json
+import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
+import threading
 
 import kubernetes_validate
 import pytest
@@ -27,6 +31,7 @@ from tests.deploy.charts import (
 )
 from tests.deploy.containers import Container, help_of, refusal
 
+PAUSE_KEY = "autoscaling.keda.sh/paused-replicas"
 FOREIGN = {"PodMonitor", "ServiceMonitor", "PrometheusRule", "ScaledObject", "HTTPRoute"}
 """Kinds of Kubernetes operators. test_helm_kubernetes.py checks them against their schemas."""
 VERSIONS = ("1.30", "1.37")
@@ -177,11 +182,11 @@ def test_schema_and_table_match_the_comments(tmp_path):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_pods_meet_the_restricted_standard(name):
-    for pod in pods(name).values():
+    for component, pod in pods(name).items():
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert spec["automountServiceAccountToken"] is False
+        assert spec["automountServiceAccountToken"] is (name == "upgrade" and component in ("topics", "resume"))
         assert spec["enableServiceLinks"] is False
         assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
         assert all(
@@ -310,10 +315,110 @@ def test_topics_are_created_first_and_retried_only_if_that_can_help():
     assert not of_kind("workers", "Job")
 
 
+def environment(pod):
+    return {variable["name"]: variable.get("value") for variable in pod["spec"]["containers"][0]["env"]}
+
+
+def test_the_topics_job_raises_the_formats_version_and_says_how_to_stop_the_workers():
+    for name, hint in (
+        ("minimal", "kubectl --namespace counting scale deployment/crowd-hubbub-worker --replicas=0"),
+        ("everything", "scaledobject/crowd-hubbub-worker autoscaling.keda.sh/paused-replicas=0 --overwrite"),
+    ):
+        job = pods(name)["topics"]
+        assert "--raise-formats" in job["spec"]["containers"][0]["args"]
+        assert hint in environment(job)["HUBBUB_STOP_HINT"]
+        assert "HUBBUB_STOP_WORKERS" not in environment(job)
+        assert not of_kind(name, "Role")
+
+
+def test_the_topics_job_stops_the_workers_by_an_account_that_may_only_scale_them():
+    stop = "python /opt/upgrade/workers.py counting crowd-hubbub-worker --keda stop"
+    job = pods("upgrade")["topics"]["spec"]
+    assert environment({"spec": job})["HUBBUB_STOP_WORKERS"] == stop
+    assert job["serviceAccountName"] == "crowd-hubbub-upgrade"
+    role = of_kind("upgrade", "Role")["upgrade"]
+    assert {(rule["resources"][0], *rule["resourceNames"], *rule["verbs"]) for rule in role["rules"]} == {
+        ("deployments/scale", "crowd-hubbub-worker", "patch"),
+        ("scaledobjects", "crowd-hubbub-worker", "patch"),
+    }
+    mounts = [mount["mountPath"] for mount in job["containers"][0]["volumeMounts"]]
+    assert "/opt/upgrade" in mounts
+    for kind in ("ServiceAccount", "Role", "RoleBinding", "ConfigMap"):
+        annotations = of_kind("upgrade", kind)["upgrade"]["metadata"]["annotations"]
+        assert annotations["helm.sh/hook"] == f"{HOOKS},post-upgrade,post-rollback"
+        assert annotations["helm.sh/hook-weight"] == "-2"
+    resume = of_kind("upgrade", "Job")["resume"]
+    assert resume["metadata"]["annotations"]["helm.sh/hook"] == "post-upgrade,post-rollback"
+    command = pods("upgrade")["resume"]["spec"]["containers"][0]["command"]
+    assert command == stop.replace("--keda stop", "--keda resume").split()
+
+
+class Api(http.server.BaseHTTPRequestHandler):
+    """An API that notes each request, and answers 404 for what does not exist and 403 for what is forbidden."""
+
+    def do_PATCH(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append((self.path, self.headers["Authorization"], body))
+        is_absent, is_secret = "/deployments/gone/" in self.path, "/deployments/mine/" in self.path
+        self.send_response(404 if is_absent else 403 if is_secret else 200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def api(tmp_path):
+    """A server with TLS, and the environment of a pod that has its token and certificate."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    (tmp_path / "token").write_text("a-token\n")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    server.requests = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    address = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.server_port)}
+    server.environment = {**os.environ, **address, "SERVICE_ACCOUNT": str(tmp_path)}
+    with server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def stop_script(api, *arguments):
+    script = CHART / "files" / "upgrade" / "workers.py"
+    command = [sys.executable, script, "here", *arguments]
+    return subprocess.run(command, env=api.environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_script_pauses_keda_then_scales_to_0_and_resumes_keda(api):
+    scale = "/apis/apps/v1/namespaces/here/deployments/there/scale"
+    keda = "/apis/keda.sh/v1alpha1/namespaces/here/scaledobjects/there"
+    assert stop_script(api, "there", "stop").returncode == 0
+    assert api.requests == [(scale, "Bearer a-token", {"spec": {"replicas": 0}})]
+    api.requests.clear()
+    assert stop_script(api, "there", "--keda", "stop").returncode == 0
+    assert stop_script(api, "there", "--keda", "resume").returncode == 0
+    assert [path for path, *_ in api.requests] == [keda, scale, keda]
+    pauses = [body["metadata"]["annotations"] for path, _, body in api.requests if path == keda]
+    assert pauses == [{PAUSE_KEY: "0"}, {PAUSE_KEY: None}]
+
+
+def test_the_script_accepts_missing_workers_and_reports_a_refusal(api):
+    assert stop_script(api, "gone", "stop").returncode == 0
+    refusal = stop_script(api, "mine", "stop")
+    assert refusal.returncode == 1
+    assert "/deployments/mine/scale: 403" in refusal.stderr
+
+
 def test_one_worker_stops_at_a_time_and_autoscalers_set_the_replicas():
     worker = of_kind("minimal", "Deployment")["worker"]["spec"]
     assert worker["replicas"] == 2
-    assert worker["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert worker["strategy"] == {"type": "Recreate"}  # this release raises the formats version
+    rolling = of_kind("upgrade", "Deployment")["worker"]["spec"]["strategy"]
+    assert rolling == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
     deployments = of_kind("everything", "Deployment")
     assert "replicas" not in deployments["worker"]["spec"]
     assert "replicas" not in deployments["gateway"]["spec"]
@@ -608,7 +713,7 @@ def test_a_package_contains_only_the_files_of_the_chart(tmp_path):
     assert process.returncode == 0, process.stderr
     package = next(tmp_path.glob("hubbub-*.tgz"))
     files = subprocess.run(["tar", "tzf", package], capture_output=True, text=True, check=True).stdout.split()
-    copies = r"(prometheus/\w+\.rules\.yaml|grafana/[\w-]+\.json)"
+    copies = r"(upgrade/workers\.py|prometheus/\w+\.rules\.yaml|grafana/[\w-]+\.json)"
     pattern = (
         r"hubbub/(Chart.yaml|values.yaml|values.schema.json|README.md|\.helmignore|templates/.*|files/" + copies + ")"
     )

@@ -1,6 +1,7 @@
 """deploy/Dockerfile and the files of the image. No engine builds the image here. Its parts run without one."""
 
 import ast
+import asyncio
 import http.server
 import os
 import re
@@ -14,8 +15,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from packaging.requirements import Requirement
 
+from hubbub.definitions import formats
+from hubbub.kafka.clients import client_arguments, started
 from tests.brokers import create_topics
 from tests.deploy.containers import ROOT
 
@@ -217,6 +221,39 @@ def test_the_policy_hides_exit_codes_that_a_restart_cannot_fix(policy, code, res
     process = subprocess.run([POLICY, str(code)], env=policy, capture_output=True, text=True, timeout=60, check=False)
     assert process.returncode == result
     assert bool(process.stderr) == (code in (2, 4))
+
+
+def test_the_policy_lets_a_worker_wait_for_the_formats_version_without_a_limit(kafka, tmp_path):
+    """With an end, the policy would turn the exit code 4 into 0, and the engine would never start the worker again."""
+    where = create_topics(kafka)
+    asyncio.run(remove_formats(where))
+    (tmp_path / "hubbub").write_text(f'#!/bin/sh\nexec {sys.executable} -m hubbub "$@"\n')
+    (tmp_path / "hubbub").chmod(0o755)
+    login = {"HUBBUB_KAFKA": where.servers, "HUBBUB_PREFIX": where.prefix, "HUBBUB_PORT": "0"}
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **login, **path, "HUBBUB_QUERIES": str(DEPLOY / "hubbub.toml")}
+    short = ["-c", PATIENT, str(POLICY)]
+    with subprocess.Popen(["sh", *short], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as worker:
+        while b"waiting: the topics have formats version 1" not in (line := worker.stderr.readline()):
+            assert line
+        time.sleep(2)
+        assert worker.poll() is None
+        command = [sys.executable, "-m", "hubbub", "topics", "--partitions", "4", "--raise-formats"]
+        subprocess.run(command, env=environment, check=True, capture_output=True, timeout=60)
+        assert worker.stdout.readline().startswith(b"hubbub worker: http://")
+        worker.send_signal(signal.SIGTERM)
+        worker.communicate(timeout=60)
+        assert worker.returncode == 0
+
+
+PATIENT = 'unset HUBBUB_UPGRADE_PATIENCE; exec "$0" worker'
+
+
+async def remove_formats(where):
+    """Leave topics as an older release creates them."""
+    producer = AIOKafkaProducer(**client_arguments(where))
+    async with started(producer, where):
+        await producer.send_and_wait(where.topic("queries"), None, formats.KEY, partition=0)
 
 
 def test_the_policy_forwards_a_signal_and_waits_for_the_command(policy):
