@@ -38,7 +38,7 @@ def as_before(monkeypatch):
     """Undo the patches of libraries after each test."""
     for module, names in {
         fetcher: ("PartitionRecords", "MemoryRecords"),
-        conn: ("AIOKafkaProtocol", "AIOKafkaConnection"),
+        conn: ("AIOKafkaProtocol", "AIOKafkaConnection", "io"),
         consumers: ("GroupCoordinator", "Fetcher"),
     }.items():
         for name in names:

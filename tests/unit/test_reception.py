@@ -5,16 +5,23 @@ import logging
 import random
 import ssl
 import struct
+from collections import deque
 from contextlib import suppress
 
 import aiokafka
 import pytest
 import trustme
-from aiokafka import conn
+from aiokafka import TopicPartition, conn
+from aiokafka.consumer import fetcher
+from aiokafka.consumer.fetcher import READ_UNCOMMITTED
 from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.fetch import FetchRequest_v4
+from aiokafka.protocol.group import SyncGroupRequest_v0
+from aiokafka.record.memory_records import MemoryRecords
 
 from hubbub.kafka.patches import answer_reader
 from hubbub.kafka.patches.answer_reader import AnswerReader, ReceivingConnection
+from hubbub.kafka.patches.bounded_batches import Bounded, FetchedBatches
 
 SHORT, PART = 32, 100
 RNG = random.Random(20260101)
@@ -22,7 +29,7 @@ RNG = random.Random(20260101)
 
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch):
-    for name in ("AIOKafkaProtocol", "AIOKafkaConnection"):
+    for name in ("AIOKafkaProtocol", "AIOKafkaConnection", "io"):
         monkeypatch.setattr(conn, name, getattr(conn, name))
 
 
@@ -251,6 +258,61 @@ def test_a_connection_that_breaks_in_an_answer_fails_its_request_as_in_asyncio(e
     data = stream([LARGE])[:end]
     before = request(False, data, tls)
     assert request(True, data, tls) == before
+
+
+def fetch_answer(records):
+    """Return an answer to a fetch of one partition in version 4."""
+    beginning = struct.pack(">iiih", 1, 0, 1, 5) + b"topic" + struct.pack(">i", 1)
+    return beginning + struct.pack(">ihqqii", 0, 0, 9, 9, 0, len(records)) + records
+
+
+class Waiting(ReceivingConnection):
+    """A connection that waits for the answer to one request."""
+
+    def __init__(self, request):
+        self._host, self._port = "127.0.0.1", 9092
+        self.answer = asyncio.get_running_loop().create_future()
+        self._requests = deque([(1, request, self.answer)])
+
+    def __del__(self):
+        """Close nothing."""
+
+
+def answered(monkeypatch, request, answer):
+    """Return the answer as aiokafka decodes it."""
+    monkeypatch.setattr(conn, "io", answer_reader.Streams)
+
+    async def run():
+        connection = Waiting(request)
+        connection._handle_frame(answer)
+        return connection.answer.result()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("length", [0, 100, answer_reader.SHORT + 1, len(LARGE)])
+def test_the_records_of_a_fetch_stay_in_the_memory_of_the_answer(length, monkeypatch):
+    monkeypatch.setattr(fetcher, "MemoryRecords", FetchedBatches)
+    memory = bytearray(fetch_answer(LARGE[:length]))
+    [(_, [partition])] = answered(monkeypatch, FetchRequest_v4(-1, 1, 1, 1, 0, []), memoryview(memory)).topics
+    records = partition[-1]
+    assert bytes(records) == LARGE[:length]
+    assert records.obj is memory if length > answer_reader.SHORT else isinstance(records, bytes)
+    assert Bounded(TopicPartition("topic", 0), FetchedBatches(records), [], 0, None, None, True, READ_UNCOMMITTED)
+
+
+def test_the_records_of_a_fetch_are_bytes_for_the_reader_of_aiokafka(monkeypatch):
+    monkeypatch.setattr(fetcher, "MemoryRecords", MemoryRecords)
+    answer = memoryview(fetch_answer(LARGE))
+    [(_, [partition])] = answered(monkeypatch, FetchRequest_v4(-1, 1, 1, 1, 0, []), answer).topics
+    assert (type(partition[-1]), partition[-1]) == (bytes, LARGE)
+
+
+def test_long_fields_of_other_answers_are_bytes(monkeypatch):
+    assignment = LARGE[: 2 * answer_reader.SHORT]
+    answer = struct.pack(">ihi", 1, 0, len(assignment)) + assignment
+    result = answered(monkeypatch, SyncGroupRequest_v0("group", 1, "member", []), memoryview(answer))
+    assert (type(result.member_assignment), result.member_assignment) == (bytes, assignment)
 
 
 def test_the_installed_aiokafka_is_supported():

@@ -1,14 +1,21 @@
-"""A reader of Kafka's answers that receives a long answer directly into its final parts.
+"""A reader of Kafka's answers that receives a long answer in one place. The records of a fetch stay there.
 
-aiokafka reads with asyncio's StreamReader, which copies each byte twice more and allocates new memory each time.
+aiokafka reads with asyncio's StreamReader, which copies each byte twice more and allocates new memory each time. Then
+aiokafka copies the records of each partition out of the answer.
 """
 
 import asyncio
+import io
 import logging
 from typing import Any
 
 import aiokafka
+import numpy as np
 from aiokafka import conn
+from aiokafka.consumer import fetcher
+from aiokafka.protocol.fetch import FetchRequest
+
+from hubbub.kafka.patches.bounded_batches import FetchedBatches
 
 log = logging.getLogger(__name__)
 
@@ -16,8 +23,8 @@ TESTED_VERSIONS = frozenset({"0.14.0"})
 """The versions of aiokafka that this module was tested with."""
 SHORT = 1 << 16
 """Bytes of the longest answer that is read from the common buffer. The buffer has twice this size."""
-PART = 1 << 20
-"""The maximum number of bytes to allocate in advance, even if an answer announces more."""
+PART = 64 << 20
+"""The maximum number of bytes to reserve in advance, even if an answer announces more. Memory comes with the bytes."""
 
 
 class AnswerReader:
@@ -29,7 +36,7 @@ class AnswerReader:
         self._buffer = memoryview(bytearray(2 * SHORT))
         """The common buffer. The unread bytes are between `_start` and `_end`."""
         self._start = self._end = 0
-        self._parts: list[bytearray] = []
+        self._parts: list[memoryview] = []
         """The received parts of a long answer. The last part may have room for more bytes."""
         self._room = memoryview(b"")
         """The free rest of the last part."""
@@ -46,8 +53,11 @@ class AnswerReader:
         """Whether the connection has ended and all bytes are read."""
         return self._ended and self._start == self._end and not self._parts
 
-    async def readexactly(self, count: int) -> bytes:
-        """Return the next `count` bytes. If the connection ends earlier, raise IncompleteReadError."""
+    async def readexactly(self, count: int) -> bytes | memoryview:
+        """Return the next `count` bytes. If the connection ends earlier, raise IncompleteReadError.
+
+        A long answer is a view of the memory in which it was received.
+        """
         if count < 0:
             raise ValueError("readexactly size can not be less than zero")
         if self._error is not None:
@@ -61,18 +71,26 @@ class AnswerReader:
             await self._wait()
         return self._consume(count)
 
-    async def _read_long(self, count: int) -> bytes:
+    async def _read_long(self, count: int) -> bytes | memoryview:
         first = self._consume(self._end - self._start)
-        self._missing = count - len(first)
+        self._missing = count
         try:
+            self._reserve()
+            self._room[: len(first)] = first
+            self._room, self._missing = self._room[len(first) :], count - len(first)
             while self._missing and not self._is_over:
                 await self._wait()
-            missing, answer = self._missing, b"".join((first, *self._parts))
+            missing, answer = self._missing, self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         finally:
             self._parts, self._room, self._missing = [], memoryview(b""), 0
         if missing:
-            raise self._cut_off(answer[: count - missing], count)
+            raise self._cut_off(bytes(answer[: count - missing]), count)
         return answer
+
+    def _reserve(self) -> None:
+        """Add a part for the missing bytes."""
+        self._room = np.empty(min(self._missing, PART), np.uint8).data
+        self._parts.append(self._room)
 
     @property
     def _is_over(self) -> bool:
@@ -109,8 +127,7 @@ class AnswerReader:
         if not self._missing:
             return self._buffer[self._end :]
         if not len(self._room):
-            self._parts.append(bytearray(min(self._missing, PART)))
-            self._room = memoryview(self._parts[-1])
+            self._reserve()
         return self._room
 
     def buffer_updated(self, count: int) -> None:
@@ -167,8 +184,35 @@ class ReceivingProtocol(conn.AIOKafkaProtocol, asyncio.BufferedProtocol):  # typ
         super().connection_lost(exc)
 
 
+class FetchStream:
+    """A stream of the answer to a fetch, as aiokafka decodes it. Long fields are views, which keep the whole answer."""
+
+    def __init__(self, answer: memoryview) -> None:
+        self._rest = answer
+
+    def read(self, count: int) -> bytes | memoryview:
+        data, self._rest = self._rest[:count], self._rest[count:]
+        return data if count > SHORT else data.tobytes()
+
+
+class Streams:
+    """The part of the module io that aiokafka's connections use."""
+
+    @staticmethod
+    def BytesIO(answer: bytes | memoryview) -> io.BytesIO | FetchStream:
+        return FetchStream(answer) if isinstance(answer, memoryview) else io.BytesIO(answer)
+
+
 class ReceivingConnection(conn.AIOKafkaConnection):  # type: ignore[misc]
     """A connection of aiokafka that reads from the AnswerReader of its protocol."""
+
+    def _handle_frame(self, answer: bytes | memoryview) -> None:
+        """Copy a long answer, except that to a fetch, because only `FetchedBatches` reads views."""
+        _, request, _ = self._requests[0]
+        is_fetch = getattr(request, "API_KEY", None) == FetchRequest.API_KEY
+        if isinstance(answer, memoryview) and not (is_fetch and fetcher.MemoryRecords is FetchedBatches):
+            answer = answer.tobytes()
+        super()._handle_frame(answer)
 
     def _create_reader_task(self) -> Any:
         """Replace the reader before its first use."""
@@ -179,7 +223,7 @@ class ReceivingConnection(conn.AIOKafkaConnection):  # type: ignore[misc]
 def install() -> None:
     """Make all connections of this process use an AnswerReader, if this version of aiokafka was tested with it."""
     if aiokafka.__version__ in TESTED_VERSIONS:
-        conn.AIOKafkaProtocol, conn.AIOKafkaConnection = ReceivingProtocol, ReceivingConnection
+        conn.AIOKafkaProtocol, conn.AIOKafkaConnection, conn.io = ReceivingProtocol, ReceivingConnection, Streams
     else:
         log.warning(
             "aiokafka %s is not tested with the faster reader, so it reads answers with more CPU", aiokafka.__version__

@@ -45,10 +45,9 @@ class TooLarge(CorruptRecordException):  # type: ignore[misc] # aiokafka is unty
 class FetchedBatches:
     """The batches of one fetch, up to `MOST` decompressed bytes together. The rest is fetched again."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._batches = memoryview(data), MemoryRecords(data)
+    def __init__(self, data: bytes | memoryview) -> None:
+        self._data = memoryview(data)
         self._start = self._end = self._inflated = 0
-        self._walked = False
         self._part = (0, 0)
         self.current: Any = None
         self.records = 1
@@ -57,9 +56,7 @@ class FetchedBatches:
         """Whether the current batch has log times."""
 
     def has_next(self) -> bool:
-        if self._inflated >= MOST:
-            return False
-        return self._is_complete(self._end) if self._walked else bool(self._batches.has_next())
+        return self._inflated < MOST and self._is_complete(self._end)
 
     def walk(self, offset: int, room: int, *, checks: bool) -> tuple[RecordColumns, int] | None:
         """Return the next `room` records of usual batches from this offset on, and the offset after them.
@@ -71,7 +68,7 @@ class FetchedBatches:
         result = walk(self._data, self._end, offset, room, checksums=checks, part=self._part)
         if (result.end, result.part) == (self._end, self._part):
             return None
-        self._end, self._part, self._walked = result.end, result.part, True
+        self._end, self._part = result.end, result.part
         self.current, self.trusted = None, True
         return RecordColumns(self._data, result.offsets, result.times, result.places, result.sizes), result.next_offset
 
@@ -82,16 +79,14 @@ class FetchedBatches:
         return end + int.from_bytes(self._data[start + 8 : end], "big", signed=True) <= len(self._data)
 
     def _parse(self) -> Any:
-        """Return the next batch as aiokafka reads it. aiokafka does not know which batches `walk` has read."""
-        if not self._walked:
-            return self._batches.next_batch()
+        """Return the next batch as aiokafka reads it. aiokafka needs bytes, and does not know what `walk` has read."""
         self.current = None
         end = self._end + _OVERHEAD
         size = int.from_bytes(self._data[end - 4 : end], "big", signed=True)
         return MemoryRecords(bytes(self._data[self._end : max(end, end + size)])).next_batch()
 
     def size_in_bytes(self) -> int:
-        return int(self._batches.size_in_bytes())
+        return len(self._data)
 
     def next_batch(self) -> Any:
         batch = self._parse()
