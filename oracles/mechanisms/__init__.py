@@ -1,6 +1,7 @@
 """Frequency oracles: ways to perturb one answer, each under its name."""
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Protocol, cast
 
 from oracles.errors import ParameterError
@@ -121,7 +122,21 @@ def automatic(
     """
     if noise == TABLE:  # edition 1 has no choice of its own with tables
         edition = max(edition, NEWEST)
-    kinds = [kind for kind in ORACLES.values() if kind.auto_edition is not None and kind.auto_edition <= edition]
+    kinds = tuple(kind for kind in ORACLES.values() if kind.auto_edition is not None and kind.auto_edition <= edition)
+    return _choice(kinds, epsilon, size, classes, edition, budget, noise, table)
+
+
+@lru_cache(maxsize=1 << 10)  # many queries share their settings, and oracles do not change
+def _choice(
+    kinds: tuple[OracleType, ...],
+    epsilon: float,
+    size: int,
+    classes: int | None,
+    edition: int,
+    budget: float | None,
+    noise: str | None,
+    table: int | None,
+) -> Oracle:
     if edition > 1:
 
         def points(buckets: int) -> int | None:

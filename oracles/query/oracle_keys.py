@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,10 @@ _EACH = Rule(
     "the name of an oracle, or a list with that of each attribute",
     lambda value: all(isinstance(name, str) for name in (value if isinstance(value, list) else [value])),
 )
+
+
+_oracle = lru_cache(maxsize=1 << 10)(oracle)
+"""The oracle with these settings. Many queries share one, because an oracle does not change."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def read_one(keys: dict[str, Any], at: Place, folder: Path | None, ask: OracleSe
             most = budget if ask.within_budget else None
             classes = None if most is None else times(most, epsilon)
             return automatic(epsilon, domain.size, classes, ask.edition, most, noise=ask.noise, table=points)
-        each = partial(oracle, name, epsilon=epsilon, size=domain.size, buckets=buckets)
+        each = partial(_oracle, name, epsilon=epsilon, size=domain.size, buckets=buckets)
         return with_noise(each(), ask.resolved_noise, points, lambda t: each(table=t))
 
     is_each = ask.noise == EACH or (ask.noise is None and ask.edition == 1)
