@@ -113,9 +113,8 @@ class Worker:
         self.metrics.retain_queries({versions.query.name for versions in catalog.versions.values()})
 
     def _oldest_due(self) -> dict[str, float | None]:
-        states = [
-            state for snapshots in self._publishing.reader.partitions.values() for state in snapshots.queries.values()
-        ]
+        partitions = [one for one in self._publishing.reader.partitions.values() if one.loaded]
+        states = [state for partition in partitions for state in partition.queries.values()]
         return oldest_due(self._follower.definitions.versions, self._counting.sources.values(), states)
 
     def _on_assignment(self, partitions: set[int]) -> None:

@@ -122,6 +122,7 @@ def test_a_pause_before_the_stop_refuses_no_connection(tansu, tmp_path):
     assert counts[202] > 100
 
 
+@pytest.mark.long
 def test_without_the_pause_connections_are_refused(tansu, tmp_path):
     counts = outcomes(tansu, tmp_path, rate=50, pause=0.0, lag=2.0)
     assert counts.total() > counts[202], counts

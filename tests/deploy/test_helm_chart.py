@@ -611,10 +611,14 @@ def test_the_expected_numbers_are_those_of_the_values():
     def numbers(documents):
         [rule] = [d for d in documents if d["kind"] == "PrometheusRule" and d["metadata"]["name"].endswith("-expected")]
         rules = rule["spec"]["groups"][0]["rules"]
-        assert {each["record"] for each in rules} == {"hubbub:processes:configured"}
         assert all(each["labels"]["namespace"] == "counting" for each in rules)
         assert all(each["labels"]["release"] == "crowd" for each in rules)
-        return {each["labels"]["job"]: each["expr"] for each in rules}
+        began, *rest = rules
+        assert (began["record"], began["expr"]) == ("hubbub:watch:began", "vector(1)")
+        assert {each["record"] for each in rest} == {"hubbub:processes:configured"}
+        after = ' and on () hubbub:watch:began{namespace="counting", release="crowd"} offset 5m'
+        assert all(each["expr"].endswith(after) for each in rest)
+        return {each["labels"]["job"]: each["expr"].removesuffix(after) for each in rest}
 
     least = {"hubbub-worker": "vector(2)", "hubbub-gateway": "vector(3)", "hubbub-board": "vector(2)"}
     assert numbers(rendered("everything")) == least  # the least numbers of the autoscalers
