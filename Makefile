@@ -151,6 +151,7 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python benchmarks/definitions.py
 	$(BIN)/python benchmarks/gateway.py
 	$(BIN)/python benchmarks/viewers.py
+	$(BIN)/python benchmarks/overview.py
 
 # DATA names a folder with the public data sets; without them the page says what is left out.
 bench-accuracy: .venv/.test build/.kafka ## measure how accurate shares are (half an hour), and write docs/accuracy.md

@@ -9,16 +9,16 @@ from aggregator.board.answers import TableAnswer
 from aggregator.board.parameters import Parameters
 from aggregator.board.rows import Age, NewestReport, StateName, Withheld
 from aggregator.board.store import Series, Store
-from aggregator.board.view import Definition, View
+from aggregator.board.view import Definition
 from aggregator.merging.windows import shortest_expected_age
+from aggregator.publishing.records.decoder import Record
+from aggregator.publishing.records.list_intervals import intervals
 from aggregator.publishing.records.rows import Kind
 from hubbub.http.schema import Attribute, Chance, Count, Digest, Known
 from oracles.consistency import UNBIASED
 
 HOUR = 3600
 """Seconds for which alerts count."""
-MISSES = 0.05
-"""Probability that the interval of a value misses, if the value is named before its share is known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +58,7 @@ class OverviewRow:
         leader: dict[str, Any] = {"n": None, **dict.fromkeys(("value", "share", "low", "high", "level"))}
         if newest is not None:
             part = newest.part(definition.name)
-            leader = {"n": part.n, **_leader(View(newest, part, definition))}
+            leader = {"n": part.n, **_leader(part)}
         return cls(
             name=series.query,
             digest=series.digest,
@@ -100,16 +100,15 @@ class AllQueries(TableAnswer):
         return cls(queries=[OverviewRow.of(store, store.series(name), alerts[name]) for name in store.names])
 
 
-def _leader(view: View) -> dict[str, Any]:
+def _leader(part: Record) -> dict[str, Any]:
     """Return the largest value of a window, with the interval of a value that was not named before."""
-    shares = view.part.shares[UNBIASED]
+    shares = part.shares[UNBIASED]
     if not len(shares):
         return dict.fromkeys(("value", "share", "low", "high", "level"))
     at = int(np.argmax(shares))
-    level = 1.0 - MISSES / view.definition.domain.size
-    low, high = view.alone(shares[at : at + 1]).interval(level)
+    level, low, high = intervals(part, np.array([at]))
     return {
-        "value": view.part.values[at],
+        "value": part.values[at],
         "share": float(shares[at]),
         "low": float(low[0]),
         "high": float(high[0]),

@@ -118,7 +118,8 @@ class BoardFollower:
             self._store.take_status(value)
         elif topic == ESTIMATES:
             if record := self._store.take_record(value):
-                self._notify("record", events.notice(record))
+                state = self._store.state(self._store.series(record.query))
+                self._notify("record", {**events.notice(record), "state": state})
         elif alert := self._store.take_alert(value):
             self._notify("alert", alert)
 

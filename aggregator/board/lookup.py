@@ -45,6 +45,12 @@ def view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]
     return series, View(record, part, subject, since, reason)
 
 
+def view_at(windows: Windows, definition: Definition, end: int) -> View:
+    """Return one attribute of the final that ends at this time."""
+    record = _final(windows, end)
+    return View(record, record.part(definition.name), definition)
+
+
 def between(windows: Windows, parameters: Parameters) -> list[Entry]:
     """Return the newest finals of the requested time and, on request, the provisional window after them."""
     start, end = parameters.whole("from"), parameters.whole("to")
@@ -106,8 +112,12 @@ def _entry(windows: Windows, parameters: Parameters, attribute: str | None) -> t
     end = parameters.whole("window", 0)
     if provisional is not None and provisional.span.end == end:
         return provisional, []
+    return _final(windows, end), withheld if newest is None or end >= newest.span.end else []
+
+
+def _final(windows: Windows, end: int) -> Entry:
     if end not in windows.finals:
         ends = windows.ends
         rest = f"it keeps {len(ends)}, and the last one ends at {ends[-1]}" if ends else "it keeps none"
         raise missing(f"the board keeps no window that ends at {end}; {rest}", window=end)
-    return windows.finals[end], withheld if newest is None or end >= newest.span.end else []
+    return windows.finals[end]

@@ -83,6 +83,10 @@ TIMES = (
     Parameter("from", "Earliest end of a window, in Unix seconds", _whole(LATE, default=0)),
     Parameter("to", "Upper limit of the end of a window, in Unix seconds, excluded", _whole(LATE, default=LATE)),
 )
+WINDOW_PAIR = (
+    Parameter("from", "The end of the earlier window in Unix seconds", _whole(LATE)),
+    Parameter("to", "The end of the later window in Unix seconds", _whole(LATE)),
+)
 THRESHOLD = Parameter(
     "threshold",
     "significance, a share below 1, or a count; default: the threshold of the query",

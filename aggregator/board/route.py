@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from aggregator.board import answers
 from aggregator.board.all_queries import AllQueries
 from aggregator.board.answers import TableAnswer
+from aggregator.board.compared_windows import ComparedWindows
 from aggregator.board.parameters import (
     ALERT_KIND,
     ATTRIBUTE,
@@ -22,6 +23,7 @@ from aggregator.board.parameters import (
     TOP,
     VALUE,
     VALUES,
+    WINDOW_PAIR,
     Parameter,
 )
 from hubbub.http.schema import Schema, schema
@@ -68,6 +70,12 @@ ROUTES = (
         "The values above a threshold in a window",
         answers.HeavyHitters,
         (*RECORD, TOP, THRESHOLD, FAMILY_ERROR),
+    ),
+    Route(
+        f"{_QUERY}/compare",
+        "The differences between two windows, and which values are proved to have changed",
+        ComparedWindows,
+        (*WINDOW_PAIR, *KIND, ATTRIBUTE, *VALUES, TOP, FAMILY_ERROR),
     ),
     Route(
         f"{_QUERY}/history",

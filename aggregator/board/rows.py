@@ -126,6 +126,7 @@ class QueryRow:
     windows: list[KindRow]
     simulated: Annotated[bool, {"description": "Whether the board has true counts"}]
     state: StateName
+    latest: Annotated[int | None, {"description": "End of the newest final window of any kind"}]
     newest_report: NewestReport
     age: Age
     expected: Age
@@ -167,6 +168,7 @@ class QueryRow:
             windows=[KindRow.of(store, series, query, window) for window in query.windows],
             simulated=series.truth.newest is not None,
             state=store.state(series),
+            latest=latest,
             newest_report=status.newest_report if status else None,
             age=None if latest is None else store.age(latest),
             expected=None if latest is None else shortest_expected_age(query),

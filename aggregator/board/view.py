@@ -115,10 +115,6 @@ class View:
             raise missing(f"there is no set {name!r}; {names}", parameter="name")
         return sets[name]
 
-    def alone(self, shares: Floats) -> Estimate:
-        """Return the estimate of these unbiased shares only. It costs little, and does not know their values."""
-        return self._estimate(shares)
-
     def _estimate(self, shares: Floats) -> Estimate:
         oracle = self.definition.query.oracle
         is_sample = isinstance(oracle, Multi) and oracle.solution == "smp"

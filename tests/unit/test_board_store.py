@@ -580,7 +580,9 @@ def test_a_table_has_the_rows_of_the_answer(full):
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 def test_every_answer_has_a_table(full, route):
-    request = Parameters([("value", "a,b")] if route.name in ("set", "history") else [], route.all_parameters)
+    pairs = [("value", "a,b")] if route.name in ("set", "history") else []
+    pairs += [("from", str(START + PANE)), ("to", str(START + 2 * PANE))] if route.name == "compare" else []
+    request = Parameters(pairs, route.all_parameters)
     table = route.answer.of(full, request, "homepage" if route.of_query else "")
     rows = Reply.csv(table.columns, table.rows).body.decode().splitlines()
     assert rows[0] == ",".join(table.columns)

@@ -25,9 +25,9 @@ NOW = 1_700_000_000
 CLOSED = NOW // PANE * PANE - 2 * PANE
 
 
-def status(newest, closed=CLOSED, since=None, query=QUERY):
+def status(newest, newest_end=CLOSED, since=None, query=QUERY):
     return QueryStatus(
-        query="a", digest=query.digest.hex(), closed_through=closed, newest_report=newest, reports_since=since
+        query="a", digest=query.digest.hex(), closed_through=newest_end, newest_report=newest, reports_since=since
     )
 
 
@@ -63,8 +63,8 @@ def test_a_dead_worker_is_not_taken_for_a_quiet_query():
     """The status of a dead worker stands still, whether clients still reported or not."""
     limit = PANE + LATENESS + PUBLISH_SECONDS + EVERY
     for newest in (0, -100 * PANE):
-        closed = NOW - limit - 1
-        assert state(closed + newest, status(closed + newest, closed)) == "late"
+        newest_end = NOW - limit - 1
+        assert state(newest_end + newest, status(newest_end + newest, newest_end)) == "late"
     assert state(CLOSED - 1_000, status(CLOSED - 1_000, NOW - limit)) == "quiet"
 
 
@@ -78,8 +78,8 @@ def test_a_crowd_that_stops_is_never_late():
         pane, stop = query.pane, NOW // 300 * 300
         states = []
         for now in range(stop, stop + 1_200):
-            closed = (now - query.lateness - EVERY) // pane * pane  # as old as a status may be
-            states.append(state(stop, status(min(stop, closed), closed, query=query), now, query))
+            newest_end = (now - query.lateness - EVERY) // pane * pane  # as old as a status may be
+            states.append(state(stop, status(min(stop, newest_end), newest_end, query=query), now, query))
         assert "late" not in states
         assert states[-1] == "quiet"
 
@@ -88,9 +88,9 @@ def test_a_crowd_that_returns_is_not_late_before_its_first_final_is_due():
     stop, back = NOW // 60 * 60 - 3_600, NOW // 60 * 60 + PANE
     due = back - PANE + shortest_expected_age(MINUTE)
     for now in range(back + LATENESS, due + 30):
-        closed = (now - LATENESS) // PANE * PANE
-        found = state(stop, status(closed, closed, back, MINUTE), now, MINUTE)
-        assert found == ("late" if now > due else "live")
+        newest_end = (now - LATENESS) // PANE * PANE
+        result = state(stop, status(newest_end, newest_end, back, MINUTE), now, MINUTE)
+        assert result == ("late" if now > due else "live")
 
 
 def test_a_query_that_is_over_is_quiet():
@@ -100,12 +100,12 @@ def test_a_query_that_is_over_is_quiet():
 
 
 def test_a_record_is_read_as_it_was_written():
-    written = status(CLOSED, since=CLOSED - PANE)
-    assert decode(encode(written)) == written
+    record = status(CLOSED, since=CLOSED - PANE)
+    assert decode(encode(record)) == record
     short = {"query": "a", "digest": QUERY.digest.hex(), "closed_through": CLOSED, "newest_report": None}
     assert decode(orjson.dumps(short)) == status(None)
     assert orjson.loads(encode(status(None))).keys() >= short.keys()
-    assert written.key == f"a|{QUERY.digest.hex()}".encode()
+    assert record.key == f"a|{QUERY.digest.hex()}".encode()
 
 
 @pytest.mark.parametrize(
@@ -120,17 +120,17 @@ def test_a_merger_knows_its_newest_reports_and_its_pauses():
     merger = Merger(Versions.of(QUERY), 1)
     state = QueryState(merger)
     assert status_of(state) is None
-    known = {}
+    by_number = {}
     for number, n in enumerate([5, 5, 0, 5, 0, 0, 5, 5]):
         if n:
             merger.take(NOW + number * PANE, 0, Snapshot(n, 0, 0, 0, np.full(QUERY.oracle.state_size, n, np.int64)))
         merger.mark(0, NOW + (number + 1) * PANE)
         list(state.finals())
-        known[number] = status_of(state)
-    ends = [(each.newest_report - NOW) // PANE for each in known.values()]
+        by_number[number] = status_of(state)
+    ends = [(each.newest_report - NOW) // PANE for each in by_number.values()]
     assert ends == [1, 2, 2, 4, 4, 4, 7, 8]
-    assert [(each.reports_since - NOW) // PANE for each in known.values()] == [1, 1, 1, 1, 1, 1, 7, 7]
-    assert [(each.closed_through - NOW) // PANE for each in known.values()] == list(range(1, 9))
+    assert [(each.reports_since - NOW) // PANE for each in by_number.values()] == [1, 1, 1, 1, 1, 1, 7, 7]
+    assert [(each.closed_through - NOW) // PANE for each in by_number.values()] == list(range(1, 9))
 
 
 def test_after_a_restart_the_newest_final_is_the_newest_report():

@@ -336,9 +336,9 @@ def test_page_and_tail_have_one_rule_for_late_and_quiet():
         assert overview.pulse("visits", deadline).state == "live"
         assert overview.pulse("visits", deadline + 180).state == "late"
         assert "late by 3 min" in text_of(overview, now=deadline + 180)
-        closed = (deadline + 180) // 10 * 10 - 10
-        for newest, state in ((START + 40, "quiet"), (closed, "late")):
-            _, _, status = boards.status_message(query, closed, newest)
+        last_end = (deadline + 180) // 10 * 10 - 10
+        for newest, state in ((START + 40, "quiet"), (last_end, "late")):
+            _, _, status = boards.status_message(query, last_end, newest)
             overview.add_status(status)
             assert overview.pulse("visits", deadline + 180).state == state
             assert ("no reports since" in text_of(overview, now=deadline + 180)) == (state == "quiet")

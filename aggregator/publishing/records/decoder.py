@@ -30,8 +30,9 @@ WITHHELD = {
 }
 """The flags of records without values, and their reasons in words."""
 _NUMBERS = {int, float, type(None)}
-_LATER = dict.fromkeys(("significance", "size", "threshold"))
+_LATER = dict.fromkeys(("significance", "size", "threshold", "answers"))
 """The fields that older records do not have."""
+_Answers = Annotated[str | None, {"maxLength": 64}]
 _Size = Annotated[int | None, {"minimum": 1, "maximum": 1 << 53}]
 
 
@@ -78,6 +79,7 @@ class _Numbers:
     significance: Known
     size: _Size
     threshold: ThresholdRow | None
+    answers: _Answers
     quality: _Quality
 
 
@@ -106,6 +108,8 @@ class Record:
     size: int | None
     """Number of values in the domain, or None in an older record."""
     threshold: ThresholdRow | None
+    answers: str | None
+    """How a client repeats its noise, or None in an older record."""
     values: tuple[str, ...]
     """The published values, in the order of the record."""
     shares: Mapping[str, Floats]
@@ -182,6 +186,7 @@ def decode(value: bytes) -> Record:
         q=oracle.q,
         size=part.size,
         threshold=part.threshold,
+        answers=part.answers and sys.intern(part.answers),
         values=tuple(map(sys.intern, part.values)),
         shares={sys.intern(method): _floats(column, count) for method, column in shares.items()},
         flags=tuple(map(sys.intern, part.quality.flags)),

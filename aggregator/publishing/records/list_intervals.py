@@ -40,7 +40,7 @@ def intervals(record: Record, places: Ints, total: int | None = None) -> ListedI
     level = LEVEL if size is None or not len(places) else listed_level(len(places), size)
     if level == LEVEL or record.size is None or not record.n_independent:
         return ListedIntervals(LEVEL, record.low[places], record.high[places])
-    low, high = _estimate(record, record.size).intervals_at(places, level)
+    low, high = estimate_of(record, record.size).intervals_at(places, level)
     return ListedIntervals(level, all_rounded(low), all_rounded(high))
 
 
@@ -49,8 +49,8 @@ def first(record: Record, count: int) -> ListedIntervals:
     return intervals(record, np.arange(min(count, len(record.values))))
 
 
-def _estimate(record: Record, size: int) -> Estimate:
-    """Return the worker's estimate of the published values."""
+def estimate_of(record: Record, size: int) -> Estimate:
+    """Return the worker's estimate of the published values, of a domain with `size` values."""
     oracle = Pure(record.oracle, size, Fraction(record.p), Fraction(record.q))
     lowest, highest = -oracle.q / oracle.gap, (1.0 - oracle.q) / oracle.gap  # no count is below 0 or above n
     shares = np.clip(record.shares[UNBIASED], lowest, highest)

@@ -1,26 +1,52 @@
 """The function `hubbub.read`, which returns the published finals of a query as a polars table."""
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aggregator.publishing.records.decoder import Record
+from aggregator.publishing.records.differences import differences
 from aggregator.reading.export.finals import finals
 from aggregator.reading.export.table import column_lists, columns, record_filter
 from hubbub.kafka.settings import PREFIX, Kafka
 from oracles.errors import extra
+from oracles.query.settings import Window
 
 if TYPE_CHECKING:
     from polars import DataFrame
 
+log = logging.getLogger(__name__)
+
 _Result = TypeVar("_Result")
+_DIFFERENCES = {
+    **dict.fromkeys(("query", "digest", "attribute", "kind"), str),
+    **dict.fromkeys(("size", "step", "from", "to"), int),
+    "value": str,
+    **dict.fromkeys(("before", "after", "difference", "stderr", "low", "high", "p_value"), float),
+    "proved": bool,
+    "level": float,
+}
+"""The columns of a table of differences, with their types."""
 
 
 def read(
-    servers: str, query: str, *, since: int = 0, until: int | None = None, kind: str | None = None, prefix: str = PREFIX
+    servers: str,
+    query: str,
+    *,
+    since: int = 0,
+    until: int | None = None,
+    kind: str | None = None,
+    compare: tuple[int, int] | None = None,
+    family_error: float = 0.05,
+    prefix: str = PREFIX,
 ) -> "DataFrame":
     """Return a row for each value of each final window that ends in [since, until), in Unix seconds.
+
+    With `compare` return the differences between the windows that end at these two times instead, for each attribute
+    and kind of window. `family_error` is the chance of any false proof of a change.
 
     `.to_pandas()` makes a table of pandas.
     """
@@ -28,7 +54,34 @@ def read(
         import polars as pl  # noqa: F401 - fails before the topic is read
 
     kafka = Kafka(servers=servers, prefix=prefix)
-    return table(_run(finals(kafka, query, record_filter(since, until, kind))))
+    if compare is None:
+        return table(_run(finals(kafka, query, record_filter(since, until, kind))))
+    is_kind = record_filter(0, None, kind)
+    records = _run(finals(kafka, query, lambda record: record.span.end in compare and is_kind(record)))
+    return difference_table(records, compare, family_error)
+
+
+def difference_table(records: list[Record], ends: tuple[int, int], family_error: float) -> "DataFrame":
+    """Return the differences between two windows, for each digest, attribute and kind of window that has both."""
+    import polars as pl
+
+    by_series: dict[tuple[str, str, str | None, Window], dict[int, Record]] = {}
+    for record in records:
+        series = record.query, record.digest, record.attribute, record.span.window
+        by_series.setdefault(series, {})[record.span.end] = record
+    rows: list[dict[str, Any]] = []
+    for (query, digest, attribute, window), by_end in by_series.items():
+        before, after = (by_end.get(end) for end in ends)
+        if before is None or after is None:
+            continue
+        about = {"query": query, "digest": digest, "attribute": attribute, **asdict(window)}
+        about |= {"from": ends[0], "to": ends[1]}
+        size = after.size or len({*before.values, *after.values})
+        result = differences(before, after, size, family_error)
+        rows += [{**about, **asdict(row), "level": result.level} for row in result.rows]
+    if records and not rows:
+        log.warning("the windows that end at %d and %d are not both published, or one is withheld", *ends)
+    return pl.DataFrame(rows, schema=_DIFFERENCES)
 
 
 def table(records: list[Record]) -> "DataFrame":

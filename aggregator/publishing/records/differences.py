@@ -1,0 +1,119 @@
+"""The differences between two records of one query, attribute and kind of window. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from aggregator.publishing.records.decoder import Record
+from aggregator.publishing.records.list_intervals import estimate_of
+from hubbub.http.schema import Chance, Known
+from oracles.changes import compare
+from oracles.consistency import UNBIASED
+from oracles.estimate import Estimate
+from oracles.intervals import LEVEL, listed_level
+from oracles.types import Ints
+
+PANEL = ("life", "once")
+"""The kinds of answers with which a client repeats itself."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DifferenceRow:
+    """A value in two windows. A value that only one record publishes is not tested, and has no difference."""
+
+    value: str
+    before: Known
+    after: Known
+    difference: Known
+    stderr: Known
+    low: Known
+    high: Known
+    p_value: Chance
+    proved: bool
+    """Whether a change is proved, by Holm's procedure over the whole domain."""
+
+
+class Differences(NamedTuple):
+    """The differences of two records, the largest first."""
+
+    level: float
+    """The level of the intervals."""
+    common: int
+    """Number of values that both records publish."""
+    proofs: int
+    """Number of values of which a change is proved, listed or not."""
+    rows: list[DifferenceRow]
+
+
+def differences(
+    before: Record,
+    after: Record,
+    size: int,
+    family_error: float,
+    names: Sequence[str] | None = None,
+    top: int | None = None,
+) -> Differences:
+    """Return the differences of the named values, or of the `top` ones with the largest differences.
+
+    Named values keep intervals of 95%. Values that are listed for the size of their difference have a higher level.
+    Without reports there are no differences.
+    """
+    places = {value: at for at, value in enumerate(before.values)}
+    both = [at for at, value in enumerate(after.values) if value in places]
+    values = [after.values[at] for at in both]
+    earlier, later = np.array([places[value] for value in values], np.int64), np.array(both, np.int64)
+    if not (values and before.n_independent and after.n_independent):
+        return Differences(LEVEL, 0, 0, [])
+    one, two = _estimate(before, size, earlier), _estimate(after, size, later)
+    is_panel = after.answers in PANEL and after.attribute is None and len(values) == size
+    changes = compare(one, two, size=size, panel=is_panel, family_error=family_error)
+    rows = {
+        value: DifferenceRow(
+            value=value,
+            before=float(one.shares[at]),
+            after=float(two.shares[at]),
+            difference=float(changes.difference[at]),
+            stderr=float(changes.stderr[at]),
+            low=float(changes.low[at]),
+            high=float(changes.high[at]),
+            p_value=float(changes.p_values[at]),
+            proved=bool(changes.proved[at]),
+        )
+        for at, value in enumerate(values)
+    }
+    common, proofs = len(rows), int(changes.proved.sum())
+    for record, key in ((before, "before"), (after, "after")):
+        for value, share in zip(record.values, record.shares[UNBIASED].tolist(), strict=True):
+            if value not in rows:
+                rows[value] = _untested(value, key, share)
+    if names is not None:
+        return Differences(LEVEL, common, proofs, [rows[name] for name in names if name in rows])
+    order = sorted(rows.values(), key=_size, reverse=True)[:top]
+    level = listed_level(len(order), size)
+    if level == LEVEL:
+        return Differences(level, common, proofs, order)
+    wide = compare(one, two, size=size, panel=is_panel, level=level, family_error=family_error)
+    ends = {value: (float(wide.low[at]), float(wide.high[at])) for at, value in enumerate(values)}
+    for at, row in enumerate(order):
+        if row.difference is not None:
+            order[at] = replace(row, low=ends[row.value][0], high=ends[row.value][1])
+    return Differences(level, common, proofs, order)
+
+
+def _estimate(record: Record, size: int, places: Ints) -> Estimate:
+    """Return the worker's estimate of the values at these places of a record."""
+    estimate = estimate_of(record, size)
+    return replace(estimate, shares=estimate.shares[places])
+
+
+def _untested(value: str, key: str, share: float) -> DifferenceRow:
+    before, after = (share, None) if key == "before" else (None, share)
+    unknown = {"difference": None, "stderr": None, "low": None, "high": None, "p_value": None}
+    return DifferenceRow(value=value, before=before, after=after, proved=False, **unknown)
+
+
+def _size(row: DifferenceRow) -> tuple[float, float]:
+    """Return the key by which rows are ordered: rows with a difference first, by the size of their difference."""
+    return -1.0 if row.difference is None else abs(row.difference), max(row.before or 0.0, row.after or 0.0)

@@ -1,0 +1,86 @@
+"""Measure the CPU of the board for one overview of many queries, and for a comparison of two windows.
+
+python benchmarks/overview.py [--queries 200] [--values 1024]
+
+The store holds twelve windows of each query, and the most alerts that a board keeps. No broker is needed.
+"""
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from aggregator.board.all_queries import AllQueries  # noqa: E402
+from aggregator.board.compared_windows import ComparedWindows  # noqa: E402
+from aggregator.board.parameters import Parameters  # noqa: E402
+from aggregator.board.reply import Reply  # noqa: E402
+from aggregator.board.route import ROUTES  # noqa: E402
+from aggregator.board.states import States  # noqa: E402
+from aggregator.board.store import MOST_ALERTS, Store  # noqa: E402
+from aggregator.publishing.alerts.message import decode, encode  # noqa: E402
+from oracles.query import parse  # noqa: E402
+from tests.boards import HOMEPAGE, PANE, START, Crowd, definition_messages, status_message  # noqa: E402
+
+WINDOWS = 12
+REPEATS = 20
+
+
+def filled_store(queries: int, values: int) -> Store:
+    table = {"domain": values, "oracle": "olh", "epsilon": 1.0, "budget": 1e9, "pane": f"{PANE}s", "windows": ["10s"]}
+    definitions = parse({"queries": {f"query-{number:04}": table for number in range(queries)}}, "benchmark", ".")
+    end = START + WINDOWS * PANE
+    store = Store(86_400, 4 << 30, lambda: end + 1.0)
+    for _, key, value in definition_messages(definitions):
+        store.define(key, value, 0)
+    first = next(iter(definitions.values()))
+    crowd = Crowd(first, clients=2_000)
+    messages = [message for _ in range(WINDOWS) for message in crowd.next()]
+    for query in definitions.values():
+        for topic, _, value in messages:
+            if topic == "estimates":
+                text = value.replace(first.name.encode(), query.name.encode())
+                store.take_record(text.replace(first.digest.hex().encode(), query.digest.hex().encode()))
+        store.take_status(status_message(query, end, end)[2])
+    sample = next(decode(value) for topic, _, value in Crowd(HOMEPAGE).next() if topic == "alerts")
+    for number in range(MOST_ALERTS):
+        query = f"query-{number % queries:04}"
+        store.take_alert(encode(replace(sample, id=f"{number:032x}", query=query, baseline=False)))
+    return store
+
+
+def cpu(work) -> float:
+    """Return the median CPU of a call, in milliseconds."""
+    times = []
+    for _ in range(REPEATS):
+        before = time.process_time()
+        work()
+        times.append(1000 * (time.process_time() - before))
+    return median(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--values", type=int, default=1024)
+    options = parser.parse_args()
+    store = filled_store(options.queries, options.values)
+    compare = next(route for route in ROUTES if route.name == "compare")
+    pairs = [("from", str(START + PANE)), ("to", str(START + WINDOWS * PANE))]
+    rows = {
+        f"overview of {options.queries:,} queries": lambda: Reply.json(AllQueries.of(store, Parameters([], ()), "")),
+        "states of all queries, each 5 s": lambda: States().changes(store),
+        f"comparison of {options.values:,} values": lambda: Reply.json(
+            ComparedWindows.of(store, Parameters(pairs, compare.all_parameters), "query-0000")
+        ),
+    }
+    for name, work in rows.items():
+        print(f"{name}: {cpu(work):.1f} ms of CPU")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""The API compares two windows, and reading in Python gives the same numbers."""
+
+import numpy as np
+import orjson
+import pytest
+
+from aggregator.merging.windows import Span
+from aggregator.publishing.records.decoder import decode
+from aggregator.publishing.records.encoder import build
+from aggregator.tallies.snapshot import Snapshot
+from oracles.changes import compare
+from oracles.intervals import listed_level
+from oracles.query import parse
+from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd, withheld
+from tests.unit.test_board_store import ask, problem, store
+
+EARLY, LATE = START + PANE, START + 12 * PANE
+DOMAIN = HOMEPAGE.domains[0].size
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    crowd = Crowd(HOMEPAGE, clients=30_000, surge=8)
+    crowd.messages = [message for _ in range(12) for message in crowd.next()]
+    return crowd
+
+
+@pytest.fixture(scope="module")
+def board(crowd):
+    return store(crowd.messages)
+
+
+def comparison(board, **more):
+    return ask(board, "compare", "homepage", **{"from": EARLY, "to": LATE, "kind": "tumbling", **more})
+
+
+def test_the_differences_are_those_of_the_estimates(crowd, board):
+    answer = comparison(board, top=10_000)
+    first, last = crowd.snapshots[0], crowd.snapshots[11]
+    one, two = (HOMEPAGE.oracle.estimate(each.counts, each.n) for each in (first, last))
+    expected = compare(one, two, family_error=HOMEPAGE.family_error)
+    rows = {row["value"]: row for row in answer["values"]}
+    assert len(rows) == answer["common"] == DOMAIN
+    for position, value in enumerate(HOMEPAGE.domains[0].name(at) for at in range(DOMAIN)):
+        row = rows[value]
+        assert row["difference"] == pytest.approx(expected.difference[position], abs=1e-9)
+        assert row["stderr"] == pytest.approx(expected.stderr[position], rel=1e-6)
+        assert row["p_value"] == pytest.approx(expected.p_values[position], rel=1e-4, abs=1e-12)
+        assert row["proved"] == bool(expected.proved[position])
+    assert answer["proofs"] == np.count_nonzero(expected.proved) > 0
+    assert answer["before"]["window"]["end"] == EARLY
+    assert answer["after"]["window"]["end"] == LATE
+    sizes = [abs(row["difference"]) for row in answer["values"]]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_list_has_wider_intervals_than_a_named_value(board):
+    large, few = comparison(board, top=3), comparison(board, values="news.example,shop.example")
+    assert large["level"] == listed_level(3, DOMAIN)
+    assert few["level"] == 0.95
+    assert [row["value"] for row in few["values"]] == ["news.example", "shop.example"]
+    every = {row["value"]: row for row in comparison(board, top=10_000)["values"]}
+    for row in large["values"]:
+        assert row["low"] < every[row["value"]]["low"]
+        assert row["high"] > every[row["value"]]["high"]
+
+
+def test_a_value_in_only_one_record_is_not_tested(crowd):
+    def cut(message):
+        topic, key, value = message
+        record = orjson.loads(value)
+        if topic == "estimates" and record["window"]["end"] == EARLY and record["window"]["kind"] == "tumbling":
+            names = ("values", "stderr", "low", "high")
+            record |= {name: record[name][:5] for name in names}
+            record["shares"] = {method: shares[:5] for method, shares in record["shares"].items()}
+        return topic, key, orjson.dumps(record)
+
+    board = store([cut(message) for message in crowd.messages])
+    answer = comparison(board, top=10_000)
+    assert answer["common"] == 5
+    singles = [row for row in answer["values"] if row["difference"] is None]
+    assert len(singles) == DOMAIN - 5
+    for row in singles:
+        assert (row["before"], row["stderr"], row["low"], row["high"], row["p_value"]) == (None,) * 5
+        assert row["after"] is not None
+        assert not row["proved"]
+    assert answer["values"][0]["difference"] is not None, "values of both come first"
+
+
+def test_windows_that_share_panes_say_so(board):
+    assert not comparison(board)["overlap"]
+    assert comparison(board, **{"from": LATE - PANE, "kind": "hopping"})["overlap"]
+
+
+def test_a_withheld_window_has_no_differences(crowd):
+    late = [m for m in crowd.messages if m[0] == "estimates" and orjson.loads(m[2])["window"]["end"] == LATE]
+    board = store([*(m for m in crowd.messages if m not in late), *map(withheld, late)])
+    answer = comparison(board)
+    assert answer["after"]["withheld"] == "small"
+    assert (answer["values"], answer["common"], answer["proofs"]) == ([], 0, 0)
+
+
+def test_wrong_requests_are_refused(board):
+    assert problem(board, "compare", "homepage") == 400
+    assert problem(board, "compare", "homepage", **{"from": EARLY}) == 400
+    assert problem(board, "compare", "homepage", **{"from": EARLY, "to": EARLY}) == 400
+    assert problem(board, "compare", "homepage", **{"from": 1, "to": LATE}) == 404
+    assert problem(board, "compare", "nobody", **{"from": EARLY, "to": LATE}) == 404
+    assert problem(board, "compare", "homepage", **{"from": EARLY, "to": LATE, "values": "nowhere"}) == 404
+    assert problem(board, "compare", "homepage", **{"from": EARLY, "to": LATE, "family_error": 0}) == 400
+
+
+def test_an_attribute_is_compared_alone():
+    crowd = Crowd(PROFILE, clients=5_000)
+    board = store([message for _ in range(3) for message in crowd.next()])
+    ends = {"from": START + PANE, "to": START + 3 * PANE}
+    answer = ask(board, "compare", "profile", attribute="sex", **ends)
+    assert answer["attribute"] == "sex"
+    assert {row["value"] for row in answer["values"]} == {"f", "m", "(other)"}
+
+
+def test_people_who_repeat_their_answers_bring_less_noise():
+    table = {
+        "domain": 100,
+        "oracle": "olh",
+        "epsilon": 1.0,
+        "pane": "10s",
+        "windows": ["10s"],
+        "crowd": 1,
+        "publish": "all",
+    }
+    query = parse({"queries": {"panel": table}}, "test", ".")["panel"]
+    rng, oracle = np.random.default_rng(3), query.oracle
+    reports = oracle.perturb(rng.choice(100, 30_000), rng)
+    later = reports.copy()
+    later[:1_500] = oracle.perturb(rng.choice(100, 1_500), rng)
+    messages = []
+    for at, each in enumerate((reports, later)):
+        state = oracle.zeros()
+        oracle.add(state, each)
+        span = Span(query.windows[0], START + at * PANE, START + (at + 1) * PANE)
+        messages.append(("estimates", *build(query, span, Snapshot(len(each), 0, 0, 0, state)).records[0]))
+    board = store(messages, queries={"panel": query})
+    answer = ask(board, "compare", "panel", **{"from": START + PANE, "to": START + 2 * PANE, "top": 10_000})
+    assert decode(messages[0][2]).answers == "life"
+    stderr = ask(board, "estimate", "panel", top=1)["values"][0]["stderr"]
+    assert max(row["stderr"] for row in answer["values"]) < stderr
+
+
+def test_a_comparison_read_in_python_is_that_of_the_api(crowd, board):
+    from aggregator.reading.export.reader import difference_table
+
+    records = [decode(value) for topic, _, value in crowd.messages if topic == "estimates"]
+    table = difference_table(records, (EARLY, LATE), HOMEPAGE.family_error)
+    rows = {row["value"]: row for row in table.to_dicts() if row["kind"] == "tumbling"}
+    answer = {row["value"]: row for row in comparison(board, top=10_000)["values"]}
+    assert rows.keys() == answer.keys()
+    for value, row in answer.items():
+        assert {key: rows[value][key] for key in row} == row
+    assert {(row["from"], row["to"]) for row in rows.values()} == {(EARLY, LATE)}
