@@ -86,12 +86,7 @@ def test_a_thousand_long_names_fit_and_are_accessible(watch, scene, size, scheme
         })"""
     )
     assert len(set(visible)) == 1024, "the different part of every value is visible"
-    assert page.locator("#queries [aria-current]").evaluate(
-        """node => {
-          const own = node.getBoundingClientRect(), list = node.parentElement.getBoundingClientRect();
-          return own.top >= list.top - 1 && own.bottom <= list.bottom + 1;
-        }"""
-    ), "the current query is visible"
+    expect(page.locator("#name")).to_have_text(BIG)
     ticks = page.locator("#axis span").evaluate_all(
         "nodes => nodes.map(node => node.getBoundingClientRect()).map(({ left, right }) => [left, right])"
     )

@@ -1,35 +1,39 @@
 // The alerts: a list of all, and a note for each new one while the page is open.
 
 import { count, element, ends, moment, percent, windowName } from "./format.js";
-import { PLURAL_VERBS, VERBS } from "./words.js";
+import { PLURAL_VERBS, VERBS, stretch } from "./words.js";
 
+const windowKey = ({ kind, size, step }) => `${kind}-${size}-${step}`;
 const FRESH = 60; // seconds of log time that a tag or a note stays
 const MOST_NOTES = 3;
 const MOST_NAMES = 5; // values that a group names
 const MOST_ROWS = 3; // more simultaneous alerts of a kind become one row
-const TAGS = { enter: "proved", leave: "not proved", surge: "risen" };
+const TAGS = { enter: "proved", leave: "not proved", surge: "risen", fade: "fallen" };
+
+const CHANGED = ["surge", "fade"];
 
 const subject = ({ query, attribute, window }) =>
   `${query}${attribute === null ? "" : `, ${attribute}`}, ${window.kind === "all" ? "" : "window of "}${windowName(window)}`;
 
 export class Alerts {
-  #alerts = [];
+  #all = [];
 
-  constructor(list, news) {
+  constructor(list, news, address = null) {
     this.list = list;
     this.news = news;
+    this.address = address;
   }
 
   /** Shows alerts, the newest first. Simultaneous alerts share a row. If several kinds of windows report a change, the first one counts. */
   show(alerts) {
+    this.#all = alerts;
     const first = new Map();
     for (const alert of [...alerts].reverse()) {
       const key = JSON.stringify([alert.query, alert.kind, alert.value, alert.attribute, Math.floor(alert.window.end / FRESH)]);
       if (!first.has(key)) first.set(key, alert);
     }
-    this.#alerts = [...first.values()].reverse();
     const groups = new Map();
-    for (const alert of this.#alerts) {
+    for (const alert of [...first.values()].reverse()) {
       const key = alert.baseline ? alert.query : JSON.stringify([alert.query, alert.attribute, alert.kind, alert.window.end]);
       groups.set(key, [...(groups.get(key) ?? []), alert]);
     }
@@ -43,39 +47,53 @@ export class Alerts {
   notify(alert) {
     if (alert.baseline) return;
     const close = () => note.remove();
-    const text = `${alert.value} ${VERBS[alert.kind]} (${subject(alert)}): ${percent(alert.share)}${this.#before(alert)}`;
+    const text = `${alert.value} ${VERBS[alert.kind]}${stretch(alert)} (${subject(alert)}): ${percent(alert.share)}${this.#before(alert)}`;
     const note = element("p", {}, element("span", {}, text), element("button", { type: "button", onclick: close }, "Dismiss"));
     const notes = [...this.news.children];
     note.dataset.key = JSON.stringify([alert.query, alert.attribute, alert.kind, alert.value]);
     note.dataset.kind = alert.kind;
     if (notes.some((each) => each.dataset.key === note.dataset.key)) return;
-    if (notes.length >= MOST_NOTES) (notes.findLast((each) => each.dataset.kind !== "surge") ?? notes.at(-1)).remove();
+    if (notes.length >= MOST_NOTES) (notes.findLast((each) => !CHANGED.includes(each.dataset.kind)) ?? notes.at(-1)).remove();
     const usedRows = [...this.news.children].map((each) => Number(each.style.gridRowStart));
     note.style.gridRowStart = Math.max(...[...Array(MOST_NOTES).keys()].map((at) => at + 1).filter((at) => !usedRows.includes(at)));
     this.news.prepend(note);
     setTimeout(close, 1000 * FRESH);
   }
 
-  /** Returns the kind of the newest alert of each value of an attribute, within the last minute before `end`. */
+  /** Returns the tag of each value of an attribute with an alert within the last minute before `end`: the newest alert counts.
+   *
+   * A value is new if no earlier window proved it, of any kind. Otherwise it is back, if it had left meanwhile.
+   */
   recent(attribute, end) {
-    const fresh = this.#alerts.filter(
-      (alert) => alert.attribute === attribute && alert.window.end > end - FRESH && alert.window.end <= end && !alert.baseline,
-    );
-    return new Map(fresh.reverse().map((alert) => [alert.value, alert.kind]));
+    const own = this.#all.filter((alert) => alert.attribute === attribute && alert.window.end <= end);
+    const fresh = own.filter((alert) => alert.window.end > end - FRESH && !alert.baseline);
+    return new Map(fresh.reverse().map((alert) => [alert.value, alert.kind === "enter" ? this.#entry(alert, own, end) : alert.kind]));
+  }
+
+  /** Returns the tag of a value that has entered: new, back, or none. */
+  #entry({ value, window }, own, end) {
+    const others = own.filter((each) => each.value === value && each.window.end < window.end);
+    const entries = others.filter(({ kind }) => kind === "enter").map((each) => each.window.end);
+    if (!entries.length || Math.min(...entries) > end - FRESH) return "enter";
+    return others.some((each) => each.kind === "leave" && each.window.end > Math.max(...entries)) ? "back" : null;
   }
 
   #before(alert) {
     return alert.before === null ? "" : `, before ${percent(Math.max(alert.before, 0))}`;
   }
 
-  #time({ window }) {
-    return element("time", { datetime: new Date(1000 * window.end).toISOString() }, moment(window.end));
+  /** Returns the time of an alert, as a link to its window. */
+  #time({ query, attribute, value, window }) {
+    const time = element("time", { datetime: new Date(1000 * window.end).toISOString() }, moment(window.end));
+    if (this.address === null) return time;
+    const settings = { q: query, window: windowKey(window), attribute, value, at: window.end, filling: null, find: null, compare: null, from: null };
+    return element("a", { href: this.address.link(settings), title: "Show this window" }, time);
   }
 
   #row(alert) {
     const share = `${percent(alert.share)} (${percent(alert.low)} to ${percent(alert.high)})${this.#before(alert)}`;
     const tag = element("span", { class: `tag ${alert.kind}` }, TAGS[alert.kind]);
-    return element("li", {}, this.#time(alert), tag, element("b", {}, alert.value), share, element("small", {}, subject(alert)));
+    return element("li", {}, this.#time(alert), tag, element("b", {}, alert.value), share, element("small", {}, `${subject(alert)}${stretch(alert)}`));
   }
 
   #group(group) {

@@ -53,7 +53,7 @@ class Chart {
         { ...style, size: 30, space: 64, incrs: STEPS, values: (_, times) => times.map(clock) },
         { ...style, size: 52, values: (_, numbers) => numbers.map(this.label) },
       ],
-      ...this.options(colour),
+      ...this.options(colour, this.#data),
     };
     this.#plot = new globalThis.uPlot(options, this.#data, this.#box);
   }
@@ -71,16 +71,19 @@ const isolated = (plot, series) => {
 
 const line = (stroke, more = {}) => ({ stroke, width: 2, points: { size: 6, filter: isolated }, spanGaps: false, ...more });
 
-/** The share of one value, its interval and its true share. Columns: end, low, high, share, truth. */
+/** The shares of one or two values, their intervals and a true share. Columns: end, low, high, share, truth; low, high, share. */
 export class History extends Chart {
   label = axis;
 
-  options(colour) {
+  options(colour, columns) {
     const edge = line("transparent", { width: 0, points: { show: false } });
     const truth = line(colour("true"), { dash: [5, 4] });
+    const hasSecond = columns.length > 5;
+    const second = hasSecond ? [edge, edge, line(colour("second"), { width: 2.5, dash: [9, 3] })] : [];
+    const bands = hasSecond ? [{ series: [6, 5], fill: `${colour("second")}33` }] : [];
     return {
-      series: [{}, edge, edge, line(colour("bar-edge"), { width: 2.5 }), truth],
-      bands: [{ series: [2, 1], fill: `${colour("bar")}99` }],
+      series: [{}, edge, edge, line(colour("bar-edge"), { width: 2.5 }), truth, ...second],
+      bands: [{ series: [2, 1], fill: `${colour("bar")}99` }, ...bands],
       scales: { y: { range: (_, low, high) => [Math.max(0, low - (high - low) * 0.2), high + (high - low) * 0.2 || 1] } },
     };
   }

@@ -11,6 +11,17 @@ const place = (node, left, width) => {
   if (width !== undefined) node.style.width = `${Math.min(Math.max(width, 0), 100)}%`;
 };
 
+const ORDINALS = { one: "st", two: "nd", few: "rd", other: "th" };
+const rules = new Intl.PluralRules("en", { type: "ordinal" });
+const ordinal = (number) => `${number}${ORDINALS[rules.select(number)]}`;
+
+/** Returns the ranks that a value may have, in words. */
+export function rankRange(ranks) {
+  if (ranks === null) return "";
+  const [first, last] = ranks;
+  return first === last ? `surely ${ordinal(first)}` : `${ordinal(first)} to ${ordinal(last)}`;
+}
+
 export class Ranking {
   #rows = new Map();
   #end = 1;
@@ -76,7 +87,9 @@ export class Ranking {
   #make(value) {
     const part = {
       value,
-      rank: element("td", { class: "rank" }),
+      place: element("b"),
+      ranks: element("small"),
+      zero: element("span", { class: "zero narrow-only", "aria-hidden": "true" }, "may be zero"),
       mark: element("i", { class: "mark" }),
       proof: element("span", { class: "hidden" }),
       tag: element("span", { class: "tag" }),
@@ -92,11 +105,11 @@ export class Ranking {
     };
     const track = element("div", { class: "track", "aria-hidden": "true" });
     track.append(part.bar, part.threshold, part.whisker, part.true);
-    const box = element("div", { class: "box" }, part.mark, part.proof, part.button, part.tag);
+    const box = element("div", { class: "box" }, part.mark, part.proof, part.button, part.tag, part.zero);
     part.node = element(
       "tr",
       {},
-      part.rank,
+      element("td", { class: "rank" }, part.place, " ", part.ranks),
       element("th", { scope: "row", class: "value" }, box),
       element("td", { class: "number" }, part.share),
       element("td", { class: "plot" }, track),
@@ -111,12 +124,16 @@ export class Ranking {
     const at = (share) => (100 * share) / end;
     if (part.cut !== this.#cut) part.button.replaceChildren(...this.#name(part.value));
     part.cut = this.#cut;
-    part.rank.textContent = rank;
+    part.place.textContent = rank;
+    const mayBeZero = row.present === false && row.share !== null;
+    part.ranks.textContent = mayBeZero ? "may be zero" : rankRange(row.ranks);
+    part.zero.hidden = !mayBeZero;
+    part.node.classList.toggle("noise", mayBeZero);
     part.mark.className = `mark ${row.decided ? "decided" : row.listed ? "listed" : "none"}`;
     part.proof.textContent = row.decided ? `Proved ${proof}:` : row.listed ? "Frequent:" : "";
     part.tag.hidden = !tag;
     part.tag.className = `tag ${tag ?? ""}`;
-    part.tag.textContent = { enter: "new", surge: "risen", leave: "left" }[tag] ?? "";
+    part.tag.textContent = { enter: "new", back: "back", surge: "risen", fade: "fallen", leave: "left" }[tag] ?? "";
     part.button.setAttribute("aria-pressed", row.value === selection);
     part.node.classList.toggle("chosen", row.value === selection);
     part.share.value = row.share ?? "";

@@ -1,6 +1,6 @@
 // The texts of flags, privacy, thresholds and alerts.
 
-import { count, duration, element, moment, percent } from "./format.js";
+import { clock, count, duration, element, moment, percent } from "./format.js";
 
 const FLAGS = {
   partial: "The definition changed within this window.",
@@ -59,21 +59,35 @@ const REPEATS = {
     `It repeats its first report. Everything that it ${period(query)} is charged ${number(query.record_charge)}. ` +
     "Observers can recognise the reports of one client. The report stays the same if the true answer changes.",
   fresh: (query) =>
-    `It draws new noise each time. Each answer is charged ${number(query.record_charge)}. When its budget of ` +
-    `${number(query.budget)} is used up, it stays silent, for any answer.`,
+    `It draws new noise each time, and each answer is charged ${number(query.record_charge)}. The noise of many answers averages ` +
+    `out. When its budget of ${number(query.budget)} is used up, it stays silent, for any answer.`,
 };
 
 const number = (value) => (value >= 100 ? count(Math.round(value)) : String(Number(value.toPrecision(3))));
 
-/** Returns paragraphs that explain the protection by epsilon. */
+/** Returns how sure a reader can be of an answer after reports with this epsilon, if he held it as likely as not before. */
+export function sure(epsilon) {
+  const chance = 1 / (1 + Math.exp(-epsilon));
+  return chance > 0.999 ? "practically certain" : `at most ${percent(chance, chance > 0.99 ? 1 : 0)} sure`;
+}
+
+/** Returns which reports of a client are charged together. */
+const TOGETHER = {
+  life: (query) => `everything that one client ${period(query)}`,
+  once: (query) => `everything that one client ${period(query)}`,
+  fresh: () => "all answers that one client gives until its budget is used up",
+};
+
+/** Returns paragraphs that explain the protection by epsilon: of one report, and of all reports of a sender. */
 export function privacy(query) {
   const epsilon = query.record_epsilon;
-  const ratio = Math.exp(epsilon);
+  const most = query.answers === "fresh" ? Math.max(query.budget, query.record_charge) : query.record_charge;
   const texts = [
-    `Each client adds noise to its report before it sends it. The epsilon is ${number(epsilon)}. No report is more than ` +
-      `${number(ratio)} times as likely with one answer as with any other.`,
-    "Suppose somebody considers an answer as likely as not, and then sees the report. He can be at most " +
-      `${percent(ratio / (1 + ratio), 0)} sure of it afterwards. Nobody, including this board, sees more than the reports.`,
+    `Each client adds noise to its report before it sends it. The epsilon of one report is ${number(epsilon)}: it is at most ` +
+      `${number(Math.exp(epsilon))} times as likely with one answer as with any other.`,
+    "Suppose somebody considers an answer as likely as not. " +
+      `A reader of one report can be ${sure(epsilon)} of it. ` +
+      `A reader of ${TOGETHER[query.answers](query)} can be ${sure(most)}, because that is charged ${number(most)} in all.`,
     `A client answers once in ${duration(query.period)}. ${REPEATS[query.answers](query)}`,
   ];
   if (query.solution) {
@@ -96,14 +110,20 @@ export function threshold(query, share) {
   return kinds[query.threshold.kind];
 }
 
+/** Returns how many windows a surge or fade took, if it took several. */
+export const stretch = ({ scale, from }) =>
+  scale > 1 ? ` over ${count(scale)} windows, compared with ${moment(from.start)} to ${clock(from.end)}` : "";
+
 export const VERBS = {
   enter: "is now proved frequent",
   leave: "is no longer proved frequent",
   surge: "has risen",
+  fade: "has fallen",
 };
 
 export const PLURAL_VERBS = {
   enter: "are now proved frequent",
   leave: "are no longer proved frequent",
   surge: "have risen",
+  fade: "have fallen",
 };

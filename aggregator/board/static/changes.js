@@ -1,0 +1,62 @@
+// The changes between two windows: a table with the difference of each value and its interval.
+
+import { clock, count, digits, element, levelText, moment, percent } from "./format.js";
+import { withheld } from "./words.js";
+
+const signed = (share, places) => (share > 0 ? `+${percent(share, places)}` : percent(share, places));
+
+const place = (node, from, to, reach) => {
+  const at = (share) => 50 + (50 * Math.min(Math.max(share, -reach), reach)) / reach;
+  node.style.left = `${at(from)}%`;
+  node.style.width = `${at(to) - at(from)}%`;
+  return node;
+};
+
+export class Changes {
+  constructor(table, body, text) {
+    this.table = table;
+    this.body = body;
+    this.text = text;
+  }
+
+  /** Shows a sentence instead of a table. */
+  say(text) {
+    this.table.hidden = true;
+    this.text.textContent = text;
+  }
+
+  /** Shows a comparison of the API. */
+  show(answer, query) {
+    const hidden = [answer.before, answer.after].find((each) => each.withheld !== null);
+    if (hidden) return this.say(`The window that ended at ${moment(hidden.window.end)} is ${withheld(hidden.withheld, query)}.`);
+    const [before, after] = [answer.before, answer.after].map(({ window, n }) => `${moment(window.start)} to ${clock(window.end)} (${count(n)} reports)`);
+    const proofs = `${count(answer.proofs)} change${answer.proofs === 1 ? " is" : "s are"} proved among ${count(answer.common)} values`;
+    const overlap = answer.overlap ? " The windows share reports, so the intervals are wider than needed." : "";
+    this.table.hidden = false;
+    this.table.querySelector(".level").textContent = `${levelText(answer.level)} interval`;
+    this.text.textContent = `Before: ${before}. Now: ${after}. ${proofs}.${overlap}`;
+    const reach = Math.max(1e-6, ...answer.values.flatMap(({ low, high }) => (low === null ? [] : [Math.abs(low), Math.abs(high)])));
+    const places = Math.max(2, ...answer.values.slice(0, 1).map(({ stderr }) => digits(stderr)));
+    this.body.replaceChildren(...answer.values.map((row) => this.#row(row, reach, places)));
+  }
+
+  #row(row, reach, places) {
+    const isTested = row.difference !== null;
+    const word = row.proved ? "proved" : isTested ? "may be chance" : "in one window only";
+    const track = element("div", { class: "track both", "aria-hidden": "true" });
+    if (isTested) {
+      const bar = place(element("i", { class: "bar" }), Math.min(0, row.difference), Math.max(0, row.difference), reach);
+      track.append(bar, place(element("i", { class: "whisker" }), row.low, row.high, reach));
+    }
+    return element(
+      "tr",
+      { class: row.proved ? "proved" : "unproved" },
+      element("th", { scope: "row", class: "name" }, row.value, " ", element("span", { class: row.proved ? "tag" : "tag none" }, word)),
+      element("td", { class: "number" }, percent(row.before, places)),
+      element("td", { class: "number" }, percent(row.after, places)),
+      element("td", { class: "number" }, isTested ? signed(row.difference, places) : "–"),
+      element("td", { class: "plot" }, track),
+      element("td", { class: "interval" }, isTested ? `${signed(row.low, places)} to ${signed(row.high, places)}` : "–"),
+    );
+  }
+}

@@ -1,0 +1,303 @@
+// The page of one query: the ranking of a window, its changes, histories, rates, alerts and privacy.
+
+import { Alerts } from "./alerts.js";
+import { ApiError, table } from "./api.js";
+import { Changes } from "./changes.js";
+import { History, Rates } from "./charts.js";
+import { clock, count, digits, duration, element, levelText, moment, percent, windowName } from "./format.js";
+import { Ranking } from "./ranking.js";
+import { spaced } from "./status.js";
+import { tiles } from "./tiles.js";
+import { flag, flags, forged, gap, privacy, proof, reason, threshold, withheld } from "./words.js";
+
+const FIRST_ROWS = 15;
+const ALL = 10_000; // maximum number of rows of the API
+const RANGES = [["", "all windows"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "1 d"]];
+const AGES = [["3600", "an hour ago"], ["86400", "a day ago"], ["604800", "a week ago"]];
+const $ = (id) => document.getElementById(id);
+
+export const windowKey = ({ kind, size, step }) => `${kind}-${size}-${step}`;
+
+/** Returns the key of what an event changes: the finals of a kind of window, or its provisional window. */
+export const subject = (name, window, final) => `${name} ${windowKey(window)} ${final}`;
+
+const ifGone = (error, instead) => {
+  if (error instanceof ApiError && error.status === 404) return instead;
+  throw error;
+};
+
+export class QueryPage {
+  #download = null;
+  #end = null;
+
+  /** Knows the address, the answers of the board and the board's clock. `empty` shows a sentence instead of the page. */
+  constructor({ address, answers, now, empty, choose }) {
+    Object.assign(this, { address, answers, now, empty, choose });
+    this.since = Date.now() / 1000;
+    this.ranking = new Ranking($("rows"), $("axis"), (value) => choose({ value }));
+    this.history = new History($("history"));
+    this.rates = new Rates($("rates"));
+    this.alerts = new Alerts($("alerts"), $("news"), address);
+    this.changes = new Changes($("changes"), $("change-rows"), $("changes-text"));
+  }
+
+  /** Returns the kind of window that the address names, by default the first one. */
+  kind(query) {
+    return query.windows.find((each) => windowKey(each) === this.address.get("window")) ?? query.windows[0];
+  }
+
+  /** Returns the kind of window for the chart of reports per second. */
+  rateKind(query) {
+    return query.windows.find((each) => each.kind === "tumbling") ?? this.kind(query);
+  }
+
+  /** Whether a new record of this kind of window changes the page. */
+  shows(query, window) {
+    return [this.kind(query), this.rateKind(query)].some((each) => windowKey(each) === windowKey(window));
+  }
+
+  /** Returns the length of the charts in seconds, or an empty string for all windows. */
+  #range() {
+    return RANGES.find(([seconds]) => seconds === this.address.get("range"))?.[0] ?? "";
+  }
+
+  /** Requests the page of a query and shows it. Returns whether there is a window to show. */
+  async show(query) {
+    const name = encodeURIComponent(query.name);
+    const { kind, size, step } = this.kind(query);
+    const of = { kind, size, step };
+    const attribute = query.attributes.find((each) => each.name === this.address.get("attribute")) ?? query.attributes[0];
+    const choice = this.address.get("method");
+    const method = query.methods.includes(choice) ? choice : query.methods[0]; // unbiased, whose interval the table shows
+    const filling = this.address.get("filling") === "1";
+    const about = { ...of, method, attribute: attribute.name };
+    const at = this.address.get("at"); // the end of the window at which the page is paused
+    const search = (this.address.get("find") ?? "").toLowerCase();
+    const top = this.address.has("all") || search ? ALL : FIRST_ROWS;
+    const estimate = await this.#estimate(query, name, { ...about, top, window: at }, filling && !at);
+    this.#controls(query, attribute, method, filling, of);
+    if (!estimate && at) return this.#none(`This board does not have the window of ${query.name} that ended at ${moment(Number(at))}.`, this.newestButton());
+    if (!estimate) return this.#none(this.#waiting(query, of));
+    const position = { window: estimate.window.end, provisional: !estimate.final };
+    const nameParts = [query.name, attribute.name, windowKey(of), position.window, method].filter((each) => each !== null).join("-");
+    this.#download = [`queries/${name}/estimate`, { ...about, ...position, top: ALL }, `${nameParts}.csv`];
+    this.#end = estimate.window.end;
+    const value = this.address.get("value") ?? estimate.values[0]?.value;
+    const second = this.address.get("with");
+    const rateWindow = this.rateKind(query);
+    const range = Number(this.#range());
+    const span = { to: at && Number(at) + 1, ...(range ? { from: Math.max(0, estimate.window.end - range), limit: ALL } : {}) };
+    const pointsOf = (value) =>
+      this.answers.get([subject(query.name, of, true)], `queries/${name}/history`, { ...about, value, ...span }).catch((error) => ifGone(error, { points: [] }));
+    const [points, others, windows, changes] = await Promise.all([
+      value === undefined ? null : pointsOf(value),
+      second === null || value === undefined ? null : pointsOf(second),
+      this.answers.get([subject(query.name, rateWindow, true)], `queries/${name}/windows`, { kind: rateWindow.kind, size: rateWindow.size, step: rateWindow.step, limit: 200, ...span }),
+      this.answers.get([`alerts ${query.name}`], "alerts", { query: query.name, attribute: attribute.name, limit: 500 }),
+      this.#compare(query, name, estimate, { ...of, attribute: attribute.name }),
+    ]);
+    this.alerts.show(at ? changes.alerts.filter((each) => each.window.end <= at) : changes.alerts);
+    const values = search ? estimate.values.filter((each) => each.value.toLowerCase().includes(search)) : estimate.values;
+    this.#showEstimate(query, { ...estimate, values }, value, windows.windows);
+    $("withheld").textContent = gap(estimate, query, Boolean(at));
+    this.#showHistory([value, points?.points ?? []], second === null ? null : [second, others?.points ?? []], query.simulated, of.step || query.pane);
+    this.#showRates(windows.windows, query);
+    this.#showLink(query, of, attribute, method, value, estimate);
+    $("privacy").replaceChildren(...privacy(query));
+    return true;
+  }
+
+  #none(text, ...more) {
+    this.empty(text, ...more);
+    return false;
+  }
+
+  /** Returns a button that leads to the newest window. */
+  newestButton() {
+    return element("button", { type: "button", onclick: () => this.choose({ at: null, from: null }) }, "Show the newest");
+  }
+
+  /** Returns why a query has no windows yet. */
+  #waiting({ name, starts, lateness }, of) {
+    if (starts !== null && starts > this.now()) return `${name} begins at ${moment(starts)}. Earlier reports are refused.`;
+    return (
+      `${name} has no final window yet, so no report has been counted. This page has waited since ${clock(this.since)}. ` +
+      `A window of ${windowName(of)} becomes final ${duration(lateness)} after its end, if it has reports.`
+    );
+  }
+
+  /** Requests a window; before the first final one, the provisional window. */
+  async #estimate(query, name, about, filling) {
+    const ask = (provisional) => {
+      const subjects = [true, ...(provisional ? [false] : [])].map((final) => subject(query.name, about, final));
+      return this.answers.get(subjects, `queries/${name}/estimate`, { ...about, provisional }).catch((error) => ifGone(error, null));
+    };
+    return (await ask(filling)) ?? (await ask(true));
+  }
+
+  /** Requests and shows the changes since an earlier window. */
+  async #compare(query, name, estimate, of) {
+    const age = AGES.find(([seconds]) => seconds === this.address.get("compare"))?.[0];
+    const fixed = this.address.get("from");
+    select($("compare"), [["", "nothing"], ...AGES, ...(fixed ? [["from", `the window to ${moment(Number(fixed))}`]] : [])], fixed ? "from" : age ?? "");
+    if (!age && !fixed) return this.changes.say("Choose an earlier window, to see what has changed since then.");
+    if (!estimate.final) return this.changes.say("The provisional window is not compared.");
+    const finals = [subject(query.name, of, true)];
+    let from = fixed;
+    if (!fixed) {
+      const before = estimate.window.end - Number(age);
+      const { windows } = await this.answers.get(finals, `queries/${name}/windows`, { kind: of.kind, size: of.size, step: of.step, limit: 1, to: before + 1 });
+      from = windows.at(-1)?.end;
+      if (from === undefined) return this.changes.say(`This board has no window that ended ${AGES.find(([seconds]) => seconds === age)[1]} or earlier.`);
+    }
+    const top = this.address.has("all") ? ALL : FIRST_ROWS;
+    const answer = await this.answers
+      .get(finals, `queries/${name}/compare`, { ...of, from, to: estimate.window.end, top })
+      .catch((error) => (error instanceof ApiError && [400, 404].includes(error.status) ? error : Promise.reject(error)));
+    if (answer instanceof ApiError) this.changes.say(answer.message);
+    else this.changes.show(answer, query);
+    this.from = from;
+  }
+
+  #showEstimate(query, estimate, value, windows) {
+    const { start, end } = estimate.window;
+    const name = estimate.final ? "Window" : "Provisional window";
+    const cause = reason(estimate.quality.flags);
+    const through = estimate.through === null ? "" : ` up to ${clock(estimate.through)}`;
+    $("window").textContent = `${name} from ${moment(start)} to ${clock(end)}, ${cause ? withheld(cause, query) : `${count(estimate.n)} reports${through}`}`;
+    $("caption").textContent = `The most frequent values of ${query.name}, by ${estimate.method}`;
+    $("board").classList.toggle("plain", !estimate.error);
+    $("tiles").replaceChildren(...tiles(estimate, windows));
+    $("flags").replaceChildren(...flags(estimate).map((each) => element("li", { class: forged(each) ? "forged" : null }, flag(each))));
+    this.ranking.show(estimate, value, this.alerts.recent(estimate.attribute, end), proof(query));
+    $("level").textContent = `${levelText(estimate.level)} interval`;
+    $("legend-level").textContent = `${levelText(estimate.level)} interval (unbiased)`;
+    $("legend-proof").textContent = `proved ${proof(query)}`;
+    $("legend-bar").textContent = estimate.method === "unbiased" ? "unbiased estimate" : `consistent estimate (${estimate.method})`;
+    $("legend-threshold").hidden = estimate.threshold === null;
+    if (estimate.threshold !== null) $("threshold-text").textContent = threshold(query, estimate.threshold);
+    $("values").replaceChildren(...estimate.values.map((row) => element("option", { value: row.value })));
+    const more = $("more");
+    const scroll = $("ranking").closest(".scroll");
+    scroll.classList.toggle("long", estimate.values.length > FIRST_ROWS);
+    scroll.hidden = $("ranking-foot").hidden = cause !== null;
+    more.hidden = estimate.published <= FIRST_ROWS || this.address.has("find");
+    more.textContent = this.address.has("all") ? `Show the first ${FIRST_ROWS}` : `Show all ${count(estimate.published)} published`;
+  }
+
+  #showHistory([value, points], second, simulated, step) {
+    $("history-text").textContent = value === undefined ? "No window with values yet" : historyText(value, points, simulated);
+    $("second-text").hidden = second === null;
+    $("second-text").textContent = second === null ? "" : historyText(...second, simulated);
+    const other = new Map((second?.[1] ?? []).map((point) => [point.end, point]));
+    const line = spaced(points, step, this.now(), emptyPoint);
+    const column = (key) => line.map((point) => point[key]);
+    const columns = [column("end"), column("low"), column("high"), column("share"), column("truth")];
+    if (second !== null) columns.push(...["low", "high", "share"].map((key) => line.map((point) => other.get(point.end)?.[key] ?? null)));
+    this.history.show(columns, JSON.stringify([value, second?.[0]]));
+    const field = $("with");
+    if (document.activeElement !== field) field.value = second?.[0] ?? "";
+  }
+
+  #showRates(windows, query) {
+    const seconds = (each) => Math.max(each.end - each.start, 1);
+    const isWithheld = (each) => reason(each.flags) !== null;
+    const refused = (each) => each.duplicate + each.implausible;
+    const line = spaced(windows, windows[0]?.step, this.now(), emptyPoint);
+    const column = (number) => line.map((each) => (each.missing || isWithheld(each) ? null : number(each) / seconds(each)));
+    this.rates.show([line.map((each) => each.end), column((each) => each.n), column(refused)]);
+    const last = windows.at(-1);
+    const length = last ? windowName(last) : "";
+    if (!last) $("rates-text").textContent = "";
+    else if (isWithheld(last)) $("rates-text").textContent = `The last window (${length}) is ${withheld(reason(last.flags), query)}`;
+    else $("rates-text").textContent = `${count(Math.round(last.n / seconds(last)))} per second in the last window (${length})`;
+    const gaps = windows.filter((each) => isWithheld(each) && !each.n).length;
+    const counted = windows.length - gaps;
+    const total = (key) => windows.reduce((sum, each) => sum + each[key], 0);
+    const rows = [
+      [`Counted in ${count(counted)} window${counted === 1 ? "" : "s"}`, counted ? total("n") : null],
+      ...(gaps ? [["Withheld windows", gaps]] : []),
+      ["Refused: duplicates", total("duplicate")],
+      ["Refused: implausible noise", total("implausible")],
+    ];
+    $("refused").replaceChildren(...rows.flatMap(([name, number]) => [element("dt", {}, name), element("dd", {}, number === null ? "–" : count(number))]));
+  }
+
+  /** Sets the link that restores exactly what is seen, whatever comes later. */
+  #showLink(query, of, attribute, method, value, estimate) {
+    const comparing = this.address.has("compare") || this.address.has("from");
+    $("link").hidden = !estimate.final;
+    $("link").href = this.address.link({
+      q: query.name,
+      window: windowKey(of),
+      attribute: attribute.name,
+      method,
+      value: value ?? null,
+      at: estimate.window.end,
+      filling: null,
+      compare: null,
+      from: comparing ? this.from : null,
+    });
+  }
+
+  /** Fills the controls, and leaves unchanged ones alone. */
+  #controls(query, attribute, method, filling, of) {
+    const isPaused = this.address.has("at");
+    $("pause").setAttribute("aria-pressed", isPaused);
+    $("pause").textContent = isPaused ? "Resume" : "Pause";
+    select($("range"), RANGES, this.#range());
+    select($("kind"), query.windows.map((each) => [windowKey(each), windowName(each)]), windowKey(of));
+    $("attribute-box").hidden = query.attributes.length < 2;
+    select($("attribute"), query.attributes.map((each) => [each.name ?? "", each.name ?? ""]), attribute.name ?? "");
+    swap($("methods"), query.methods.map((each) => this.#radio(each)), query.methods.join());
+    for (const input of $("methods").querySelectorAll("input")) input.checked = input.value === method;
+    $("provisional").checked = filling;
+    if (document.activeElement !== $("find")) $("find").value = this.address.get("find") ?? "";
+  }
+
+  #radio(method) {
+    const title = method === "unbiased" ? "Unbiased: correct on average, may be negative" : "Consistent: shares from 0 to 100% that fit together";
+    const input = element("input", { type: "radio", name: "method", value: method, onchange: () => this.choose({ method }) });
+    return element("label", { title }, input, method);
+  }
+
+  /** Pauses at the visible window, or goes on. */
+  pause(query) {
+    const isPaused = this.address.has("at");
+    this.choose(isPaused ? { at: null, from: null } : { q: query.name, window: windowKey(this.kind(query)), at: this.#end });
+  }
+
+  /** Saves the visible table as a file. */
+  async download() {
+    const [path, parameters, name] = this.#download;
+    const blob = await table(path, parameters);
+    const link = element("a", { href: URL.createObjectURL(blob), download: name });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+}
+
+const UNKNOWN = { flags: [], n: 0, share: null, low: null, high: null, truth: null, duplicate: 0, implausible: 0 };
+const emptyPoint = (end) => ({ ...UNKNOWN, start: end, end });
+
+/** Returns the newest share of a value as text. */
+function historyText(value, points, simulated) {
+  const last = points.findLast((point) => point.share !== null);
+  const gaps = points.filter((point) => point.withheld).length;
+  const note = gaps ? `; ${gaps} of ${points.length} windows withheld` : "";
+  if (!last) return `${value}: not among the published values${note}`;
+  const places = digits((last.high - last.low) / 4);
+  const truth = simulated && last.truth !== null ? `, true share ${percent(last.truth, places)}` : "";
+  return `${value}: ${percent(last.share, places)} (${percent(last.low, places)} to ${percent(last.high, places)}) at ${clock(last.end)}${truth}${note}`;
+}
+
+function swap(box, children, key) {
+  if (box.dataset.key === key) return;
+  box.dataset.key = key;
+  box.replaceChildren(...children);
+}
+
+function select(box, options, value) {
+  swap(box, options.map(([value, text]) => element("option", { value }, text)), JSON.stringify(options));
+  box.value = value;
+}
