@@ -7,11 +7,17 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
+from oracles.query import parse
 from tests import boards
 from tests.brokers import Tansu, create_topics
 from tests.browser.chrome import DESK, PHONE, TABLET, launch_browser
 
 PANES = 40
+TABLE = {"domain": 8, "epsilon": 2.0, "pane": f"{boards.PANE}s", "windows": [f"{boards.PANE}s"]}
+QUERIES = {
+    **boards.QUERIES,
+    **parse({"queries": dict.fromkeys(("beta.screens", "night.errors", "next.release"), TABLE)}, "pictures", "."),
+}
 SURGE = 34
 AT_REST = """
   () => document.getAnimations().every(
@@ -32,6 +38,26 @@ def busy(crowd, pane):
     return crowd.next()
 
 
+def others(start):
+    """Return the messages of the other queries: a small crowd, one that sleeps, and one that has not come."""
+    end = start + PANES * boards.PANE
+    profile = boards.Crowd(boards.PROFILE, start=start + (PANES - 3) * boards.PANE)
+    small = boards.Crowd(QUERIES["beta.screens"], clients=20, start=end - 3 * boards.PANE)
+    asleep = boards.Crowd(QUERIES["night.errors"], clients=900, start=end - 90 * boards.PANE)
+    messages = [message for _ in range(3) for message in profile.next()]
+    messages += [boards.withheld(message) for _ in range(3) for message in small.next() if message[0] == "estimates"]
+    messages += asleep.next()
+    return [*messages, boards.status_message(QUERIES["night.errors"], end, end - 89 * boards.PANE)]
+
+
+def take_overview(browser, board, folder):
+    """Take the picture of the first page, when its rows are current."""
+    page = browser.new_context(viewport={"width": 1200, "height": 420}).new_page()
+    page.goto(board.url)
+    expect(page.locator("#all-rows tr")).to_have_count(len(QUERIES))
+    page.screenshot(path=folder / "page-overview.png", animations="disabled")
+
+
 def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     with Tansu() as broker:
@@ -41,10 +67,7 @@ def main(folder):
         start = (int(time.time()) // 60 + 2) * 60 - PANES * boards.PANE
         crowd = boards.Crowd(boards.HOMEPAGE, start=start, surge=SURGE)
         messages = [message for pane in range(SURGE) for message in busy(crowd, pane)]
-        other = boards.Crowd(boards.PROFILE, start=start)
-        boards.publish(
-            kafka, [*boards.definition_messages(), *messages, *[message for _ in range(3) for message in other.next()]]
-        )
+        boards.publish(kafka, [*boards.definition_messages(QUERIES), *messages, *others(start)])
         with boards.Board(kafka) as board, launch_browser() as browser:
             board.ready()
             page = browser.new_context(viewport=DESK).new_page()
@@ -56,6 +79,7 @@ def main(folder):
             board.until(lambda: board.json("api/v1/queries/homepage/windows?limit=1")["windows"][0]["end"] == last)
             n = board.json("api/v1/queries/homepage/estimate?kind=hopping")["n"]
             expect(page.locator("#window")).to_contain_text(f"{n:,} reports")
+            take_overview(browser, board, folder)
             for name, size, scheme in PICTURES:
                 page.set_viewport_size(size)
                 page.emulate_media(color_scheme=scheme)
