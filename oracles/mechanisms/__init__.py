@@ -1,12 +1,12 @@
 """Frequency oracles: ways to perturb one answer, each under its name."""
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol, cast
 
 from oracles.errors import ParameterError
 from oracles.mechanisms.blh import Blh
-from oracles.mechanisms.choice import nearest
+from oracles.mechanisms.choice import nearest, total
 from oracles.mechanisms.full import Full
 from oracles.mechanisms.grr import Grr
 from oracles.mechanisms.haar import Haar
@@ -157,6 +157,23 @@ def _choice(
     limit = 1.1 * min(candidate.variance(1) for candidate in candidates)
     # The name decides between equal widths: then the order of the table does not matter.
     return min((c for c in candidates if c.variance(1) <= limit), key=lambda c: (c.width, c.name))
+
+
+def fitted(name: str, epsilon: float, size: int, budget: float | None) -> Oracle:
+    """Return an oracle of this name with the smallest error whose answers for life fit the budget, or the best one.
+
+    Without a budget clients do not answer for life.
+    """
+    if budget is None:
+        return automatic(epsilon, size, edition=NEWEST) if name == "auto" else oracle(name, epsilon=epsilon, size=size)
+    usable_epsilon(epsilon)
+    forms = Forms(partial(best_points, epsilon=epsilon), fewer=True)
+    versions = [*ORACLES[name].versions(epsilon, size, forms)] or [oracle(name, epsilon=epsilon, size=size, table=2)]
+    candidates = [version for version in versions if version.life.amount <= budget]
+    if not candidates:
+        least = min(float(version.life.amount) for version in versions)
+        raise ParameterError(f"answers for life charge {least:,.4g}, above the budget of {budget:g}")
+    return min(candidates, key=total)
 
 
 def with_noise(single: Oracle, noise: str, table: int | None, make: Callable[[int], Oracle]) -> Oracle:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from oracles.errors import ParameterError
 from oracles.mechanisms import chance
 from oracles.mechanisms.protocol import Oracle
+from oracles.pure import Pure
 
 MOST_BYTES = 8
 _WITHIN = 1.02
@@ -35,7 +36,7 @@ def nearest(versions: Iterable[Oracle], epsilon: float, size: int, budget: float
     return min(candidates, key=lambda candidate: candidate.distance)
 
 
-def total(oracle: Oracle) -> float:
+def total(oracle: Pure) -> float:
     """Return the sum of the variances of all shares, times the number of reports."""
     at_zero = oracle.variance(1)
     return oracle.size * at_zero + oracle.variance(1, 1.0) - at_zero
@@ -48,7 +49,20 @@ def optimum(epsilon: float, size: int) -> float:
     return min(_of_subsets(size, min(max(members, 1), size - 1), e) for members in (floor, floor + 1))
 
 
+def least_variance(epsilon: float, size: int) -> float:
+    """Return the smallest variance of a share near zero, times the number of reports, of any report."""
+    e = float(chance.exp(epsilon))
+    floor = int(size / (e + 1.0))
+    laws = [_law(size, min(max(members, 1), size - 1), e) for members in (floor, floor + 1)]
+    return min(q * (1.0 - q) / (p - q) ** 2 for p, q in laws)
+
+
 def _of_subsets(size: int, members: int, e: float) -> float:
-    p = members * e / (members * e + size - members)
-    q = (p * (members - 1) + (1.0 - p) * members) / (size - 1)
+    p, q = _law(size, members, e)
     return size * q * (1.0 - q) / (p - q) ** 2 + (1.0 - p - q) / (p - q)
+
+
+def _law(size: int, members: int, e: float) -> tuple[float, float]:
+    """Return p and q of random subsets with so many members."""
+    p = members * e / (members * e + size - members)
+    return p, (p * (members - 1) + (1.0 - p) * members) / (size - 1)

@@ -228,10 +228,12 @@ def load(path: str | PathLike[str]) -> dict[str, Query]:
     return dict(load_file(path).queries)
 
 
-def load_file(path: str | PathLike[str]) -> File:
-    """Return a query file with its settings outside the queries."""
+def load_file(path: str | PathLike[str], edition: int | None = None) -> File:
+    """Return a query file with its settings outside the queries. `edition` replaces that of the file."""
     at = Place(fspath(path))
     mapping = read_toml(Path(path), at)
+    if edition is not None:
+        mapping["edition"] = edition
     folder = Path(path).parent
     queries = parse(mapping, at.file, folder)
     revision = _REVISION(mapping.get("revision", 0), at / "revision")

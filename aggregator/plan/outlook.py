@@ -1,0 +1,286 @@
+"""A model of the results of a query with a number of people, and of the people that other ways to answer need.
+
+One client answers once in each period. The people that a way needs are compared by the variance of a rare value, as a
+multiple of that of the best report there is. `check`, `plan` and `init` use this model.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from oracles.errors import ParameterError
+from oracles.estimate import Pure
+from oracles.mechanisms import EACH, NEWEST, automatic, fitted
+from oracles.mechanisms.choice import least_variance, optimum, total
+from oracles.mechanisms.protocol import Oracle
+from oracles.query import Query
+from oracles.query.lifetime import times
+
+EXPONENT = 1.1
+"""Exponent of the Zipf law by which the shares of an expected list fall."""
+LIST = 10
+"""Number of values in an expected list."""
+MOST_LISTED = 1 << 20
+"""Largest domain for which an expected list is computed."""
+MANY = 2.0
+"""Multiple of the people of answers once above which answers for life deserve a warning."""
+LITTLE = 0.1
+"""Part of the error that half as much epsilon again must save, or it buys nothing."""
+_DRAWS = 1 << 21
+_NICE = (5, 2, 1)
+_SPANS = {86_400: "a day", 3600: "an hour", 60: "a minute"}
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to answer a query, and its price."""
+
+    name: str
+    distance: float
+    """People that it needs, as a multiple of those of the best report."""
+    report: float
+    """Epsilon of one report."""
+    lifetime: float
+    """Epsilon of all reports of a round."""
+    note: str = ""
+
+
+def distance(view: Pure, epsilon: float) -> float:
+    """Return the variance of a rare value as a multiple of the smallest possible one."""
+    return view.variance(1) / least_variance(epsilon, view.size)
+
+
+def of_optimum(view: Pure, epsilon: float) -> float:
+    """Return the sum of the variances of all values as a multiple of the smallest possible one. `auto` looks at it."""
+    return total(view) / optimum(epsilon, view.size)
+
+
+def ways(query: Query, encoder: Oracle) -> list[Way]:
+    """Return the ways to answer one attribute of a query. Its own way uses its own oracle."""
+    epsilon, size, budget = encoder.epsilon, encoder.size, query.budget * encoder.epsilon / query.epsilon
+    answers = times(query.budget, query.record_epsilon)
+    best = encoder
+    if query.answers == "life":  # the file may name an oracle, but with fewer buckets than it would use once
+        best = fitted("auto" if "oracle" in query.open else encoder.name, epsilon, size, None)
+    error = distance(best, epsilon)
+    result = [Way("once", error, epsilon, epsilon, "does not follow changes")]
+    life = encoder if query.answers == "life" else _for_life(epsilon, size, budget)
+    if life is not None:
+        amount = float(life.life.amount)
+        note = f"{amount:.4g} of the budget of {budget:.4g}"
+        result.append(Way("life", distance(life, epsilon), epsilon, amount, note))
+    note = f"{answers:,} answer{'s' * (answers != 1)}, then silent"
+    return [*result, Way("fresh", error, epsilon, float(answers * Fraction(epsilon)), note)]
+
+
+def _for_life(epsilon: float, size: int, budget: float, noise: str | None = None) -> Oracle | None:
+    try:
+        return automatic(epsilon, size, edition=NEWEST, budget=budget, noise=noise)
+    except ParameterError:
+        return None
+
+
+def own(query: Query, choices: list[Way]) -> Way:
+    return next(way for way in choices if way.name == query.answers)
+
+
+def comparison(query: Query, encoder: Oracle, n: int = 10_000) -> str:
+    """Return a sentence that compares the ways to answer with the best report there is."""
+    choices = ways(query, encoder)
+    error = encoder.noise(n).sigma
+    best = error / math.sqrt(distance(encoder, encoder.epsilon))
+    parts = [f"{way.name} {way.distance:.2f} times{f' ({way.note})' if way.note else ''}" for way in choices]
+    return (
+        f"Standard error {error:.2g} at {n:,} reports, {best:.2g} with the best report there is. People for the same "
+        f"error, compared with the best: {', '.join(parts)}."
+    )
+
+
+def warnings(query: Query, encoder: Oracle) -> Iterator[str]:
+    """Yield warnings about answers for life that need many people, and about epsilon that buys nothing."""
+    if query.answers != "life":
+        return
+    choices = {way.name: way for way in ways(query, encoder)}
+    ratio = choices["life"].distance / choices["once"].distance
+    if ratio > MANY:
+        yield f"answers for life need {ratio:.1f} times the people of once here; raise `budget`, or lower epsilon"
+    epsilon, budget = 1.5 * encoder.epsilon, query.budget * encoder.epsilon / query.epsilon
+    noise = EACH if query.table is None and "noise" not in query.open else None
+    more = None if epsilon > min(budget, 16.0) else _for_life(epsilon, encoder.size, budget, noise)
+    if more is not None and total(more) > (1.0 - LITTLE) * total(encoder):
+        yield (
+            f"more epsilon buys nothing at this budget: epsilon {epsilon:g} would lower the variance by less than "
+            f"{LITTLE:.0%}, because {budget:.4g} leaves it few buckets; raise `budget` too"
+        )
+
+
+def listed(view: Pure, n: int, *, sampled: int | None = None) -> tuple[int, float] | None:
+    """Return the length of a list and how many of its values are truly among the first, if shares fall like Zipf's law.
+
+    `sampled` is the number of all people if only `n` of them answer. None if the domain is too small or too large.
+    """
+    length = min(LIST, view.size // 2)
+    if length < 2 or n < 1 or view.size > MOST_LISTED:
+        return None
+    shares = np.arange(1, view.size + 1, dtype=np.float64) ** -EXPONENT
+    shares /= shares.sum()
+    noise = view.noise(n)
+    variance = noise.variance(shares) + shares * (1.0 - shares) * (0.0 if sampled is None else 1.0 / n - 1.0 / sampled)
+    rng, runs = np.random.default_rng(1), min(200, max(8, _DRAWS // view.size))
+    hits = 0
+    for _ in range(runs):
+        scores = shares + np.sqrt(variance) * rng.standard_normal(view.size)
+        hits += int((np.argpartition(-scores, length - 1)[:length] < length).sum())
+    return length, hits / runs
+
+
+def nice(share: float) -> float:
+    """Return the largest share of the form 1, 2 or 5 times a power of ten that is at most `share`.
+
+    >>> nice(0.0137), nice(0.6), nice(0.005)
+    (0.01, 0.5, 0.005)
+    """
+    power = 10.0 ** math.floor(math.log10(share) + 1e-9)
+    return next(round(step * power, 12) for step in _NICE if step * power <= share * (1 + 1e-9))
+
+
+def people(view: Pure, share: float, family_error: float, *, sampled: bool, most: int = 10**13) -> int | None:
+    """Return how many people make `share` significant with probability 0.9, to three digits. None above `most`."""
+
+    def is_enough(n: int) -> bool:
+        detectable: float | None = view.detectable(n, family_error, sampled=sampled)
+        return detectable is not None and detectable <= share
+
+    high = 16
+    while not is_enough(high):
+        if high > most:
+            return None
+        high *= 2
+    low = high // 2
+    while high - low > max(1, high // 500):
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    unit: int = 10 ** max(0, len(str(high)) - 3)
+    return -(-high // unit) * unit
+
+
+def epsilon_once(size: int, n: int, share: float, family_error: float, *, sampled: bool) -> float | None:
+    """Return the least epsilon, in tenths, with which answers once make `share` visible. None if 16 is not enough."""
+    low, high = 0, 160
+    while high - low > 1:
+        middle = (low + high) // 2
+        view = automatic(middle / 10, size, edition=NEWEST)
+        detectable = view.detectable(n, family_error, sampled=sampled)
+        low, high = (low, middle) if detectable is not None and detectable <= share else (middle, high)
+    return None if high == 160 else high / 10
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with two digits.
+
+    >>> percent(0.0221), percent(0.5), percent(0.00034)
+    ('2.2%', '50%', '0.034%')
+    """
+    return f"{float(f'{100 * share:.2g}'):g}%"
+
+
+def span(period: int) -> str:
+    """Return a period in words."""
+    return _SPANS.get(period, f"every {period:,} s")
+
+
+@dataclass(frozen=True)
+class Audience:
+    """One attribute of a query, or its only answer, and the people that answer it."""
+
+    query: Query
+    name: str
+    view: Pure
+    encoder: Oracle | None
+    """Oracle of the clients. None for rsfd, whose clients hide which attribute they answer."""
+    clients: int
+
+    @property
+    def n(self) -> int:
+        return self.clients // len(self.query.attributes) if self.sampled else self.clients
+
+    @property
+    def of(self) -> str:
+        """The attribute in words, if there are several."""
+        return f" of {self.name.rpartition('.')[2]}" if self.query.attributes else ""
+
+    @property
+    def sampled(self) -> bool:
+        return self.query.solution == "smp"
+
+
+def subjects(query: Query, clients: int) -> list[Audience]:
+    oracle = query.oracle
+    if isinstance(oracle, Oracle):
+        return [Audience(query, query.name, oracle, oracle, clients)]
+    encoders = [None] * len(oracle.encoders) if query.solution == "rsfd" else oracle.encoders
+    names = [f"{query.name}.{attribute.name}" for attribute in query.attributes]
+    return [
+        Audience(query, name, view, encoder, clients)
+        for name, view, encoder in zip(names, oracle.attributes, encoders, strict=True)
+    ]
+
+
+def sentences(subject: Audience) -> Iterator[str]:
+    """Yield in words what a number of people will show of one answer, and what more would need."""
+    query, view, n = subject.query, subject.view, subject.n
+    share = view.detectable(n, query.family_error, sampled=subject.sampled)
+    start = f"With {subject.clients:,} people {span(query.period)}"
+    if share is None:
+        need = people(view, 0.5, query.family_error, sampled=subject.sampled)
+        factor = len(query.attributes) if subject.sampled else 1
+        yield f"{start} you will see no value{subject.of}. To see 50% you need {_count(need, factor)} people."
+        return
+    text = f"{start} you will see values{subject.of} that more than {percent(share)} have."
+    expectation = listed(view, n, sampled=subject.clients if subject.sampled else None)
+    if expectation is not None:
+        length, hits = expectation
+        true = f"{hits:.0f} of the true {length}"
+        text += f" A list of {length} will have {true} (if shares fall like Zipf {EXPONENT:g})."
+    yield text
+    goal = nice(share / 2)
+    need = people(view, goal, query.family_error, sampled=subject.sampled)
+    alternatives = []
+    if subject.encoder is not None:
+        epsilon = epsilon_once(view.size, n, goal, query.family_error, sampled=subject.sampled)
+        if epsilon is not None and (epsilon > subject.encoder.epsilon or query.answers == "life"):
+            alternatives.append(f"epsilon {epsilon:g} with answers once")
+    alternatives.append(f"{_count(need, len(query.attributes) if subject.sampled else 1)} people")
+    text = f"To see {percent(goal)}: {', or '.join(alternatives)}."
+    if subject.encoder is not None and query.answers == "life":
+        choices = {way.name: way.distance for way in ways(query, subject.encoder)}
+        ratio = choices["life"] / choices["once"]
+        text += f" Answers for life need {ratio:.1f} times the people of once here."
+    yield text
+
+
+def _count(number: int | None, factor: int) -> str:
+    return "more than 10^13" if number is None else f"{number * factor:,}"
+
+
+def table(subject: Audience) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of a table of ways to answer, compared at the share that the query shows to these people."""
+    encoder = subject.encoder
+    share = subject.view.detectable(subject.n, subject.query.family_error, sampled=subject.sampled)
+    if encoder is None or share is None:
+        return
+    choices = ways(subject.query, encoder)
+    here = own(subject.query, choices).distance
+    yield f"to see {percent(share)}", "people", "one report", "a lifetime", ""
+    for way in [*choices, Way("best report", 1.0, encoder.epsilon, encoder.epsilon, "the smallest possible error")]:
+        need = subject.clients * way.distance / here
+        yield (
+            way.name,
+            f"{float(f'{need:.3g}'):,.0f}",
+            f"{way.report:.4g}",
+            f"{way.lifetime:.5g}",
+            way.note,
+        )
