@@ -1,41 +1,21 @@
 """The command `hubbub check`, which validates a query file and prints promises, errors and costs."""
 
 import argparse
-import math
 import sys
-from collections.abc import Collection, Iterator, Sequence
-from textwrap import wrap
+from collections.abc import Iterator
 
-from aggregator.plan import costs, memory, visibility
-from aggregator.plan.promise import promises, sum_of_charges, up
-from hubbub.command.options import add_queries, in_bytes, parser_of, run, size, whole
-from hubbub.definitions.versions import open_panes
-from oracles.estimate import Pure
-from oracles.multi.attributes import Multi
-from oracles.query import Query, load
-from oracles.query.domain import OTHER, Domain
+from aggregator.plan import check_text, topic
+from aggregator.plan.promise import sum_of_charges
+from hubbub.command.options import add_kafka, add_queries, parser_of, run, size, whole
+from oracles.errors import HubbubError
+from oracles.mechanisms import NEWEST
+from oracles.query import File, load_file
 from oracles.query.lifetime import DEVICE_EPSILON
-
-CROWDS = (10**4, 10**6, 10**8)
-"""The numbers of reports for which the command prints errors."""
-CHECKPOINT_SECONDS = 2.0
-"""Seconds between two checkpoints of a changed tally."""
-INTEGER = 8
-"""Bytes of a tally's integer in memory. Stored and sent integers are often narrower."""
-ID = 100
-"""Bytes of memory for the id of a frame in a worker."""
-RETENTION, MEMORY = 24 * 3600, 256 << 20
-"""Default retention of a board in seconds, and its default memory in bytes."""
-MANY_VALUES = 300
-"""Number of values above which a fake report weighs so much that a warning is due."""
-HIGH_EPSILON = 8.0
-"""Epsilon above which a warning is due."""
-WIDTH = 100
-"""Columns of the output."""
 
 HELP = """\
 Validate a query file. For each query, print what it counts, the promise to its clients, the errors
-and the cost. The command sends nothing.
+and the cost. With --clients, say in words what these people will show. With --topic, compare
+the file with the active queries of a broker. The command sends nothing.
 
 example:
   $ cat hubbub.toml
@@ -55,13 +35,19 @@ def main(arguments: list[str]) -> int:
     options = _options(arguments)
 
     def work() -> int:
-        queries = load(options.file).values()
+        file = load_file(options.file)
+        queries = file.queries.values()
         for query in queries:
-            sys.stdout.write("\n".join(lines(query, options.partitions, options.clients)) + "\n\n")
-        sums = (sum_of_charges(queries, DEVICE_EPSILON), *processes(queries, options.partitions))
-        sys.stdout.write("\n".join(_label("together", *sums)) + "\n")
-        faults = [fault for query in queries if (fault := refusal(query, options.partitions, options.max_state))]
-        faults = faults or list(filter(None, [sum_refusal(queries, options.partitions, options.max_state)]))
+            sys.stdout.write("\n".join(check_text.lines(query, options.partitions, options.clients)) + "\n\n")
+        sums = (sum_of_charges(queries, DEVICE_EPSILON), *check_text.processes(queries, options.partitions))
+        sys.stdout.write("\n".join(check_text.label("together", *sums)) + "\n")
+        sys.stdout.write("".join(f"{line}\n" for line in check_text.label("edition", *_newer(file, options.file))))
+        if options.topic:
+            sys.stdout.write("".join(f"{line}\n" for line in check_text.label("topic", *_compared(file, options))))
+        faults = [
+            fault for query in queries if (fault := check_text.refusal(query, options.partitions, options.max_state))
+        ]
+        faults = faults or list(filter(None, [check_text.sum_refusal(queries, options.partitions, options.max_state)]))
         sys.stderr.write("".join(f"hubbub check: {options.file}: {fault}\n" for fault in faults))
         return 2 if faults else 0
 
@@ -78,179 +64,32 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--clients", type=whole(1, 10**12), metavar="N", help=clients)
     limit = "maximum memory of a worker's tallies, such as 512MiB (default: 4GiB)"
     parser.add_argument("--max-state", type=size, default="4GiB", metavar="SIZE", help=limit)
+    purpose = "compare the file with the active queries in the topic of definitions; --kafka does the same"
+    parser.add_argument("--topic", action="store_true", help=purpose)
+    add_kafka(parser, embedded=True)
     options = parser.parse_args(arguments)
     options.file = options.file or options.queries
+    options.topic |= any(argument.startswith("--kafka") for argument in arguments)
     return options
 
 
-def worker_bytes(query: Query, partitions: int) -> int:
-    """Return the bytes of tallies in a worker with all partitions, if all panes are open that may be."""
-    return partitions * open_panes(query) * query.oracle.state_size * INTEGER
+def _newer(file: File, path: str) -> Iterator[str]:
+    """Yield what the newest edition would change."""
+    if file.edition == NEWEST:
+        return
+    try:
+        newer = load_file(path, edition=NEWEST)
+    except HubbubError as error:
+        yield f"edition = {NEWEST} would refuse the file: {error}"
+        return
+    yield from topic.savings(file, newer)
 
 
-def id_bytes(query: Query, partitions: int) -> int:
-    """Return the maximum bytes of ids in a worker with all partitions."""
-    return partitions * open_panes(query) * query.max_ids * ID
+def _compared(file: File, options: argparse.Namespace) -> Iterator[str]:
+    """Yield the differences between the file and the topic."""
+    import asyncio
 
+    from aggregator.plan.definitions_reader import read
+    from hubbub.kafka.settings import Kafka
 
-def checkpoint_rate(query: Query, partitions: int) -> float:
-    """Return the bytes of checkpoints per second if one tally of every partition changes all the time."""
-    return partitions * query.oracle.state_size * INTEGER / CHECKPOINT_SECONDS
-
-
-def attribute_oracles(query: Query) -> list[tuple[str, Domain, str, Pure]]:
-    """Return the name, domain, oracle name and single oracle of each attribute, or of the only answer."""
-    oracle = query.oracle
-    views = oracle.attributes if isinstance(oracle, Multi) else (oracle,)
-    names = [attribute.name for attribute in query.attributes] or ["answer"]
-    return list(zip(names, query.domains, query.oracle_names, views, strict=True))
-
-
-def reports_per_attribute(query: Query, n: int) -> int:
-    """Return how many of `n` reports answer an attribute. With smp each report answers only one."""
-    return n // len(query.attributes) if query.solution == "smp" else n
-
-
-def errors(query: Query, view: Pure, n: int) -> tuple[float, float | None]:
-    """Return the standard error and the detectable share for `n` reports to the query."""
-    n = reports_per_attribute(query, n)
-    return view.noise(n).sigma, view.detectable(n, query.family_error, sampled=query.solution == "smp")
-
-
-def refusal(query: Query, partitions: int, limit: int) -> str | None:
-    """Return why a query needs too much memory, and what helps, or None if it fits."""
-    need = worker_bytes(query, partitions)
-    if need <= limit:
-        return None
-    return (
-        f"queries.{query.name}: a worker with {partitions} partitions needs {in_bytes(need)} for {open_panes(query)} "
-        f"open panes of {query.oracle.state_size:,} integers each, above --max-state {in_bytes(limit)}; lengthen the "
-        "pane, shorten lateness or skew, reduce the number of values, or raise --max-state"
-    )
-
-
-def sum_refusal(queries: Collection[Query], partitions: int, limit: int) -> str | None:
-    """Return why all queries of a file together need too much memory, or None if they fit."""
-    needs = {query.name: worker_bytes(query, partitions) for query in queries}
-    if sum(needs.values()) <= limit:
-        return None
-    largest = max(needs, key=lambda name: needs[name])
-    return (
-        f"queries: a worker with {partitions} partitions needs {in_bytes(sum(needs.values()))} for the open panes of "
-        f"all {len(needs):,}, above --max-state {in_bytes(limit)}; the largest is {largest} with "
-        f"{in_bytes(needs[largest])}"
-    )
-
-
-def processes(queries: Collection[Query], partitions: int) -> Iterator[str]:
-    """Yield sentences about the memory of a worker with all partitions, and of a board."""
-    usual, maximum = (memory.worker(queries, partitions, most=each) for each in (False, True))
-    ids = sum(id_bytes(query, partitions) for query in queries)
-    yield (
-        f"A worker with all {partitions} partitions needs about {in_bytes(usual.total)} of memory: tallies "
-        f"{in_bytes(usual.tallies)}, windows {in_bytes(usual.merging)}, the estimates of one window "
-        f"{in_bytes(usual.publishing)}. If all panes are open that may be, it needs {in_bytes(maximum.total)}. With as "
-        f"many ids as max_ids allows, it needs up to {in_bytes(ids)} more."
-    )
-    need, delivers = sum(map(costs.finals, queries)), costs.deliverable_finals(queries)
-    yield (
-        f"The queries need {need:,.3g} finals per second. A worker delivers about {delivers:,.3g} for each core that "
-        "is busy with them."
-    )
-    if maximum.disk:
-        yield (
-            f"It keeps the panes of long windows on disk: about {in_bytes(maximum.disk)} in the folder for temporary "
-            "files (TMPDIR)."
-        )
-    yield (
-        f"A board needs about {in_bytes(memory.board(queries, RETENTION, MEMORY))} if it keeps "
-        f"{RETENTION // 3600} hours in {in_bytes(MEMORY)} (its --retention, --memory)."
-    )
-
-
-def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
-    """Yield a warning with its reason for each setting that is valid but unusual."""
-    advice = "" if query.solution == "rsfd" else "; it weighs less with olh"
-    for name, _, oracle, view in attribute_oracles(query):
-        if view.supports_one and view.size > MANY_VALUES:
-            fake = f"one fake report shifts a share as much as {view.shift_per_fake(1):,.0f} clients do"
-            yield f"{name}: {oracle} over {view.size:,} values: {fake}{advice}"
-    epsilon = query.record_epsilon
-    if epsilon > HIGH_EPSILON:
-        fact = f"a report can be {up(math.exp(epsilon))} times as likely with one answer as with another"
-        yield f"epsilon {up(epsilon)} is above {HIGH_EPSILON:g} and gives little privacy: {fact}"
-    for name, domain, _, _ in attribute_oracles(query):
-        if domain.values is not None and not domain.other:
-            yield f"{name}: other = false: a client with an answer outside the values sends nothing, which reveals that"
-    yield from visibility.small_steps(query, clients) if clients is not None else ()
-    longest = max(window.size for window in query.windows)
-    if query.period < longest:
-        reason = "clients answer repeatedly in it, with the same noise, so not all its reports are independent"
-        yield f"the period of {query.period} s is shorter than the longest finite window, {longest} s: {reason}"
-
-
-def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator[str]:
-    """Yield all lines about a query, in at most 100 columns."""
-    d, tally = len(query.attributes), query.oracle.state_size
-    yield f"{query.name}  {query.digest.hex()}"
-    attributes = f"{d} attribute{'s' * (d != 1)} per client, solution {query.solution}"
-    yield from _label("counts", attributes if d else "one answer per client")
-    yield from _label("guarantee", *promises(query))
-    yield from _label("report", in_bytes(query.oracle.width))
-    yield from _label("tally", f"{in_bytes(tally * INTEGER)}, {tally:,} integers")
-    panes = f"{open_panes(query)} open panes on each of {partitions} partitions"
-    yield from _label("worker", f"at most {in_bytes(worker_bytes(query, partitions))}: {panes}")
-    ids = f"in addition, {query.max_ids:,} of frames (max_ids) x {panes}, {ID} bytes each"
-    yield from _label("ids", f"at most {in_bytes(id_bytes(query, partitions))}: {ids}")
-    interval = f"a worker writes a changed tally of each of {partitions} partitions once in {CHECKPOINT_SECONDS:g} s,"
-    interval += " and less often above --checkpoint-bytes-per-s"
-    yield from _label("checkpoints", f"at most {in_bytes(checkpoint_rate(query, partitions))}/s: {interval}")
-    if clients is not None:
-        yield from _label("shown", *visibility.sentences(query, clients))
-    for rows, text in (_oracles(query), (0, 2, 3)), (_errors(query), (0,)):
-        yield ""
-        yield from _align(rows, text)
-    texts = [line for warning in warnings(query, clients) for line in _label("warning", warning)]
-    yield from ["", *texts] if texts else []
-
-
-def _oracles(query: Query) -> Iterator[Sequence[str]]:
-    yield "", "values", "", "oracle", "p", "q"
-    for name, domain, oracle, view in attribute_oracles(query):
-        other = f'and "{OTHER}"' if domain.other else ""
-        yield _short(name), f"{domain.named:,}", other, oracle, f"{view.p:.6g}", f"{view.q:.6g}"
-
-
-def _errors(query: Query) -> Iterator[Sequence[str]]:
-    yield "reports", *(cell for n in CROWDS for cell in (f"{n:,}", ""))
-    yield "", *("sigma", "detectable") * len(CROWDS)
-    for name, _, _, view in attribute_oracles(query):
-        pairs = (errors(query, view, n) for n in CROWDS)
-        yield _short(name), *(cell for sigma, share in pairs for cell in (_share(sigma), _share(share)))
-
-
-def _share(share: float | None) -> str:
-    if share is None:
-        return ">1"
-    return "-" if math.isnan(share) else f"{share:.3g}"
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 24 else f"{name[:21]}..."
-
-
-def _label(label: str, *texts: str) -> Iterator[str]:
-    for text in texts:
-        first, rest = f"  {label:13}", " " * 15
-        yield from wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
-        label = ""
-
-
-def _align(rows: Iterator[Sequence[str]], text: Sequence[int]) -> Iterator[str]:
-    """Yield rows as aligned columns, with the columns `text` to the left and numbers to the right."""
-    grid = list(rows)
-    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
-    sides = ["<" if index in text else ">" for index in range(len(widths))]
-    for row in grid:
-        cells = (f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
-        yield f"  {'  '.join(cells)}".rstrip()
+    yield from topic.compare(file, asyncio.run(read(Kafka.read(options))), DEVICE_EPSILON)

@@ -5,14 +5,18 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from textwrap import wrap
+from typing import cast
 
-from aggregator.plan import capacity
-from aggregator.plan.check import HIGH_EPSILON, INTEGER, WIDTH
+from aggregator.plan import capacity, outlook
+from aggregator.plan.check_text import HIGH_EPSILON, INTEGER, WIDTH
 from aggregator.plan.fleet import Assumptions, fleet
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
-from hubbub.command.options import in_bytes, parser_of, run, share, whole
-from oracles import oracle
+from hubbub.command.options import in_bytes, one_of, parser_of, run, share, whole
+from oracles.errors import QueryError
+from oracles.mechanisms import NEWEST, automatic
+from oracles.mechanisms.protocol import Oracle
 from oracles.query import load
+from oracles.query.settings import ANSWERS
 from oracles.types import MAX_SIZE, usable_epsilon
 
 MANY_CLIENTS = 100
@@ -27,6 +31,8 @@ example:
   $ hubbub plan --clients 1e6 --size 1024 --epsilon 1 --target-share 0.001
   $ hubbub plan --rate 1e6,1e7,1e8 --queries hubbub.toml
 
+The figures are of a query file of the newest edition, like those of `hubbub check --clients`.
+`of best` is the sum of all variances, as a multiple of that of the best report there is.
 stderr is the standard error of a share near zero. A share of `detectable` is significant with
 probability 0.9. Both hold for one window in which each client answers once. `work` is the number of
 integers that the server changes for a report. One fake report shifts a share by `shift`, as much as
@@ -46,7 +52,8 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write("".join(f"{line}\n" for line in capacity.lines(options.queries, queries, fleets, assumptions)))
 
     def work() -> None:
-        plan = Plan(options.clients, options.size, usable_epsilon(options.epsilon), options.family_error)
+        epsilon = usable_epsilon(options.epsilon)
+        plan = Plan(options.clients, options.size, epsilon, options.family_error, options.answers, options.budget)
         sys.stdout.write("".join(f"{line}\n" for line in lines(plan, options.target_share)))
 
     return run("plan", work if options.rate is None else capacity_of_file)
@@ -60,6 +67,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--size", type=whole(2, MAX_SIZE), metavar="D", help=values)
     privacy = "privacy of each report (default: 1; smaller is more private)"
     parser.add_argument("--epsilon", type=float, default=1.0, metavar="E", help=privacy)
+    repeats = "how a client repeats its answers: life (default), once or fresh"
+    parser.add_argument("--answers", type=one_of(*ANSWERS), default="life", metavar="A", help=repeats)
+    limit = "epsilon of all answers of a client (default: four times --epsilon)"
+    parser.add_argument("--budget", type=float, metavar="B", help=limit)
     goal = "print the clients, or the epsilon, that make this share detectable"
     parser.add_argument("--target-share", type=share, metavar="F", help=goal)
     error = "probability that any value is significant by mistake (default: 0.05)"
@@ -76,18 +87,20 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 def lines(plan: Plan, target: float | None = None) -> Iterator[str]:
     """Yield all lines about a plan, in at most 100 columns."""
     choices, reasons = prospects(plan)
-    best = prospect(plan, oracle("auto", epsilon=plan.epsilon, size=plan.size))
-    yield f"{plan.clients:,} clients, one of {plan.size:,} values each, epsilon {plan.epsilon:g}"
+    best = prospect(plan, automatic(plan.epsilon, plan.size, edition=NEWEST, budget=plan.limit(plan.epsilon)))
+    answers = "answers for life" if plan.answers == "life" else f"answers {plan.answers}"
+    yield f"{plan.clients:,} clients, one of {plan.size:,} values each, epsilon {plan.epsilon:g}, {answers}"
     yield ""
-    yield _row("oracle", "stderr", "detectable", "report", "reports", "tally", "work", "shift", "clients")
+    yield _row("oracle", "of best", "stderr", "detectable", "report", "reports", "tally", "work", "shift", "clients")
     for each in choices:
         yield _row(each.oracle.name, *_cells(plan, each))
     for name, reason in reasons.items():
         yield from _wrap(f"{name:7} not available: {reason}")
     yield ""
     yield from _wrap(f"recommended: {best.oracle.name}. {_reason(best, choices)}")
-    for warning in _warnings(plan, best):
-        yield from _wrap(f"warning: {warning}")
+    texts, warnings = _outlook(plan)
+    for text in (*texts, *(f"warning: {warning}" for warning in (*_warnings(plan, best), *warnings))):
+        yield from _wrap(text)
     if target is not None:
         yield ""
         yield f"a share of {target:g} is significant with probability 0.9"
@@ -97,13 +110,27 @@ def lines(plan: Plan, target: float | None = None) -> Iterator[str]:
             yield _need_row(need(plan, each.oracle.name, target), is_best=each.oracle.name == best.oracle.name)
 
 
+def _outlook(plan: Plan) -> tuple[list[str], list[str]]:
+    """Return the sentences and the warnings of `hubbub check --clients` about the query."""
+    try:
+        query = plan.query
+    except QueryError as error:
+        return [], [f"a query file refuses this query: {error}"]
+    [subject] = outlook.subjects(query, plan.clients)
+    choice = cast("Oracle", query.oracle)
+    sentences = [outlook.comparison(query, choice, plan.clients), *outlook.sentences(subject)]
+    return sentences, list(outlook.warnings(query, choice))
+
+
 def _row(*cells: str) -> str:
     name, *numbers = cells
-    widths = (9, 10, 10, 10, 10, 7, 9, 9)
+    widths = (8, 9, 10, 6, 9, 9, 7, 8, 8)
     return "  ".join([f"  {name:6}", *(f"{cell:>{width}}" for cell, width in zip(numbers, widths, strict=True))])
 
 
 def _cells(plan: Plan, each: Prospect) -> Iterator[str]:
+    ratio = outlook.of_optimum(each.oracle, plan.epsilon)
+    yield f"{ratio:.3f}" if ratio < 10 else f"{ratio:.3g}"
     yield f"{each.sigma:.3g}"
     yield ">1" if each.detectable is None else f"{each.detectable:.3g}"
     yield in_bytes(each.oracle.width)
@@ -117,7 +144,7 @@ def _cells(plan: Plan, each: Prospect) -> Iterator[str]:
 def _reason(recommendation: Prospect, choices: list[Prospect]) -> str:
     """Return why `auto` chooses an oracle, in numbers."""
     best = min(choices, key=lambda each: each.sigma)
-    rule = "Of the oracles that auto may choose it has the shortest report within 10% of their smallest variance"
+    rule = "Of the oracles that fit it has the fewest bytes within 2% of the optimum, or else the smallest error"
     above = recommendation.sigma / best.sigma - 1.0
     if above < 0.0005:
         return f"{rule}, and no oracle has a smaller standard error."

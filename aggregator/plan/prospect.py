@@ -4,10 +4,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oracles import ORACLES, oracle
+from oracles import ORACLES
 from oracles.errors import ParameterError
 from oracles.kernels.exact import POWER
+from oracles.mechanisms import NEWEST, fitted
 from oracles.mechanisms.protocol import Oracle
+from oracles.query import Query, parse
 from oracles.types import MAX_EPSILON
 
 MOST_CLIENTS = 10**15
@@ -27,6 +29,23 @@ class Plan:
     size: int
     epsilon: float
     family_error: float = 0.05
+    answers: str = "once"
+    budget: float | None = None
+    """Epsilon of a round for answers for life. None means four times the epsilon of a report."""
+
+    def limit(self, epsilon: float) -> float | None:
+        """Return the budget of answers for life with this epsilon, or None for other answers."""
+        if self.answers != "life":
+            return None
+        return 4.0 * epsilon if self.budget is None else self.budget
+
+    @property
+    def query(self) -> Query:
+        """The query that a file of the newest edition would have."""
+        table: dict[str, object] = {"domain": self.size, "other": False, "epsilon": self.epsilon, "pane": "1d"}
+        table |= {"answers": self.answers, "family_error": self.family_error}
+        table |= {} if self.budget is None else {"budget": self.budget}
+        return parse({"edition": NEWEST, "queries": {"planned": table}}, "plan", None)["planned"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +84,7 @@ def prospects(plan: Plan) -> tuple[list[Prospect], dict[str, str]]:
     choices, reasons = [], {}
     for name in ORACLES:
         try:
-            choices.append(prospect(plan, oracle(name, epsilon=plan.epsilon, size=plan.size)))
+            choices.append(prospect(plan, fitted(name, plan.epsilon, plan.size, plan.limit(plan.epsilon))))
         except ParameterError as error:
             reasons[name] = str(error)
     return choices, reasons
@@ -82,7 +101,8 @@ def need(plan: Plan, name: str, share: float) -> Need:
 
     def is_enough(clients: int, epsilon: float) -> bool:
         try:
-            return enough(oracle(name, epsilon=epsilon, size=plan.size), clients, share, plan.family_error)
+            candidate = fitted(name, epsilon, plan.size, plan.limit(epsilon))
+            return enough(candidate, clients, share, plan.family_error)
         except ParameterError:  # the epsilon is too small to compute with
             return False
 

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from aggregator.plan import check, costs
+from aggregator.plan import check, check_text, costs
 from hubbub.command import options
 from oracles.estimate import quantile
 from oracles.query import load, parse
@@ -21,7 +21,7 @@ def read(body, name="q"):
 
 def text_of(body, name="q", partitions=12):
     """Return the text about a query as one line."""
-    return " ".join("\n".join(check.lines(read(body, name), partitions)).split())
+    return " ".join("\n".join(check_text.lines(read(body, name), partitions)).split())
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def write(folder, body, name="hubbub.toml"):
 )
 def test_open_panes_cover_lateness_and_skew(lateness, skew, pane, panes):
     query = read(f'domain = 9\nepsilon = 1\npane = "{pane}"\nlateness = "{lateness}"\nskew = "{skew}"')
-    assert check.open_panes(query) == panes
+    assert check_text.open_panes(query) == panes
     most = max(
         sum(start <= clock + query.skew and clock <= start + query.pane + query.lateness for start in range(0, 900, 10))
         for clock in range(300, 330)
@@ -51,8 +51,8 @@ def test_open_panes_cover_lateness_and_skew(lateness, skew, pane, panes):
 
 def test_state_and_checkpoints_count_eight_bytes_an_integer():
     query = read(ONE)
-    assert check.worker_bytes(query, 12) == 12 * 8 * query.oracle.state_size * 8
-    assert check.checkpoint_rate(query, 12) == 12 * query.oracle.state_size * 8 / check.CHECKPOINT_SECONDS
+    assert check_text.worker_bytes(query, 12) == 12 * 8 * query.oracle.state_size * 8
+    assert check_text.checkpoint_rate(query, 12) == 12 * query.oracle.state_size * 8 / check_text.CHECKPOINT_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_sizes_are_formatted(count, text):
 
 def test_errors_equal_the_errors_of_the_oracle():
     query = read(ONE)
-    sigma, detectable = check.errors(query, query.oracle, 10**6)
+    sigma, detectable = check_text.errors(query, query.oracle, 10**6)
     assert sigma == pytest.approx(math.sqrt(query.oracle.variance(10**6)))
     least = quantile(0.05 / 3) * sigma
     assert least < detectable < 1.1 * (least + 1.2816 * math.sqrt(query.oracle.variance(10**6, detectable)))
@@ -81,9 +81,12 @@ def test_errors_equal_the_errors_of_the_oracle():
 
 def test_with_smp_a_share_of_the_clients_answers_each_attribute():
     smp, rsfd = read(SEVERAL), read(SEVERAL + 'solution = "rsfd"')
-    assert (check.reports_per_attribute(smp, 10**4), check.reports_per_attribute(rsfd, 10**4)) == (5000, 10**4)
+    assert (check_text.reports_per_attribute(smp, 10**4), check_text.reports_per_attribute(rsfd, 10**4)) == (
+        5000,
+        10**4,
+    )
     view = smp.oracle.attributes[0]
-    assert check.errors(smp, view, 10**4)[0] == pytest.approx(math.sqrt(view.variance(5000)))
+    assert check_text.errors(smp, view, 10**4)[0] == pytest.approx(math.sqrt(view.variance(5000)))
 
 
 def test_undetectable_shares_are_marked():
@@ -92,7 +95,7 @@ def test_undetectable_shares_are_marked():
 
 def test_without_answers_there_are_no_errors():
     query = read(SEVERAL)
-    sigma, detectable = check.errors(query, query.oracle.attributes[0], 1)
+    sigma, detectable = check_text.errors(query, query.oracle.attributes[0], 1)
     assert math.isnan(sigma)
     assert detectable is None
 
@@ -188,7 +191,7 @@ def test_a_promise_is_never_rounded_in_its_favour():
     ],
 )
 def test_an_unusual_setting_gives_one_warning(body, reason):
-    (warning,) = check.warnings(read(body))
+    (warning,) = check_text.warnings(read(body))
     assert warning.startswith(reason)
     assert f"warning {reason}" in text_of(body)
 
@@ -205,7 +208,7 @@ def test_an_unusual_setting_gives_one_warning(body, reason):
     ],
 )
 def test_an_ordinary_query_gives_no_warning(body):
-    assert list(check.warnings(read(body))) == []
+    assert list(check_text.warnings(read(body))) == []
 
 
 @pytest.mark.parametrize("solution", ["spl", "smp", "rsfd"])
@@ -214,7 +217,7 @@ def test_a_line_has_at_most_100_columns(solution):
     domains = f'{{ {long} = 4000000, {long[1:]} = ["x"] }}'
     body = f'attributes = {domains}\noracle = "grr"\nsolution = "{solution}"\nepsilon = 0.01\npane = "1s"\nskew = "30d"'
     body += "\nbudget = 1e9"
-    lines = list(check.lines(read(body, long), 100_000))
+    lines = list(check_text.lines(read(body, long), 100_000))
     assert max(map(len, lines)) <= 100
 
 
@@ -315,8 +318,8 @@ def test_help_has_an_example(capsys):
 def test_clients_say_which_windows_show_values(clients, sentence, warnings):
     """The shares are those of even traffic and a crowd of 50. `all` follows the minute if a pane is too small."""
     query = read(ONE + 'windows = ["10s", "1m", "all"]')
-    text = " ".join(" ".join(check.lines(query, 1, clients)).split())
+    text = " ".join(" ".join(check_text.lines(query, 1, clients)).split())
     assert sentence in text
     assert ("`all` shows new values about every 60 s" in text) == (clients == 90)
-    assert len([each for each in check.warnings(query, clients) if "fewer than crowd = 50" in each]) == warnings
-    assert "shown" not in " ".join(check.lines(query, 1))
+    assert len([each for each in check_text.warnings(query, clients) if "fewer than crowd = 50" in each]) == warnings
+    assert "shown" not in " ".join(check_text.lines(query, 1))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.plan import command, costs
-from aggregator.plan.check import CHECKPOINT_SECONDS
+from aggregator.plan.check_text import CHECKPOINT_SECONDS
 from aggregator.plan.fleet import HEADER_SIZE, Assumptions, fleet, per_frame, provisional_records
 from oracles import oracle
 from oracles.query import parse

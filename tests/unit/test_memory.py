@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from aggregator.plan import check, memory
+from aggregator.plan import check, check_text, memory
 from oracles.query import parse
 
 FACTOR = 1.5
@@ -101,7 +101,7 @@ def test_the_sums_are_over_all_queries(tmp_path, capsys):
     assert check.main([str(file)]) == 0
     text = " ".join(capsys.readouterr().out.split())
     estimate = memory.worker(read(file.read_text()), 12)
-    assert f"A worker with all 12 partitions needs about {check.in_bytes(estimate.total)} of memory" in text
+    assert f"A worker with all 12 partitions needs about {check_text.in_bytes(estimate.total)} of memory" in text
     assert "A board needs about" in text
     (one,) = read(queries("domain = 60000\n" + THREE))
     assert estimate.tallies == 3 * memory.worker([one], 12).tallies
@@ -119,7 +119,7 @@ def test_only_processes_that_are_needed_are_summed():
 def test_queries_that_fit_one_by_one_and_not_together_are_refused(tmp_path, capsys):
     file = tmp_path / "hubbub.toml"
     file.write_text(queries(*["domain = 60000"] * 3))
-    one = check.worker_bytes(read(file.read_text())[0], 12)
+    one = check_text.worker_bytes(read(file.read_text())[0], 12)
     assert check.main([str(file), "--max-state", str(3 * one)]) == 0
     assert check.main([str(file), "--max-state", str(3 * one - 1)]) == 2
     assert "for the open panes of all 3, above --max-state" in capsys.readouterr().err

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from aggregator.plan import check_command, command, outlook, topic
-from aggregator.plan.check import lines
+from aggregator.plan import check, command, outlook, topic
+from aggregator.plan.check_text import lines
 from hubbub.definitions.catalog import TopicRecord, changes, read
 from oracles.mechanisms.choice import least_variance, optimum
 from oracles.query import File, load_file, parse
@@ -88,12 +88,12 @@ def test_check_and_plan_say_the_same(capsys, tmp_path):
     path = tmp_path / "hubbub.toml"
     path.write_text('edition = 2\n[queries.planned]\ndomain = 64\nother = false\nepsilon = 4.0\npane = "1d"\n')
     plan = words(capsys, command.main, "--clients", "20000", "--size", "64", "--epsilon", "4")
-    check = words(capsys, check_command.main, str(path), "--clients", "20000")
+    text = words(capsys, check.main, str(path), "--clients", "20000")
     sentences = list(outlook.sentences(subject(**SCREENS)))
     assert len(sentences) == 2
     for sentence in sentences:
         assert sentence in plan
-        assert sentence in check
+        assert sentence in text
     assert "Answers for life need 4.1 times the people of once here." in sentences[1]
     assert "more than 1.3% have. A list of 10 will have 9 of the true 10" in sentences[0]
     assert "standard error 0.0029" in plan.lower()
@@ -148,12 +148,12 @@ def topic_of(file):
 def test_check_says_what_the_newest_edition_saves(capsys, tmp_path):
     path = tmp_path / "hubbub.toml"
     path.write_text('[queries.screens]\ndomain = 64\nepsilon = 4.0\npane = "10s"\n')
-    text = words(capsys, check_command.main, str(path))
+    text = words(capsys, check.main, str(path))
     assert "edition screens: edition = 2 would charge 12.507 instead of 16, need 0.44 times the people" in text
     path.write_text('[queries.screens]\ndomain = 4\nepsilon = 4.0\npane = "10s"\nanswers = "once"\n')
-    assert "edition = 2 would change no query" in words(capsys, check_command.main, str(path))
+    assert "edition = 2 would change no query" in words(capsys, check.main, str(path))
     path.write_text("edition = 2\n" + path.read_text())
-    assert "would" not in words(capsys, check_command.main, str(path))
+    assert "would" not in words(capsys, check.main, str(path))
 
 
 @pytest.mark.parametrize(

@@ -160,12 +160,15 @@ def test_the_choice_of_auto_is_recommended_with_the_reason(capsys):
     assert "recommended: grr" in few
     assert "from ss" not in few
     many = output(capsys, "--clients", "1e6", "--size", "1024", "--epsilon", "1")
-    assert "recommended: olh. Of the oracles that auto may choose it has the shortest report" in many
-    assert "0.2% above the smallest one, from ss" in many
+    assert "recommended: olh. Of the oracles that fit it has the fewest bytes within 2% of the optimum" in many
+    assert "0.1% above the smallest one, from full" in " ".join(many.split())
+    assert "ss      not available: answers for life charge 1,024, above the budget of 4" in many
+    once = output(capsys, "--clients", "1e6", "--size", "1024", "--epsilon", "1", "--answers", "once")
+    assert "0.2% above the smallest one, from ss" in " ".join(once.split())
 
 
 def test_a_target_gives_clients_and_epsilon_for_each_oracle(capsys):
-    out = output(capsys, "--clients", "1e6", "--size", "1024", "--target-share", "0.001")
+    out = output(capsys, "--clients", "1e6", "--size", "1024", "--target-share", "0.001", "--answers", "once")
     needs = need(MILLION, "olh", 0.001)
     row = next(line for line in out.splitlines() if line.endswith("recommended"))
     assert f"olh {needs.clients:,} clients epsilon {needs.epsilon:g} recommended" == " ".join(row.split())
