@@ -20,6 +20,7 @@ COMMANDS = {
     "export": ("aggregator.reading.export.command", "kafka", "write published estimates as CSV, JSON lines or Parquet"),
     "metrics": ("aggregator.reading.metrics", "worker", "show the metrics of a running process in words"),
     "rejects": ("aggregator.reading.rejects", "kafka", "show refused frames and their reasons"),
+    "init": ("aggregator.plan.init", "stats", "ask five questions and write a query file"),
     "plan": ("aggregator.plan.command", "stats", "compute the accuracy and the cost of a query"),
     "topics": ("aggregator.topics.command", "kafka", "create the topics and correct their settings"),
     "doctor": ("aggregator.topics.doctor", "kafka", "say what an upgrade would change, and the way back"),

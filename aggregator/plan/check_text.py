@@ -127,7 +127,7 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
     if epsilon > HIGH_EPSILON:
         fact = f"a report can be {up(math.exp(epsilon))} times as likely with one answer as with another"
         yield f"epsilon {up(epsilon)} is above {HIGH_EPSILON:g} and gives little privacy: {fact}"
-    for subject in outlook.subjects(query, 1):
+    for subject in outlook.audiences(query, 1):
         if subject.encoder is not None:
             yield from (f"{subject.name}: {text}" for text in outlook.warnings(query, subject.encoder))
     for name, domain, _, _ in attribute_oracles(query):
@@ -159,7 +159,7 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     yield from label("checkpoints", f"at most {in_bytes(checkpoint_rate(query, partitions))}/s: {interval}")
     if clients is not None:
         yield from label("shown", *visibility.sentences(query, clients))
-    everybody = outlook.subjects(query, 1 if clients is None else clients)
+    everybody = outlook.audiences(query, 1 if clients is None else clients)
     for subject in everybody:
         if subject.encoder is not None:
             yield from label("error", _prefix(query, subject) + outlook.comparison(query, subject.encoder))

@@ -116,7 +116,7 @@ def _outlook(plan: Plan) -> tuple[list[str], list[str]]:
         query = plan.query
     except QueryError as error:
         return [], [f"a query file refuses this query: {error}"]
-    [subject] = outlook.subjects(query, plan.clients)
+    [subject] = outlook.audiences(query, plan.clients)
     choice = cast("Oracle", query.oracle)
     sentences = [outlook.comparison(query, choice, plan.clients), *outlook.sentences(subject)]
     return sentences, list(outlook.warnings(query, choice))

@@ -217,7 +217,7 @@ class Audience:
         return self.query.solution == "smp"
 
 
-def subjects(query: Query, clients: int) -> list[Audience]:
+def audiences(query: Query, clients: int) -> list[Audience]:
     oracle = query.oracle
     if isinstance(oracle, Oracle):
         return [Audience(query, query.name, oracle, oracle, clients)]

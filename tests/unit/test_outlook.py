@@ -18,7 +18,7 @@ def query(edition=2, **table):
 
 
 def subject(clients=20_000, **table):
-    return outlook.subjects(query(**table), clients)[0]
+    return outlook.audiences(query(**table), clients)[0]
 
 
 def words(capsys, main, *arguments):

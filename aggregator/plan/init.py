@@ -1,0 +1,178 @@
+"""The command `hubbub init`, which asks five questions and writes a query file."""
+
+import json
+import math
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+from typing import Any, TypeVar
+
+from aggregator.plan import outlook
+from aggregator.plan.promise import up
+from hubbub.command.options import add_queries, parser_of, run
+from oracles.errors import ParameterError, QueryError
+from oracles.mechanisms import NEWEST
+from oracles.query import Query, parse
+
+HELP = """\
+Ask five questions and write a commented query file: what is asked, which values there are, how many
+people answer how often, how sensitive the answers are, and whether they may change. The file says in
+words what these people will show. An existing file is never overwritten.
+
+example:
+  $ hubbub init                 # an empty answer takes the default in brackets
+  $ hubbub init --yes           # takes all defaults
+
+Exit code: 0 done; 2 wrong options, no terminal to ask, or the file exists."""
+
+_Answer = TypeVar("_Answer")
+SPANS = {"day": ("1d", "1h"), "hour": ("1h", "1m"), "minute": ("1m", "10s")}
+"""Period and pane for people who answer once in this time."""
+EPSILONS = {"little": 4.0, "normal": 2.0, "very": 1.0}
+"""Epsilon of a report by the sensitivity of the answers."""
+MOST = 10**12
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Interview:
+    """The answers to the five questions."""
+
+    name: str = "screens"
+    domain: list[str] | int = 64
+    people: int = 20_000
+    span: str = "day"
+    sensitivity: str = "normal"
+    may_change: bool = True
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The query, as a query file has it."""
+        period, pane = SPANS[self.span]
+        return {
+            "domain": self.domain,
+            "epsilon": EPSILONS[self.sensitivity],
+            "answers": "life" if self.may_change else "once",
+            "period": period,
+            "pane": pane,
+            "windows": [period],
+        }
+
+    @property
+    def query(self) -> Query:
+        return parse({"edition": NEWEST, "queries": {self.name: self.table}}, "hubbub init", None)[self.name]
+
+
+def main(arguments: list[str]) -> int:
+    parser = parser_of("init", HELP)
+    add_queries(parser)
+    parser.add_argument("--yes", action="store_true", help="take the defaults and ask nothing")
+    options = parser.parse_args(arguments)
+
+    def work() -> None:
+        path = Path(options.queries)
+        if path.exists():
+            raise ParameterError(f"{path} exists. Name another file with --queries")
+        answers = Interview() if options.yes else ask(input)
+        text = file_text(answers)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+        for sentence in outlook.sentences(outlook.audiences(answers.query, answers.people)[0]):
+            sys.stdout.write(f"{sentence}\n")
+        sys.stdout.write(f"wrote {path}. Next: hubbub check {path} --clients {answers.people}\n")
+
+    return run("init", work)
+
+
+def ask(read: Callable[[str], str]) -> Interview:
+    """Ask the five questions. An empty answer takes the default, and an answer that cannot be used is asked again."""
+    default = Interview()
+    name = _ask(read, f"1. What is asked? A short name [{default.name}]: ", default.name, _name)
+    domain: list[str] | int = _ask(
+        read, f"2. Which values? Names with commas, or their number [{default.domain}]: ", default.domain, _domain
+    )
+    people, span = _ask(
+        read, "3. How many people answer, and how often? [20000 a day]: ", (default.people, default.span), _people
+    )
+    sensitivity = _ask(read, "4. How sensitive is it: little, normal or very? [normal]: ", "normal", _sensitivity)
+    change = _ask(read, "5. May an answer of a person change? [yes]: ", default.may_change, _flag)
+    return Interview(name, domain, people, span, sensitivity, change)
+
+
+def _ask(read: Callable[[str], str], question: str, default: _Answer, parsed: Callable[[str], _Answer]) -> _Answer:
+    while True:
+        try:
+            text = read(question).strip()
+        except EOFError:
+            raise ParameterError("there is nobody to answer the questions; --yes takes the defaults") from None
+        if not text:
+            return default
+        try:
+            return parsed(text)
+        except (ParameterError, QueryError) as error:
+            sys.stdout.write(f"   {error}\n")
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", text):
+        raise ParameterError("a name has 1 to 64 of the characters A-Z a-z 0-9 _ . -")
+    return text
+
+
+def _domain(text: str) -> list[str] | int:
+    plain = text.replace("_", "")
+    domain: list[str] | int = int(plain) if plain.isdecimal() else [part.strip() for part in text.split(",")]
+    _ = Interview(domain=domain).query  # a domain that cannot be used raises an error
+    return domain
+
+
+def _people(text: str) -> tuple[int, str]:
+    match = re.fullmatch(r"([0-9][0-9_,.]*)\s*(?:people|clients)?\s*(?:an?|per|each|every)?\s*(day|hour|minute)?", text)
+    number = int(re.sub("[_,.]", "", match[1])) if match else 0
+    if not match or not 0 < number <= MOST:
+        raise ParameterError('answer with a number and a time, such as "20000 a day", "500 an hour" or "90 a minute"')
+    return number, match[2] or "day"
+
+
+def _sensitivity(text: str) -> str:
+    matches = [word for word in EPSILONS if word.startswith(text.lower())]
+    if len(matches) != 1:
+        raise ParameterError("answer little, normal or very")
+    return matches[0]
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("y", "yes", "n", "no"):
+        raise ParameterError("answer yes or no")
+    return text.lower().startswith("y")
+
+
+def file_text(answers: Interview) -> str:
+    """Return the query file, with the expected results as comments."""
+    query, table = answers.query, answers.table
+    [audience] = outlook.audiences(query, answers.people)
+    lines = ["# Written by hubbub init. docs/query-file.md explains each key."]
+    for sentence in outlook.sentences(audience):
+        lines += wrap(sentence, WIDTH, initial_indent="# ", subsequent_indent="# ")
+    rest = '"(other)" takes all other answers' if query.other else 'the values are named "0", "1", ...'
+    lifetime = f"all answers of a device together change them by at most exp({up(query.record_charge)})"
+    comments = {
+        "domain": rest,
+        "epsilon": f"a report changes the odds between two answers by at most {up(math.exp(query.epsilon))}",
+        "answers": f"{'follows changes' if answers.may_change else 'does not follow changes'}; {lifetime}",
+        "period": "a device answers at most once in this time",
+        "pane": "the shortest slice of time that is counted",
+        "windows": "the times for which estimates are published",
+    }
+    lines += [
+        "",
+        f"edition = {NEWEST}",
+        "",
+        f"[queries.{json.dumps(answers.name) if '.' in answers.name else answers.name}]",
+    ]
+    for key, value in table.items():
+        lines.append(f"{key:8}= {json.dumps(value, ensure_ascii=False):24}  # {comments[key]}")
+    return "\n".join(lines) + "\n"
