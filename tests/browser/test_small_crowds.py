@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from oracles.query import parse
 from tests import boards
-from tests.boards import PANE, Board, Crowd, definition_messages, in_thread, publish, withheld
+from tests.boards import PANE, Board, Crowd, definition_messages, in_thread, publish, status_message, withheld
 from tests.brokers import create_topics
 from tests.browser.chrome import DESK, PHONE
 from tests.browser.test_outages import KEEP_CHARTS
@@ -57,6 +57,8 @@ def board(broker, begin, last):
     flags = [None, "small", None, "held", "small", None, "held", "small"]
     messages += [withheld(message, flag) if flag else message for flag in flags for message in estimates(fewer)]
     messages += [message for _ in range(PANES) for message in estimates(stopped)]
+    ahead = last + 50 * PANE  # however long the tests take
+    messages.append(status_message(every["stopped"], ahead, last - QUIET * PANE))
     kafka = in_thread(lambda: create_topics(broker))
     publish(kafka, [*definition_messages(every), *messages])
     with Board(kafka) as process:
@@ -127,7 +129,8 @@ def test_a_crowd_that_stopped_says_since_when(watch, board, last):
     page = view.page
     expect(page.locator("#rows tr")).to_have_count(3)
     since = moment(page, last - QUIET * PANE)
-    expect(page.locator("#status")).to_contain_text(re.compile(rf"No window since (\S+ )?{since}, late by \d+ min"))
+    expect(page.locator("#status")).to_contain_text(re.compile(rf"Quiet: no reports since (\S+ )?{since}"))
+    expect(page.locator("#late")).to_be_empty()
     expect(page.locator("#withheld")).to_be_empty()
 
 

@@ -1,10 +1,17 @@
 """`hubbub tail` on real brokers. It shows the published records and ends cleanly."""
 
 import asyncio
+import fcntl
 import json
+import os
+import pty
+import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -145,6 +152,42 @@ def test_the_end_of_a_pipe_ends_it(tansu):
         publish(kafka, record(end=20))
         assert command.wait(WAIT) == 0
         assert command.stderr.read() == ""
+
+
+def test_one_key_leads_to_each_page_of_a_terminal(tansu):
+    kafka = create_topics(tansu, 2)
+    publish(kafka, record(), record("clicks"))
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    where = ("--kafka", kafka.servers, "--prefix", kafka.prefix)
+    environment = os.environ | {"TERM": "xterm"}
+    before = termios.tcgetattr(theirs)
+    command = subprocess.Popen((*COMMAND, *where), stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    try:
+        for key, text in (
+            ("", "keys: 1 to 2"),
+            ("2", "visits 10s, to"),
+            ("0", "keys: 1 to 2"),
+            ("1", "clicks 10s, to"),
+        ):
+            os.write(ours, key.encode())
+            assert text in until_shown(ours, text)
+        os.write(ours, b"q")
+        until_shown(ours, None)
+        assert command.wait(WAIT) == 0
+        assert termios.tcgetattr(theirs) == before, "the terminal is as it was"
+    finally:
+        command.kill()
+        command.wait()
+
+
+def until_shown(terminal, text):
+    """Return what the terminal shows until a text comes, or for two seconds."""
+    output, end = "", time.monotonic() + (2 if text is None else WAIT)
+    while time.monotonic() < end and (text is None or text not in output):
+        if select.select([terminal], [], [], 0.2)[0]:
+            output += os.read(terminal, 65_536).decode(errors="replace")
+    return output
 
 
 def test_missing_topics_are_reported(tansu, capsys):

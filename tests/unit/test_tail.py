@@ -154,6 +154,14 @@ def test_a_line_has_each_share_with_its_interval():
     assert summary.rows[2].name not in output
 
 
+def test_flags_are_words():
+    record = one_record(VISITS, MANY)
+    record["quality"]["flags"] = ["partial", "skewed", "new_flag"]
+    (summary,) = read_record(record)
+    line = summary.line(1)
+    assert "the definition changed within, forged reports suspected, new_flag" in line
+
+
 def test_every_attribute_has_its_summary():
     query = make_query(attributes={"age": 5, "sex": ["f", "m"]}, solution="smp")
     records_of = records(query, (500, 300, 100, 60, 40))

@@ -29,6 +29,15 @@ WITHHELD = {
     "held": "withheld: held back with a neighbour that holds fewer reports than the query's crowd",
 }
 """The flags of records without values, and their reasons in words."""
+FLAGS = {
+    "partial": "the definition changed within",
+    "incomplete": "reports were lost",
+    "skewed": "forged reports suspected",
+    "ids_overflow": "duplicates possible",
+    "cut": "only the largest shares",
+    "prior_rejected": "the prior does not suit",
+}
+"""The other flags of records, in words."""
 _NUMBERS = {int, float, type(None)}
 _LATER = dict.fromkeys(("significance", "size", "threshold", "answers"))
 """The fields that older records do not have."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from aggregator.publishing.alerts.message import Alert
-from aggregator.publishing.records.decoder import WITHHELD, Record
+from aggregator.publishing.records.decoder import FLAGS, WITHHELD, Record
 from aggregator.publishing.records.list_intervals import first
 from aggregator.reading.tail.notation import clock, digits, label, level_text, percent, plain
 from oracles.consistency import UNBIASED
@@ -112,7 +112,7 @@ class Summary:
             rows=tuple(_rows(record, method, hitters)),
             frequent=len(hitters),
             proved=sum(hitters.values()),
-            flags=tuple(map(plain, record.flags)),
+            flags=tuple(FLAGS.get(flag, plain(flag)) for flag in record.flags if flag not in WITHHELD),
             record=record,
         )
 
