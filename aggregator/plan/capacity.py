@@ -4,9 +4,10 @@ import argparse
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from aggregator.plan import costs
+from aggregator.plan import costs, memory
+from aggregator.plan.check import MEMORY, RETENTION
 from aggregator.plan.fleet import Assumptions, Fleet
-from hubbub.command.options import add_queries, in_bytes, share, size, whole
+from hubbub.command.options import add_queries, duration, in_bytes, share, size, whole
 from oracles.query import Query
 
 MOST_RATE = 10**12
@@ -33,6 +34,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--speed", type=_speed, default=defaults.speed, metavar="X", help=speed)
     replicas = f"replicas of each partition (default: {defaults.replicas})"
     group.add_argument("--replicas", type=whole(1, 100), default=defaults.replicas, metavar="R", help=replicas)
+    keep = "time for which Kafka keeps the reports, such as 12h or 7d, for the disk (default: 7d)"
+    group.add_argument("--retention", type=duration, default="7d", metavar="D", help=keep)
     broker = "bytes per second that a broker receives, replicas included; it sends as many (default: 100MiB)"
     group.add_argument("--broker-rate", type=_rate_size, default="100MiB", metavar="SIZE", help=broker)
     partition = "bytes per second of the reports of one partition (default: 10MiB)"
@@ -69,6 +72,11 @@ def lines(file: str, queries: Collection[Query], fleets: Sequence[Fleet], assump
     )
     need, delivers = sum(map(costs.finals, queries)), costs.deliverable_finals(queries) * assumptions.speed
     yield f"finals: {need:,.3g} per second needed; a core busy with them delivers about {delivers:,.3g}"
+    days = f"{assumptions.retention / 86_400:,.3g} days"
+    yield f"disk for {days} of reports, replicas included: {', '.join(in_bytes(each.disk) for each in fleets)}"
+    cores = ", ".join(f"{each.gateways:,.1f}" for each in fleets)
+    yield f"gateways: {cores} cores, if all reports arrive in requests of {content}"
+    yield f"a board: {in_bytes(memory.board(queries, RETENTION, MEMORY))} of memory for {RETENTION // 3600} hours"
     yield "counting, state, estimates: busy cores; cores: required cores; memory: of each worker"
     yield ""
     rows = [_HEADS, *map(_cells, fleets)]

@@ -25,6 +25,8 @@ CHANGELOG, SNAPSHOT = 40e-6, 30e-6
 RECORD, FIT, VALUE = 3e-3, 50e-3, 0.4e-6
 """Seconds for the findings and record of a window, for a fitted prior, and for each value (benchmarks/records.py)."""
 
+REQUEST, REPORT = 73e-6, 7.3e-9
+"""Seconds of a gateway for each request, and for each further report in it (benchmarks/gateway.py, olh)."""
 FINAL = 1e-3
 """Seconds of a worker to publish a final and its state, in addition to its record: 0.7 ms, and the sockets."""
 
@@ -70,3 +72,8 @@ def deliverable_finals(queries: Collection[Query]) -> float:
     """Return the number of finals per second that one core publishes, in the proportions of these queries."""
     busy = sum(finals(query) * (record(query) + FINAL) for query in queries)
     return sum(map(finals, queries)) / busy
+
+
+def gateway(rate: float, per_request: int) -> float:
+    """Return the busy cores of gateways at a rate of reports per second, in requests of so many reports."""
+    return rate * (REQUEST / per_request + REPORT)

@@ -53,6 +53,8 @@ class Assumptions:
     """Bytes per second that a broker receives, replicas included, and that it sends."""
     partition_rate: int = 10 << 20
     """Bytes per second of the reports of one partition."""
+    retention: int = 7 * 86_400
+    """Seconds for which Kafka keeps the reports."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,10 @@ class Fleet:
     """Bytes of state per second, without replicas."""
     memory: int
     """Bytes of memory of each worker."""
+    disk: int
+    """Bytes of the reports on all brokers, replicas included."""
+    gateways: float
+    """Cores of gateways at the assumed busy share, if all reports arrive over HTTP."""
 
 
 def fleet(queries: Collection[Query], rate: int, assumptions: Assumptions) -> Fleet:
@@ -117,6 +123,8 @@ def fleet(queries: Collection[Query], rate: int, assumptions: Assumptions) -> Fl
         arriving=arriving,
         writing=writing,
         memory=memory.worker(queries, share_of_worker).total,
+        disk=math.ceil(arriving * assumptions.retention * assumptions.replicas),
+        gateways=costs.gateway(rate, assumptions.per_frame) / assumptions.speed / assumptions.fill,
     )
 
 

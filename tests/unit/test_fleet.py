@@ -161,6 +161,28 @@ def file(tmp_path):
     return path
 
 
+def test_a_request_costs_a_gateway_what_the_page_says():
+    """One report, and 10,000 in a request; the other cells of these rows are other numbers of reports."""
+    rows = re.findall(r"^\| (?:`\w+` )?\| ([0-9,]+) \| ([0-9]+) \(bare", PAGE, re.MULTILINE)
+    measured = [(int(reports.replace(",", "")), int(micros) * 1e-6) for reports, micros in rows]
+    assert {reports for reports, _ in measured} == {1, 100, 10_000}
+    for reports, seconds in measured:
+        assert costs.gateway(1, reports) * reports == pytest.approx(seconds, rel=0.5)
+
+
+def test_the_disk_is_retention_times_rate_times_replicas(file, capsys):
+    one = fleet(MANY, 10**6, USUAL)
+    assert one.disk == pytest.approx(one.arriving * 7 * 86_400 * 3, rel=1e-9)
+    assert fleet(MANY, 10**6, replace(USUAL, retention=86_400, replicas=1)).disk == pytest.approx(one.disk / 21)
+    assert fleet(MANY, 2 * 10**6, USUAL).gateways == pytest.approx(2 * one.gateways)
+    assert plan(file, "--rate", "1e6,2e6", "--retention", "2d") == 0
+    output = capsys.readouterr().out
+    sizes = re.search(r"^disk for 2 days of reports, replicas included: (.*), (.*)$", output, re.MULTILINE)
+    assert float(sizes[2].split()[0]) == pytest.approx(2 * float(sizes[1].split()[0]), rel=0.01)
+    assert "gateways: 0.2, 0.3 cores, if all reports arrive in requests of 1,000 reports" in output
+    assert re.search(r"^a board: .* of memory for 24 hours$", output, re.MULTILINE)
+
+
 def test_the_table_has_a_line_for_each_rate(file, capsys):
     assert plan(file, "--rate", "1e6,2500000") == 0
     output = capsys.readouterr().out
