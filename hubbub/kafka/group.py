@@ -26,15 +26,19 @@ class Member(NamedTuple):
 
 async def members(admin: Any, kafka: Kafka) -> list[Member]:
     """Return the members of the group. If the broker refuses the request, raise its error."""
-    from aiokafka.errors import GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError, for_code
+    from aiokafka import errors
 
+    moments = (
+        *(errors.GroupCoordinatorNotAvailableError, errors.GroupLoadInProgressError),
+        errors.NotCoordinatorForGroupError,
+    )
     for more in reversed(range(_LOOKS)):
         try:
             (answer,) = await admin.describe_consumer_groups([kafka.topic(WORKER)])
             ((code, group, _, _, _, listed, *_),) = answer.groups
             if code:
-                raise for_code(code)(group)
-        except (GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError):
+                raise errors.for_code(code)(group)
+        except moments:
             if not more:
                 raise
             await asyncio.sleep(_PAUSE)

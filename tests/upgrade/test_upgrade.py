@@ -2,22 +2,19 @@
 
 import asyncio
 import subprocess
-import threading
 import time
 import uuid
-from contextlib import contextmanager
 
 import orjson
 import pytest
-from aiokafka import AIOKafkaProducer
 
 from aggregator.topics import command as topics
 from aggregator.topics.layout import MIB, layout
 from hubbub.definitions import formats, formats_record
 from hubbub.definitions.formats import NEWEST, Formats, release
-from hubbub.kafka.clients import client_arguments, started
 from tests.brokers import Unavailable, skip
 from tests.integration.admin import delete
+from tests.integration.loads import load
 from tests.integration.workers import HUBBUB, Place, environment, until
 from tests.upgrade.releases import RELEASES, other_build, released
 
@@ -53,7 +50,6 @@ domain = 8
 oracle = "oue"
 epsilon = 1.0
 {COMMON}"""
-VALUES = {"page": [0, 0, 1], "site": [3, 3, 40], "both": [[5, 0], [9, 1]], "new": [1, 7, 7, 7]}
 
 
 @pytest.fixture
@@ -70,34 +66,6 @@ def installed(build):
         pytest.skip(str(error))  # in CI too: a shallow clone has no history
     except subprocess.SubprocessError as error:
         skip(error)
-
-
-@contextmanager
-def load(place, queries):
-    """Send keyed reports of these queries ten times a second, in both partitions, and some of them twice."""
-    over = threading.Event()
-
-    async def run():
-        number = 0
-        settings = {**client_arguments(place.kafka), "acks": "all", "linger_ms": 5}
-        async with started(AIOKafkaProducer(**settings), place.kafka) as producer:
-            while not over.is_set():
-                for query in queries:
-                    number += 1
-                    # The id of a frame decides its partition.
-                    frame = place.encode(query, VALUES[query.name], number=2 * number + number % 2)
-                    for _ in range(1 + (number % 5 == 0)):
-                        await producer.send(place.kafka.topic("reports"), frame, partition=number % place.partitions)
-                place.sent_at = time.time()
-                await asyncio.sleep(0.1)
-
-    thread = threading.Thread(target=lambda: asyncio.run(run()))
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def definition_records(place):

@@ -1,0 +1,104 @@
+"""The steps of docs/life.md under load: new credentials, and another prefix. No report is lost."""
+
+import asyncio
+import threading
+import time
+from hashlib import sha256
+
+import pytest
+import trustme
+
+from aggregator.reading.audit import command as audit
+from hubbub.kafka.rights import ALL, RIGHTS
+from tests.integration.gateways import OTHER, TOKEN, Gateway
+from tests.integration.loads import load
+from tests.integration.queries import PATIENT
+from tests.integration.workers import Place, until
+
+
+def check(place):
+    """Check that all finals are right, byte for byte, by our own count and by the audit."""
+    verdict = place.verdict()
+    assert verdict.exact, verdict
+    assert audit.main(["--kafka", place.kafka.servers, "--prefix", place.kafka.prefix]) == 0
+    return verdict
+
+
+@pytest.mark.long
+def test_the_user_and_the_authority_of_kafka_change_under_load(secured_kafka, tmp_path):
+    """Two workers log in by certificates. A new user replaces the old one, then they trust a second authority."""
+    with Place(secured_kafka, tmp_path, PATIENT) as place:
+
+        def login(name):
+            prefix = place.kafka.prefix
+            rights = [(r.operation, r.kind, prefix + ("*" if r.of == ALL else r.of)) for r in RIGHTS["worker"]]
+            asyncio.run(secured_kafka.allow(name, *rights))
+            return secured_kafka.login("mutual", name, prefix)
+
+        def roll(**env):
+            for index, worker in enumerate(workers):
+                worker.stop()
+                workers[index] = place.start(**env).ready()
+
+        authorities = tmp_path / "authorities.pem"
+        authorities.write_bytes(secured_kafka.authority.cert_pem.bytes() + trustme.CA().cert_pem.bytes())
+        before, after = login("before"), login("after")
+        with load(place, place.queries.values()):
+            workers = [place.start(**before).ready() for _ in range(2)]
+            roll(**after)
+            roll(**{**after, "HUBBUB_KAFKA_CA_FILE": str(authorities)})
+            time.sleep(3)
+        assert check(place).reports > 50
+        assert all(worker.running for worker in workers)
+
+
+def tokens(*texts):
+    hashes = ", ".join(f'"{sha256(text.encode()).hexdigest()}"' for text in texts)
+    return f"[tokens.app]\nsha256 = [{hashes}]\n"
+
+
+def test_the_token_of_a_gateway_changes_under_load(kafka, tmp_path):
+    """The file has both tokens, while clients change from one to the other. Then it has the new one alone."""
+    with Place(kafka, tmp_path, PATIENT) as place:
+        file, accepted, over, present = tmp_path / "tokens.toml", [], threading.Event(), [TOKEN]
+        file.write_text(tokens(TOKEN))
+        place.start().ready()
+        with Gateway(place, "--port", "0", "--tokens", str(file)) as gateway:
+
+            def send():
+                number = 0
+                while not over.wait(0.05):
+                    number += 1
+                    frame = place.frame("page", [0, 1])
+                    accepted.append(gateway.post(frame, present[0], key=f"request-{number:016}").status)
+
+            thread = threading.Thread(target=send)
+            thread.start()
+            file.write_text(tokens(TOKEN, OTHER))
+            until(lambda: gateway.post(b"", OTHER, key="k" * 16).status != 401)
+            present[0] = OTHER
+            time.sleep(0.5)
+            file.write_text(tokens(OTHER))
+            until(lambda: gateway.post(b"", TOKEN, key="k" * 16).status == 401)
+            over.set()
+            thread.join()
+        place.sent_at = time.time()
+        assert {*accepted} == {202}
+        assert check(place).reports == 2 * len(accepted)
+
+
+def test_an_installation_moves_to_another_prefix_with_more_partitions(kafka, tmp_path):
+    """The old prefix runs until its last window is final. Each report is counted in one of the two."""
+    folders = [tmp_path / "old", tmp_path / "new"]
+    for folder in folders:
+        folder.mkdir()
+    with Place(kafka, folders[0], PATIENT) as old, Place(kafka, folders[1], PATIENT, partitions=5) as new:
+        worker = old.start().ready()
+        new.start().ready()
+        with load(old, old.queries.values()):
+            time.sleep(2)
+        with load(new, new.queries.values()):
+            time.sleep(2)
+        assert check(old).reports > 10
+        assert worker.stop() == 0
+        assert check(new).reports > 10
