@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from aggregator.plan import costs, memory
-from aggregator.plan.check import MEMORY, RETENTION
+from aggregator.plan.check_text import MEMORY, RETENTION
 from aggregator.plan.fleet import Assumptions, Fleet
 from hubbub.command.options import add_queries, duration, in_bytes, share, size, whole
 from oracles.query import Query
