@@ -63,6 +63,10 @@ class Scale:
         """Middles of the bins."""
         return self.edges[:-1] + np.diff(self.edges) / 2.0
 
+    def text(self, position: int) -> str:
+        """Return the ends of a bin as text."""
+        return f"{float(self.edges[position])!r}..{float(self.edges[position + 1])!r}"
+
     def positions(self, numbers: ArrayLike) -> Ints:
         """Return the bin of each number: how many inner edges are at or below it. NaN is refused."""
         values = np.asarray(numbers, np.float64)

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from oracles.query import Query, parse
-from oracles.query.domain import Domain, Sets
-from oracles.query.settings import Threshold, Window
+from oracles.query.domain import Domain, Ranges, Sets
+from oracles.query.settings import Threshold, Window, quantile_name
 
 TIMES = ("from", "until")
 """The keys whose values are times."""
@@ -26,13 +26,14 @@ def dump(query: Query) -> dict[str, Any]:
         "fallback": query.fallback,
         "publish": "all" if query.publish is None else query.publish,
         "crowd": query.crowd,
-        "threshold": _threshold_text(query.threshold),
+        "threshold": {quantile_name(share): limit for share, limit in query.limits} or _threshold_text(query.threshold),
         "require_id": query.require_id,
         "family_error": query.family_error,
         "alerts_a_day": query.alerts_a_day,
         "max_ids": query.max_ids,
         "answers": query.answers,
         "budget": query.budget,
+        **({"quantiles": list(query.quantiles)} if query.quantiles else {}),
         **({} if query.renew is None else {"renew": f"{query.renew}s"}),
         **({"buckets": max(filter(None, query.fewer))} if any(query.fewer) else {}),
         "noise": query.noise,
@@ -46,13 +47,16 @@ def dump(query: Query) -> dict[str, Any]:
             "domain": _domain(query.domain),
             "oracle": query.oracle_names[0],
             "sets": _sets(query.sets, query.domain),
+            **({"ranges": _ranges(query.ranges)} if query.ranges else {}),
         }
     names = query.oracle_names
+    ranges = {a.name: _ranges(a.ranges) for a in query.attributes if a.ranges}
     return table | {
         "attributes": {attribute.name: _domain(attribute.domain) for attribute in query.attributes},
         "solution": query.solution,
         "oracle": names[0] if len(set(names)) == 1 else list(names),
         "sets": {a.name: _sets(a.sets, a.domain) for a in query.attributes if a.sets},
+        **({"ranges": ranges} if ranges else {}),
     }
 
 
@@ -75,7 +79,14 @@ def _threshold_text(threshold: Threshold) -> Any:
 
 
 def _domain(domain: Domain) -> Any:
+    if domain.scale is not None:
+        scale, unit = domain.scale, {} if domain.unit is None else {"unit": domain.unit}
+        return {"low": scale.low, "high": scale.high, "bins": scale.bins, "scale": scale.kind, **unit}
     return domain.named if domain.values is None else list(domain.values)
+
+
+def _ranges(ranges: Ranges) -> dict[str, list[float]]:
+    return {name: list(ends) for name, ends in ranges}
 
 
 def _sets(sets: Sets, domain: Domain) -> dict[str, list[str]]:

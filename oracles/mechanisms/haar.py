@@ -13,6 +13,7 @@ from oracles.types import MARKS, Flags, Floats, Ints, Reports, whole_number
 
 LEAST_BITS, MOST_BITS = 4, 16
 """Numbers have from 2**4 to 2**16 bins."""
+BINS = tuple(1 << bits for bits in range(LEAST_BITS, MOST_BITS + 1))
 _QUARTERS = 4
 """Number of marks for each level."""
 
@@ -34,12 +35,9 @@ class Haar(Hashing):
     takes_table = True
 
     def __init__(self, epsilon: float, size: int, *, table: int | None = None) -> None:
-        bits = size.bit_length() - 1
-        if size != 1 << bits or not LEAST_BITS <= bits <= MOST_BITS:
-            raise ParameterError(
-                f"haar: bins must be a power of two from {1 << LEAST_BITS} to {1 << MOST_BITS}, got {size}"
-            )
-        super().__init__("haar", epsilon, size, rows=1, bits=bits, table=table)
+        if size not in BINS:
+            raise ParameterError(f"haar: bins must be a power of two from {BINS[0]} to {BINS[-1]}, got {size}")
+        super().__init__("haar", epsilon, size, rows=1, bits=size.bit_length() - 1, table=table)
         self._a, self._b = self.tree.bin_variance, 0.0
 
     @property
@@ -50,6 +48,10 @@ class Haar(Hashing):
     @cached_property
     def tree(self) -> Tree:
         return Tree(self.levels, float(2 * self.exact[0] - 1))
+
+    def shift_per_fake(self, n: int) -> float:
+        """Return how far one forged report among `n` can move a cumulative share."""
+        return self.levels / (2.0 * self.tree.gap * n)
 
     def rows(self, count: int, rng: "np.random.Generator | Source | None" = None) -> Ints:
         draw = source(rng)

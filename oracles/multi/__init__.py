@@ -1,6 +1,7 @@
 """Several attributes of one client by spl, smp or rsfd. Each attribute acts as a pure oracle."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
-from oracles.mechanisms import EACH, ORACLES, WITH_BUCKETS, chance, with_noise
+from oracles.mechanisms import EACH, NUMBER_ORACLES, ORACLES, WITH_BUCKETS, chance, with_noise
 from oracles.mechanisms import oracle as named
 from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.protocol import Charge, Oracle
@@ -33,6 +34,10 @@ class Spl(Joint):
         if any(encoder.tables is not None for encoder in self.encoders):
             return Charge(chance.up(sum((encoder.life.amount for encoder in self.encoders), Fraction())), 1)
         return Charge(self.encoders[0].epsilon, sum(encoder.classes for encoder in self.encoders))
+
+    def estimate(self, state: Ints, n: int, n_independent: int | None = None) -> list[Estimate]:
+        parts = zip(self.encoders, self._states, strict=True)
+        return [encoder.estimate(state[part], n, n_independent) for encoder, part in parts]
 
     def joined(self, pieces: Sequence[Reports]) -> Reports:
         """Join the reports of the attributes into reports of whole records."""
@@ -121,10 +126,8 @@ class Smp(Multi):
         n = whole_number("n", n)
         independent = n if n_independent is None else whole_number("n_independent", n_independent)
         return [
-            Estimate(encoder.shares(support, n_j), n_j, encoder, n_j * independent // n if n else 0, independent)
-            for encoder, support, n_j in zip(
-                self.encoders, self.support(state, n), self.answering(state, n), strict=True
-            )
+            replace(encoder.estimate(state[part], n_j, n_j * independent // n if n else 0), population=independent)
+            for encoder, part, n_j in zip(self.encoders, self._states, self.answering(state, n), strict=True)
         ]
 
 
@@ -184,7 +187,7 @@ def _encoder(name: str, epsilon: float, size: int, buckets: int | None, noise: s
     if name == ADAPTIVE:
         candidates = (ORACLES[name](epsilon, size) for name in ("grr", "oue") if size <= ORACLES[name].max_size)
         name = min(candidates, key=lambda candidate: candidate.variance(1)).name
-    if name not in ORACLES:
+    if name not in ORACLES | NUMBER_ORACLES:
         raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(ORACLES)} or {ADAPTIVE}")
     make = partial(named, name, epsilon=epsilon, size=size, buckets=buckets if name in WITH_BUCKETS else None)
     return with_noise(make(), noise, table, lambda t: make(table=t))

@@ -13,19 +13,22 @@ from oracles.consistency import NORM_SUB
 from oracles.mechanisms import EACH, EDITION, NEWEST, NOISES, TABLE
 from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.multi.attributes import Multi
-from oracles.query.domain import Domain, Sets
+from oracles.query.domain import Domain, Ranges, Sets
 from oracles.query.footprint import check_sizes
 from oracles.query.lifetime import check_lifetime, times
 from oracles.query.oracle_keys import Attribute, OracleSettings, read_one, read_several
 from oracles.query.settings import (
     ANSWERS,
     KEYS,
+    QUANTILES,
     Place,
     Threshold,
     Window,
     choice,
     duration,
+    read_limits,
     read_methods,
+    read_quantiles,
     read_threshold,
     read_windows,
     setting,
@@ -74,6 +77,12 @@ class Query:
     domain: Domain | None
     """Domain of the answer, or None for several attributes."""
     sets: Sets
+    ranges: Ranges
+    """Named ranges of numbers."""
+    quantiles: tuple[float, ...]
+    """Quantiles of numbers in a record. Empty if no answer is a number."""
+    limits: tuple[tuple[float, float], ...]
+    """Quantiles of numbers with the limits that alerts watch."""
     attributes: tuple[Attribute, ...]
     """Attributes in code-point order of their names, empty for one answer."""
     solution: str | None
@@ -153,6 +162,14 @@ class Query:
         return {attribute.name: encoder.thresholds for attribute, encoder in each}
 
     @property
+    def edges(self) -> list[float] | dict[str, list[float]] | None:
+        """Edges of the bins of numbers, by attribute if there are several. None if no answer is a number."""
+        if self.domain is not None:
+            return None if self.domain.scale is None else self.domain.scale.edges.tolist()
+        scales = ((each.name, each.domain.scale) for each in self.attributes)
+        return {name: scale.edges.tolist() for name, scale in scales if scale is not None} or None
+
+    @property
     def noise(self) -> str:
         """How a client's answers to different values depend on one another: "table" or "each"."""
         return EACH if self.table is None else TABLE
@@ -195,13 +212,16 @@ __all__ = ["Attribute", "Query", "load", "parse"]
 
 
 def _meaning(domain: Domain) -> dict[str, Any]:
+    if domain.scale is not None:
+        scale = domain.scale
+        return {"domain": {"bins": scale.bins, "high": scale.high, "low": scale.low, "scale": scale.kind}}
     return {"domain": domain.named if domain.values is None else domain.values, "other": domain.other}
 
 
 _KEYS = {
     *KEYS,
     *("domain", "attributes", "oracle", "solution", "noise", "table"),
-    *("windows", "period", "methods", "threshold", "sets", "budget", "answers"),
+    *("windows", "period", "methods", "threshold", "sets", "ranges", "quantiles", "budget", "answers"),
 }
 _ANSWERS = choice(*ANSWERS)
 _PERIOD = duration(1)
@@ -298,17 +318,37 @@ def _query(name: str, value: object, at: Place, folder: Path | None, edition: in
     check_sizes(oracle_settings["oracle"].state_size, values, windows, at, of)
     if answers == "life" and not standing:
         check_lifetime(oracle_settings["oracle"], oracle_settings["budget"], make, at / "answers")
+    quantiles, limits = _number_settings(keys, oracle_settings, at)
     return Query(
         **settings,
         **oracle_settings,
+        quantiles=quantiles,
+        limits=limits,
         name=name,
         starts=starts,
         windows=windows,
         period=period,
         answers=answers,
         methods=read_methods(keys.get("methods", [NORM_SUB]), at / "methods"),
-        threshold=read_threshold(keys.get("threshold", "significance"), at / "threshold"),
+        threshold=read_threshold("significance" if limits else keys.get("threshold", "significance"), at / "threshold"),
     )
+
+
+def _number_settings(
+    keys: dict[str, Any], oracle_settings: dict[str, Any], at: Place
+) -> tuple[tuple[float, ...], tuple[tuple[float, float], ...]]:
+    """Return the quantiles of numbers in a record, and the limits of quantiles."""
+    domain = oracle_settings["domain"]
+    domains = [domain] if domain is not None else [each.domain for each in oracle_settings["attributes"]]
+    if all(each.scale is None for each in domains):
+        if "quantiles" in keys:
+            raise (at / "quantiles").error("must be absent: no answer of this query is a number")
+        return (), ()
+    quantiles = read_quantiles(keys.get("quantiles", list(QUANTILES)), at / "quantiles")
+    threshold = keys.get("threshold")
+    if domain is None or threshold in (None, "significance"):
+        return quantiles, ()
+    return quantiles, read_limits(threshold, at / "threshold", domain.scale)
 
 
 def _table(value: object, at: Place) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Domains: the possible answers and their positions, and named sets of them."""
+"""Domains: the possible answers and their positions, named sets of them, and named ranges of numbers."""
 
 import re
 import unicodedata
@@ -7,8 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from oracles.errors import ReportError
-from oracles.query.settings import Place, Rule, repeated, several, shown, table
+from oracles.errors import ParameterError, ReportError
+from oracles.mechanisms.haar import BINS
+from oracles.numbers import LINEAR, LOG, Scale
+from oracles.query.settings import Place, Rule, choice, number, repeated, several, shown, table
 from oracles.query.text import read_text
 from oracles.types import MAX_SIZE
 
@@ -17,18 +19,25 @@ OTHER = "(other)"
 
 Sets = tuple[tuple[str, tuple[int, ...]], ...]
 """Names of sets with the positions of their values, both in order."""
+Ranges = tuple[tuple[str, tuple[float, float]], ...]
+"""Names of ranges of numbers with their ends, in the order of the names."""
+BINS_BY_DEFAULT = 256
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,9}")
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Values in order, or only their number: then their names are "0", "1", ..."""
+    """Values in order, or only their number: then their names are "0", "1", ... Numbers have a scale of bins."""
 
     values: tuple[str, ...] | None
     size: int
     """Number of names that the oracle counts: the values, and "(other)" if there is one."""
     other: bool
+    scale: Scale | None = None
+    """Scale of numbers, or None if the answers are values."""
+    unit: str | None = None
+    """Unit of numbers, for people."""
 
     @property
     def named(self) -> int:
@@ -39,6 +48,8 @@ class Domain:
         """Return the value at `position`."""
         if not 0 <= position < self.size:
             raise ReportError(f"a position in this domain must be from 0 to {self.size - 1}, got {position}")
+        if self.scale is not None:
+            return self.scale.text(position)
         if position == self.named:
             return OTHER
         return str(position) if self.values is None else self.values[position]
@@ -48,9 +59,14 @@ class Domain:
         """Names of all values in order, or None if the domain is a size."""
         return None if self.values is None else self.values + (OTHER,) * self.other
 
-    def position(self, value: str | int) -> int:
-        """Return the position of `value`. Values outside the domain have that of "(other)", if there is one."""
+    def position(self, value: str | float) -> int:
+        """Return the position of `value`. Values outside the domain have that of "(other)", if there is one.
+
+        A number beyond an end of the scale counts in the bin at that end.
+        """
         position = self.find(value)
+        if position is None and self.scale is not None:
+            raise ReportError(f"an answer must be a number and not NaN, got {shown(value)}")
         if position is None and self.other:
             return self.size - 1
         if position is None:
@@ -61,6 +77,8 @@ class Domain:
 
     def find(self, value: object) -> int | None:
         """Return the position of `value`, or None. The values of a size may be integers."""
+        if self.scale is not None:
+            return _bin(self.scale, value)
         if value == OTHER and self.other:
             return self.size - 1
         if self.values is not None:
@@ -72,6 +90,18 @@ class Domain:
     def _positions(self) -> dict[str, int]:
         values = self.values or ()
         return {composed(values[position]): position for position in reversed(range(len(values)))}
+
+
+def _bin(scale: Scale, value: object) -> int | None:
+    """Return the bin of a number, or of its text. None for everything else."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+        return None
+    return int(scale.positions([float(max(min(value, scale.high), scale.low))])[0])
 
 
 def composed(text: str) -> str:
@@ -91,14 +121,41 @@ def _nameable(value: object) -> bool:
 
 _VALUE = Rule(f'a string that is neither empty nor "{OTHER}"', _nameable)
 _SIZE = Rule(
-    f'a list of values, a size from 1 to {MAX_SIZE}, or {{ file = "values.txt" }}',
+    f'a list of values, a size from 1 to {MAX_SIZE}, {{ file = "values.txt" }}, or for numbers {{ low = 0, high = 9 }}',
     lambda value: type(value) is int and 1 <= value <= MAX_SIZE,
 )
+
+
+_FINITE = number("that is finite", lambda value: abs(value) < float("inf"))
+_SCALE = choice(LINEAR, LOG)
+_BINS = Rule(f"a power of two from {BINS[0]} to {BINS[-1]}", lambda value: type(value) is int and value in BINS)
+_UNIT = Rule("a text of 1 to 16 characters", lambda value: _nameable(value) and len(value) <= 16)
+_SCALE_KEYS = ("low", "high", "bins", "scale", "unit")
+
+
+def _numbers(value: dict[str, Any], at: Place, other: bool | None) -> Domain:
+    """Return the domain of numbers between two ends."""
+    keys = table(value, at, _SCALE_KEYS)
+    for end in ("low", "high"):
+        if end not in keys:
+            raise (at / end).error("is missing; numbers need both ends, low and high")
+    if other:
+        raise at.error("must not be numbers if other = true: a number beyond an end counts in the bin at that end")
+    bins = _BINS(keys.get("bins", BINS_BY_DEFAULT), at / "bins")
+    kind = _SCALE(keys.get("scale", LINEAR), at / "scale")
+    unit = _UNIT(keys["unit"], at / "unit") if "unit" in keys else None
+    try:
+        scale = Scale(_FINITE(keys["low"], at / "low"), _FINITE(keys["high"], at / "high"), bins, kind)
+    except ParameterError as error:
+        raise at.error(str(error)) from error
+    return Domain(None, bins, False, scale, unit)
 
 
 def read_domain(value: object, at: Place, folder: Path | None, other: bool | None) -> Domain:
     """Return the domain of a list of values, a file or a size. `other` is true by default if values have names."""
     values: tuple[str, ...] | None = None
+    if isinstance(value, dict) and {"low", "high"} & value.keys():
+        return _numbers(value, at, other)
     if isinstance(value, list):
         values = several(value, at, _VALUE)
     elif isinstance(value, dict):
@@ -139,6 +196,26 @@ def _file(name: Any, at: Place, folder: Path) -> tuple[str, ...]:
 
 def read_sets(value: object, at: Place, domain: Domain) -> Sets:
     """Return the sets of a table. Each is a list of distinct values of the domain."""
+    if domain.scale is not None and value:
+        raise at.error("must be absent: sets are for values, and ranges for numbers")
     member = Rule("a value of the domain", lambda item: domain.find(item) is not None, domain.find)
     sets = {name: several(values, at / name, member) for name, values in table(value, at).items()}
     return tuple((name, tuple(sorted(sets[name]))) for name in sorted(sets))
+
+
+def read_ranges(value: object, at: Place, domain: Domain) -> Ranges:
+    """Return the ranges of a table. Each is a list of two numbers, with at least one whole bin between them."""
+    if domain.scale is None:
+        if value:
+            raise at.error("must be absent: ranges are for numbers, and sets for values")
+        return ()
+    ranges = {}
+    for name, ends in table(value, at).items():
+        if not isinstance(ends, list) or len(ends) != 2:
+            raise (at / name).error(f"must be a list of two numbers, from and to; got {shown(ends)}")
+        start, end = (_FINITE(each, at / name) for each in ends)
+        first, last = domain.scale.bounds(start, end)
+        if first >= last:
+            raise (at / name).error(f"must hold a whole bin, got {shown(ends)}; use ends that are further apart")
+        ranges[name] = (start, end)
+    return tuple((name, ranges[name]) for name in sorted(ranges))

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from oracles.errors import ParameterError
-from oracles.mechanisms import EACH, ORACLES, TABLE, WITH_TABLE, automatic, oracle, with_noise
+from oracles.mechanisms import EACH, NUMBER_ORACLES, ORACLES, TABLE, WITH_TABLE, automatic, oracle, with_noise
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.table import MOST
 from oracles.multi import ADAPTIVE, multi
 from oracles.multi.attributes import Multi
-from oracles.query.domain import Domain, Sets, read_domain, read_sets
+from oracles.query.domain import Domain, Ranges, Sets, read_domain, read_ranges, read_sets
 from oracles.query.lifetime import times
 from oracles.query.settings import Place, Rule, choice, number, table, whole
 
-_ORACLE = choice(*ORACLES, "auto")
+_ORACLE = choice(*ORACLES, *NUMBER_ORACLES, "auto")
 _SOLUTION = choice("spl", "smp", "rsfd")
 _POINTS = whole(f"a whole number from 1 to {MOST}", 1, MOST)
 _TEXT = Rule("the name of an oracle", lambda value: isinstance(value, str))
@@ -38,6 +38,7 @@ class Attribute:
     name: str
     domain: Domain
     sets: Sets = ()
+    ranges: Ranges = ()
 
 
 @contextmanager
@@ -86,7 +87,7 @@ def _open(keys: dict[str, Any], *, automatic: bool) -> frozenset[str]:
 def read_one(keys: dict[str, Any], at: Place, folder: Path | None, ask: OracleSettings) -> dict[str, Any]:
     """Return the domain and oracle of a query with one answer."""
     domain = read_domain(keys["domain"], at / "domain", folder, ask.other)
-    oracle_name = _ORACLE(keys.get("oracle", "auto"), at / "oracle")
+    oracle_name = _name_for(domain, _ORACLE(keys.get("oracle", "auto"), at / "oracle"), at / "oracle")
     budget = _budget(keys, at, ask.epsilon)
     points = _POINTS(keys["table"], at / "table") if "table" in keys else None
 
@@ -111,12 +112,13 @@ def read_one(keys: dict[str, Any], at: Place, folder: Path | None, ask: OracleSe
         "oracle": selection,
         "oracle_names": (selection.name,),
         "fewer": (getattr(selection, "fewer", None),),
-        "open": _open(keys, automatic=oracle_name == "auto"),
+        "open": _open(keys, automatic=keys.get("oracle", "auto") == "auto"),
         "make": make,
         "budget": budget,
         "record_epsilon": ask.epsilon,
         "domain": domain,
         "sets": read_sets(keys.get("sets", {}), at / "sets", domain),
+        "ranges": read_ranges(keys.get("ranges", {}), at / "ranges", domain),
         "attributes": (),
         "solution": None,
     }
@@ -128,10 +130,12 @@ def read_several(keys: dict[str, Any], at: Place, folder: Path | None, ask: Orac
     if not tables:
         raise (at / "attributes").error("must be a table of one or more attributes with their domains, got none")
     domains = {name: read_domain(tables[name], at / "attributes" / name, folder, ask.other) for name in sorted(tables)}
-    sets = table(keys.get("sets", {}), at / "sets", domains)
+    sets, ranges = (table(keys.get(key, {}), at / key, domains) for key in ("sets", "ranges"))
     solution = _SOLUTION(keys.get("solution", "smp"), at / "solution")
     # A definition in a topic names the oracle that "adaptive" chose when it was written.
     oracle_name = (_EACH if folder is None else _TEXT)(keys.get("oracle", ADAPTIVE), at / "oracle")
+    if any(domain.scale is not None for domain in domains.values()):
+        oracle_name = _names_for(list(domains.values()), oracle_name, solution, at)
     sizes = [domain.size for domain in domains.values()]
     points = _points_of_attributes(keys, at, list(domains))
 
@@ -145,7 +149,12 @@ def read_several(keys: dict[str, Any], at: Place, folder: Path | None, ask: Orac
         selection = make()
     _check_table(ask, bool(points), selection.encoders, at)
     attributes = (
-        Attribute(name, domain, read_sets(sets.get(name, {}), at / "sets" / name, domain))
+        Attribute(
+            name,
+            domain,
+            read_sets(sets.get(name, {}), at / "sets" / name, domain),
+            read_ranges(ranges.get(name, {}), at / "ranges" / name, domain),
+        )
         for name, domain in domains.items()
     )
     return {
@@ -158,9 +167,31 @@ def read_several(keys: dict[str, Any], at: Place, folder: Path | None, ask: Orac
         "record_epsilon": selection.record_epsilon,
         "domain": None,
         "sets": (),
+        "ranges": (),
         "attributes": tuple(attributes),
         "solution": solution,
     }
+
+
+def _name_for(domain: Domain, name: str, at: Place) -> str:
+    """Return the oracle of a domain. Numbers have one that values do not have."""
+    (of_numbers,) = NUMBER_ORACLES
+    if domain.scale is not None and name not in (of_numbers, "auto"):
+        raise at.error(f'must be "{of_numbers}" or "auto" for numbers, got {name!r}')
+    if domain.scale is None and name == of_numbers:
+        raise at.error(f'"{of_numbers}" is for numbers; use domain = {{ low = ..., high = ... }}, or another oracle')
+    return name if domain.scale is None else of_numbers
+
+
+def _names_for(domains: list[Domain], names: str | list[str], solution: str, at: Place) -> list[str]:
+    """Return the oracle of each attribute, if some are numbers."""
+    if solution == "rsfd":
+        raise (at / "solution").error('must be "smp" or "spl" if an attribute is a number, got "rsfd"')
+    each = [names] * len(domains) if isinstance(names, str) else names
+    if len(each) != len(domains):
+        raise (at / "oracle").error(f"must name one oracle, or one for each of {len(domains)} attributes")
+    (of_numbers,) = NUMBER_ORACLES
+    return [of_numbers if domain.scale is not None else name for domain, name in zip(domains, each, strict=True)]
 
 
 def _points_of_attributes(keys: dict[str, Any], at: Place, names: list[str]) -> dict[int, int]:

@@ -5,10 +5,12 @@ import re
 import sys
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 from oracles.consistency import BASE, METHODS, NORM_SUB
 from oracles.errors import QueryError
+from oracles.numbers import Scale
 from oracles.types import MAX_EPSILON
 
 MAX_WHOLE = (1 << 63) - 1
@@ -212,6 +214,11 @@ KEYS: dict[str, tuple[Rule, Any]] = {
 }
 """Keys whose valid values depend on no other key, with their defaults."""
 
+QUANTILES = (0.5, 0.9, 0.95, 0.99)
+"""Quantiles of numbers in a record by default."""
+_QUANTILE = number("above 0 and below 1", lambda value: 0 < value < 1)
+_QUANTILE_NAME = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,9})?)")
+
 _THRESHOLD = Rule(
     '"significance", a share above 0 and below 1, or { count = N } with N of at least 1',
     lambda value: value == "significance" or (isinstance(value, float) and 0 < value < 1),
@@ -250,6 +257,43 @@ def _window(text: object, pane: int) -> Window | None:
 
 def read_methods(value: object, at: Place) -> tuple[str, ...]:
     return several(value, at, _METHOD)
+
+
+def read_quantiles(value: object, at: Place) -> tuple[float, ...]:
+    return several(value, at, _QUANTILE)
+
+
+def read_limits(value: object, at: Place, scale: Scale) -> tuple[tuple[float, float], ...]:
+    """Return the limits of a table such as { p95 = 2000 }, by quantile."""
+    limits = []
+    within = number(f"from {scale.low:g} to {scale.high:g}, the scale", lambda value: scale.low <= value <= scale.high)
+    for name, limit in table(value, at).items():
+        share = quantile_of(name)
+        if share is None:
+            raise (at / name).error('must be the name of a quantile, such as "p95" or "p99.9"')
+        within = number(
+            f"within the scale, from {scale.low:g} to {scale.high:g}", lambda x: scale.low <= x <= scale.high
+        )
+        limits.append((share, within(limit, at / name)))
+    if not limits:
+        raise at.error("must be a table such as { p95 = 2000 } for numbers")
+    return tuple(sorted(limits))
+
+
+def quantile_name(share: float) -> str:
+    """Return the name of a quantile: p and the percentage, without zeros at the end.
+
+    >>> quantile_name(0.95), quantile_name(0.999), quantile_of("p99.9")
+    ('p95', 'p99.9', 0.999)
+    """
+    return f"p{Decimal(repr(share)) * 100:f}".rstrip("0").rstrip(".") if share != 1 else "p100"
+
+
+def quantile_of(name: str) -> float | None:
+    """Return the quantile of a name, or None if it is none."""
+    match = _QUANTILE_NAME.fullmatch(name)
+    share = float(Decimal(match[1]) / 100) if match else 0.0
+    return share if 0.0 < share < 1.0 and quantile_name(share) == name else None
 
 
 def read_threshold(value: object, at: Place) -> Threshold:

@@ -227,8 +227,12 @@ def _rest_of(whole: Charge, amount: Fraction) -> Charge:
 
 
 def _position(domain: Domain, value: object, name: str) -> int:
-    if isinstance(value, np.integer):
-        value = int(value)
+    if isinstance(value, np.integer | np.floating):
+        value = value.item()
+    if domain.scale is not None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ReportError(f"an answer to {name!r} must be a number, got {shown(value)}")
+        return domain.position(value)
     # Only a wrong value counts as "(other)". A wrong type is an error, or it would be counted there unnoticed.
     if not isinstance(value, str) and (domain.values is not None or type(value) is not int):
         kind = "the name of a value" if domain.values is not None else "a whole number or its name"

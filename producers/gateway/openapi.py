@@ -49,6 +49,7 @@ _FRAME = {
     "required": ["digest", "pane", "reports"],
     "additionalProperties": False,
 }
+_EDGES = {"type": "array", "items": {"type": "number"}}
 _QUERY = {
     "name": _TEXT,
     "digest": schema(Digest),
@@ -81,6 +82,10 @@ _QUERY = {
         "description": "Integers that a client compares with, in decimal: T, T_p and T_q, or hi and lo",
         "type": "object",
         "additionalProperties": {"oneOf": [_TEXT, {"type": "object", "additionalProperties": _TEXT}]},
+    },
+    "edges": {
+        "description": "Edges of the bins of numbers, by attribute if there are several; null: no answer is a number",
+        "oneOf": [_EDGES, {"type": "object", "additionalProperties": _EDGES}, {"type": "null"}],
     },
     "width": schema(Annotated[int, {"minimum": 1, "description": "Bytes of a report"}]),
 }

@@ -264,6 +264,9 @@ def parity(number):
 
 def words(name, about, stream):
     """What a report holds of its rows: the rows, or a and b."""
+    if name == "haar":
+        level = stream.below(about["k"])
+        return [(2 * stream.below(1 << about["k"] - 1 - level) + 1) << level]
     number = 2 if name == "short" else about["l"]
     while True:
         seeds = [stream.below(1 << about["k"]) for _ in range(number)]

@@ -14,6 +14,7 @@ import numpy as np
 from frame_cases import frames
 
 from oracles import ORACLES, oracle
+from oracles.mechanisms import NUMBER_ORACLES
 from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.hashing import Hashing
 from oracles.mechanisms.ss import Ss
@@ -38,6 +39,7 @@ SOLUTIONS = [
     ("rsfd", 1.0, [7, 16], "adaptive"),
     ("rsfd", 0.5, [5, 9, 3, 12, 300], ["grr", "oue_z", "oue_r", "sue_z", "grr"]),
 ]
+BINS = [(1.0, 16), (0.1, 256), (4.0, 1024), (16.0, 65_536)]
 TALLIES = [(1.0, 2), (1.0, 3), (1.0, 37), (4.0, 100)]
 
 
@@ -118,8 +120,8 @@ def parameters(encoder):
 
 def reports():
     groups = []
-    for name in ORACLES:
-        for epsilon, size in SMALL + LARGE.get(name, []):
+    for name in (*ORACLES, *NUMBER_ORACLES):
+        for epsilon, size in BINS if name in NUMBER_ORACLES else SMALL + LARGE.get(name, []):
             encoder = oracle(name, epsilon=epsilon, size=size)
             long = size > 255 and name in ("sue", "oue", "ss")
             cases = []
@@ -182,7 +184,7 @@ STREAMS = [
     (0, 0, 2, -1, (3, 0, 299)),
 ]
 ANSWERS = [("grr", 1.0, 5), ("sue", 1.0, 300), ("oue", 2.0, 300), ("ss", 1.0, 9), ("blh", 1.0, 9), ("olh", 1.0, 3)]
-ANSWERS += [("hr", 2.0, 9)]
+ANSWERS += [("hr", 2.0, 9), ("haar", 2.0, 16)]
 
 
 def keyed():

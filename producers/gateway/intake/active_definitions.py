@@ -123,5 +123,6 @@ def public_definition(query: Query) -> dict[str, Any]:
         "noise": query.noise,
         "table": query.table,
         "thresholds": query.thresholds,
+        "edges": query.edges,
         "width": query.oracle.width,
     }

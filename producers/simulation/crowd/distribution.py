@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.errors import HubbubError, ParameterError
+from oracles.numbers import Scale
 from oracles.query import Query
 from oracles.query.domain import Domain
 from oracles.types import Ints
@@ -20,7 +21,10 @@ Floats = NDArray[np.float64]
 
 MOST_VALUES = 1 << 24
 """The largest domain of a simulation: a distribution has a weight for each value."""
-SPECS = "uniform, zipf:A, beta:A,B, geometric:P, file:PATH, or a mixture such as 0.7*zipf:1.1+0.3*uniform"
+SPECS = (
+    "uniform, zipf:A, beta:A,B, geometric:P, for numbers normal:MEAN,SD or lognormal:MEAN,SD (of the logarithm), "
+    "file:PATH, or a mixture such as 0.7*zipf:1.1+0.3*uniform"
+)
 COUNT = "count"
 VALUE = "value"
 """Columns of a file of counts. With several attributes, their names replace the column `value`."""
@@ -111,9 +115,11 @@ def read_law(spec: str, domain: Domain) -> Distribution:
     if kind == "file":
         return _by_counts(Path(rest), domain)
     numbers = [_number(text, spec) for text in rest.split(",")] if rest else []
-    parameters, weigh = _SHAPES.get(kind, (-1, _uniform))
+    parameters, weigh = _SHAPES.get(kind, (2 if kind in _LAWS and domain.scale is not None else -1, _uniform))
     if len(numbers) != parameters:
         raise ParameterError(f"a distribution is {SPECS}, got {spec!r}")
+    if kind in _LAWS and domain.scale is not None:
+        return Distribution(_of_numbers(domain.scale, kind, *numbers))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         weights = weigh(np.arange(domain.size, dtype=np.float64), domain.size, *numbers)
     if not np.isfinite(weights).all():
@@ -160,6 +166,20 @@ _SHAPES: dict[str, tuple[int, Callable[..., Floats]]] = {
     "beta": (2, _beta),
     "geometric": (1, _geometric),
 }
+
+
+_LAWS = {"normal": lambda edges: edges, "lognormal": lambda edges: np.log(np.maximum(edges, 0.0))}
+"""Laws of numbers, by the function that makes them normal."""
+
+
+def _of_numbers(scale: Scale, kind: str, mean: float, sd: float) -> Floats:
+    """Return the weight of each bin. The bins at the ends have what lies beyond them."""
+    if not sd:
+        raise ParameterError(f"the standard deviation of {kind} must be above 0")
+    with np.errstate(divide="ignore"):
+        places = (_LAWS[kind](scale.edges[1:-1]) - mean) / (sd * math.sqrt(2.0))
+    below = [0.0, *(0.5 * math.erfc(-place) for place in places.tolist()), 1.0]
+    return np.diff(np.array(below))
 
 
 def _by_counts(path: Path, domain: Domain) -> Distribution:
