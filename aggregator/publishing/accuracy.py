@@ -12,7 +12,7 @@ import numpy as np
 
 from aggregator.merging.windows import Span
 from aggregator.process.metrics import Metrics
-from aggregator.publishing.findings import Findings, WithheldFindings
+from aggregator.publishing.findings import AnyFindings, Findings
 from aggregator.publishing.truth import Truth
 from hubbub.kafka.log_reader import Batches, open_log
 from hubbub.kafka.settings import LARGEST, TRUTH, Kafka
@@ -77,7 +77,7 @@ class Accuracy:
     partitions: int
     metrics: Metrics
     truth: Truths = field(default_factory=Truths)
-    _waiting: deque[tuple[float, Query, Span, tuple[Findings | WithheldFindings, ...]]] = field(
+    _waiting: deque[tuple[float, Query, Span, tuple[AnyFindings, ...]]] = field(
         default_factory=lambda: deque(maxlen=WAITING)
     )
 
@@ -85,7 +85,7 @@ class Accuracy:
         """Whether true counts of a window may come. Only simulated queries have them."""
         return query.digest.hex() in self.truth and span.window.kind != "all"  # the start of `all` may be dropped
 
-    def enqueue(self, query: Query, span: Span, findings: tuple[Findings | WithheldFindings, ...]) -> None:
+    def enqueue(self, query: Query, span: Span, findings: tuple[AnyFindings, ...]) -> None:
         """Measure a final later, when its true counts had time to come."""
         if self.measures(query, span):
             self._waiting.append((time.monotonic() + WAIT, query, span, findings))
@@ -111,10 +111,10 @@ class Accuracy:
             _, query, span, findings = self._waiting.popleft()
             self.measure(query, span, findings)
 
-    def measure(self, query: Query, span: Span, findings: tuple[Findings | WithheldFindings, ...]) -> None:
+    def measure(self, query: Query, span: Span, findings: tuple[AnyFindings, ...]) -> None:
         """Set the metrics of one final."""
         for attribute, truth in zip(findings, self.truth.shares(query, span) or (), strict=False):
-            if isinstance(attribute, WithheldFindings):
+            if not isinstance(attribute, Findings):
                 continue
             labels = query.name, attribute.subject.name or ""
             for method, result in attribute.by_method.items():

@@ -19,8 +19,9 @@ from oracles.estimate import Estimate, Pure
 from oracles.forgery import skewed, skewed_attributes
 from oracles.heavy import Evidence, Hitters
 from oracles.multi.attributes import Multi
+from oracles.numbers import Numbers
 from oracles.query import Query
-from oracles.query.domain import Domain, Sets
+from oracles.query.domain import Domain, Ranges, Sets
 from oracles.risk import risk
 from oracles.types import MARKS, Floats
 
@@ -34,6 +35,7 @@ class Subject(NamedTuple):
     name: str | None
     domain: Domain
     sets: Sets
+    ranges: Ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,16 @@ class Findings:
         return self.calibration is not None and self.calibration.rejected
 
 
+@dataclass(frozen=True, eq=False)
+class NumberFindings:
+    """The findings of a window for an attribute whose answers are numbers."""
+
+    subject: Subject
+    estimate: Estimate
+    numbers: Numbers
+    flags: tuple[str, ...]
+
+
 class WithheldFindings(NamedTuple):
     """An attribute of which a window shows no values."""
 
@@ -78,20 +90,28 @@ class WithheldFindings(NamedTuple):
     flags: tuple[str, ...]
 
 
+AnyFindings = Findings | NumberFindings | WithheldFindings
+
+
 def find_all(
     query: Query, span: Span, total: Snapshot, withheld: Sequence[Withheld | None] = ()
-) -> tuple[Findings | WithheldFindings, ...]:
+) -> tuple[AnyFindings, ...]:
     """Return the findings of a window for each attribute. `withheld` has the reason for each attribute without them."""
     flags = {flag for flag, bit in FLAGS.items() if total.flags & bit}
     reasons = withheld or [None] * len(query.domains)
     oracles = query.oracle.attributes if isinstance(query.oracle, Multi) else [query.oracle]
     estimates = list(_estimates(query, span, total)) if None in reasons else [(None, False)] * len(reasons)
-    rows: list[Findings | WithheldFindings] = []
+    rows: list[AnyFindings] = []
     for subject, oracle, reason, (estimate, skew) in zip(subjects(query), oracles, reasons, estimates, strict=True):
         if estimate is None or reason is not None:
             rows.append(WithheldFindings(subject, oracle, _in_order({*flags, str(reason)})))
+            continue
+        own_flags = flags | ({"skewed"} if skew else set())
+        if subject.domain.scale is None:
+            rows.append(_find(query, subject, estimate, own_flags))
         else:
-            rows.append(_find(query, subject, estimate, flags | ({"skewed"} if skew else set())))
+            numbers = Numbers(estimate, subject.domain.scale)
+            rows.append(NumberFindings(subject, estimate, numbers, _in_order(own_flags)))
     return tuple(rows)
 
 
@@ -112,8 +132,8 @@ def _in_order(flags: set[str]) -> tuple[str, ...]:
 def subjects(query: Query) -> list[Subject]:
     """Return the subjects of a query, in the order of its attributes."""
     if query.domain is not None:
-        return [Subject(None, query.domain, query.sets)]
-    return [Subject(attribute.name, attribute.domain, attribute.sets) for attribute in query.attributes]
+        return [Subject(None, query.domain, query.sets, query.ranges)]
+    return [Subject(each.name, each.domain, each.sets, each.ranges) for each in query.attributes]
 
 
 def _find(query: Query, subject: Subject, estimate: Estimate, flags: set[str]) -> Findings:

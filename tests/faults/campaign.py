@@ -99,6 +99,18 @@ pane = "5s"
 lateness = "2s"
 skew = "5s"
 windows = ["5s", "all"]
+
+[queries.waits]
+crowd = 100
+domain = { low = 1, high = 1000, bins = 64, scale = "log", unit = "ms" }
+ranges = { slow = [100, 1000] }
+epsilon = 2.0
+budget = 1e9
+pane = "2s"
+lateness = "2s"
+skew = "6s"
+windows = ["2s", "6s/2s", "all"]
+emit_every = "1s"
 """
 
 

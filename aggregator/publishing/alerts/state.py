@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from aggregator.merging.windows import Span
 from aggregator.publishing.alerts.message import Alert, AlertKind, encode
 from aggregator.publishing.alerts.surge_test import risen
-from aggregator.publishing.findings import Subject, WithheldFindings
+from aggregator.publishing.findings import Findings, Subject
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.encoder import WindowRecords
 from aggregator.publishing.records.rows import WindowRow
@@ -118,7 +118,7 @@ def alerts(
     after: list[bytes] = []
     changes: list[Alert] = []
     for findings, before in zip(window.findings, states or [b""] * len(window.findings), strict=True):
-        if isinstance(findings, WithheldFindings):
+        if not isinstance(findings, Findings):
             after.append(before)
             continue
         final = Final(span.start, span.end, findings.estimate, findings.likely)

@@ -19,7 +19,7 @@ from typing import IO, NamedTuple
 from aggregator.merging.marks import Withheld
 from aggregator.merging.windows import Span
 from aggregator.publishing.finals.final import FinalMetrics, final_metrics, value_count, window_result
-from aggregator.publishing.findings import Findings, WithheldFindings
+from aggregator.publishing.findings import AnyFindings
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import Query
 from oracles.query.settings import Window
@@ -73,7 +73,7 @@ class Answer(NamedTuple):
     alerts: list[tuple[bytes, bytes]]
     states: list[bytes]
     metrics: list[FinalMetrics]
-    findings: tuple[Findings | WithheldFindings, ...]
+    findings: tuple[AnyFindings, ...]
 
 
 class RequestAnswers(NamedTuple):

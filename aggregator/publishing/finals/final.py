@@ -7,7 +7,7 @@ from typing import NamedTuple
 from aggregator.merging.marks import Withheld
 from aggregator.merging.windows import Span
 from aggregator.publishing.alerts.state import alerts
-from aggregator.publishing.findings import WithheldFindings
+from aggregator.publishing.findings import Findings, WithheldFindings
 from aggregator.publishing.records.cut import CUT
 from aggregator.publishing.records.encoder import WindowRecords, build
 from aggregator.tallies.snapshot import Snapshot
@@ -57,8 +57,10 @@ def window_result(
 def final_metrics(query: Query, window: WindowRecords) -> list[FinalMetrics]:
     """Return the metrics of each attribute of a final."""
     return [
-        FinalMetrics(findings.subject.name, True, math.nan, None, None, findings.flags)
-        if isinstance(findings, WithheldFindings)
+        FinalMetrics(
+            findings.subject.name, isinstance(findings, WithheldFindings), math.nan, None, None, findings.flags
+        )
+        if not isinstance(findings, Findings)
         else FinalMetrics(
             *(findings.subject.name, False, float(findings.estimate.sigma), findings.detectable),
             query.threshold.share(findings.estimate.n),

@@ -10,10 +10,13 @@ import orjson
 
 from aggregator.merging.windows import Span
 from aggregator.publishing.records.encoder import VERSION
+from aggregator.publishing.records.number_rows import ScaleRow, check_fields, numbers_of
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
 from hubbub.http.schema import Attribute, Count, Digest, Known, Name, Time, read
 from oracles.consistency import UNBIASED
 from oracles.errors import ReportError
+from oracles.mechanisms import NUMBER_ORACLES
+from oracles.numbers import Numbers
 from oracles.types import Floats
 
 _OVERHEAD, _ARRAY = 1_000, 100
@@ -39,6 +42,14 @@ FLAGS = {
 }
 """The other flags of records, in words."""
 _NUMBERS = {int, float, type(None)}
+_OTHER = ("oracle", "hitters", "sets", "quality", "numbers")
+_NO_VALUES: dict[str, Any] = {
+    **dict.fromkeys(("sigma", "significance", "detectable")),
+    **{column: [] for column in ("values", "stderr", "low", "high")},
+    **{lists: {UNBIASED: []} for lists in ("shares", "hitters")},
+    "sets": {},
+}
+"""The fields that a record of numbers does not have."""
 _LATER = dict.fromkeys(("significance", "size", "threshold", "answers"))
 """The fields that older records do not have."""
 _Answers = Annotated[str | None, {"maxLength": 64}]
@@ -128,7 +139,7 @@ class Record:
     high: Floats
     flags: tuple[str, ...]
     other: bytes
-    """The JSON of oracle, hitters, sets and quality."""
+    """The JSON of oracle, hitters, sets, quality and numbers."""
 
     @property
     def withheld(self) -> str | None:
@@ -148,8 +159,18 @@ class Record:
         return _OVERHEAD + columns + 8 * len(self.values) + len(self.other)
 
     def rest(self) -> dict[str, Any]:
-        """Return oracle, hitters, sets and quality."""
+        """Return oracle, hitters, sets, quality and numbers."""
         return cast(dict[str, Any], orjson.loads(self.other))
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the answers are numbers."""
+        return self.oracle in NUMBER_ORACLES
+
+    def numbers(self) -> Numbers | None:
+        """Return the distribution of numbers, in at most 1,024 bins. None if the window is withheld."""
+        fields = self.rest()["numbers"]
+        return None if fields is None else numbers_of(read(ScaleRow, fields), self.n, self.n_independent, self.p)
 
     def hitters(self, method: str) -> list[HitterRow]:
         """Return the hitters of a method."""
@@ -164,6 +185,9 @@ def decode(value: bytes) -> Record:
         raise ReportError(f"the record has version {str(version)[:16]!r}, but {VERSION} is expected")
     if "held_since" in fields:
         fields = _without_values(fields)
+    if fields.get("numbers") is not None:
+        check_fields(fields["numbers"])
+        fields = {**_NO_VALUES, **fields}
     window, part = read(_Window, fields), read(_Numbers, {**_LATER, **fields})
     count, oracle = len(part.values), part.oracle
     if not 0.0 <= oracle.q < oracle.p <= 1.0 or (part.n_independent or 0) > part.n:
@@ -199,7 +223,7 @@ def decode(value: bytes) -> Record:
         values=tuple(map(sys.intern, part.values)),
         shares={sys.intern(method): _floats(column, count) for method, column in shares.items()},
         flags=tuple(map(sys.intern, part.quality.flags)),
-        other=_exact(orjson.dumps({key: fields[key] for key in ("oracle", "hitters", "sets", "quality")})),
+        other=_exact(orjson.dumps({key: fields.get(key) for key in _OTHER})),
         **columns,
     )
 

@@ -12,9 +12,18 @@ import numpy as np
 
 from aggregator.merging.marks import Withheld
 from aggregator.merging.windows import Span
-from aggregator.publishing.findings import Findings, MethodResult, WithheldFindings, find_all, subjects
+from aggregator.publishing.findings import (
+    AnyFindings,
+    Findings,
+    MethodResult,
+    NumberFindings,
+    WithheldFindings,
+    find_all,
+    subjects,
+)
 from aggregator.publishing.records.cut import MOST_HITTERS, MOST_VALUES, encode
 from aggregator.publishing.records.digits import DIGITS, all_rounded, rounded
+from aggregator.publishing.records.number_rows import number_fields
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED, answer
@@ -35,7 +44,7 @@ class WindowRecords:
 
     records: tuple[tuple[bytes, bytes], ...]
     """Keys and values."""
-    findings: tuple[Findings | WithheldFindings, ...]
+    findings: tuple[AnyFindings, ...]
     """The findings of each attribute, or of the only answer."""
     cuts: tuple[bool, ...]
     """Whether each record is cut."""
@@ -70,11 +79,7 @@ def build(
             "level": LEVEL,
             "size": findings.subject.domain.size,
             "threshold": ThresholdRow(kind=query.threshold.kind, value=query.threshold.value),
-            **(
-                _no_values(query, findings)
-                if isinstance(findings, WithheldFindings)
-                else _values(query, findings, total)
-            ),
+            **_shown(query, findings, total),
         }
         name = key(query, span, findings.subject.name, final=through is None)
         value, is_cut = encode(record)
@@ -94,6 +99,35 @@ def key(query: Query, span: Span, attribute: str | None, *, final: bool) -> byte
 def provisional_keys(query: Query, span: Span) -> list[bytes]:
     """Return the keys of a window's provisional records, which are deleted once it is final."""
     return [key(query, span, subject.name, final=False) for subject in subjects(query)]
+
+
+def _shown(query: Query, findings: AnyFindings, total: Snapshot) -> dict[str, Any]:
+    """Return the fields of one attribute that show something of its answers."""
+    if isinstance(findings, WithheldFindings):
+        return _no_values(query, findings)
+    if isinstance(findings, NumberFindings):
+        return _numbers(query, findings, total)
+    return _values(query, findings, total)
+
+
+def _numbers(query: Query, findings: NumberFindings, total: Snapshot) -> dict[str, Any]:
+    """Return the distribution of one attribute whose answers are numbers."""
+    estimate, subject = findings.estimate, findings.subject
+    return {
+        "n": estimate.n,
+        "n_independent": estimate.n_independent,
+        "oracle": _oracle(query, estimate.oracle),
+        "shift_per_fake": rounded(estimate.oracle.shift_per_fake(estimate.n)) if estimate.n else None,
+        "answers": query.answers,
+        "numbers": number_fields(findings.numbers, subject.domain, query.quantiles, subject.ranges),
+        "refused": RefusedRow(duplicate=total.duplicates, implausible=total.implausible),
+        "quality": {
+            "sum": rounded(float(estimate.shares.sum())),
+            "prior_rejected": False,
+            "risk": {},
+            "flags": findings.flags,
+        },
+    }
 
 
 def _values(query: Query, findings: Findings, total: Snapshot) -> dict[str, Any]:

@@ -1,0 +1,156 @@
+"""The part of a record that shows numbers: mean, quantiles, ranges and histogram, and all that a reader computes from.
+
+`levels` and `cdf` give every other quantile, range and comparison with its error. Readers build the same tree from
+them, with at most 1,024 bins.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any
+
+import numpy as np
+
+from aggregator.publishing.records.digits import all_rounded, rounded
+from hubbub.http.schema import Chance, Count, Known, read
+from oracles.consistency import NORM_SUB
+from oracles.errors import ParameterError, ReportError
+from oracles.mechanisms.haar import LEAST_BITS
+from oracles.numbers import LOG, Numbers, Quantity, Scale
+from oracles.pure import Pure
+from oracles.query.domain import Domain, Ranges
+from oracles.tree import Tree, TreeEstimate
+from oracles.types import Floats
+
+MOST_STEPS = 1_024
+"""Most steps of the cumulative shares in a record."""
+MOST_NAMES = 64
+"""Most quantiles or ranges of a record."""
+
+_Column = Annotated[list[Known], {"maxItems": MOST_STEPS + 1}]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuantityRow:
+    """A number of the distribution, with its interval."""
+
+    value: Known
+    low: Known
+    high: Known
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RangeRow:
+    """The share of the numbers between two edges of bins."""
+
+    share: Known
+    stderr: Known
+    low: Chance
+    high: Chance
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScaleRow:
+    """The bins of numbers, and what a cumulative share is known to."""
+
+    low: float
+    high: float
+    scale: str
+    bins: Annotated[int, {"minimum": 16, "maximum": 65_536}]
+    unit: str | None
+    resolution: Known
+    mean: QuantityRow
+    geometric_mean: QuantityRow | None
+    levels: Annotated[list[Count], {"minItems": 4, "maxItems": 16}]
+    cdf: _Column
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistogramRow:
+    """The shares of blocks of bins. Those of `norm_sub` are for the eye."""
+
+    edges: _Column
+    shares: _Column
+    stderr: _Column
+    low: _Column
+    high: _Column
+    norm_sub: _Column
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedRow:
+    """The quantiles and ranges by name."""
+
+    quantiles: dict[str, Any]
+    ranges: dict[str, Any]
+
+
+def number_fields(numbers: Numbers, domain: Domain, quantiles: tuple[float, ...], ranges: Ranges) -> dict[str, Any]:
+    """Return the fields of a distribution."""
+    scale, estimate = numbers.scale, numbers.estimate
+    width = max(1, scale.bins // MOST_STEPS)
+    histogram = numbers.histogram()
+    shares = (histogram.shares, histogram.stderr, histogram.low, histogram.high, histogram.consistent)
+    return {
+        "low": scale.low,
+        "high": scale.high,
+        "scale": scale.kind,
+        "bins": scale.bins,
+        "unit": domain.unit,
+        "resolution": rounded(numbers.resolution),
+        "mean": quantity_row(numbers.mean()),
+        "geometric_mean": quantity_row(numbers.geometric_mean()) if scale.kind == LOG else None,
+        "quantiles": {repr(share): quantity_row(numbers.quantile(share)) for share in quantiles},
+        "ranges": {name: range_fields(numbers, *ends) for name, ends in ranges},
+        "histogram": {
+            "edges": histogram.edges.tolist(),
+            **dict(zip(("shares", "stderr", "low", "high", NORM_SUB), all_rounded(np.stack(shares)), strict=True)),
+        },
+        "levels": list(estimate.answering),
+        "cdf": all_rounded(estimate.cumulative()[0][width - 1 :: width].copy()),
+    }
+
+
+def quantity_row(quantity: Quantity) -> QuantityRow:
+    return QuantityRow(value=rounded(quantity.value), low=rounded(quantity.low), high=rounded(quantity.high))
+
+
+def range_fields(numbers: Numbers, start: float, end: float) -> dict[str, float | None]:
+    """Return a range with the edges of its bins."""
+    row = numbers.range(start, end)
+    names = ("from", "to", "share", "stderr", "low", "high")
+    return {"from": row.start, "to": row.end, **dict(zip(names[2:], map(rounded, row[2:]), strict=True))}
+
+
+def numbers_of(row: ScaleRow, n: int, n_independent: int, p: float) -> Numbers:
+    """Return the distribution that a record shows, with at most 1,024 bins."""
+    bins = len(row.cdf)
+    tree = Tree(bins.bit_length() - 1, 2.0 * p - 1.0)
+    shares: Floats = np.diff(np.array(row.cdf, np.float64), prepend=0.0)
+    levels = tuple(row.levels[len(row.levels) - tree.levels :])
+    oracle = Pure("haar", bins, Fraction(p), Fraction(1, 2))
+    estimate = TreeEstimate(shares, n, oracle, n_independent, tree=tree, answering=levels)
+    return Numbers(estimate, Scale(row.low, row.high, bins, row.scale))
+
+
+def check_fields(fields: Any) -> None:
+    """Raise a ReportError unless these are the fields of a distribution."""
+    row, histogram, by_name = (
+        read(ScaleRow, fields),
+        read(HistogramRow, fields.get("histogram")),
+        read(NamedRow, fields),
+    )
+    steps, blocks = len(row.cdf), len(histogram.shares)
+    if steps & (steps - 1) or not 1 << LEAST_BITS <= steps <= row.bins or 1 << len(row.levels) != row.bins:
+        raise ReportError(f"{steps} cumulative shares of {len(row.levels)} levels do not fit {row.bins} bins")
+    columns = (histogram.stderr, histogram.low, histogram.high, histogram.norm_sub)
+    if any(len(column) != blocks for column in columns) or len(histogram.edges) != blocks + 1:
+        raise ReportError("the columns of a histogram must be equally long")
+    try:
+        Scale(row.low, row.high, row.bins, row.scale)
+    except ParameterError as error:
+        raise ReportError(str(error)) from error
+    for rows, kind in ((by_name.quantiles, QuantityRow), (by_name.ranges, RangeRow)):
+        if len(rows) > MOST_NAMES:
+            raise ReportError(f"a record has at most {MOST_NAMES} quantiles and as many ranges")
+        for each in rows.values():
+            read(kind, each)
