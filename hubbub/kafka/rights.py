@@ -93,7 +93,8 @@ def _rights_named(command: str, text: str) -> list[Right]:
     """Return the rights on the topics in the text, or all rights of the command if the text names no topic."""
     words = [word.strip(".") for word in re.findall(r"[A-Za-z0-9._-]+", text)]
     rights = [right for right in RIGHTS[command] if right.of == ALL or any(word.endswith(right.of) for word in words)]
-    return rights or list(RIGHTS[command])
+    is_named = any(right.of != ALL for right in rights) or any("." in word for word in words)
+    return rights if rights and is_named else list(RIGHTS[command])
 
 
 def _refusal(command: str, rights: Sequence[Right]) -> AccessRefused:

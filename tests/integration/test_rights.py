@@ -15,6 +15,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from aggregator.topics.command import ensure
+from hubbub.definitions import formats
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.rights import ALL, RIGHTS, Right
 from hubbub.kafka.settings import Kafka
@@ -64,7 +65,7 @@ class Crowd:
         return (right.operation, right.kind, self.prefix + right.of)
 
     @contextmanager
-    def running(self, command, rights=None):
+    def running(self, command, rights=None, *more):
         """Run a command as a new user with only these rights."""
         name = f"{command}-{uuid.uuid4().hex[:8]}"
         asyncio.run(self.kafka.allow(name, *map(self.resource, RIGHTS[command] if rights is None else rights)))
@@ -72,7 +73,7 @@ class Crowd:
         environment = os.environ | login | {"HUBBUB_QUERIES": str(self.folder / "hubbub.toml")}
         log = self.folder / f"{name}.log"
         with log.open("w") as output:
-            command = [sys.executable, "-m", "hubbub", command, *OPTIONS[command]]
+            command = [sys.executable, "-m", "hubbub", command, *OPTIONS.get(command, ()), *more]
             process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, cwd=self.folder)
             process.log_text = log.read_text
             try:
@@ -165,7 +166,32 @@ def test_each_right_is_necessary_and_the_error_names_it(crowd, command, right):
     assert right.of in process.log_text() or right.of == ALL
 
 
-@pytest.mark.parametrize("right", RIGHTS["topics"], ids="-".join)
+FORMATS = [right for right in RIGHTS["topics"] if right.of in ("worker", "queries")]
+"""The rights that a rise of the formats version needs."""
+
+
+@pytest.mark.parametrize("right", FORMATS, ids="-".join)
+def test_each_right_on_the_formats_version_is_necessary_and_the_error_names_it(crowd, right):
+    crowd.topics()
+    asyncio.run(remove_formats(crowd))
+    rights = [other for other in RIGHTS["topics"] if other != right]
+    with crowd.running("topics", rights, "--raise-formats") as process:
+        assert process.wait(DEADLINE) in (3, 4), process.log_text()
+    assert f"{right.operation} on {right.kind} {right.of}" in process.log_text()
+    with crowd.running("doctor") as process:
+        assert process.wait(DEADLINE) == 0, process.log_text()
+    with crowd.running("topics", None, "--raise-formats") as process:
+        assert process.wait(DEADLINE) == 0, process.log_text()
+
+
+async def remove_formats(crowd):
+    """Leave the topics as an older release creates them."""
+    where = crowd.kafka.kafka(crowd.prefix)
+    async with started(AIOKafkaProducer(**client_arguments(where)), where) as producer:
+        await producer.send_and_wait(where.topic("queries"), None, formats.KEY, partition=0)
+
+
+@pytest.mark.parametrize("right", [right for right in RIGHTS["topics"] if right not in FORMATS], ids="-".join)
 def test_each_right_on_topics_is_necessary_and_the_error_names_it(crowd, right):
     crowd.topics()
     if right.operation == "AlterConfigs":  # something has to be mended
