@@ -20,10 +20,15 @@ class ProvisionalRecords:
         self._last.clear()
         self._next.clear()
 
+    def may_be_due(self, state: QueryState, now: float) -> bool:
+        """Whether the time for the next provisional records of a query has come."""
+        query = state.versions.query
+        return query.emit_every is not None and now >= self._next.get(query.digest, 0.0)
+
     def due(self, state: QueryState, now: float) -> list[OpenWindow]:
         """Return the windows of a query whose provisional records are due now, each with its panes up to a mark."""
         query = state.versions.query
-        if query.emit_every is None or now < self._next.get(query.digest, 0.0):
+        if query.emit_every is None or not self.may_be_due(state, now):
             return []
         self._next[query.digest] = now + query.emit_every
         windows = {(window.span, window.through): window for window in state.merger.provisional()}

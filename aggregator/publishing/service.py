@@ -20,6 +20,7 @@ from aggregator.publishing import query_status
 from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.alerts.state import check_states
 from aggregator.publishing.finals import round as finals_round
+from aggregator.publishing.finals.deletions import Deletions
 from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.publisher import FinalPublisher
@@ -64,6 +65,7 @@ class PublishingService:
     """Whether the partitions must be assigned again."""
     reader: SnapshotReader = field(init=False)
     publisher: FinalPublisher = field(init=False)
+    deletions: Deletions = field(init=False)
     estimators: EstimatorPool = field(default_factory=EstimatorPool)
     provisional: ProvisionalRecords = field(default_factory=ProvisionalRecords)
     _busy: dict[QueryState, float] = field(default_factory=dict)
@@ -84,7 +86,8 @@ class PublishingService:
 
     def __post_init__(self) -> None:
         self.reader = SnapshotReader(self.kafka, self.partitions, self.metrics, check_states, self._progress)
-        self.publisher = FinalPublisher(self.partitions, self.outbox, self.metrics, self.accuracy)
+        self.deletions = Deletions(self.outbox, self.ending.fail)
+        self.publisher = FinalPublisher(self.partitions, self.outbox, self.metrics, self.accuracy, self.deletions)
 
     async def _define(self) -> None:
         """Apply the newest definitions, so that a version is known before any snapshot that it concerns."""
@@ -132,6 +135,7 @@ class PublishingService:
             await self.reader.start()
             while True:
                 self._progress()
+                self.deletions.flush()
                 if self._must_assign:
                     await self._assign()
                 if not self.reader.partitions:
@@ -145,6 +149,7 @@ class PublishingService:
         finally:
             for task in self._tasks:
                 task.cancel()
+            self.deletions.cancel()
             self.estimators.close()
             await self.reader.stop()
 
@@ -175,13 +180,14 @@ class PublishingService:
 
     async def round(self, states: Sequence[QueryState]) -> None:
         """Publish for one round: due finals first, then provisional records of the queries that owe none."""
-        free = [state for state in states if state not in self._busy]
+        free, now = [state for state in states if state not in self._busy], time.monotonic()
         for state in free:
             state.collect()
             if state.has_due_finals:
-                self._due_since.setdefault(state, time.monotonic())
+                self._due_since.setdefault(state, now)
+        active = [state for state in free if state in self._due_since or self.provisional.may_be_due(state, now)]
         is_large = self.estimators.is_large
-        small, large = ([state for state in free if is_large(state.versions.query) == each] for each in (False, True))
+        small, large = ([state for state in active if is_large(state.versions.query) == each] for each in (False, True))
         tasks = self._ask(small)
         if all(task.completion.done() for task in self._large):
             self._large = self._ask(large)
@@ -190,7 +196,7 @@ class PublishingService:
     def _ask(self, states: Sequence[QueryState]) -> list[EstimateTask]:
         """Start to publish what is due of these queries, and return the tasks of the estimator."""
         tasks = []
-        for batch in finals_round.choose(states):
+        for batch in finals_round.choose(state for state in states if state in self._due_since):
             tasks.append(task := self.publisher.final_task(batch))
             self._start(batch.state, self._publish(batch.state, task))
         is_prompt = time.monotonic() - min(self._due_since.values(), default=time.monotonic()) <= PROMPT
@@ -200,8 +206,7 @@ class PublishingService:
             elif is_prompt and not state.has_due_finals and (windows := self.provisional.due(state, time.monotonic())):
                 tasks.append(task := self.publisher.provisional_task(state, windows))
                 self._start(state, self.publisher.publish_provisional(task, partial(self._is_current, state)))
-        for task in tasks:
-            self.estimators.ask(task)
+        self.estimators.ask(*tasks)
         return tasks
 
     def _report_status(self) -> None:
@@ -271,4 +276,4 @@ class PublishingService:
             self.metrics.close_to_record.observe(max(0.0, time.time() - state.watermark_ms / 1000))
         state.published_through = state.merger.closed_through
         self._due_since.pop(state, None)
-        await self.publisher.delete(state, state.retired_keys())
+        self.publisher.delete(state, state.retired_keys())

@@ -5,6 +5,7 @@ query, the partition of a tally from its source partition.
 """
 
 import re
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from oracles.query.settings import Window
@@ -62,6 +63,7 @@ class StateKey(NamedTuple):
 Key = PaneKey | PartitionKey | StateKey
 
 
+@lru_cache(maxsize=1 << 12)
 def decode(key: bytes | None) -> Key | None:
     """Read a key. Return None for bytes that hubbub never writes."""
     result = _decode(key) if key is not None and len(key) <= _LONGEST else None

@@ -15,6 +15,7 @@ from aggregator.publishing.service import PublishingService
 from aggregator.tallies.keys import home
 from aggregator.tallies.progress import Progress, encode, watermarks
 from aggregator.worker.worker import finished_definitions
+from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions, TopicRecord, changes
 from hubbub.definitions.follower import Follower
 from hubbub.kafka.settings import Kafka
@@ -303,7 +304,7 @@ def test_the_publisher_deletes_the_snapshots_of_a_retired_definition_and_forgets
 
     async def run():
         merging = PublishingService(
-            Kafka("nowhere:1", "p."), PARTITIONS, world.follower, outbox, Metrics(), None, UNTRUE
+            Kafka("nowhere:1", "p."), PARTITIONS, world.follower, outbox, Metrics(), Ending(), UNTRUE
         )
         partitions = {
             p: Merge(world.topics, p, PARTITIONS, world.follower.definitions.versions).snapshots for p in (0, 1)
@@ -317,6 +318,8 @@ def test_the_publisher_deletes_the_snapshots_of_a_retired_definition_and_forgets
         while snapshots.queries[digest].stored_keys:  # a round may be over before all is made
             await merging.round([snapshots.queries[digest]])
             await asyncio.sleep(0.01)
+        merging.deletions.flush()
+        await asyncio.sleep(0)
         merging.estimators.close()
         assert not snapshots.queries[digest].stored_keys
         names = finished_definitions(world.follower.definitions, [o.source for o in world.owners], partitions.values())

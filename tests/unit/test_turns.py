@@ -225,16 +225,17 @@ class Waiting(EstimatorPool):
     def is_large(query):
         return query == BEHIND
 
-    def ask(self, task):
-        async def later():
+    def ask(self, *tasks):
+        async def later(task):
             while sum(name == "prompt" for name, *_ in self.outbox.finals) < 6:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             super(Waiting, self).ask(task)
 
-        if task.query == BEHIND:
-            self.waiting = asyncio.create_task(later())
-        else:
-            super().ask(task)
+        for task in tasks:
+            if task.query == BEHIND:
+                self.waiting = asyncio.create_task(later(task))
+            else:
+                super().ask(task)
 
 
 def test_nothing_waits_for_the_finals_of_a_large_query():

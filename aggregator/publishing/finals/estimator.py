@@ -114,15 +114,17 @@ class Estimator:
     def start(self) -> None:
         """Start the process before the first task, since the start takes most of a second."""
         if self._process is None:
-            self._submit(None)
+            self._submit([])
 
-    def ask(self, task: EstimateTask) -> None:
-        """Send a task to the process."""
+    def ask(self, *tasks: EstimateTask) -> None:
+        """Send tasks to the process, all in one message."""
+        if not tasks:
+            return
         if not self._tasks:
             self._answer_time = time.monotonic()
-        number = next(self._numbers)
-        self._tasks[number] = task
-        self._submit(task.request(number))
+        new = {next(self._numbers): task for task in tasks}
+        self._tasks |= new
+        self._submit([task.request(number) for number, task in new.items()])
 
     def withdraw(self) -> None:
         """End all open tasks after the window at work."""
@@ -139,7 +141,7 @@ class Estimator:
         if (process := self._process) is not None:
             _end(process)
 
-    def _submit(self, message: Request | Withdrawal | None) -> None:
+    def _submit(self, message: list[Request] | Withdrawal) -> None:
         loop = asyncio.get_running_loop()
 
         def check(written: Future[None]) -> None:
@@ -149,21 +151,26 @@ class Estimator:
         if not self._closed:
             self._writer.submit(self._send, message, loop).add_done_callback(check)
 
-    def _send(self, message: Request | Withdrawal | None, loop: asyncio.AbstractEventLoop) -> None:
+    def _send(self, message: list[Request] | Withdrawal, loop: asyncio.AbstractEventLoop) -> None:
         """Write a message to the process, and start the process if needed. This runs in the thread of the writer."""
         process = self._process
         if process is None or process.stdin.closed:  # type: ignore[union-attr]  # a process may die as it starts
             if self._closed or isinstance(message, Withdrawal):
                 return
             self._process = process = self._started(loop)
-        if isinstance(message, Request):
-            if self._queries.get(message.digest) is message.query:
-                message = message._replace(query=None)
-            elif message.query is not None:
-                self._queries[message.digest] = message.query
-        if message is not None:
+        if not isinstance(message, Withdrawal):
+            message = [self._without_known_query(request) for request in message]
+        if message:
             with suppress(BrokenPipeError, ConnectionError, ValueError):  # the reader sees the end too
                 write(process.stdin, message)  # type: ignore[arg-type]
+
+    def _without_known_query(self, request: Request) -> Request:
+        """Return a request without its query, if the process has it."""
+        if self._queries.get(request.digest) is request.query:
+            return request._replace(query=None)
+        if request.query is not None:
+            self._queries[request.digest] = request.query
+        return request
 
     def _started(self, loop: asyncio.AbstractEventLoop) -> Process:
         path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
@@ -209,12 +216,15 @@ class Estimator:
             "the estimator process for %s has ended with code %s (%r). It is started again", self.name, code, error
         )
         self._deaths += 1
+        again = []
         for number, task in list(self._tasks.items()):
             if self._deaths == TRIES or number <= self._withdrawn:
                 del self._tasks[number]
                 task.end(EstimatorEnded(task.query.name, TRIES) if self._deaths == TRIES else None)
             else:
-                self._submit(task.request(number))
+                again.append(task.request(number))
+        if again:
+            self._submit(again)
         if self._deaths == TRIES:
             self._deaths = 0
 

@@ -25,9 +25,10 @@ class EstimatorPool:
         for estimator in {self._of(query) for query in queries}:
             estimator.start()
 
-    def ask(self, task: EstimateTask) -> None:
-        """Send a task to its process."""
-        self._of(task.query).ask(task)
+    def ask(self, *tasks: EstimateTask) -> None:
+        """Send tasks to their processes."""
+        for estimator in (self._most, self._large):
+            estimator.ask(*(task for task in tasks if self._of(task.query) is estimator))
 
     def withdraw(self, *, large: bool = True) -> None:
         """End all open tasks after the window at work, by default also those of large queries."""

@@ -27,6 +27,8 @@ from oracles.query.settings import Window
 LENGTH = struct.Struct("<Q")
 DELAY = 0.02
 """Seconds that an answer may wait for others, so that one message holds many."""
+GROUP = 16
+"""Most answers to one request that go together. Records of one query that arrive together cost less to publish."""
 FEW = 256
 """Values up to which a record takes so little time that its answer may wait."""
 
@@ -137,8 +139,9 @@ class Requests:
                 message = read(self._pipe)
                 if isinstance(message, Withdrawal):
                     self._withdrawn = message.number
-                elif isinstance(message, Request):
-                    self._queue.put(message)
+                elif isinstance(message, list):
+                    for request in message:
+                        self._queue.put(request)
         except EOFError:
             pass
         finally:
@@ -183,19 +186,23 @@ def serve(requests: Requests, replies: Replies) -> None:
         query = queries[request.digest] = request.query or queries[request.digest]
         error: Exception | None = None
         is_slow = value_count(query) > FEW
+        group: list[Answer] = []
         try:
             if is_slow:
                 replies.flush()
             if not requests.is_withdrawn(request):
                 for one in answers(query, request.questions, request.states):
-                    replies.put(RequestAnswers(request.number, [one], is_last=False), at_once=is_slow)
+                    group.append(one)
+                    if is_slow or len(group) == GROUP:
+                        replies.put(RequestAnswers(request.number, group, is_last=False), at_once=is_slow)
+                        group = []
                     if requests.is_withdrawn(request):
                         break
         except BrokenPipeError:
             return
         except Exception as fault:  # noqa: BLE001 - the worker raises it
             error = fault
-        replies.put(RequestAnswers(request.number, [], is_last=True, error=error), at_once=requests.is_empty)
+        replies.put(RequestAnswers(request.number, group, is_last=True, error=error), at_once=requests.is_empty)
 
 
 def main() -> None:

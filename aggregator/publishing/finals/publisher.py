@@ -1,6 +1,5 @@
 """The publisher of finals. It writes a query's records and alerts as they are made, and then the states after them."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,13 +11,14 @@ from aggregator.merging.query_state import OwedFinal, QueryState
 from aggregator.merging.windows import OpenWindow, Position, Span
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
+from aggregator.publishing.finals.deletions import Deletions
 from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_process import Answer, Question
 from aggregator.publishing.finals.final import FinalMetrics
 from aggregator.publishing.finals.round import Batch
 from aggregator.publishing.records.encoder import provisional_keys
 from aggregator.tallies import keys
-from hubbub.kafka.outbox import Outbox, OutboxRecord, count_refused, is_oversized, log_failures
+from hubbub.kafka.outbox import Outbox, OutboxRecord, count_refused, is_oversized
 from hubbub.kafka.settings import ALERTS, ESTIMATES, SNAPSHOTS
 from oracles.query import Query
 from oracles.query.settings import Window
@@ -34,6 +34,7 @@ class FinalPublisher:
     outbox: Outbox
     metrics: Metrics
     accuracy: Accuracy
+    deletions: Deletions
 
     def final_task(self, batch: Batch) -> EstimateTask:
         """Return the task for the estimator that makes these finals."""
@@ -55,7 +56,6 @@ class FinalPublisher:
 
         Once the broker has acknowledged them, write the states after them, and delete the keys that they replace.
         """
-        totals = await self._write(state, state.totals())
         acks: list[Any] = []
         positions: dict[Window, Position] = {}
         async for answers in task.answers() if task is not None else _no_answers():
@@ -64,7 +64,6 @@ class FinalPublisher:
             positions |= {due.final.span.window: due.final.position for due in finals}
         if refused := await count_refused(acks):
             self._log_too_large_records(state.versions.query, refused)
-        await asyncio.gather(*totals)
         await self._settle(state, positions)
 
     async def publish_provisional(self, task: EstimateTask, is_current: Callable[[], bool]) -> None:
@@ -74,9 +73,9 @@ class FinalPublisher:
             await self._send_records(task.query, records, is_current)
             self.metrics.records.labels(task.query.name, "false").inc(len(answers))
 
-    async def delete(self, state: QueryState, names: Iterable[bytes]) -> None:
-        """Delete snapshots and states of a query. If that fails, the next worker that loads the partition does it."""
-        log_failures(await self._write(state, [(name, None) for name in names]))
+    def delete(self, state: QueryState, names: Iterable[bytes]) -> None:
+        """Delete snapshots and states of a query soon."""
+        self.deletions.add(keys.home(state.versions.query.digest, self.partitions), names)
 
     async def _send(self, finals: Sequence[OwedFinal], answers: Sequence[Answer]) -> list[Any]:
         """Send records and alerts, and return the acknowledgements to wait for."""
@@ -126,16 +125,20 @@ class FinalPublisher:
             self.metrics.alerts.labels(query.name, alert["kind"], baseline).inc()
 
     async def _settle(self, state: QueryState, positions: dict[Window, Position]) -> None:
-        """Write the states at these positions. Once they are acknowledged, delete the keys that they replace."""
+        """Write the states at these positions, after the merged snapshots that a restart needs.
+
+        Once they are acknowledged, delete the keys that they replace.
+        """
+        totals = state.totals()
         records = {window: state.state_record(window, position) for window, position in positions.items()}
         for window in [window for window, (_, value) in records.items() if is_oversized(value)]:
             self._log_too_large(state, window, len(records.pop(window)[1]))
-        if await count_refused(await self._write(state, list(records.values()))):
+        if await count_refused(await self._write(state, [*totals, *records.values()])):
             for window, (_, value) in records.items():
                 self._log_too_large(state, window, len(value))
             return
         obsolete = [name for window in records for name in state.acknowledge(window, positions[window])]
-        await self.delete(state, [*obsolete, *state.replaced_keys()])
+        self.delete(state, [*obsolete, *state.replaced_keys()])
 
     def _log_too_large(self, state: QueryState, window: Window, size: int) -> None:
         """Note that a state is too large to write. Then a restart repeats the finals since the last one."""
