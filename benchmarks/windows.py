@@ -86,7 +86,7 @@ def one_more(query: Query, snapshots: SnapshotPartition, partitions: int) -> Non
     state.collect()
     state.totals()
     (final,) = state.due_finals()
-    state.state_record(final.span.window, final.position)
+    state.state_writes(final.span.window, final.position)
     list(state.acknowledge(final.span.window, final.position))
     list(state.replaced_keys())
 

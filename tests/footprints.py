@@ -108,7 +108,7 @@ class Worker:
             records += result.window.records
             batch[window] = final.position
         for window, position in batch.items():
-            state.state_record(window, position)
+            state.state_writes(window, position)
             list(state.acknowledge(window, position))
         list(state.replaced_keys())
         if query.emit_every is not None:

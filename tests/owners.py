@@ -125,7 +125,8 @@ class Merge:
             if not to_the_end and random.random() < 0.3:
                 return False  # dies before its states are written
             for window, position in batch.items():
-                self.topics.publish(self.target, *state.state_record(window, position))
+                for write in state.state_writes(window, position):
+                    self.topics.publish(self.target, *write)
             for window, position in batch.items():
                 for name in state.acknowledge(window, position):
                     self.topics.publish(self.target, name, None)

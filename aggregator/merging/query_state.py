@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from aggregator.merging.merger import Merger
-from aggregator.merging.snapshot_records import encode_state
+from aggregator.merging.snapshot_records import encode_state, split_state
 from aggregator.merging.windows import ClosedWindow, Position, Span
 from aggregator.tallies.keys import PaneKey, StateKey, Write
 from hubbub.definitions.versions import FOR_EVER, PublicationInterval, Versions
@@ -105,6 +105,8 @@ class QueryState:
     """The ends of the answered finals whose states are not acknowledged."""
     state_ends: dict[Window, int] = field(default_factory=dict)
     """The ends of the newest states that this worker has written or read."""
+    _new_states: dict[Window, set[bytes]] = field(default_factory=dict)
+    """The keys of the states that are not acknowledged."""
     _finals: Iterator[ClosedWindow] | None = None
     _totals: deque[int] = field(default_factory=deque)
     """The panes whose merged snapshots went to the outbox."""
@@ -182,19 +184,20 @@ class QueryState:
             return []
         return list(self.stored_keys.take(self.versions.query.digest))
 
-    def state_record(self, window: Window, position: Position) -> tuple[bytes, bytes]:
-        """Return the key and value of the state at a position, to write them."""
+    def state_writes(self, window: Window, position: Position) -> list[Write]:
+        """Return the records of the state at a position, to write them in this order."""
         self.state_ends[window] = max(position.end, self.state_ends.get(window, position.end))
-        name = StateKey(self.versions.query.digest, window, position.end).encode()
-        return name, encode_state(position, self.alerts.get(window, []), self.merger.marks)
+        key = StateKey(self.versions.query.digest, window, position.end)
+        writes = split_state(key, encode_state(position, self.alerts.get(window, []), self.merger.marks))
+        self._new_states[window] = {name for name, _ in writes}
+        return writes
 
     def acknowledge(self, window: Window, position: Position) -> Iterator[bytes]:
         """Note that a state is acknowledged, and yield the keys that nobody needs any more."""
         self.positions[window] = position
         self.too_large.discard(window)
-        name = StateKey(self.versions.query.digest, window, position.end).encode()
-        yield from sorted(self.states.get(window, set()) - {name})
-        self.states[window] = {name}
+        before, self.states[window] = self.states.get(window, set()), self._new_states.pop(window)
+        yield from sorted(before - self.states[window])  # the record that is read first is deleted first
         first = self._needed_from()
         if first is not None:
             yield from self.stored_keys.take(self.versions.query.digest, first)

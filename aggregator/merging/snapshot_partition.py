@@ -113,13 +113,14 @@ class SnapshotPartition:
         records = latest.states_and_watermarks()
         states: dict[bytes, dict[Window, WindowState]] = {}
         names: dict[tuple[bytes, Window], set[bytes]] = {}
+        parts_of_states = {name: value for name, key, value in records if isinstance(key, StateKey) and key.part}
         for name, key, value in records:
             if isinstance(key, StateKey) and key.digest in self._definitions:
                 names.setdefault((key.digest, key.window), set()).add(name)
                 newest = states.setdefault(key.digest, {})
                 before = newest.get(key.window)
-                if before is None or before.position.end < key.end:
-                    content = self._read(name, key, value)
+                if not key.part and (before is None or before.position.end < key.end):
+                    content = self._read(name, key, value, parts_of_states)
                     newest |= {key.window: content} if isinstance(content, WindowState) else {}
         self._replace_unreadable_states(records, states)
         for digest, versions in self._definitions.items():
@@ -158,7 +159,7 @@ class SnapshotPartition:
                     by_partition[key.partition] = max(end, by_partition.get(key.partition, end))
         readable = {(digest, window) for digest, newest in states.items() for window in newest}
         for _, key, _ in records:
-            if not isinstance(key, StateKey) or (key.digest, key.window) in readable:
+            if not isinstance(key, StateKey) or key.part or (key.digest, key.window) in readable:
                 continue
             by_partition = watermarks.get(key.digest, {})
             before = states.get(key.digest, {}).get(key.window)
@@ -174,14 +175,17 @@ class SnapshotPartition:
         versions = self._definitions.get(key.digest) if isinstance(key, PaneKey) else None
         return is_valid_key(key, versions, self._partitions)
 
-    def _read(self, name: bytes, key: Key, value: bytes) -> Content | None:
-        """Return the content of a record, or None if it is unreadable."""
+    def _read(self, name: bytes, key: Key, value: bytes, parts: Mapping[bytes, bytes] | None = None) -> Content | None:
+        """Return the content of a record, or None if it is unreadable. Without `parts`, a split state is not joined."""
         try:
             if isinstance(key, PartitionKey):
                 return snapshot_records.read_watermarks(value)
             versions = self._definitions[key.digest]
             if isinstance(key, StateKey):
-                return snapshot_records.read_state(key, value, versions, self._check)
+                if key.part or (parts is None and snapshot_records.is_split(value)):
+                    return value
+                whole = snapshot_records.join_state(key, value, parts or {})
+                return snapshot_records.read_state(key, whole, versions, self._check)
             return decode_snapshot(value, versions.query.oracle.state_size)
         except ReportError as error:
             self._log_unreadable(name, str(error))
@@ -197,7 +201,7 @@ class SnapshotPartition:
             self._take_snapshot(name, key, value)
             return
         content = None if value is None else self._read(name, key, value)
-        if isinstance(key, StateKey) and content is not None and key.digest in self.queries:
+        if isinstance(key, StateKey) and content is not None and not key.part and key.digest in self.queries:
             # The writer of this state deletes the snapshots that it covers, so the records read here may have gaps.
             newest = self.queries[key.digest].state_ends.get(key.window)
             self.must_reload |= newest is None or newest < key.end

@@ -5,6 +5,7 @@ An unreadable record raises a ReportError.
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +14,9 @@ from aggregator.merging import marks
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.windows import Position
 from aggregator.tallies import progress
-from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey
+from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey, Write
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, decode_snapshot, encode_snapshot
+from aggregator.topics.sizes import ENVELOPE, LEAST
 from hubbub.definitions.versions import MOST_SECONDS, Versions
 from oracles.errors import ReportError
 from oracles.query import Query
@@ -28,6 +30,12 @@ _HEADS = {(2, 1), (3, 0), (_WITH_TOTAL, 1), (_BARE, 0)}
 _STATE = struct.Struct("<B?xxIqqqq")
 """Version, whether there is a total, number of alert states, end, start, newest, length of the total."""
 _LENGTH = struct.Struct("<Q")
+PART = LEAST - ENVELOPE
+"""Bytes of a state up to which it is one record. A larger one is split into parts, each of which every topic takes."""
+_SPLIT = 6
+"""The version of the record that stands for a split state."""
+_SPLIT_HEAD = struct.Struct("<BxxxIQ32s")
+"""Version, number of parts, bytes of the state, and its SHA-256."""
 
 StateCheck = Callable[[Query, list[bytes]], None]
 """Raises a ReportError unless the bytes are the alert states of the query's attributes."""
@@ -42,7 +50,8 @@ class WindowState(NamedTuple):
     """The marks of the query, or None in a state of the last release."""
 
 
-Content = WindowState | Snapshot | Mapping[bytes, int]
+Content = WindowState | Snapshot | Mapping[bytes, int] | bytes
+"""The content of a record. Bytes are a part of a state, or stand for a state whose parts are other records."""
 
 
 def read_watermarks(value: bytes) -> Mapping[bytes, int]:
@@ -67,6 +76,36 @@ def read_state(key: StateKey, value: bytes, versions: Versions, check: StateChec
         raise ReportError(f"the state has {len(alerts)} attributes, but {query.name} has {len(query.domains)}")
     check(query, alerts)
     return state
+
+
+def split_state(key: StateKey, value: bytes) -> list[Write]:
+    """Return the records of a state in their order. The parts of a large one come before the record that counts them.
+
+    So if that record can be read, all its parts can. Its hash refuses parts of different states.
+    """
+    if len(value) <= PART:
+        return [(key.encode(), value)]
+    parts = [value[at : at + PART] for at in range(0, len(value), PART)]
+    head = _SPLIT_HEAD.pack(_SPLIT, len(parts), len(value), sha256(value).digest())
+    writes: list[Write] = [(key._replace(part=number).encode(), part) for number, part in enumerate(parts, 1)]
+    return [*writes, (key.encode(), head)]
+
+
+def is_split(value: bytes) -> bool:
+    """Whether a record stands for a state whose parts are other records."""
+    return len(value) == _SPLIT_HEAD.size and value[0] == _SPLIT
+
+
+def join_state(key: StateKey, value: bytes, parts: Mapping[bytes, bytes]) -> bytes:
+    """Return the bytes of a state from its first record, and from the records of its parts by their keys."""
+    if not is_split(value):
+        return value
+    _, count, length, digest = _SPLIT_HEAD.unpack(value)
+    names = [key._replace(part=number).encode() for number in range(1, min(count, len(parts)) + 1)]
+    whole = b"".join(parts.get(name, b"") for name in names)
+    if len(whole) != length or sha256(whole).digest() != digest:
+        raise ReportError(f"a split state of {length} bytes in {count} parts is not complete")
+    return whole
 
 
 def substitute_state(key: StateKey, cells: int) -> WindowState:

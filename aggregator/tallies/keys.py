@@ -54,10 +54,12 @@ class StateKey(NamedTuple):
     digest: bytes
     window: Window
     end: int
+    part: int = 0
+    """The number of a part of a state that is too large for one record, or 0 for the record that is read first."""
 
     def encode(self) -> bytes:
-        window = self.window
-        return f"state|{self.digest.hex()}|{window.kind}|{window.size}|{window.step}|{self.end}".encode()
+        window, part = self.window, f"|{self.part}" if self.part else ""
+        return f"state|{self.digest.hex()}|{window.kind}|{window.size}|{window.step}|{self.end}{part}".encode()
 
 
 Key = PaneKey | PartitionKey | StateKey
@@ -80,8 +82,9 @@ def _decode(key: bytes) -> Key | None:
                 return PaneKey(kind, bytes.fromhex(digest), int(pane), int(partition), (int(first), int(last)))
             case (("progress" | "watermark"), [partition, writer]) if _WRITER.fullmatch(writer):
                 return PartitionKey(kind, int(partition), writer)
-            case "state", [digest, ("tumbling" | "hopping" | "all") as window, size, step, end]:
-                return StateKey(bytes.fromhex(digest), Window(window, int(size), int(step)), int(end))
+            case "state", [digest, ("tumbling" | "hopping" | "all") as window, size, step, end, *part] if not part[1:]:
+                name = StateKey(bytes.fromhex(digest), Window(window, int(size), int(step)), int(end))
+                return name._replace(part=int(part[0])) if part else name
     except (UnicodeDecodeError, ValueError):
         pass
     return None

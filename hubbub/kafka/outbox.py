@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, Unknown
 from hubbub.in_flight import InFlight
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import TopicMissing
+from hubbub.kafka.patches import refused_batches
 from hubbub.kafka.settings import LARGEST, REJECTS, REPORTS, STATUS, Kafka
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class Outbox:
         """The monotonic time at which each unacknowledged write began, in that order."""
 
     async def __aenter__(self) -> Self:
+        refused_batches.install()
         self._producer = AIOKafkaProducer(
             **client_arguments(self._kafka),
             acks="all",

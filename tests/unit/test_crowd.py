@@ -102,8 +102,7 @@ class Worker:
         for window, position in batch.items():
             if self.is_dead():
                 return
-            name, value = self.state.state_record(window, position)
-            self.topic[name] = value
+            self.topic |= dict(self.state.state_writes(window, position))
         for window, position in batch.items():
             for name in list(self.state.acknowledge(window, position)):
                 if self.is_dead():

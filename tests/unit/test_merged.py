@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from aggregator.merging import snapshot_records
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.tallies import keys
-from aggregator.tallies.keys import PaneKey, PartitionKey
+from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey
 from aggregator.tallies.progress import Progress, encode
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.versions import Versions
+from oracles.errors import ReportError
 from oracles.query import parse
 
 PANE, PARTITIONS = 10, 3
@@ -60,7 +62,8 @@ class Topic:
             finals[final.span.window, final.span.end] = encode_snapshot(final.total)
             batch[final.span.window] = final.position
         for window, position in batch.items() if states else ():
-            self.write(*state.state_record(window, position))
+            for write in state.state_writes(window, position):
+                self.write(*write)
             for name in state.acknowledge(window, position):
                 self.write(name, None)
         for name in state.replaced_keys():
@@ -148,3 +151,50 @@ def test_late_writes_after_a_merged_snapshot_change_nothing():
         [(_, total)] = one.finals().items()
         assert total == encode_snapshot(Snapshot(10, 0, 0, 0, np.full(query.oracle.state_size, 10, np.int64)))
         assert not one.kinds(0)
+
+
+def state_names(topic):
+    return sorted(name for name in topic.standing if isinstance(keys.decode(name), StateKey))
+
+
+@pytest.mark.parametrize("written", [None, *range(8)])
+def test_a_large_state_is_split_and_a_restart_joins_it(monkeypatch, written):
+    """The worker dies after so many records of the newest state of `all`, of which the last one counts the parts."""
+    monkeypatch.setattr(snapshot_records, "PART", 40)
+    query = asked("10s", "30s/10s", "all")
+    topic, plain = Topic(query), Topic(query)
+    for pane in range(0, 80, PANE):
+        for each in (topic, plain):
+            each.close(pane, (5, pane, 7))
+            finals = each.finals()
+    names = state_names(topic)
+    assert len(names) > 6, "each of the three states has parts"
+    assert {keys.decode(name).end for name in names} == {80}, "the parts of older states are deleted"
+    topic.close(80, (1, 2, 3))
+    topic.state.collect()
+    position = {final.span.window: final.position for final in topic.state.due_finals()}
+    window = query.windows[-1]
+    writes = topic.state.state_writes(window, position[window])
+    assert written is None or written < 8 == len(writes)
+    for write in writes[:written]:
+        topic.write(*write)
+    again = Topic(query, topic.standing)
+    assert not again.snapshots.take_unreadable_count()
+    assert again.state.positions[window].end == (90 if written is None else 80)
+    plain.close(80, (1, 2, 3))
+    expected = plain.finals()
+    finals = again.finals()
+    assert finals == {at: total for at, total in expected.items() if written is not None or at[0] != window}
+    again.close(90, (1, 2, 3))
+    again.finals()
+    assert {keys.decode(name).end for name in state_names(again)} == {100}
+
+
+def test_parts_of_different_states_are_refused(monkeypatch):
+    monkeypatch.setattr(snapshot_records, "PART", 40)
+    key = StateKey(b"\1" * 8, asked("10s").windows[0], 50)
+    *parts, (_, head) = snapshot_records.split_state(key, bytes(range(100)))
+    assert snapshot_records.join_state(key, head, dict(parts)) == bytes(range(100))
+    for wrong in ({}, dict(parts[:2]), {**dict(parts), parts[0][0]: bytes(40)}, dict(zip("abc", parts, strict=True))):
+        with pytest.raises(ReportError, match="not complete"):
+            snapshot_records.join_state(key, head, wrong)

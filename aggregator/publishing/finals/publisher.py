@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -130,14 +131,12 @@ class FinalPublisher:
         Once they are acknowledged, delete the keys that they replace.
         """
         totals = state.totals()
-        records = {window: state.state_record(window, position) for window, position in positions.items()}
-        for window in [window for window, (_, value) in records.items() if is_oversized(value)]:
-            self._log_too_large(state, window, len(records.pop(window)[1]))
-        if await count_refused(await self._write(state, [*totals, *records.values()])):
-            for window, (_, value) in records.items():
-                self._log_too_large(state, window, len(value))
+        states = {window: state.state_writes(window, position) for window, position in positions.items()}
+        if await count_refused(await self._write(state, [*totals, *chain(*states.values())])):
+            for window, writes in states.items():
+                self._log_too_large(state, window, sum(len(value or b"") for _, value in writes))
             return
-        obsolete = [name for window in records for name in state.acknowledge(window, positions[window])]
+        obsolete = [name for window in states for name in state.acknowledge(window, positions[window])]
         self.delete(state, [*obsolete, *state.replaced_keys()])
 
     def _log_too_large(self, state: QueryState, window: Window, size: int) -> None:

@@ -222,6 +222,7 @@ KEYS = (
         f"state|{HOMEPAGE.digest.hex()}|{window}|{START + 10}"
         for window in ("tumbling|10|10", "hopping|60|10", "all|0|0")
     ),
+    f"state|{HOMEPAGE.digest.hex()}|all|0|0|{START + 10}|2",
 )
 
 
