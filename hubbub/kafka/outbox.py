@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, UnknownTopicOrPartitionError
+from aiokafka.partitioner import DefaultPartitioner
 
 from hubbub.in_flight import InFlight
 from hubbub.kafka.clients import client_arguments, started
@@ -156,6 +157,19 @@ class Outbox:
             if on_written is not None:
                 ack.add_done_callback(_offset_callback(on_written, batch.record_count()))
             acks.append(ack)
+        return acks
+
+    async def append_by_key(self, topic: str, records: Sequence[OutboxRecord]) -> list[Ack]:
+        """Append records to the partitions of their keys, as `send` does, but in batches."""
+        if not records:
+            return []
+        partitions, choose = list(range(await self.partitions(topic))), DefaultPartitioner()
+        by_partition: dict[int, list[OutboxRecord]] = {}
+        for record in records:
+            by_partition.setdefault(choose(record.key, partitions, partitions), []).append(record)
+        acks: list[Ack] = []
+        for partition, batch in sorted(by_partition.items()):
+            acks += await self.append(topic, partition, batch)
         return acks
 
     def _batches(self, records: Iterable[OutboxRecord]) -> Iterator[Any]:

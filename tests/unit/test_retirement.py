@@ -285,6 +285,9 @@ class Sent:
     async def append(self, topic, partition, records, **_):
         return [await self.send(topic, record.key, record.value) for record in records]
 
+    async def append_by_key(self, topic, records):
+        return await self.append(topic, 0, records)
+
     async def partitions(self, _):
         return PARTITIONS
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from dataclasses import replace
+from itertools import pairwise
 from unittest.mock import AsyncMock, MagicMock
 
 import numpy as np
@@ -16,7 +18,7 @@ from aggregator.tallies.keys import PaneKey, PartitionKey
 from aggregator.tallies.progress import Progress, encode
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.follower import Follower
-from hubbub.definitions.versions import Versions
+from hubbub.definitions.versions import Version, Versions
 from hubbub.kafka.settings import Kafka
 from oracles.query import parse
 
@@ -49,6 +51,9 @@ class Sent:
 
     async def append(self, topic, partition, records, **_):
         return [await self.send(topic, record.key, record.value) for record in records]
+
+    async def append_by_key(self, topic, records):
+        return await self.append(topic, 0, records)
 
     async def write(self, topic, partition, writes):
         return [await self.send(topic, *write) for write in writes]
@@ -157,6 +162,28 @@ def test_the_query_that_is_furthest_behind_comes_first():
     whole = {batch.state.versions.query: len(batch.finals) for batch in finals_round.choose(states)}
     assert whole == {BEHIND: 2 * DUE_FINALS, PROMPT: 2 * 3}
     assert len(finals_round.choose(states, size=1)) == 1, "the first final is always there"
+
+
+def test_no_query_gets_ahead_of_one_whose_next_version_waits_for_the_next_round():
+    """After an outage one query has finals of two versions, which are two requests to the estimator."""
+    versions = Versions.of(BEHIND).with_version(Version(40, replace(BEHIND, emit_every=5)))
+    partition = SnapshotPartition(0, 1, {BEHIND.digest: versions, PROMPT.digest: Versions.of(PROMPT)})
+    partition.load()
+    for record in (*snapshots(BEHIND, range(DUE_FINALS)), *snapshots(PROMPT, range(DUE_FINALS))):
+        partition.put(*record, 0)
+    states, order = partition.queries.values(), []
+    for state in states:
+        state.collect()
+    while batches := finals_round.choose(states, finals=60):
+        ends = [[due.final.span.end for due in batch.finals] for batch in batches]
+        order.append((min(map(min, ends)), max(map(max, ends))))
+        for batch in batches:
+            assert len({due.query.emit_every for due in batch.finals}) == 1, "each request has one version"
+            for _ in batch.finals:
+                batch.state.answer([])
+    assert order[0][0] == 1
+    assert order[-1][1] == DUE_FINALS
+    assert all(last <= first + 1 for (_, last), (first, _) in pairwise(order)), "a round begins where the last ended"
 
 
 def test_what_is_owed_is_counted_before_it_is_made():

@@ -28,6 +28,7 @@ from aggregator.publishing.finals.estimator_process import (
     read,
     write,
 )
+from aggregator.publishing.finals.final import value_count
 from oracles.query import Query
 from oracles.query.settings import Window
 
@@ -35,8 +36,8 @@ log = logging.getLogger(__name__)
 
 TRIES = 3
 """Most tries of one window, which may be the reason why the process dies."""
-PATIENCE = 60.0
-"""Seconds for one answer. An answer of millions of values takes seconds."""
+PATIENCE, PATIENCE_A_VALUE = 60.0, 5e-4
+"""Seconds for one answer, and for each of its values. Proved values take most, with an alert and a rank each."""
 
 Process = subprocess.Popen[bytes]
 
@@ -108,8 +109,11 @@ class Estimator:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether an answer is overdue."""
-        return bool(self._tasks) and time.monotonic() - self._answer_time > PATIENCE
+        """Whether an answer is overdue. The first open task is the one at work."""
+        task = next(iter(self._tasks.values()), None)
+        if task is None:
+            return False
+        return time.monotonic() - self._answer_time > PATIENCE + PATIENCE_A_VALUE * value_count(task.query)
 
     def start(self) -> None:
         """Start the process before the first task, since the start takes most of a second."""

@@ -91,7 +91,8 @@ class FinalPublisher:
         set_gauges(self.metrics, query, answers[-1].metrics)
         self.metrics.records.labels(query.name, "true").inc(len(answers))
         acks = await self._send_records(query, records)
-        return [*acks, *[await self.outbox.send(ALERTS, *alert) for answer in answers for alert in answer.alerts]]
+        alerts = [OutboxRecord(*alert) for answer in answers for alert in answer.alerts]
+        return [*acks, *await self.outbox.append_by_key(ALERTS, alerts)]
 
     async def _send_records(
         self, query: Query, records: Sequence[OutboxRecord], is_current: Callable[[], bool] = lambda: True

@@ -1,6 +1,7 @@
 """A round: the due finals that a worker publishes next. The query that is furthest behind comes first."""
 
 import heapq
+import math
 from collections.abc import Iterable
 from itertools import count, islice
 from typing import NamedTuple
@@ -31,14 +32,18 @@ def choose(states: Iterable[QueryState], *, finals: int = FINALS, size: int = BY
     by_number = dict(zip(count(), states))
     heap = [(state.backlog[0].final.span.end, number) for number, state in by_number.items() if state.owes(1)]
     heapq.heapify(heap)
-    while heap and finals > 0 and size > 0:
+    limit: float = math.inf
+    while heap and heap[0][0] <= limit and finals > 0 and size > 0:
         _, number = heap[0]
         state, at = by_number[number], counts.get(number, 0)
         counts[number] = at + 1
         finals -= 1
         size -= state.backlog[at].final.total.counts.nbytes
-        if state.owes(at + 2) and state.backlog[at + 1].query is state.backlog[at].query:
-            heapq.heapreplace(heap, (state.backlog[at + 1].final.span.end, number))
-        else:
-            heapq.heappop(heap)
+        next_end = state.backlog[at + 1].final.span.end if state.owes(at + 2) else None
+        if next_end is not None and state.backlog[at + 1].query is state.backlog[at].query:
+            heapq.heapreplace(heap, (next_end, number))
+            continue
+        heapq.heappop(heap)
+        if next_end is not None:  # the next version waits for the next round, and no other query gets ahead of it
+            limit = min(limit, next_end)
     return [Batch(by_number[number], list(islice(by_number[number].backlog, many))) for number, many in counts.items()]
