@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from statistics import quantiles
@@ -33,7 +34,7 @@ from aggregator.worker.ticks import TICK  # noqa: E402
 from benchmarks.state import cpu  # noqa: E402
 from benchmarks.worker import BROKER  # noqa: E402
 from hubbub.kafka.clients import client_arguments, consumer, started  # noqa: E402
-from hubbub.kafka.settings import ESTIMATES, REPORTS  # noqa: E402
+from hubbub.kafka.settings import ESTIMATES, REPORTS, SNAPSHOTS  # noqa: E402
 from oracles.frame import encode  # noqa: E402
 from oracles.query import load  # noqa: E402
 from tests.brokers import Cluster  # noqa: E402
@@ -104,6 +105,8 @@ class Watch(threading.Thread):
         self._kafka, self._partitions, self.worker = place.kafka, place.partitions, worker
         self.arrivals = {}
         """The time of the first arrival of each final, by key."""
+        self.writes = Counter()
+        """Records and bytes in the topic `snapshots`, by the kind of their keys."""
         self.cpu = []
         """Time, and CPU seconds of worker and estimator."""
         self._over = threading.Event()
@@ -118,13 +121,16 @@ class Watch(threading.Thread):
     async def _watch(self):
         client = consumer(self._kafka, fetch_max_wait_ms=20)
         await client.start()
-        tps = [TopicPartition(self._kafka.topic(ESTIMATES), p) for p in range(self._partitions)]
-        client.assign(tps)
+        topics = [self._kafka.topic(name) for name in (ESTIMATES, SNAPSHOTS)]
+        client.assign([TopicPartition(topic, p) for topic in topics for p in range(self._partitions)])
         await client.seek_to_end()
         while not self._over.is_set():
-            for records in (await client.getmany(timeout_ms=50)).values():
+            for tp, records in (await client.getmany(timeout_ms=50)).items():
                 for record in records:
-                    if not record.key.endswith(b"|p"):
+                    if tp.topic == topics[1]:
+                        self.writes["records"] += 1
+                        self.writes["bytes"] += len(record.key) + len(record.value or b"")
+                    elif not record.key.endswith(b"|p"):
                         self.arrivals.setdefault(record.key, time.time())
             if not self.cpu or time.time() >= self.cpu[-1][0] + 1:
                 self.cpu.append((time.time(), *usage(self.worker)))
@@ -206,17 +212,23 @@ def main():
         watch.start()
         with Load(place):
             time.sleep(BURN_IN)
-            since = time.time() - PANE
+            since, began = time.time() - PANE, time.time()
+            watch.writes.clear()
             time.sleep(options.seconds)
             report(watch, since, time.time() - PANE, list(place.queries.values()), out)
+            took = time.time() - began
+            out(
+                f"topic `snapshots`: {watch.writes['records'] / took:.0f} records and "
+                f"{watch.writes['bytes'] / took / 1000:.1f} kB a second"
+            )
             watch.stop()
-            began = time.monotonic()
+            ended = time.monotonic()
             worker.process.terminate()
             worker.process.wait()
             stopped = time.monotonic()
             started_worker(place)
             out(
-                f"restart: stopped in {stopped - began:.1f} s, ready {time.monotonic() - stopped:.1f} s after its start"
+                f"restart: stopped in {stopped - ended:.1f} s, ready {time.monotonic() - stopped:.1f} s after its start"
             )
 
 

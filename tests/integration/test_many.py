@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from tests.integration.workers import Place
 
-QUERIES, PARTITIONS, SECONDS = 50, 16, 10
+QUERIES, PARTITIONS, SECONDS = 50, 16, 60
 KINDS = ["hopping", "tumbling"]
 """The kinds of windows in the order of their finals at one end."""
 QUERY = """
