@@ -34,6 +34,11 @@ class Full(Buckets):
     def collision(cls, rows: int, bits: int) -> Fraction:
         return Fraction((1 << bits - rows) - 1, (1 << bits) - 1)
 
+    @property
+    def overlap(self) -> None:
+        """None: the common part of the reports of two values is not that of independent rows."""
+        return
+
     def rows(self, count: int, rng: "np.random.Generator | Source | None" = None) -> Ints:
         return source(rng).independent(count, self.bits, self.hashes)
 

@@ -1,5 +1,6 @@
 """GRR, generalised randomised response: the client reports its value, or with some probability another one."""
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
@@ -50,6 +51,10 @@ class Grr(Oracle):
         other = draw.below(self.size - 1, len(false_answers))
         answers[false_answers] = other + (other >= classes[false_answers])
         return self.report_bytes(answers)
+
+    @property
+    def overlap(self) -> float:
+        return 1.0 / (math.exp(self.epsilon) + self.size - 1)
 
     def reports_of(self, buckets: Ints, rows: Rows) -> Reports:
         del rows

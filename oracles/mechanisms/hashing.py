@@ -6,6 +6,7 @@ the xor of these rows gains (-1)^(xor of its y). These are g - 1 increments for 
 transform gives the support of all values.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import cached_property
@@ -101,6 +102,10 @@ class Hashing(Oracle):
         other = draw.below(self.buckets - 1, len(false_answers))
         bucket[false_answers] = other + (other >= classes[false_answers])
         return self.pack(bucket, rows)
+
+    @property
+    def overlap(self) -> float | None:
+        return (1.0 - 1.0 / self.buckets) / (math.exp(self.epsilon) + self.buckets - 1)
 
     def reports_of(self, buckets: Ints, rows: Rows) -> Reports:
         return self.pack(buckets, rows)

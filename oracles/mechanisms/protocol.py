@@ -174,6 +174,11 @@ class Oracle(Pure, Mechanism):
         return {"T": str(self.keep)}
 
     @property
+    def overlap(self) -> float | None:
+        """The common part r of the reports of all values, for the guarantee of a crowd. None if it is not known."""
+        return None
+
+    @property
     def excludes(self) -> bool:
         return self.tables is not None
 

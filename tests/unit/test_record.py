@@ -43,6 +43,7 @@ KEYS = {
         "detectable",
         "shift_per_fake",
         "answers",
+        "central",
         "values",
         "shares",
         "stderr",

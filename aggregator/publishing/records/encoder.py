@@ -21,6 +21,7 @@ from aggregator.publishing.findings import (
     find_all,
     subjects,
 )
+from aggregator.publishing.records.crowd_privacy import crowd_privacy
 from aggregator.publishing.records.cut import MOST_HITTERS, MOST_VALUES, encode
 from aggregator.publishing.records.digits import DIGITS, all_rounded, rounded
 from aggregator.publishing.records.number_rows import number_fields
@@ -81,6 +82,9 @@ def build(
             "threshold": ThresholdRow(kind=query.threshold.kind, value=query.threshold.value),
             **_shown(query, findings, total),
         }
+        if not isinstance(findings, WithheldFindings):
+            n = findings.estimate.n
+            record["central"] = crowd_privacy(query, findings.subject.name, span, n) if through is None else None
         name = key(query, span, findings.subject.name, final=through is None)
         value, is_cut = encode(record)
         records.append((name, value))

@@ -1,0 +1,89 @@
+"""Crowd privacy: what a person reveals to somebody who sees only the estimates of one window.
+
+The tally of a window depends on the multiset of its reports only, so a reader of the estimates sees shuffled reports.
+Every honest report can stand in for that of any other person with some probability. So the crowd hides each of them.
+
+The bound is that of clones (Feldman, McMillan and Talwar 2021), with the exact sum in place of a closed formula. The
+second bound uses the common part of an oracle's reports.
+"""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from oracles.errors import ParameterError
+from oracles.types import Floats
+
+DELTA = 1e-6
+"""Probability with which the guarantee may fail, if the crowd is not larger than a tenth of its inverse."""
+_SPREAD = 9.0
+"""Standard deviations of the sum that are added up."""
+_STEPS = 40
+_CACHE_SIZE = 1 << 12
+
+
+def honest(n: int) -> int:
+    """Return the number of honest reports that is assumed: half of all, rounded down to two digits.
+
+    >>> honest(24_690), honest(19), honest(1)
+    (12000, 9, 0)
+    """
+    half = n // 2
+    unit: int = 10 ** max(0, len(str(half)) - 2)
+    return half // unit * unit
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def crowd_epsilon(epsilon: float, people: int, overlap: float | None = None) -> tuple[float, float]:
+    """Return the epsilon and the delta of one person among `people` honest reports that are epsilon-LDP each.
+
+    `overlap` is the common part r of the oracle's reports, if it is known. The result is rounded up to three digits.
+    """
+    if people < 1:
+        raise ParameterError(f"a crowd has at least 1 honest report, got {people}")
+    delta = min(DELTA, 0.1 / people)
+    low, high = 0.0, epsilon
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if failure(middle, epsilon, people, overlap) <= delta else (middle, high)
+        if high - low < 1e-4 * high:
+            break
+    unit = 10.0 ** (math.floor(math.log10(high)) - 2)
+    return min(float(f"{math.ceil(high / unit) * unit:.6g}"), epsilon), delta
+
+
+def failure(goal: float, epsilon: float, people: int, overlap: float | None = None) -> float:
+    """Return the smallest known delta with which one person has a guarantee of `goal`."""
+    e = math.exp(epsilon)
+    bounds = [_clones(goal, people, e, 0.5 / e)]
+    if overlap is not None:
+        bounds.append((e + 1.0) * overlap * _clones(goal, people, e, overlap))
+    return min(bounds)
+
+
+def _clones(goal: float, people: int, p: float, r: float) -> float:
+    """Return delta if each other report is a clone of one of two with probability 2 r."""
+    from scipy import special
+
+    trials, chance = people - 1, 2.0 * r
+    mean, spread = trials * chance, _SPREAD * math.sqrt(trials * chance * (1.0 - chance)) + _SPREAD
+    clones = np.arange(max(0, int(mean - spread)), min(trials, int(mean + spread) + 1) + 1, dtype=np.float64)
+    log_law = special.gammaln(trials + 1) - special.gammaln(clones + 1) - special.gammaln(trials - clones + 1)
+    log_law += special.xlogy(clones, chance) + special.xlog1py(trials - clones, -chance)
+    law, m, growth = np.exp(log_law), clones + 1.0, math.exp(goal)
+    least = np.ceil(m * (growth * p - 1.0) / ((p - 1.0) * (1.0 + growth)) - 1e-9)
+    one, two = _half(m - 1.0, least - 1.0), _half(m - 1.0, least)
+    terms = law / (p + 1.0) * ((p * one + two) - growth * (one + p * two))
+    # The sum leaves out the tails of the law, each with at most this probability.
+    return max(float(terms.sum()), 0.0) + 2e-19
+
+
+def _half(trials: Floats, least: Floats) -> Floats:
+    """Return the probabilities that fair coins show at least so many heads."""
+    from scipy import special
+
+    inside = (least > 0) & (least <= trials)
+    tails = special.betainc(np.where(inside, least, 1.0), np.where(inside, trials - least + 1.0, 1.0), 0.5)
+    result: Floats = np.where(least <= 0, 1.0, np.where(least > trials, 0.0, tails))
+    return result
