@@ -3,6 +3,7 @@
 HubbubError
 ├── TopicsError        4   topics that do not allow the guarantees
 ├── Guarantee          4   a guarantee cannot be kept while running (also a RuntimeError)
+├── Fenced             4   another process has the name of this worker (also a RuntimeError)
 ├── EmbeddedError      1   the embedded broker is not installed or does not start (also a RuntimeError)
 ├── EstimatorEnded     1   the estimator process ended again and again (also a RuntimeError)
 └── ChildEnded         its   a command of a demo has ended (also a RuntimeError)
@@ -21,6 +22,18 @@ class Guarantee(HubbubError, RuntimeError):
     """A guarantee cannot be kept. The message names the remedy."""
 
     exit_code = 4
+
+
+class Fenced(HubbubError, RuntimeError):
+    """Another process has joined the group under the name of this worker, and has its partitions now."""
+
+    exit_code = 4
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"another process has started with the name {name!r} (HUBBUB_INSTANCE), and counts in place of this one; "
+            "give every worker a name of its own"
+        )
 
 
 class EmbeddedError(HubbubError, RuntimeError):

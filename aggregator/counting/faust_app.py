@@ -1,6 +1,7 @@
 """The Faust app with the settings that guarantees and speed need, and its table."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,8 @@ from hubbub.kafka.settings import CHANGELOG, LARGEST, OAUTH, REPORTS, TALLIES, W
 
 COMMIT = 0.2
 """Seconds between two commits of offsets."""
+HEARTBEAT = 1.2
+"""The most seconds between two heartbeats. Their answers tell a worker of rebalances, and that its name is taken."""
 FETCH = 4 << 20
 """The most bytes of a fetch, unless frames may be larger."""
 
@@ -35,11 +38,24 @@ class App(faust.App):
         """Create no folders, because nothing is on disk."""
 
 
-def build_app(kafka: Kafka, partitions: int, max_frame: int) -> App:
+@dataclass(frozen=True)
+class Instance:
+    """The name of a worker in its group, under which a process gets the partitions of the one before at once."""
+
+    name: str
+    leaves: bool
+    """Whether a worker that stops in order gives the name up, so that others take its partitions at once."""
+    on_fence: Callable[[], None]
+    """A function that is called in another thread if another process has taken the name."""
+
+
+def build_app(kafka: Kafka, partitions: int, max_frame: int, instance: Instance | None = None) -> App:
     faust_patches.install(kafka.topic(REPORTS), has_log_time=kafka.dialect.log_has_time)
     answer_reader.install()
     if not kafka.dialect.allows_leaving:
-        group_member.install()
+        group_member.install_staying()
+    elif instance is not None:
+        group_member.install_static(instance.on_fence, leaves=instance.leaves)
     session = kafka.dialect.session_seconds
     app = App(
         kafka.topic(WORKER),
@@ -55,9 +71,9 @@ def build_app(kafka: Kafka, partitions: int, max_frame: int) -> App:
         processing_guarantee="at_least_once",
         ConsumerScheduler=faust_patches.RunScheduler,
         broker_session_timeout=session,
-        broker_heartbeat_interval=session / 5,
+        broker_heartbeat_interval=min(HEARTBEAT, session / 5),
         broker_rebalance_timeout=5.0,
-        broker_request_timeout=10.0,
+        broker_request_timeout=max(10.0, session),
         broker_commit_interval=COMMIT,
         broker_commit_every=None,
         producer_request_timeout=10.0,
@@ -66,6 +82,7 @@ def build_app(kafka: Kafka, partitions: int, max_frame: int) -> App:
         consumer_metadata_max_age_ms=5000,
         producer_metadata_max_age_ms=5000,
         consumer_auto_offset_reset="earliest",
+        consumer_group_instance_id=instance and instance.name,
         stream_wait_empty=False,
         stream_buffer_maxsize=8,  # counts runs, not records
         table_standby_replicas=0,

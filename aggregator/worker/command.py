@@ -15,13 +15,24 @@ from aggregator.topics.upgrade_gate import PATIENCE, UpgradeGate
 from aggregator.worker.worker import Worker
 from hubbub.command import logs
 from hubbub.command.exit import exit_process
-from hubbub.command.options import add_address, add_kafka, add_max_frame, add_queries, parser_of, rate, run, size
+from hubbub.command.options import (
+    add_address,
+    add_kafka,
+    add_max_frame,
+    add_queries,
+    flag,
+    parsed,
+    parser_of,
+    rate,
+    run,
+    size,
+)
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.registrar import Registrar
 from hubbub.http.health import health, serving_alone
 from hubbub.kafka.offsets import OffsetLookup
 from hubbub.kafka.outbox import Outbox
-from hubbub.kafka.settings import REPORTS, Kafka
+from hubbub.kafka.settings import REPORTS, Kafka, parse_instance
 from oracles.query import File, load_file
 
 HELP = """\
@@ -64,9 +75,19 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     names = (os.environ.get("HUBBUB_RETIRE") or "").split(",")
     retire_help = "query to retire, which the file does not have any more; may be repeated (HUBBUB_RETIRE=a,b)"
     parser.add_argument("--retire", action="append", metavar="NAME", help=retire_help)
+    name_help = "name of this worker in its group; a process that comes back under it gets its partitions at once"
+    name_help += " (HUBBUB_INSTANCE; default: none)"
+    name = os.environ.get("HUBBUB_INSTANCE") or None
+    parser.add_argument("--instance", type=parsed(parse_instance), default=name, metavar="NAME", help=name_help)
+    leave_help = "give the name up at SIGTERM and Ctrl-C, so that others take over at once (HUBBUB_LEAVE=1)"
+    parser.add_argument("--leave", action="store_true", default=flag(parser, "HUBBUB_LEAVE"), help=leave_help)
     logs.add_options(parser)
     options = parser.parse_args(arguments)
     options.retire = {name.strip() for name in options.retire or names} - {""}
+    if options.instance and options.embedded:
+        parser.error("--instance needs Apache Kafka, not the embedded broker: remove it (or HUBBUB_INSTANCE)")
+    if options.leave and not options.instance:
+        parser.error("--leave needs --instance: a worker without a name leaves anyway; remove it (or HUBBUB_LEAVE)")
     if options.checkpoint_bytes_per_s < 1:
         parser.error("--checkpoint-bytes-per-s must be above 0")
     return options

@@ -14,8 +14,9 @@ from aggregator.counting import faust_patches
 from aggregator.counting.app import CountingApp
 from aggregator.counting.checkpoint import Checkpoints
 from aggregator.counting.checkpoint_plan import WriteBudget
-from aggregator.counting.faust_app import build_app
+from aggregator.counting.faust_app import Instance, build_app
 from aggregator.counting.partition import SourcePartition
+from aggregator.errors import Fenced
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.process.liveness import Beat
 from aggregator.process.metrics import Metrics
@@ -67,12 +68,14 @@ class Worker:
         self._follower, self._registrar = follower, registrar
         self._broker, self._partitions = broker, partitions
         self._ending = Ending()
+        self._instance = options.instance
         self._assigned = False
         self._accuracy = Accuracy(kafka, partitions, self.metrics)
         self._publishing = PublishingService(
             kafka, partitions, follower, outbox, self.metrics, self._ending, self._accuracy
         )
-        self._app = build_app(kafka, partitions, options.max_frame)
+        instance = options.instance and Instance(options.instance, options.leave, self._end_fenced)
+        self._app = build_app(kafka, partitions, options.max_frame, instance)
         self._counting = CountingApp(
             kafka=kafka,
             app=self._app,
@@ -97,6 +100,9 @@ class Worker:
         self.metrics.registry.register(Freshness(self._publishing.newest_finals))
         self.metrics.registry.register(Unpublished(self._oldest_due))
         self._gauges = WorkerGauges(self.metrics, self._counting, follower, registrar)
+
+    def _end_fenced(self) -> None:
+        self._ending.fail(Fenced(self._instance))
 
     def missing(self) -> str | None:
         """Return why the worker is not ready, or None if it is."""

@@ -119,10 +119,16 @@ def add_kafka(parser: argparse.ArgumentParser, *, embedded: bool = False) -> Non
     parser.add_argument("--prefix", type=parsed(parse_prefix), default=prefix, metavar="P", help=naming)
     if embedded:
         tansu = "use the embedded broker, Tansu (HUBBUB_EMBEDDED=1)"
-        text = os.environ.get("HUBBUB_EMBEDDED", "").lower()
-        if text not in _FLAGS:
-            parser.error(f"HUBBUB_EMBEDDED must be 1 or 0, got {text!r}")
-        parser.add_argument("--embedded", action="store_true", default=_FLAGS[text], help=tansu)
+        default = flag(parser, "HUBBUB_EMBEDDED")
+        parser.add_argument("--embedded", action="store_true", default=default, help=tansu)
+
+
+def flag(parser: argparse.ArgumentParser, name: str) -> bool:
+    """Return the value of a variable of the environment that is 1 or 0, or absent."""
+    text = os.environ.get(name, "").lower()
+    if text not in _FLAGS:
+        parser.error(f"{name} must be 1 or 0, got {text!r}")
+    return _FLAGS[text]
 
 
 def add_queries(parser: argparse.ArgumentParser) -> None:

@@ -47,6 +47,7 @@ LARGEST = 64 << 20
 """Bytes of the largest record that hubbub ever writes or reads."""
 
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_INSTANCE = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{0,150}")
 
 
@@ -220,4 +221,11 @@ def parse_prefix(text: str) -> str:
     """Check the prefix of the topics' names and return it."""
     if not _PREFIX.fullmatch(text):
         raise KafkaSettingError(f"a prefix may have up to 150 of the characters A-Z a-z 0-9 . _ -, got {text!r}")
+    return text
+
+
+def parse_instance(text: str) -> str:
+    """Check the name of a worker in its group and return it."""
+    if not _INSTANCE.fullmatch(text) or text in (".", ".."):
+        raise KafkaSettingError(f"an instance may have 1 to 249 of the characters A-Z a-z 0-9 . _ -, got {text!r}")
     return text

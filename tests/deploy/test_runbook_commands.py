@@ -128,7 +128,11 @@ def check_kubectl(words, release):
         assert words[2] == "--"
         pod = release["deployment", words[1].partition("/")[2]]["spec"]["template"]["spec"]
         container = pod["containers"][0]
-        environment = {each["name"]: each["value"] for each in container["env"] if not each["name"].endswith("_FILE")}
+        environment = {
+            each["name"]: each["value"]
+            for each in container["env"]
+            if "value" in each and not each["name"].endswith("_FILE")
+        }
         if words[3] == "cat":
             mount = next(mount for mount in container["volumeMounts"] if words[4].startswith(mount["mountPath"]))
             volume = next(volume for volume in pod["volumes"] if volume["name"] == mount["name"])

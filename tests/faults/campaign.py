@@ -122,6 +122,8 @@ class Crew:
     folder: Path
     count: int
     patch: str | None = None
+    with_names: bool = False
+    """Whether each worker has a name in its group, which the process that replaces it has too."""
     workers: list = field(default_factory=list)
     exits: Counter = field(default_factory=Counter)
     over: bool = False
@@ -148,9 +150,20 @@ class Crew:
                 worker.wait()
                 self.exits["did not stop"] += 1
 
-    def _spawn(self):
+    def _spawn(self, number):
+        """Start the worker with this place in the list."""
+        env = {**self.env, "HUBBUB_INSTANCE": f"worker-{number}"} if self.with_names else self.env
         with (self.folder / "workers.log").open("ab") as log:
-            return subprocess.Popen(command(self.patch), env=self.env, stdout=log, stderr=log)
+            return subprocess.Popen(command(self.patch), env=env, stdout=log, stderr=log)
+
+    def double(self, number, freeze):
+        """Start a second process with the name of a worker, which may be frozen meanwhile. Return the older one."""
+        with self.lock:
+            older = self.workers[number]
+            if freeze:
+                older.send_signal(signal.SIGSTOP)
+            self.workers[number] = self._spawn(number)
+        return older
 
     def _supervise(self):
         while not self.over:
@@ -159,12 +172,12 @@ class Crew:
                 for i, worker in enumerate(self.workers):
                     if worker.poll() is not None:
                         self.exits[worker.returncode] += 1
-                        self.workers[i] = self._spawn()
+                        self.workers[i] = self._spawn(i)
 
     def scale(self, count):
         with self.lock:
             while len(self.workers) < count:
-                self.workers.append(self._spawn())
+                self.workers.append(self._spawn(len(self.workers)))
             surplus = self.workers[count:]
             del self.workers[count:]
         for worker in surplus:
@@ -248,6 +261,7 @@ FAULTS = {
     "scale": 2,
 }
 SILENCE = {"silent start": 1}
+NAME_FAULTS = {"second process": 3}
 BROKER_FAULTS = {"kill broker": 1, "freeze broker": 1}
 
 
@@ -270,6 +284,11 @@ def commit(kind, crew, cluster, rng):
                 worker.send_signal(signal.SIGCONT)
             case "scale":
                 crew.scale(rng.randint(1, 4))
+            case "second process":  # with the name of a worker, which then ends by itself
+                older = crew.double(rng.randrange(len(crew.workers)), rng.random() < 0.5)
+                time.sleep(rng.uniform(3, 12))
+                older.send_signal(signal.SIGCONT)
+                crew.exits[older.wait(2 * SETTLE)] += 1
             case "silent start":  # no broker answers workers that restart
                 for broker in range(len(cluster.nodes)):
                     cluster.freeze(broker)
@@ -301,6 +320,7 @@ def campaign(
     kinds=None,
     compact=True,
     patch=None,
+    with_names=False,
     settle=SETTLE,
     say=print,
 ):
@@ -317,7 +337,7 @@ def campaign(
         frames = Load(kafka, queries, partitions, rate, seed)
         stranger = Stranger(kafka, queries, partitions, seed)
         stack.push(lambda kind, *_: kind and say((folder / "workers.log").read_text()[-5000:]))
-        crew = stack.enter_context(Crew(kafka, folder, workers, patch))
+        crew = stack.enter_context(Crew(kafka, folder, workers, patch, with_names))
         until(lambda: '"recovered"' in (folder / "workers.log").read_text(), SETTLE)
         frames.start()
         stranger.start()
@@ -383,9 +403,11 @@ def main():
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rate", type=int, default=150)
+    parser.add_argument("--named", action="store_true", help="workers have names, and second processes take them")
     options = parser.parse_args()
     brokers = {"tansu": Tansu, "kafka": Cluster, "three": lambda: Cluster(3)}[options.broker]
     kinds = FAULTS | {"tansu": {}, "kafka": SILENCE, "three": SILENCE | BROKER_FAULTS}[options.broker]
+    kinds |= NAME_FAULTS if options.named else {}
     print(f"seed {options.seed}", flush=True)
     with brokers() as cluster:
         verdict = campaign(
@@ -396,6 +418,7 @@ def main():
             workers=options.workers,
             rate=options.rate,
             kinds=kinds,
+            with_names=options.named,
         )
     sys.exit(not verdict.exact)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.faults.campaign import BROKER_FAULTS, FAULTS, campaign
+from tests.faults.campaign import BROKER_FAULTS, FAULTS, NAME_FAULTS, campaign
 
 COLUMNS = """
 from aggregator.counting.admission import record_run
@@ -41,6 +41,13 @@ def test_finals_stay_exact_while_one_of_three_brokers_is_killed_or_frozen(cluste
     assert verdict.exact
     assert verdict.faults["kill broker"]
     assert verdict.faults["freeze broker"]
+
+
+@pytest.mark.long
+def test_finals_stay_exact_while_second_processes_take_the_names_of_workers(kafka):
+    verdict = campaign(kafka, 12, seed=5, kinds=FAULTS | {"second process": 8}, with_names=True, patch=COLUMNS)
+    assert verdict.exact
+    assert verdict.faults.keys() >= NAME_FAULTS.keys()
 
 
 @pytest.mark.long

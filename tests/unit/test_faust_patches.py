@@ -7,7 +7,7 @@ import asyncio
 import gc
 import inspect
 from contextlib import nullcontext
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from aiokafka import ConsumerRecord, conn
@@ -15,6 +15,8 @@ from aiokafka.consumer import consumer as consumers
 from aiokafka.consumer import fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import TopicPartitionState
+from aiokafka.errors import GroupLoadInProgressError, KafkaError, UnknownMemberIdError
+from aiokafka.protocol.group import JoinGroupRequest, LeaveGroupRequest
 from aiokafka.record.memory_records import MemoryRecords
 from faust.transport import by_url
 from faust.transport.drivers import aiokafka as driver
@@ -22,7 +24,7 @@ from faust.types import TP
 from yarl import URL
 
 from aggregator.counting import faust_patches
-from aggregator.counting.faust_app import build_app
+from aggregator.counting.faust_app import Instance, build_app
 from hubbub.kafka.columns import RecordColumns, UnreadableBatch
 from hubbub.kafka.patches import answer_reader, group_member
 from hubbub.kafka.patches.paced_fetches import PacedFetcher
@@ -110,6 +112,82 @@ def test_only_members_of_a_group_of_the_embedded_broker_stay(tmp_path):
 
     assert with_app(kind, tmp_path, Kafka()) is GroupCoordinator
     assert with_app(kind, tmp_path, Kafka(embedded=True)) is group_member.StayingMember
+
+
+def test_a_worker_with_a_name_is_a_static_member(tmp_path):
+    async def run():
+        app = build_app(Kafka(), 4, MIB, Instance("one", leaves=True, on_fence=Mock()))
+        app.finalize()
+        app.consumer._thread.thread_loop.close()
+        return app.conf.consumer_group_instance_id, consumers.GroupCoordinator, group_member.StaticMember.leaves
+
+    assert asyncio.run(run()) == ("one", group_member.StaticMember, True)
+
+
+class Coordinator:
+    """A broker that answers each request with the next of some error codes, and keeps the requests."""
+
+    def __init__(self, monkeypatch, *codes):
+        self.requests, codes = [], list(codes)
+
+        async def answer(member, request):
+            self.requests.append(request)
+            return Mock(error_code=codes.pop(0))
+
+        monkeypatch.setattr(GroupCoordinator, "_send_req", answer)
+        monkeypatch.setattr(group_member.asyncio, "sleep", AsyncMock())
+        self.member = group_member.StaticMember.__new__(group_member.StaticMember)
+        self.member.member_id, self.member._rejoin_needed_fut = "", Mock()
+        self.member.on_fence = Mock()
+
+    def send(self, request):
+        return asyncio.run(self.member._send_req(request)).error_code
+
+    def lose_membership(self, member_id="former"):
+        self.member.member_id = member_id
+        self.member.reset_generation()
+
+
+def join(member_id=""):
+    return JoinGroupRequest("group", 6000, 5000, member_id, "one", "consumer", [])
+
+
+def test_a_static_member_whose_name_another_process_has_stops(monkeypatch):
+    broker = Coordinator(monkeypatch, 82)
+    broker.lose_membership()
+    with pytest.raises(KafkaError, match="another process"):
+        broker.send(join())
+    assert [request._member_id for request in broker.requests] == ["former"]
+    broker.member.on_fence.assert_called_once()
+
+
+def test_a_static_member_joins_as_a_new_process_if_its_name_is_free(monkeypatch):
+    broker = Coordinator(monkeypatch, UnknownMemberIdError.errno, 0, 0)
+    broker.lose_membership()
+    assert broker.send(join()) == 0
+    assert broker.send(join()) == 0
+    assert [request._member_id for request in broker.requests] == ["former", "", ""]
+    broker.member.on_fence.assert_not_called()
+
+
+def test_a_static_member_asks_with_its_former_id_until_the_coordinator_knows(monkeypatch):
+    broker = Coordinator(monkeypatch, GroupLoadInProgressError.errno, 0)
+    broker.lose_membership()
+    broker.lose_membership("")
+    assert broker.send(join()) == GroupLoadInProgressError.errno
+    assert broker.send(join()) == 0
+    assert [request._member_id for request in broker.requests] == ["former", "former"]
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_static_member_leaves_only_if_it_is_told_to(monkeypatch, leaves):
+    broker = Coordinator(monkeypatch, 0)
+    monkeypatch.setattr(group_member.StaticMember, "leaves", leaves)
+    member = broker.member
+    member.generation, member.member_id, member.group_id, member._group_instance_id = 3, "id", "group", "one"
+    asyncio.run(member._maybe_leave_group())
+    assert [type(request) for request in broker.requests] == [LeaveGroupRequest] * leaves
+    assert member._group_instance_id == "one"
 
 
 def feed(consumer, batches):

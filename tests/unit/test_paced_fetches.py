@@ -11,7 +11,7 @@ from aiokafka.consumer import fetcher
 from hubbub.kafka.patches import paced_fetches
 from hubbub.kafka.patches.paced_fetches import LARGE, PAUSE, Pace, PacedFetcher
 
-TOPIC = "paced.reports"
+TOPIC = "pacing.reports"
 START = 2500.01 * PAUSE
 """A time at the beginning of a pause."""
 
@@ -47,7 +47,7 @@ def test_a_fetch_after_a_large_answer_is_sent_at_once():
 
 
 @pytest.fixture
-def paced(monkeypatch):
+def pacing(monkeypatch):
     """Return a fetcher of an imaginary broker, the sizes of the answers that it will get, and the waits so far."""
     sizes, waits = [], []
 
@@ -75,8 +75,8 @@ def fetch(client, topic, partitions):
     return asyncio.run(client._proc_fetch_request(None, 1, request))
 
 
-def test_the_answer_of_all_partitions_together_decides(paced):
-    client, sizes, waits = paced
+def test_the_answer_of_all_partitions_together_decides(pacing):
+    client, sizes, waits = pacing
     sizes += [10, 10, LARGE // 2, LARGE // 2, 10]
     for partitions in ([0, 1], [0, 1], [0]):
         assert fetch(client, TOPIC, partitions)
@@ -84,16 +84,16 @@ def test_the_answer_of_all_partitions_together_decides(paced):
     assert 0.0 < waits[1] <= PAUSE
 
 
-def test_other_topics_are_fetched_at_once(paced):
-    client, sizes, waits = paced
+def test_other_topics_are_fetched_at_once(pacing):
+    client, sizes, waits = pacing
     sizes += [1, 1]
     assert fetch(client, "other", [0])
     assert fetch(client, "other", [0])
     assert not waits
 
 
-def test_a_wait_ends_without_records_when_the_assignment_changes(paced, monkeypatch):
-    client, _, _ = paced
+def test_a_wait_ends_without_records_when_the_assignment_changes(pacing, monkeypatch):
+    client, _, _ = pacing
 
     async def cancel(seconds):
         raise asyncio.CancelledError

@@ -27,6 +27,9 @@ def file(tmp_path):
         (["--port", "web"], "--port"),
         (["--kafka", "localhost"], "HOST:PORT"),
         (["--checkpoint-bytes-per-s", "0"], "--checkpoint-bytes-per-s must be above 0"),
+        (["--instance", "a b"], "an instance may have 1 to 249 of the characters"),
+        (["--instance", "a", "--embedded"], "--instance needs Apache Kafka"),
+        (["--leave"], "--leave needs --instance"),
         (["--log", "xml"], "must be one of json, console"),
     ],
 )

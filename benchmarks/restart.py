@@ -1,0 +1,134 @@
+"""Measure how long finals pause when one of two workers is killed, restarted or removed, with and without names.
+
+python benchmarks/restart.py [--times 3]     needs Java and Maven; ten minutes
+
+Two workers share four partitions, and a process sends frames all the time. The figure is the time from the signal to
+the arrival of the first final whose window ends after it, because such a final needs the partitions of both. `kill`
+sends SIGKILL, and the worker is started again at once. `roll` sends SIGTERM, and the worker is started again when it
+has ended. `scale-down` sends SIGTERM only.
+"""
+
+import argparse
+import asyncio
+import multiprocessing
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from statistics import median
+
+from aiokafka import TopicPartition
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.live import send  # noqa: E402
+from benchmarks.many import end_of  # noqa: E402
+from benchmarks.worker import BROKER, PARTITIONS  # noqa: E402
+from hubbub.kafka.clients import consumer  # noqa: E402
+from hubbub.kafka.settings import ESTIMATES  # noqa: E402
+from tests.brokers import Cluster  # noqa: E402
+from tests.integration.workers import Place  # noqa: E402
+
+QUERY = """\
+[queries.page]
+domain = 64
+oracle = "olh"
+epsilon = 1.0
+budget = 1e9
+pane = "1s"
+windows = ["1s"]
+lateness = "0s"
+emit_every = "never"
+"""
+NAMES = {
+    "no name": lambda _: {},
+    "a name": lambda name: {"HUBBUB_INSTANCE": name},
+    "a name, leaves": lambda name: {"HUBBUB_INSTANCE": name, "HUBBUB_LEAVE": "1"},
+}
+EVENTS = ("kill", "roll", "scale-down")
+SETTLE = 8.0
+"""Seconds between two measurements."""
+
+
+class Arrivals(threading.Thread):
+    """A consumer that notes the time at which the final of each window has arrived."""
+
+    def __init__(self, place):
+        super().__init__(daemon=True)
+        self._kafka, self.times, self._over = place.kafka, {}, threading.Event()
+
+    def run(self):
+        asyncio.run(self._read())
+
+    def stop(self):
+        self._over.set()
+        self.join()
+
+    async def _read(self):
+        client = consumer(self._kafka, fetch_max_wait_ms=20)
+        await client.start()
+        client.assign([TopicPartition(self._kafka.topic(ESTIMATES), p) for p in range(PARTITIONS)])
+        await client.seek_to_end()
+        while not self._over.is_set():
+            for records in (await client.getmany(timeout_ms=50)).values():
+                for record in [record for record in records if not record.key.endswith(b"|p")]:
+                    self.times.setdefault(end_of(record.key), time.time())
+        await client.stop()
+
+    def first_after(self, moment):
+        """Return the seconds until the first final arrived whose window ends after a moment."""
+        while True:
+            arrivals = [at for end, at in self.times.copy().items() if end > moment]
+            if arrivals:
+                return min(arrivals) - moment
+            time.sleep(0.02)
+
+
+def measure(place, arrivals, event, names):
+    """Return the seconds of one event, with two new workers."""
+    start = {name: lambda name=name: place.start(HUBBUB_LOG_LEVEL="warning", **names(name)) for name in ("a", "b")}
+    workers = {name: begin().ready() for name, begin in start.items()}
+    time.sleep(SETTLE)
+    arrivals.first_after(time.time())
+    moment = time.time()
+    if event == "kill":
+        workers["b"].kill()
+    else:
+        workers["b"].process.terminate()
+        workers["b"].process.wait()
+    if event != "scale-down":
+        workers["b"] = start["b"]()
+    seconds = arrivals.first_after(moment)
+    for worker in workers.values():
+        worker.end()
+    time.sleep(SETTLE)
+    return seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=3, help="measurements of each kind (default: 3)")
+    options = parser.parse_args()
+    with (
+        Cluster(1, flags=BROKER) as cluster,
+        tempfile.TemporaryDirectory() as folder,
+        Place(cluster, Path(folder), QUERY, PARTITIONS) as place,
+    ):
+        spawn = multiprocessing.get_context("spawn").Process
+        load = spawn(target=send, args=(place.kafka, str(place.file), 1000, 10), daemon=True)
+        arrivals = Arrivals(place)
+        arrivals.start()
+        load.start()
+        for event in EVENTS:
+            for label, names in NAMES.items():
+                each = [measure(place, arrivals, event, names) for _ in range(options.times)]
+                print(f"{event:10} {label:15} first final after {median(each):5.1f} s {each}", flush=True)
+        load.kill()
+        load.join()
+        arrivals.stop()
+
+
+if __name__ == "__main__":
+    main()
