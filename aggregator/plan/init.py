@@ -13,9 +13,12 @@ from typing import Any, TypeVar
 from aggregator.plan import outlook
 from aggregator.plan.promise import up
 from hubbub.command.options import add_queries, parser_of, run
-from oracles.errors import ParameterError, QueryError
+from oracles.errors import ParameterError, QueryError, extra
 from oracles.mechanisms import NEWEST
 from oracles.query import Query, parse
+
+with extra("stats"):
+    import scipy  # noqa: F401 - the power of a test needs it, so say early that it is missing
 
 HELP = """\
 Ask five questions and write a commented query file: what is asked, which values there are, how many
