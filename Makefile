@@ -164,11 +164,12 @@ docs: .venv/.docs ## build the documentation's site in build/docs; a broken link
 	$(BIN)/sphinx-build --quiet --fail-on-warning --conf-dir docs --doctree-dir build/.doctrees . build/docs
 	@echo "open build/docs/index.html"
 
-pages: .venv/.test ## write what is generated in docs: the options, the bytes of a report, the picture
+pages: .venv/.test ## write what is generated in docs: the options, the bytes of a report, the pictures
 	$(BIN)/python docs/options.py
 	$(BIN)/python docs/way.py
 	$(BIN)/python docs/house.py
 	$(BIN)/python docs/marks.py
+	$(BIN)/python docs/start.py
 
 # Pinned with their hashes: what the image holds, what tests and CI run with, and what builds the wheel.
 lock: .venv/.lint ## pin what pyproject.toml asks for anew
