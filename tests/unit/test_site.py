@@ -1,5 +1,6 @@
 """The site of the documentation. It builds without a warning, and its index lists every page."""
 
+import math
 import re
 import runpy
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from oracles import oracle
 
 ROOT = Path(__file__).parents[2]
 INDEX = ROOT / "docs" / "index.md"
@@ -33,7 +36,9 @@ def test_the_index_lists_every_page_once():
     assert all((INDEX.parent / path).exists() for path in listed)
 
 
-WAY, HOUSE = (runpy.run_path(str(ROOT / "docs" / f"{name}.py")) for name in ("way", "house"))
+WAY, HOUSE, MARKS, START = (
+    runpy.run_path(str(ROOT / "docs" / f"{name}.py")) for name in ("way", "house", "marks", "start")
+)
 OPTIONS = runpy.run_path(str(ROOT / "docs" / "options.py"))
 
 
@@ -56,3 +61,29 @@ def test_the_picture_is_current_and_names_every_stop():
     assert HOUSE["PICTURE"].read_text(encoding="utf-8") == HOUSE["picture"](), "run `make pages`"
     stops = ("Device", "Gateway", "reports", "Worker: count", "snapshots", "estimates, alerts", "Board, tail, export")
     assert [name for name in stops if f">{name}</text>" not in HOUSE["picture"]()] == []
+
+
+def test_the_picture_of_marks_is_current():
+    assert MARKS["PICTURE"].read_text(encoding="utf-8") == MARKS["picture"](), "run `make pages`"
+
+
+def test_the_pictures_and_the_table_of_the_five_minutes_are_current():
+    page = START["PAGE"]
+    text = page.read_text(encoding="utf-8")
+    assert START["table"]() in text, "run `make pages`"
+    for name, picture in START["pictures"]().items():
+        assert page.with_name(name).read_text(encoding="utf-8") == picture, "run `make pages`"
+        assert f"]({name})" in text
+
+
+def test_the_figures_in_the_text_of_the_five_minutes_are_those_of_the_code():
+    text = " ".join(START["PAGE"].read_text(encoding="utf-8").split())
+    report, epsilons = oracle("grr", epsilon=1.0, size=4), (1.0, 4.0)
+    assert f"{100 * report.p:.1f}% and each of three other drinks with {100 * report.q:.1f}%" in text
+    assert f"by a factor of at most {report.p / report.q:.2f}" in text
+    sure, very_sure = (START["share"](math.exp(epsilon) / (1 + math.exp(epsilon))) for epsilon in epsilons)
+    assert f"more than {sure} sure" in text
+    assert f"a reader {very_sure} sure" in text
+    assert f"Above, it is {float(START['default'](1.0).life.amount):.4g} for the whole life" in text
+    visible = START["default"](4.0).detectable(1_000_000)
+    assert visible > 100 / 1_000_000, "one in 100,000 is far below"
