@@ -476,6 +476,12 @@ READERS = (
         _text(settings.parse_prefix),
         (KafkaSettingError,),
     ),
+    Reader(
+        "hubbub.kafka.settings:parse_instance",
+        lambda: ["worker-0", "hubbub-worker-6d9f_x.1"],
+        _text(settings.parse_instance),
+        (KafkaSettingError,),
+    ),
     *(
         Reader(
             f"hubbub.command.options:{read.__name__}",
@@ -489,6 +495,8 @@ READERS = (
 
 NO_READERS = {
     "hubbub.kafka.settings:Kafka.read": "reads options and the environment with parse_servers, parse_prefix and secret",
+    "aggregator.plan.definitions_reader:read": "moves the topic of definitions, which `catalog.read` reads",
+    "hubbub.kafka.patches.answer_reader:FetchStream.read": "hands out slices of an answer, which aiokafka decodes",
     "hubbub.definitions.follower:Follower.read": "moves the topic of definitions, which `catalog.read` reads",
     "aggregator.counting.recovery:Recovery.read": "moves the changelog, which `sort_records` reads",
     "aggregator.reading.audit.fold:Fold.read": "counts frames by the Gate that `SourcePartition.take` has",
