@@ -170,6 +170,7 @@ pages: .venv/.test ## write what is generated in docs: the options, the bytes of
 	$(BIN)/python docs/house.py
 	$(BIN)/python docs/marks.py
 	$(BIN)/python docs/start.py
+	$(BIN)/python docs/alternatives.py
 
 # Pinned with their hashes: what the image holds, what tests and CI run with, and what builds the wheel.
 lock: .venv/.lint ## pin what pyproject.toml asks for anew

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from oracles import oracle
@@ -36,8 +37,8 @@ def test_the_index_lists_every_page_once():
     assert all((INDEX.parent / path).exists() for path in listed)
 
 
-WAY, HOUSE, MARKS, START = (
-    runpy.run_path(str(ROOT / "docs" / f"{name}.py")) for name in ("way", "house", "marks", "start")
+WAY, HOUSE, MARKS, START, OTHERS = (
+    runpy.run_path(str(ROOT / "docs" / f"{name}.py")) for name in ("way", "house", "marks", "start", "alternatives")
 )
 OPTIONS = runpy.run_path(str(ROOT / "docs" / "options.py"))
 
@@ -87,3 +88,33 @@ def test_the_figures_in_the_text_of_the_five_minutes_are_those_of_the_code():
     assert f"Above, it is {float(START['default'](1.0).life.amount):.4g} for the whole life" in text
     visible = START["default"](4.0).detectable(1_000_000)
     assert visible > 100 / 1_000_000, "one in 100,000 is far below"
+
+
+def test_the_tables_of_the_alternatives_are_current():
+    text = OTHERS["PAGE"].read_text(encoding="utf-8")
+    assert text == OTHERS["page"](text), "run `make pages`"
+    assert [name for name, table in OTHERS["tables"]().items() if f"<!-- {name} -->\n{table}\n" not in text] == []
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_the_noise_of_central_ways_has_its_epsilon_and_its_error(epsilon, servers):
+    law = OTHERS["chances"](epsilon, servers)
+    noise = np.arange(len(law)) - len(law) // 2
+    assert law.sum() == pytest.approx(1)
+    assert math.sqrt(law @ noise**2) == pytest.approx(OTHERS["central_error"](epsilon, servers))
+    steps = np.log(law[1:] / law[:-1])[np.abs(noise[1:]) < 20]
+    assert 2 * np.abs(steps).max() <= epsilon * (1 + 1e-6), "an answer changes two counts by one each"
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_a_visible_group_of_central_ways_is_the_smallest(epsilon, servers):
+    law, visible = OTHERS["chances"](epsilon, servers), OTHERS["central_visible"](epsilon, servers)
+    noise = np.arange(len(law)) - len(law) // 2
+
+    def exceeds(bound):
+        return law[noise >= bound].sum()
+
+    critical = next(bound for bound in range(1, 1000) if exceeds(bound) <= 0.05 / 64)
+    assert exceeds(critical - visible) >= 0.9 > exceeds(critical - visible + 1)
