@@ -25,8 +25,8 @@ _FENCE = re.compile(
 )
 _ENDLESS = ("hubbub tail",)
 """Commands that run until a signal stops them."""
-_FILES = {"queries": "hubbub.toml", "tokens": "tokens.toml"}
-"""The files of TOML blocks, by the first table of a block. All other blocks are scenarios."""
+_FILES = {"edition": "hubbub.toml", "revision": "hubbub.toml", "queries": "hubbub.toml", "tokens": "tokens.toml"}
+"""The files of TOML blocks, by the first key of a block. All other blocks are scenarios."""
 PATIENCE = 90.0
 
 

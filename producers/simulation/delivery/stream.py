@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -114,7 +114,8 @@ async def _send_stream(
         partitions = await _partitions(producer, kafka.topic(REPORTS))
         if truth:
             await _partitions(producer, kafka.topic(TRUTH))
-        await formats_record.check(kafka)
+        with suppress(TopicMissing):  # frames need no definitions
+            await formats_record.check(kafka)
         sender = Sender(producer, kafka, query, truth, counts, clock.now)
         async with show_progress(counts):
             async for step in stream(partitions):
