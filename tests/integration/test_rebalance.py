@@ -10,9 +10,11 @@ from tests.integration.workers import Place, until
 
 STALL = """
 import asyncio, os
+from aggregator.counting import checkpoint
 from aggregator.counting.checkpoint import Checkpoints
 from aggregator.counting.checkpoint_plan import CheckpointPlan
 
+checkpoint.INTERVAL = 0.5  # often enough that one holds both partitions
 PHASE, FOLDER = int(os.environ["CUT_PHASE"]), os.environ["CUT_FOLDER"]
 phases, send, full = CheckpointPlan.phases, Checkpoints._send, []
 
