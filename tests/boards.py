@@ -17,7 +17,7 @@ import orjson
 from aiokafka import AIOKafkaProducer
 
 from aggregator.merging.windows import Span
-from aggregator.publishing.alerts.state import alerts
+from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.records.encoder import build
 from aggregator.tallies.snapshot import Snapshot, merge_snapshots
 from hubbub.definitions import catalog

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.counting.admission.gate import AcceptedFrame, Gate
-from aggregator.merging import windows
+from aggregator.merging import blocks, windows
+from aggregator.merging.blocks import BlockSpan
 from aggregator.tallies.snapshot import IDS_OVERFLOW, PARTIAL, Snapshot
 from hubbub.definitions.versions import Versions
 from oracles.query.settings import Window
@@ -112,6 +113,23 @@ def with_reasons(groups):
             else:
                 reasons.append(None if all(is_mark(edge, stretches) for edge in ends) else "held")
         yield final, reasons
+
+
+def closed_windows(groups):
+    """Yield the finals of one definition as a merger does, with the reasons and the blocks that each completes."""
+    previous = {}
+    for final, reasons in with_reasons(groups):
+        window, before = final.window, previous.get(final.window)
+        previous[window] = final.end
+        since = max(
+            each.since for each in final.versions.intervals if each.window == window and each.since <= final.start
+        )
+        spans = []
+        for scale, start, end in blocks.completions(window, before, final.end):
+            marks = tuple(all(is_mark(edge, each) for edge in (start, end)) for each in final.stretches)
+            spans.append(BlockSpan(scale, start, end, blocks.known_from(window, before, since, final.start), marks))
+        span = windows.Span(window, final.start, final.end)
+        yield final.versions, windows.ClosedWindow(span, final.whole, windows.Position(final.end), reasons, spans)
 
 
 def is_mark(edge, stretches):

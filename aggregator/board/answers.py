@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Self
 
+import orjson
+
 from aggregator.board import lookup, rows
 from aggregator.board.parameters import MOST, Parameters
 from aggregator.board.reply import bad, missing
@@ -22,11 +24,11 @@ from aggregator.board.rows import (
 )
 from aggregator.board.store import Store
 from aggregator.board.view import View
-from aggregator.publishing.alerts.message import Alert
+from aggregator.publishing.alerts.message import Alert, members
 from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.encoder import hitter_rows
 from aggregator.publishing.records.rows import RefusedRow, ThresholdRow, WindowRow
-from hubbub.http.schema import Attribute, Count, Digest, Known
+from hubbub.http.schema import Attribute, Count, Digest, Known, read, schema
 from oracles.consistency import UNBIASED
 from oracles.intervals import LEVEL
 
@@ -286,10 +288,14 @@ class Alerts(TableAnswer):
     table = "alerts"
     columns = (
         *("kind", "query", "attribute", "value", "window.kind", "window.size", "window.start", "window.end"),
-        *("share", "low", "high", "before", "probability", "id"),
+        *("share", "low", "high", "before", "probability", "scale", "id"),
     )
 
-    alerts: list[Alert]
+    alerts: list[Annotated[dict[str, Any], schema(Alert)]]
+
+    @property
+    def rows(self) -> Sequence[Any]:
+        return [read(Alert, row) for row in orjson.loads(orjson.dumps(self.alerts))]
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
@@ -301,7 +307,7 @@ class Alerts(TableAnswer):
         choices = {"query": query, "attribute": attribute, "kind": kind}
         filters = {key: text for key, text in choices.items() if text is not None}
         matches = (each for each in store.alerts() if all(getattr(each, key) == text for key, text in filters.items()))
-        return cls(alerts=list(islice(matches, parameters.whole("limit"))))
+        return cls(alerts=[members(alert) for alert in islice(matches, parameters.whole("limit"))])
 
 
 def _heading(view: View, method: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from aggregator.board.events import Events
 from aggregator.board.metrics import BoardMetrics
 from aggregator.board.states import States
 from aggregator.board.store import Store
+from aggregator.publishing.alerts.message import members
 from aggregator.topics.layout import MIB
 from hubbub.definitions.formats import KEY
 from hubbub.kafka.clients import partitions
@@ -121,7 +122,7 @@ class BoardFollower:
                 state = self._store.state(self._store.series(record.query))
                 self._notify("record", {**events.notice(record), "state": state})
         elif alert := self._store.take_alert(value):
-            self._notify("alert", alert)
+            self._notify("alert", members(alert))
 
     def _note_formats(self) -> None:
         """Say it if the topics have forms that this release cannot read. The board shows all others."""

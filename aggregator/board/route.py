@@ -91,7 +91,7 @@ ROUTES = (
     ),
     Route(
         PREFIX + "/alerts",
-        "The alerts: values that entered, left or surged; the newest first",
+        "The alerts: values that entered, left, rose or fell; the newest first",
         answers.Alerts,
         (QUERY, ATTRIBUTE, ALERT_KIND, LIMIT),
     ),

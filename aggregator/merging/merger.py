@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from aggregator.merging import blocks
+from aggregator.merging.blocks import BlockSpan
 from aggregator.merging.marks import QueryMarks, Withheld
 from aggregator.merging.pane_queue import PaneStore
-from aggregator.merging.windows import ClosedWindow, OpenWindow, Position, SizedWindows, Windows, make_windows
+from aggregator.merging.windows import ClosedWindow, OpenWindow, Position, SizedWindows, Span, Windows, make_windows
 from aggregator.tallies.snapshot import INCOMPLETE, PARTIAL, Snapshot, Sum, encode_snapshot, merge_snapshots
 from hubbub.definitions.versions import PublicationInterval, Versions
 from oracles.multi.attributes import Multi
@@ -72,6 +74,8 @@ class Merger:
         for window, position in positions:
             if window not in newest or position.end > newest[window].end:
                 newest[window] = position
+        self._last_ends = {window: position.end for window, position in newest.items()}
+        """The end of the last final of each kind of window."""
         self._kinds = [self._windows(each, newest.get(each.window)) for each in versions.intervals]
         ends = [position.newest for position in newest.values() if position.newest is not None]
         self.newest_report = max(ends or (position.end for position in newest.values()), default=None)
@@ -221,7 +225,24 @@ class Merger:
             yield final._replace(
                 total=self._flagged(start, end, final.total),
                 withheld=self.marks.withheld(None if window.kind == "all" else start, end, counts),
+                blocks=self._blocks(final.span),
             )
+
+    def _blocks(self, span: Span) -> list[BlockSpan]:
+        """Return the blocks that a final completes."""
+        window, start, end = span
+        previous, self._last_ends[window] = self._last_ends.get(window), end
+        quiet = blocks.known_from(window, previous, self._since(window, start), start) if window.size else start
+        spans = blocks.completions(window, previous, end)
+        return [BlockSpan(scale, first, last, quiet, self._marked(first, last)) for scale, first, last in spans]
+
+    def _marked(self, start: int, end: int) -> tuple[bool, ...]:
+        """Return for each attribute whether both times are marks."""
+        return tuple(start in marks and end in marks for marks in self.marks.attributes)
+
+    def _since(self, window: Window, start: int) -> int:
+        """Return the start of the publication interval of a window."""
+        return max(each.since for each in self.versions.intervals if each.window == window and each.since <= start)
 
     def _counted(self, finals: Iterator[ClosedWindow]) -> Iterator[ClosedWindow]:
         for final in finals:

@@ -6,14 +6,16 @@ source partitions. So with 64 partitions the topic keeps one 64th of the records
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from aggregator.merging import blocks
+from aggregator.merging.blocks import Place
 from aggregator.merging.merger import Merger
 from aggregator.merging.snapshot_records import encode_state, split_state
 from aggregator.merging.windows import ClosedWindow, Position, Span
-from aggregator.tallies.keys import PaneKey, StateKey, Write
+from aggregator.tallies.keys import BlockKey, PaneKey, StateKey, Write
 from hubbub.definitions.versions import FOR_EVER, PublicationInterval, Versions
 from oracles.query import Query
 from oracles.query.settings import Window
@@ -107,6 +109,10 @@ class QueryState:
     """The ends of the newest states that this worker has written or read."""
     _new_states: dict[Window, set[bytes]] = field(default_factory=dict)
     """The keys of the states that are not acknowledged."""
+    blocks: dict[Window, dict[Place, bytes]] = field(default_factory=dict)
+    """The blocks of each kind of window, also those that are not acknowledged."""
+    _new_blocks: list[Write] = field(default_factory=list)
+    """The blocks to write."""
     _finals: Iterator[ClosedWindow] | None = None
     _totals: deque[int] = field(default_factory=deque)
     """The panes whose merged snapshots went to the outbox."""
@@ -134,10 +140,24 @@ class QueryState:
             self.backlog.append(OwedFinal(final, self.query_for(final.span)))
         return len(self.backlog) >= count
 
-    def answer(self, alerts: list[bytes]) -> OwedFinal:
-        """Remove the next final, whose answer has these alert states, and return it."""
+    def needed_blocks(self, finals: Iterable[OwedFinal]) -> dict[Window, dict[Place, bytes]]:
+        """Return the blocks that these finals need, by kind of window."""
+        result: dict[Window, dict[Place, bytes]] = {}
+        for final, query in finals:
+            window = final.span.window
+            if final.blocks and (store := self.blocks.get(window)):
+                places = blocks.needed(query, window, final.blocks, store)
+                result.setdefault(window, {}).update((place, store[place]) for place in places)
+        return result
+
+    def answer(self, alerts: list[bytes], new_blocks: Mapping[Place, bytes]) -> OwedFinal:
+        """Remove the next final, whose answer has these alert states and blocks, and return it."""
         due = self.backlog.popleft()
-        self.alerts[due.final.span.window] = alerts
+        window = due.final.span.window
+        self.alerts[window] = alerts
+        if new_blocks:
+            self.blocks.setdefault(window, {}).update(new_blocks)
+            self._new_blocks += [(self._block_name(window, place), value) for place, value in new_blocks.items()]
         self.settling.append(due.final.span.end)
         return due
 
@@ -149,6 +169,14 @@ class QueryState:
         """Return the end of the oldest window with reports that has no acknowledged final, or None if there is none."""
         ends = [*self.settling, *(due.final.span.end for due in self.backlog), self.merger.next_end()]
         return min((end for end in ends if end is not None), default=None)
+
+    def take_new_blocks(self) -> list[Write]:
+        """Remove and return the blocks to write. The broker acknowledges them before the states that pass them."""
+        new, self._new_blocks = self._new_blocks, []
+        return new
+
+    def _block_name(self, window: Window, place: Place) -> bytes:
+        return BlockKey(self.versions.query.digest, window, *place).encode()
 
     def totals(self) -> list[Write]:
         """Return the merged snapshots to write. The broker acknowledges them before any `acknowledge`."""
@@ -182,7 +210,9 @@ class QueryState:
         end = self.versions.last_window_end
         if end is None or not self.is_published(end):
             return []
-        return list(self.stored_keys.take(self.versions.query.digest))
+        names = [self._block_name(window, place) for window, places in self.blocks.items() for place in places]
+        self.blocks.clear()
+        return [*self.stored_keys.take(self.versions.query.digest), *names]
 
     def state_writes(self, window: Window, position: Position) -> list[Write]:
         """Return the records of the state at a position, to write them in this order."""
@@ -198,6 +228,10 @@ class QueryState:
         self.too_large.discard(window)
         before, self.states[window] = self.states.get(window, set()), self._new_states.pop(window)
         yield from sorted(before - self.states[window])  # the record that is read first is deleted first
+        places = self.blocks.get(window, {})
+        for place in blocks.obsolete(self.versions.query, window, places, position.end) if places else ():
+            del places[place]
+            yield self._block_name(window, place)
         first = self._needed_from()
         if first is not None:
             yield from self.stored_keys.take(self.versions.query.digest, first)
@@ -224,7 +258,9 @@ class QueryState:
             ends.append(
                 since if position is None else max(since, position.end + (window.step or self.versions.query.pane))
             )
-            steps |= {window.step} if window.step else set()
+            if window.step:
+                steps |= {window.step, window.size}
+                first = min(first, blocks.current_start(window, FOR_EVER if position is None else position.end))
         self.merger.marks.forget(first, min(ends, default=FOR_EVER), steps)
 
     def _open_intervals(self) -> Iterator[PublicationInterval]:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from aggregator.merging import snapshot_records
+from aggregator.merging.blocks import Place
 from aggregator.merging.compaction import LatestValues
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.merger import ALL, Merger
@@ -15,7 +16,7 @@ from aggregator.merging.pane_queue import MemoryStore, PaneStore
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_records import Content, StateCheck, WindowState, is_valid_key
 from aggregator.tallies import keys
-from aggregator.tallies.keys import Key, PaneKey, PartitionKey, StateKey
+from aggregator.tallies.keys import BlockKey, Key, PaneKey, PartitionKey, StateKey
 from aggregator.tallies.snapshot import Snapshot, decode_snapshot, view_snapshot
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
@@ -111,10 +112,13 @@ class SnapshotPartition:
         latest, self._latest = self._latest or LatestValues(self._store.new()), None
         unreadable, self.unreadable = self.unreadable, 1  # no record is logged twice
         records = latest.states_and_watermarks()
+        blocks: dict[bytes, dict[Window, dict[Place, bytes]]] = {}
         states: dict[bytes, dict[Window, WindowState]] = {}
         names: dict[tuple[bytes, Window], set[bytes]] = {}
         parts_of_states = {name: value for name, key, value in records if isinstance(key, StateKey) and key.part}
         for name, key, value in records:
+            if isinstance(key, BlockKey) and key.digest in self._definitions and value:
+                blocks.setdefault(key.digest, {}).setdefault(key.window, {})[key.scale, key.end] = value
             if isinstance(key, StateKey) and key.digest in self._definitions:
                 names.setdefault((key.digest, key.window), set()).add(name)
                 newest = states.setdefault(key.digest, {})
@@ -130,6 +134,7 @@ class SnapshotPartition:
             state.positions = {window: window_state.position for window, window_state in newest.items()}
             state.state_ends = {window: position.end for window, position in state.positions.items()}
             state.states = {window: names[digest, window] for window in newest}
+            state.blocks = blocks.get(digest, {})
             self.queries[digest] = state
         for name, key, value in records:
             self._take(name, key, value, 0)
@@ -170,7 +175,7 @@ class SnapshotPartition:
                 states[key.digest][key.window] = substitute
 
     def _is_valid_key(self, key: Key) -> bool:
-        if isinstance(key, StateKey):
+        if isinstance(key, StateKey | BlockKey):
             return True
         versions = self._definitions.get(key.digest) if isinstance(key, PaneKey) else None
         return is_valid_key(key, versions, self._partitions)
@@ -186,6 +191,8 @@ class SnapshotPartition:
                     return value
                 whole = snapshot_records.join_state(key, value, parts or {})
                 return snapshot_records.read_state(key, whole, versions, self._check)
+            if isinstance(key, BlockKey):
+                return snapshot_records.read_block(key, value, versions)
             return decode_snapshot(value, versions.query.oracle.state_size)
         except ReportError as error:
             self._log_unreadable(name, str(error))

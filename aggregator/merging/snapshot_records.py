@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.merging import marks
+from aggregator.merging import blocks, marks
+from aggregator.merging.blocks import Block
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.windows import Position
 from aggregator.tallies import progress
-from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey, Write
+from aggregator.tallies.keys import BlockKey, PaneKey, PartitionKey, StateKey, Write
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, decode_snapshot, encode_snapshot
 from aggregator.topics.sizes import ENVELOPE, LEAST
 from hubbub.definitions.versions import MOST_SECONDS, Versions
@@ -50,7 +51,7 @@ class WindowState(NamedTuple):
     """The marks of the query, or None in a state of the last release."""
 
 
-Content = WindowState | Snapshot | Mapping[bytes, int] | bytes
+Content = WindowState | Snapshot | Mapping[bytes, int] | Block | bytes
 """The content of a record. Bytes are a part of a state, or stand for a state whose parts are other records."""
 
 
@@ -106,6 +107,13 @@ def join_state(key: StateKey, value: bytes, parts: Mapping[bytes, bytes]) -> byt
     if len(whole) != length or sha256(whole).digest() != digest:
         raise ReportError(f"a split state of {length} bytes in {count} parts is not complete")
     return whole
+
+
+def read_block(key: BlockKey, value: bytes, versions: Versions) -> Block:
+    """Read a block."""
+    if key.scale not in blocks.SCALES or not 0 < key.end < MOST_SECONDS or key.window.size <= 0:
+        raise ReportError(f"no block of {key.scale} windows ends at {key.end}")
+    return blocks.decode(value, versions.query)
 
 
 def substitute_state(key: StateKey, cells: int) -> WindowState:

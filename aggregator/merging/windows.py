@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from aggregator.merging.blocks import BlockSpan
 from aggregator.merging.marks import Withheld
 from aggregator.merging.pane_queue import PaneQueue, PaneStore
 from aggregator.tallies.snapshot import Snapshot, Sum
@@ -64,6 +65,8 @@ class ClosedWindow(NamedTuple):
     """The position after it."""
     withheld: Sequence[Withheld | None] = ()
     """The reason for which the window shows no values of an attribute, for each attribute."""
+    blocks: Sequence[BlockSpan] = ()
+    """The blocks that it completes, the shorter ones first."""
 
 
 class OpenWindow(NamedTuple):

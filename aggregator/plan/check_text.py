@@ -12,6 +12,7 @@ from oracles.estimate import Pure
 from oracles.multi.attributes import Multi
 from oracles.query import Query
 from oracles.query.domain import OTHER, Domain
+from oracles.query.footprint import MOST_BLOCK_VALUES
 
 CROWDS = (10**4, 10**6, 10**8)
 """The numbers of reports for which the command prints errors."""
@@ -130,7 +131,11 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
     for subject in outlook.audiences(query, 1):
         if subject.encoder is not None:
             yield from (f"{subject.name}: {text}" for text in outlook.warnings(query, subject.encoder))
+    if query.season is not None and (need := memory.block_bytes(query)):
+        yield f"season keeps sums of windows for four seasons: up to {in_bytes(need)} in the topic and in a worker"
     for name, domain, _, _ in attribute_oracles(query):
+        if domain.size > MOST_BLOCK_VALUES:
+            yield f"{name}: with more than {MOST_BLOCK_VALUES:,} values, slow changes of several windows bring no alert"
         if domain.values is not None and not domain.other:
             yield f"{name}: other = false: a client with an answer outside the values sends nothing, which reveals that"
     yield from visibility.small_steps(query, clients) if clients is not None else ()

@@ -8,6 +8,7 @@ with real objects, and tests/integration/test_memory.py with real processes and 
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from aggregator.merging import blocks
 from aggregator.merging.windows import ENCODED_BYTES, needs_store
 from aggregator.publishing.finals.final import LARGE, value_count
 from hubbub.definitions.versions import open_panes
@@ -64,6 +65,10 @@ class WorkerMemory:
         )
 
 
+BLOCK_COUNT = 4
+"""Bytes of a count in a stored block, of windows of up to four billion reports."""
+
+
 def usual_panes(query: Query) -> int:
     """Return the open panes of a partition with right clocks, the current one and those within the lateness."""
     return min(open_panes(query), -(-query.lateness // query.pane) + 1)
@@ -115,7 +120,14 @@ def _windows(query: Query, partitions: int) -> int:
     panes += _split_panes(query) * partitions * PART
     sums = 2 * len(kinds) + 2  # the panes since the newest mark, and a provisional window
     alerts = sum(stored_windows(window) for window in kinds) * value_count(query) * COUNT
+    alerts += block_bytes(query)
     return panes + (1 + sums) * cells * INTEGER + alerts
+
+
+def block_bytes(query: Query) -> int:
+    """Return the most bytes of the blocks of windows with which slow changes are found."""
+    values = sum(domain.size for domain, has in zip(query.domains, blocks.has_blocks(query), strict=True) if has)
+    return sum(blocks.stored_count(query, window) for window in set(query.windows)) * values * BLOCK_COUNT
 
 
 def _findings(query: Query) -> int:

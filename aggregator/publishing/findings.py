@@ -99,10 +99,11 @@ def find_all(
     """Return the findings of a window for each attribute. `withheld` has the reason for each attribute without them."""
     flags = {flag for flag, bit in FLAGS.items() if total.flags & bit}
     reasons = withheld or [None] * len(query.domains)
-    oracles = query.oracle.attributes if isinstance(query.oracle, Multi) else [query.oracle]
-    estimates = list(_estimates(query, span, total)) if None in reasons else [(None, False)] * len(reasons)
+    each_estimate = list(_estimates(query, span, total)) if None in reasons else [(None, False)] * len(reasons)
     rows: list[AnyFindings] = []
-    for subject, oracle, reason, (estimate, skew) in zip(subjects(query), oracles, reasons, estimates, strict=True):
+    for subject, oracle, reason, (estimate, skew) in zip(
+        subjects(query), query.attribute_oracles, reasons, each_estimate, strict=True
+    ):
         if estimate is None or reason is not None:
             rows.append(WithheldFindings(subject, oracle, _in_order({*flags, str(reason)})))
             continue
@@ -123,6 +124,11 @@ def _estimates(query: Query, span: Span, total: Snapshot) -> Iterable[tuple[Esti
         skews = skewed_attributes(query.oracle, counts, n, independent)
         return zip(query.oracle.estimate(counts, n, independent), skews, strict=True)
     return [(query.oracle.estimate(counts, n, independent), skewed(query.oracle, counts[-MARKS:], n, independent))]
+
+
+def estimates(query: Query, span: Span, total: Snapshot) -> list[Estimate]:
+    """Return the estimate of each attribute, also of one that the window withholds."""
+    return [estimate for estimate, _ in _estimates(query, span, total)]
 
 
 def _in_order(flags: set[str]) -> tuple[str, ...]:

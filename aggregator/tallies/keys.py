@@ -62,7 +62,21 @@ class StateKey(NamedTuple):
         return f"state|{self.digest.hex()}|{window.kind}|{window.size}|{window.step}|{self.end}{part}".encode()
 
 
-Key = PaneKey | PartitionKey | StateKey
+class BlockKey(NamedTuple):
+    """The key of a block: the sum of `scale` windows in a row, up to `end`."""
+
+    digest: bytes
+    window: Window
+    scale: int
+    end: int
+
+    def encode(self) -> bytes:
+        window = self.window
+        kind = f"block|{self.digest.hex()}|{window.kind}|{window.size}|{window.step}"
+        return f"{kind}|{self.scale}|{self.end}".encode()
+
+
+Key = PaneKey | PartitionKey | StateKey | BlockKey
 
 
 @lru_cache(maxsize=1 << 12)
@@ -85,6 +99,8 @@ def _decode(key: bytes) -> Key | None:
             case "state", [digest, ("tumbling" | "hopping" | "all") as window, size, step, end, *part] if not part[1:]:
                 name = StateKey(bytes.fromhex(digest), Window(window, int(size), int(step)), int(end))
                 return name._replace(part=int(part[0])) if part else name
+            case "block", [digest, ("tumbling" | "hopping") as window, size, step, scale, end]:
+                return BlockKey(bytes.fromhex(digest), Window(window, int(size), int(step)), int(scale), int(end))
     except (UnicodeDecodeError, ValueError):
         pass
     return None

@@ -25,8 +25,8 @@ SET = 250
 """The bytes of a set in JSON, without its name."""
 MARK = 6
 """The most bytes of the marks of a window, for each of its panes."""
-ALERT = 60
-"""The bytes of a value in the state of alerts: its position and threshold, and again its position and a time."""
+ALERT = 180
+"""The bytes of a value in the state of alerts: its position and threshold, and its silence after a surge and a fade."""
 RECORD = 8 << 20
 """The most bytes of a published record with its batch. A larger one is cut. Many Kafka services take no more."""
 

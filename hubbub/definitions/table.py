@@ -35,6 +35,7 @@ def dump(query: Query) -> dict[str, Any]:
         "budget": query.budget,
         **({"quantiles": list(query.quantiles)} if query.quantiles else {}),
         **({} if query.renew is None else {"renew": f"{query.renew}s"}),
+        **({} if query.season is None else {"season": f"{query.season}s"}),
         **({"buckets": max(filter(None, query.fewer))} if any(query.fewer) else {}),
         "noise": query.noise,
         **({} if query.table is None else {"table": query.table}),

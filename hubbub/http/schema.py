@@ -47,7 +47,7 @@ def schema(kind: Any) -> Schema:
             return {"type": [part["type"] for part in parts]}
         return {"anyOf": parts}
     if isinstance(kind, type) and is_dataclass(kind):
-        members = {name: schema(hint) for name, hint in _members(kind).items()}
+        members = {json_name(name): schema(hint) for name, hint in _members(kind).items()}
         return {"type": "object", "properties": members, "required": sorted(members), "additionalProperties": False}
     if isinstance(kind, type) and kind in _TYPES:
         return {"type": _TYPES[kind]}
@@ -79,15 +79,25 @@ def _reader(kind: Any) -> _Reader:
 
 @cache
 def _class_reader(kind: Any) -> _Reader:
-    readers = {name: _reader(hint) for name, hint in _members(kind).items()}
+    readers = {json_name(name): _reader(hint) for name, hint in _members(kind).items()}
+    names = {json_name(name): name for name in _members(kind)}
 
     def read_members(data: Any, where: str) -> Any:
         _check(isinstance(data, dict), where, "an object")
         missing = readers.keys() - data.keys()
         _check(not missing, where, f"an object with {', '.join(sorted(missing))}")
-        return kind(**{name: reader(data[name], f"{where}.{name}") for name, reader in readers.items()})
+        return kind(**{names[key]: reader(data[key], f"{where}.{key}") for key, reader in readers.items()})
 
     return read_members
+
+
+def json_name(name: str) -> str:
+    """Return the name of a field in JSON. A field named as a word of Python ends in an underscore.
+
+    >>> json_name("from_")
+    'from'
+    """
+    return name.removesuffix("_")
 
 
 def _list_reader(kind: Any) -> _Reader:

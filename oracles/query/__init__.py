@@ -13,6 +13,7 @@ from oracles.consistency import NORM_SUB
 from oracles.mechanisms import EACH, EDITION, NEWEST, NOISES, TABLE
 from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.multi.attributes import Multi
+from oracles.pure import Pure
 from oracles.query.domain import Domain, Ranges, Sets
 from oracles.query.footprint import check_sizes
 from oracles.query.lifetime import check_lifetime, times
@@ -74,6 +75,8 @@ class Query:
     """Epsilon that a client may spend on this definition in a round."""
     renew: int | None
     """Length of a round, or None. A new round has new noise and new charges."""
+    season: int | None
+    """Seconds after which shares are expected to repeat, or None. Slow changes are compared with earlier seasons."""
     domain: Domain | None
     """Domain of the answer, or None for several attributes."""
     sets: Sets
@@ -103,6 +106,11 @@ class Query:
         """Whether answers outside the domain count as "(other)". None if attributes differ."""
         kinds = {domain.other for domain in self.domains}
         return kinds.pop() if len(kinds) == 1 else None
+
+    @property
+    def attribute_oracles(self) -> tuple[Pure, ...]:
+        """The law of each attribute, or of the one answer."""
+        return self.oracle.attributes if isinstance(self.oracle, Multi) else (self.oracle,)
 
     def tally(self) -> ValueTally[Oracle] | RecordTally[Multi]:
         """Return an empty tally whose estimates know the names of the values."""
@@ -305,6 +313,8 @@ def _query(name: str, value: object, at: Place, folder: Path | None, edition: in
         raise (at / "period").error(f"must be a multiple of the pane ({pane}s), got {period}s")
     if renew is not None and renew % period:
         raise (at / "renew").error(f"must be a multiple of the period ({period}s), got {renew}s")
+    if settings["season"] is not None and settings["season"] % pane:
+        raise (at / "season").error(f"must be a multiple of the pane ({pane}s), got {settings['season']}s")
     # Active definitions may be older than the key.
     default = "once" if keys.get("solution") == "rsfd" and not standing else "life"
     answers = _ANSWERS(keys.get("answers", default), at / "answers")

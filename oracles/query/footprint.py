@@ -15,6 +15,10 @@ A hopping window of a day then needs 5 of them, not 8,640.
 """
 
 
+MOST_BLOCK_VALUES = 1 << 16
+"""Most values of an attribute for which blocks of several windows are compared."""
+
+
 def stored_windows(window: Window) -> int:
     """Return the largest number of stored windows of a kind, for comparison with later ones."""
     if window.kind == "all":

@@ -210,6 +210,7 @@ KEYS: dict[str, tuple[Rule, Any]] = {
     "alerts_a_day": (number("above 0", lambda value: value > 0), 1.0),
     "max_ids": (_POSITIVE, 250_000),
     "renew": (duration(1), None),
+    "season": (duration(1), None),
     "buckets": (Rule("a power of two from 2 to 256", lambda value: type(value) is int and value in _BUCKETS), None),
 }
 """Keys whose valid values depend on no other key, with their defaults."""

@@ -19,16 +19,14 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from aggregator.merging.windows import Span
-from aggregator.publishing.alerts.state import alerts
-from aggregator.publishing.records.encoder import build
+from aggregator.publishing.finals.final import ResultSequence
 from hubbub.definitions import catalog
 from hubbub.definitions.catalog import TopicRecord
 from hubbub.kafka.clients import client_arguments, consumer, started
 from oracles.frame import MAX_FRAME, TICK, encode
 from oracles.query import File, load
 from tests.brokers import create_topics
-from tests.fold import finals, with_reasons
+from tests.fold import closed_windows, finals
 
 HUBBUB = Path(sys.executable).with_name("hubbub")
 EITHER = pytest.mark.parametrize("broker", ["kafka", pytest.param("tansu", marks=pytest.mark.long)], indirect=True)
@@ -311,16 +309,14 @@ class reader:
 
 def expected(log, versions, log_has_time, limit=MAX_FRAME, **gate):
     """Return the final records and the alerts that the log requires, by key."""
-    records, states = {}, {}
+    records, results = {}, defaultdict(ResultSequence)
     by_query = defaultdict(list)
     for final in finals(log, versions, log_has_time=log_has_time, limit=limit, **gate):
         by_query[final.versions.query.digest].append(final)
-    for final, withheld in (each for group in by_query.values() for each in with_reasons(group)):
-        query = final.versions.at(final.end - final.versions.query.pane).query
-        span, state = Span(final.window, final.start, final.end), (query.digest, final.window)
-        estimate = build(query, span, final.whole, withheld)
-        states[state], events = alerts(query, span, estimate, states.get(state, []))
-        records |= {**dict(estimate.records), **dict(events)}
+    for definition, final in (each for group in by_query.values() for each in closed_windows(group)):
+        query = definition.at(final.span.end - definition.query.pane).query
+        result = results[query.digest].next(query, final)
+        records |= {**dict(result.window.records), **dict(result.alerts)}
     return records
 
 

@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from aggregator.merging.windows import Span
+from aggregator.publishing.alerts.decision import Final, alerts
+from aggregator.publishing.alerts.decision import step as stepped
 from aggregator.publishing.alerts.message import encode
-from aggregator.publishing.alerts.state import DAY, Final, State, Watch, alerts, dump, finals_a_day, load, watch_of
-from aggregator.publishing.alerts.state import step as stepped
+from aggregator.publishing.alerts.state import State, dump, load
+from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day, watch_of
 from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.encoder import build
@@ -228,7 +230,7 @@ def test_a_value_that_rises_enters_and_one_that_falls_leaves():
     estimates = [draw(o, level, 20_000, rng) for level in levels()]
     alerts = follow(watch(threshold=Threshold("share", 0.1)), estimates)
     events = [(alert["kind"], position(alert), final.end) for final, alert in alerts]
-    assert events == [("enter", 9, 210), ("surge", 9, 210), ("leave", 9, 410)]
+    assert events == [("enter", 9, 210), ("surge", 9, 210), ("leave", 9, 410), ("fade", 9, 410)]
 
 
 def test_since_the_start_values_enter_and_leave_but_do_not_surge():
@@ -316,7 +318,8 @@ def test_an_attribute_of_a_sample_causes_the_same_alerts():
         estimates.append(m.estimate(state, 5_000)[0])
     watching = replace(watch(threshold=Threshold("share", 0.2)), attribute="colour")
     events = [(alert["kind"], position(alert), alert["attribute"]) for _, alert in follow(watching, estimates)]
-    assert events == [("enter", 3, "colour"), ("enter", 8, "colour"), ("leave", 3, "colour"), ("surge", 8, "colour")]
+    kinds = [("enter", 3), ("enter", 8), ("leave", 3), ("surge", 8), ("fade", 3)]
+    assert events == [(kind, value, "colour") for kind, value in kinds]
 
 
 def story(seed, window=SLIDING):
@@ -360,15 +363,15 @@ def test_a_state_decodes_to_the_same_values():
     for final in story(1):
         state, _ = step(watch(SLIDING, Threshold("share", 0.1)), state, final)
     again = load(dump(state))
-    assert (again.end, again.above, again.surges) == (state.end, state.above, state.surges)
+    assert (again.end, again.above, again.silences) == (state.end, state.above, state.silences)
     assert state.above
     assert [(k.end, k.n, k.n_independent, k.counts.tolist()) for k in again.references] == [
         (k.end, k.n, k.n_independent, k.counts.tolist()) for k in state.references
     ]
     assert dump(again) == dump(state)
     assert load(dump(State(7))).references == ()
-    with pytest.raises(ReportError, match="version 3"):
-        load(dump(state).replace(b'"version":2', b'"version":3', 1))
+    with pytest.raises(ReportError, match="version 9"):
+        load(dump(state).replace(b'"version":3', b'"version":9', 1))
 
 
 def test_an_alert_describes_the_event_and_its_id_follows_from_it():
@@ -380,10 +383,11 @@ def test_an_alert_describes_the_event_and_its_id_follows_from_it():
     final = Final(10, 20, now, np.linspace(0.9, 0.2, 8))
     _, alerts = step(watching, state, final)
     low, high = now.interval()
+    compared = {"scale": 1, "from": {"start": 0, "end": 10}, "to": {"start": 10, "end": 20}}
     for alert, kind in zip(alerts, ("enter", "surge"), strict=True):
         assert alert.pop("id")
         assert alert == {
-            "version": 1,
+            "version": 2,
             "kind": kind,
             "query": "visits",
             "digest": "0101010101010101",
@@ -397,6 +401,8 @@ def test_an_alert_describes_the_event_and_its_id_follows_from_it():
             "baseline": False,
             "before": before.shares[0],
             "probability": 0.9,
+            "by": "share",
+            **(compared if kind == "surge" else dict.fromkeys(compared)),
         }
     ids = set()
     for other in (
@@ -418,7 +424,7 @@ def test_the_first_final_lists_all_frequent_values():
 
 def test_the_number_of_finals_decides_the_significance_of_alerts():
     assert [finals_a_day(window, 10) for window in (SECONDS, HOUR, SLIDING, SINCE)] == [8_640, 24, 8_640, 8_640]
-    assert watch(HOUR).error == 1 / (3 * 24)
+    assert watch(HOUR).error == 1 / (4 * 24)
     assert watch(Window("tumbling", DAY, DAY), alerts_a_day=100.0).error == 0.5
 
 
@@ -470,6 +476,7 @@ def test_the_finals_of_a_query_cause_alerts_for_each_attribute():
         alert = schemas.alert(value)
         end, digest = alert["window"]["end"], PROFILE.digest.hex()
         path = [alert["attribute"], "tumbling", 10, 10, end, alert["kind"], alert["value"]]
+        path += [alert["scale"]] if alert["scale"] else []
         assert key.decode() == "|".join(map(str, ["profile", digest, *path]))
         assert (alert["query"], alert["digest"]) == ("profile", digest)
         summaries.append((end, alert["attribute"], alert["kind"], alert["value"]))
@@ -479,7 +486,10 @@ def test_the_finals_of_a_query_cause_alerts_for_each_attribute():
         ("sex", "enter", "f"),
         ("sex", "enter", "m"),
     }
-    assert changes == {("age", "enter", "7"), ("age", "leave", "3"), ("age", "surge", "7"), ("sex", "surge", "m")}
+    assert changes == {
+        *(("age", "enter", "7"), ("age", "leave", "3"), ("age", "surge", "7"), ("age", "fade", "3")),
+        *(("sex", "surge", "m"), ("sex", "fade", "f")),
+    }
     assert len({key for key, _ in all_events}) == len(all_events)
 
 
@@ -504,7 +514,7 @@ def test_false_alerts_of_a_query_are_shared_out_over_its_windows_and_attributes(
     """Two kinds of windows and two attributes have 4 * 8,640 finals a day."""
     for window in PROFILE.windows:
         for subject in subjects(PROFILE):
-            assert watch_of(PROFILE, subject, window).error == 500 / (3 * 4 * 8_640)
+            assert watch_of(PROFILE, subject, window).error == 500 / (4 * 4 * 8_640)
 
 
 def test_an_alert_without_attributes_has_an_empty_place_in_its_key():

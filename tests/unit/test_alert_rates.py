@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from aggregator.publishing.alerts.state import DAY, Final, Watch, finals_a_day, step
+from aggregator.publishing.alerts.decision import Final, step
+from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day
 from oracles import Estimate, oracle
 from oracles.query.settings import Threshold, Window
 
@@ -99,7 +100,7 @@ def flaps(population, seconds, days):
     o, rng = oracle("oue", epsilon=EPSILON, size=SIZE), seeded(population, seconds, days)
     counts = count_alerts(watch(seconds), sampled(o, days, seconds, rng, **POPULATIONS[population]))
     assert 3 <= counts["first"] < 40
-    most = stats.poisson.ppf(1 - 1e-6, days / 3)
+    most = stats.poisson.ppf(1 - 1e-6, days / 4)
     # A share that drifts crosses the threshold truly, once a month and way.
     crossings = 40 * days / 30 if population == "drift" else 0
     assert counts["enter"] <= most + crossings
@@ -126,7 +127,7 @@ def panels(churn, seconds, windows):
     o, rng = oracle("hr", epsilon=EPSILON, size=SIZE), seeded("panel", churn, seconds, windows)
     counts = count_alerts(watch(seconds, panel=True), panel(o, windows, rng, churn=churn))
     days = windows * seconds / DAY
-    most = stats.poisson.ppf(1 - 1e-6, days / 3)
+    most = stats.poisson.ppf(1 - 1e-6, days / 4)
     assert counts["first"] >= 2
     assert [counts[kind] <= most for kind in ("enter", "leave", "surge")] == [True] * 3, counts
     return counts

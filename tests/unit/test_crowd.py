@@ -13,7 +13,7 @@ from aggregator.merging.marks import QueryMarks
 from aggregator.merging.merger import Merger, answer_counts
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_records import decode_state
-from aggregator.publishing.alerts.state import alerts
+from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.finals.final import window_result
 from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.publishing.records.encoder import build

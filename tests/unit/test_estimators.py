@@ -150,7 +150,7 @@ def test_a_question_carries_every_kind_of_query(table):
     query = parse({"queries": {"q": {**COMMON, **what, **table}}}, "test", ".")["q"]
     total = Snapshot(0, 0, 0, 0, query.oracle.zeros())
     span = Span(query.windows[0], 0, 10)
-    questions = transfer(Request(0, query.digest, query, [Question(span, total, with_findings=True)], {}))
+    questions = transfer(Request(0, query.digest, query, [Question(span, total, with_findings=True)], {}, {}))
     [answered] = transfer(list(answers(questions.query, questions.questions, questions.states)))
     assert answered.records == window_result(query, span, total).window.records
     assert len(answered.findings) == len(query.domains)

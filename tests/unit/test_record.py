@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.merging.windows import Span
-from aggregator.publishing.alerts.state import alerts
+from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.findings import Findings
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.encoder import build, provisional_keys

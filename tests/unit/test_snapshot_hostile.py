@@ -11,7 +11,7 @@ from aggregator.merging.marks import QueryMarks
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.merging.snapshot_records import encode_state
 from aggregator.merging.windows import Position
-from aggregator.publishing.alerts.state import Reference, State, check_states, dump
+from aggregator.publishing.alerts.state import Reference, Silence, State, check_states, dump
 from aggregator.tallies import keys
 from aggregator.tallies.id_log import IdEntry, encode_ids
 from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey
@@ -60,7 +60,15 @@ def marks(through):
     return QueryMarks(DEFINITIONS[QUERY.digest], through)
 
 
-ALERTS = dump(State(50, {1: 0.5}, ((2, 50),), (Reference(50, 7, 7, np.array([1, 2, 3], np.uint8)),), has_values=True))
+ALERTS = dump(
+    State(
+        50,
+        {1: 0.5},
+        (Silence(2, "surge", 50, 0.1),),
+        (Reference(50, 7, 7, np.array([1, 2, 3], np.uint8)),),
+        has_values=True,
+    )
+)
 GOOD = [
     *(closed(pane, 5) for pane in range(0, 100, PANE)),
     (PaneKey("open", QUERY.digest, 100, 0).encode(), encode_tally(Tally(np.ones(CELLS, np.int64), 3, next_offset=9))),
@@ -140,14 +148,14 @@ def test_states_with_invalid_contents_are_skipped():
         spoilt(entered=[[1, 7.0]]),
         spoilt(entered=[["1", 0.5]]),
         spoilt(entered=[[True, 0.5]]),
-        spoilt(surged=[[2, 1e300]]),
+        *(spoilt(silent=[each]) for each in ([2, 1, 1e300, 0.1, 127], [3, 1, 50, 0.1, 127], [2, 0, 50, 0.1, 127])),
         spoilt(kept=[[50, 0, 0, 3, 1]]),
         spoilt(kept=[[50, 7, 9, 3, 1]]),
         spoilt(kept=[[50, 7, 7, -1, 1]]),
         spoilt(kept=[[50, 7, 7, 3, "4,f8"]]),
         spoilt(kept={"a": 1}),
         spoilt(end=None),
-        spoilt(version=3),
+        spoilt(version=4),
     ]
     for alerts in [*([one] for one in bad), [ALERTS, ALERTS]]:
         partition = load([state(TUMBLING, 50, [ALERTS]), state(TUMBLING, 60, alerts)])

@@ -15,8 +15,8 @@ from rich.console import Console, Group
 
 from aggregator.demo import surge
 from aggregator.merging.windows import Span, shortest_expected_age
+from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.alerts.message import decode
-from aggregator.publishing.alerts.state import alerts
 from aggregator.publishing.records import decoder
 from aggregator.publishing.records.encoder import build
 from aggregator.reading.tail import command as tail
@@ -306,7 +306,7 @@ def test_simultaneous_alerts_share_a_line():
     assert len(notices) > 2
     ((kind, text),) = notice_lines(notices, 2)
     assert kind == "enter"
-    assert f"ALERT enter: {len(notices)} values are now proved frequent: " in text
+    assert f"ALERT enter: {len(notices)} values are now proved present: " in text
     assert text.endswith(", ...")
     ((_, alone),) = notice_lines(notices[:1], 2)
     assert str(notices[0]) in alone
@@ -549,7 +549,7 @@ def test_the_table_has_intervals_history_hitters_and_alerts():
     assert first.interval in row
     assert row.rstrip().endswith("███")
     assert "10s, to " + clock(START + 30) in output
-    assert "is now proved frequent" in output
+    assert "is now proved present" in output
     assert "[blink]c" not in output.split("alerts")[0]
 
 

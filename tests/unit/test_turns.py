@@ -180,7 +180,7 @@ def test_no_query_gets_ahead_of_one_whose_next_version_waits_for_the_next_round(
         for batch in batches:
             assert len({due.query.emit_every for due in batch.finals}) == 1, "each request has one version"
             for _ in batch.finals:
-                batch.state.answer([])
+                batch.state.answer([], {})
     assert order[0][0] == 1
     assert order[-1][1] == DUE_FINALS
     assert all(last <= first + 1 for (_, last), (first, _) in pairwise(order)), "a round begins where the last ended"

@@ -52,12 +52,12 @@ def test_the_next_end_is_the_end_of_the_final_that_comes_next(windows, seed):
         at = random.randrange(partitions)
         marks[at] += random.choice([0, 10, 50, 5000])
         state.merger.mark(at, marks[at])
-        ends += [state.answer([]).final.span.end for _ in range(random.randint(0, 4)) if owes(state)]
+        ends += [state.answer([], {}).final.span.end for _ in range(random.randint(0, 4)) if owes(state)]
         if random.random() < 0.5:
             state.settling.clear()  # the broker acknowledged them
         predictions.append((len(ends) - len(state.settling), state.next_end()))
     while owes(state):
-        ends.append(state.answer([]).final.span.end)
+        ends.append(state.answer([], {}).final.span.end)
     assert len(ends) > 2
     assert [end for _, end in predictions] == [min(ends[count:], default=None) for count, _ in predictions]
 
@@ -98,7 +98,7 @@ def test_a_closed_pane_counts_until_its_final_is_acknowledged():
     assert oldest_due(versions, [owner], [state]) == {"q": 1015}
     state.merger.mark(0, 1010)
     assert owes(state)
-    state.answer([])
+    state.answer([], {})
     assert oldest_due(versions, [], [state]) == {"q": 1015}
     state.settling.clear()
     assert oldest_due(versions, [], [state]) == {"q": None}

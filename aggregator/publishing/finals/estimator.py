@@ -21,6 +21,7 @@ from typing import Any
 from aggregator.errors import EstimatorEnded
 from aggregator.publishing.finals.estimator_process import (
     Answer,
+    Blocks,
     Question,
     Request,
     RequestAnswers,
@@ -45,11 +46,18 @@ Process = subprocess.Popen[bytes]
 class EstimateTask:
     """Windows of one query for the estimator, and their answers as they arrive."""
 
-    def __init__(self, query: Query, questions: Sequence[Question], states: Mapping[Window, Sequence[bytes]]) -> None:
+    def __init__(
+        self,
+        query: Query,
+        questions: Sequence[Question],
+        states: Mapping[Window, Sequence[bytes]],
+        blocks: Blocks | None = None,
+    ) -> None:
         self.query = query
         self.completion = asyncio.get_running_loop().create_future()
         """Done when no more answers arrive: all are there, the task was withdrawn, or it failed."""
         self._questions, self._states = deque(questions), dict(states)
+        self._blocks = {window: dict(places) for window, places in (blocks or {}).items()}
         self._answers: deque[Answer] = deque()
         self._error: Exception | None = None
         self._arrival = asyncio.Event()
@@ -68,7 +76,7 @@ class EstimateTask:
 
     def request(self, number: int) -> Request:
         """Return the request for the windows without an answer."""
-        return Request(number, self.query.digest, self.query, list(self._questions), dict(self._states))
+        return Request(number, self.query.digest, self.query, list(self._questions), dict(self._states), self._blocks)
 
     def take(self, answers: Sequence[Answer]) -> None:
         """Take the next answers."""
@@ -76,6 +84,7 @@ class EstimateTask:
             question = self._questions.popleft()
             if question.through is None:
                 self._states[question.span.window] = answer.states
+                self._blocks.setdefault(question.span.window, {}).update(answer.blocks)
         self._answers.extend(answers)
         self._arrival.set()
 

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import SimpleQueue
 from typing import IO, NamedTuple
 
+from aggregator.merging.blocks import BlockSpan, Place
 from aggregator.merging.marks import Withheld
 from aggregator.merging.windows import Span
-from aggregator.publishing.finals.final import FinalMetrics, final_metrics, value_count, window_result
+from aggregator.publishing.finals.final import BlockInput, FinalMetrics, final_metrics, value_count, window_result
 from aggregator.publishing.findings import AnyFindings
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import Query
@@ -34,6 +35,8 @@ FEW = 256
 
 States = Mapping[Window, Sequence[bytes]]
 """The alert state of each attribute, by kind of window."""
+Blocks = Mapping[Window, Mapping[Place, bytes]]
+"""Blocks by kind of window."""
 
 
 class Question(NamedTuple):
@@ -47,6 +50,8 @@ class Question(NamedTuple):
     """The end of the panes of a provisional window, or None for a final."""
     with_findings: bool = False
     """Whether the answer needs the findings."""
+    blocks: Sequence[BlockSpan] = ()
+    """The blocks that a final completes."""
 
 
 class Request(NamedTuple):
@@ -60,6 +65,8 @@ class Request(NamedTuple):
     questions: Sequence[Question]
     states: States
     """The alert states before the first window."""
+    blocks: Blocks
+    """The blocks before the first window that these windows need."""
 
 
 class Withdrawal(NamedTuple):
@@ -76,6 +83,8 @@ class Answer(NamedTuple):
     states: list[bytes]
     metrics: list[FinalMetrics]
     findings: tuple[AnyFindings, ...]
+    blocks: Mapping[Place, bytes]
+    """The blocks to store."""
 
 
 class RequestAnswers(NamedTuple):
@@ -89,22 +98,27 @@ class RequestAnswers(NamedTuple):
     """The error of the window after these answers."""
 
 
-def answer(query: Query, question: Question, states: Sequence[bytes]) -> Answer:
+def answer(query: Query, question: Question, states: Sequence[bytes], store: Mapping[Place, bytes]) -> Answer:
     """Return the answer. It depends on the arguments only."""
-    span, total, withheld, through, _ = question
-    result = window_result(query, span, total, withheld, states, through)
-    findings = result.window.findings if question.with_findings else ()
-    return Answer(result.window.records, result.alerts, result.states, final_metrics(query, result.window), findings)
+    span, total, withheld, through, with_findings, spans = question
+    result = window_result(query, span, total, withheld, states, through, BlockInput(spans, store))
+    findings = result.window.findings if with_findings else ()
+    metrics = final_metrics(query, result.window)
+    return Answer(result.window.records, result.alerts, result.states, metrics, findings, result.blocks)
 
 
-def answers(query: Query, questions: Sequence[Question], states: States) -> Iterator[Answer]:
+def answers(
+    query: Query, questions: Sequence[Question], states: States, blocks: Blocks | None = None
+) -> Iterator[Answer]:
     """Yield the answers to a request. Each final continues from the states of the final of its kind before it."""
     current = dict(states)
+    store = {window: dict(places) for window, places in (blocks or {}).items()}
     for question in questions:
         window = question.span.window
-        one = answer(query, question, current.get(window, ()))
+        one = answer(query, question, current.get(window, ()), store.setdefault(window, {}))
         if question.through is None:
             current[window] = one.states
+            store[window].update(one.blocks)
         yield one
 
 
@@ -191,7 +205,7 @@ def serve(requests: Requests, replies: Replies) -> None:
             if is_slow:
                 replies.flush()
             if not requests.is_withdrawn(request):
-                for one in answers(query, request.questions, request.states):
+                for one in answers(query, request.questions, request.states, request.blocks):
                     group.append(one)
                     if is_slow or len(group) == GROUP:
                         replies.put(RequestAnswers(request.number, group, is_last=False), at_once=is_slow)

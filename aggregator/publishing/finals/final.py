@@ -1,17 +1,21 @@
 """The records and alerts of a window, and the states for the next one."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from aggregator.merging import blocks
+from aggregator.merging.blocks import BlockSpan, Place
 from aggregator.merging.marks import Withheld
-from aggregator.merging.windows import Span
-from aggregator.publishing.alerts.state import alerts
+from aggregator.merging.windows import ClosedWindow, Span
+from aggregator.publishing.alerts.comparisons import StretchPair, comparisons, own_parts
+from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.findings import Findings, WithheldFindings
 from aggregator.publishing.records.cut import CUT
 from aggregator.publishing.records.encoder import WindowRecords, build
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import Query
+from oracles.query.settings import Window
 
 LARGE = 1 << 16
 """Values up to which a query shares its process with others."""
@@ -25,6 +29,18 @@ class WindowResult(NamedTuple):
     """Keys and values."""
     states: list[bytes]
     """The alert state of each attribute, for the next final of the same kind."""
+    blocks: Mapping[Place, bytes] = {}
+    """The blocks that the final completes and later ones need."""
+
+
+class BlockInput(NamedTuple):
+    """The blocks that a final completes, and the stored ones that it needs."""
+
+    spans: Sequence[BlockSpan] = ()
+    store: Mapping[Place, bytes] = {}
+
+
+NO_BLOCKS = BlockInput()
 
 
 class FinalMetrics(NamedTuple):
@@ -45,13 +61,53 @@ def window_result(
     withheld: Sequence[Withheld | None] = (),
     states: Sequence[bytes] = (),
     through: int | None = None,
+    block_input: BlockInput = NO_BLOCKS,
 ) -> WindowResult:
-    """Return the records of a window. If `through` is None, it is final and has alerts after these states."""
+    """Return the records of a window. If `through` is None, it is final and has alerts, after the states and blocks."""
     window = build(query, span, total, withheld, through=through)
     if through is not None:
         return WindowResult(window, [], [])
-    after, changes = alerts(query, span, window, states)
-    return WindowResult(window, changes, after)
+    new, slow = _blocks(query, span, total, window, block_input)
+    after, changes = alerts(query, span, window, states, slow)
+    return WindowResult(window, changes, after, new)
+
+
+class ResultSequence:
+    """The results of the finals of a query in their order, each after the states and blocks of the finals before it."""
+
+    def __init__(self) -> None:
+        self._states: dict[Window, list[bytes]] = {}
+        self._blocks: dict[Window, dict[Place, bytes]] = {}
+
+    def next(self, query: Query, final: ClosedWindow) -> WindowResult:
+        """Return the result of the next final."""
+        window, store = final.span.window, self._blocks.setdefault(final.span.window, {})
+        block_input = BlockInput(final.blocks, store)
+        states = self._states.get(window, [])
+        result = window_result(query, final.span, final.total, final.withheld, states, block_input=block_input)
+        self._states[window] = result.states
+        store.update(result.blocks)
+        for place in blocks.obsolete(query, window, store, final.span.end):
+            del store[place]
+        return result
+
+
+def _blocks(
+    query: Query, span: Span, total: Snapshot, window: WindowRecords, block_input: BlockInput
+) -> tuple[dict[Place, bytes], list[list[StretchPair]]]:
+    """Return the blocks to store after a final, and its comparisons for each attribute."""
+    spans, kind = block_input.spans, span.window
+    if not spans or not any(blocks.has_blocks(query)):
+        return {}, []
+    store = {place: blocks.decode(value, query) for place, value in block_input.store.items()}
+    new = blocks.extended(query, spans, own_parts(query, span, total, window.findings), span.end, store)
+    slow = comparisons(query, kind, spans, new, store)
+    records = {
+        each.place: blocks.encode(new[each.place])
+        for each in spans
+        if each.place in new and blocks.is_stored(query, each, kind)
+    }
+    return records, slow
 
 
 def final_metrics(query: Query, window: WindowRecords) -> list[FinalMetrics]:

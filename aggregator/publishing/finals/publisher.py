@@ -42,10 +42,14 @@ class FinalPublisher:
         query = batch.finals[0].query
         finals = [due.final for due in batch.finals]
         questions = [
-            Question(final.span, final.total, final.withheld, with_findings=self.accuracy.measures(query, final.span))
+            Question(
+                *(final.span, final.total, final.withheld),
+                with_findings=self.accuracy.measures(query, final.span),
+                blocks=final.blocks,
+            )
             for final in finals
         ]
-        return EstimateTask(query, questions, batch.state.alerts)
+        return EstimateTask(query, questions, batch.state.alerts, batch.state.needed_blocks(batch.finals))
 
     def provisional_task(self, state: QueryState, windows: Sequence[OpenWindow]) -> EstimateTask:
         """Return the task for the estimator that makes the provisional records of these windows."""
@@ -58,13 +62,16 @@ class FinalPublisher:
         Once the broker has acknowledged them, write the states after them, and delete the keys that they replace.
         """
         acks: list[Any] = []
+        blocks: list[Any] = []
         positions: dict[Window, Position] = {}
         async for answers in task.answers() if task is not None else _no_answers():
-            finals = [state.answer(answer.states) for answer in answers]
+            finals = [state.answer(answer.states, answer.blocks) for answer in answers]
             acks += await self._send(finals, answers)
+            blocks += await self._write(state, state.take_new_blocks())
             positions |= {due.final.span.window: due.final.position for due in finals}
         if refused := await count_refused(acks):
             self._log_too_large_records(state.versions.query, refused)
+        await count_refused(blocks)  # without a block that is too large, no change is compared with it
         await self._settle(state, positions)
 
     async def publish_provisional(self, task: EstimateTask, is_current: Callable[[], bool]) -> None:

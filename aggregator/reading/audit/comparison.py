@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from aggregator.publishing.finals.final import window_result
+from aggregator.publishing.finals.final import ResultSequence
 from aggregator.reading.audit.fold import Fold
 from aggregator.reading.audit.ranges import PublishedFinal, Range, attribute_names, find_ranges, read_final
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.versions import Versions
-from oracles.query.settings import Window
 
 
 @dataclass
@@ -56,15 +55,14 @@ def compare(
 def _expected_records(fold: Fold, versions: Versions, part: Range, last: int) -> dict[bytes, bytes]:
     """Return the finals of a range by key, up to a time. The range from the start of the log also has the alerts."""
     records: dict[bytes, bytes] = {}
-    states: dict[Window, list[bytes]] = {}
+    results = ResultSequence()
     for final in fold.finals(versions, part):
         span = final.span
         places = [place for place in range(len(part.edges)) if part.has(span, place)]
         if not places or span.end > last:
             continue
         query = versions.at(span.end - versions.query.pane).query
-        result = window_result(query, span, final.total, final.withheld, states.get(span.window, []))
-        states[span.window] = result.states
+        result = results.next(query, final)
         records |= {result.window.records[place][0]: result.window.records[place][1] for place in places}
         records |= dict(result.alerts) if part.first is None else {}
     return records

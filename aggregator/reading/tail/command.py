@@ -180,7 +180,7 @@ class Lines:
                 sys.stdout.write(f"{name}: {pulse.text}\n")
             self._states[name] = state
         for kind, text in notice_lines(filter(self._is_new, notices), self._top):
-            sys.stdout.write(f"{self._surge.format(text) if kind == 'surge' else text}\n")
+            sys.stdout.write(f"{self._surge.format(text) if kind in ('surge', 'fade') else text}\n")
         self._from_the_start.update(map(_origin, filter(_is_baseline, notices)))
         sys.stdout.flush()
 

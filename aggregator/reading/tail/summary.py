@@ -16,8 +16,18 @@ VALUES = 200
 """Maximum number of values of a summary."""
 NAME = 64
 """Maximum number of characters in the name of a query or attribute."""
-_VERBS = {"enter": "is now proved frequent:", "leave": "is no longer proved frequent:", "surge": "has risen to"}
-_PLURAL_VERBS = {"enter": "are now proved frequent", "leave": "are no longer proved frequent", "surge": "have risen"}
+_VERBS = {
+    "enter": "is now proved {}:",
+    "leave": "is no longer proved {}:",
+    "surge": "has risen to",
+    "fade": "has fallen to",
+}
+_PLURAL_VERBS = {
+    "enter": "are now proved {}",
+    "leave": "are no longer proved {}",
+    "surge": "have risen",
+    "fade": "have fallen",
+}
 
 
 @dataclass(frozen=True)
@@ -178,16 +188,27 @@ class Notice:
     before: float | None
     baseline: bool
     """Whether the value was frequent in the first final."""
+    proof: str
+    """The word for what is proved of a value."""
+    scale: int | None
+    """The number of windows of a change that took longer than one, else None."""
 
     @classmethod
     def of(cls, alert: Alert) -> Self:
         low, high = (math.nan if bound is None else bound for bound in (alert.low, alert.high))
         row = SummaryRow(alert.value, alert.share, low, high)
-        return cls(alert.id, alert.kind, Heading.of(alert), row, alert.before, alert.baseline)
+        proof = "present" if alert.by == "significance" else "frequent"
+        scale = alert.scale if alert.scale != 1 else None
+        return cls(alert.id, alert.kind, Heading.of(alert), row, alert.before, alert.baseline, proof, scale)
+
+    @property
+    def over(self) -> str:
+        """Return over how many windows a change took place, if it is more than one."""
+        return "" if self.scale is None else f", over {self.scale} windows"
 
     def __str__(self) -> str:
         before = "" if self.before is None else f", before {percent(self.before, self.row.digits)}"
-        return f"{self.row.name} {_VERBS[self.kind]} {self.row}{before}"
+        return f"{self.row.name} {_VERBS[self.kind].format(self.proof)} {self.row}{before}{self.over}"
 
 
 def notice_lines(notices: Iterable[Notice], top: int) -> Iterator[tuple[str, str]]:
@@ -207,5 +228,6 @@ def notice_lines(notices: Iterable[Notice], top: int) -> Iterator[tuple[str, str
         text = str(ranking[0])
         if len(ranking) > 1:
             values = ", ".join(f"{notice.row.name} {notice.row}" for notice in ranking[:top])
-            text = f"{len(ranking)} values {_PLURAL_VERBS[kind]}: {values}{', ...' * (len(ranking) > top)}"
+            verb = _PLURAL_VERBS[kind].format(ranking[0].proof)
+            text = f"{len(ranking)} values {verb}: {values}{', ...' * (len(ranking) > top)}"
         yield kind, f"{clock(heading.end)} {heading}: ALERT {kind}: {text}"

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from aggregator.merging.blocks import Block, Part
+from aggregator.merging.blocks import encode as encode_block
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.snapshot_records import encode_state
 from aggregator.merging.windows import Position
-from aggregator.publishing.alerts.state import Reference, State, dump
+from aggregator.publishing.alerts.state import Reference, Silence, State, dump
 from aggregator.tallies.id_log import IdEntry, encode_ids
 from aggregator.tallies.progress import Progress, TopicIds
 from aggregator.tallies.progress import encode as encode_progress
@@ -178,8 +180,17 @@ def alert_states():
     reference = Reference(START, 700, 600, np.arange(HOMEPAGE.domains[0].size).astype(np.uint16))
     return [
         dump(State(START)),
-        dump(State(START, {1: 0.5, 2: None}, ((2, START),), (reference, reference), has_values=True)),
+        dump(
+            State(START, {1: 0.5, 2: None}, (Silence(2, "fade", START, 0.1),), (reference, reference), has_values=True)
+        ),
     ]
+
+
+@cache
+def blocks():
+    counts = np.arange(HOMEPAGE.domains[0].size).astype(np.uint16)
+    part = Part(700, 600, counts, is_visible=True, is_complete=True)
+    return [encode_block(Block(START, (each,))) for each in (part, None)]
 
 
 def _marks():
@@ -223,6 +234,7 @@ KEYS = (
         for window in ("tumbling|10|10", "hopping|60|10", "all|0|0")
     ),
     f"state|{HOMEPAGE.digest.hex()}|all|0|0|{START + 10}|2",
+    f"block|{HOMEPAGE.digest.hex()}|tumbling|10|10|4|{START + 10}",
 )
 
 

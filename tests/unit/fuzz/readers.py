@@ -15,7 +15,7 @@ from aggregator.board.store import Store
 from aggregator.counting.admission.gate import Gate
 from aggregator.counting.changelog import ChangelogUnreadable, sort_records
 from aggregator.counting.partition import SourcePartition
-from aggregator.merging import marks, snapshot_records
+from aggregator.merging import blocks, marks, snapshot_records
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.publishing import query_status
 from aggregator.publishing.accuracy import Truths
@@ -272,16 +272,26 @@ READERS = (
     ),
     Reader(
         "aggregator.merging.snapshot_partition:SnapshotPartition.load",
-        lambda: [*corpus.snapshots(), *corpus.tallies(), *corpus.progress(), *corpus.states(), *corpus.KEYS],
+        lambda: [
+            *(*corpus.snapshots(), *corpus.tallies(), *corpus.progress(), *corpus.states(), *corpus.blocks()),
+            *corpus.KEYS,
+        ],
         _bytes(_snapshots),
         memory=8 * MIB,
         steps=200_000,
         through=(
             "aggregator.merging.snapshot_partition:SnapshotPartition.load_in_slices",
+            "aggregator.merging.snapshot_records:read_block",
             "aggregator.merging.snapshot_records:read_snapshot",
             "aggregator.merging.snapshot_records:read_state",
             "aggregator.merging.snapshot_records:read_watermarks",
         ),
+    ),
+    Reader(
+        "aggregator.merging.blocks:decode",
+        corpus.blocks,
+        _bytes(lambda data: blocks.decode(data, HOMEPAGE)),
+        (ReportError,),
     ),
     Reader("aggregator.publishing.alerts.state:load", corpus.alert_states, _bytes(state.load), (ReportError,)),
     Reader(

@@ -1,8 +1,10 @@
-"""The test for surges: whether shares have risen between two windows that do not overlap.
+"""The test for changes: the values whose share has risen or fallen between two stretches that do not overlap.
 
-Both windows are samples of all clients that could have answered. On a panel the same clients repeat their
+Both stretches are samples of all clients that could have answered. On a panel the same clients repeat their
 answers. There an unchanged answer brings no noise, and the windows themselves show how much has changed.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -11,17 +13,33 @@ from oracles.estimate import Estimate, change, quantile
 from oracles.types import Floats, Ints
 
 
-def risen(before: Estimate, now: Estimate, error: float, *, panel: bool) -> set[int]:
-    """Return the positions of the values whose share has risen. The expected number of false ones is `error`.
+class ChangedValues(NamedTuple):
+    """The values that have changed, and the errors of all changes."""
 
-    On a panel the noise is measured. Otherwise a second test makes the result valid for small counts too.
+    rises: list[int]
+    falls: list[int]
+    error: Floats
+    """The standard error of the change of each value."""
+
+
+def changes(before: Estimate, now: Estimate, error: float, *, panel: bool) -> ChangedValues:
+    """Return the positions of the values whose share has changed.
+
+    The expected number of false ones is `error` in each direction. On a panel the noise is measured. Otherwise a second
+    test makes the result valid for small counts too.
     """
     z = quantile(error / len(now.shares))
     rise, noise = change(before, now, panel=panel)
+    stderr = np.sqrt(noise**2 + _sampling(before) + _sampling(now))
+    candidates = np.flatnonzero(np.abs(rise) > z * stderr)
+    if not len(candidates):
+        return ChangedValues([], [], stderr)
     _, fresh_noise = change(before, now, panel=False)
-    candidates = np.flatnonzero(rise > z * np.sqrt(noise**2 + _sampling(before) + _sampling(now)))
-    on_panel = noise[candidates] < fresh_noise[candidates]
-    return set(candidates[on_panel | (_signed_root(before, now, candidates) > z)].tolist())
+    ups, downs = candidates[rise[candidates] > 0.0], candidates[rise[candidates] < 0.0]
+    on_panel = noise < fresh_noise
+    rises = ups[on_panel[ups] | (_signed_root(before, now, ups) > z)]
+    falls = downs[on_panel[downs] | (_signed_root(now, before, downs) > z)]
+    return ChangedValues(rises.tolist(), falls.tolist(), stderr)
 
 
 def _sampling(estimate: Estimate) -> Floats:

@@ -1,0 +1,235 @@
+"""The alerts of a final, and the state for the next one.
+
+Pure. The state after a final depends only on the finals up to it. An alert depends only on the state before, the
+blocks before and the final. So a restart repeats an alert byte for byte, or not at all.
+
+In two windows different people answer. An alert is about the population that they come from. So its tests
+treat the people as a sample of it. A value at the threshold then stays as it is, even with an epsilon so
+large that the window's own share is exact.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aggregator.merging.blocks import BLOCKS_BEFORE, LONGEST, SCALES
+from aggregator.merging.windows import Span
+from aggregator.publishing.alerts.change_test import changes
+from aggregator.publishing.alerts.comparisons import StretchPair
+from aggregator.publishing.alerts.message import Alert, AlertKind, StretchRow, encode
+from aggregator.publishing.alerts.state import EVERYONE, Direction, Reference, Silence, State, dump, load
+from aggregator.publishing.alerts.watch import Watch, watch_of
+from aggregator.publishing.findings import Findings
+from aggregator.publishing.records.digits import rounded
+from aggregator.publishing.records.encoder import WindowRecords
+from aggregator.publishing.records.rows import WindowRow
+from oracles.estimate import Estimate
+from oracles.heavy import Evidence, bounds
+from oracles.query import Query
+from oracles.query.footprint import SPACING
+from oracles.query.settings import Threshold, Window
+from oracles.types import Floats
+
+BACK = 1.96
+"""Standard errors within which a share is back at its value before an alert."""
+_ALL_SCALES = sum(SCALES)
+_Change = tuple[Direction, int]
+"""A direction and the position of a value."""
+
+
+@dataclass(frozen=True, eq=False)
+class Final:
+    """One attribute of a final window."""
+
+    start: int
+    end: int
+    estimate: Estimate
+    probability: Floats | None = None
+    """The probability of each value to exceed the threshold, if there is a posterior."""
+
+
+def alerts(
+    query: Query,
+    span: Span,
+    window: WindowRecords,
+    states: Sequence[bytes],
+    comparisons: Sequence[Sequence[StretchPair]] = (),
+) -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
+    """Return the states after a final, one for each attribute, and the keys and values of its alerts.
+
+    `states` are the states after the final before it. There are none before the first final. `comparisons` are those of
+    the blocks that the final completes, for each attribute.
+    """
+    after: list[bytes] = []
+    news: list[Alert] = []
+    befores = states or [b""] * len(window.findings)
+    slow = comparisons or [()] * len(window.findings)
+    for findings, before, each in zip(window.findings, befores, slow, strict=True):
+        if not isinstance(findings, Findings):
+            after.append(before)
+            continue
+        final = Final(span.start, span.end, findings.estimate, findings.likely)
+        watch = watch_of(query, findings.subject, span.window)
+        state, new = step(watch, load(before) if before else None, final, each)
+        after.append(dump(state))
+        news += new
+    return after, [(alert.key, encode(alert)) for alert in news]
+
+
+def step(
+    watch: Watch, state: State | None, final: Final, comparisons: Sequence[StretchPair] = ()
+) -> tuple[State, list[Alert]]:
+    """Return the state after `final`, and its alerts. A final that is done already changes nothing."""
+    if state is None:
+        state = State(final.start)
+    elif final.end <= state.end:
+        return state, []
+    sample = replace(final.estimate, population=EVERYONE)
+    if not sample.n_independent:
+        return replace(state, end=final.end), []
+    now = bounds(sample, watch.threshold, watch.family_error)[0]
+    tau = now if now < 1.0 else None
+    above = {v: tau if its is None else its for v, its in state.above.items()}
+    enter = set(Evidence(sample, Threshold("share", now), watch.error).decided.tolist()) - above.keys()
+    leave = _below(sample, above, watch.error)
+    above |= dict.fromkeys(enter, tau)
+    reference = next((one for one in reversed(state.references) if one.end <= final.start), None)
+    before = reference.estimate(sample.oracle) if reference else None
+    pairs = list(comparisons)
+    if before is not None and reference is not None:
+        earlier = reference.end - watch.window.size, reference.end
+        pairs.insert(0, StretchPair(1, before, final.estimate, earlier, (final.start, final.end)))
+    silences, hits = _changes(watch, state.silences, pairs, final.end)
+
+    writer = _Writer(watch, final, before, above, tau, baseline=not state.has_values)
+    news = [*writer.crossings("enter", enter), *writer.crossings("leave", leave)]
+    news += [writer.change(kind, v, comparison) for (kind, v), comparison in sorted(hits.items(), key=_order)]
+    remaining = {v: its for v, its in above.items() if v not in leave}
+    references = _references(watch.window, state.references, final)
+    return State(final.end, remaining, silences, references, has_values=True), news
+
+
+def _order(change: tuple[_Change, StretchPair]) -> tuple[bool, int]:
+    (kind, value), _ = change
+    return kind == "fade", value
+
+
+def _changes(
+    watch: Watch, silences: Sequence[Silence], comparisons: Sequence[StretchPair], end: int
+) -> tuple[tuple[Silence, ...], dict[_Change, StretchPair]]:
+    """Return the values that are silent from now on, and the changes to report, each with its shortest comparison.
+
+    A value is silent in one direction after an alert. At each scale it stays so until its newest block is back at the
+    share before the alert, or until all blocks before it lie behind the alert.
+    """
+    longest = (BLOCKS_BEFORE + 1) * LONGEST * watch.window.size + BLOCKS_BEFORE * (watch.season or 0)
+    silent: dict[_Change, Silence] = {(one.kind, one.value): one for one in silences if end - one.end < longest}
+    hits: dict[_Change, StretchPair] = {}
+    for comparison in comparisons:
+        scale, now = comparison.scale, comparison.now
+        result = changes(comparison.before, now, watch.look_error, panel=watch.panel)
+        for change, one in list(silent.items()):
+            if not one.scales & scale:
+                continue
+            distance = np.inf if one.before is None else abs(now.shares[one.value] - one.before)
+            is_back = distance <= BACK * result.error[one.value]
+            if is_back or comparison.earlier[0] >= one.end:
+                silent[change] = replace(one, scales=one.scales & ~scale)
+        directions: tuple[tuple[Direction, list[int]], ...] = (("surge", result.rises), ("fade", result.falls))
+        for kind, values in directions:
+            for value in values:
+                before = silent.get((kind, value))
+                if (kind, value) not in hits and not (before and before.scales & scale):
+                    hits[kind, value] = comparison
+    for (kind, value), comparison in hits.items():
+        share = rounded(float(comparison.before.shares[value]))
+        silent[kind, value] = Silence(value, kind, comparison.newest[1], share, _ALL_SCALES)
+    rest = (one for _, one in sorted(silent.items()) if one.scales)
+    return tuple(rest), hits
+
+
+def _below(sample: Estimate, above: Mapping[int, float | None], error: float) -> set[int]:
+    """Return the positions of `above` that are proved to be below the thresholds at their entry."""
+    below: set[int] = set()
+    for tau in {tau for tau in above.values() if tau is not None}:
+        positions = np.array([v for v, its in sorted(above.items()) if its == tau and sample.shares[v] < tau])
+        if len(positions):
+            p = replace(sample, shares=sample.shares[positions]).test(tau, below=True)
+            below.update(positions[p <= error / len(sample.shares)].tolist())
+    return below
+
+
+def _references(window: Window, references: tuple[Reference, ...], final: Final) -> tuple[Reference, ...]:
+    """Return the references for later finals. `all` overlaps itself, so it has none."""
+    if window.kind == "all":
+        return ()
+    if not references or final.end - references[-1].end >= window.size / SPACING:
+        estimate = final.estimate
+        counts = estimate.counts.astype(np.min_scalar_type(estimate.n))  # no value has more than n
+        references = (*references, Reference(final.end, estimate.n, estimate.n_independent, counts))
+    next_start = final.start + window.step
+    obsolete = sum(one.end <= next_start for one in references) - 1
+    return references[max(obsolete, 0) :]
+
+
+@dataclass(frozen=True, eq=False)
+class _Writer:
+    """Writes the alerts of one final."""
+
+    watch: Watch
+    final: Final
+    before: Estimate | None
+    above: Mapping[int, float | None]
+    tau: float | None
+    baseline: bool
+
+    def crossings(self, kind: AlertKind, values: set[int]) -> list[Alert]:
+        """Return an alert for each value that has crossed the threshold."""
+        estimate, positions = self.final.estimate, sorted(values)
+        if not positions:
+            return []
+        low, high = estimate.intervals_at(np.array(positions), 0.95)
+        before = [None] * len(positions) if self.before is None else self.before.shares[positions].tolist()
+        rows = zip(positions, low.tolist(), high.tolist(), before, strict=True)
+        return [
+            self._alert(kind, v, float(estimate.shares[v]), (least, most), earlier) for v, least, most, earlier in rows
+        ]
+
+    def change(self, kind: AlertKind, v: int, comparison: StretchPair) -> Alert:
+        """Return the alert of a value that has risen or fallen between two stretches."""
+        now = comparison.now
+        low, high = now.intervals_at(np.array([v]), 0.95)
+        before = float(comparison.before.shares[v])
+        interval = float(low[0]), float(high[0])
+        return self._alert(kind, v, float(now.shares[v]), interval, before, comparison)
+
+    def _alert(
+        self,
+        kind: AlertKind,
+        v: int,
+        share: float,
+        interval: tuple[float, float],
+        before: float | None,
+        comparison: StretchPair | None = None,
+    ) -> Alert:
+        watch, final = self.watch, self.final
+        return Alert.of(
+            kind=kind,
+            query=watch.query,
+            digest=watch.digest.hex(),
+            attribute=watch.attribute,
+            value=watch.name(v),
+            window=WindowRow.of(Span(watch.window, final.start, final.end)),
+            share=share,
+            low=rounded(interval[0]),
+            high=rounded(interval[1]),
+            threshold=rounded(self.above.get(v, self.tau)),
+            by=watch.threshold.kind,
+            baseline=self.baseline,
+            before=before,
+            probability=None if final.probability is None else rounded(float(final.probability[v])),
+            scale=None if comparison is None else comparison.scale,
+            from_=None if comparison is None else StretchRow(*comparison.earlier),
+            to=None if comparison is None else StretchRow(*comparison.newest),
+        )
