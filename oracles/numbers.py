@@ -180,17 +180,19 @@ class Numbers:
 
     def mean(self) -> Quantity:
         """Return the mean, with each number at the middle of its bin."""
-        value, stderr = self.estimate.linear(self.scale.middles)
-        reach = normal_quantile(_TAIL) * stderr
-        return Quantity(value, value - reach, value + reach)
+        return self._mean_of(self.scale.middles)
 
     def geometric_mean(self) -> Quantity:
         """Return the geometric mean. On a log scale few large numbers move it less than the mean."""
         if self.scale.low <= 0:
             raise ParameterError("a geometric mean needs numbers above 0")
-        value, stderr = self.estimate.linear(np.log(self.scale.middles))
+        return Quantity(*(float(np.exp(end)) for end in self._mean_of(np.log(self.scale.middles))))
+
+    def _mean_of(self, middles: Floats) -> Quantity:
+        """Return the mean of the bins' middles on some scale."""
+        value, stderr = self.estimate.linear(middles)
         reach = normal_quantile(_TAIL) * stderr
-        return Quantity(*(float(np.exp(end)) for end in (value, value - reach, value + reach)))
+        return Quantity(value, value - reach, value + reach)
 
     def range(self, start: float, end: float) -> RangeShare:
         """Return the share of the numbers from the bin of `start` to before the bin of `end`."""

@@ -87,12 +87,10 @@ class _Counts:
 
     def estimate(self, text_cells: Ints, maps: Iterable[int], text: str, level: float) -> Name:
         """Return the share of a text by these maps."""
-        parts = [self.strings.levels + each for each in maps]
-        n = sum(self.answering[part] for part in parts)
+        count, n = self._counted(text_cells, maps)
         if not n:
             nan = float("nan")
             return Name(text, nan, nan, nan, nan, level, 0)
-        count = sum(int(self.support[part][text_cells[part]]) for part in parts)
         shares = self.pure.shares(np.array([count]), n)
         one = Estimate(shares, n, self.pure, self._independent(n), self.n_independent)
         low, high = one.interval(level)
@@ -102,16 +100,19 @@ class _Counts:
 
     def total(self, text_cells: Ints) -> int:
         """Return the sum of a text's counts in all maps."""
-        parts = range(self.strings.levels, self.strings.parts)
-        return sum(int(self.support[part][text_cells[part]]) for part in parts)
+        return self._counted(text_cells, range(MAPS))[0]
 
     def p_value(self, text_cells: Ints, maps: Iterable[int]) -> float:
         """Return the probability of a count at least as large if nobody has the string."""
-        parts = [self.strings.levels + each for each in maps]
-        n = sum(self.answering[part] for part in parts)
-        count = sum(int(self.support[part][text_cells[part]]) for part in parts)
+        count, n = self._counted(text_cells, maps)
         independent_count = count * self.n_independent // self.n
         return float(binomial_tail(np.array([independent_count]), self._independent(n), self.pure.q)[0])
+
+    def _counted(self, text_cells: Ints, maps: Iterable[int]) -> tuple[int, int]:
+        """Return the sum of a text's counts in these maps, and the number of their reports."""
+        parts = [self.strings.levels + each for each in maps]
+        count = sum(int(self.support[part][text_cells[part]]) for part in parts)
+        return count, sum(self.answering[part] for part in parts)
 
 
 class _NamedCells:
