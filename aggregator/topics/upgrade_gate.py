@@ -29,6 +29,21 @@ PAUSE = 1.0
 """Seconds between two looks."""
 
 
+class _Wait:
+    """A wait that logs its reason once, and ends with a FormatsError if it takes too long."""
+
+    def __init__(self, patience: float) -> None:
+        self._end = time.monotonic() + patience
+        self._is_silent = True
+
+    def go_on(self, text: str) -> None:
+        if time.monotonic() > self._end:
+            raise FormatsError(text)
+        if self._is_silent:
+            log.warning("waiting: %s", text)
+            self._is_silent = False
+
+
 class UpgradeGate:
     """The checks of one worker, and the number of looks, which shows the watchdog that they go on."""
 
@@ -53,14 +68,9 @@ class UpgradeGate:
 
     async def _wait_for_formats(self) -> None:
         """Wait for the formats version of this release. If it is higher, or stays lower, raise a FormatsError."""
-        start, is_silent = time.monotonic(), True
+        wait = _Wait(self._patience)
         while (formats := self._follower.definitions.formats).is_lower:
-            text = lower_text(formats)
-            if time.monotonic() - start > self._patience:
-                raise FormatsError(text)
-            if is_silent:
-                log.warning("waiting: %s", text)
-                is_silent = False
+            wait.go_on(lower_text(formats))
             await self._pause()
             await self._follower.within(PAUSE)
         refuse_higher(formats)
@@ -72,18 +82,13 @@ class UpgradeGate:
         """
         if not self._kafka.dialect.names_members:
             return
-        start, is_silent = time.monotonic(), True
+        wait = _Wait(self._patience)
         while is_current():
             older = await self._older_workers()
             if older == []:
                 return
             if older:
-                text = older_workers_text(older)
-                if time.monotonic() - start > self._patience:
-                    raise FormatsError(text)
-                if is_silent:
-                    log.warning("waiting: %s", text)
-                    is_silent = False
+                wait.go_on(older_workers_text(older))
             await self._pause()
 
     async def _older_workers(self) -> list[str] | None:
