@@ -89,7 +89,7 @@ export class Ranking {
       value,
       place: element("b"),
       ranks: element("small"),
-      zero: element("span", { class: "zero narrow-only", "aria-hidden": "true" }, "may be zero"),
+      range: element("span"), // the ranks again, for a page without room for their column
       mark: element("i", { class: "mark" }),
       proof: element("span", { class: "hidden" }),
       tag: element("span", { class: "tag" }),
@@ -105,7 +105,7 @@ export class Ranking {
     };
     const track = element("div", { class: "track", "aria-hidden": "true" });
     track.append(part.bar, part.threshold, part.whisker, part.true);
-    const box = element("div", { class: "box" }, part.mark, part.proof, part.button, part.tag, part.zero);
+    const box = element("div", { class: "box" }, part.mark, part.proof, part.button, part.tag, part.range);
     part.node = element(
       "tr",
       {},
@@ -127,7 +127,8 @@ export class Ranking {
     part.place.textContent = rank;
     const mayBeZero = row.present === false && row.share !== null;
     part.ranks.textContent = mayBeZero ? "may be zero" : rankRange(row.ranks);
-    part.zero.hidden = !mayBeZero;
+    part.range.textContent = part.ranks.textContent;
+    part.range.className = `narrow-only ${mayBeZero ? "zero" : "range"}`;
     part.node.classList.toggle("noise", mayBeZero);
     part.mark.className = `mark ${row.decided ? "decided" : row.listed ? "listed" : "none"}`;
     part.proof.textContent = row.decided ? `Proved ${proof}:` : row.listed ? "Frequent:" : "";
