@@ -26,12 +26,17 @@ from aggregator.board.store import Store
 from aggregator.board.view import View
 from aggregator.publishing.alerts.message import Alert, members
 from aggregator.publishing.findings import subjects
+from aggregator.publishing.records.crowd_privacy import CrowdPrivacy
 from aggregator.publishing.records.encoder import hitter_rows
 from aggregator.publishing.records.rows import RefusedRow, ThresholdRow, WindowRow
 from hubbub.http.schema import Attribute, Count, Digest, Known, read, schema
 from oracles.consistency import UNBIASED
 from oracles.intervals import LEVEL
 
+Central = Annotated[
+    CrowdPrivacy | None,
+    {"description": "What a person reveals to somebody who sees only this record. Every further window adds to it"},
+]
 Level = Annotated[float, {"description": "The level of the intervals: above 0.95 in a list of the largest"}]
 
 
@@ -106,6 +111,7 @@ class WindowEstimate(WindowAnswer):
     sigma: Known
     detectable: Known
     shift_per_fake: Known
+    central: Central
     threshold: Annotated[float | None, {"description": "The share above which a value is listed"}]
     size: Count
     published: Annotated[int, {"minimum": 0, "description": "Values in the record"}]
@@ -139,6 +145,7 @@ class WindowEstimate(WindowAnswer):
             sigma=view.part.sigma,
             detectable=view.part.detectable,
             shift_per_fake=view.part.shift_per_fake,
+            central=view.part.central,
             threshold=view.threshold,
             size=view.definition.domain.size,
             published=len(every),

@@ -1,11 +1,14 @@
 """Two windows side by side, two values in one chart, and links that restore exactly what is seen."""
 
+import re
 import time
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from aggregator.publishing.alerts.message import Alert, StretchRow, encode
+from aggregator.publishing.records.rows import WindowRow
 from tests.boards import HOMEPAGE, PANE, Board, Crowd, definition_messages, in_thread, publish
 from tests.brokers import create_topics
 from tests.browser.chrome import DESK, PHONE
@@ -110,6 +113,49 @@ def test_an_alert_leads_to_its_window(watch, board):
     end = next(each["window"]["end"] for each in reversed(alerts) if each["baseline"])
     expect(page.locator("#status")).to_contain_text("Paused")
     assert f"at={end}" in page.url
+
+
+def slow_surge(end, scale=16):
+    """Return the message of a surge over several windows."""
+    middle, start = end - scale * PANE, end - 5 * scale * PANE
+    alert = Alert.of(
+        kind="surge",
+        query="homepage",
+        digest=HOMEPAGE.digest.hex(),
+        attribute=None,
+        value="wiki.example",
+        share=0.081,
+        low=0.07,
+        high=0.09,
+        before=0.062,
+        threshold=0.01,
+        by="significance",
+        baseline=False,
+        probability=None,
+        scale=scale,
+        window=WindowRow(kind="tumbling", start=end - PANE, end=end, size=PANE, step=PANE),
+        from_=StretchRow(start, middle),
+        to=StretchRow(middle, end),
+    )
+    return "alerts", alert.key, encode(alert)
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_a_slow_surge_says_over_how_many_windows(watch, kafka, board, start, size):
+    view = open_page(watch, board, "q=homepage", viewport=size)
+    page = view.page
+    expect(page.locator("#status")).to_have_attribute("data-state", re.compile("live|late|stale"))
+    end = start + NOW * PANE - (PANE if size is PHONE else 0)
+    publish(kafka, [slow_surge(end)])
+    text = re.compile(r"over 16 windows, compared with .* to \d\d:\d\d:\d\d")
+    expect(page.locator("#news")).to_contain_text("wiki.example has risen")
+    expect(page.locator("#news")).to_contain_text(text)
+    row = page.locator("#alerts li", has_text="over 16 windows").first
+    expect(row).to_contain_text("8.10% (7.00% to 9.00%), before 6.20%")
+    expect(row).to_contain_text(text)
+    expect(page.locator("#rows tr", has_text="wiki.example").locator(".tag")).to_have_text("risen")
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    assert view.errors == []
 
 
 @pytest.mark.parametrize(("size", "scheme"), [(PHONE, "dark"), (DESK, "light")])

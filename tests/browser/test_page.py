@@ -115,6 +115,32 @@ def test_the_page_shows_the_numbers_of_the_api(watch, still, method, name, size,
     assert view.errors == []
 
 
+@pytest.mark.parametrize("size", [PHONE, TABLET, DESK], ids=["phone", "tablet", "desk"])
+def test_the_possible_ranks_are_visible_at_every_width(watch, still, size):
+    page = open_page(watch, still, viewport=size).page
+    row = still.json(f"{OF}/estimate")["values"][0]
+    assert row["ranks"][0] == 1
+    text = "surely 1st" if row["ranks"] == [1, 1] else re.compile(r"1st to \d")
+    expect(page.locator("#rows tr").first.get_by_text(text).locator("visible=true")).to_have_count(1)
+    noise = page.locator("#rows tr.noise").first
+    expect(noise.get_by_text("may be zero").locator("visible=true")).to_have_count(1)
+
+
+def test_the_page_says_what_one_record_reveals(watch, still):
+    view = open_page(watch, still)
+    central = still.json(f"{OF}/estimate")["central"]
+    assert 0 < central["epsilon"] < HOMEPAGE.epsilon
+    text = view.page.locator("#central")
+    expect(text).to_contain_text(
+        f"To somebody who sees this one record, the epsilon of a person is {central['epsilon']}"
+    )
+    expect(text).to_contain_text(f"{central['honest']:,} reports of others are honest")
+    expect(text).to_contain_text("Every further window of the round adds to it.")
+    long = open_page(watch, still, "q=homepage&window=hopping-60-10").page
+    assert still.json(f"{OF}/estimate?kind=hopping")["central"] is None, "a person may be in the window twice"
+    expect(long.locator("#central")).to_be_empty()
+
+
 def test_bars_whiskers_and_threshold_have_the_right_positions(watch, still):
     page = open_page(watch, still).page
     answer = still.json(f"{OF}/estimate?top=15")

@@ -149,6 +149,7 @@ def test_an_estimate_has_the_numbers_of_its_record(crowd, full):
         assert shares == sorted(shares, reverse=True)
         for key in ("n", "n_independent", "sigma", "detectable", "sets", "quality", "refused", "digest", "window"):
             assert reply[key] == record[key]
+        assert reply["central"] == record["central"]
 
 
 def test_the_threshold_decides_what_is_listed(full):

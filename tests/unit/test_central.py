@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from aggregator.merging.windows import Span
-from aggregator.publishing.records.crowd_privacy import crowd_privacy
+from aggregator.publishing.records.crowd_privacy import CrowdPrivacy, crowd_privacy
 from oracles import oracle
 from oracles.central import crowd_epsilon, failure, honest
 from oracles.query import parse
@@ -101,4 +101,4 @@ def test_a_window_in_which_a_person_may_stand_twice_has_no_guarantee(table, seco
     guarantee = crowd_privacy(query, None, span_of(query, 1_700_000_040, 1_700_000_040 + seconds), 20_000)
     assert (guarantee is not None) == is_known
     if is_known:
-        assert guarantee == {"epsilon": 0.0531, "delta": 1e-6, "honest": 10_000}
+        assert guarantee == CrowdPrivacy(epsilon=0.0531, delta=1e-6, honest=10_000)

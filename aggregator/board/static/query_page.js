@@ -4,11 +4,12 @@ import { Alerts } from "./alerts.js";
 import { ApiError, table } from "./api.js";
 import { Changes } from "./changes.js";
 import { History, Rates } from "./charts.js";
+import { select, swap } from "./controls.js";
 import { clock, count, digits, duration, element, levelText, moment, percent, windowName } from "./format.js";
 import { Ranking } from "./ranking.js";
 import { spaced } from "./status.js";
 import { tiles } from "./tiles.js";
-import { flag, flags, forged, gap, privacy, proof, reason, threshold, withheld } from "./words.js";
+import { central, flag, flags, forged, gap, privacy, proof, reason, threshold, withheld } from "./words.js";
 
 const FIRST_ROWS = 15;
 const ALL = 10_000; // maximum number of rows of the API
@@ -176,6 +177,7 @@ export class QueryPage {
     $("legend-bar").textContent = estimate.method === "unbiased" ? "unbiased estimate" : `consistent estimate (${estimate.method})`;
     $("legend-threshold").hidden = estimate.threshold === null;
     if (estimate.threshold !== null) $("threshold-text").textContent = threshold(query, estimate.threshold);
+    $("central").textContent = central(estimate);
     $("values").replaceChildren(...estimate.values.map((row) => element("option", { value: row.value })));
     const more = $("more");
     const scroll = $("ranking").closest(".scroll");
@@ -289,15 +291,4 @@ function historyText(value, points, simulated) {
   const places = digits((last.high - last.low) / 4);
   const truth = simulated && last.truth !== null ? `, true share ${percent(last.truth, places)}` : "";
   return `${value}: ${percent(last.share, places)} (${percent(last.low, places)} to ${percent(last.high, places)}) at ${clock(last.end)}${truth}${note}`;
-}
-
-function swap(box, children, key) {
-  if (box.dataset.key === key) return;
-  box.dataset.key = key;
-  box.replaceChildren(...children);
-}
-
-function select(box, options, value) {
-  swap(box, options.map(([value, text]) => element("option", { value }, text)), JSON.stringify(options));
-  box.value = value;
 }

@@ -97,6 +97,15 @@ export function privacy(query) {
   return texts.map((text) => element("p", {}, text));
 }
 
+/** Returns what a person reveals to somebody who sees only one record, and what this depends on. Empty if it is not known. */
+export function central({ central }) {
+  if (!central) return "";
+  return (
+    `To somebody who sees this one record, the epsilon of a person is ${number(central.epsilon)} (delta ${number(central.delta)}), if ` +
+    `${count(central.honest)} reports of others are honest. Every further window of the round adds to it.`
+  );
+}
+
 /** Returns the word for what is proved of a value. */
 export const proof = (query) => (query.threshold.kind === "significance" ? "present" : "frequent");
 

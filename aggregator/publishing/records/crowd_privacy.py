@@ -1,7 +1,8 @@
 """The guarantee of a person towards somebody who sees one record only."""
 
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypedDict
+from typing import Annotated
 
 from aggregator.merging.windows import Span
 from oracles.central import crowd_epsilon, honest
@@ -9,12 +10,13 @@ from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
 
 
-class CrowdPrivacy(TypedDict):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CrowdPrivacy:
     """A guarantee (epsilon, delta) that counts on `honest` reports of other people."""
 
-    epsilon: float
-    delta: float
-    honest: int
+    epsilon: Annotated[float, {"minimum": 0}]
+    delta: Annotated[float, {"minimum": 0, "maximum": 1}]
+    honest: Annotated[int, {"minimum": 1, "maximum": 1 << 53}]
 
 
 def crowd_privacy(query: Query, attribute: str | None, span: Span, n: int) -> CrowdPrivacy | None:

@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 
 from aggregator.merging.windows import Span
+from aggregator.publishing.records.crowd_privacy import CrowdPrivacy
 from aggregator.publishing.records.encoder import VERSION
 from aggregator.publishing.records.number_rows import ScaleRow, check_fields, numbers_of
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
@@ -50,7 +51,7 @@ _NO_VALUES: dict[str, Any] = {
     "sets": {},
 }
 """The fields that a record of numbers does not have."""
-_LATER = dict.fromkeys(("significance", "size", "threshold", "answers"))
+_LATER = dict.fromkeys(("significance", "size", "threshold", "answers", "central"))
 """The fields that older records do not have."""
 _Answers = Annotated[str | None, {"maxLength": 64}]
 _Size = Annotated[int | None, {"minimum": 1, "maximum": 1 << 53}]
@@ -100,6 +101,7 @@ class _Numbers:
     size: _Size
     threshold: ThresholdRow | None
     answers: _Answers
+    central: CrowdPrivacy | None
     quality: _Quality
 
 
@@ -130,6 +132,8 @@ class Record:
     threshold: ThresholdRow | None
     answers: str | None
     """How a client repeats its noise, or None in an older record."""
+    central: CrowdPrivacy | None
+    """What a person reveals to somebody who sees only this record, or None if that is not known."""
     values: tuple[str, ...]
     """The published values, in the order of the record."""
     shares: Mapping[str, Floats]
@@ -220,6 +224,7 @@ def decode(value: bytes) -> Record:
         size=part.size,
         threshold=part.threshold,
         answers=part.answers and sys.intern(part.answers),
+        central=part.central,
         values=tuple(map(sys.intern, part.values)),
         shares={sys.intern(method): _floats(column, count) for method, column in shares.items()},
         flags=tuple(map(sys.intern, part.quality.flags)),
