@@ -55,8 +55,8 @@ class Smp(Multi):
     error.
     """
 
-    def __init__(self, epsilon: float, encoders: Sequence[Oracle]) -> None:
-        super().__init__("smp", epsilon, epsilon, encoders)
+    def __init__(self, epsilon: float, encoders: Sequence[Oracle], pairs: Sequence[tuple[int, int]] = ()) -> None:
+        super().__init__("smp", epsilon, epsilon, encoders, pairs)
         self.state_size += len(encoders)
 
     def _width(self) -> int:
@@ -140,19 +140,21 @@ def multi(
     buckets: int | None = None,
     noise: str = EACH,
     tables: Mapping[int, int] | None = None,
+    pairs: Sequence[tuple[int, int]] = (),
 ) -> Multi:
     """Return the `solution` (spl, smp or rsfd) for attributes of these sizes, with one oracle for all or one each.
 
     "adaptive" takes the candidate with the smallest variance for each attribute. It depends on epsilon and the
     sizes only, never on data. `buckets` is for every attribute with olh, full or short. With the noise "table", clients
     answer by a table in each attribute that can have one. `tables` gives the t of an attribute, by its number.
+    `pairs` (smp only) names two attributes each, by number. Each pair is one more attribute with all pairs of values.
 
     >>> rsfd = multi("rsfd", sizes=[7, 16], epsilon=1.0)
     >>> rsfd.names, rsfd.width, round(rsfd.record_epsilon, 4)
     (('grr', 'oue_z'), 3, 1.4899)
     """
     epsilon = usable_epsilon(epsilon)
-    sizes = [usable_size(size) for size in sizes]
+    sizes = _with_pairs([usable_size(size) for size in sizes], pairs, solution)
     d = len(sizes)
     if not 1 <= d <= MAX_WIDTH:
         raise ParameterError(f"the number of attributes must be from 1 to {MAX_WIDTH}, got {d}")
@@ -179,7 +181,19 @@ def multi(
     ]
     if any(encoders[j].tables is None for j in points):
         raise ParameterError('table needs attributes whose oracle takes one, and the noise "table"')
-    return Spl("spl", epsilon, epsilon, encoders) if solution == "spl" else Smp(epsilon, encoders)
+    return Spl("spl", epsilon, epsilon, encoders) if solution == "spl" else Smp(epsilon, encoders, pairs)
+
+
+def _with_pairs(sizes: list[int], pairs: Sequence[tuple[int, int]], solution: str) -> list[int]:
+    """Return the sizes of the single attributes, followed by those of the pairs."""
+    if pairs and solution != "smp":
+        raise ParameterError(f"pairs need the solution smp, got {solution!r}")
+    for first, second in pairs:
+        if first == second or not (0 <= first < len(sizes) and 0 <= second < len(sizes)):
+            raise ParameterError(f"a pair must name two different attributes by number, got {(first, second)}")
+    if len({frozenset(pair) for pair in pairs}) < len(pairs):
+        raise ParameterError("each pair must occur once, in one order")
+    return [*sizes, *(usable_size(sizes[first] * sizes[second]) for first, second in pairs)]
 
 
 def _encoder(name: str, epsilon: float, size: int, buckets: int | None, noise: str, table: int | None) -> Oracle:

@@ -23,10 +23,22 @@ from oracles.types import MAX_WIDTH, Flags, Ints, Reports, positions, whole_numb
 
 
 class Multi(Mechanism):
-    """Attributes with an encoder each. A tally holds their tallies one after another."""
+    """Attributes with an encoder each. A tally holds their tallies one after another.
 
-    def __init__(self, solution: str, epsilon: float, record_epsilon: float, encoders: Sequence[Oracle]) -> None:
+    The last attributes may be pairs. A pair is the position of all pairs of values of two single attributes.
+    """
+
+    def __init__(
+        self,
+        solution: str,
+        epsilon: float,
+        record_epsilon: float,
+        encoders: Sequence[Oracle],
+        pairs: Sequence[tuple[int, int]] = (),
+    ) -> None:
         self.solution = solution
+        self.pairs = tuple(pairs)
+        self.singles = len(encoders) - len(self.pairs)
         self.epsilon = epsilon
         self.record_epsilon = record_epsilon
         self.encoders = tuple(encoders)
@@ -47,11 +59,17 @@ class Multi(Mechanism):
         )
 
     def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
-        """Return a report for each record. `values` has shape (n, attributes)."""
+        """Return a report for each record. `values` has shape (n, attributes), without the pairs."""
         array = np.asarray(values)
-        if array.ndim != 2 or array.shape[1] != len(self.sizes):
-            raise ReportError(f"records must have shape (n, {len(self.sizes)}), got {array.shape}")
-        return self._encode([positions(array[:, j], size) for j, size in enumerate(self.sizes)], source(rng))
+        if array.ndim != 2 or array.shape[1] != self.singles:
+            raise ReportError(f"records must have shape (n, {self.singles}), got {array.shape}")
+        sizes = self.sizes[: self.singles]
+        columns = [positions(array[:, j], size) for j, size in enumerate(sizes)]
+        return self._encode(self.with_pairs(columns), source(rng))
+
+    def with_pairs(self, columns: Sequence[Ints]) -> list[Ints]:
+        """Return the positions of the single attributes, followed by those of the pairs."""
+        return [*columns, *(columns[first] * self.sizes[second] + columns[second] for first, second in self.pairs)]
 
     @abstractmethod
     def _encode(self, columns: list[Ints], draw: Source) -> Reports: ...
