@@ -53,7 +53,8 @@ def dump(query: Query) -> dict[str, Any]:
     names = query.oracle_names
     ranges = {a.name: _ranges(a.ranges) for a in query.attributes if a.ranges}
     return table | {
-        "attributes": {attribute.name: _domain(attribute.domain) for attribute in query.attributes},
+        "attributes": {attribute.name: _domain(attribute.domain) for attribute in query.singles},
+        **({"pairs": query.pairs} if query.pairs else {}),
         "solution": query.solution,
         "oracle": names[0] if len(set(names)) == 1 else list(names),
         "sets": {a.name: _sets(a.sets, a.domain) for a in query.attributes if a.sets},

@@ -23,7 +23,8 @@ Known = Annotated[float | None, {"description": "Null where it is not known"}]
 Chance = Annotated[float | None, {"minimum": 0, "maximum": 1}]
 Digest = Annotated[str, {"pattern": "^[0-9a-f]{16}$"}]
 Name = Annotated[str, {"maxLength": 64}]
-Attribute = Annotated[str | None, {"maxLength": 64, "description": "Null where a client gives one answer"}]
+Attribute = Annotated[str | None, {"maxLength": 129, "description": "Null if a client gives one answer"}]
+"""The name of an attribute. That of a pair holds two names."""
 
 _LIMITS = (("minimum", "minItems"), -math.inf), (("maximum", "maxItems", "maxLength"), math.inf)
 _UNIONS = (UnionType, Union)

@@ -87,7 +87,7 @@ class Query:
     limits: tuple[tuple[float, float], ...]
     """Quantiles of numbers with the limits that alerts watch."""
     attributes: tuple[Attribute, ...]
-    """Attributes in code-point order of their names, empty for one answer."""
+    """Attributes in code-point order of their names, then their pairs. Empty for one answer."""
     solution: str | None
     oracle_names: tuple[str, ...]
     """Oracle of each attribute or of the one answer, never `auto` or `adaptive`."""
@@ -97,14 +97,29 @@ class Query:
     """Keys about reports (oracle, buckets, noise, table) that the file leaves open."""
 
     @property
+    def singles(self) -> tuple[Attribute, ...]:
+        """Attributes to which a client gives an answer. Pairs follow from them."""
+        return tuple(attribute for attribute in self.attributes if attribute.pair is None)
+
+    @property
+    def pairs(self) -> list[list[str]]:
+        """Names of the two attributes of each pair."""
+        return [[self.attributes[place].name for place in each.pair] for each in self.attributes if each.pair]
+
+    @property
     def domains(self) -> tuple[Domain, ...]:
         """Domain of each attribute, or of the one answer."""
         return tuple(attribute.domain for attribute in self.attributes) if self.domain is None else (self.domain,)
 
     @property
+    def answer_domains(self) -> tuple[Domain, ...]:
+        """Domain of each answer of a client, which are all but the pairs."""
+        return tuple(domain for domain in self.domains if domain.parts is None)
+
+    @property
     def other(self) -> bool | None:
         """Whether answers outside the domain count as "(other)". None if attributes differ."""
-        kinds = {domain.other for domain in self.domains}
+        kinds = {domain.other for domain in self.answer_domains}
         return kinds.pop() if len(kinds) == 1 else None
 
     @property
@@ -201,9 +216,11 @@ class Query:
             meaning |= _meaning(self.domain) | {"oracle": self.oracle_names[0]}
         else:
             names = [attribute.name for attribute in self.attributes]
-            meaning["attributes"] = {attribute.name: _meaning(attribute.domain) for attribute in self.attributes}
+            meaning["attributes"] = {attribute.name: _meaning(attribute.domain) for attribute in self.singles}
             meaning["oracle"] = dict(zip(names, self.oracle_names, strict=True))
             meaning["solution"] = self.solution
+        if self.pairs:
+            meaning["pairs"] = self.pairs
         if self.buckets is not None:
             meaning["buckets"] = self.buckets
         if self.table is not None:
@@ -228,7 +245,7 @@ def _meaning(domain: Domain) -> dict[str, Any]:
 
 _KEYS = {
     *KEYS,
-    *("domain", "attributes", "oracle", "solution", "noise", "table"),
+    *("domain", "attributes", "pairs", "oracle", "solution", "noise", "table"),
     *("windows", "period", "methods", "threshold", "sets", "ranges", "quantiles", "budget", "answers"),
 }
 _ANSWERS = choice(*ANSWERS)
@@ -370,6 +387,7 @@ def _table(value: object, at: Place) -> dict[str, Any]:
         )
     if "domain" not in keys and "attributes" not in keys:
         raise (at / "domain").error("is missing; it must be a domain, or attributes must be a table of several")
-    if "domain" in keys and "solution" in keys:
-        raise (at / "solution").error("must be absent if domain is present; it is for attributes only")
+    for key in ("solution", "pairs"):
+        if "domain" in keys and key in keys:
+            raise (at / key).error("must be absent if domain is present; it is for attributes only")
     return keys

@@ -1,7 +1,9 @@
 """Domains: the possible answers and their positions, named sets of them, and named ranges of numbers."""
 
+import json
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +40,13 @@ class Domain:
     """Scale of numbers, or None if the answers are values."""
     unit: str | None = None
     """Unit of numbers, for people."""
+    parts: tuple["Domain", "Domain"] | None = None
+    """Domains of the two values of a pair, or None if an answer is a single value."""
+
+    @classmethod
+    def of_pair(cls, first: "Domain", second: "Domain") -> "Domain":
+        """Return the domain of all pairs, ordered by the first value and then by the second."""
+        return cls(None, first.size * second.size, False, parts=(first, second))
 
     @property
     def named(self) -> int:
@@ -50,13 +59,28 @@ class Domain:
             raise ReportError(f"a position in this domain must be from 0 to {self.size - 1}, got {position}")
         if self.scale is not None:
             return self.scale.text(position)
+        if self.parts is not None:
+            return pair_text(self.pair(position))
         if position == self.named:
             return OTHER
         return str(position) if self.values is None else self.values[position]
 
+    def pair(self, position: int) -> list[str]:
+        """Return the two values of the pair at `position`."""
+        first, second = self._two
+        return [first.name(position // second.size), second.name(position % second.size)]
+
     @property
+    def _two(self) -> tuple["Domain", "Domain"]:
+        if self.parts is None:
+            raise TypeError("the domain has single values")
+        return self.parts
+
+    @cached_property
     def names(self) -> tuple[str, ...] | None:
         """Names of all values in order, or None if the domain is a size."""
+        if self.parts is not None:
+            return tuple(self.name(position) for position in range(self.size))
         return None if self.values is None else self.values + (OTHER,) * self.other
 
     def position(self, value: str | float) -> int:
@@ -76,9 +100,14 @@ class Domain:
         return position
 
     def find(self, value: object) -> int | None:
-        """Return the position of `value`, or None. The values of a size may be integers."""
+        """Return the position of `value`, or None. The values of a size may be integers.
+
+        A pair is a list of two values, or its text.
+        """
         if self.scale is not None:
             return _bin(self.scale, value)
+        if self.parts is not None:
+            return self._find_pair(value)
         if value == OTHER and self.other:
             return self.size - 1
         if self.values is not None:
@@ -86,10 +115,30 @@ class Domain:
         number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
         return number if type(number) is int and 0 <= number < self.named else None
 
+    def _find_pair(self, value: object) -> int | None:
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                return None
+        if not isinstance(value, list | tuple) or len(value) != 2:
+            return None
+        first, second = (domain.find(each) for domain, each in zip(self._two, value, strict=True))
+        return None if first is None or second is None else first * self._two[1].size + second
+
     @cached_property
     def _positions(self) -> dict[str, int]:
         values = self.values or ()
         return {composed(values[position]): position for position in reversed(range(len(values)))}
+
+
+def pair_text(pair: Sequence[str]) -> str:
+    """Return a pair as one text: its JSON without spaces.
+
+    >>> pair_text(["3.2", "TypeError"])
+    '["3.2","TypeError"]'
+    """
+    return json.dumps(list(pair), ensure_ascii=False, separators=(",", ":"))
 
 
 def _bin(scale: Scale, value: object) -> int | None:

@@ -1,6 +1,6 @@
 """Keys of a query that name its answers, one or several of a client, and the oracle that perturbs them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -15,7 +15,7 @@ from oracles.multi import ADAPTIVE, multi
 from oracles.multi.attributes import Multi
 from oracles.query.domain import Domain, Ranges, Sets, read_domain, read_ranges, read_sets
 from oracles.query.lifetime import times
-from oracles.query.settings import Place, Rule, choice, number, table, whole
+from oracles.query.settings import Place, Rule, choice, number, shown, table, whole
 
 _ORACLE = choice(*ORACLES, *NUMBER_ORACLES, "auto")
 _SOLUTION = choice("spl", "smp", "rsfd")
@@ -31,14 +31,24 @@ _oracle = lru_cache(maxsize=1 << 10)(oracle)
 """The oracle with these settings. Many queries share one, because an oracle does not change."""
 
 
+Pair = tuple[int, int]
+"""Numbers of two attributes, in the order of the pair."""
+PAIR_MARK = "*"
+"""Mark between the two names of a pair. No name of an attribute has it."""
+MOST_PAIRS = 4_096
+"""Most pairs of values of a pair. Its record holds all of them."""
+
+
 @dataclass(frozen=True)
 class Attribute:
-    """One of several answers that a client gives together."""
+    """One of several answers that a client gives together, or a pair of two such answers."""
 
     name: str
     domain: Domain
     sets: Sets = ()
     ranges: Ranges = ()
+    pair: Pair | None = None
+    """Numbers of the two attributes of a pair, or None for a single attribute."""
 
 
 @contextmanager
@@ -137,18 +147,29 @@ def read_several(keys: dict[str, Any], at: Place, folder: Path | None, ask: Orac
     if any(domain.scale is not None for domain in domains.values()):
         oracle_name = _names_for(list(domains.values()), oracle_name, solution, at)
     sizes = [domain.size for domain in domains.values()]
-    points = _points_of_attributes(keys, at, list(domains))
+    pairs = _read_pairs(keys.get("pairs", []), at / "pairs", domains, solution)
+    points = _points_of_attributes(keys, at, [*domains, *(name for name, _, _ in pairs)])
+    places = [place for _, place, _ in pairs]
 
     def make(
         epsilon: float = ask.epsilon, name: str | list[str] = oracle_name, buckets: int | None = ask.buckets
     ) -> Multi:
         noise = ask.resolved_noise
-        return multi(solution, sizes=sizes, epsilon=epsilon, oracle=name, buckets=buckets, noise=noise, tables=points)
+        return multi(
+            solution,
+            sizes=sizes,
+            epsilon=epsilon,
+            oracle=name,
+            buckets=buckets,
+            noise=noise,
+            tables=points,
+            pairs=places,
+        )
 
     with _refusals(at / _key_at_fault(keys)):
         selection = make()
     _check_table(ask, bool(points), selection.encoders, at)
-    attributes = (
+    attributes = [
         Attribute(
             name,
             domain,
@@ -156,7 +177,8 @@ def read_several(keys: dict[str, Any], at: Place, folder: Path | None, ask: Orac
             read_ranges(ranges.get(name, {}), at / "ranges" / name, domain),
         )
         for name, domain in domains.items()
-    )
+    ]
+    attributes += [Attribute(name, domain, pair=place) for name, place, domain in pairs]
     return {
         "oracle": selection,
         "oracle_names": selection.names,
@@ -171,6 +193,33 @@ def read_several(keys: dict[str, Any], at: Place, folder: Path | None, ask: Orac
         "attributes": tuple(attributes),
         "solution": solution,
     }
+
+
+def _read_pairs(
+    value: object, at: Place, domains: Mapping[str, Domain], solution: str
+) -> list[tuple[str, Pair, Domain]]:
+    """Return the name, the attributes' numbers and the domain of each pair."""
+    if not isinstance(value, list):
+        raise at.error(f'must be a list of pairs such as [["version", "crash"]], got {shown(value)}')
+    if value and solution != "smp":
+        raise at.error(f'need solution = "smp", got "{solution}"')
+    names = list(domains)
+    pairs: list[tuple[str, Pair, Domain]] = []
+    for item in value:
+        known = isinstance(item, list) and len(item) == 2 and all(isinstance(each, str) for each in item)
+        if not known or item[0] == item[1] or not set(item) <= set(names):
+            raise at.error(f"must have two different attributes in each pair ({', '.join(names)}), got {shown(item)}")
+        if any(set(item) == {names[first], names[second]} for _, (first, second), _ in pairs):
+            raise at.error(f"must have each pair once, in one order; got {shown(item)} again")
+        first, second = (domains[each] for each in item)
+        if first.scale is not None or second.scale is not None:
+            raise at.error(f"must be pairs of values, but {shown(item)} has a number")
+        if first.size * second.size > MOST_PAIRS:
+            sizes = f"{first.size} x {second.size} = {first.size * second.size:,}"
+            raise at.error(f"must have at most {MOST_PAIRS:,} pairs of values, because a record holds all; got {sizes}")
+        place = (names.index(item[0]), names.index(item[1]))
+        pairs.append((PAIR_MARK.join(item), place, Domain.of_pair(first, second)))
+    return pairs
 
 
 def _name_for(domain: Domain, name: str, at: Place) -> str:

@@ -208,15 +208,15 @@ class Client:
         query = self.query
         if query.domain is not None:
             return (_position(query.domain, value, query.name),)
-        names = [attribute.name for attribute in query.attributes]
+        names = [attribute.name for attribute in query.singles]
         if isinstance(value, Mapping) and value.keys() == set(names):
             values = [value[name] for name in names]
         elif isinstance(value, Sequence) and not isinstance(value, str) and len(value) == len(names):
             values = list(value)
         else:
             raise ReportError(f"query {query.name!r} needs a value for each of {', '.join(names)}; got {shown(value)}")
-        pairs = zip(query.attributes, values, strict=True)
-        return tuple(_position(attribute.domain, single, attribute.name) for attribute, single in pairs)
+        answers = zip(query.singles, values, strict=True)
+        return tuple(_position(attribute.domain, single, attribute.name) for attribute, single in answers)
 
 
 def _rest_of(whole: Charge, amount: Fraction) -> Charge:

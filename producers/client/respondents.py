@@ -6,7 +6,7 @@ A device is one respondent, with streams of its key. A simulated crowd is many r
 use the same code from a value to a report.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,10 @@ class Respondents:
         self._attributes: _Compact | None = None
 
     def reports(self, values: Ints, part: slice = slice(None)) -> Reports:
-        """Return the answers of the clients of a part to their values, or records of shape (clients, attributes)."""
+        """Return the answers of the clients of a part to their values, or records of shape (clients, attributes).
+
+        Records have no pairs.
+        """
         oracle, clients = self.oracle, np.arange(self.count)[part]
         if isinstance(oracle, Oracle):
             return self._one(oracle, 0, values, clients)
@@ -53,11 +56,11 @@ class Respondents:
         if isinstance(oracle, Spl):
             return oracle.joined([self._one(e, j, columns[j], clients) for j, e in enumerate(oracle.encoders)])
         if isinstance(oracle, Smp):
-            return self._disclose(oracle, columns, clients)
+            return self._disclose(oracle, oracle.with_pairs(list(columns)), clients)
         # The whole record of rsfd is one class: no part of it may stay while another moves.
         return oracle.perturb(values, self._streams(0, Purpose.ANSWER, self._of_one(values)))
 
-    def _disclose(self, oracle: Smp, columns: Ints, clients: Ints) -> Reports:
+    def _disclose(self, oracle: Smp, columns: Sequence[Ints], clients: Ints) -> Reports:
         if self._attributes is None:
             self._attributes = _compact(self._streams(0, Purpose.ATTRIBUTE, ()).below(len(oracle.encoders), self.count))
         attributes = self._attributes[clients].astype(np.int64)

@@ -55,6 +55,11 @@ _QUERY = {
     "digest": schema(Digest),
     "domain": _DOMAIN,
     "attributes": {"type": "object", "additionalProperties": {"type": "object"}},
+    "pairs": {
+        "description": "Names of the two attributes of each pair; absent without pairs",
+        "type": "array",
+        "items": {"type": "array", "items": _TEXT, "minItems": 2, "maxItems": 2},
+    },
     "solution": {"enum": ["spl", "smp", "rsfd", None]},
     "oracle": {
         "description": "The oracle, or one for each attribute",
@@ -109,7 +114,7 @@ SCHEMAS: dict[str, Schema] = {
     "query": {
         "type": "object",
         "properties": _QUERY,
-        "required": [name for name in _QUERY if name not in ("domain", "attributes")],
+        "required": [name for name in _QUERY if name not in ("domain", "attributes", "pairs")],
     },
     "problem": {"type": "object", "properties": _PROBLEM, "required": ["status", "title", "detail"]},
 }

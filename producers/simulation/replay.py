@@ -78,7 +78,7 @@ class Positions:
 
     def _places(self, header: list[str]) -> list[int]:
         """Return the numbers of the columns with the values."""
-        names = [attribute.name for attribute in self.query.attributes] or [self.column or (header or [""])[0]]
+        names = [attribute.name for attribute in self.query.singles] or [self.column or (header or [""])[0]]
         missing = [name for name in names if name not in header]
         if missing:
             raise ParameterError(f"{self.path}: the first line has no column {', '.join(map(repr, missing))}")
@@ -86,7 +86,7 @@ class Positions:
 
     def _positions(self, row: list[str], places: list[int]) -> list[int] | None:
         positions = []
-        for place, domain in zip(places, self.query.domains, strict=True):
+        for place, domain in zip(places, self.query.answer_domains, strict=True):
             text = row[place] if place < len(row) else ""
             position = domain.find(text)
             if position is None and domain.other and text:

@@ -84,8 +84,8 @@ def read_crowd(specs: Sequence[str], query: Query) -> Crowd:
 
     An attribute without a spec of its own takes the spec without a name. If there is none, it is uniform.
     """
-    names = [attribute.name for attribute in query.attributes]
-    for domain in query.domains:
+    names = [attribute.name for attribute in query.singles]
+    for domain in query.answer_domains:
         if domain.size > MOST_VALUES:
             raise ParameterError(
                 f"the domain has {domain.size:,} values, but a simulation takes at most {MOST_VALUES:,}"
@@ -100,8 +100,9 @@ def read_crowd(specs: Sequence[str], query: Query) -> Crowd:
     if not names:
         return read_law(common, query.domains[0])
     if common.startswith("file:") and len(own) == 1:
-        return _joint(Path(common.removeprefix("file:")), names, query.domains)
-    laws = (read_law(own.get(name, common), domain) for name, domain in zip(names, query.domains, strict=True))
+        return _joint(Path(common.removeprefix("file:")), names, query.answer_domains)
+    domains = zip(names, query.answer_domains, strict=True)
+    laws = (read_law(own.get(name, common), domain) for name, domain in domains)
     return Independent(tuple(laws))
 
 

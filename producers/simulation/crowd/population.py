@@ -128,7 +128,7 @@ class _Block:
         self.count = min(population.block, population.clients - number * population.block)
         self._population = population
         self._rng = generator(population.seed, Draws.VALUES, number)
-        largest = max(domain.size for domain in population.query.domains) - 1
+        largest = max(domain.size for domain in population.query.answer_domains) - 1
         self._values = population.crowd.draw(self._rng, self.count).astype(np.min_scalar_type(largest))
         self._phases = self._rng.random(self.count if population.churn else 0, np.float32)
         """When each client draws new values, as a part of 1/churn turns."""

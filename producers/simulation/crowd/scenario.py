@@ -189,7 +189,7 @@ def _course(keys: dict[str, Any], at: Place, rise: str = "rises", share: float |
 
 def _attribute(keys: dict[str, Any], at: Place, query: Query) -> tuple[int, Domain]:
     """Return the number of the table's attribute, and its domain."""
-    names = [attribute.name for attribute in query.attributes]
+    names = [attribute.name for attribute in query.singles]
     if not names and "attribute" in keys:
         raise (at / "attribute").error(f"query {query.name!r} has no attributes")
     index = names.index(_value(keys, "attribute", choice(*names), at)) if names else 0

@@ -4,12 +4,14 @@ They contain each honest answer that was sent in time, once. A real client never
 """
 
 from collections import Counter
+from collections.abc import Iterable
 
 import numpy as np
 
 from hubbub.definitions.versions import Versions
 from hubbub.true_counts import TrueCounts, encode
 from oracles.kernels.arrays import add_counts
+from oracles.multi.attributes import Multi
 from oracles.query import Query
 from oracles.types import Ints
 
@@ -37,9 +39,14 @@ class TrueAnswers:
             return
         if pane not in self._counts:
             self._counts[pane] = [np.zeros(domain.size, np.int64) for domain in self.query.domains]
-        for counts, column in zip(self._counts[pane], values.reshape(len(values), -1).T, strict=True):
+        for counts, column in zip(self._counts[pane], self._columns(values), strict=True):
             add_counts(counts, column)
         self._changes.add(pane)
+
+    def _columns(self, values: Ints) -> Iterable[Ints]:
+        """Return the positions of each attribute, pairs included."""
+        columns = list(values.reshape(len(values), -1).T)
+        return self.query.oracle.with_pairs(columns) if isinstance(self.query.oracle, Multi) else columns
 
     def release(self, pane: int) -> None:
         """Note that a frame of the pane is no longer on its way."""
