@@ -37,12 +37,16 @@ def windows(store: Store, parameters: Parameters, name: str) -> tuple[Series, Wi
 def view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]:
     """Return one attribute of one window."""
     series, matches = windows(store, parameters, name)
-    subject = definition(store.definition(series), parameters)
-    record, withheld = _entry(matches, parameters, subject.name)
+    return series, view_of(matches, parameters, definition(store.definition(series), parameters))
+
+
+def view_of(windows: Windows, parameters: Parameters, subject: Definition) -> View:
+    """Return this attribute of the requested window."""
+    record, withheld = _entry(windows, parameters, subject.name)
     part = record.part(subject.name)
     since = withheld[0].span.end if withheld else None
     reason = part.withheld or (withheld[-1].part(subject.name).withheld if withheld else None)
-    return series, View(record, part, subject, since, reason)
+    return View(record, part, subject, since, reason)
 
 
 def view_at(windows: Windows, definition: Definition, end: int) -> View:

@@ -56,7 +56,7 @@ ATTRIBUTE = Parameter("attribute", "Attribute of the query; default: the first",
 METHOD = Parameter(
     "method", "unbiased or a method of the query; default: unbiased, for sets the first consistent method", _TEXT
 )
-RECORD = (
+WINDOW = (
     Parameter(
         "window",
         "The end of a window in Unix seconds, or latest",
@@ -64,9 +64,8 @@ RECORD = (
     ),
     *KIND,
     PROVISIONAL,
-    ATTRIBUTE,
-    METHOD,
 )
+RECORD = (*WINDOW, ATTRIBUTE, METHOD)
 VALUE = Parameter("value", "A value of the domain", _TEXT)
 VALUES = (
     Parameter("values", "Values, separated by commas", _TEXT),
@@ -76,6 +75,8 @@ VALUES = (
         {"type": "array", "items": _TEXT},
     ),
 )
+GIVEN_VALUE = Parameter("value", "A value of the attribute: the shares are among the clients that have it", _TEXT)
+OF = Parameter("of", "The other attribute of the pair, whose values get shares", _TEXT)
 SET = Parameter("name", "A set of the query file, instead of values", _TEXT)
 TOP = Parameter("top", "Maximum number of rows", _whole(MOST, 1, default=100))
 LIMIT = Parameter("limit", "Maximum number of rows; the newest are returned", _whole(MOST, 1, default=500))

@@ -6,14 +6,17 @@ from aggregator.board import answers
 from aggregator.board.all_queries import AllQueries
 from aggregator.board.answers import TableAnswer
 from aggregator.board.compared_windows import ComparedWindows
+from aggregator.board.conditional_shares import GivenShares
 from aggregator.board.parameters import (
     ALERT_KIND,
     ATTRIBUTE,
     FAMILY_ERROR,
     FORMAT,
+    GIVEN_VALUE,
     KIND,
     LIMIT,
     METHOD,
+    OF,
     PROVISIONAL,
     QUERY,
     RECORD,
@@ -23,6 +26,7 @@ from aggregator.board.parameters import (
     TOP,
     VALUE,
     VALUES,
+    WINDOW,
     WINDOW_PAIR,
     Parameter,
 )
@@ -76,6 +80,12 @@ ROUTES = (
         "The differences between two windows, and which values are proved to have changed",
         ComparedWindows,
         (*WINDOW_PAIR, *KIND, ATTRIBUTE, *VALUES, TOP, FAMILY_ERROR),
+    ),
+    Route(
+        f"{_QUERY}/given",
+        "The shares of the values of one attribute among the clients with one value of another",
+        GivenShares,
+        (*WINDOW, ATTRIBUTE, GIVEN_VALUE, OF),
     ),
     Route(
         f"{_QUERY}/history",

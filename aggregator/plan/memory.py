@@ -152,7 +152,7 @@ def _records(query: Query, window: Window, retention: int) -> int:
 
 
 def _record_bytes(query: Query, domain: Domain) -> int:
-    values = min(domain.size, query.publish or domain.size)
+    values = domain.size if domain.parts is not None else min(domain.size, query.publish or domain.size)
     methods = 1 + len(query.methods)
     columns = (3 + methods) * (COLUMN + INTEGER * values) + INTEGER * values
     return RECORD + columns + methods * HITTER * min(values, HITTERS)
@@ -160,4 +160,5 @@ def _record_bytes(query: Query, domain: Domain) -> int:
 
 def _names(queries: Collection[Query]) -> int:
     """Return the bytes of all names of values, each once."""
-    return sum(NAME + len(name) for query in queries for domain in query.domains for name in domain.values or ())
+    domains = (domain for query in queries for domain in query.domains if domain.values or domain.parts)
+    return sum(NAME + len(name) for domain in domains for name in domain.names or ())

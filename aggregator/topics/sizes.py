@@ -82,5 +82,7 @@ def _record_bytes(query: Query, domain: Domain) -> int:
 
 def _name_bytes(domain: Domain) -> int:
     """Return the bytes of the longest name of a value in JSON, in which a character may take six bytes."""
+    if domain.parts is not None:
+        return sum(map(_name_bytes, domain.parts)) + len("[,]")
     longest = max(map(len, domain.values), default=0) if domain.values else len(str(domain.size))
     return 6 * longest + 3 if domain.values else longest + 3

@@ -1,10 +1,12 @@
 """The cut of a record that is too large. It keeps as many of its first values as fit, so that every broker takes it."""
 
 from bisect import bisect_right
+from dataclasses import asdict
 from typing import Any
 
 import orjson
 
+from aggregator.publishing.records.rows import HitterRow
 from aggregator.topics.sizes import ENVELOPE, RECORD
 
 CUT = "cut"
@@ -19,13 +21,13 @@ MOST_HITTERS = LARGEST // 80
 _COLUMNS = ("values", "stderr", "low", "high")
 
 
-def encode(record: dict[str, Any]) -> tuple[bytes, bool]:
-    """Return a record as JSON, and whether it is cut.
+def encode(record: dict[str, Any], *, pairs: bool = False) -> tuple[bytes, bool]:
+    """Return a record as JSON, and whether it is cut. Values that are `pairs` are written as lists.
 
     A cut record has as many values as fit, in the order of the record: proved values first, then by share. Its heavy
     hitters are those of these values.
     """
-    data = _dump(record)
+    data = _dump(record, pairs)
     if len(data) <= LARGEST:
         return data, False
     places = {value: place for place, value in enumerate(record["values"])}
@@ -43,12 +45,26 @@ def encode(record: dict[str, Any]) -> tuple[bytes, bool]:
                 **{column: record[column][:count] for column in _COLUMNS},
                 "shares": {method: shares[:count] for method, shares in record["shares"].items()},
                 "hitters": {m: [row for place, row in rows if place < count] for m, rows in hitters.items()},
-            }
+            },
+            pairs,
         )
 
     count = bisect_right(range(1, most), LARGEST, key=lambda count: len(first(count)))
     return first(count), True
 
 
-def _dump(record: dict[str, Any]) -> bytes:
-    return orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY)
+def _dump(record: dict[str, Any], pairs: bool) -> bytes:
+    return orjson.dumps(_with_lists(record) if pairs else record, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _with_lists(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record whose values are lists. The name of a pair is the JSON of its list."""
+
+    def row_of(row: HitterRow) -> dict[str, Any]:
+        return {**asdict(row), "value": orjson.Fragment(row.value)}
+
+    return {
+        **record,
+        "values": [orjson.Fragment(value) for value in record["values"]],
+        "hitters": {method: [row_of(row) for row in rows] for method, rows in record["hitters"].items()},
+    }

@@ -18,6 +18,7 @@ from oracles.consistency import UNBIASED
 from oracles.errors import ReportError
 from oracles.mechanisms import NUMBER_ORACLES
 from oracles.numbers import Numbers
+from oracles.query.domain import pair_text
 from oracles.types import Floats
 
 _OVERHEAD, _ARRAY = 1_000, 100
@@ -192,6 +193,8 @@ def decode(value: bytes) -> Record:
     if fields.get("numbers") is not None:
         check_fields(fields["numbers"])
         fields = {**_NO_VALUES, **fields}
+    if any(isinstance(value, list) for value in fields.get("values") or ()):
+        fields = _with_texts(fields)
     window, part = read(_Window, fields), read(_Numbers, {**_LATER, **fields})
     count, oracle = len(part.values), part.oracle
     if not 0.0 <= oracle.q < oracle.p <= 1.0 or (part.n_independent or 0) > part.n:
@@ -239,6 +242,27 @@ def _without_values(fields: dict[str, Any]) -> dict[str, Any]:
     result |= dict.fromkeys(("n_independent", "sigma", "detectable", "shift_per_fake"))
     result |= {key: [] for key in ("values", "stderr", "low", "high")}
     return result | {key: {method: [] for method in _by_name(fields.get(key), key)} for key in ("shares", "hitters")}
+
+
+def _with_texts(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a record of pairs, with each pair as one text."""
+    hitters = _by_name(fields.get("hitters"), "hitters")
+    for rows in hitters.values():
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ReportError("the hitters of a method must be a list of objects")
+    return {
+        **fields,
+        "values": [_pair(value) for value in fields["values"]],
+        "hitters": {
+            method: [{**row, "value": _pair(row.get("value"))} for row in rows] for method, rows in hitters.items()
+        },
+    }
+
+
+def _pair(value: Any) -> str:
+    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(part, str) for part in value):
+        raise ReportError("a value of a record of pairs must be a list of two texts")
+    return pair_text(value)
 
 
 def _exact(text: bytes) -> bytes:

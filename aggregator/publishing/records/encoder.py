@@ -86,7 +86,7 @@ def build(
             n = findings.estimate.n
             record["central"] = crowd_privacy(query, findings.subject.name, span, n) if through is None else None
         name = key(query, span, findings.subject.name, final=through is None)
-        value, is_cut = encode(record)
+        value, is_cut = encode(record, pairs=findings.subject.domain.parts is not None)
         records.append((name, value))
         cuts.append(is_cut)
     return WindowRecords(tuple(records), all_findings, tuple(cuts))
@@ -139,7 +139,8 @@ def _values(query: Query, findings: Findings, total: Snapshot) -> dict[str, Any]
     estimate, oracle = findings.estimate, findings.estimate.oracle
     result = findings.by_method[UNBIASED]
     count = min(MOST_HITTERS, int(result.hitters.decided.sum()))
-    most = MOST_VALUES if query.publish is None else max(query.publish, count)
+    every = query.publish is None or findings.subject.domain.parts is not None
+    most = MOST_VALUES if every else max(query.publish or 0, count)
     positions = np.argsort(-result.shares, kind="stable")[:most]
     top = replace(estimate, shares=estimate.shares[positions])
     methods = [method for method in findings.by_method if method != UNBIASED]
