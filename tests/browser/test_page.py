@@ -126,6 +126,13 @@ def test_the_possible_ranks_are_visible_at_every_width(watch, still, size):
     expect(noise.get_by_text("may be zero").locator("visible=true")).to_have_count(1)
 
 
+def test_values_that_may_be_zero_have_rows_of_the_usual_height(watch, still):
+    page = open_page(watch, still, "q=homepage&all=1").page
+    heights = page.locator("#rows tr").evaluate_all("rows => rows.map(row => [row.className, row.offsetHeight])")
+    assert "noise" in {name for name, _ in heights}
+    assert len({height for _, height in heights}) == 1
+
+
 def test_the_page_says_what_one_record_reveals(watch, still):
     view = open_page(watch, still)
     central = still.json(f"{OF}/estimate")["central"]

@@ -43,7 +43,7 @@ export class Overview {
 
   #age(query, now) {
     if (query.state === "live" || query.state === "withheld") return `${about(Math.max(1, now - query.latest))} old`;
-    return statusOf(query, now).text;
+    return statusOf(query, now).text.replace(/^Quiet: /, ""); // the pill says it
   }
 
   #row(query, now) {
