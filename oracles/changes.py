@@ -67,7 +67,7 @@ def compare(
         low, high = fewest - most, highest - least
         distance = np.minimum(distance, _root(before, after))
     p_values = _two_sided(distance)
-    proved = _holm(p_values, size or len(difference), family_error)
+    proved = holm(p_values, size or len(difference), family_error)
     return ShareChanges(difference, stderr, np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0), p_values, proved)
 
 
@@ -105,7 +105,7 @@ def _root(before: Estimate, after: Estimate) -> Floats:
     return root
 
 
-def _holm(p_values: Floats, size: int, family_error: float) -> Flags:
+def holm(p_values: Floats, size: int, family_error: float) -> Flags:
     """Return which of `size` hypotheses are rejected. Those without a p-value here are never rejected."""
     order = np.argsort(p_values, kind="stable")
     levels = family_error / np.maximum(size - np.arange(len(order)), 1)

@@ -74,6 +74,13 @@ class Scale:
             raise ReportError("a number must not be NaN")
         return np.searchsorted(self.edges[1:-1], values, side="right").astype(np.int64)
 
+    def quantile(self, cdf: Floats, share: float) -> float:
+        """Return a quantile, linear within its bin, from the shares of the numbers up to each bin."""
+        place = int(np.argmax(cdf >= share))
+        before = cdf[place - 1] if place else 0.0
+        part = (share - before) / (cdf[place] - before)
+        return float(self.edges[place] + part * (self.edges[place + 1] - self.edges[place]))
+
     def bounds(self, start: float, end: float) -> tuple[int, int]:
         """Return the bins from that of `start` to before that of `end`, or to the last if `end` is `high` or more."""
         first = int(self.positions([start])[0])
@@ -162,7 +169,16 @@ class Numbers:
         variance = tree.levels * (tree.levels + 0.7) * tree.factor / 12.0
         return normal_quantile(_TAIL) * float(np.sqrt(variance / n)) if n else float("nan")
 
-    def quantile(self, share: float) -> Quantity:
+    def place(self, share: float) -> int:
+        """Return the bin of a quantile: the first one up to which at least this share of the numbers lies."""
+        return int(np.argmax(self.cdf >= share))
+
+    def band(self) -> tuple[Floats, Floats]:
+        """Return the 95% interval of the share of the numbers up to each bin."""
+        reach = normal_quantile(_TAIL) * self._cumulative[1]
+        return np.clip(self.cdf - reach, 0.0, 1.0), np.clip(self.cdf + reach, 0.0, 1.0)
+
+    def quantile(self, share: float, level: float = 0.95) -> Quantity:
         """Return the number below which this share of the numbers lies."""
         if not 0.0 < share < 1.0:
             raise ParameterError(f"a quantile must be a share above 0 and below 1, got {share!r}")
@@ -170,28 +186,26 @@ class Numbers:
             return Quantity(np.nan, np.nan, np.nan)
         edges, cdf = self.scale.edges, self.cdf
         before = np.concatenate([[0.0], cdf[:-1]])
-        place = int(np.argmax(cdf >= share))
-        part = (share - before[place]) / (cdf[place] - before[place])
-        reach = normal_quantile(_TAIL) * self._cumulative[1]
+        reach = normal_quantile((1.0 - level) / 2.0) * self._cumulative[1]
         reach_before = np.concatenate([[0.0], reach[:-1]])
         possible = np.flatnonzero((cdf + reach >= share) & (before - reach_before < share))
-        value = edges[place] + part * (edges[place + 1] - edges[place])
-        return Quantity(float(value), float(edges[possible[0]]), float(edges[possible[-1] + 1]))
+        value = self.scale.quantile(cdf, share)
+        return Quantity(value, float(edges[possible[0]]), float(edges[possible[-1] + 1]))
 
-    def mean(self) -> Quantity:
+    def mean(self, level: float = 0.95) -> Quantity:
         """Return the mean, with each number at the middle of its bin."""
-        return self._mean_of(self.scale.middles)
+        return self._mean_of(self.scale.middles, level)
 
-    def geometric_mean(self) -> Quantity:
+    def geometric_mean(self, level: float = 0.95) -> Quantity:
         """Return the geometric mean. On a log scale few large numbers move it less than the mean."""
         if self.scale.low <= 0:
             raise ParameterError("a geometric mean needs numbers above 0")
-        return Quantity(*(float(np.exp(end)) for end in self._mean_of(np.log(self.scale.middles))))
+        return Quantity(*(float(np.exp(end)) for end in self._mean_of(np.log(self.scale.middles), level)))
 
-    def _mean_of(self, middles: Floats) -> Quantity:
+    def _mean_of(self, middles: Floats, level: float) -> Quantity:
         """Return the mean of the bins' middles on some scale."""
         value, stderr = self.estimate.linear(middles)
-        reach = normal_quantile(_TAIL) * stderr
+        reach = normal_quantile((1.0 - level) / 2.0) * stderr
         return Quantity(value, value - reach, value + reach)
 
     def range(self, start: float, end: float) -> RangeShare:

@@ -31,7 +31,7 @@ class Tree:
         self.bin_variance = levels * self.factor * float((0.25 ** np.arange(1, levels + 1)).sum())
         """Variance of a bin's share, times n, if each level has as many reports."""
 
-    def shares(self, signs: Sequence[Ints], answering: Ints) -> Floats:
+    def shares(self, signs: Sequence[Ints | Floats], answering: Ints) -> Floats:
         """Return the unbiased shares of all bins. They sum to 1, and are NaN if a level has no reports."""
         if not answering.all():
             return np.full(self.bins, np.nan)
@@ -40,6 +40,15 @@ class Tree:
             coefficients = signs[j] / (int(answering[j]) * self.gap)
             shares = np.stack([shares + coefficients, shares - coefficients], axis=1).reshape(-1) / 2.0
         return shares
+
+    def coefficients(self, shares: Floats) -> list[Floats]:
+        """Return for each level the share of each block's left half, minus that of its right half."""
+        sums, levels = shares, []
+        for _ in range(self.levels):
+            halves = sums.reshape(-1, 2)
+            levels.append(halves[:, 0] - halves[:, 1])
+            sums = halves.sum(axis=1)
+        return levels
 
     def squares(self, weights: Floats) -> Floats:
         """Return G_j of each level for the answer with these weights of the bins."""
@@ -95,6 +104,18 @@ class TreeEstimate(Estimate):
         sums = np.cumsum(self.shares)
         sums[-1] = 1.0 if np.isfinite(sums[-1]) else np.nan
         return sums, self.deviation(self.tree.edge_squares(np.arange(1, self.tree.bins + 1)) ** 2)
+
+    def pooled(self, other: "TreeEstimate") -> "TreeEstimate":
+        """Return the estimate of the reports of both windows together."""
+        levels = [np.array(each.answering) for each in (self, other)]
+        parts = [self.tree.coefficients(each.shares) for each in (self, other)]
+        signs: list[Floats] = [
+            self.tree.gap * (levels[0][j] * parts[0][j] + levels[1][j] * parts[1][j]) for j in range(self.tree.levels)
+        ]
+        answering = levels[0] + levels[1]
+        n, independent = self.n + other.n, self.n_independent + other.n_independent
+        shares = self.tree.shares(signs, answering)
+        return TreeEstimate(shares, n, self.oracle, independent, tree=self.tree, answering=tuple(answering.tolist()))
 
     @property
     def stderr(self) -> Floats:
