@@ -125,6 +125,50 @@ class Crowd:
         return f"{self.query.name}|{at}|test".encode(), orjson.dumps(body)
 
 
+NUMBERS = parse(
+    tomllib.loads(f"""
+        edition = 2
+
+        [queries.load_time]
+        domain = {{ low = 10, high = 60000, bins = 256, scale = "log", unit = "ms" }}
+        epsilon = 2.0
+        answers = "fresh"
+        budget = 1e9
+        pane = "{PANE}s"
+        windows = ["{PANE}s", "1m/{PANE}s"]
+        ranges = {{ slow = [1000, 60000] }}
+
+        [queries.visit]
+        attributes = {{ age = {{ low = 0, high = 128, bins = 64, unit = "years" }}, sex = ["f", "m"] }}
+        ranges = {{ age = {{ adult = [18, 128] }} }}
+        solution = "smp"
+        epsilon = 2.0
+        answers = "fresh"
+        budget = 1e9
+        pane = "{PANE}s"
+        windows = ["{PANE}s"]
+    """),
+    "test",
+    ".",
+)
+LOAD_TIME, VISIT = NUMBERS["load_time"], NUMBERS["visit"]
+"""A query of numbers, and one with an attribute whose answers are numbers."""
+
+
+class NumberCrowd(Crowd):
+    """A crowd whose page loads are log-normal, or whose ages are normal. From `surge` on pages load half as fast."""
+
+    def answers(self, pane):
+        if self.query.attributes:
+            ages = self.query.domains[0].scale.positions(self.rng.normal(40.0, 12.0, self.clients))
+            return np.column_stack([ages, self.rng.integers(0, self.query.domains[1].size, self.clients)])
+        return self.query.domains[0].scale.positions(self.times(pane))
+
+    def times(self, pane):
+        slower = 2.0 if self.surge is not None and pane >= self.surge else 1.0
+        return slower * self.rng.lognormal(6.3, 0.8, self.clients)
+
+
 def withheld(message, reason="small"):
     """Return the message of a record as a worker writes it if the window shows no values."""
     topic, key, value = message
@@ -132,7 +176,8 @@ def withheld(message, reason="small"):
     unknown = ("sigma", "detectable", "significance", "shift_per_fake", "n_independent", "central", "numbers")
     record |= {"version": 3, "n": 0, **dict.fromkeys((*unknown, "weighted", "discover"))}
     record |= {name: [] for name in ("values", "stderr", "low", "high")} | {"sets": {}}
-    record |= {lists: {method: [] for method in record[lists]} for lists in ("shares", "hitters")}
+    methods = record.get("shares", {"unbiased": []})
+    record |= {lists: {method: [] for method in methods} for lists in ("shares", "hitters")}
     record["refused"] = {"duplicate": 0, "implausible": 0}
     risk = dict.fromkeys(record["quality"]["risk"])
     record["quality"] = {"sum": None, "prior_rejected": False, "risk": risk, "flags": [reason]}

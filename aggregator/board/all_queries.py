@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from aggregator.board.answers import TableAnswer
+from aggregator.board.answers import TableAnswer, Unit
 from aggregator.board.parameters import Parameters
 from aggregator.board.rows import Age, NewestReport, StateName, Withheld
 from aggregator.board.store import Series, Store
@@ -13,9 +13,11 @@ from aggregator.board.view import Definition
 from aggregator.merging.windows import shortest_expected_age
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.list_intervals import intervals
+from aggregator.publishing.records.number_answers import Measure, NumberAnswers
 from aggregator.publishing.records.rows import Kind
-from hubbub.http.schema import Attribute, Chance, Count, Digest, Known
+from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED
+from oracles.intervals import LEVEL
 
 HOUR = 3600
 """Seconds for which alerts count."""
@@ -41,10 +43,14 @@ class OverviewRow:
     step: Count
     end: Annotated[int | None, {"description": "End of the newest window with values; null if there is none"}]
     n: Annotated[int | None, {"minimum": 0, "description": "Reports in that window"}]
-    value: Annotated[str | None, {"description": "The value with the largest unbiased share"}]
+    value: Annotated[
+        str | None, {"description": "The value with the largest unbiased share; of numbers the first quantile"}
+    ]
+    measure: Measure
+    unit: Unit
     share: Known
-    low: Chance
-    high: Chance
+    low: Known
+    high: Known
     level: Annotated[float | None, {"description": "Level of the interval of a value that is named because it leads"}]
     withheld_reason: Withheld
     alerts: Annotated[int, {"minimum": 0, "description": "Alerts in windows of the last hour, without baselines"}]
@@ -55,10 +61,15 @@ class OverviewRow:
         definition = Definition(query, 0)
         newest, withheld = windows.shown(definition.name)
         age = None if series.latest_end is None else store.age(series.latest_end)
-        leader: dict[str, Any] = {"n": None, **dict.fromkeys(("value", "share", "low", "high", "level"))}
+        leader: dict[str, Any] = {
+            "n": None,
+            "measure": "share",
+            "unit": None,
+            **dict.fromkeys(("value", "share", "low", "high", "level")),
+        }
         if newest is not None:
             part = newest.part(definition.name)
-            leader = {"n": part.n, **_leader(part)}
+            leader |= {"n": part.n, **(_quantile(part) if part.has_numbers else _leader(part))}
         return cls(
             name=series.query,
             digest=series.digest,
@@ -88,7 +99,7 @@ class AllQueries(TableAnswer):
     table = "queries"
     columns = (
         *("name", "state", "age", "expected", "attribute", "kind", "size", "step", "end", "n"),
-        *("value", "share", "low", "high", "level", "alerts"),
+        *("value", "measure", "unit", "share", "low", "high", "level", "alerts"),
     )
 
     queries: list[OverviewRow]
@@ -98,6 +109,16 @@ class AllQueries(TableAnswer):
         del parameters, name
         alerts = store.alert_counts(HOUR)
         return cls(queries=[OverviewRow.of(store, store.series(name), alerts[name]) for name in store.names])
+
+
+def _quantile(part: Record) -> dict[str, Any]:
+    """Return the first quantile of a window of numbers."""
+    answers = NumberAnswers(part)
+    row = answers.row(answers.names[0])
+    number: dict[str, Any] = dict.fromkeys(("value", "share", "low", "high"))
+    if row is not None:
+        number = {"value": row.name, "share": row.value, "low": row.low, "high": row.high}
+    return {**number, "measure": "number", "unit": answers.unit, "level": LEVEL}
 
 
 def _leader(part: Record) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, Self
 
 import orjson
 
-from aggregator.board import lookup, rows
+from aggregator.board import lookup, numeric_rows, rows
+from aggregator.board.entry import Entry
 from aggregator.board.parameters import MOST, Parameters
 from aggregator.board.reply import bad, missing
 from aggregator.board.rows import (
@@ -22,21 +23,24 @@ from aggregator.board.rows import (
     ValueRow,
     Withheld,
 )
-from aggregator.board.store import Store
-from aggregator.board.view import View
+from aggregator.board.store import Series, Store
+from aggregator.board.view import Definition, View
 from aggregator.publishing.alerts.message import Alert, members
 from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy
 from aggregator.publishing.records.encoder import hitter_rows
+from aggregator.publishing.records.number_answers import Measure
 from aggregator.publishing.records.rows import RefusedRow, ThresholdRow, WindowRow
 from hubbub.http.schema import Attribute, Count, Digest, Known, read, schema
 from oracles.consistency import UNBIASED
 from oracles.intervals import LEVEL
+from oracles.types import Floats
 
 Central = Annotated[
     CrowdPrivacy | None,
     {"description": "What a person reveals to somebody who sees only this record. Every further window adds to it"},
 ]
+Unit = Annotated[str | None, {"description": "Unit of numbers, as in the query file; null for values"}]
 Level = Annotated[float, {"description": "The level of the intervals: above 0.95 in a list of the largest"}]
 
 
@@ -117,7 +121,8 @@ class WindowEstimate(WindowAnswer):
     published: Annotated[int, {"minimum": 0, "description": "Values in the record"}]
     missing: Annotated[list[str], {"description": "Requested values that the record does not publish"}]
     level: Level
-    values: list[ValueRow]
+    values: Annotated[list[ValueRow], {"description": "Of numbers: the blocks of the histogram, in order"}]
+    numbers: Annotated[dict[str, Any] | None, {"description": "The distribution as in the record, without its cdf"}]
     sets: dict[str, Any]
     refused: RefusedRow
     quality: dict[str, Any]
@@ -126,6 +131,8 @@ class WindowEstimate(WindowAnswer):
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, view = lookup.view(store, parameters, name)
+        if view.definition.has_numbers:
+            return cls._of_numbers(view, parameters, rows.true_shares(series, view))
         method = lookup.method(view.part, parameters)
         names = parameters.values()
         every = rows.values(view, method, rows.true_shares(series, view))
@@ -137,25 +144,33 @@ class WindowEstimate(WindowAnswer):
             view.positions(names)
         else:
             level, selection = rows.listed(view, selection)
-        rest = view.part.rest()
         return cls(
-            **_heading(view, method),
-            methods=list(view.part.shares),
-            oracle=rest["oracle"],
-            sigma=view.part.sigma,
-            detectable=view.part.detectable,
-            shift_per_fake=view.part.shift_per_fake,
-            central=view.part.central,
+            **_about(view, method, list(view.part.shares)),
             threshold=view.threshold,
-            size=view.definition.domain.size,
             published=len(every),
             missing=[name for name in names or [] if name not in by_name],
             level=level,
             values=selection,
-            sets=rest["sets"],
-            refused=view.record.refused,
-            quality=rest["quality"],
+            numbers=None,
             error=rows.error(view, every),
+        )
+
+    @classmethod
+    def _of_numbers(cls, view: View, parameters: Parameters, truth: Floats | None) -> Self:
+        """Return the distribution of numbers. Its values are the blocks of the histogram, in order."""
+        if parameters.values() is not None:
+            raise bad("numbers have no values; ask for quantiles, a range or the cdf", parameter="values")
+        method = parameters.choice("method", numeric_rows.BLOCK_METHODS) or UNBIASED
+        blocks = numeric_rows.histogram_rows(view, method, truth)
+        return cls(
+            **_about(view, method, list(numeric_rows.BLOCK_METHODS)),
+            threshold=None,
+            published=len(blocks),
+            missing=[],
+            level=LEVEL,
+            values=blocks[: parameters.whole("top")],
+            numbers=numeric_rows.number_fields(view),
+            error=rows.error(view, blocks),
         )
 
 
@@ -168,7 +183,7 @@ class SetShares(WindowAnswer):
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        series, view = lookup.view(store, parameters, name)
+        series, view = lookup.value_view(store, parameters, name)
         method = lookup.method(view.part, parameters, consistent=True)
         values, set_name = parameters.values(), parameters.text("name")
         if (values is None) == (set_name is None):
@@ -190,7 +205,7 @@ class SetShares(WindowAnswer):
             stderr=stderr,
             truth=None if true is None or not members else float(true[list(members)].sum()),
         )
-        return cls(**_heading(view, method), sets=[row])
+        return cls(**heading(view, method), sets=[row])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -212,7 +227,7 @@ class HeavyHitters(WindowAnswer):
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        _, view = lookup.view(store, parameters, name)
+        _, view = lookup.value_view(store, parameters, name)
         method = lookup.method(view.part, parameters)
         query = view.definition.query
         threshold = lookup.threshold(parameters, query)
@@ -227,7 +242,7 @@ class HeavyHitters(WindowAnswer):
             hitters = hitter_rows(view.definition.domain, method, result)
         level, listed = rows.listed_hitters(view, hitters[: parameters.whole("top")])
         return cls(
-            **_heading(view, method),
+            **heading(view, method),
             threshold=ThresholdShare(kind=threshold.kind, value=threshold.value, share=share),
             family_error=family_error,
             level=level,
@@ -245,6 +260,8 @@ class History(TableAnswer):
     attribute: Attribute
     value: str
     method: str | None
+    measure: Measure
+    unit: Unit
     points: list[PointRow]
 
     @classmethod
@@ -253,9 +270,11 @@ class History(TableAnswer):
         definition = lookup.definition(store.definition(series), parameters)
         records = [each for each in lookup.between(windows, parameters) if each.final or each.shows(definition.name)]
         value = parameters.text("value")
-        position = None if value is None else definition.domain.find(value)
         if value is None:
             raise bad("the parameter value is missing: name a value of the domain", parameter="value")
+        if definition.has_numbers:
+            return cls._of_numbers(series, definition, records, value)
+        position = definition.domain.find(value)
         if position is None:
             raise missing(f"{value!r} is not in the domain", value=value)
         at = definition.attribute
@@ -267,8 +286,29 @@ class History(TableAnswer):
             attribute=definition.name,
             value=value,
             method=method,
+            measure="share",
+            unit=None,
             points=[
                 PointRow.of(each, definition.name, value, method, true)
+                for each, true in zip(records, truth, strict=True)
+            ],
+        )
+
+    @classmethod
+    def _of_numbers(cls, series: Series, definition: Definition, records: list[Entry], name: str) -> Self:
+        """Return a quantile, mean or range in successive windows."""
+        lookup.check_answer(definition, name)
+        truth = (rows.true_shares_of(series, record, definition) for record in records)
+        return cls(
+            query=series.query,
+            digest=series.digest,
+            attribute=definition.name,
+            value=name,
+            method=UNBIASED,
+            measure="share" if name in dict(definition.subject.ranges) else "number",
+            unit=definition.domain.unit,
+            points=[
+                numeric_rows.number_point(each, definition, name, true)
                 for each, true in zip(records, truth, strict=True)
             ],
         )
@@ -317,7 +357,25 @@ class Alerts(TableAnswer):
         return cls(alerts=[members(alert) for alert in islice(matches, parameters.whole("limit"))])
 
 
-def _heading(view: View, method: str) -> dict[str, Any]:
+def _about(view: View, method: str, methods: list[str]) -> dict[str, Any]:
+    """Return the fields of an estimate that are the same for values and numbers."""
+    rest = view.part.rest()
+    return {
+        **heading(view, method),
+        "methods": methods,
+        "oracle": rest["oracle"],
+        "sigma": view.part.sigma,
+        "detectable": view.part.detectable,
+        "shift_per_fake": view.part.shift_per_fake,
+        "central": view.part.central,
+        "size": view.definition.domain.size,
+        "sets": rest["sets"] or {},
+        "refused": view.record.refused,
+        "quality": rest["quality"],
+    }
+
+
+def heading(view: View, method: str) -> dict[str, Any]:
     """Return the fields that identify the window."""
     record = view.record
     return {

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Self
 
 from aggregator.board import lookup
-from aggregator.board.answers import TableAnswer
+from aggregator.board.answers import TableAnswer, Unit
 from aggregator.board.parameters import MOST, Parameters
 from aggregator.board.reply import bad
 from aggregator.board.rows import Withheld
@@ -46,6 +46,7 @@ class ComparedWindows(TableAnswer):
     common: Annotated[int, {"minimum": 0, "description": "Values that both records publish"}]
     proofs: Annotated[int, {"minimum": 0, "description": "Values of which a change is proved, listed or not"}]
     missing: Annotated[list[str], {"description": "Requested values that neither record publishes"}]
+    unit: Unit
     values: list[DifferenceRow]
 
     @classmethod
@@ -60,7 +61,11 @@ class ComparedWindows(TableAnswer):
         before, after = (lookup.view_at(windows, definition, end or 0) for end in ends)
         if before.record.span == after.record.span:
             raise bad("`from` and `to` are the same window; name two", parameter="from")
-        after.positions(names or [])
+        if definition.has_numbers:
+            for each in names or []:
+                lookup.check_answer(definition, each)
+        else:
+            after.positions(names or [])
         result = differences(before.part, after.part, definition.domain.size, family_error, names, top)
         rows = {row.value for row in result.rows}
         (_, start, end), (_, other_start, other_end) = before.record.span, after.record.span
@@ -76,5 +81,6 @@ class ComparedWindows(TableAnswer):
             common=result.common,
             proofs=result.proofs,
             missing=[name for name in names or [] if name not in rows],
+            unit=definition.domain.unit,
             values=result.rows,
         )

@@ -2,11 +2,12 @@
 
 from aggregator.board.entry import Entry
 from aggregator.board.parameters import LATEST, Parameters
-from aggregator.board.reply import missing
+from aggregator.board.reply import bad, missing
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import Definition, View
 from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.decoder import Record
+from aggregator.publishing.records.number_answers import is_answer
 from hubbub.http.problem import Problem
 from hubbub.texts import few
 from oracles.consistency import UNBIASED
@@ -47,6 +48,30 @@ def view_of(windows: Windows, parameters: Parameters, subject: Definition) -> Vi
     since = withheld[0].span.end if withheld else None
     reason = part.withheld or (withheld[-1].part(subject.name).withheld if withheld else None)
     return View(record, part, subject, since, reason)
+
+
+def value_view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]:
+    """Return one attribute of one window, whose answers are values and no numbers."""
+    series, subject = view(store, parameters, name)
+    if subject.definition.has_numbers:
+        raise bad(f"the answers of query {name} are numbers; ask for its quantiles, a range or its cdf")
+    return series, subject
+
+
+def number_view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]:
+    """Return one attribute of one window, whose answers are numbers."""
+    series, subject = view(store, parameters, name)
+    if not subject.definition.has_numbers:
+        raise bad(f"the answers of query {name} are values, and not numbers; ask for its estimate or a set")
+    return series, subject
+
+
+def check_answer(definition: Definition, name: str) -> None:
+    """Raise a Problem unless a query of numbers has an answer of this name."""
+    ranges = [each for each, _ in definition.subject.ranges]
+    if not is_answer(name, definition.scale, ranges):
+        choices = f"; the ranges are {', '.join(ranges)}" if ranges else ""
+        raise missing(f"{name!r} is no quantile such as p95, no mean and no range of the query{choices}", value=name)
 
 
 def view_at(windows: Windows, definition: Definition, end: int) -> View:

@@ -66,7 +66,9 @@ WINDOW = (
     PROVISIONAL,
 )
 RECORD = (*WINDOW, ATTRIBUTE, METHOD)
-VALUE = Parameter("value", "A value of the domain", _TEXT)
+VALUE = Parameter(
+    "value", "A value of the domain; of numbers a quantile such as p95, mean, geometric_mean or a range", _TEXT
+)
 VALUES = (
     Parameter("values", "Values, separated by commas", _TEXT),
     Parameter(
@@ -97,6 +99,16 @@ FAMILY_ERROR = Parameter(
     "family_error",
     "The probability of any wrong `decided`; default: the setting of the query",
     {**_ABOVE, "maximum": 0.5},
+)
+P = Parameter(
+    "p",
+    "The share of the numbers below a quantile; repeatable; default: the quantiles of the query",
+    {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}},
+)
+RANGE = (
+    Parameter("from", "Lower end of a range of numbers; default: the lower end of the scale", {"type": "number"}),
+    Parameter("to", "Upper end of a range of numbers; default: the upper end of the scale", {"type": "number"}),
+    Parameter("name", "A range of the query file, instead of its ends; default: all of them", _TEXT),
 )
 QUERY = Parameter("query", "Only alerts of this query", _TEXT)
 ALERT_KIND = Parameter("kind", "Only alerts of this kind", {"type": "string", "enum": [*get_args(AlertKind)]})
@@ -143,13 +155,28 @@ class Parameters:
         if text is None:
             return default
         least, most = limits["exclusiveMinimum"], limits["maximum"]
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
+        number = _float(text)
         if not least < number <= most:
             raise bad(f"{name} must be a number above {least:g} and at most {most:g}, got {text!r}", parameter=name)
         return number
+
+    def decimal(self, name: str) -> float | None:
+        """Return a finite number, or None if the request does not have it."""
+        text = self.text(name)
+        number = math.nan if text is None else _float(text)
+        if text is not None and not math.isfinite(number):
+            raise bad(f"{name} must be a number, got {text!r}", parameter=name)
+        return None if text is None else number
+
+    def shares(self, name: str) -> list[float]:
+        """Return the shares above 0 and below 1 of a repeatable parameter."""
+        texts = self._texts.get(name, [])
+        if len(texts) > MOST:
+            raise bad(f"the request has {len(texts)} times {name}; at most {MOST} are allowed", parameter=name)
+        for text in texts:
+            if not 0.0 < _float(text) < 1.0:
+                raise bad(f"{name} must be a share above 0 and below 1, got {text!r}", parameter=name)
+        return [*map(float, texts)]
 
     def choice(self, name: str, choices: Sequence[str] = ()) -> str | None:
         """Return one of the choices, by default the choices of the parameter."""
@@ -171,3 +198,11 @@ class Parameters:
         if duplicate is not None:
             raise bad(f"the request names the value {duplicate!r} twice", parameter="values")
         return names or None
+
+
+def _float(text: str) -> float:
+    """Return the number of a text, or NaN."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

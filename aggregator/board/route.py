@@ -7,6 +7,7 @@ from aggregator.board.all_queries import AllQueries
 from aggregator.board.answers import TableAnswer
 from aggregator.board.compared_windows import ComparedWindows
 from aggregator.board.conditional_shares import GivenShares
+from aggregator.board.numeric_answers import CumulativeShares, Quantiles, RangeShares
 from aggregator.board.parameters import (
     ALERT_KIND,
     ATTRIBUTE,
@@ -19,6 +20,7 @@ from aggregator.board.parameters import (
     OF,
     PROVISIONAL,
     QUERY,
+    RANGE,
     RECORD,
     SET,
     THRESHOLD,
@@ -28,6 +30,7 @@ from aggregator.board.parameters import (
     VALUES,
     WINDOW,
     WINDOW_PAIR,
+    P,
     Parameter,
 )
 from hubbub.http.schema import Schema, schema
@@ -68,6 +71,24 @@ ROUTES = (
         answers.WindowEstimate,
         (*RECORD, *VALUES, TOP),
     ),
+    Route(
+        f"{_QUERY}/quantiles",
+        "The quantiles of numbers in a window, with their intervals",
+        Quantiles,
+        (*WINDOW, ATTRIBUTE, P),
+    ),
+    Route(
+        f"{_QUERY}/range",
+        "The share of the numbers in a range, in a window, with its interval",
+        RangeShares,
+        (*WINDOW, ATTRIBUTE, *RANGE),
+    ),
+    Route(
+        f"{_QUERY}/cdf",
+        "The share of the numbers below each edge of the bins, in a window, with its interval",
+        CumulativeShares,
+        (*WINDOW, ATTRIBUTE),
+    ),
     Route(f"{_QUERY}/set", "The share of a set of values in a window", answers.SetShares, (*RECORD, *VALUES, SET)),
     Route(
         f"{_QUERY}/heavy-hitters",
@@ -89,7 +110,7 @@ ROUTES = (
     ),
     Route(
         f"{_QUERY}/history",
-        "The share of one value in successive windows",
+        "The share of one value, or one quantile, mean or range of numbers, in successive windows",
         answers.History,
         (VALUE, *KIND, *TIMES, LIMIT, PROVISIONAL, ATTRIBUTE, METHOD),
     ),

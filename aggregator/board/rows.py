@@ -8,17 +8,18 @@ import numpy as np
 
 from aggregator.board.entry import Entry
 from aggregator.board.store import Series, Store, Windows
-from aggregator.board.view import View
+from aggregator.board.view import Definition, View
 from aggregator.merging.windows import expected_age, shortest_expected_age
-from aggregator.publishing.findings import subjects
+from aggregator.publishing.findings import Subject, subjects
 from aggregator.publishing.query_status import State
 from aggregator.publishing.records.decoder import WITHHELD
 from aggregator.publishing.records.list_intervals import ListedIntervals, intervals
 from aggregator.publishing.records.rows import HitterRow, Kind, Ranks, ThresholdRow, WindowRow
 from hubbub.http.schema import Attribute, Chance, Count, Digest, Known, Time
 from oracles.consistency import UNBIASED
+from oracles.numbers import LINEAR, LOG
 from oracles.query import Query
-from oracles.query.settings import ANSWERS, Window
+from oracles.query.settings import ANSWERS, Window, quantile_name
 from oracles.types import Floats
 
 Withheld = Annotated[
@@ -89,6 +90,34 @@ class KindRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NumberDomainRow:
+    """The scale of numbers, and the names of the answers that the query asks for."""
+
+    low: float
+    high: float
+    scale: Annotated[str, {"enum": [LINEAR, LOG]}]
+    bins: Count
+    unit: str | None
+    quantiles: list[str]
+    ranges: Annotated[dict[str, tuple[float, float]], {"description": "The ends of each range, by its name"}]
+
+    @classmethod
+    def of(cls, query: Query, subject: Subject) -> "NumberDomainRow | None":
+        scale = subject.domain.scale
+        if scale is None:
+            return None
+        return cls(
+            low=scale.low,
+            high=scale.high,
+            scale=scale.kind,
+            bins=scale.bins,
+            unit=subject.domain.unit,
+            quantiles=[*map(quantile_name, query.quantiles)],
+            ranges=dict(subject.ranges),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AttributeRow:
     """An attribute of a query, or the only answer of a query without attributes."""
 
@@ -97,6 +126,7 @@ class AttributeRow:
     other: bool
     oracle: str
     sets: list[str]
+    numbers: NumberDomainRow | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,6 +171,7 @@ class QueryRow:
                 other=subject.domain.other,
                 oracle=oracle,
                 sets=[each for each, _ in subject.sets],
+                numbers=NumberDomainRow.of(query, subject),
             )
             for subject, oracle in zip(subjects(query), query.oracle_names, strict=True)
         ]
@@ -231,9 +262,9 @@ class PointRow:
     n: Count
     share: Known
     unbiased: Known
-    low: Chance
-    high: Chance
-    truth: Chance
+    low: Known
+    high: Known
+    truth: Known
     withheld: Withheld
 
     @classmethod
@@ -322,7 +353,7 @@ def error(view: View, rows: Sequence[ValueRow]) -> ErrorRow | None:
     """Return the error of all published values. Their intervals are those of a list of them."""
     if not rows or rows[0].truth is None:
         return None
-    rows = listed(view, rows)[1]
+    rows = rows if view.definition.has_numbers else listed(view, rows)[1]
     share, low, high, truth = np.array([(row.share, row.low, row.high, row.truth) for row in rows], np.float64).T
     return ErrorRow(
         values=len(rows),
@@ -333,10 +364,15 @@ def error(view: View, rows: Sequence[ValueRow]) -> ErrorRow | None:
 
 
 def true_shares(series: Series, view: View) -> Floats | None:
-    """Return the true share of every value in a final window, or None without true counts."""
-    totals = series.truth.counts(view.record.span)
-    counts = None if totals is None else totals[view.definition.attribute]
-    if counts is None or not counts.any() or not view.record.final:
+    """Return the true share of every value in a final window with values, or None without true counts."""
+    return None if view.part.withheld else true_shares_of(series, view.record, view.definition)
+
+
+def true_shares_of(series: Series, record: Entry, definition: Definition) -> Floats | None:
+    """Return the true share of every value in a window, or None if it is not final or has no true counts."""
+    totals = series.truth.counts(record.span)
+    counts = None if totals is None else totals[definition.attribute]
+    if counts is None or not counts.any() or not record.final:
         return None
     shares: Floats = counts / counts.sum()
     return shares

@@ -12,12 +12,13 @@ import numpy as np
 
 from aggregator.board.entry import Entry
 from aggregator.board.reply import bad, missing
-from aggregator.publishing.findings import subjects
+from aggregator.publishing.findings import Subject, subjects
 from aggregator.publishing.records.decoder import Record
 from oracles.consistency import UNBIASED, answer
 from oracles.estimate import Estimate
 from oracles.heavy import Evidence, Hitters, bounds
 from oracles.multi.attributes import Multi
+from oracles.numbers import Scale
 from oracles.query import Query
 from oracles.query.domain import Domain
 from oracles.query.settings import Threshold
@@ -40,7 +41,23 @@ class Definition:
 
     @property
     def name(self) -> str | None:
-        return subjects(self.query)[self.attribute].name
+        return self.subject.name
+
+    @property
+    def subject(self) -> Subject:
+        return subjects(self.query)[self.attribute]
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the answers are numbers."""
+        return self.domain.scale is not None
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of numbers."""
+        if self.domain.scale is None:
+            raise bad(f"the answers of query {self.query.name} are values, and not numbers")
+        return self.domain.scale
 
 
 @dataclass(frozen=True, eq=False)

@@ -579,11 +579,11 @@ def test_a_table_has_the_rows_of_the_answer(full):
     assert answer.tag != Reply.json(table).tag
 
 
-WITHOUT_PAIRS = [route for route in ROUTES if route.name != "given"]
-"""The routes of queries without pairs. tests/unit/test_pairs.py asks the other one."""
+OF_VALUES = [route for route in ROUTES if route.name not in ("given", "quantiles", "range", "cdf")]
+"""The routes of queries of values without pairs. test_pairs.py and test_board_numbers.py ask the other ones."""
 
 
-@pytest.mark.parametrize("route", WITHOUT_PAIRS, ids=lambda route: route.name)
+@pytest.mark.parametrize("route", OF_VALUES, ids=lambda route: route.name)
 def test_every_answer_has_a_table(full, route):
     pairs = [("value", "a,b")] if route.name in ("set", "history") else []
     pairs += [("from", str(START + PANE)), ("to", str(START + 2 * PANE))] if route.name == "compare" else []

@@ -1,18 +1,23 @@
 """The differences between two records of one query, attribute and kind of window. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from aggregator.publishing.records.decoder import Record
+from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.list_intervals import estimate_of
+from aggregator.publishing.records.number_answers import GEOMETRIC_MEAN, MEAN, Measure, NumberAnswers
 from hubbub.http.schema import Chance, Known
-from oracles.changes import compare
+from oracles.changes import compare, holm
 from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate
 from oracles.intervals import LEVEL, listed_level
+from oracles.number_differences import NumberDifference, NumberDifferences
+from oracles.numbers import LOG
+from oracles.query.settings import quantile_of
 from oracles.types import Ints
 
 PANEL = ("life", "once")
@@ -24,6 +29,7 @@ class DifferenceRow:
     """A value in two windows. A value that only one record publishes is not tested, and has no difference."""
 
     value: str
+    measure: Measure
     before: Known
     after: Known
     difference: Known
@@ -58,8 +64,10 @@ def differences(
     """Return the differences of the named values, or of the `top` ones with the largest differences.
 
     Named values keep intervals of 95%. Values that are listed for the size of their difference have a higher level.
-    Without reports there are no differences.
+    Without reports there are no differences. For numbers see `_number_differences`.
     """
+    if after.has_numbers:
+        return _number_differences(before, after, family_error, names, top)
     places = {value: at for at, value in enumerate(before.values)}
     both = [at for at, value in enumerate(after.values) if value in places]
     values = [after.values[at] for at in both]
@@ -72,6 +80,7 @@ def differences(
     rows = {
         value: DifferenceRow(
             value=value,
+            measure="share",
             before=float(one.shares[at]),
             after=float(two.shares[at]),
             difference=float(changes.difference[at]),
@@ -102,6 +111,48 @@ def differences(
     return Differences(level, common, proofs, order)
 
 
+def _number_differences(
+    before: Record, after: Record, family_error: float, names: Sequence[str] | None, top: int | None
+) -> Differences:
+    """Return the differences of quantiles, means and ranges: the named ones, or all that the query asks for.
+
+    Each has an interval of 95% at least. Holm's procedure counts all that the query asks for.
+    """
+    later = NumberAnswers(after)
+    one, two = before.numbers(), later.numbers
+    if one is None or two is None or not (one.known and two.known):
+        return Differences(LEVEL, 0, 0, [])
+    changes = NumberDifferences(one, two, after.answers in PANEL)
+    answers = {name: _number_change(changes, name, later.ranges) for name in [*later.names, *(names or [])]}
+    tested = {name: change for name, change in answers.items() if change is not None}
+    proofs = holm(np.array([change.p_value for change in tested.values()]), len(tested), family_error).tolist()
+    rows = {
+        name: _number_row(name, "share" if name in later.ranges else "number", change, is_proved)
+        for (name, change), is_proved in zip(tested.items(), proofs, strict=True)
+    }
+    selection = [name for name in (later.names if names is None else names) if name in rows][:top]
+    return Differences(LEVEL, len(rows), sum(proofs), [rows[name] for name in selection])
+
+
+def _number_change(
+    changes: NumberDifferences, name: str, ranges: Mapping[str, tuple[float, float]]
+) -> NumberDifference | None:
+    """Return the change of the answer with a name, or None if there is no such answer."""
+    if name in ranges:
+        return changes.range(*ranges[name])
+    if name == MEAN:
+        return changes.mean()
+    if name == GEOMETRIC_MEAN:
+        return changes.geometric_mean() if changes.before.scale.kind == LOG else None
+    share = quantile_of(name)
+    return None if share is None else changes.quantile(share)
+
+
+def _number_row(name: str, measure: Measure, change: NumberDifference, is_proved: bool) -> DifferenceRow:
+    columns = {key: rounded(number) for key, number in change._asdict().items() if key != "p_value"}
+    return DifferenceRow(value=name, measure=measure, **columns, p_value=change.p_value, proved=is_proved)
+
+
 def _estimate(record: Record, size: int, places: Ints) -> Estimate:
     """Return the worker's estimate of the values at these places of a record."""
     estimate = estimate_of(record, size)
@@ -111,7 +162,7 @@ def _estimate(record: Record, size: int, places: Ints) -> Estimate:
 def _untested(value: str, key: str, share: float) -> DifferenceRow:
     before, after = (share, None) if key == "before" else (None, share)
     unknown = {"difference": None, "stderr": None, "low": None, "high": None, "p_value": None}
-    return DifferenceRow(value=value, before=before, after=after, proved=False, **unknown)
+    return DifferenceRow(value=value, measure="share", before=before, after=after, proved=False, **unknown)
 
 
 def _size(row: DifferenceRow) -> tuple[float, float]:

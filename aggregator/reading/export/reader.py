@@ -24,7 +24,7 @@ _Result = TypeVar("_Result")
 _DIFFERENCES = {
     **dict.fromkeys(("query", "digest", "attribute", "kind"), str),
     **dict.fromkeys(("size", "step", "from", "to"), int),
-    "value": str,
+    **dict.fromkeys(("value", "measure"), str),
     **dict.fromkeys(("before", "after", "difference", "stderr", "low", "high", "p_value"), float),
     "proved": bool,
     "level": float,

@@ -1,0 +1,124 @@
+"""The answers of the API that only numbers have: quantiles, ranges, and the cumulative distribution."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from types import SimpleNamespace
+from typing import Annotated, Any, Self
+
+import numpy as np
+
+from aggregator.board import lookup, rows
+from aggregator.board.answers import Unit, WindowAnswer, heading
+from aggregator.board.numeric_rows import QuantileRow, RangeShareRow, StepRow, answers, true_quantile, true_range
+from aggregator.board.parameters import Parameters
+from aggregator.board.reply import bad, missing
+from aggregator.board.store import Store
+from hubbub.http.schema import json_name, schema
+from oracles.consistency import UNBIASED
+from oracles.query.settings import quantile_name
+
+_NO_RANGE = dict.fromkeys(("share", "stderr", "low", "high"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantiles(WindowAnswer):
+    """Quantiles of a window: those of the request, by default those of the query."""
+
+    table = "quantiles"
+    columns = tuple(field.name for field in fields(QuantileRow))
+
+    unit: Unit
+    quantiles: list[QuantileRow]
+
+    @classmethod
+    def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
+        series, view = lookup.number_view(store, parameters, name)
+        definition, true = view.definition, rows.true_shares(series, view)
+        record, quantiles = answers(view), []
+        for share in parameters.shares("p") or definition.query.quantiles:
+            row = record.quantile(share)
+            value, low, high = (None, None, None) if row is None else (row.value, row.low, row.high)
+            truth = None if true is None else true_quantile(definition.scale, true, share)
+            quantiles.append(
+                QuantileRow(name=quantile_name(share), p=share, value=value, low=low, high=high, truth=truth)
+            )
+        return cls(**heading(view, UNBIASED), unit=definition.domain.unit, quantiles=quantiles)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeShares(WindowAnswer):
+    """The shares of ranges of numbers: the one of the request, by default all of the query file."""
+
+    table = "ranges"
+    columns = tuple(json_name(field.name) for field in fields(RangeShareRow))
+
+    unit: Unit
+    ranges: list[Annotated[dict[str, Any], schema(RangeShareRow)]]
+
+    @property
+    def rows(self) -> Sequence[Any]:
+        return [SimpleNamespace(**row) for row in self.ranges]
+
+    @classmethod
+    def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
+        series, view = lookup.number_view(store, parameters, name)
+        definition, true, record = view.definition, rows.true_shares(series, view), answers(view)
+        shares = []
+        for range_name, (start, end) in _ranges(parameters, dict(definition.subject.ranges), definition.scale):
+            first, last = definition.scale.bounds(start, end)
+            if first >= last:
+                raise bad(f"the range from {start:g} to {end:g} holds no whole bin; use ends that are further apart")
+            ends = {"from": float(definition.scale.edges[first]), "to": float(definition.scale.edges[last])}
+            truth = None if true is None else true_range(definition.scale, true, start, end)
+            shares.append({"name": range_name, **ends, **_NO_RANGE, **(record.range(start, end) or {}), "truth": truth})
+        return cls(**heading(view, UNBIASED), unit=definition.domain.unit, ranges=shares)
+
+
+def _ranges(
+    parameters: Parameters, named: dict[str, tuple[float, float]], scale: Any
+) -> list[tuple[str | None, tuple[float, float]]]:
+    """Return the names and ends of the requested ranges. A missing end is that of the scale."""
+    name, start, end = parameters.text("name"), parameters.decimal("from"), parameters.decimal("to")
+    if name is not None and (start, end) != (None, None):
+        raise bad("give either `name`, a range of the query file, or `from` and `to`", parameter="name")
+    if (start, end) != (None, None):
+        return [(None, (scale.low if start is None else start, scale.high if end is None else end))]
+    if name is not None and name not in named:
+        choices = f"the ranges are {', '.join(named)}" if named else "the query file has no ranges"
+        raise missing(f"there is no range {name!r}; {choices}", parameter="name")
+    return [(each, ends) for each, ends in named.items() if name in (None, each)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CumulativeShares(WindowAnswer):
+    """The cumulative distribution of a window, at the edges of its bins, at most 1,024."""
+
+    table = "steps"
+    columns = tuple(field.name for field in fields(StepRow))
+
+    unit: Unit
+    steps: list[StepRow]
+
+    @classmethod
+    def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
+        series, view = lookup.number_view(store, parameters, name)
+        numbers, true = answers(view).numbers, rows.true_shares(series, view)
+        steps: list[StepRow] = []
+        if numbers is not None:
+            bins = len(numbers.cdf)
+            sums = None if true is None else np.clip(np.cumsum(true)[len(true) // bins - 1 :: len(true) // bins], 0, 1)
+            truth = [None] * bins if sums is None else sums.tolist()
+            columns = (
+                numbers.scale.edges[1:].tolist(),
+                numbers.cdf.tolist(),
+                *(end.tolist() for end in numbers.band()),
+            )
+            keys = ("number", "share", "low", "high", "truth")
+            steps = [
+                StepRow(**dict(zip(keys, map(_known, row), strict=True))) for row in zip(*columns, truth, strict=True)
+            ]
+        return cls(**heading(view, UNBIASED), unit=view.definition.domain.unit, steps=steps)
+
+
+def _known(number: float | None) -> Any:
+    return None if number is None or number != number else number  # noqa: PLR0124 - only NaN differs from itself

@@ -1,0 +1,139 @@
+"""The rows of answers about numbers, each built from a record, with true numbers in a simulation."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from aggregator.board.entry import Entry
+from aggregator.board.rows import PointRow, ValueRow
+from aggregator.board.view import Definition, View
+from aggregator.publishing.records.number_answers import GEOMETRIC_MEAN, MEAN, NumberAnswers
+from aggregator.publishing.records.number_rows import HistogramRow
+from hubbub.http.schema import Chance, Known, read
+from oracles.consistency import NORM_SUB, UNBIASED
+from oracles.covariance import quantile as normal_quantile
+from oracles.numbers import Scale
+from oracles.query.settings import quantile_of
+from oracles.types import Floats
+
+BLOCK_METHODS = (UNBIASED, NORM_SUB)
+"""The methods of a histogram. Shares by the second one are for the eye."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuantileRow:
+    """A quantile of a window."""
+
+    name: str
+    p: Annotated[float, {"description": "The share of the numbers below it"}]
+    value: Known
+    low: Known
+    high: Known
+    truth: Known
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RangeShareRow:
+    """The share of the numbers between two edges of bins."""
+
+    name: str | None
+    from_: float
+    to: float
+    share: Known
+    stderr: Known
+    low: Chance
+    high: Chance
+    truth: Chance
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepRow:
+    """The share of the numbers below an edge of bins."""
+
+    number: float
+    share: Chance
+    low: Chance
+    high: Chance
+    truth: Chance
+
+
+def answers(view: View) -> NumberAnswers:
+    return NumberAnswers(view.part)
+
+
+def histogram_rows(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
+    """Return a row for each block of the histogram, in the order of the numbers. `present` holds for all together."""
+    fields = view.part.rest()["numbers"]
+    if fields is None:
+        return []
+    histogram = read(HistogramRow, fields["histogram"])
+    edges, count = histogram.edges, len(histogram.shares)
+    shares = histogram.shares if method == UNBIASED else histogram.norm_sub
+    true: list[Any] = [None] * count if truth is None else truth.reshape(count, -1).sum(axis=1).tolist()
+    reach = normal_quantile(view.definition.query.family_error / count)
+    return [
+        ValueRow(
+            value=f"{edges[at]!r}..{edges[at + 1]!r}",
+            share=shares[at],
+            unbiased=unbiased,
+            stderr=stderr,
+            low=histogram.low[at],
+            high=histogram.high[at],
+            listed=False,
+            decided=False,
+            present=unbiased is not None and stderr is not None and unbiased > reach * stderr,
+            probability=None,
+            ranks=None,
+            truth=true[at],
+        )
+        for at, (unbiased, stderr) in enumerate(zip(histogram.shares, histogram.stderr, strict=True))
+    ]
+
+
+def number_fields(view: View) -> dict[str, Any] | None:
+    """Return the numbers of the record, except for the cumulative shares. None if the window is withheld."""
+    fields: dict[str, Any] | None = view.part.rest()["numbers"]
+    return None if fields is None else {name: value for name, value in fields.items() if name != "cdf"}
+
+
+def number_point(entry: Entry, definition: Definition, name: str, truth: Floats | None) -> PointRow:
+    """Return a named answer about numbers in one window."""
+    part = entry.part(definition.name)
+    row = NumberAnswers(part).row(name)
+    value, low, high = (None, None, None) if row is None else (row.value, row.low, row.high)
+    return PointRow(
+        start=entry.span.start,
+        end=entry.span.end,
+        n=part.n,
+        share=value,
+        unbiased=value,
+        low=low,
+        high=high,
+        truth=None if part.withheld or truth is None else true_answer(definition, name, truth),
+        withheld=part.withheld,
+    )
+
+
+def true_answer(definition: Definition, name: str, shares: Floats) -> float | None:
+    """Return an answer by the true shares of the bins."""
+    scale, ranges = definition.scale, dict(definition.subject.ranges)
+    if name in ranges:
+        return true_range(scale, shares, *ranges[name])
+    if name == MEAN:
+        return float(shares @ scale.middles)
+    if name == GEOMETRIC_MEAN:
+        return float(np.exp(shares @ np.log(scale.middles)))
+    share = quantile_of(name)
+    return None if share is None else true_quantile(scale, shares, share)
+
+
+def true_quantile(scale: Scale, shares: Floats, share: float) -> float:
+    cdf = np.cumsum(shares)
+    cdf[-1] = 1.0
+    return scale.quantile(cdf, share)
+
+
+def true_range(scale: Scale, shares: Floats, start: float, end: float) -> float:
+    first, last = scale.bounds(start, end)
+    return float(np.clip(shares[first:last].sum(), 0.0, 1.0))

@@ -1,0 +1,254 @@
+"""The API answers questions about numbers from the records: quantiles, ranges, the distribution, histories, changes."""
+
+import math
+
+import numpy as np
+import pytest
+
+from aggregator.board.parameters import Parameters
+from aggregator.board.reply import Reply
+from aggregator.publishing.records.decoder import decode
+from hubbub.definitions import catalog
+from oracles.numbers import Numbers
+from oracles.query import File
+from tests.boards import HOMEPAGE, LOAD_TIME, NUMBERS, PANE, START, VISIT, Crowd, NumberCrowd, withheld
+from tests.unit.test_board_store import BY_NAME, ask, problem, store
+
+PANES, SLOW_FROM = 8, 5
+FIRST, LAST = START + PANE, START + PANE * PANES
+ALL = ("mean", "geometric_mean", "p50", "p95", "slow")
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    crowd = NumberCrowd(LOAD_TIME, clients=50_000, surge=SLOW_FROM)
+    crowd.messages = [message for _ in range(PANES) for message in crowd.next()]
+    return crowd
+
+
+@pytest.fixture(scope="module")
+def board(crowd):
+    return store(crowd.messages, queries=NUMBERS)
+
+
+def numbers_of(crowd, pane):
+    """Return the distribution that the tally of a pane shows."""
+    snapshot = crowd.snapshots[pane]
+    return Numbers(LOAD_TIME.oracle.estimate(snapshot.counts, snapshot.n), LOAD_TIME.domain.scale)
+
+
+def near(quantity):
+    return [pytest.approx(number, rel=1e-5) for number in quantity]
+
+
+def test_any_quantile_is_that_of_the_tally(crowd, board):
+    numbers = numbers_of(crowd, PANES - 1)
+    answer = ask(board, "quantiles", "load_time")
+    assert [row["name"] for row in answer["quantiles"]] == ["p50", "p90", "p95", "p99"]
+    (row,) = ask(board, "quantiles", "load_time", p="0.123")["quantiles"]
+    for each in [row, *answer["quantiles"]]:
+        assert [each["value"], each["low"], each["high"]] == near(numbers.quantile(each["p"]))
+        assert each["low"] <= each["truth"] <= each["high"]
+    assert (answer["unit"], answer["n"]) == ("ms", 50_000)
+    pairs = [("p", "0.75"), ("p", "0.25"), ("window", str(FIRST))]
+    request = Parameters(pairs, BY_NAME["quantiles"].all_parameters)
+    rows = BY_NAME["quantiles"].answer.of(board, request, "load_time").rows
+    assert [row.name for row in rows] == ["p75", "p25"]
+    assert [rows[0].value, rows[0].low, rows[0].high] == near(numbers_of(crowd, 0).quantile(0.75))
+
+
+def test_any_range_is_that_of_the_tally(crowd, board):
+    numbers = numbers_of(crowd, PANES - 1)
+    for start, end in [(100, 500.5), (-5, 10**9), (1000, 60_000)]:
+        (row,) = ask(board, "range", "load_time", **{"from": start, "to": end})["ranges"]
+        expected = numbers.range(start, end)
+        keys = ("from", "to", "share", "stderr", "low", "high")
+        assert [row[key] for key in keys] == [pytest.approx(number, rel=1e-5, abs=1e-7) for number in expected]
+        assert row["low"] - 1e-12 <= row["truth"] <= row["high"] + 1e-12
+    assert ask(board, "range", "load_time", **{"from": 1000})["ranges"][0]["share"] == row["share"]
+    (slow,) = ask(board, "range", "load_time")["ranges"]
+    assert {**slow, "name": None} == row
+    assert ask(board, "range", "load_time", name="slow")["ranges"] == [slow]
+    table = BY_NAME["range"].answer.of(board, Parameters([], BY_NAME["range"].all_parameters), "load_time")
+    head = Reply.csv(table.columns, table.rows).body.decode().splitlines()[0]
+    assert head == "name,from,to,share,stderr,low,high,truth"
+
+
+def test_the_distribution_is_that_of_the_tally(crowd, board):
+    numbers, answer = numbers_of(crowd, PANES - 1), ask(board, "cdf", "load_time")
+    low, high = numbers.band()
+    columns = {key: [step[key] for step in answer["steps"]] for key in answer["steps"][0]}
+    assert columns["number"] == LOAD_TIME.domain.scale.edges[1:].tolist()
+    for key, expected in (("share", numbers.cdf), ("low", low), ("high", high)):
+        assert columns[key] == pytest.approx(expected.tolist(), abs=1e-6)
+    inside = [step["low"] <= step["truth"] <= step["high"] for step in answer["steps"]]
+    assert np.mean(inside) > 0.9
+    assert (answer["steps"][-1]["share"], answer["steps"][-1]["truth"]) == (1.0, 1.0)
+
+
+def test_an_estimate_has_the_histogram_and_the_numbers_of_the_record(crowd, board):
+    answer = ask(board, "estimate", "load_time")
+    record = decode(crowd.record(crowd_span(crowd)).records[0][1])
+    fields = record.rest()["numbers"]
+    assert answer["numbers"] == {name: value for name, value in fields.items() if name != "cdf"}
+    assert len(answer["values"]) == answer["published"] == 32
+    assert [row["share"] for row in answer["values"]] == fields["histogram"]["shares"]
+    assert answer["values"][0]["value"].startswith("10.0..")
+    assert answer["methods"] == ["unbiased", "norm_sub"]
+    smooth = ask(board, "estimate", "load_time", method="norm_sub")["values"]
+    assert [row["share"] for row in smooth] == fields["histogram"]["norm_sub"]
+    assert sum(row["truth"] for row in smooth) == pytest.approx(1.0)
+    assert answer["error"]["covered"] >= 26
+    full = [row for row in answer["values"] if row["truth"] > 0.05]
+    empty = [row for row in answer["values"] if row["truth"] == 0]
+    assert full
+    assert all(row["present"] for row in full)
+    assert not any(row["present"] for row in empty)
+
+
+def crowd_span(crowd):
+    windows = [window for window in LOAD_TIME.windows if window.kind == "tumbling"]
+    return decode(crowd.messages[-2][2]).span._replace(window=windows[0], start=LAST - PANE, end=LAST)
+
+
+@pytest.mark.parametrize("name", [*ALL, "p97.5"])
+def test_a_history_has_one_answer_in_each_window(crowd, board, name):
+    answer = ask(board, "history", "load_time", value=name)
+    assert answer["measure"] == ("share" if name == "slow" else "number")
+    assert answer["unit"] == "ms"
+    for pane, point in enumerate(answer["points"]):
+        numbers = numbers_of(crowd, pane)
+        expected = {
+            "mean": numbers.mean,
+            "geometric_mean": numbers.geometric_mean,
+            "slow": lambda n=numbers: n.range(1000, 60_000)[2:3] + n.range(1000, 60_000)[4:],
+        }.get(name, lambda n=numbers: n.quantile(float(name[1:]) / 100))()
+        assert [point["share"], point["low"], point["high"]] == near(expected)
+        assert point["truth"] is not None
+    inside = [point["low"] <= point["truth"] <= point["high"] for point in answer["points"]]
+    assert sum(inside) >= PANES - 1
+    if name in ("p50", "geometric_mean", "slow"):
+        assert answer["points"][-1]["low"] > answer["points"][0]["high"]
+
+
+def test_two_windows_have_differences_with_intervals_and_proofs(board):
+    far = ask(board, "compare", "load_time", **{"from": FIRST, "to": LAST})
+    assert [row["value"] for row in far["values"]] == ["p50", "p90", "p95", "p99", "mean", "geometric_mean", "slow"]
+    assert [row["measure"] for row in far["values"]] == ["number"] * 6 + ["share"]
+    by_name = {row["value"]: row for row in far["values"]}
+    assert all(by_name[name]["proved"] for name in ("p50", "p90", "geometric_mean", "slow"))
+    for row in far["values"]:
+        assert row["low"] <= row["difference"] <= row["high"]
+        assert row["difference"] == pytest.approx(row["after"] - row["before"], rel=1e-5, abs=1e-5)
+    assert by_name["p50"]["low"] < math.exp(6.3) < by_name["p50"]["high"], "the median has doubled"
+    near_by = ask(
+        board, "compare", "load_time", **{"from": FIRST + PANE, "to": FIRST + 3 * PANE, "values": "p50,p99.9,slow"}
+    )
+    assert [row["value"] for row in near_by["values"]] == ["p50", "p99.9", "slow"]
+    assert near_by["proofs"] == 0
+    assert near_by["unit"] == "ms"
+
+
+def test_the_overview_has_the_first_quantile(board):
+    (row,) = [each for each in ask(board, "overview")["queries"] if each["name"] == "load_time"]
+    (median,) = ask(board, "quantiles", "load_time", p="0.5")["quantiles"]
+    assert (row["value"], row["measure"], row["unit"], row["level"]) == ("p50", "number", "ms", 0.95)
+    assert [row[key] for key in ("share", "low", "high")] == [median[key] for key in ("value", "low", "high")]
+
+
+def test_the_list_of_queries_has_the_scale_of_numbers(board):
+    queries = {each["name"]: each for each in ask(board, "queries")["queries"]}
+    (answer,) = queries["load_time"]["attributes"]
+    names = ["p50", "p90", "p95", "p99"]
+    scale = {"low": 10.0, "high": 60_000.0, "scale": "log", "bins": 256, "unit": "ms"}
+    assert answer["numbers"] == {**scale, "quantiles": names, "ranges": {"slow": [1000.0, 60_000.0]}}
+    assert [each["numbers"] is None for each in queries["visit"]["attributes"]] == [False, True]
+
+
+def test_an_attribute_of_several_may_be_numbers():
+    crowd = NumberCrowd(VISIT, clients=40_000)
+    board = store([message for _ in range(2) for message in crowd.next()], queries=NUMBERS)
+    (median,) = ask(board, "quantiles", "visit", attribute="age", p="0.5")["quantiles"]
+    assert median["low"] <= 40.0 <= median["high"]
+    assert ask(board, "quantiles", "visit")["attribute"] == "age"
+    assert ask(board, "estimate", "visit", attribute="sex")["numbers"] is None
+    assert problem(board, "quantiles", "visit", attribute="sex") == 400
+    assert ask(board, "range", "visit", name="adult")["ranges"][0]["share"] > 0.9
+    assert ask(board, "history", "visit", value="mean")["unit"] == "years"
+    ends = {"from": FIRST, "to": FIRST + PANE}
+    names = [row["value"] for row in ask(board, "compare", "visit", **ends)["values"]]
+    assert names == ["p50", "p90", "p95", "p99", "mean", "adult"]
+    assert ask(board, "compare", "visit", attribute="sex", **ends)["values"][0]["measure"] == "share"
+
+
+def test_a_withheld_window_has_no_numbers(crowd):
+    messages = [
+        withheld(message) if message[0] == "estimates" and decode(message[2]).span.end > FIRST else message
+        for message in crowd.messages
+    ]
+    board = store(messages, queries=NUMBERS)
+    for question, table in (("quantiles", "quantiles"), ("range", "ranges"), ("cdf", "steps")):
+        answer = ask(board, question, "load_time", window=LAST)
+        assert (answer["n"], answer["withheld_reason"]) == (0, "small")
+        numbers = {value for row in answer[table] for key, value in row.items() if key in ("value", "share", "truth")}
+        assert numbers <= {None}
+    assert ask(board, "quantiles", "load_time")["window"]["end"] == FIRST
+    estimate = ask(board, "estimate", "load_time", window=LAST)
+    assert (estimate["numbers"], estimate["values"], estimate["error"]) == (None, [], None)
+    points = ask(board, "history", "load_time", value="p95")["points"]
+    assert [point["share"] is None for point in points] == [False] + [True] * (PANES - 1)
+    assert [point["truth"] is None for point in points] == [False] + [True] * (PANES - 1)
+    answer = ask(board, "compare", "load_time", **{"from": FIRST, "to": LAST})
+    assert (answer["values"], answer["after"]["withheld"]) == ([], "small")
+
+
+def test_a_retired_query_answers_as_before(crowd):
+    board = store(crowd.messages, queries=NUMBERS)
+    before = ask(board, "quantiles", "load_time")
+    for write in catalog.changes(File({"visit": VISIT}), board.definitions, ["load_time"], "1" * 16).writes:
+        board.define(*write, 0)
+    assert {each["name"]: each["retired"] for each in ask(board, "queries")["queries"]}["load_time"]
+    assert ask(board, "quantiles", "load_time") == before
+
+
+@pytest.mark.parametrize(
+    ("status", "question", "parameters"),
+    [
+        (400, "quantiles", {"p": "0"}),
+        (400, "quantiles", {"p": "1"}),
+        (400, "quantiles", {"p": "nan"}),
+        (400, "quantiles", {"p": "p95"}),
+        (400, "quantiles", {"method": "norm_sub"}),
+        (400, "range", {"from": "1000", "to": "1000"}),
+        (400, "range", {"from": "500", "to": "100"}),
+        (400, "range", {"from": "nan"}),
+        (400, "range", {"to": "inf"}),
+        (400, "range", {"from": "5", "name": "slow"}),
+        (404, "range", {"name": "fast"}),
+        (400, "estimate", {"values": "p95"}),
+        (400, "estimate", {"method": "calibrate"}),
+        (400, "heavy-hitters", {}),
+        (400, "set", {"values": "500"}),
+        (404, "history", {"value": "812.4"}),
+        (404, "history", {"value": "p100"}),
+        (404, "compare", {"from": FIRST, "to": LAST, "values": "news.example"}),
+    ],
+)
+def test_a_wrong_question_about_numbers_is_refused(board, status, question, parameters):
+    assert problem(board, question, "load_time", **parameters) == status
+
+
+@pytest.mark.parametrize("question", ["quantiles", "range", "cdf", "estimate", "history", "compare"])
+def test_every_answer_about_numbers_has_a_table(board, question):
+    more = {"history": [("value", "p95")], "compare": [("from", str(FIRST)), ("to", str(LAST))]}
+    route = BY_NAME[question]
+    table = route.answer.of(board, Parameters(more.get(question, []), route.all_parameters), "load_time")
+    rows = Reply.csv(table.columns, table.rows).body.decode().splitlines()
+    assert rows[0] == ",".join(table.columns)
+    assert len(rows) == len(table.rows) + 1 > 1
+
+
+@pytest.mark.parametrize("question", ["quantiles", "range", "cdf"])
+def test_values_have_no_quantiles(question):
+    crowd = Crowd(HOMEPAGE, clients=1_000)
+    assert problem(store(list(crowd.next())), question, "homepage") == 400
