@@ -14,7 +14,14 @@ author = "hubbub's authors"
 html_title = "hubbub"
 root_doc = INDEX
 extensions = ["myst_parser"]
-include_patterns = ["*.md", "docs/*.md", "docs/*.ipynb", "deploy/runbooks/*.md", "helm/hubbub/README.md"]
+include_patterns = [
+    "*.md",
+    "docs/*.md",
+    "docs/*.ipynb",
+    "deploy/runbooks/*.md",
+    "helm/hubbub/README.md",
+    "clients/js/README.md",
+]
 exclude_patterns = [".*", "build", "dist", "node_modules", "aggregator", "benchmarks", "hubbub", "oracles", "producers"]
 myst_heading_anchors = 4
 html_theme = "furo"

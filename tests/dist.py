@@ -7,7 +7,9 @@ Python that is not available.
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import zipfile
 from pathlib import Path
 
 UV = Path(sys.executable).with_name("uv")
@@ -49,6 +51,13 @@ def run(*command: str | Path) -> None:
     subprocess.run(command, check=True, cwd=tempfile.gettempdir(), stdout=subprocess.DEVNULL)
 
 
+def contents(packages: list[Path]) -> list[str]:
+    """Return the names of all files of the wheel and the sdist."""
+    wheel, sdist = packages
+    with zipfile.ZipFile(wheel) as files, tarfile.open(sdist) as archive:
+        return files.namelist() + archive.getnames()
+
+
 def python_of(version: str) -> str:
     """Return the name by which uv finds a version of Python. uv finds those of pyenv only by their paths."""
     here = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
@@ -58,6 +67,7 @@ def python_of(version: str) -> str:
 def main(folder: Path, pythons: list[str]) -> int:
     packages = sorted(path.resolve() for path in folder.iterdir() if path.suffix in (".whl", ".gz"))
     assert [path.suffix for path in packages] == [".whl", ".gz"], packages
+    assert not [name for name in contents(packages) if "clients/" in name]
     works = 0
     for version in pythons:
         with tempfile.TemporaryDirectory(prefix="hubbub-dist-") as place:

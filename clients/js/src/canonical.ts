@@ -1,0 +1,38 @@
+/** Canonical JSON of a definition, and its digest. */
+
+import { sha256 } from "@noble/hashes/sha2.js";
+import type { Definition } from "./definition.js";
+
+/** Members that hold a float: Python writes 1.0 where JavaScript writes 1. */
+const FLOATS = ["epsilon", "high", "low"];
+
+/** Return the first 8 bytes of SHA-256 over everything that gives a report its meaning. */
+export function digestOf(definition: Definition): Uint8Array {
+  const { name, epsilon, pane, oracle } = definition;
+  const meaning: Record<string, unknown> = { format: 1, name, epsilon, pane, oracle };
+  for (const key of ["domain", "attributes", "solution", "buckets", "table"] as const) {
+    if (definition[key] != null) meaning[key] = definition[key];
+  }
+  const numbers = definition.domain instanceof Object && !Array.isArray(definition.domain);
+  if (definition.domain != null && !numbers) meaning["other"] = definition.other;
+  return sha256(new TextEncoder().encode(canonical(meaning))).slice(0, 8);
+}
+
+function canonical(value: unknown, key = ""): string {
+  if (Array.isArray(value)) return `[${value.map((each) => canonical(each))}]`;
+  if (value instanceof Object) {
+    const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+    return `{${members.map(([name, each]) => `${JSON.stringify(name)}:${canonical(each, name)}`)}}`;
+  }
+  return FLOATS.includes(key) && typeof value === "number" ? pythonFloat(value) : JSON.stringify(value);
+}
+
+/** Return a float as Python prints it. */
+export function pythonFloat(value: number): string {
+  const [mantissa, exponent] = value.toExponential().split("e") as [string, string];
+  if (value && (+exponent < -4 || +exponent >= 16)) {
+    return `${mantissa}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
+  }
+  const text = Object.is(value, -0) ? "-0" : String(value);
+  return text.includes(".") ? text : text + ".0";
+}

@@ -1,0 +1,163 @@
+/** The definition of a query, as a gateway lists it, checked before a client uses it. */
+
+import { digestOf } from "./canonical.js";
+import { Positions, type Domain, type Value } from "./domain.js";
+import { NotAllowed, ReportError } from "./errors.js";
+import { exact, rounded } from "./exact.js";
+import { oracle, type Oracle, type Thresholds } from "./oracle.js";
+
+type Each<T> = T | Record<string, T>;
+
+/** An item of `GET /v1/queries`. */
+export interface Definition {
+  name: string;
+  digest: string;
+  epsilon: number;
+  pane: number;
+  period: number;
+  answers: "life" | "once" | "fresh";
+  budget: number;
+  renew?: number | null;
+  domain?: Domain;
+  other?: boolean | null;
+  attributes?: Record<string, { domain: Domain; other?: boolean }>;
+  solution?: string | null;
+  oracle: Each<string>;
+  buckets?: Each<number> | null;
+  table?: Each<number> | null;
+  thresholds: Each<Thresholds[string]> | Record<string, Thresholds>;
+  edges?: number[] | Record<string, number[]> | null;
+  width: number;
+}
+
+/** What the application agreed to. */
+export interface Pinned {
+  /** The largest epsilon. */
+  epsilon?: number;
+  /** The domain, or the domain of each attribute by name. */
+  domain?: Domain | Record<string, Domain>;
+}
+
+/** One question of a query. */
+export interface Part {
+  name: string;
+  positions: Positions;
+  oracle: Oracle;
+}
+
+/** The answer to a query, or an answer to each attribute. */
+export type Answer = Value | Record<string, Value>;
+
+/** A charge: so many times an epsilon. */
+export interface Charge {
+  epsilon: number;
+  times: number;
+}
+
+/** A query that passed all checks. */
+export class Query {
+  readonly digest: Uint8Array;
+  readonly parts: Part[];
+  /** The charge of the first answer of a round, or of each fresh answer. */
+  readonly charge: Charge;
+
+  constructor(
+    readonly definition: Definition,
+    pinned: Pinned = {},
+  ) {
+    const { name, epsilon, attributes, solution } = definition;
+    if (!(epsilon > 0 && epsilon <= 16)) throw new NotAllowed(`Epsilon of ${name} is ${epsilon}, not in 0 to 16.`);
+    if (pinned.epsilon !== undefined && epsilon > pinned.epsilon) {
+      throw new NotAllowed(`Epsilon of ${name} is ${epsilon}. The application allows ${pinned.epsilon}.`);
+    }
+    const domains = attributes && Object.fromEntries(Object.entries(attributes).map(([key, each]) => [key, each.domain]));
+    if (pinned.domain !== undefined && !same(pinned.domain, definition.domain ?? domains)) {
+      throw new NotAllowed(`The domain of ${name} is not the one that the application allows.`);
+    }
+    if (attributes && solution !== "smp" && solution !== "spl") {
+      throw new NotAllowed(`This client does not answer ${name}, whose solution is ${solution}.`);
+    }
+    this.digest = digestOf(definition);
+    if (hex(this.digest) !== definition.digest) {
+      throw new NotAllowed(`The digest of ${name} does not fit its definition.`);
+    }
+    this.parts = attributes ? Object.keys(attributes).sort().map((key) => this.#part(key)) : [this.#part()];
+    this.charge = this.#charged();
+    const widths = this.parts.map((part) => part.oracle.width);
+    const width = solution === "smp" ? 2 + Math.max(...widths) : widths.reduce((a, b) => a + b);
+    if (width !== definition.width) throw new NotAllowed(`The width of ${name} does not fit its definition.`);
+  }
+
+  /** Return the positions of an answer, one for each attribute. */
+  positionsOf(answer: Answer): number[] {
+    if (!this.definition.attributes) return [this.parts[0]!.positions.of(answer as Value)];
+    const names = this.parts.map((part) => part.name);
+    if (!(answer instanceof Object) || !same(Object.keys(answer).sort(), names)) {
+      throw new ReportError(`The answer must be an object with a value for each of ${names.join(", ")}.`);
+    }
+    return this.parts.map((part) => part.positions.of(answer[part.name]!));
+  }
+
+  #part(attribute?: string): Part {
+    const { definition } = this;
+    const own = <T>(each: Each<T> | null | undefined) =>
+      (attribute === undefined ? each : (each as Record<string, T> | null | undefined)?.[attribute]) as T | undefined;
+    const { domain, other } = attribute === undefined ? definition : definition.attributes![attribute]!;
+    const positions = new Positions(domain!, other ?? false, own(definition.edges as Each<number[]>) ?? undefined);
+    const made = oracle(
+      own(definition.oracle)!,
+      this.#epsilonOfPart(),
+      positions.size,
+      own(definition.thresholds as Each<Thresholds>)!,
+      own(definition.table) ?? undefined,
+    );
+    return { name: attribute ?? "", positions, oracle: made };
+  }
+
+  /** Return the epsilon of a part: spl divides it, and rounds it down. */
+  #epsilonOfPart(): number {
+    const { epsilon, solution, attributes } = this.definition;
+    return solution === "spl" ? rounded(exact(epsilon) / BigInt(Object.keys(attributes!).length), false) : epsilon;
+  }
+
+  #charged(): Charge {
+    const { answers, epsilon, solution } = this.definition;
+    if (answers !== "life") return { epsilon, times: 1 };
+    const own = this.#epsilonOfPart();
+    const charges = this.parts.map(({ oracle: { table, classes } }) =>
+      table ? { epsilon: table.bound(own), times: 1 } : { epsilon: own, times: classes },
+    );
+    const amounts = charges.map(amountOf);
+    if (solution !== "spl") return charges[amounts.indexOf(amounts.reduce((a, b) => (a > b ? a : b)))]!;
+    return { epsilon: rounded(amounts.reduce((a, b) => a + b), true), times: 1 };
+  }
+}
+
+export const amountOf = ({ epsilon, times }: Charge) => exact(epsilon) * BigInt(times);
+
+/** Return the item of a query in the body of `GET /v1/queries`. */
+export function definitionOf(listing: unknown, name: string): Definition {
+  const items = (listing as { queries?: Definition[] })?.queries;
+  const item = Array.isArray(items) && items.find((each) => each?.name === name);
+  if (!item) throw new NotAllowed(`The gateway has no query ${name}.`);
+  return item;
+}
+
+export function hex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export function unhex(digits: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(digits.match(/../g)!, (byte) => parseInt(byte, 16));
+}
+
+/** Whether two values of JSON are equal. The order of an object's keys does not matter. */
+function same(a: unknown, b: unknown): boolean {
+  if (!(a instanceof Object) || !(b instanceof Object)) return a === b;
+  const keys = Object.keys(a);
+  return (
+    Array.isArray(a) === Array.isArray(b) &&
+    keys.length === Object.keys(b).length &&
+    keys.every((key) => same((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key]))
+  );
+}

@@ -1,0 +1,119 @@
+/** A store in a file of Node, with its key beside it, and a store in memory. */
+
+import { StoreError } from "./errors.js";
+import { bound, newKey, refuseHalf, type State, type Store } from "./state.js";
+
+type Files = typeof import("node:fs");
+
+const PATIENCE = 30_000;
+const PAUSE = 5;
+
+/** Load a module of Node so that bundlers for browsers do not see it. */
+async function builtin<T>(name: string): Promise<T> {
+  return process.getBuiltinModule?.(name) ?? (await import(/* webpackIgnore: true */ /* @vite-ignore */ name));
+}
+
+export async function openFile(path: string, given?: Uint8Array): Promise<Store> {
+  const files = await builtin<Files>("node:fs");
+  const keyPath = `${path}.key`;
+  let key!: Uint8Array;
+  await guarded(files, path, () => {
+    const state = read(files, path);
+    const stored = files.existsSync(keyPath);
+    refuseHalf(state, stored, !!given, path);
+    key = given ?? (stored ? new Uint8Array(files.readFileSync(keyPath)) : newKey());
+    const opened = bound(state, key, path);
+    if (!given && !stored) write(files, keyPath, key);
+    write(files, path, JSON.stringify(opened));
+  });
+  return {
+    key,
+    update: (change) =>
+      guarded(files, path, () => {
+        const state = read(files, path);
+        if (!state) throw new StoreError(`Store ${path} is missing. Restore it.`);
+        const result = change(state);
+        write(files, path, JSON.stringify(state));
+        return result;
+      }),
+    close: () => {},
+  };
+}
+
+/** Return a store that ends with its client. */
+export function openMemory(given?: Uint8Array): Store {
+  const key = given ?? newKey();
+  let text = JSON.stringify(bound(undefined, key, "in memory"));
+  return {
+    key,
+    async update(change) {
+      const state = JSON.parse(text) as State;
+      const result = change(state);
+      text = JSON.stringify(state);
+      return result;
+    },
+    close: () => {},
+  };
+}
+
+function read(files: Files, path: string): State | undefined {
+  if (!files.existsSync(path)) return undefined;
+  try {
+    return JSON.parse(files.readFileSync(path, "utf8")) as State;
+  } catch (error) {
+    throw new StoreError(`Store ${path} is damaged: ${String(error)}. Restore it.`);
+  }
+}
+
+/** Write a file that is whole at any time: a draft gets the name when all bytes are on disk. */
+function write(files: Files, path: string, data: string | Uint8Array): void {
+  const draft = `${path}.new`;
+  const file = files.openSync(draft, "w", 0o600);
+  try {
+    files.writeFileSync(file, data);
+    files.fsyncSync(file);
+  } finally {
+    files.closeSync(file);
+  }
+  files.renameSync(draft, path);
+}
+
+/** Act while no other process does. The lock is a file with the number of its process. */
+async function guarded<T>(files: Files, path: string, act: () => T): Promise<T> {
+  const lock = `${path}.lock`;
+  const patience = Date.now() + PATIENCE;
+  for (;;) {
+    try {
+      files.writeFileSync(lock, String(process.pid), { flag: "wx" });
+      break;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw failure(path, error);
+      if (ended(files, lock)) files.rmSync(lock, { force: true });
+      else if (Date.now() > patience) throw new StoreError(`Store ${path} is in use: ${lock} exists.`);
+      else await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    }
+  }
+  try {
+    return act();
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).syscall ? failure(path, error) : error;
+  } finally {
+    files.rmSync(lock, { force: true });
+  }
+}
+
+/** Whether the process of a lock has ended. */
+function ended(files: Files, lock: string): boolean {
+  try {
+    const owner = Number(files.readFileSync(lock, "utf8"));
+    if (!owner) return false;
+    process.kill(owner, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ESRCH";
+  }
+  return false;
+}
+
+function failure(path: string, error: unknown): StoreError {
+  return new StoreError(`Store ${path} cannot be used: ${String(error)}`);
+}

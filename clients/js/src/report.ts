@@ -1,0 +1,34 @@
+/** The report of an answer, and its frame. */
+
+import type { Query } from "./definition.js";
+import { ANSWER, ATTRIBUTE, bytesOf, EVERY_CLASS, joined, ROWS, type Source } from "./source.js";
+
+/** Return the stream of an attribute, a purpose and classes. */
+export type Streams = (attribute: number, purpose: number, classes: number[]) => Source;
+
+/** Return the report of a value's positions. */
+export function reportOf(query: Query, positions: number[], streams: Streams): Uint8Array {
+  const part = (j: number) => {
+    const { oracle } = query.parts[j]!;
+    const rows = oracle.rows?.(streams(j, ROWS, [])) ?? [];
+    const answerClass = oracle.classify(positions[j]!, rows);
+    return oracle.answer(answerClass, rows, streams(j, ANSWER, [oracle.table ? EVERY_CLASS : answerClass]));
+  };
+  if (query.definition.solution !== "smp") return joined(query.parts.map((_, j) => part(j)));
+  const j = streams(0, ATTRIBUTE, []).below(BigInt(query.parts.length));
+  const report = new Uint8Array(query.definition.width);
+  report.set(joined([bytesOf(j, 2), part(Number(j))]));
+  return report;
+}
+
+/** Return a binary frame of reports, one after another. Bytes 36 and 37 are room for a group. */
+export function frameOf(query: Pick<Query, "digest">, pane: number | bigint, width: number, reports: Uint8Array) {
+  const header = new Uint8Array(40);
+  header.set([0x48, 0x42, 0x42, 0x31, 1]);
+  header.set(query.digest, 8);
+  const view = new DataView(header.buffer);
+  view.setUint16(6, width, true);
+  view.setBigInt64(16, BigInt(pane), true);
+  view.setUint32(32, reports.length / width, true);
+  return joined([header, reports]);
+}
