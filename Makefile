@@ -66,7 +66,7 @@ $(addprefix test-,$(SUITES)): test-%: .venv/.test
 
 # Apache Kafka's jars, and the browser. Where one cannot be had, the tests that need it skip and say why.
 test-integration test-faults test-browser test-deploy: build/.kafka
-test-browser: build/.chromium
+test-browser: build/.chromium build/.client
 test-deploy: build/.prometheus
 
 build/.kafka: deploy/kafka/pom.xml .venv/.test
@@ -90,6 +90,11 @@ build/.chromium:
 	@command -v chromium >/dev/null || { echo "installing chromium"; apt-get update -q >/dev/null && apt-get install -y -q --no-install-recommends chromium >/dev/null; } || test "$$CI" != true
 	@touch $@
 
+# The client for browsers and Node, built in a folder of its own. Without Node or a registry its tests skip and say why.
+build/.client: $(wildcard clients/js/package-lock.json clients/js/src/* clients/js/test/*) .venv/.test
+	@echo "building the client for browsers and Node (seconds)"
+	@$(BIN)/python -m tests.browser.js_client && touch $@ || test "$$CI" != true
+
 # Unpacked, not installed: so no service starts. Debian's Alertmanager looks for its templates in one place only.
 build/.prometheus:
 	@mkdir -p build/prometheus
@@ -100,7 +105,7 @@ build/.prometheus:
 		mkdir -p /usr/share/prometheus && cp -r usr/share/prometheus/alertmanager /usr/share/prometheus; } || test "$$CI" != true
 	@touch $@
 
-test-all: .venv/.test build/.kafka build/.chromium build/.prometheus build/.helm ## run the tests, the long ones too
+test-all: .venv/.test build/.kafka build/.chromium build/.client build/.prometheus build/.helm ## run the tests, the long ones too
 	$(BIN)/pytest -n auto --dist loadgroup tests
 
 # Debian has Prometheus 2. Go builds version 3 without its page and with one kind of discovery (5 minutes or more, once).

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from definition_cases import definitions, histories
 from frame_cases import frames
 
 from oracles import ORACLES, oracle
@@ -208,6 +209,7 @@ def answers(name, epsilon, size, start):
         report = encoder.answer(np.array([answer_class]), rows, Keyed(key, digest, 0, 0, 2, start, (answer_class,)))
         cases.append({"value": value, "class": answer_class, "report": bytes(report[0]).hex()})
     about = {"oracle": name, "epsilon": epsilon, "size": size, "key": KEYS[1], "digest": DIGEST, "round": start}
+    about["thresholds"] = encoder.thresholds
     return {**about, "rows": [] if rows is None else rows[0].tolist(), "cases": cases}
 
 
@@ -251,6 +253,7 @@ def looked_up(name, epsilon, size, points, digest, key):
         cases.append({"value": value, "class": answer_class, "report": bytes(report[0]).hex()})
     table = encoder.tables.draw(1, Keyed(*about, 0, 0, 2, 0, (-1,)))[0].tolist()
     group = {"oracle": name, "epsilon": epsilon, "size": size, "t": points, "key": key, "digest": digest}
+    group["thresholds"] = encoder.thresholds
     return {**group, "rows": [] if rows is None else rows[0].tolist(), "table": table, "cases": cases}
 
 
@@ -290,7 +293,7 @@ def has_objects(value):
 def files():
     """Return the name and the text of each file."""
     contents = {"reports.json": reports(), "support.json": support(), "frames.json": frames(), "keyed.json": keyed()}
-    contents["tables.json"] = tables()
+    contents |= {"tables.json": tables(), "definitions.json": definitions(), "histories.json": histories()}
     return {name: lines(value) + "\n" for name, value in contents.items()}
 
 
