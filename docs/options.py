@@ -26,6 +26,7 @@ VARIABLES = {
     "HUBBUB_KAFKA_PASSWORD": "The password for Kafka.",
     "HUBBUB_KAFKA_PASSWORD_FILE": "A file that holds the password, instead of the variable.",
     "HUBBUB_KAFKA_OAUTH_TOKEN_FILE": "A file that holds the OAuth token. hubbub reads it for each new connection.",
+    "HUBBUB_KAFKA_OAUTH_TOKEN_COMMAND": "A command that prints the OAuth token and its expiry, instead of the file.",
     "HUBBUB_KAFKA_CA_FILE": "Certificates that sign the brokers' certificates, in PEM.",
     "HUBBUB_KAFKA_CERT_FILE": "The certificate of this client, in PEM.",
     "HUBBUB_KAFKA_KEY_FILE": "The key of that certificate, in PEM.",

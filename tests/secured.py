@@ -3,6 +3,7 @@
 import base64
 import json
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ advertised.listeners={LISTENERS}
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SCRAM:SASL_SSL,MUTUAL:SSL,TOKEN:SASL_SSL
 listener.name.token.sasl.enabled.mechanisms=OAUTHBEARER
 listener.name.token.oauthbearer.sasl.jaas.config={OAUTH} required unsecuredLoginStringClaim_sub="broker";
+listener.name.token.oauthbearer.connections.max.reauth.ms=6000
 listener.name.mutual.ssl.client.auth=required
 ssl.principal.mapping.rules=RULE:^.*CN=([^,]+).*$/$1/,DEFAULT
 ssl.keystore.type=PEM
@@ -36,6 +38,17 @@ authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 allow.everyone.if.no.acl.found=false
 """
+PRINTING = """\
+import base64, json, time
+now = int(time.time())
+claims = {{"sub": {name!r}, "iat": now - 1, "exp": now + {seconds}}}
+for part in {{"alg": "none"}}, claims:
+    print(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("="), end=".")
+print()
+print(now + {seconds})
+open({runs!r}, "a").write("x")
+"""
+"""A program like those that print the tokens of a cloud."""
 TOPIC, GROUP, CLUSTER = 2, 3, 4
 """The numbers of Kafka for kinds of resources."""
 OPERATIONS = {"Read": 3, "Write": 4, "Create": 5, "Alter": 7, "Describe": 8, "DescribeConfigs": 10, "AlterConfigs": 11}
@@ -84,6 +97,12 @@ class Secured(Cluster):
         path.write_text(".".join([encode_part(part) for part in parts]) + ".\n")
         return path
 
+    def token_command(self, name: str, seconds: int) -> str:
+        """Write a program that prints a new token of this life, and notes each run. Return its command line."""
+        path = self.folder / f"{name}-{seconds}.py"
+        path.write_text(PRINTING.format(name=name, seconds=seconds, runs=str(path.with_suffix(".runs"))))
+        return f"{sys.executable} {path}"
+
     def login(self, method: str, name: str = USER, prefix: str = "hubbub.") -> dict[str, str]:
         """Return the environment of a client that logs in."""
         tls = {"CA_FILE": str(self.ca), "SECURITY_PROTOCOL": "SASL_SSL"}
@@ -95,6 +114,9 @@ class Secured(Cluster):
         elif method == "mutual":
             address = f"127.0.0.1:{self.mutual}"
             tls |= {"SECURITY_PROTOCOL": "SSL", "CERT_FILE": str(self.certificate(name))}
+        elif method == "command":
+            address = f"127.0.0.1:{self.token}"
+            tls |= {"SASL_MECHANISM": "OAUTHBEARER", "OAUTH_TOKEN_COMMAND": self.token_command(name, 3600)}
         else:
             address = f"127.0.0.1:{self.token}"
             tls |= {"SASL_MECHANISM": "OAUTHBEARER", "OAUTH_TOKEN_FILE": str(self.jwt(name))}

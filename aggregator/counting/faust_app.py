@@ -12,8 +12,8 @@ from faust.types import TP
 from aggregator.counting import faust_patches
 from aggregator.tallies.keys import Write
 from hubbub.definitions.formats import release
-from hubbub.kafka.clients import token_provider
 from hubbub.kafka.group import CLIENT
+from hubbub.kafka.oauth import token_provider
 from hubbub.kafka.outbox import Ack, Outbox
 from hubbub.kafka.patches import answer_reader, group_member
 from hubbub.kafka.settings import CHANGELOG, LARGEST, OAUTH, REPORTS, TALLIES, WORKER, Kafka

@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hubbub.kafka.errors import KafkaUnreachable, TopicMissing
-from hubbub.kafka.settings import OAUTH, REPORTS, TOKEN_FILE, Kafka
-from hubbub.secret import read
+from hubbub.kafka.settings import OAUTH, REPORTS, Kafka
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer
@@ -30,24 +29,13 @@ def client_arguments(kafka: Kafka) -> dict[str, Any]:
     if kafka.sasl:
         arguments["sasl_mechanism"] = kafka.mechanism
     if kafka.mechanism == OAUTH:
+        from hubbub.kafka.oauth import token_provider
+
         arguments["sasl_oauth_token_provider"] = token_provider(kafka)
     elif kafka.sasl:
         arguments["sasl_plain_username"] = kafka.username
         arguments["sasl_plain_password"] = kafka.password
     return arguments
-
-
-def token_provider(kafka: Kafka) -> Any:
-    """Return the provider that aiokafka asks for a token at each connection, so that the file may be renewed."""
-    from aiokafka.abc import AbstractTokenProvider
-
-    path = kafka.token_file or ""
-
-    class TokenFile(AbstractTokenProvider):  # type: ignore[misc] # aiokafka ships no types
-        async def token(self) -> str:
-            return read(TOKEN_FILE, path)
-
-    return TokenFile()
 
 
 @asynccontextmanager

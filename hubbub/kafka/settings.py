@@ -5,6 +5,8 @@ Devices import this module too. So it loads aiokafka nowhere, and ssl only when 
 
 import os
 import re
+import shlex
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -25,6 +27,7 @@ USERNAME = "HUBBUB_KAFKA_USERNAME"
 PASSWORD = "HUBBUB_KAFKA_PASSWORD"  # noqa: S105 - the name of a variable, not a secret
 PASSWORD_FILE = "HUBBUB_KAFKA_PASSWORD_FILE"  # noqa: S105 - the name of a variable
 TOKEN_FILE = "HUBBUB_KAFKA_OAUTH_TOKEN_FILE"  # noqa: S105 - the name of a variable
+TOKEN_COMMAND = "HUBBUB_KAFKA_OAUTH_TOKEN_COMMAND"  # noqa: S105 - the name of a variable
 CA_FILE = "HUBBUB_KAFKA_CA_FILE"
 CERT_FILE = "HUBBUB_KAFKA_CERT_FILE"
 KEY_FILE = "HUBBUB_KAFKA_KEY_FILE"
@@ -114,6 +117,7 @@ class Kafka:
     cert_file: str | None = None
     key_file: str | None = None
     token_file: str | None = None
+    token_command: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         parse_servers(self.servers)
@@ -121,14 +125,18 @@ class Kafka:
         for name, value, valid in (SECURITY, self.protocol, PROTOCOLS), (MECHANISM, self.mechanism, MECHANISMS):
             if value is not None and value not in valid:
                 raise KafkaSettingError(f"{name} must be one of {', '.join(valid)}, got {value!r}")
+        if self.token_file is not None and self.token_command is not None:
+            raise KafkaSettingError(f"{TOKEN_FILE} and {TOKEN_COMMAND} are both set: keep one of them")
+        token = self.token_command if self.token_file is None else self.token_file
         needs = {MECHANISM: self.mechanism, USERNAME: self.username, PASSWORD: self.password}
-        extras = {TOKEN_FILE: self.token_file}
+        extras = {TOKEN_FILE: self.token_file, TOKEN_COMMAND: self.token_command}
         if self.mechanism == OAUTH:
-            needs, extras = {MECHANISM: self.mechanism, TOKEN_FILE: self.token_file}, needs
+            needs, extras = {MECHANISM: self.mechanism, TOKEN_FILE: token}, needs
             del extras[MECHANISM]
         missing = [name for name, value in needs.items() if value is None]
         if self.sasl and missing:
-            either = [f"{name} or {PASSWORD_FILE}" if name == PASSWORD else name for name in missing]
+            others = {PASSWORD: PASSWORD_FILE, TOKEN_FILE: TOKEN_COMMAND}
+            either = [f"{name} or {others[name]}" if name in others else name for name in missing]
             raise KafkaSettingError(f"{SECURITY} is {self.protocol}, which needs {' and '.join(either)} too")
         if self.sasl:
             _refuse(extras, f"remove it, because {self.mechanism} does not use it")
@@ -161,6 +169,9 @@ class Kafka:
         token_file = environment.get(TOKEN_FILE) or None
         if token_file is not None:
             read(TOKEN_FILE, token_file)  # so that a wrong path is an error at start
+        token_command = environment.get(TOKEN_COMMAND) or None
+        if token_command is not None:
+            split_command(token_command)  # so that a wrong program is an error at start
         return cls(
             servers=options.kafka,
             prefix=options.prefix,
@@ -173,6 +184,7 @@ class Kafka:
             cert_file=environment.get(CERT_FILE) or None,
             key_file=environment.get(KEY_FILE) or None,
             token_file=token_file,
+            token_command=token_command,
         )
 
     def topic(self, name: str) -> str:
@@ -215,6 +227,19 @@ def parse_servers(text: str) -> str:
         if not match or not 0 < int(match[2]) < 65_536:
             raise KafkaSettingError(f"brokers must be HOST:PORT[,HOST:PORT...], got {text!r}")
     return ",".join(servers)
+
+
+def split_command(text: str) -> list[str]:
+    """Return the program and the arguments of a token command. Quotes work as in a shell, and nothing else does."""
+    try:
+        arguments = shlex.split(text)
+    except ValueError as error:
+        raise KafkaSettingError(f"{TOKEN_COMMAND}: the quotes of the command are not closed") from error
+    if not arguments:
+        raise KafkaSettingError(f"{TOKEN_COMMAND} must name a program")
+    if shutil.which(arguments[0]) is None:
+        raise KafkaSettingError(f"{TOKEN_COMMAND}: there is no program {arguments[0]}")
+    return arguments
 
 
 def parse_prefix(text: str) -> str:

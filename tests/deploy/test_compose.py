@@ -124,6 +124,18 @@ def test_compose_file_contains_no_secret():
                 assert value.removeprefix("/run/secrets/") in service["secrets"]
 
 
+def test_the_recipe_for_a_managed_kafka_fits_the_specification_and_the_commands(tmp_path):
+    page = (ROOT / "docs" / "operating.md").read_text()
+    recipe = yaml.safe_load(re.search(r"```yaml\n(x-login.*?)```", page, re.DOTALL)[1])
+    path = distribution("check-jsonschema").locate_file("check_jsonschema/builtin_schemas/vendor/compose-spec.json")
+    jsonschema.Draft202012Validator(json.loads(path.read_text())).validate(recipe)
+    assert set(recipe["services"]) == set(OURS) - {"simulator"}
+    board = Container("board", SERVICES["board"]["command"], recipe["services"]["board"]["environment"])
+    assert refusal(board, tmp_path) is None
+    broken = {**board.environment, "HUBBUB_KAFKA_OAUTH_TOKEN_COMMAND": "no-such-program"}
+    assert "there is no program no-such-program" in refusal(Container("board", board.arguments, broken), tmp_path)
+
+
 def test_services_without_login_are_on_the_inner_network_only():
     assert COMPOSE["networks"]["inside"]["internal"] is True
     for name, service in SERVICES.items():

@@ -124,6 +124,10 @@ def test_names_are_unique(name):
     assert len(names) == len(set(names))
 
 
+WITH_PASSWORD = "kafka.protocol=SASL_SSL,kafka.mechanism=PLAIN,kafka.username=a,kafka.passwordSecret.name=a"  # noqa: S105 - values
+WITH_TOKEN = "kafka.protocol=SASL_SSL,kafka.mechanism=OAUTHBEARER"  # noqa: S105 - values
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -151,6 +155,9 @@ def test_names_are_unique(name):
         ("kafka.protocol=SASL_SSL,kafka.mechanism=PLAIN,kafka.username=a", "kafka.passwordSecret.name: name"),
         ("kafka.protocol=SASL_SSL,kafka.mechanism=OAUTHBEARER", "kafka.tokenSecret.name: name"),
         ("kafka.username=a", "no effect without SASL: set kafka.protocol"),
+        ("kafka.tokenCommand=a", "no effect without SASL: set kafka.protocol"),
+        (f"{WITH_PASSWORD},kafka.tokenCommand=a", "kafka.tokenCommand has no effect with this mechanism"),
+        (f"{WITH_TOKEN},kafka.tokenCommand=a,kafka.tokenSecret.name=a", "tokenCommand and tokenSecret are both set"),
         ("kafka.caSecret.name=a", "no effect without TLS: set kafka.protocol"),
         ("monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true", "enable one"),
         ("keda.enabled=true,keda.max=13", "13 workers share 12 partitions"),
@@ -165,6 +172,16 @@ def test_bad_values_are_refused_with_a_message(values, message):
     process = template("--set", values)
     assert process.returncode != 0
     assert message in process.stderr.replace("'/", "/").replace("at /", "/"), process.stderr
+
+
+def test_a_token_of_a_command_needs_no_secret():
+    variable = {"name": "HUBBUB_KAFKA_OAUTH_TOKEN_COMMAND", "value": "python /opt/iam/print_token.py"}
+    process = template("--set", f"{WITH_TOKEN},kafka.tokenCommand={variable['value']}")
+    each = [item for item in yaml.safe_load_all(process.stdout) if item and item["kind"] in ("Deployment", "Job")]
+    specs = [item["spec"]["template"]["spec"] for item in each]
+    assert len(specs) >= 3
+    assert all(variable in container["env"] for spec in specs for container in spec["containers"])
+    assert "OAUTH_TOKEN_FILE" not in process.stdout
 
 
 def test_schema_and_table_match_the_comments(tmp_path):

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import time
 import uuid
 from pathlib import Path
 
@@ -14,11 +15,16 @@ from hubbub.command.options import add_kafka
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import KafkaUnreachable
 from hubbub.kafka.patches import answer_reader
+from hubbub.kafka.rights import ALL, RIGHTS
 from hubbub.kafka.settings import Kafka
 from tests.brokers import USER
+from tests.integration.gateways import Gateway
+from tests.integration.loads import load
+from tests.integration.queries import PATIENT
 from tests.integration.test_brokers import create, receive, send
+from tests.integration.workers import Place
 
-WAYS = ("scram", "mutual", "token")
+WAYS = ("scram", "mutual", "token", "command")
 
 
 def where(environment):
@@ -61,6 +67,8 @@ def test_each_login_works(secured_kafka, how, in_place, monkeypatch):
         ("mutual", {"CERT_FILE": None}),
         ("mutual", {"CA_FILE": None}),
         ("token", {"OAUTH_TOKEN_FILE": b"e30.e30.\n"}),
+        ("command", {"OAUTH_TOKEN_COMMAND": "printf 'e30.e30.\\n4102444800\\n'"}),
+        ("command", {"OAUTH_TOKEN_COMMAND": "false"}),
     ],
 )
 def test_a_wrong_login_is_an_error_that_gives_the_reason(secured_kafka, how, wrong, tmp_path):
@@ -68,6 +76,8 @@ def test_a_wrong_login_is_an_error_that_gives_the_reason(secured_kafka, how, wro
     for name, content in wrong.items():
         if content is None:
             del login[f"HUBBUB_KAFKA_{name}"]
+        elif isinstance(content, str):
+            login[f"HUBBUB_KAFKA_{name}"] = content
         else:
             (tmp_path / name).write_bytes(content)
             login[f"HUBBUB_KAFKA_{name}"] = str(tmp_path / name)
@@ -76,6 +86,7 @@ def test_a_wrong_login_is_an_error_that_gives_the_reason(secured_kafka, how, wro
     assert "wrong" not in str(refused.value)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # for the same reason
 def test_each_connection_reads_the_token_again(secured_kafka):
     login = secured_kafka.login("token")
     kafka = where(login)
@@ -87,3 +98,29 @@ def test_each_connection_reads_the_token_again(secured_kafka):
         asyncio.run(brokers_of(kafka))
     token.write_text(good)
     asyncio.run(brokers_of(kafka))
+
+
+@pytest.mark.long
+def test_tokens_of_a_command_expire_under_load_and_nothing_is_lost(secured_kafka, tmp_path):
+    """The tokens of a worker and a gateway live 8 s, and the broker ends each login after 6 s. Both go on."""
+    with Place(secured_kafka, tmp_path, PATIENT) as place:
+        prefix = place.kafka.prefix
+        rights = {(r.operation, r.kind, prefix + ("*" if r.of == ALL else r.of)) for r in RIGHTS["worker"]}
+        asyncio.run(secured_kafka.allow("short", *rights))
+        login = secured_kafka.login("command", "short", prefix)
+        command = login["HUBBUB_KAFKA_OAUTH_TOKEN_COMMAND"] = secured_kafka.token_command("short", 8)
+        runs = Path(command.split()[-1]).with_suffix(".runs")
+        with load(place, place.queries.values()), Gateway(place, "--port", "0", **login) as gateway:
+            worker = place.start(**login).ready()
+            gateway.ready()
+            first, answers = len(runs.read_text()), set()
+            while len(runs.read_text()) < first + 3:
+                answers.add(gateway.post(place.frame("page", [0, 1])).status)
+                time.sleep(0.1)
+        place.sent_at = time.time()
+        verdict = place.verdict()
+        assert verdict.exact, verdict
+        assert answers == {202}
+        assert worker.running
+        log = worker.log_text + gateway.log.read_text()
+        assert "eyJ" not in log, "the start of every token"

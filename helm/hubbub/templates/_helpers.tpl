@@ -87,14 +87,22 @@ affinity: {{- toYaml . | nindent 2 }}
 - {name: HUBBUB_KAFKA_SECURITY_PROTOCOL, value: {{ $kafka.protocol | quote }}}
 {{- if hasPrefix "SASL_" $kafka.protocol }}
 - {name: HUBBUB_KAFKA_SASL_MECHANISM, value: {{ required "kafka.mechanism: set the mechanism, because kafka.protocol is SASL" $kafka.mechanism | quote }}}
-{{- if eq $kafka.mechanism "OAUTHBEARER" }}
+{{- if and (ne $kafka.mechanism "OAUTHBEARER") $kafka.tokenCommand }}
+{{- fail "kafka.tokenCommand has no effect with this mechanism: set kafka.mechanism to OAUTHBEARER" }}
+{{- end }}
+{{- if and (eq $kafka.mechanism "OAUTHBEARER") $kafka.tokenCommand }}
+{{- if $kafka.tokenSecret.name }}
+{{- fail "kafka: tokenCommand and tokenSecret are both set: keep one of them" }}
+{{- end }}
+- {name: HUBBUB_KAFKA_OAUTH_TOKEN_COMMAND, value: {{ $kafka.tokenCommand | quote }}}
+{{- else if eq $kafka.mechanism "OAUTHBEARER" }}
 - {name: HUBBUB_KAFKA_OAUTH_TOKEN_FILE, value: /run/secrets/kafka/token}
 {{- else }}
 - {name: HUBBUB_KAFKA_USERNAME, value: {{ required "kafka.username: set the user name, because the mechanism needs one" $kafka.username | quote }}}
 - {name: HUBBUB_KAFKA_PASSWORD_FILE, value: /run/secrets/kafka/password}
 {{- end }}
-{{- else if or $kafka.mechanism $kafka.username $kafka.passwordSecret.name $kafka.tokenSecret.name }}
-{{- fail "kafka: mechanism, username, passwordSecret and tokenSecret have no effect without SASL: set kafka.protocol to SASL_SSL or SASL_PLAINTEXT" }}
+{{- else if or $kafka.mechanism $kafka.username $kafka.passwordSecret.name $kafka.tokenSecret.name $kafka.tokenCommand }}
+{{- fail "kafka: mechanism, username, passwordSecret, tokenSecret and tokenCommand have no effect without SASL: set kafka.protocol to SASL_SSL or SASL_PLAINTEXT" }}
 {{- end }}
 {{- if $kafka.caSecret.name }}
 - {name: HUBBUB_KAFKA_CA_FILE, value: /run/secrets/kafka/ca.crt}
@@ -112,8 +120,9 @@ affinity: {{- toYaml . | nindent 2 }}
 {{- define "hubbub.kafka.sources" -}}
 {{- $kafka := .Values.kafka }}
 {{- if hasPrefix "SASL_" $kafka.protocol }}
-{{- if eq $kafka.mechanism "OAUTHBEARER" }}
-- secret: {name: {{ required "kafka.tokenSecret.name: name the secret with the token" $kafka.tokenSecret.name }}, items: [{key: {{ $kafka.tokenSecret.key }}, path: token}]}
+{{- if and (eq $kafka.mechanism "OAUTHBEARER") $kafka.tokenCommand }}
+{{- else if eq $kafka.mechanism "OAUTHBEARER" }}
+- secret: {name: {{ required "kafka.tokenSecret.name: name the secret with the token, or set kafka.tokenCommand" $kafka.tokenSecret.name }}, items: [{key: {{ $kafka.tokenSecret.key }}, path: token}]}
 {{- else }}
 - secret: {name: {{ required "kafka.passwordSecret.name: name the secret with the password" $kafka.passwordSecret.name }}, items: [{key: {{ $kafka.passwordSecret.key }}, path: password}]}
 {{- end }}

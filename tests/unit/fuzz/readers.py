@@ -31,8 +31,8 @@ from hubbub.definitions import catalog, formats
 from hubbub.definitions.table import dump
 from hubbub.definitions.versions import Versions
 from hubbub.http.problem import Problem
-from hubbub.kafka import settings
-from hubbub.kafka.errors import KafkaSettingError
+from hubbub.kafka import oauth, settings
+from hubbub.kafka.errors import KafkaSettingError, KafkaUnreachable
 from hubbub.kafka.patches import bounded_batches
 from oracles import frame, query
 from oracles.errors import FrameError, ParameterError, QueryError, ReportError
@@ -479,6 +479,12 @@ READERS = (
         lambda: ["a:1,b:2", "[::1]:9092"],
         _text(settings.parse_servers),
         (KafkaSettingError,),
+    ),
+    Reader(
+        "hubbub.kafka.oauth:parse_token",
+        lambda: [b"token\n1700000000\n", b"a.b.\r\n4102444800"],
+        _bytes(lambda data: oauth.parse_token(data, 1.6e9)),
+        (KafkaUnreachable,),
     ),
     Reader(
         "hubbub.kafka.settings:parse_prefix",
