@@ -30,6 +30,10 @@ from hubbub.kafka.settings import Kafka
 
 ROOT = Path(__file__).parent.parent
 POM = ROOT / "deploy" / "kafka" / "pom.xml"
+VERSION = os.environ.get("KAFKA_VERSION", "")
+"""The version of Apache Kafka. If it is empty, the pom's."""
+TOOLS = {"4.4.0": "4.3.1"}
+"""Kafka's commands come from another version if Maven has none of the broker's."""
 JAVA = (
     "java",
     "-Xmx256m",
@@ -85,7 +89,8 @@ def jars() -> Path:
             raise Unavailable(f"no Apache Kafka: {program} is not installed (Java 17 and Maven are needed)")
     cache = ROOT / "build"
     cache.mkdir(exist_ok=True)
-    libs = cache / f"kafka-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+    pom = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
+    libs = cache / f"kafka-{VERSION}-{pom}" if VERSION else cache / f"kafka-{pom}"
     with (cache / "kafka.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not libs.exists():
@@ -98,7 +103,9 @@ def jars() -> Path:
 def copy_jars(libs: Path) -> None:
     half = libs.with_suffix(".half")
     shutil.rmtree(half, ignore_errors=True)
-    command = ("mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={half}")
+    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={half}"]
+    if VERSION:
+        command += [f"-Dkafka.version={VERSION}", f"-Dkafka.tools.version={TOOLS.get(VERSION, VERSION)}"]
     try:
         subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
     except subprocess.SubprocessError as error:
