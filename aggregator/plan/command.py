@@ -7,11 +7,12 @@ from dataclasses import fields
 from textwrap import wrap
 from typing import cast
 
-from aggregator.plan import capacity, outlook
+from aggregator.plan import capacity, outlook, pair_table
 from aggregator.plan.check_text import HIGH_EPSILON, INTEGER, WIDTH
 from aggregator.plan.fleet import Assumptions, fleet
+from aggregator.plan.pair_table import table_sizes
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
-from hubbub.command.options import in_bytes, one_of, parser_of, run, share, whole
+from hubbub.command.options import in_bytes, one_of, parsed, parser_of, run, share, whole
 from oracles.errors import QueryError
 from oracles.mechanisms import NEWEST, automatic
 from oracles.mechanisms.protocol import Oracle
@@ -29,6 +30,7 @@ the cores, workers, partitions and brokers for the queries of a file. The comman
 example:
   $ hubbub plan --clients 1e6 --size 1024 --epsilon 1
   $ hubbub plan --clients 1e6 --size 1024 --epsilon 1 --target-share 0.001
+  $ hubbub plan --table 16x8 --epsilon 1
   $ hubbub plan --rate 1e6,1e7,1e8 --queries hubbub.toml
 
 The figures are of a query file of the newest edition, like those of `hubbub check --clients`.
@@ -56,7 +58,18 @@ def main(arguments: list[str]) -> int:
         plan = Plan(options.clients, options.size, epsilon, options.family_error, options.answers, options.budget)
         sys.stdout.write("".join(f"{line}\n" for line in lines(plan, options.target_share)))
 
-    return run("plan", work if options.rate is None else capacity_of_file)
+    def table() -> None:
+        epsilon = usable_epsilon(options.epsilon)
+        share = options.target_share or pair_table.SHARE
+        budget = options.budget or 4.0 * epsilon
+        texts = pair_table.sentences(
+            options.table, epsilon, share, options.family_error, budget if options.answers == "life" else None
+        )
+        sys.stdout.write("".join(f"{line}\n" for text in texts for line in wrap(text, WIDTH)))
+
+    if options.rate is not None:
+        return run("plan", capacity_of_file)
+    return run("plan", work if options.table is None else table)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -65,6 +78,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--clients", type=whole(1, MOST_CLIENTS), metavar="N", help=clients)
     values = 'number of values, "(other)" included'
     parser.add_argument("--size", type=whole(2, MAX_SIZE), metavar="D", help=values)
+    cells = "sizes of two attributes, such as 16x8: print the people that a table of all their pairs needs"
+    parser.add_argument("--table", type=parsed(table_sizes), metavar="AxB", help=cells)
     privacy = "privacy of each report (default: 1; smaller is more private)"
     parser.add_argument("--epsilon", type=float, default=1.0, metavar="E", help=privacy)
     repeats = "how a client repeats its answers: life (default), once or fresh"
@@ -77,8 +92,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--family-error", type=share, default=0.05, metavar="A", help=error)
     capacity.add_options(parser)
     options = parser.parse_args(arguments)
-    if options.rate is None and None in (options.clients, options.size):
-        parser.error("the following arguments are required: --clients and --size, or --rate")
+    if options.table is not None and (options.clients, options.size, options.rate) != (None, None, None):
+        parser.error("--table prints how many clients are needed: leave --clients, --size and --rate out")
+    if options.rate is None and options.table is None and None in (options.clients, options.size):
+        parser.error("the following arguments are required: --clients and --size, or --table, or --rate")
     if options.rate is not None and (options.clients, options.size) != (None, None):
         parser.error("--rate uses a query file (--queries): leave --clients and --size out")
     return options

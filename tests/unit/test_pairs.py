@@ -1,12 +1,14 @@
 """Pairs: an attribute whose values are all pairs of values of two others, from the query file to the API."""
 
 import json
+import re
 
 import numpy as np
 import orjson
 import pytest
 
 from aggregator.merging.windows import Span
+from aggregator.plan.command import main as plan_main
 from aggregator.publishing.records.decoder import decode
 from aggregator.publishing.records.encoder import build
 from aggregator.tallies.snapshot import Snapshot
@@ -210,3 +212,16 @@ def test_the_intervals_of_conditional_shares_hold_the_truth(name, epsilon, n):
             hits += ((result.low <= true) & (true <= result.high))[known].tolist()
     assert len(hits) > 400
     assert np.mean(hits) >= 0.90
+
+
+def test_a_plan_says_how_many_people_a_table_needs(capsys):
+    assert plan_main(["--table", "16x8", "--epsilon", "2", "--answers", "once"]) == 0
+    text = capsys.readouterr().out.replace("\n", " ")
+    cell, alone = (int(number.replace(",", "")) for number in re.findall(r"needs? ([0-9,]+) people", text))
+    table = oracle("olh", epsilon=2.0, size=128)
+    assert table.detectable(cell // 3, sampled=True) < 0.0115
+    assert alone < cell
+    for wrong in ("16by8", "1x8", "65x64"):
+        with pytest.raises(SystemExit):
+            plan_main(["--table", wrong])
+    assert "such as 16x8" in capsys.readouterr().err
