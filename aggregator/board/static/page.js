@@ -198,7 +198,7 @@ $("compare").addEventListener("change", ({ target }) => choose(target.value === 
 $("with").addEventListener("change", (event) => choose({ with: event.target.value || null }));
 $("pause").addEventListener("click", () => page.pause(query()));
 $("export").addEventListener("click", () => page.download().catch(failed));
-$("attribute").addEventListener("change", (event) => choose({ attribute: event.target.value, value: null, with: null }));
+$("attribute").addEventListener("change", (event) => choose({ attribute: event.target.value, value: null, with: null, given: null }));
 $("provisional").addEventListener("change", (event) => choose({ filling: event.target.checked ? "1" : null }));
 $("more").addEventListener("click", () => choose({ all: address.has("all") ? null : "1" }));
 $("token").addEventListener("submit", (event) => {

@@ -6,6 +6,7 @@ import { Changes } from "./changes.js";
 import { History, Rates } from "./charts.js";
 import { select, swap } from "./controls.js";
 import { clock, count, digits, duration, element, levelText, moment, percent, windowName } from "./format.js";
+import { PAIR, PairTable } from "./pair_table.js";
 import { Ranking } from "./ranking.js";
 import { spaced } from "./status.js";
 import { tiles } from "./tiles.js";
@@ -39,6 +40,7 @@ export class QueryPage {
     this.history = new History($("history"));
     this.rates = new Rates($("rates"));
     this.alerts = new Alerts($("alerts"), $("news"), address);
+    this.pairs = new PairTable($("pairs"), choose);
     this.changes = new Changes($("changes"), $("change-rows"), $("changes-text"));
   }
 
@@ -96,6 +98,7 @@ export class QueryPage {
       this.answers.get([subject(query.name, rateWindow, true)], `queries/${name}/windows`, { kind: rateWindow.kind, size: rateWindow.size, step: rateWindow.step, limit: 200, ...span }),
       this.answers.get([`alerts ${query.name}`], "alerts", { query: query.name, attribute: attribute.name, limit: 500 }),
       this.#compare(query, name, estimate, { ...of, attribute: attribute.name }),
+      this.#showPairs(query, name, attribute, { ...of, ...position }),
     ]);
     this.alerts.show(at ? changes.alerts.filter((each) => each.window.end <= at) : changes.alerts);
     const values = search ? estimate.values.filter((each) => each.value.toLowerCase().includes(search)) : estimate.values;
@@ -134,6 +137,20 @@ export class QueryPage {
       return this.answers.get(subjects, `queries/${name}/estimate`, { ...about, provisional }).catch((error) => ifGone(error, null));
     };
     return (await ask(filling)) ?? (await ask(true));
+  }
+
+  /** Requests and shows the table of a pair, with the shares within the row that the address names. */
+  async #showPairs(query, name, attribute, about) {
+    const [first, second] = attribute.name?.split(PAIR) ?? [];
+    if (second === undefined) return this.pairs.hide();
+    const finals = [subject(query.name, about, !about.provisional)];
+    const value = this.address.get("given");
+    const ask = (route, more) => this.answers.get(finals, `queries/${name}/${route}`, { ...about, ...more });
+    const [cells, given] = await Promise.all([
+      ask("estimate", { attribute: attribute.name, top: ALL }),
+      value === null ? null : ask("given", { attribute: first, of: second, value }).catch((error) => ifGone(error, null)),
+    ]);
+    this.pairs.show(cells, given);
   }
 
   /** Requests and shows the changes since an earlier window. */
