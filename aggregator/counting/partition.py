@@ -45,7 +45,8 @@ class SourcePartition:
         self._written_offsets: dict[Pane, int] = {}
         self._closing: dict[Pane, Snapshot] = {}
         self._loss_clock: Clock = None
-        self._looked_at: tuple[int | None, Gate] = None, gate
+        self._open_until: tuple[Gate | None, int] = None, 0
+        """The gate of the last look for panes to close, and the last clock at which it closes no more."""
         self._obsolete_keys = list(recovery.progress)
         self.former_writers = sorted({_writer_of(name) for name in self._obsolete_keys})
         """Earlier writers, whose progress and watermarks those of this source replace."""
@@ -245,18 +246,19 @@ class SourcePartition:
         return PaneKey("tally", *pane, self.partition).encode()
 
     def _close(self) -> None:
-        """Close the panes whose time is over at this clock. That changes only with its seconds and the definitions."""
-        looked_at = (0 if self.clock is None else (self.clock - 1) // 1000, self.gate)
-        if self._looked_at[0] == looked_at[0] and self._looked_at[1] is self.gate and self._loss_clock is None:
-            return
-        self._looked_at = looked_at
+        """Close the panes whose time is over at this clock."""
         if self._loss_clock is not None:
             self._flag_losses(self._loss_clock)
             self._loss_clock = None
-        for digest, versions in self.gate.definitions.items():
-            end = None if self.clock is None else versions.closed_through(self.clock)
-            if end is not None and end > self._closed_through.get(digest, end - 1):
-                self._closed_through[digest] = end
+        elif self._open_until[0] is self.gate and self.clock is not None and self.clock <= self._open_until[1]:
+            return
+        if self.clock is not None:
+            ends = {digest: versions.closed_through(self.clock) for digest, versions in self.gate.definitions.items()}
+            for digest, end in ends.items():
+                if end > self._closed_through.get(digest, end - 1):
+                    self._closed_through[digest] = end
+            last = (self.gate.definitions[digest].closes_after(end) for digest, end in ends.items())
+            self._open_until = self.gate, min(last, default=self.clock)
         for pane in [pane for pane in self.tallies if self._is_closed(pane)]:
             self._closing[pane] = self.tallies.pop(pane).close()
             self._dirty.discard(pane)
