@@ -53,6 +53,8 @@ class Merger:
         self._pane = versions.query.pane
         self._store = store
         self._watermarks: list[int | None] = [None] * partitions
+        self._behind = partitions
+        """Number of partitions whose watermark is `closed_through`. The others are ahead."""
         self.closed_through: int | None = None
         """The end of the newest pane that is closed on all partitions."""
         self.newest_report: int | None = None
@@ -133,9 +135,12 @@ class Merger:
         if before is not None and before >= closed_through:
             return
         self._watermarks[partition] = closed_through
-        if before == self.closed_through:  # otherwise another partition is behind
+        if before == self.closed_through:
+            self._behind -= 1
+        if not self._behind:
             marks = [mark for mark in self._watermarks if mark is not None]
-            self.closed_through = min(marks) if len(marks) == len(self._watermarks) else None
+            self.closed_through = min(marks)
+            self._behind = marks.count(self.closed_through)
 
     @property
     def collected_through(self) -> int | None:
