@@ -207,11 +207,12 @@ class SnapshotPartition:
         if isinstance(key, PaneKey):
             self._take_snapshot(name, key, value)
             return
-        content = None if value is None else self._read(name, key, value)
+        if value is None or self._has(key, value):
+            return
+        content = self._read(name, key, value)
         if isinstance(key, StateKey) and content is not None and not key.part and key.digest in self.queries:
             # The writer of this state deletes the snapshots that it covers, so the records read here may have gaps.
-            newest = self.queries[key.digest].state_ends.get(key.window)
-            self.must_reload |= newest is None or newest < key.end
+            self.must_reload = True
         elif isinstance(key, PartitionKey) and isinstance(content, Mapping):
             for digest, end in content.items():
                 if (state := self.queries.get(digest)) is not None:
@@ -219,6 +220,14 @@ class SnapshotPartition:
                     state.watermark_ms = timestamp
                 else:
                     self._skip(digest)
+
+    def _has(self, key: Key, value: bytes) -> bool:
+        """Whether this worker has written or read this state or block. Then nobody needs to decode it."""
+        if not isinstance(key, StateKey | BlockKey) or (state := self.queries.get(key.digest)) is None:
+            return False
+        if isinstance(key, StateKey):
+            return state.state_ends.get(key.window, key.end - 1) >= key.end
+        return state.blocks.get(key.window, {}).get((key.scale, key.end)) == value
 
     def _take_snapshot(self, name: bytes, key: PaneKey, value: bytes | None) -> None:
         state = self.queries.get(key.digest)

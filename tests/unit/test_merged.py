@@ -93,6 +93,19 @@ def test_one_record_replaces_those_of_many_partitions_and_a_restart_reads_it():
     assert standing == list(range(250, 300, PANE)), "what no window to come holds is gone"
 
 
+def test_only_states_by_other_workers_are_decoded(monkeypatch):
+    topic, read = Topic(asked("10s")), []
+    monkeypatch.setattr(snapshot_records, "read_state", lambda key, *_: read.append(key))
+    topic.close(0, (1, 2, 3))
+    topic.finals()
+    assert not read
+    assert len(topic.state.positions) == 1
+    [window] = topic.state.positions
+    other = StateKey(topic.query.digest, window, 20)
+    topic.write(other.encode(), b"a state")
+    assert read == [other]
+
+
 @pytest.mark.parametrize("windows", [("10s",), ("10s", "all")])
 def test_windows_of_one_pane_need_no_merged_snapshot(windows):
     topic = Topic(asked(*windows))
