@@ -171,7 +171,7 @@ class QueryState:
         return min((end for end in ends if end is not None), default=None)
 
     def take_new_blocks(self) -> list[Write]:
-        """Remove and return the blocks to write. The broker acknowledges them before the states that pass them."""
+        """Remove and return the blocks to write. They come before the states that pass them."""
         new, self._new_blocks = self._new_blocks, []
         return new
 

@@ -39,7 +39,7 @@ LOOK = 1.0
 """Seconds after which the service reads the definitions again. Each version first applies after a longer time."""
 POLL_MS = 100
 """Milliseconds of waiting for new records."""
-SHORT_POLL_MS = 10
+SHORT_POLL_MS = 20
 """Milliseconds of waiting for new records while finals are due."""
 PROMPT = 1.0
 """Seconds by which the oldest due final may be late while provisional records are published."""
@@ -180,12 +180,15 @@ class PublishingService:
 
     async def round(self, states: Sequence[QueryState]) -> None:
         """Publish for one round: due finals first, then provisional records of the queries that owe none."""
-        free, now = [state for state in states if state not in self._busy], time.monotonic()
-        for state in free:
+        now, active = time.monotonic(), []
+        for state in states:
+            if state in self._busy:
+                continue
             state.collect()
             if state.has_due_finals:
                 self._due_since.setdefault(state, now)
-        active = [state for state in free if state in self._due_since or self.provisional.may_be_due(state, now)]
+            if state in self._due_since or self.provisional.may_be_due(state, now):
+                active.append(state)
         is_large = self.estimators.is_large
         small, large = ([state for state in active if is_large(state.versions.query) == each] for each in (False, True))
         tasks = self._ask(small)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 from unittest.mock import AsyncMock, MagicMock
 
 import numpy as np
@@ -13,8 +14,10 @@ from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.finals import round as finals_round
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
+from aggregator.publishing.provisional import ProvisionalRecords
 from aggregator.publishing.service import PublishingService
-from aggregator.tallies.keys import PaneKey, PartitionKey
+from aggregator.tallies import keys
+from aggregator.tallies.keys import BlockKey, PaneKey, PartitionKey, StateKey
 from aggregator.tallies.progress import Progress, encode
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.follower import Follower
@@ -276,6 +279,32 @@ def test_nothing_waits_for_the_finals_of_a_large_query():
 
 
 EMITTING = parse({"queries": {"calm": TABLE | {"domain": 5, "emit_every": "1s"}}}, "test", ".")["calm"]
+
+
+def test_blocks_are_in_the_topic_before_the_states_that_pass_them():
+    outbox = Sent()
+    published(snapshots(BEHIND, range(DUE_FINALS)), outbox=outbox)
+    names = [keys.decode(name) for topic, name, value in outbox.records if topic == "snapshots" and value is not None]
+    last_end = {}
+    for name in names:
+        if isinstance(name, StateKey):
+            last_end[name.window] = name.end
+        elif isinstance(name, BlockKey):
+            assert name.end > last_end.get(name.window, 0)
+    assert {type(name) for name in names} >= {StateKey, BlockKey}
+
+
+def test_a_query_without_a_newly_closed_pane_is_not_looked_at_for_provisional_records():
+    provisional = ProvisionalRecords()
+    merger = MagicMock()
+    state = SimpleNamespace(merger=merger, versions=Versions.of(EMITTING))
+    for now, collected in enumerate([None, None, 10, 10, 10, 20]):
+        merger.collected_through = collected
+        provisional.due(state, float(now + 1))
+    assert merger.provisional.call_count == 3
+    provisional.clear()
+    provisional.due(state, 9.0)
+    assert merger.provisional.call_count == 4
 
 
 @pytest.mark.parametrize("late", [0.0, 2.0])

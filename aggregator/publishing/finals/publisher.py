@@ -62,16 +62,13 @@ class FinalPublisher:
         Once the broker has acknowledged them, write the states after them, and delete the keys that they replace.
         """
         acks: list[Any] = []
-        blocks: list[Any] = []
         positions: dict[Window, Position] = {}
         async for answers in task.answers() if task is not None else _no_answers():
             finals = [state.answer(answer.states, answer.blocks) for answer in answers]
             acks += await self._send(finals, answers)
-            blocks += await self._write(state, state.take_new_blocks())
             positions |= {due.final.span.window: due.final.position for due in finals}
         if refused := await count_refused(acks):
             self._log_too_large_records(state.versions.query, refused)
-        await count_refused(blocks)  # without a block that is too large, no change is compared with it
         await self._settle(state, positions)
 
     async def publish_provisional(self, task: EstimateTask, is_current: Callable[[], bool]) -> None:
@@ -134,15 +131,16 @@ class FinalPublisher:
             self.metrics.alerts.labels(query.name, alert["kind"], baseline).inc()
 
     async def _settle(self, state: QueryState, positions: dict[Window, Position]) -> None:
-        """Write the states at these positions, after the merged snapshots that a restart needs.
+        """Write the states at these positions, after the blocks and merged snapshots that a restart needs.
 
         Once they are acknowledged, delete the keys that they replace.
         """
-        totals = state.totals()
         states = {window: state.state_writes(window, position) for window, position in positions.items()}
-        if await count_refused(await self._write(state, [*totals, *chain(*states.values())])):
-            for window, writes in states.items():
-                self._log_too_large(state, window, sum(len(value or b"") for _, value in writes))
+        writes = [*state.take_new_blocks(), *state.totals(), *chain(*states.values())]
+        home = keys.home(state.versions.query.digest, self.partitions)
+        if writes and await count_refused(await self.outbox.write(SNAPSHOTS, home, writes)):
+            for window, records in states.items():
+                self._log_too_large(state, window, sum(len(value or b"") for _, value in records))
             return
         obsolete = [name for window in states for name in state.acknowledge(window, positions[window])]
         self.delete(state, [*obsolete, *state.replaced_keys()])
@@ -157,12 +155,6 @@ class FinalPublisher:
             size,
         )
         self.metrics.states_too_large.labels(name).inc()
-
-    async def _write(self, state: QueryState, writes: Sequence[keys.Write]) -> list[Any]:
-        """Append records to the query's snapshot partition."""
-        if not writes:
-            return []
-        return await self.outbox.write(SNAPSHOTS, keys.home(state.versions.query.digest, self.partitions), writes)
 
 
 async def _no_answers() -> AsyncIterator[list[Answer]]:
