@@ -150,7 +150,7 @@ class Estimate:
         """Return the share that is significant with probability 0.9, or None if not even 1 is."""
         return self.oracle.detectable(self.n_independent, family_error, sampled=self.population is not None)
 
-    @property
+    @cached_property
     def counts(self) -> Ints:
         """Support counts from which the shares were computed, exactly."""
         if not self.n:
