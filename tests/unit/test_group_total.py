@@ -1,0 +1,69 @@
+"""Weighted totals of groups: their errors, and what they refuse."""
+
+import numpy as np
+import pytest
+
+from benchmarks import group_total
+from oracles import oracle
+from oracles.errors import ParameterError
+from oracles.group_total import weighted_total
+
+
+@pytest.fixture(scope="module")
+def fits():
+    return [group_total.fit(case, 40) for case in group_total.CASES[:2]]
+
+
+def test_the_stated_error_fits_the_population(fits):
+    """40 windows of 64 and 16 values: a ratio beyond 0.85 to 1.15 happens once in 1e6 runs, if the error is right."""
+    for total, plain in fits:
+        assert 0.85 < total.ratio < 1.15
+        assert plain.ratio > 1.5, "the plain total is wrong, because groups that answer more often differ"
+
+
+def test_the_intervals_hold_the_truth(fits):
+    for total, plain in fits:
+        assert total.coverage >= 0.945
+        assert plain.coverage < 0.9
+
+
+def groups_of(*sizes):
+    grr = oracle("grr", epsilon=2.0, size=3)
+    tallies = []
+    for seed, size in enumerate(sizes):
+        tally = grr.tally()
+        if size:
+            tally.add(grr.perturb(np.arange(size) % 3, np.random.default_rng(seed)))
+        tallies.append(tally.estimate())
+    return tallies
+
+
+def test_weights_are_divided_by_their_sum_over_groups_with_reports():
+    groups = groups_of(5_000, 3_000, 0)
+    total = weighted_total(groups, [0.3, 0.3, 0.4])
+    assert total.weight == pytest.approx(0.6)
+    assert total.shares == pytest.approx((groups[0].shares + groups[1].shares) / 2)
+    assert total.n_effective == pytest.approx(1 / (0.25 / 5_000 + 0.25 / 3_000))
+    assert weighted_total(groups, [1.0, 0.0, 0.0]).shares == pytest.approx(groups[0].shares)
+
+
+def test_errors_add_up_if_a_client_may_stand_in_two_groups():
+    groups = groups_of(5_000, 5_000)
+    alone, twice = (weighted_total(groups, [0.5, 0.5], repeats=repeats) for repeats in (False, True))
+    assert twice.stderr == pytest.approx(np.sqrt(2.0) * alone.stderr, rel=0.01)
+    assert np.all(twice.high - twice.low > alone.high - alone.low)
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, -0.5], [1.0, float("nan")], [0.0, 0.0], [1.0, float("inf")]])
+def test_wrong_weights_are_refused(weights):
+    with pytest.raises(ParameterError):
+        weighted_total(groups_of(100, 100), weights)
+
+
+def test_groups_need_the_same_values_and_a_level_between_0_and_1():
+    one, two = groups_of(100)[0], oracle("grr", epsilon=1.0, size=4)
+    other = two.estimate(two.zeros() + 30, 100)
+    with pytest.raises(ParameterError):
+        weighted_total([one, other], [0.5, 0.5])
+    with pytest.raises(ParameterError):
+        weighted_total([one], [1.0], level=1.0)
