@@ -11,7 +11,7 @@ from hubbub.definitions.catalog import Definitions, changes
 from hubbub.kafka.settings import LARGEST
 from oracles.query import File, Query
 from oracles.query.domain import Domain
-from oracles.query.footprint import INTEGER, state_bytes
+from oracles.query.footprint import INTEGER
 
 LEAST = 1 << 20
 """The least size in bytes. Kafka's default is a little more, so no service has a lower limit."""
@@ -23,10 +23,6 @@ HITTER = 170
 """The bytes of a heavy hitter in JSON, without its name."""
 SET = 250
 """The bytes of a set in JSON, without its name."""
-MARK = 6
-"""The most bytes of the marks of a window, for each of its panes."""
-ALERT = 180
-"""The bytes of a value in the state of alerts: its position and threshold, and its silence after a surge and a fade."""
 RECORD = 8 << 20
 """The most bytes of a published record with its batch. A larger one is cut. Many Kafka services take no more."""
 
@@ -36,7 +32,7 @@ class Sizes:
     """The bytes of the largest record of each kind of topic."""
 
     tallies: int = LARGEST
-    """The largest tally, snapshot or state of a window."""
+    """The largest tally, snapshot or block. A larger state is split into parts of less than `LEAST` bytes."""
     definitions: int = LARGEST
     estimates: int = LARGEST
     truth: int = LARGEST
@@ -46,7 +42,7 @@ def sizes(queries: Collection[Query]) -> Sizes:
     """Return the sizes that these queries need."""
     writes = changes(File({query.name: query for query in queries}), Definitions(), (), "0" * 16).writes
     return Sizes(
-        tallies=_most(_tally_bytes(query) for query in queries),
+        tallies=_most(INTEGER * query.oracle.state_size for query in queries),
         definitions=_most([sum(len(key) + len(value) + 1000 for key, value in writes)]),
         estimates=min(RECORD, _most(_estimate_bytes(query) for query in queries)),
         truth=_most(NUMBER * sum(domain.size for domain in query.domains) for query in queries),
@@ -55,15 +51,6 @@ def sizes(queries: Collection[Query]) -> Sizes:
 
 def _most(lengths: Iterable[int]) -> int:
     return min(LARGEST, max(LEAST, ENVELOPE + max(lengths, default=0)))
-
-
-def _tally_bytes(query: Query) -> int:
-    """Return the bytes of the largest tally, or state of a window with its alerts."""
-    cells, values = query.oracle.state_size, sum(domain.size for domain in query.domains)
-    states = [state_bytes(window, cells, values) for window in query.windows]
-    alerts = ALERT * sum(domain.size for domain in query.domains)  # every value may be above the threshold
-    marks = MARK * len(query.domains) * max(window.size for window in query.windows) // query.pane
-    return max(INTEGER * cells, alerts + max(states) + marks)
 
 
 def _estimate_bytes(query: Query) -> int:

@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
+from aggregator.merging import blocks
+from aggregator.merging.blocks import Block, Part
+from aggregator.merging.snapshot_records import split_state
+from aggregator.tallies.keys import StateKey
 from aggregator.tallies.tally import Tally, encode_tally
 from aggregator.topics import command
 from aggregator.topics.layout import GUARANTEES, layout
-from aggregator.topics.sizes import LEAST, Sizes, sizes
+from aggregator.topics.sizes import ENVELOPE, LEAST, Sizes, sizes
 from hubbub.definitions.catalog import Definitions, changes
 from hubbub.kafka.settings import LARGEST
 from oracles.query import File, parse
@@ -20,6 +24,7 @@ TABLES = {
     "named": {"domain": [f"{i:05d}" + "ä" * 40 for i in range(20_000)], "oracle": "olh"},
     "all": {"domain": 60_000, "oracle": "grr", "publish": "all", "windows": ["10s", "1m/10s", "all"]},
     "wide": {"domain": 3_000_000, "oracle": "olh"},
+    "many": {"attributes": dict.fromkeys("abcdefgh", 30_000), "solution": "spl", "oracle": "grr"},
     "several": {"attributes": {"a": 500, "b": ["x", "y"]}, "solution": "spl", "oracle": "grr"},
 }
 COMMON = {"epsilon": 1.0, "pane": "10s", "answers": "once"}
@@ -34,6 +39,13 @@ def test_no_record_of_a_query_is_larger(name):
     results, need = query(name), sizes([query(name)])
     tally = Tally(np.full(results.oracle.state_size, 1 << 60), 1, 0, 0, 0, 5, 5, closed=False)
     assert len(encode_tally(tally)) <= need.tallies
+    for window in results.windows:
+        for _, value in split_state(StateKey(results.digest, window, 0), bytes(50 << 20)):
+            assert len(value) + ENVELOPE <= LEAST
+    counts = np.full(1 << 16, (1 << 62) - 1)
+    parts = [Part(1 << 62, 1, counts[: domain.size], is_visible=True, is_complete=True) for domain in results.domains]
+    large = [part if has else None for part, has in zip(parts, blocks.has_blocks(results), strict=True)]
+    assert len(blocks.encode(Block(0, tuple(large)))) + ENVELOPE // 2 <= need.tallies
     writes = changes(File({name: results}), Definitions(), (), "0" * 16).writes
     assert sum(len(key) + len(value) for key, value in writes) <= need.definitions
     for size in (need.tallies, need.definitions, need.estimates, need.truth):
@@ -43,7 +55,7 @@ def test_no_record_of_a_query_is_larger(name):
 def test_small_queries_fit_every_service_and_large_ones_need_more():
     assert sizes([query("small")]) == Sizes(LEAST, LEAST, LEAST, LEAST)
     assert sizes([]).tallies == LEAST
-    assert sizes([query("wide"), query("small")]).tallies == sizes([query("wide")]).tallies > 32_000_000
+    assert sizes([query("wide"), query("small")]).tallies == sizes([query("wide")]).tallies > 24_000_000
     settings = {topic.name: topic.settings for topic in layout("", 1, 1, LEAST, sizes([query("small")]))}
     assert int(settings["snapshots"]["max.message.bytes"]) < 8 << 20
 
