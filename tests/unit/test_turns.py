@@ -9,6 +9,7 @@ from unittest.mock import AsyncMock, MagicMock
 
 import numpy as np
 import pytest
+from aiokafka.errors import MessageSizeTooLargeError
 
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.process.metrics import Metrics
@@ -292,6 +293,25 @@ def test_blocks_are_in_the_topic_before_the_states_that_pass_them():
         elif isinstance(name, BlockKey):
             assert name.end > last_end.get(name.window, 0)
     assert {type(name) for name in names} >= {StateKey, BlockKey}
+
+
+class WithoutBlocks(Sent):
+    """A topic that refuses every batch with a block."""
+
+    async def write(self, topic, partition, writes):
+        acks = await super().write(topic, partition, writes)
+        if any(name.startswith(b"block|") and value is not None for name, value in writes):
+            acks.append(asyncio.get_running_loop().create_future())
+            acks[-1].set_exception(MessageSizeTooLargeError())
+        return acks
+
+
+def test_a_refused_block_leaves_the_states_that_pass_it():
+    services = []
+    published(snapshots(BEHIND, range(9)), outbox=WithoutBlocks(), merging=services.append)
+    [state] = [one for one in services[0].reader.partitions[0].queries.values() if one.versions.query == BEHIND]
+    assert {position.end for position in state.positions.values()} == {9}
+    assert not state.too_large
 
 
 def test_a_query_without_a_newly_closed_pane_is_not_looked_at_for_provisional_records():

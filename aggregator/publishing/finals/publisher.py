@@ -136,9 +136,11 @@ class FinalPublisher:
         Once they are acknowledged, delete the keys that they replace.
         """
         states = {window: state.state_writes(window, position) for window, position in positions.items()}
-        writes = [*state.take_new_blocks(), *state.totals(), *chain(*states.values())]
-        home = keys.home(state.versions.query.digest, self.partitions)
-        if writes and await count_refused(await self.outbox.write(SNAPSHOTS, home, writes)):
+        blocks, others = state.take_new_blocks(), [*state.totals(), *chain(*states.values())]
+        refused = await self._write(state, [*blocks, *others])
+        if refused and blocks:  # without a block that is too large, no change is compared with it
+            refused = await self._write(state, others)
+        if refused:
             for window, records in states.items():
                 self._log_too_large(state, window, sum(len(value or b"") for _, value in records))
             return
@@ -155,6 +157,11 @@ class FinalPublisher:
             size,
         )
         self.metrics.states_too_large.labels(name).inc()
+
+    async def _write(self, state: QueryState, writes: Sequence[keys.Write]) -> int:
+        """Append records to the query's snapshot partition. Return how many are too large for their topic."""
+        home = keys.home(state.versions.query.digest, self.partitions)
+        return await count_refused(await self.outbox.write(SNAPSHOTS, home, writes)) if writes else 0
 
 
 async def _no_answers() -> AsyncIterator[list[Answer]]:
