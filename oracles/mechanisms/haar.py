@@ -49,6 +49,11 @@ class Haar(Hashing):
     def tree(self) -> Tree:
         return Tree(self.levels, float(2 * self.exact[0] - 1))
 
+    @property
+    def overlap(self) -> None:
+        """None. Two numbers may differ at few levels or at many, so their reports have no common part of one size."""
+        return None
+
     def shift_per_fake(self, n: int) -> float:
         """Return how far one forged report among `n` can move a cumulative share."""
         return self.levels / (2.0 * self.tree.gap * n)

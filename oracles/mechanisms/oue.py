@@ -1,5 +1,7 @@
 """OUE, optimised unary encoding: the own bit is a fair coin, and all other bits are rarely 1."""
 
+import math
+
 from oracles.mechanisms import chance
 from oracles.mechanisms.unary import Unary
 
@@ -20,3 +22,7 @@ class Oue(Unary):
     def __init__(self, epsilon: float, size: int, empty: float = 0.0) -> None:
         q = chance.ONE - chance.largest(1, 1, chance.exp(epsilon))
         super().__init__("oue", epsilon, size, chance.ONE >> 1, q, empty)
+
+    @property
+    def overlap(self) -> float:
+        return 0.5 / (math.exp(self.epsilon) + 1.0)

@@ -1,5 +1,6 @@
 """SS, subset selection: the client reports a random set of values that holds its own with probability p."""
 
+import math
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -38,6 +39,11 @@ class Ss(Oracle):
         p = chance.fraction(self.inside)
         q = (p * (self.members - 1) + (1 - p) * self.members) / (size - 1)
         super().__init__("ss", epsilon, size, p, q)
+
+    @property
+    def overlap(self) -> float:
+        d, m, e = self.size, self.members, math.exp(self.epsilon)
+        return m / (m * e + d - m) * (d - m) / (d - 1)
 
     @property
     def thresholds(self) -> dict[str, str]:

@@ -1,5 +1,7 @@
 """SUE, symmetric unary encoding: the client flips every bit with the same probability (basic RAPPOR)."""
 
+import math
+
 from oracles.mechanisms import chance
 from oracles.mechanisms.unary import Unary
 
@@ -18,3 +20,7 @@ class Sue(Unary):
     def __init__(self, epsilon: float, size: int, empty: float = 0.0) -> None:
         p = chance.largest(1, 1, chance.exp(epsilon, parts=2))
         super().__init__("sue", epsilon, size, p, chance.ONE - p, empty)
+
+    @property
+    def overlap(self) -> float:
+        return (math.exp(self.epsilon / 2.0) + 1.0) ** -2

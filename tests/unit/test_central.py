@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -13,25 +14,62 @@ from oracles.central import crowd_epsilon, failure, honest
 from oracles.query import parse
 
 
-def exact(goal, n, size, epsilon):
-    """Return the worst delta of grr over all answers of the others, by the law of the counts of all reports."""
+def grr_laws(size, epsilon):
+    """Return for each value the chance of each report."""
     e = math.exp(epsilon)
-    own, other = e / (e + size - 1), 1 / (e + size - 1)
+    return [[(e if report == value else 1) / (e + size - 1) for report in range(size)] for value in range(size)]
+
+
+def parity_laws(values, rows, epsilon):
+    """Return the laws of oracles that send a row, each with its chance, and a parity with noise: hr and haar."""
+    true = 1 / (1 + math.exp(-epsilon))
+    return [
+        [
+            chance * (true if bit == (row & value).bit_count() % 2 else 1 - true)
+            for row, chance in rows
+            for bit in (0, 1)
+        ]
+        for value in values
+    ]
+
+
+def unary_laws(size, own, other):
+    """Return the laws of unary reports: the chances that the own bit is 1, and any other bit."""
+    return [
+        [
+            math.prod((chance if bit else 1 - chance) for bit, chance in zip(bits, chances, strict=True))
+            for bits in itertools.product((0, 1), repeat=size)
+        ]
+        for value in range(size)
+        for chances in [[own if at == value else other for at in range(size)]]
+    ]
+
+
+def oue_laws(size, epsilon):
+    return unary_laws(size, 0.5, 1 / (math.exp(epsilon) + 1))
+
+
+def sue_laws(size, epsilon):
+    noise = 1 / (math.exp(epsilon / 2) + 1)
+    return unary_laws(size, 1 - noise, noise)
+
+
+def exact(goal, n, laws):
+    """Return the worst delta of the first two values over all answers of the others, by the law of all reports."""
 
     def law(values):
-        chances = Counter({(0,) * size: 1.0})
+        chances = Counter({(): 1.0})
         for value in values:
             following = Counter()
-            for counts, chance in chances.items():
-                for report in range(size):
-                    after = tuple(count + (place == report) for place, count in enumerate(counts))
-                    following[after] += chance * (own if report == value else other)
+            for reports, chance in chances.items():
+                for report, own in enumerate(laws[value]):
+                    following[tuple(sorted((*reports, report)))] += chance * own
             chances = following
         return chances
 
     worst = 0.0
-    for others in itertools.combinations_with_replacement(range(size), n - 1):
-        one, two = law((0, *others)), law((1, *others))
+    for others in itertools.combinations_with_replacement(range(len(laws)), n - 1):
+        one, two = (law((value, *others)) for value in (0, 1))
         worst = max(worst, sum(max(one[c] - math.exp(goal) * two[c], 0.0) for c in one))
     return worst
 
@@ -40,7 +78,7 @@ def exact(goal, n, size, epsilon):
     ("goal", "chance", "bound"), [(0.1, 0.1456, 0.1538), (0.3, 0.0819, 0.1029), (0.6, 0.0244, 0.0578)]
 )
 def test_the_bound_is_above_the_exact_worst_case(goal, chance, bound):
-    delta = exact(goal, 6, 3, 1.0)
+    delta = exact(goal, 6, grr_laws(3, 1.0))
     assert delta == pytest.approx(chance, abs=5e-5)
     assert failure(goal, 1.0, 6, oracle("grr", epsilon=1.0, size=3).overlap) == pytest.approx(bound, abs=5e-5)
 
@@ -49,8 +87,74 @@ def test_the_bound_is_above_the_exact_worst_case(goal, chance, bound):
 def test_no_enumerated_case_exceeds_the_bound(n, size, epsilon):
     overlap = oracle("grr", epsilon=epsilon, size=size).overlap
     for part in (0.0, 0.1, 0.5, 0.9):
-        assert exact(part * epsilon, n, size, epsilon) <= failure(part * epsilon, epsilon, n, overlap) + 1e-12
+        delta = exact(part * epsilon, n, grr_laws(size, epsilon))
+        assert delta <= failure(part * epsilon, epsilon, n, overlap) + 1e-12
         assert failure(part * epsilon, epsilon, n, overlap) <= failure(part * epsilon, epsilon, n)
+
+
+HAAR_ROWS = [(row, (row & -row) / 32) for row in range(1, 16)]
+"""Row and chance of haar with 16 bins. Each of the four levels has a chance of 1/4, and its rows share it."""
+
+
+def hr_laws(epsilon):
+    return parity_laws((1, 2, 3), [(row, 0.25) for row in range(4)], epsilon)
+
+
+def haar_laws(values, epsilon):
+    return parity_laws(values, HAAR_ROWS, epsilon)
+
+
+def ss_laws(size, members, epsilon):
+    """Return the laws of sets of values."""
+    e = math.exp(epsilon)
+    inside = members * e / (members * e + size - members)
+    with_own, without = inside / math.comb(size - 1, members - 1), (1 - inside) / math.comb(size - 1, members)
+    sets = list(itertools.combinations(range(size), members))
+    return [[with_own if value in each else without for each in sets] for value in range(size)]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "n", "laws"),
+    [
+        ("hr", 3, 4, hr_laws),
+        # Two numbers differ at some levels only: with a chance of 1/4, 1/2 and 5/8 the row tells them apart.
+        ("haar", 16, 3, partial(haar_laws, (0, 1))),
+        ("haar", 16, 3, partial(haar_laws, (0, 5))),
+        ("haar", 16, 3, partial(haar_laws, (0, 15))),
+        ("oue", 2, 5, partial(oue_laws, 2)),
+        ("oue", 3, 4, partial(oue_laws, 3)),
+        ("sue", 3, 4, partial(sue_laws, 3)),
+        ("ss", 5, 4, partial(ss_laws, 5, 1)),
+    ],
+)
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+def test_no_enumerated_case_of_other_oracles_exceeds_the_bound(name, size, n, laws, epsilon):
+    overlap = oracle(name, epsilon=epsilon, size=size).overlap
+    for part in (0.0, 0.3, 0.7):
+        delta = exact(part * epsilon, n, laws(epsilon))
+        assert delta <= failure(part * epsilon, epsilon, n, overlap) + 1e-12
+
+
+def test_numbers_have_no_common_part_like_that_of_hadamard_response():
+    """With that of hr the bound would be too small for two numbers that differ at many levels."""
+    epsilon, haar = 1.0, oracle("haar", epsilon=1.0, size=16)
+    delta = exact(0.0, 3, haar_laws((0, 15), epsilon))
+    assert failure(0.0, epsilon, 3, oracle("hr", epsilon=epsilon, size=64).overlap) < delta
+    assert delta <= failure(0.0, epsilon, 3, haar.overlap)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+def test_the_overlap_is_half_of_the_rarer_part_in_which_two_laws_differ(epsilon):
+    ss = oracle("ss", epsilon=epsilon, size=7)
+    for each, laws in (
+        (oracle("grr", epsilon=epsilon, size=4), grr_laws(4, epsilon)),
+        (oracle("hr", epsilon=epsilon, size=3), hr_laws(epsilon)),
+        (oracle("oue", epsilon=epsilon, size=4), oue_laws(4, epsilon)),
+        (oracle("sue", epsilon=epsilon, size=4), sue_laws(4, epsilon)),
+        (ss, ss_laws(7, ss.members, epsilon)),
+    ):
+        rarer = sum(min(pair) for pair in zip(*laws[:2], strict=True) if not math.isclose(*pair))
+        assert each.overlap == pytest.approx(rarer / 2), each.name
 
 
 @pytest.mark.parametrize(
