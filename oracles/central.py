@@ -8,7 +8,7 @@ second bound uses the common part of an oracle's reports.
 """
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -19,7 +19,8 @@ DELTA = 1e-6
 """Probability with which the guarantee may fail, if the crowd is not larger than a tenth of its inverse."""
 _SPREAD = 9.0
 """Standard deviations of the sum that are added up."""
-_STEPS = 40
+_PRECISION = 1e-5
+"""Relative error of a goal, before it is rounded up."""
 _CACHE_SIZE = 1 << 12
 
 
@@ -42,15 +43,23 @@ def crowd_epsilon(epsilon: float, people: int, overlap: float | None = None) -> 
     """
     if people < 1:
         raise ParameterError(f"a crowd has at least 1 honest report, got {people}")
+    from scipy import optimize
+
     delta = min(DELTA, 0.1 / people)
-    low, high = 0.0, epsilon
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if failure(middle, epsilon, people, overlap) <= delta else (middle, high)
-        if high - low < 1e-4 * high:
-            break
-    unit = 10.0 ** (math.floor(math.log10(high)) - 2)
-    return min(float(f"{math.ceil(high / unit) * unit:.6g}"), epsilon), delta
+
+    @cache
+    def excess(goal: float) -> float:
+        return math.log(failure(goal, epsilon, people, overlap) / delta)
+
+    if excess(epsilon) > 0.0:
+        return epsilon, delta
+    low = epsilon / math.sqrt(people)
+    while excess(low) <= 0.0:
+        low /= 4.0
+    goal = optimize.brentq(excess, low, epsilon, rtol=_PRECISION, xtol=_PRECISION * low)
+    goal *= 1.0 + 3.0 * _PRECISION
+    unit = 10.0 ** (math.floor(math.log10(goal)) - 2)
+    return min(float(f"{math.ceil(goal / unit) * unit:.6g}"), epsilon), delta
 
 
 def failure(goal: float, epsilon: float, people: int, overlap: float | None = None) -> float:
@@ -73,10 +82,22 @@ def _clones(goal: float, people: int, p: float, r: float) -> float:
     log_law += special.xlogy(clones, chance) + special.xlog1py(trials - clones, -chance)
     law, m, growth = np.exp(log_law), clones + 1.0, math.exp(goal)
     least = np.ceil(m * (growth * p - 1.0) / ((p - 1.0) * (1.0 + growth)) - 1e-9)
-    one, two = _half(m - 1.0, least - 1.0), _half(m - 1.0, least)
+    two = _half(clones, least)
+    one = np.minimum(two + _coins(clones, least - 1.0), 1.0)
     terms = law / (p + 1.0) * ((p * one + two) - growth * (one + p * two))
     # The sum leaves out the tails of the law, each with at most this probability.
     return max(float(terms.sum()), 0.0) + 2e-19
+
+
+def _coins(trials: Floats, heads: Floats) -> Floats:
+    """Return the probability that fair coins show exactly so many heads."""
+    from scipy import special
+
+    inside = (heads >= 0) & (heads <= trials)
+    k = np.where(inside, heads, 0.0)
+    logs = special.gammaln(trials + 1) - special.gammaln(k + 1) - special.gammaln(trials - k + 1)
+    result: Floats = np.where(inside, np.exp(logs - trials * math.log(2.0)), 0.0)
+    return result
 
 
 def _half(trials: Floats, least: Floats) -> Floats:
