@@ -164,6 +164,7 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     yield from label("checkpoints", f"at most {in_bytes(checkpoint_rate(query, partitions))}/s: {interval}")
     if clients is not None:
         yield from label("shown", *visibility.sentences(query, clients))
+        yield from label("one record", *visibility.crowd_sentences(query, clients))
     everybody = outlook.audiences(query, 1 if clients is None else clients)
     for subject in everybody:
         if subject.encoder is not None:

@@ -1,10 +1,13 @@
-"""The windows of a query that will usually show values, for a number of clients who answer at even rates."""
+"""The windows that will usually show values, and what one record of them reveals, for clients at even rates."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
 from aggregator.merging.marks import Marks, QueryMarks
+from aggregator.merging.windows import Span
+from aggregator.plan.promise import up
+from aggregator.publishing.records.crowd_privacy import CrowdPrivacy, crowd_privacy
 from hubbub.definitions.versions import Versions
 from oracles.query import Query
 from oracles.query.settings import Window
@@ -55,6 +58,37 @@ def sentences(query: Query, clients: int) -> Iterator[str]:
     if share < 1.0:
         pace = f"about every {query.pane / share:,.0f} s" if share else "almost never"
         yield f"`all` shows new values {pace}, since it follows the longest window. A shorter window makes it move."
+
+
+def crowd_guarantees(query: Query, clients: int) -> dict[Window, CrowdPrivacy]:
+    """Return what a client reveals by one record of a window of each kind, for the kinds that touch only one period.
+
+    Of several attributes, the one with the weakest guarantee counts.
+    """
+    guarantees = {}
+    names = [attribute.name for attribute in query.attributes] or [None]
+    for window in query.windows:
+        n = int(reports_per_second(query, clients) * window.size)
+        all_of_window = [crowd_privacy(query, name, Span(window, 0, window.size), n) for name in names if n]
+        known = [each for each in all_of_window if each is not None]
+        if known:
+            guarantees[window] = max(known, key=lambda each: each.epsilon)
+    return guarantees
+
+
+def crowd_sentences(query: Query, clients: int) -> Iterator[str]:
+    """Yield sentences about what a client reveals to somebody who sees one record, and nothing else."""
+    guarantees = crowd_guarantees(query, clients)
+    if not guarantees:
+        yield "No record hides a client in its crowd: a client may be in each window twice, or windows are too small."
+        return
+    parts = [f"{_name(window)} {up(each.epsilon)}" for window, each in guarantees.items()]
+    delta = max(each.delta for each in guarantees.values())
+    yield (
+        f"A client's epsilon to somebody who sees this one record, and nothing else: {', '.join(parts)} "
+        f"(delta {delta:.2g}, if half of the reports are honest and unknown). Every further window of the round adds "
+        "to it."
+    )
 
 
 def small_steps(query: Query, clients: int) -> Iterator[str]:

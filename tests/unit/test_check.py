@@ -298,6 +298,24 @@ def test_wrong_usage_exits_with_2(arguments):
     assert error_info.value.code == 2
 
 
+def test_clients_say_what_one_record_reveals():
+    """The guarantee is that of 10,000 honest reports at epsilon 1. It is not beside the total of a lifetime."""
+    query = read(ONE + 'windows = ["1m"]\nperiod = "1m"')
+    lines = list(check_text.lines(query, 1, 20_000))
+    text = " ".join(" ".join(lines).split())
+    assert "one record A client's epsilon to somebody who sees this one record, and nothing else: " in text
+    assert "nothing else: 60s 0.0531 (delta 1e-06, " in text
+    assert "Every further window of the round adds to it." in text
+    (place,) = (at for at, line in enumerate(lines) if line.startswith("  one record"))
+    assert not any("guarantee" in line for line in lines[place - 1 : place + 4])
+    assert "one record" not in " ".join(check_text.lines(query, 1))
+
+
+def test_windows_of_several_periods_reveal_more_than_a_crowd_hides():
+    query = read(ONE + 'windows = ["2m"]\nperiod = "1m"')
+    assert "No record hides a client in its crowd" in " ".join(check_text.lines(query, 1, 20_000))
+
+
 def test_help_has_an_example(capsys):
     with pytest.raises(SystemExit) as error_info:
         check.main(["--help"])
