@@ -1,8 +1,9 @@
 """Compare the recommended method with one fixed method, on data of many shapes.
 
-python benchmarks/recommend.py [--runs N] [--retail FILE]
-    a line for each data set, epsilon and task, then the scores of each task and of all; FILE is the
-    Retail data set as CSV with a column "count", gzipped or not
+python benchmarks/recommend.py [--runs N] [--new] [--retail FILE]
+    a line for each data set, epsilon and task, then the scores of each task and of all; with --new the data are four
+    populations from which `recommend` was not made; FILE is the Retail data set as CSV with a column "count",
+    gzipped or not
 """
 
 import argparse
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
 
 from oracles import Estimate, oracle
 from oracles.calibrate import Calibrated, calibrate
@@ -35,12 +37,33 @@ SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "geometric": lambda rank: 0.98**rank,
 }
 
+NEW_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "lognormal": lambda rank: np.exp(2.0 * stats.norm.ppf(rank / (len(rank) + 1))),
+    "two levels": lambda rank: np.where(rank <= len(rank) // 16, 0.6 * 15, 0.4),
+    "four levels": lambda rank: 4.0 ** -(4 * (rank - 1) // len(rank)),
+    "dirichlet": lambda rank: np.random.default_rng(1).gamma(0.1, size=len(rank)),
+}
+"""Populations that nobody looked at when `recommend` was made."""
+NEW_SCALES = ((SIZE, PEOPLE), (256, 50_000))
+"""Values and people of the new populations."""
 
-def generated() -> dict[str, np.ndarray]:
-    """Return for each shape the counts of PEOPLE over SIZE values, the largest first."""
-    shares = {shape: np.sort(weights(np.arange(1.0, SIZE + 1)))[::-1] for shape, weights in SHAPES.items()}
+
+def generated(
+    shapes: Mapping[str, Callable[[np.ndarray], np.ndarray]] = SHAPES, size: int = SIZE, people: int = PEOPLE
+) -> dict[str, np.ndarray]:
+    """Return for each shape the counts of people over values, the largest first."""
+    shares = {shape: np.sort(weights(np.arange(1.0, size + 1)))[::-1] for shape, weights in shapes.items()}
     return {
-        shape: np.diff(np.rint(PEOPLE * np.cumsum(f) / f.sum()), prepend=0).astype(int) for shape, f in shares.items()
+        shape: np.diff(np.rint(people * np.cumsum(f) / f.sum()), prepend=0).astype(int) for shape, f in shares.items()
+    }
+
+
+def new_data() -> dict[str, np.ndarray]:
+    """Return the counts of the new populations."""
+    return {
+        f"{shape}, {size}": counts
+        for size, people in NEW_SCALES
+        for shape, counts in generated(NEW_SHAPES, size, people).items()
     }
 
 
@@ -78,7 +101,7 @@ class Cell:
             for method, count in Counter(self.picks).most_common()
         )
         text = f"best {self.best:19} prior rejected {self.rejections:3}  recommended {picks}"
-        return f"{self.data:11} {self.epsilon:4} {self.task:7} {text}"
+        return f"{self.data:16} {self.epsilon:4} {self.task:7} {text}"
 
 
 def cells(data: Mapping[str, np.ndarray], epsilons: Iterable[float], runs: int, name: str = "oue") -> Iterator[Cell]:
@@ -159,9 +182,11 @@ def scores(cells_of_tasks: list[Cell]) -> tuple[Score, dict[str, Score]]:
 def main() -> None:
     options = argparse.ArgumentParser(description="Compare the recommended method with one fixed method.")
     options.add_argument("--runs", type=int, default=20, help="runs per data set and epsilon")
+    options.add_argument("--new", action="store_true", help="use four populations that it was not made from")
     options.add_argument("--retail", type=Path, help="counts of the Retail data set")
     arguments = options.parse_args()
-    data = generated() | ({"retail": counts_of(arguments.retail)} if arguments.retail else {})
+    data = new_data() if arguments.new else generated()
+    data |= {"retail": counts_of(arguments.retail)} if arguments.retail else {}
     results = []
     for cell in cells(data, EPSILONS, arguments.runs):
         results.append(cell)
