@@ -7,6 +7,7 @@ import numpy as np
 from aggregator.merging.marks import Marks, QueryMarks
 from aggregator.merging.windows import Span
 from aggregator.plan.promise import up
+from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy, crowd_privacy
 from hubbub.definitions.versions import Versions
 from oracles.query import Query
@@ -66,7 +67,7 @@ def crowd_guarantees(query: Query, clients: int) -> dict[Window, CrowdPrivacy]:
     Of several attributes, the one with the weakest guarantee counts.
     """
     guarantees = {}
-    names = [attribute.name for attribute in query.attributes] or [None]
+    names = [subject.name for subject in subjects(query)]
     for window in query.windows:
         n = int(reports_per_second(query, clients) * window.size)
         all_of_window = [crowd_privacy(query, name, Span(window, 0, window.size), n) for name in names if n]
