@@ -70,10 +70,9 @@ def crowd_guarantees(query: Query, clients: int) -> dict[Window, CrowdPrivacy]:
     names = [subject.name for subject in subjects(query)]
     for window in query.windows:
         n = int(reports_per_second(query, clients) * window.size)
-        all_of_window = [crowd_privacy(query, name, Span(window, 0, window.size), n) for name in names if n]
-        known = [each for each in all_of_window if each is not None]
-        if known:
-            guarantees[window] = max(known, key=lambda each: each.epsilon)
+        of_names = [crowd_privacy(query, name, Span(window, 0, window.size), n) for name in names if n]
+        if bounds := [each for each in of_names if each is not None]:
+            guarantees[window] = max(bounds, key=lambda each: each.epsilon)
     return guarantees
 
 

@@ -22,8 +22,8 @@ class CrowdPrivacy:
 def crowd_privacy(query: Query, attribute: str | None, span: Span, n: int) -> CrowdPrivacy | None:
     """Return the guarantee of a final of `n` reports to an attribute, or None if a person may stand in it twice."""
     periods = max(1, -(-span.end // query.period) - span.start // query.period)
-    hidden = query.solution == "rsfd" and query.answers == "life"
-    return None if periods > 1 or hidden or honest(n) < 1 else _guarantee(query, attribute, honest(n))
+    is_unclear = query.solution == "rsfd" and query.answers == "life"
+    return None if periods > 1 or is_unclear or honest(n) < 1 else _guarantee(query, attribute, honest(n))
 
 
 @lru_cache(maxsize=1 << 12)
