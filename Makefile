@@ -18,7 +18,7 @@ TWICE = $(shell expr 2 '*' $(CORES))
 PROCESSES_integration = $(TWICE)
 SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy)))))
 
-.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages format chart lock sbom dist clean test-k8s test-prometheus3 $(addprefix test-,$(SUITES))
+.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages format chart lock sbom dist release clean test-k8s test-prometheus3 $(addprefix test-,$(SUITES))
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -182,6 +182,7 @@ lock: .venv/.lint ## pin what pyproject.toml asks for anew
 	$(UV) pyproject.toml --python-platform linux --extra worker --extra gateway --extra board --extra simulate -o deploy/requirements.txt
 	$(UV) pyproject.toml --universal --extra test --extra lint -o .ci/requirements.txt
 	$(UV) --universal --group build -o deploy/build-requirements.txt
+	$(UV) --universal --group release -o deploy/release-requirements.txt
 
 UV = $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --python-version 3.11 --custom-compile-command "make lock"
 
@@ -201,7 +202,19 @@ dist: .venv/.lint ## build wheel and sdist, and test both in clean environments
 	$(BIN)/uv build --quiet --build-constraints deploy/build-requirements.txt --require-hashes --out-dir dist .
 	$(BIN)/python tests/dist.py dist $(PYTHONS)
 
-PYTHONS ?= 3.11 3.12 3.13
+PYTHONS ?= 3.11 3.12 3.13 3.14
+
+# The tools of a release, hash by hash: among them a cross compiler for the kernels.
+build/release-tools/.made: deploy/release-requirements.txt
+	@echo "installing the tools of a release (a minute or less)"
+	@$(PYTHON) -m venv build/release-tools
+	@build/release-tools/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r deploy/release-requirements.txt
+	@touch $@
+
+# BASE is an OCI archive of the Dockerfile's base image. Without it the image stands on Debian's packages.
+release: sbom build/release-tools/.made build/.helm ## build all that a tag needs, in dist: wheels, chart, image, checksums
+	@rm -rf dist
+	build/release-tools/bin/python -m deploy.release dist --bom build/hubbub.cdx.json --helm "$$(echo build/helm-*/helm)" $(if $(BASE),--base $(BASE) --base-name $(BASE_NAME))
 
 clean: ## remove what was made here
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
