@@ -17,7 +17,7 @@ from aggregator.publishing.alerts.watch import looks_a_day
 from aggregator.publishing.finals.final import ResultSequence
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot
 from benchmarks import slow_change
-from benchmarks.slow_change import CLIENTS, delays, false_alerts, follow, jump, rise
+from benchmarks.slow_change import BEFORE, CLIENTS, delays, false_alerts, follow, jump, rise
 from hubbub.definitions.versions import Versions
 from oracles.errors import QueryError, ReportError
 from oracles.query import parse
@@ -51,6 +51,18 @@ def test_a_rise_within_an_hour_is_found(height, most):
     hits = delays(FRESH, rise(height * SIGMA), 100)
     assert len(hits) == 12
     assert median(hits) <= most
+
+
+@pytest.mark.long
+def test_a_steep_rise_is_found_within_the_hour_wherever_in_a_block_it_begins(monkeypatch):
+    """The median is 13 windows. Whether it is 11 or 16 depends on the window of a block in which the rise begins."""
+    hits = []
+    for place in range(16):
+        monkeypatch.setattr(slow_change, "BEFORE", BEFORE + place)
+        hits += delays(FRESH, rise(20 * SIGMA), 100, runs=4)
+    assert len(hits) == 64
+    assert median(hits) <= 14
+    assert max(hits) <= 24
 
 
 def test_a_fade_is_found_like_a_surge():
