@@ -14,7 +14,7 @@ from aggregator.publishing.findings import Subject, subjects
 from aggregator.publishing.query_status import State
 from aggregator.publishing.records.decoder import WITHHELD
 from aggregator.publishing.records.list_intervals import ListedIntervals, intervals
-from aggregator.publishing.records.rows import HitterRow, Kind, Ranks, ThresholdRow, WindowRow
+from aggregator.publishing.records.rows import HitterRow, Indication, Kind, Ranks, ThresholdRow, WindowRow
 from hubbub.http.schema import Attribute, Chance, Count, Digest, Known, Time
 from oracles.consistency import UNBIASED
 from oracles.numbers import LINEAR, LOG
@@ -219,7 +219,7 @@ class ValueRow:
     listed: Annotated[bool, {"description": "The share of the method is above the threshold"}]
     decided: Annotated[bool, {"description": "Proved to be above the threshold"}]
     present: Annotated[bool, {"description": "Proved to be present. Otherwise the share may be zero"}]
-    probability: Chance
+    probability: Indication
     ranks: Ranks
     truth: Chance
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 import orjson
 
-from aggregator.publishing.records.rows import WindowRow
+from aggregator.publishing.records.rows import Indication, WindowRow
 from hubbub.http.schema import Attribute, Chance, Digest, Known, Name, Time, json_name, read
 from oracles.errors import ReportError
 
@@ -47,7 +47,7 @@ class Alert:
     baseline: bool
     """Whether the alert is of the first window that showed values, so that the value was above before."""
     before: Known
-    probability: Chance
+    probability: Indication
     scale: Annotated[int | None, {"minimum": 1, "description": "Windows of a surge or fade, else null"}]
     from_: StretchRow | None
     """The stretch with the share `before`, of a surge or fade."""

@@ -8,6 +8,10 @@ from hubbub.http.schema import Chance, Count, Time
 from oracles.errors import ReportError
 from oracles.query.settings import Window
 
+Indication = Annotated[
+    float | None,
+    {"minimum": 0, "maximum": 1, "description": "An indication: the chance to exceed the threshold, if the prior fits"},
+]
 Ranks = Annotated[list[Count] | None, {"minItems": 2, "maxItems": 2}]
 
 
@@ -19,7 +23,7 @@ class HitterRow:
     share: float
     decided: bool
     p_value: Chance
-    probability: Chance
+    probability: Indication
     ranks: Ranks
 
 
