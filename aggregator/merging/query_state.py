@@ -205,10 +205,15 @@ class QueryState:
         """Whether all windows up to that end are published and acknowledged, with all their states."""
         return self.published_through is not None and self.published_through >= end and not self.too_large
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the query is retired and its last window is published."""
+        end = self.versions.last_window_end
+        return end is not None and self.is_published(end)
+
     def retired_keys(self) -> list[bytes]:
         """Remove and return the keys of all snapshots, if the query is retired and its last window is published."""
-        end = self.versions.last_window_end
-        if end is None or not self.is_published(end):
+        if not self.is_over:
             return []
         names = [self._block_name(window, place) for window, places in self.blocks.items() for place in places]
         self.blocks.clear()

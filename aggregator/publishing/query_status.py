@@ -35,9 +35,10 @@ class QueryStatus:
     reports_since: _PaneEnd = None
     """The first pane with reports after a pause, or null if the worker has seen no pause."""
 
-    @property
-    def key(self) -> bytes:
-        return f"{self.query}|{self.digest}".encode()
+
+def key(query: Query) -> bytes:
+    """Return the key of the status of a query."""
+    return f"{query.name}|{query.digest.hex()}".encode()
 
 
 def encode(status: QueryStatus) -> bytes:
@@ -70,26 +71,29 @@ def status_of(state: QueryState) -> QueryStatus | None:
 
 
 class StatusLog:
-    """The newest status that this worker has written for each query."""
+    """The newest status that this worker has written for each query. None stands for a deletion."""
 
     def __init__(self) -> None:
-        self._written: dict[bytes, QueryStatus] = {}
+        self._written: dict[bytes, QueryStatus | None] = {}
 
     def clear(self) -> None:
         """Forget what was written, because other workers may merge these queries now."""
         self._written.clear()
 
-    def changes(self, states: Iterable[QueryState]) -> list[tuple[bytes, QueryStatus]]:
-        """Return the digest and status of each query whose status has changed since the last call."""
-        changes = []
+    def changes(self, states: Iterable[QueryState]) -> list[tuple[Query, QueryStatus | None]]:
+        """Return each query whose status has changed since the last call, with its status.
+
+        The status of a retired query stays until its last final is published, and is then deleted: None.
+        """
+        changes: list[tuple[Query, QueryStatus | None]] = []
         for state in states:
-            digest = state.versions.query.digest
-            if not state.versions.newest.retired and (status := status_of(state)) not in (
-                None,
-                self._written.get(digest),
-            ):
-                self._written[digest] = status
-                changes.append((digest, status))
+            query = state.versions.query
+            status = None if state.versions.newest.retired else status_of(state)
+            if status is None and not state.is_over:
+                continue
+            if query.digest not in self._written or self._written[query.digest] != status:
+                changes.append((query, status))
+            self._written[query.digest] = status
         return changes
 
 

@@ -32,6 +32,7 @@ from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
 from hubbub.kafka.outbox import Outbox, OutboxRecord, log_failures
 from hubbub.kafka.settings import STATUS, Kafka
+from oracles.query import Query
 
 log = logging.getLogger(__name__)
 
@@ -225,12 +226,12 @@ class PublishingService:
             self._tasks.add(self._status_task)
             self._status_task.add_done_callback(self._end_status)
 
-    async def _write_status(self, changes: Sequence[tuple[bytes, query_status.QueryStatus]]) -> None:
+    async def _write_status(self, changes: Sequence[tuple[Query, query_status.QueryStatus | None]]) -> None:
         partitions = await self.outbox.partitions(STATUS)
         by_partition: dict[int, list[OutboxRecord]] = {}
-        for digest, change in changes:
-            record = OutboxRecord(change.key, query_status.encode(change))
-            by_partition.setdefault(keys.home(digest, partitions), []).append(record)
+        for query, status in changes:
+            record = OutboxRecord(query_status.key(query), None if status is None else query_status.encode(status))
+            by_partition.setdefault(keys.home(query.digest, partitions), []).append(record)
         for partition, records in by_partition.items():
             log_failures(await self.outbox.append(STATUS, partition, records))
 

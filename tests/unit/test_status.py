@@ -9,7 +9,7 @@ import pytest
 from aggregator.merging.merger import Merger
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.windows import PUBLISH_SECONDS, Position, shortest_expected_age
-from aggregator.publishing.query_status import EVERY, QueryStatus, StatusLog, decode, encode, state_of, status_of
+from aggregator.publishing.query_status import EVERY, QueryStatus, StatusLog, decode, encode, key, state_of, status_of
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
@@ -105,7 +105,7 @@ def test_a_record_is_read_as_it_was_written():
     short = {"query": "a", "digest": QUERY.digest.hex(), "closed_through": CLOSED, "newest_report": None}
     assert decode(orjson.dumps(short)) == status(None)
     assert orjson.loads(encode(status(None))).keys() >= short.keys()
-    assert record.key == f"a|{QUERY.digest.hex()}".encode()
+    assert key(QUERY) == f"a|{QUERY.digest.hex()}".encode()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,19 @@ def test_a_status_is_written_when_it_changed():
     assert log.changes([state]) == []
     merger.mark(0, CLOSED)
     list(state.finals())
-    assert log.changes([state]) == [(QUERY.digest, status(None))]
+    assert log.changes([state]) == [(QUERY, status(None))]
     assert log.changes([state]) == []
     log.clear()
-    assert log.changes([state]) == [(QUERY.digest, status(None))]
+    assert log.changes([state]) == [(QUERY, status(None))]
+
+
+def test_the_status_of_a_retired_query_is_deleted_after_its_last_final():
+    end = CLOSED + 2 * PANE
+    merger, log = Merger(Versions.of(QUERY, retired=CLOSED), 1), StatusLog()
+    state = QueryState(merger)
+    merger.mark(0, end)
+    list(state.finals())
+    assert log.changes([state]) == [], "its last window is not published"
+    state.published_through = merger.closed_through
+    assert log.changes([state]) == [(QUERY, None)]
+    assert log.changes([state]) == []
