@@ -13,6 +13,8 @@ const place = (node, from, to, reach) => {
 };
 
 export class Changes {
+  noun = "values";
+
   constructor(table, body, text) {
     this.table = table;
     this.body = body;
@@ -30,33 +32,56 @@ export class Changes {
     const hidden = [answer.before, answer.after].find((each) => each.withheld !== null);
     if (hidden) return this.say(`The window that ended at ${moment(hidden.window.end)} is ${withheld(hidden.withheld, query)}.`);
     const [before, after] = [answer.before, answer.after].map(({ window, n }) => `${moment(window.start)} to ${clock(window.end)} (${count(n)} reports)`);
-    const proofs = `${count(answer.proofs)} change${answer.proofs === 1 ? " is" : "s are"} proved among ${count(answer.common)} values`;
+    const proofs = `${count(answer.proofs)} change${answer.proofs === 1 ? " is" : "s are"} proved among ${count(answer.common)} ${this.noun}`;
     const overlap = answer.overlap ? " The windows share reports, so the intervals are wider than needed." : "";
     this.table.hidden = false;
     this.table.querySelector(".level").textContent = `${levelText(answer.level)} interval`;
-    this.text.textContent = `Before: ${before}. Now: ${after}. ${proofs}.${overlap}`;
-    const reach = Math.max(1e-6, ...answer.values.flatMap(({ low, high }) => (low === null ? [] : [Math.abs(low), Math.abs(high)])));
-    const places = Math.max(2, ...answer.values.slice(0, 1).map(({ stderr }) => digits(stderr)));
-    this.body.replaceChildren(...answer.values.map((row) => this.#row(row, reach, places)));
+    this.text.textContent = `Before: ${before}. Now: ${after}. ${proofs}.${overlap}${this.note(answer)}`;
+    this.body.replaceChildren(...this.rows(answer));
   }
 
-  #row(row, reach, places) {
-    const isTested = row.difference !== null;
-    const word = row.proved ? "proved" : isTested ? "may be chance" : "in one window only";
+  /** Returns a sentence about the rows. */
+  note() {
+    return "";
+  }
+
+  /** Returns the rows of an answer about shares. */
+  rows(answer) {
+    const reach = Math.max(1e-6, ...answer.values.flatMap(({ low, high }) => (low === null ? [] : [Math.abs(low), Math.abs(high)])));
+    const places = Math.max(2, ...answer.values.slice(0, 1).map(({ stderr }) => digits(stderr)));
+    return answer.values.map((row) => {
+      const isTested = row.difference !== null;
+      return this.row(row, row.value, {
+        before: percent(row.before, places),
+        after: percent(row.after, places),
+        difference: isTested ? signed(row.difference, places) : "–",
+        interval: isTested ? `${signed(row.low, places)} to ${signed(row.high, places)}` : "–",
+        track: this.track(isTested ? row : null, reach),
+      });
+    });
+  }
+
+  /** Returns a bar and a whisker for a difference, or nothing for null. */
+  track(row, reach) {
     const track = element("div", { class: "track both", "aria-hidden": "true" });
-    if (isTested) {
-      const bar = place(element("i", { class: "bar" }), Math.min(0, row.difference), Math.max(0, row.difference), reach);
-      track.append(bar, place(element("i", { class: "whisker" }), row.low, row.high, reach));
-    }
+    if (row === null) return track;
+    const bar = place(element("i", { class: "bar" }), Math.min(0, row.difference), Math.max(0, row.difference), reach);
+    track.append(bar, place(element("i", { class: "whisker" }), row.low, row.high, reach));
+    return track;
+  }
+
+  /** Returns a row with these texts. */
+  row(row, name, { before, after, difference, interval, track }) {
+    const word = row.proved ? "proved" : row.difference === null ? "in one window only" : "may be chance";
     return element(
       "tr",
       { class: row.proved ? "proved" : "unproved" },
-      element("th", { scope: "row", class: "name" }, row.value, " ", element("span", { class: row.proved ? "tag" : "tag none" }, word)),
-      element("td", { class: "number" }, percent(row.before, places)),
-      element("td", { class: "number" }, percent(row.after, places)),
-      element("td", { class: "number" }, isTested ? signed(row.difference, places) : "–"),
+      element("th", { scope: "row", class: "name" }, name, " ", element("span", { class: row.proved ? "tag" : "tag none" }, word)),
+      element("td", { class: "number" }, before),
+      element("td", { class: "number" }, after),
+      element("td", { class: "number" }, difference),
       element("td", { class: "plot" }, track),
-      element("td", { class: "interval" }, isTested ? `${signed(row.low, places)} to ${signed(row.high, places)}` : "–"),
+      element("td", { class: "interval" }, interval),
     );
   }
 }

@@ -1,6 +1,7 @@
 // The two charts over time, drawn by uPlot. Without uPlot a sentence replaces them.
 
 import { axis, brief, clock, element } from "./format.js";
+import { axisNumber } from "./numbers/text.js";
 
 // Seconds between ticks. Steps of 2 and 20 minutes suit the width of a phone.
 const STEPS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400];
@@ -71,9 +72,10 @@ const isolated = (plot, series) => {
 
 const line = (stroke, more = {}) => ({ stroke, width: 2, points: { size: 6, filter: isolated }, spanGaps: false, ...more });
 
-/** The shares of one or two values, their intervals and a true share. Columns: end, low, high, share, truth; low, high, share. */
+/** The shares or numbers of one or two values, their intervals and a true share. Columns: end, low, high, share, truth; low, high, share. */
 export class History extends Chart {
-  label = axis;
+  measure = "share";
+  label = (number) => (this.measure === "share" ? axis : axisNumber)(number);
 
   options(colour, columns) {
     const edge = line("transparent", { width: 0, points: { show: false } });
@@ -84,7 +86,7 @@ export class History extends Chart {
     return {
       series: [{}, edge, edge, line(colour("bar-edge"), { width: 2.5 }), truth, ...second],
       bands: [{ series: [2, 1], fill: `${colour("bar")}99` }, ...bands],
-      scales: { y: { range: (_, low, high) => [Math.max(0, low - (high - low) * 0.2), high + (high - low) * 0.2 || 1] } },
+      scales: { y: { range: (_, low, high) => [Math.max(low < 0 ? -Infinity : 0, low - (high - low) * 0.2), high + (high - low) * 0.2 || 1] } },
     };
   }
 }

@@ -1,6 +1,7 @@
 // The overview: one row for each query, with its state, its newest window and its alerts.
 
 import { count, digits, element, percent, windowName } from "./format.js";
+import { places, plain, withUnit } from "./numbers/text.js";
 import { about, statusOf } from "./status.js";
 import { withheld } from "./words.js";
 
@@ -68,14 +69,20 @@ export class Overview {
     return [query.withheld_reason === null ? "–" : withheld(query.withheld_reason, query)];
   }
 
+  /** Returns the largest share, or the first quantile of numbers, and its interval, as texts. */
+  #figures({ measure, unit, share, low, high }) {
+    const decimals = measure === "number" ? places(low, high) : digits((high - low) / 8);
+    if (measure === "number") return [withUnit(share, decimals, unit), `${plain(low, decimals)} to ${plain(high, decimals)}`];
+    return [percent(share, decimals), `${percent(low, decimals)} to ${percent(high, decimals)}`];
+  }
+
   #leader(query) {
-    if (query.value === null) return [element("td", { class: "leader nothing" }, "–"), element("td", { class: "share nothing" }, "–")];
-    const places = digits((query.high - query.low) / 8);
+    if (query.value === null || query.share === null) return [element("td", { class: "leader nothing" }, "–"), element("td", { class: "share nothing" }, "–")];
     const attribute = query.attribute === null ? [] : [element("small", {}, `${query.attribute} `)];
-    const interval = `${percent(query.low, places)} to ${percent(query.high, places)}`;
+    const [value, interval] = this.#figures(query);
     return [
       element("td", { class: "leader" }, ...attribute, query.value),
-      element("td", { class: "share" }, element("b", {}, percent(query.share, places)), " ", element("small", {}, interval)),
+      element("td", { class: "share" }, element("b", {}, value), " ", element("small", {}, interval)),
     ];
   }
 }

@@ -5,14 +5,17 @@ import { ApiError, table } from "./api.js";
 import { Changes } from "./changes.js";
 import { History, Rates } from "./charts.js";
 import { select, swap } from "./controls.js";
-import { clock, count, digits, duration, element, levelText, moment, percent, windowName } from "./format.js";
+import { clock, count, duration, element, levelText, moment, windowName } from "./format.js";
 import { PAIR, PairTable } from "./pair_table.js";
+import { NumberChanges } from "./numbers/changes.js";
+import { NumbersView, answersOf, answerText } from "./numbers/view.js";
 import { Ranking } from "./ranking.js";
 import { spaced } from "./status.js";
 import { tiles } from "./tiles.js";
 import { central, flag, flags, forged, gap, privacy, proof, reason, threshold, withheld } from "./words.js";
 
 const FIRST_ROWS = 15;
+const SMOOTH = "norm_sub"; // the blocks of a histogram for the eye, with shares from 0 to 100%
 const ALL = 10_000; // maximum number of rows of the API
 const RANGES = [["", "all windows"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "1 d"]];
 const AGES = [["3600", "an hour ago"], ["86400", "a day ago"], ["604800", "a week ago"]];
@@ -41,7 +44,10 @@ export class QueryPage {
     this.rates = new Rates($("rates"));
     this.alerts = new Alerts($("alerts"), $("news"), address);
     this.pairs = new PairTable($("pairs"), choose);
-    this.changes = new Changes($("changes"), $("change-rows"), $("changes-text"));
+    const changes = [$("changes"), $("change-rows"), $("changes-text")];
+    this.valueChanges = this.changes = new Changes(...changes);
+    this.numberChanges = new NumberChanges(...changes);
+    this.numbers = new NumbersView($("numbers"), (value) => choose({ value }));
   }
 
   /** Returns the kind of window that the address names, by default the first one. */
@@ -70,13 +76,15 @@ export class QueryPage {
     const { kind, size, step } = this.kind(query);
     const of = { kind, size, step };
     const attribute = query.attributes.find((each) => each.name === this.address.get("attribute")) ?? query.attributes[0];
+    const areNumbers = attribute.numbers !== null;
+    this.changes = areNumbers ? this.numberChanges : this.valueChanges;
     const choice = this.address.get("method");
-    const method = query.methods.includes(choice) ? choice : query.methods[0]; // unbiased, whose interval the table shows
+    const method = areNumbers ? SMOOTH : query.methods.includes(choice) ? choice : query.methods[0]; // unbiased, whose interval the table shows
     const filling = this.address.get("filling") === "1";
     const about = { ...of, method, attribute: attribute.name };
     const at = this.address.get("at"); // the end of the window at which the page is paused
     const search = (this.address.get("find") ?? "").toLowerCase();
-    const top = this.address.has("all") || search ? ALL : FIRST_ROWS;
+    const top = this.address.has("all") || search || areNumbers ? ALL : FIRST_ROWS;
     const estimate = await this.#estimate(query, name, { ...about, top, window: at }, filling && !at);
     this.#controls(query, attribute, method, filling, of);
     if (!estimate && at) return this.#none(`This board does not have the window of ${query.name} that ended at ${moment(Number(at))}.`, this.newestButton());
@@ -85,30 +93,42 @@ export class QueryPage {
     const nameParts = [query.name, attribute.name, windowKey(of), position.window, method].filter((each) => each !== null).join("-");
     this.#download = [`queries/${name}/estimate`, { ...about, ...position, top: ALL }, `${nameParts}.csv`];
     this.#end = estimate.window.end;
-    const value = this.address.get("value") ?? estimate.values[0]?.value;
+    const value = this.address.get("value") ?? (areNumbers ? attribute.numbers.quantiles[0] : estimate.values[0]?.value);
     const second = this.address.get("with");
     const rateWindow = this.rateKind(query);
     const range = Number(this.#range());
     const span = { to: at && Number(at) + 1, ...(range ? { from: Math.max(0, estimate.window.end - range), limit: ALL } : {}) };
     const pointsOf = (value) =>
-      this.answers.get([subject(query.name, of, true)], `queries/${name}/history`, { ...about, value, ...span }).catch((error) => ifGone(error, { points: [] }));
-    const [points, others, windows, changes] = await Promise.all([
+      this.answers.get([subject(query.name, of, true)], `queries/${name}/history`, { ...about, value, ...span }).catch((error) => ifGone(error, null));
+    const [points, others, windows, changes, truths] = await Promise.all([
       value === undefined ? null : pointsOf(value),
       second === null || value === undefined ? null : pointsOf(second),
       this.answers.get([subject(query.name, rateWindow, true)], `queries/${name}/windows`, { kind: rateWindow.kind, size: rateWindow.size, step: rateWindow.step, limit: 200, ...span }),
       this.answers.get([`alerts ${query.name}`], "alerts", { query: query.name, attribute: attribute.name, limit: 500 }),
+      areNumbers && query.simulated ? this.#truths(query, name, { ...of, attribute: attribute.name, window: estimate.window.end }) : {},
       this.#compare(query, name, estimate, { ...of, attribute: attribute.name }),
       this.#showPairs(query, name, attribute, { ...of, ...position }),
     ]);
     this.alerts.show(at ? changes.alerts.filter((each) => each.window.end <= at) : changes.alerts);
     const values = search ? estimate.values.filter((each) => each.value.toLowerCase().includes(search)) : estimate.values;
-    this.#showEstimate(query, { ...estimate, values }, value, windows.windows);
+    this.#showEstimate(query, { ...estimate, values }, value, windows.windows, areNumbers);
+    this.numbers.show(estimate, truths, value);
+    const names = areNumbers ? answersOf(estimate).map((each) => each.name) : estimate.values.map((row) => row.value);
+    $("values").replaceChildren(...names.map((each) => element("option", { value: each })));
     $("withheld").textContent = gap(estimate, query, Boolean(at));
-    this.#showHistory([value, points?.points ?? []], second === null ? null : [second, others?.points ?? []], query.simulated, of.step || query.pane);
+    const isSame = points?.measure === others?.measure; // a share and a number have no common axis
+    this.#showHistory([value, points], second === null || !isSame ? null : [second, others], query.simulated, of.step || query.pane);
     this.#showRates(windows.windows, query);
     this.#showLink(query, of, attribute, method, value, estimate);
     $("privacy").replaceChildren(...privacy(query));
     return true;
+  }
+
+  /** Requests the true answers of a simulation, by name. */
+  async #truths(query, name, about) {
+    const ask = (path) => this.answers.get([subject(query.name, about, true)], `queries/${name}/${path}`, about).catch((error) => ifGone(error, {}));
+    const [{ quantiles = [] }, { ranges = [] }] = await Promise.all(["quantiles", "range"].map(ask));
+    return Object.fromEntries([...quantiles, ...ranges].map((row) => [row.name, row.truth]));
   }
 
   #none(text, ...more) {
@@ -177,7 +197,7 @@ export class QueryPage {
     this.from = from;
   }
 
-  #showEstimate(query, estimate, value, windows) {
+  #showEstimate(query, estimate, value, windows, areNumbers) {
     const { start, end } = estimate.window;
     const name = estimate.final ? "Window" : "Provisional window";
     const cause = reason(estimate.quality.flags);
@@ -187,7 +207,9 @@ export class QueryPage {
     $("board").classList.toggle("plain", !estimate.error);
     $("tiles").replaceChildren(...tiles(estimate, windows));
     $("flags").replaceChildren(...flags(estimate).map((each) => element("li", { class: forged(each) ? "forged" : null }, flag(each))));
-    this.ranking.show(estimate, value, this.alerts.recent(estimate.attribute, end), proof(query));
+    for (const id of ["methods", "find"]) $(id).hidden = areNumbers;
+    $("ranking-title").textContent = areNumbers ? "Distribution" : "Estimates";
+    if (!areNumbers) this.ranking.show(estimate, value, this.alerts.recent(estimate.attribute, end), proof(query));
     $("level").textContent = `${levelText(estimate.level)} interval`;
     $("legend-level").textContent = `${levelText(estimate.level)} interval (unbiased)`;
     $("legend-proof").textContent = `proved ${proof(query)}`;
@@ -195,25 +217,26 @@ export class QueryPage {
     $("legend-threshold").hidden = estimate.threshold === null;
     if (estimate.threshold !== null) $("threshold-text").textContent = threshold(query, estimate.threshold);
     $("central").textContent = central(estimate);
-    $("values").replaceChildren(...estimate.values.map((row) => element("option", { value: row.value })));
     const more = $("more");
     const scroll = $("ranking").closest(".scroll");
     scroll.classList.toggle("long", estimate.values.length > FIRST_ROWS);
-    scroll.hidden = $("ranking-foot").hidden = cause !== null;
+    scroll.hidden = $("ranking-foot").hidden = cause !== null || areNumbers;
     more.hidden = estimate.published <= FIRST_ROWS || this.address.has("find");
     more.textContent = this.address.has("all") ? `Show the first ${FIRST_ROWS}` : `Show all ${count(estimate.published)} published`;
   }
 
-  #showHistory([value, points], second, simulated, step) {
-    $("history-text").textContent = value === undefined ? "No window with values yet" : historyText(value, points, simulated);
+  #showHistory([value, answer], second, simulated, step) {
+    const points = answer?.points ?? [];
+    this.history.measure = answer?.measure ?? "share";
+    $("history-text").textContent = value === undefined ? "No window with values yet" : historyText(value, answer, simulated);
     $("second-text").hidden = second === null;
     $("second-text").textContent = second === null ? "" : historyText(...second, simulated);
-    const other = new Map((second?.[1] ?? []).map((point) => [point.end, point]));
+    const other = new Map((second?.[1]?.points ?? []).map((point) => [point.end, point]));
     const line = spaced(points, step, this.now(), emptyPoint);
     const column = (key) => line.map((point) => point[key]);
     const columns = [column("end"), column("low"), column("high"), column("share"), column("truth")];
     if (second !== null) columns.push(...["low", "high", "share"].map((key) => line.map((point) => other.get(point.end)?.[key] ?? null)));
-    this.history.show(columns, JSON.stringify([value, second?.[0]]));
+    this.history.show(columns, JSON.stringify([value, second?.[0], this.history.measure]));
     const field = $("with");
     if (document.activeElement !== field) field.value = second?.[0] ?? "";
   }
@@ -300,12 +323,13 @@ const UNKNOWN = { flags: [], n: 0, share: null, low: null, high: null, truth: nu
 const emptyPoint = (end) => ({ ...UNKNOWN, start: end, end });
 
 /** Returns the newest share of a value as text. */
-function historyText(value, points, simulated) {
+function historyText(value, answer, simulated) {
+  const points = answer?.points ?? [];
   const last = points.findLast((point) => point.share !== null);
   const gaps = points.filter((point) => point.withheld).length;
   const note = gaps ? `; ${gaps} of ${points.length} windows withheld` : "";
   if (!last) return `${value}: not among the published values${note}`;
-  const places = digits((last.high - last.low) / 4);
-  const truth = simulated && last.truth !== null ? `, true share ${percent(last.truth, places)}` : "";
-  return `${value}: ${percent(last.share, places)} (${percent(last.low, places)} to ${percent(last.high, places)}) at ${clock(last.end)}${truth}${note}`;
+  const { measure, unit } = answer;
+  const truth = simulated && last.truth !== null ? `, ${measure === "share" ? "true share" : "truth"} ${answerText({ ...last, measure, value: last.truth }, unit).split(" (")[0]}` : "";
+  return `${value}: ${answerText({ ...last, measure, value: last.share }, unit)} at ${clock(last.end)}${truth}${note}`;
 }

@@ -1,12 +1,21 @@
 // The tiles with figures at the top of the page.
 
 import { brief, count, digits, element, percent } from "./format.js";
+import { places, plain, withUnit } from "./numbers/text.js";
+import { answersOf } from "./numbers/view.js";
 import { reason } from "./words.js";
 
 const tile = (name, figure, note = "", exact = null) => {
   const text = exact === null ? figure : element("data", { value: exact }, figure);
   return element("div", {}, element("dt", {}, name), element("dd", {}, text), ...(note ? [element("dd", {}, note)] : []));
 };
+
+/** Returns the tile of the first quantile of numbers. */
+function median(estimate) {
+  const [{ name, value, low, high }] = answersOf(estimate);
+  const decimals = places(low, high);
+  return tile(name, value === null ? "–" : withUnit(value, decimals, estimate.numbers.unit), value === null ? "" : `${plain(low, decimals)} to ${plain(high, decimals)}`, value);
+}
 
 /** Returns a tile for each figure of an estimate. The newest window gives the rate. Withheld windows have no figures. */
 export function tiles(estimate, windows) {
@@ -15,18 +24,18 @@ export function tiles(estimate, windows) {
   const isRateWithheld = last !== undefined && reason(last.flags) !== null;
   const rate = last && !isRateWithheld ? last.n / Math.max(last.end - last.start, 1) : null;
   const refused = estimate.refused.duplicate + estimate.refused.implausible;
-  const places = Math.max(2, digits(estimate.sigma));
-  const detectable = estimate.detectable === null ? "more reports needed" : `detectable from ${percent(estimate.detectable, places)}`;
+  const after = Math.max(2, digits(estimate.sigma));
+  const detectable = estimate.detectable === null ? "more reports needed" : `detectable from ${percent(estimate.detectable, after)}`;
   const list = [
     isWithheld ? tile("Reports in this window", "–", "withheld") : tile("Reports in this window", brief(estimate.n), "", estimate.n),
     tile("Reports per second", rate === null ? "–" : brief(rate), isRateWithheld ? "withheld" : ""),
     isWithheld ? tile("Refused", "–", "withheld") : tile("Refused", count(refused), refused ? `${count(estimate.refused.duplicate)} twice, ${count(estimate.refused.implausible)} implausible` : "in this window"),
-    isWithheld ? tile("Standard error", "–", "withheld") : tile("Standard error", `± ${percent(estimate.sigma, places)}`, detectable, estimate.sigma),
+    isWithheld ? tile("Standard error", "–", "withheld") : estimate.numbers ? median(estimate) : tile("Standard error", `± ${percent(estimate.sigma, after)}`, detectable, estimate.sigma),
     tile("Epsilon", String(Number(estimate.oracle.record_epsilon.toPrecision(3))), `oracle ${estimate.oracle.name}`),
   ];
   if (estimate.error) {
     const { rms, covered, values } = estimate.error;
-    list.push(tile("Error now", percent(rms, places), `${count(covered)} of ${count(values)} intervals hold the truth`, rms));
+    list.push(tile("Error now", percent(rms, after), `${count(covered)} of ${count(values)} intervals hold the truth`, rms));
   }
   return list;
 }
