@@ -3,10 +3,11 @@
 import pytest
 
 from aggregator.publishing.records.decoder import decode
+from aggregator.reading.export import reader
 from aggregator.reading.export.command import main, moment
 from aggregator.reading.export.finals import gaps
-from aggregator.reading.export.table import rows
-from tests.boards import HOMEPAGE, START, Crowd, withheld
+from aggregator.reading.export.table import column_lists, columns, rows
+from tests.boards import HOMEPAGE, LOAD_TIME, PANE, START, Crowd, NumberCrowd, withheld
 
 
 def test_a_withheld_window_has_a_row_without_values_and_a_sentence():
@@ -35,3 +36,37 @@ def test_times_have_several_forms(capsys):
             main(["--query", "q", *wrong])
         assert ending.value.code == 2
         assert "hubbub export: error:" in capsys.readouterr().err
+
+
+def test_numbers_have_a_row_for_each_quantile_mean_and_range():
+    crowd = NumberCrowd(LOAD_TIME, clients=20_000)
+    messages = [message for message in crowd.next() if message[0] == "estimates"]
+    records = [decode(messages[0][2]), decode(withheld(messages[0])[2])]
+    lines, last = rows(records[0]), rows(records[1])
+    fields = records[0].rest()["numbers"]
+    assert [line["value"] for line in lines] == ["p50", "p90", "p95", "p99", "mean", "geometric_mean", "slow"]
+    by_name = {line["value"]: line for line in lines}
+    for name, quantity in [("p95", fields["quantiles"]["0.95"]), ("mean", fields["mean"])]:
+        line = by_name[name]
+        assert [line[key] for key in ("number", "low", "high")] == [quantity[key] for key in ("value", "low", "high")]
+        assert (line["unit"], line["level"], line.get("unbiased")) == ("ms", 0.95, None)
+    slow = fields["ranges"]["slow"]
+    keys = ("unbiased", "stderr", "low", "high")
+    assert [by_name["slow"][key] for key in keys] == [slow[key] for key in ("share", "stderr", "low", "high")]
+    assert [line["value"] for line in last] == [None]
+    assert columns(records)["number"] is float
+    table = column_lists(records)
+    assert table["number"][-1] is None
+    assert len({len(column) for column in table.values()}) == 1
+
+
+def test_a_table_of_numbers_has_the_types_of_its_columns():
+    crowd = NumberCrowd(LOAD_TIME, clients=20_000)
+    values = [message[2] for _ in range(2) for message in crowd.next() if message[0] == "estimates"]
+    records = [decode(value) for value in values]
+    frame = reader.table([record for record in records if record.span.window.kind == "tumbling"])
+    assert frame.filter(frame["value"] == "p50")["unit"].to_list() == ["ms", "ms"]
+    assert frame["number"].null_count() == 2, "the share of the range slow is in another column, once a window"
+    changes = reader.difference_table(records, (START + PANE, START + 2 * PANE), 0.05)
+    assert changes["value"].to_list()[0] == "p50"
+    assert set(changes["measure"]) == {"number", "share"}

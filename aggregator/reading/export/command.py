@@ -21,7 +21,8 @@ from oracles.errors import extra
 
 HELP = """\
 Write the published finals of a query as a table. Each row is one value of a window and attribute: its
-share by every method, standard error, 95% interval, whether it is proved frequent, and the flags.
+share by every method, standard error, 95% interval, whether it is proved frequent, and the flags. Of
+numbers each row is a quantile, a mean or a range, with its interval.
 
 example:
   $ hubbub export --query homepage --from 2026-11-01 --to 2026-11-02 > day.csv

@@ -5,7 +5,9 @@ from typing import Any
 
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.list_intervals import first
+from aggregator.publishing.records.number_answers import NumberAnswers
 from oracles.consistency import UNBIASED
+from oracles.intervals import LEVEL
 
 ABOUT = {
     **dict.fromkeys(("query", "digest", "attribute", "kind"), str),
@@ -30,14 +32,17 @@ def record_filter(since: int, until: int | None, kind: str | None) -> Callable[[
 
 def columns(records: Iterable[Record]) -> dict[str, type]:
     """Return the names and types of the columns, in order."""
+    records = list(records)
     methods = [UNBIASED, *ERRORS, *(method for record in records for method in record.shares)]
-    return {**ABOUT, "value": str, **dict.fromkeys(methods, float), "level": float, "proved": bool}
+    numbers = {"number": float, "unit": str} if any(record.has_numbers for record in records) else {}
+    return {**ABOUT, "value": str, **numbers, **dict.fromkeys(methods, float), "level": float, "proved": bool}
 
 
 def rows(record: Record) -> list[Row]:
     """Return a row for each value, in the record's order, with None for unknown numbers.
 
     The intervals have the level for all values of the record. A withheld window has no values, and one row.
+    Numbers have a row for each quantile, mean and range of the query.
     """
     window, start, end = record.span
     about: Mapping[str, Any] = {
@@ -53,6 +58,8 @@ def rows(record: Record) -> list[Row]:
         "n_independent": record.n_independent,
         "flags": ",".join(record.flags),
     }
+    if record.has_numbers and not record.withheld:
+        return _number_rows(record, about)
     proofs = {hitter.value for hitter in record.hitters(UNBIASED) if hitter.decided}
     level, low, high = first(record, len(record.values))
     numbers = {**record.shares, "stderr": record.stderr, "low": low, "high": high}
@@ -63,6 +70,17 @@ def rows(record: Record) -> list[Row]:
         table.append({**about, "value": value, **cells, "level": level, "proved": value in proofs})
     if record.withheld:
         table.append({**about, "value": None, **dict.fromkeys((*lists, "level", "proved"))})
+    return table
+
+
+def _number_rows(record: Record, about: Mapping[str, Any]) -> list[Row]:
+    """Return a row for each quantile and mean, in the unit of the query, and for the share of each range."""
+    answers = NumberAnswers(record)
+    table = []
+    for row in answers.rows():
+        value = {UNBIASED: row.value} if row.measure == "share" else {"number": row.value, "unit": answers.unit}
+        errors = {"stderr": row.stderr, "low": row.low, "high": row.high, "level": LEVEL}
+        table.append({**about, "value": row.name, **value, **errors})
     return table
 
 
