@@ -93,6 +93,16 @@ def percent(share: float, after: int) -> str:
     return f"{100.0 * share:z.{after}f}%"
 
 
+def quantity(number: float, error: float, unit: str | None = None) -> str:
+    """Return a number with its unit, so that two digits of its error are visible.
+
+    >>> quantity(2310.4, 120.0, "ms"), quantity(0.1234, 0.02, None)
+    ('2,310 ms', '0.123')
+    """
+    after = min(8, max(0, 1 - math.floor(math.log10(error)))) if error > 0.0 else 2
+    return f"{number:z,.{after}f}{f' {plain(unit)}' if unit else ''}"
+
+
 def sparkline(shares: Sequence[float | None]) -> str:
     """Return a block for each share, scaled to the largest, and a blank for None.
 

@@ -8,8 +8,10 @@ from typing import Self
 from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.records.decoder import FLAGS, WITHHELD, Record
 from aggregator.publishing.records.list_intervals import first
-from aggregator.reading.tail.notation import clock, digits, label, level_text, percent, plain
+from aggregator.publishing.records.number_answers import NumberAnswers
+from aggregator.reading.tail.notation import clock, digits, label, level_text, percent, plain, quantity
 from oracles.consistency import UNBIASED
+from oracles.intervals import LEVEL
 from oracles.query.settings import Window
 
 VALUES = 200
@@ -55,12 +57,40 @@ class SummaryRow:
     def digits(self) -> int:
         return digits((self.high - self.low) / 2.0)
 
+    def text(self, share: float) -> str:
+        """Return a share of this value, with as many digits as its error allows."""
+        return percent(share, self.digits)
+
     @property
     def interval(self) -> str:
-        return f"{percent(self.low, self.digits)} to {percent(self.high, self.digits)}"
+        return f"{self.text(self.low)} to {self.text(self.high)}"
+
+    @property
+    def short_interval(self) -> str:
+        """The interval with the unit or the sign once."""
+        return f"{self.text(self.low).rstrip('%')} to {self.text(self.high)}"
 
     def __str__(self) -> str:
-        return f"{percent(self.share, self.digits)} ({self.interval})"
+        return f"{self.text(self.share)} ({self.interval})"
+
+
+@dataclass(frozen=True)
+class SummaryQuantity(SummaryRow):
+    """A quantile or a mean of numbers. Its `share` is the number."""
+
+    unit: str | None = None
+
+    def text(self, share: float) -> str:
+        return quantity(share, (self.high - self.low) / 2.0, self.unit)
+
+    @property
+    def interval(self) -> str:
+        error = (self.high - self.low) / 2.0
+        return f"{quantity(self.low, error)} to {quantity(self.high, error)}"
+
+    @property
+    def short_interval(self) -> str:
+        return self.interval
 
 
 @dataclass(frozen=True)
@@ -100,7 +130,7 @@ class Summary:
     method: str | None
     """The method of the consistent shares."""
     rows: tuple[SummaryRow, ...]
-    """The most frequent values, in the record's order."""
+    """The most frequent values, in the record's order. Of numbers the quantiles, means and ranges."""
     frequent: int
     proved: int
     flags: tuple[str, ...]
@@ -119,7 +149,7 @@ class Summary:
             sigma=record.sigma,
             detectable=record.detectable,
             method=method and plain(method),
-            rows=tuple(_rows(record, method, hitters)),
+            rows=tuple(_number_rows(record) if record.has_numbers else _rows(record, method, hitters)),
             frequent=len(hitters),
             proved=sum(hitters.values()),
             flags=tuple(FLAGS.get(flag, plain(flag)) for flag in record.flags if flag not in WITHHELD),
@@ -129,6 +159,8 @@ class Summary:
     def listed(self, top: int) -> tuple[float, list[SummaryRow]]:
         """Return the level of the intervals in a list of the first `top` values, and these values."""
         rows = self.rows[:top]
+        if self.record.has_numbers:
+            return LEVEL, list(rows)
         level, low, high = first(self.record, len(rows))
         ends = zip(rows, low.tolist(), high.tolist(), strict=True)
         return level, [replace(row, low=least, high=most) for row, least, most in ends]
@@ -141,6 +173,8 @@ class Summary:
     @property
     def quality(self) -> str:
         """Return a text with the number of frequent values, the errors and the flags."""
+        if self.record.has_numbers:
+            return ", ".join([*self._resolution, *self.flags])
         is_one = self.record.proves_presence and self.frequent == self.proved
         parts = [f"{self.proved} proved present" if is_one else f"{self.frequent} frequent ({self.proved} proved)"]
         if self.sigma is not None:
@@ -148,6 +182,12 @@ class Summary:
             if self.detectable is not None:
                 parts.append(f"detectable from {percent(self.detectable, digits(self.sigma))}")
         return ", ".join([*parts, *self.flags])
+
+    @property
+    def _resolution(self) -> list[str]:
+        """How well the share of the numbers below any number is known, in words."""
+        known = (self.record.rest()["numbers"] or {}).get("resolution")
+        return [] if known is None else [f"shares of numbers known to ± {percent(known, 1)}"]
 
     @property
     def state(self) -> str:
@@ -163,7 +203,20 @@ class Summary:
             return heading
         level, listed = self.listed(top)
         rows = ", ".join(f"{row.name} {row}" for row in listed)
-        return f"{heading}, {self.quality}: {rows}{f'; {level_text(level)} intervals' if listed else ''}"
+        quality = f", {self.quality}" if self.quality else ""
+        return f"{heading}{quality}: {rows}{f'; {level_text(level)} intervals' if listed else ''}"
+
+
+def _number_rows(record: Record) -> Iterator[SummaryRow]:
+    """Yield the quantiles, means and ranges that the query asks for."""
+    answers = NumberAnswers(record)
+    for row in answers.rows():
+        if row.value is not None and row.low is not None and row.high is not None:
+            if row.measure == "number":
+                name = row.name.replace("_", " ")
+                yield SummaryQuantity(name, row.value, row.low, row.high, present=True, unit=answers.unit)
+            else:
+                yield SummaryRow(row.name, row.value, row.low, row.high, present=True)
 
 
 def _rows(record: Record, method: str | None, hitters: dict[str, bool]) -> Iterator[SummaryRow]:

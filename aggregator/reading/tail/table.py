@@ -134,8 +134,7 @@ def _overview_cells(pulse: QueryPulse | None, tracks: Sequence[Track]) -> tuple[
     if not summary.rows:
         return state, age, brief(summary.n), "", ""
     _, [first] = summary.listed(1)
-    low, high = percent(first.low, first.digits).rstrip("%"), percent(first.high, first.digits)
-    return state, age, brief(summary.n), first.value, f"{percent(first.share, first.digits)} ({low} to {high})"
+    return state, age, brief(summary.n), first.value, f"{first.text(first.share)} ({first.short_interval})"
 
 
 def _one_query(
@@ -160,18 +159,17 @@ def _summary(track: Track, top: int, width: int) -> Table:
     title = Text(f"{summary.heading}, to {clock(summary.heading.end)}, {summary.state}", style="bold")
     level, rows = summary.listed(top)
     marks = "● proved present" if summary.proof == "present" else "● proved, ○ listed"
+    legend = "" if summary.record.has_numbers else f"{marks}, grey: may be 0; "
     caption = (
-        None
-        if summary.withheld
-        else Text(f"{marks}, grey: may be 0; {summary.quality}", style="dim", overflow="ellipsis", no_wrap=True)
+        None if summary.withheld else Text(f"{legend}{summary.quality}", style="dim", overflow="ellipsis", no_wrap=True)
     )
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=None, pad_edge=False)
     longest = max((len(row.value) for row in rows), default=0)
     is_wide = width >= OTHERS + EXTRAS + min(longest, LONG_NAME)
     table.add_column("")
     space = max(12, width - OTHERS - (EXTRAS if is_wide else 0))
-    table.add_column("value", no_wrap=True, min_width=12, max_width=space)
-    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("answer" if summary.record.has_numbers else "value", no_wrap=True, min_width=12, max_width=space)
+    table.add_column("value" if summary.record.has_numbers else "share", justify="right", no_wrap=True)
     table.add_column(f"{level_text(level)} interval", justify="right", no_wrap=True)
     table.add_column(Text(summary.method or ""), justify="right", no_wrap=True)
     if is_wide:
@@ -182,9 +180,10 @@ def _summary(track: Track, top: int, width: int) -> Table:
         mark = "●" if row.proved else "○" if row.frequent else ""
         consistent = "" if row.consistent is None else percent(row.consistent, row.digits)
         name = _fitted(row.value, space)
-        cells = [mark, name, percent(row.share, row.digits), row.interval, consistent]
+        cells = [mark, name, row.text(row.share), row.interval, consistent]
         if is_wide:
-            cells += [_share_bar(row, widest), sparkline(track.history(row.value))]
+            bar = "" if summary.record.has_numbers else _share_bar(row, widest)
+            cells += [bar, sparkline(track.history(row.value))]
         table.add_row(*(Text(cell, style="" if row.present else "dim") for cell in cells))
     return table
 
