@@ -23,6 +23,7 @@ from producers.simulation.crowd.scenario import (
     Fade,
     Rhythm,
     Scenario,
+    Shift,
     Surge,
     find_scenario,
     parse_scenario,
@@ -42,6 +43,11 @@ def query(**table):
 
 Q = query()
 PAGES = query(domain=[f"page-{number}" for number in range(100)])
+LOADS = parse(
+    {"queries": {"q": {"domain": {"low": 10, "high": 60_000, "scale": "log"}, "epsilon": 1.0, "pane": "10s"}}},
+    "test",
+    ".",
+)["q"]
 PROFILE = parse(
     {
         "queries": {"p": {"attributes": {"a": 3, "b": ["x", "y"]}, "epsilon": 1.0, "budget": 1e9, "pane": "10s"}},
@@ -174,7 +180,7 @@ def test_no_client_has_two_conducts_and_each_keeps_its_own():
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_each_example_is_valid(path):
-    assert read_scenario(path, PAGES) != Scenario()
+    assert read_scenario(path, LOADS if path.stem == "regress" else PAGES) != Scenario()
 
 
 def test_the_demo_s_surge_begins_after_a_minute_with_a_rare_page():
@@ -266,3 +272,30 @@ def test_the_error_of_an_unknown_name_lists_the_bundled_scenarios():
     with pytest.raises(ParameterError, match=r"named 'surges'; bundled scenarios: .*surge, .*"):
         find_scenario("surges", Q)
     assert find_scenario(EXAMPLES[0].stem, Q) == read_scenario(EXAMPLES[0], Q)
+
+
+def test_p95_regresses_after_a_minute_and_the_median_hardly_moves():
+    [shift] = find_scenario("regress", LOADS).changes
+    assert isinstance(shift, Shift)
+    people = Population(LOADS, read_crowd(["lognormal:6.3,0.8"], LOADS), CLIENTS, 11, Scenario((shift,)))
+    edges = LOADS.domain.scale.edges
+
+    def quantiles(seconds):
+        values = np.concatenate([each.values for each in people.answers(CLIENTS, seconds)])
+        return [edges[int(position)] for position in np.quantile(values, [0.5, 0.95])]
+
+    before, after = quantiles(59.0), quantiles(70.0)
+    assert before[0] == pytest.approx(math.exp(6.3), rel=0.05)
+    assert before[1] == pytest.approx(math.exp(6.3 + 1.645 * 0.8), rel=0.05)
+    assert after[0] < 1.2 * before[0]
+    assert after[1] > 1.5 * before[1]
+
+
+def test_a_shift_needs_numbers_and_a_factor():
+    for text, q, message in (
+        ("[[shift]]\nfactor = 2.0", PAGES, r"shift\.0.*needs a query of numbers"),
+        ("[[shift]]\nshare = 0.1", LOADS, r"factor.*is missing"),
+        ("[[shift]]\nfactor = 0.0", LOADS, "above 0"),
+    ):
+        with pytest.raises(QueryError, match=message):
+            scenario(text, q)

@@ -16,7 +16,7 @@ from oracles.query import Query
 from oracles.types import Flags, Ints, Reports
 from producers.client.respondents import RepeatedReports, Respondents
 from producers.simulation.crowd.distribution import Crowd
-from producers.simulation.crowd.scenario import Attack, Change, Fade, Scenario, Surge
+from producers.simulation.crowd.scenario import Attack, Change, Fade, Scenario, Shift, Surge
 
 _BLOCK = 1 << 14
 """The most clients that are made at once."""
@@ -82,6 +82,8 @@ class Population:
         self.seed = seed
         self.scenario = scenario
         self.churn = churn
+        self.shifts = {at: _moves(query, each) for at, each in enumerate(scenario.changes) if isinstance(each, Shift)}
+        """For each shift of the scenario, the bin to which it moves the numbers of each bin."""
         self.block = max(1, min(_BLOCK, clients, _BITS // (8 * query.oracle.width)))
         self.noise = generator(seed, Draws.REPORTS)
         self._blocks: dict[int, _Block] = {}
@@ -136,7 +138,7 @@ class _Block:
         self._eager: list[NDArray[np.float32]] = []
         """For each change a number in 0..1 a client: if the change's share is larger, the client takes part."""
         self._substitutes: list[NDArray[np.integer] | None] = []
-        """For each change the values that its clients take up, or None if they all take up the same one."""
+        """For each change the values that its clients take up, or None if they follow from the change alone."""
         for index, change in enumerate(population.scenario.changes):
             rng = generator(population.seed, Draws.CHANGE, number, index)
             self._eager.append(rng.random(self.count, np.float32))
@@ -151,7 +153,7 @@ class _Block:
         return conducts.astype(np.min_scalar_type(len(shares)))
 
     def _take_up(self, change: Change, rng: np.random.Generator) -> NDArray[np.integer] | None:
-        if isinstance(change, Surge):
+        if isinstance(change, Surge | Shift):
             return None
         if isinstance(change, Fade):
             others = self._population.crowd.without(change.attribute, change.value)
@@ -188,6 +190,9 @@ class _Block:
             substitutes = self._substitutes[index]
             if isinstance(change, Surge):
                 _column(values, change.attribute)[rows] = change.value
+            elif isinstance(change, Shift):
+                column = _column(values, change.attribute)
+                column[rows] = self._population.shifts[index][column[rows]]
             elif substitutes is not None:
                 values[rows] = substitutes[part][rows]
             if isinstance(change, Attack):
@@ -232,6 +237,14 @@ class _Block:
             reports[rows] = forge(np.arange(len(rows)))
         else:
             reports[rows] = self._repeats.reports(part.start + rows, index + 1, forge)
+
+
+def _moves(query: Query, shift: Shift) -> Ints:
+    """Return the bin of each bin's middle, multiplied by the factor of a shift."""
+    scale = query.domains[shift.attribute].scale
+    if scale is None:
+        raise ParameterError("a shift needs numbers")
+    return scale.positions(scale.middles * shift.factor)
 
 
 def _column(values: NDArray[np.integer], attribute: int) -> NDArray[np.integer]:

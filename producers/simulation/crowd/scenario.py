@@ -71,6 +71,15 @@ class Fade:
 
 
 @dataclass(frozen=True)
+class Shift:
+    """A change in which the numbers of clients are multiplied, for example because pages load more slowly."""
+
+    course: Course
+    attribute: int
+    factor: float
+
+
+@dataclass(frozen=True)
 class Attack:
     """Clients that lie to push targets up. `targets` has a tuple of values per attribute."""
 
@@ -79,7 +88,7 @@ class Attack:
     targets: tuple[tuple[int, ...], ...]
 
 
-Change = Surge | Fade | Attack
+Change = Surge | Fade | Shift | Attack
 
 
 @dataclass(frozen=True)
@@ -152,7 +161,7 @@ def find_scenario(name: str, query: Query) -> Scenario:
 
 
 def parse_scenario(mapping: dict[str, Any], at: Place, query: Query) -> Scenario:
-    scenario = table(mapping, at, ("surge", "fade", "attack", "late", "clock", "rhythm", "duplicate"))
+    scenario = table(mapping, at, ("surge", "fade", "shift", "attack", "late", "clock", "rhythm", "duplicate"))
 
     def each(key: str, parse: Callable[[dict[str, Any], Place, Query], Any]) -> list[Any]:
         tables = scenario.get(key, [])
@@ -163,7 +172,7 @@ def parse_scenario(mapping: dict[str, Any], at: Place, query: Query) -> Scenario
     def one(key: str, parse: Callable[[dict[str, Any], Place], Any]) -> list[Any]:
         return [parse(scenario[key], at / key)] if key in scenario else []
 
-    changes = (*each("surge", _surge), *each("fade", _fade), *each("attack", _attack))
+    changes = (*each("surge", _surge), *each("fade", _fade), *each("shift", _shift), *each("attack", _attack))
     conducts = (*one("late", _late), *each("clock", _clock))
     if sum(conduct.share for conduct in conducts) > 1:
         raise at.error("the shares of late clients and of clients with a wrong clock exceed 1 together")
@@ -210,6 +219,17 @@ def _fade(keys: dict[str, Any], at: Place, query: Query) -> Fade:
     keys = table(keys, at, ("attribute", "value", "share", "begins", "falls", "lasts"))
     attribute, domain = _attribute(keys, at, query)
     return Fade(_course(keys, at, "falls", 1.0), attribute, _value(keys, "value", _domain_value(domain), at))
+
+
+_FACTOR = number("above 0", lambda value: 0 < value < math.inf)
+
+
+def _shift(keys: dict[str, Any], at: Place, query: Query) -> Shift:
+    keys = table(keys, at, ("attribute", "factor", "share", "begins", "rises", "lasts"))
+    attribute, domain = _attribute(keys, at, query)
+    if domain.scale is None:
+        raise at.error("needs a query of numbers; for values use [[surge]] or [[fade]]")
+    return Shift(_course(keys, at, share=1.0), attribute, _value(keys, "factor", _FACTOR, at))
 
 
 def _attack(keys: dict[str, Any], at: Place, query: Query) -> Attack:
