@@ -32,14 +32,15 @@ DEMO_PREFIX = "hubbub-demo."
 PARTITIONS = 4
 RATE = 50_000
 """Answers a second, of all queries together."""
-VALUES = "zipf:1.1"
 PAGE = 8803
+EVENT = 120
+"""Maximum number of characters of an event."""
 
 HELP = f"""\
 Start everything on this machine: a broker in memory, the topics, a worker, a board with its page, and
 a crowd of simulated clients. Each client adds noise to its answers, and the page still shows the
-shares of the crowd. After a minute one value surges and causes an alert. Ctrl-C ends the demo and
-removes everything.
+shares of the crowd, and how long their pages take to load. After a minute one value surges and causes
+an alert, and one page load in ten takes four times as long. Ctrl-C ends the demo and removes everything.
 
 example:
   $ hubbub demo
@@ -64,7 +65,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--kafka", type=parsed(parse_servers), metavar="HOST:PORT", help=address)
     prefix = f"prefix of the topics (default: {PREFIX}; with --kafka {DEMO_PREFIX})"
     parser.add_argument("--prefix", type=parsed(parse_prefix), metavar="P", help=prefix)
-    file = "query file (default: favourites among 100 pages)"
+    file = "query file (default: favourites among 100 pages, and loading times)"
     parser.add_argument("--queries", type=Path, default=QUERIES, metavar="FILE", help=file)
     parser.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
     parser.add_argument("--seconds", type=whole(1), metavar="N", help="seconds until the demo ends (default: never)")
@@ -147,7 +148,7 @@ class Demo:
         for query in self._queries:
             promise = f"each report of a whole record is {query.record_epsilon:g}-LDP"
             _print(f"crowd: {self._rate:,} answers per second to {query.name}; {promise}")
-            _print(f"surge: {plain(surge.surge_value(query))} of {query.name}, {surge.BEGINS} s from now")
+            _print(plain(surge.event(query), EVENT))
 
     def _child(self, name: str) -> Child:
         environment = {
@@ -168,7 +169,7 @@ class Demo:
         crowd = self._child(f"crowd of {query.name}")
         scenario = crowd.folder / "surge.toml"
         scenario.write_text(surge.scenario(query), encoding="utf-8")
-        answers = ("--query", query.name, "--values", VALUES, "--rate", str(self._rate))
+        answers = ("--query", query.name, "--values", surge.values(query), "--rate", str(self._rate))
         crowd.start("simulate", *answers, "--scenario", str(scenario), "--port", "0")
         return crowd
 

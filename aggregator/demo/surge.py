@@ -1,7 +1,9 @@
-"""The scenario of a demo, in which one value of a query surges. Pure."""
+"""The crowd of a demo, in which one value of a query surges, or a tenth of its numbers grow. Pure."""
 
 import json
+import math
 
+from oracles.numbers import LOG
 from oracles.query import Query
 from oracles.query.domain import OTHER
 
@@ -9,6 +11,28 @@ BEGINS, RISES, LASTS = 60, 5, 180
 """Seconds from the start to the surge, of its rise, and of its whole length."""
 SHARE = 0.1
 """Share of all clients that take part."""
+MIDDLE, WIDTH = 0.46, 0.092
+"""Mean and standard deviation of numbers, as parts of their scale."""
+FACTOR = 4.0
+"""The factor by which their numbers grow."""
+
+
+def values(query: Query) -> str:
+    """Return the distribution of the values. Most numbers are somewhat below the middle of their scale."""
+    scale = query.domains[0].scale
+    if scale is None or query.attributes:
+        return "zipf:1.1"
+    is_log = scale.kind == LOG
+    low, high = (math.log(scale.low), math.log(scale.high)) if is_log else (scale.low, scale.high)
+    law, mean, deviation = "lognormal" if is_log else "normal", low + MIDDLE * (high - low), WIDTH * (high - low)
+    return f"{law}:{mean:.4g},{deviation:.4g}" if mean > 0.0 else "uniform"
+
+
+def event(query: Query) -> str:
+    """Return what happens in the demo, in words."""
+    has_numbers = query.domains[0].scale is not None
+    what = "p95" if has_numbers else surge_value(query)
+    return f"{'regression' if has_numbers else 'surge'}: {what} of {query.name}, {BEGINS} s from now"
 
 
 def surge_value(query: Query) -> str:
@@ -19,9 +43,12 @@ def surge_value(query: Query) -> str:
 
 def scenario(query: Query) -> str:
     """Return the scenario as `hubbub simulate` reads it."""
+    table, change = "surge", f"value = {_quote(surge_value(query))}"
+    if query.domains[0].scale is not None:
+        table, change = "shift", f"factor = {FACTOR}"
     attribute = f"attribute = {_quote(query.attributes[0].name)}\n" if query.attributes else ""
     return (
-        f"[[surge]]\n{attribute}value = {_quote(surge_value(query))}\nshare = {SHARE}\n"
+        f"[[{table}]]\n{attribute}{change}\nshare = {SHARE}\n"
         f'begins = "{BEGINS}s"\nrises = "{RISES}s"\nlasts = "{LASTS}s"\n'
     )
 

@@ -98,7 +98,7 @@ def test_it_shows_estimates_and_a_surge_survives_a_killed_worker_and_ends_on_ctr
         run.until("^the worker ended with exit code -9; starting it again")
         run.until("^first estimates")
         assert "127.0.0.1:" in run.output
-        assert "50,000 answers per second to homepage" in run.output
+        assert "25,000 answers per second to homepage" in run.output
         rise = run.until(r"ALERT surge: page-42 has risen to ([\d.]+)% \(([\d.]+)% to ([\d.]+)%\), before ([\d.-]+)%")
         share, low, high, before = map(float, rise.groups())
         assert before < low < share < high

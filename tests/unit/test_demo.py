@@ -1,8 +1,15 @@
 """`hubbub demo` refuses options that cannot work."""
 
+import tomllib
+
 import pytest
 
 from aggregator.demo import command as demo
+from aggregator.demo import surge
+from oracles.query import load, parse
+from oracles.query.settings import Place
+from producers.simulation.crowd.distribution import read_crowd
+from producers.simulation.crowd.scenario import parse_scenario
 
 
 def test_a_missing_requirement_is_an_error(tmp_path, capsys):
@@ -14,3 +21,32 @@ def test_a_missing_requirement_is_an_error(tmp_path, capsys):
         with pytest.raises(SystemExit) as ending:
             demo.main(wrong)
         assert ending.value.code == 2
+
+
+LOG = {"low": 10, "high": 60_000, "scale": "log"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "values"),
+    [
+        ({"domain": LOG}, "lognormal:6.304,0.8004"),
+        ({"domain": {"low": 0, "high": 100}}, "normal:46,9.2"),
+        ({"domain": {"low": -100, "high": 0}}, "uniform"),
+        ({"attributes": {"age": LOG, "sex": ["f", "m"]}, "solution": "smp"}, "zipf:1.1"),
+    ],
+)
+def test_the_crowd_of_a_demo_fits_any_numbers(settings, values):
+    query = parse({"queries": {"q": {"epsilon": 1.0, "pane": "10s", "budget": 1e9, **settings}}}, "test", ".")["q"]
+    assert surge.values(query) == values
+    read_crowd([values], query)
+    (change,) = parse_scenario(tomllib.loads(surge.scenario(query)), Place("test"), query).changes
+    assert change.factor == surge.FACTOR
+    assert change.course.at(surge.BEGINS - 1) == 0.0
+    assert surge.event(query) == "regression: p95 of q, 60 s from now"
+
+
+def test_the_demo_shows_a_number_beside_the_homepages():
+    queries = load(demo.QUERIES)
+    assert list(queries) == ["homepage", "load_time"]
+    assert queries["load_time"].domain.unit == "ms"
+    assert surge.values(queries["load_time"]).startswith("lognormal:6.3")
