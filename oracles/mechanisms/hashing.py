@@ -122,6 +122,12 @@ class Hashing(Oracle):
                 words[:, word + 1] |= piece >> np.uint64(64 - shift)
         return np.ascontiguousarray(words.view(np.uint8)[:, : self.width])
 
+    def unpack(self, reports: Reports) -> tuple[Ints, Ints]:
+        """Return the bucket and the words of each report."""
+        integers = self._integers(reports)
+        buckets = (integers[:, 0] & (self.buckets - 1)).astype(np.int64)
+        return buckets, np.stack([word.astype(np.int64) for word in self._words(integers)]).T
+
     def _expand(self, words: list[Words]) -> list[Words]:
         """Return the rows that the words of clients give, one array for each. By default the words are the rows."""
         return words

@@ -16,6 +16,7 @@ SOURCE = ROOT / "clients" / "js"
 FOLDER = ROOT / "build" / "client"
 PACKAGE = FOLDER / "package.tgz"
 VECTORS = FOLDER / "vectors.mjs"
+DEVICE = FOLDER / "device.mjs"
 GENERATED = ("node_modules", "dist")
 SECONDS = 240
 
@@ -76,6 +77,7 @@ def _make():
     (package,) = json.loads(run("npm", "pack", "--json"))
     (FOLDER / package["filename"]).rename(PACKAGE)
     bundle(FOLDER / "test" / "vectors.ts", VECTORS)
+    bundle(FOLDER / "test" / "device.ts", DEVICE)
 
 
 def bundle(source, target, *options):

@@ -1,7 +1,8 @@
 """Conformance of oracles and methods: `check` tests yours against the promises on which all other code relies.
 
 Statistical checks draw from one seed. An oracle that keeps its promises fails with a probability below 1e-6.
-Privacy is not checked here: tests/unit/test_privacy.py enumerates every outcome of every oracle of the table.
+Privacy is not checked here: `probe` bounds it from reports, and tests/unit/test_privacy.py enumerates every outcome of
+every oracle of the table.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,6 @@
+"""Conformance. `check` tests an oracle or a method against its promises, and `probe` tests any client's epsilon."""
+
+from oracles.conformance.privacy_probe import Finding, probe
+from oracles.conformance.promises import FALSE_ALARM, check
+
+__all__ = ["FALSE_ALARM", "Finding", "check", "probe"]
