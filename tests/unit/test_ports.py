@@ -43,6 +43,18 @@ PORTS = {"board": board, "worker": worker, "simulation": simulation}
 
 
 @pytest.mark.parametrize("port", PORTS)
+def test_each_port_answers_a_health_check(port):
+    async def run():
+        async with PORTS[port]() as (host, number):
+            reader, writer = await asyncio.open_connection(host, number)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            assert (await reader.readline()).split()[1] == b"200"
+            writer.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("port", PORTS)
 def test_half_open_connections_are_closed_after_the_time_of_a_header(port, monkeypatch):
     """A newcomer is answered meanwhile, although they hold all places of their address."""
     monkeypatch.setitem(server.serving.__wrapped__.__kwdefaults__, "header", 2.0)

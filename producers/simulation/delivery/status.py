@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
-from aiohttp import web
 from prometheus_client.aiohttp import make_aiohttp_handler
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hubbub.command.metrics import registry as registry_of_a_process
-from hubbub.http import server
+from hubbub.http.health import health, serving_alone
 
 LINES, BAR = 5.0, 0.5
 """Seconds between two lines, and between two updates of the bar."""
@@ -69,13 +68,11 @@ class _Exporter(Collector):
 
 @asynccontextmanager
 async def serve_metrics(host: str, port: int, query: str, counts: DeliveryCounts) -> AsyncIterator[tuple[str, int]]:
-    """Serve http://host:port/metrics, and yield the address."""
+    """Serve metrics and health at http://host:port/, and yield the address."""
     registry = registry_of_a_process()
     registry.register(_Exporter(query, counts))
-    app = web.Application(middlewares=[server.guard(lambda _request, _status: None)])
-    app.on_response_prepare.append(server.unsigned)
-    app.add_routes([web.get("/metrics", make_aiohttp_handler(registry))])
-    async with server.serving(app, host, port, drain=1.0) as address:
+    handlers = health(make_aiohttp_handler(registry), missing=lambda: None)
+    async with serving_alone(handlers, host, port) as address:
         sys.stdout.write(f"metrics at http://{host}:{address[1]}/metrics\n")
         sys.stdout.flush()
         yield address
