@@ -17,11 +17,9 @@ import yaml
 
 from aggregator.topics.command import ensure
 from tests.brokers import Cluster, Unavailable, skip
+from tests.deploy.compose import COMPOSE, DEPLOY, SERVICES, file_of, kafka_properties, make_secrets
 from tests.deploy.containers import ROOT, Container, help_of, refusal
 
-DEPLOY = ROOT / "deploy"
-COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-SERVICES = COMPOSE["services"]
 OURS = [name for name, service in SERVICES.items() if service["image"].startswith("hubbub:")]
 OURS_IN_YAML = ("deploy/compose.yaml", "deploy/grafana/provisioning", "helm/hubbub/values.yaml", "helm/hubbub/ci")
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -33,17 +31,9 @@ def check(*command: str) -> None:
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-def file_of(setting: str) -> Path:
-    """Return a path of compose.yaml, with the default of its variable."""
-    return DEPLOY / re.sub(r"\$\{[A-Z_]+:-(.*)\}", r"\1", setting)
-
-
 def secrets(folder: Path) -> dict[str, bytes]:
-    """Run the commands of docs/deploy.md that make the secrets, and return the secrets."""
-    block = re.search(r"<!-- secrets -->\n+```console\n(.*?)```", (ROOT / "docs" / "deploy.md").read_text(), re.DOTALL)
-    commands = "\n".join(line.removeprefix("$ ") for line in block[1].splitlines())
-    (folder / "deploy").mkdir()
-    subprocess.run(["bash", "-euc", commands], cwd=folder, check=True, timeout=60)
+    """Return new secrets."""
+    make_secrets(folder)
     return {name: (folder / "deploy" / secret["file"]).read_bytes() for name, secret in COMPOSE["secrets"].items()}
 
 
@@ -242,12 +232,7 @@ class FromCompose(Cluster):
     """A broker with the settings that the Kafka image makes from its environment, and addresses of this machine."""
 
     def properties(self, number, node, voters):
-        variables = {
-            name: value for name, value in SERVICES["kafka"]["environment"].items() if name.startswith("KAFKA_")
-        }
-        settings = {name.removeprefix("KAFKA_").lower().replace("_", "."): value for name, value in variables.items()}
-        del settings["heap.opts"]  # an option of Java
-        text = "\n".join(f"{name}={value}" for name, value in settings.items())
+        text = kafka_properties(SERVICES["kafka"]["environment"])
         text = text.replace("kafka:9092", node.bootstrap).replace("localhost:9093", f"127.0.0.1:{node.controller}")
         text = text.replace("//:9092", f"//{node.bootstrap}").replace("//:9093", f"//127.0.0.1:{node.controller}")
         return text.replace("/var/lib/kafka/data", "data")

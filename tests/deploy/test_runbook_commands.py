@@ -8,15 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-import yaml
 
+from tests.deploy import compose
 from tests.deploy.charts import CHART, ROOT, documents, helm, tools
 from tests.deploy.containers import Container, run
 from tests.deploy.observers import PROMETHEUS
 
 RUNBOOKS = ROOT / "deploy" / "runbooks"
-FILE = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
-COMPOSE, SECRETS = FILE["services"], FILE["secrets"]
+COMPOSE, SECRETS = compose.SERVICES, compose.COMPOSE["secrets"]
 FILTERS = {"grep", "tail"}
 OPTIONS = {
     "exec": {"-T": 0, "--index": 1},

@@ -1,0 +1,33 @@
+"""`make stack`: run the stack of deploy/compose.yaml, watch it in calm, then drill each failure."""
+
+import argparse
+import sys
+
+import pytest
+
+from tests.brokers import Unavailable
+from tests.deploy.stack.campaign import Campaign
+from tests.deploy.stack.drills import DRILLS
+from tests.deploy.stack.stack import Stack, enter
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.deploy.stack", description=__doc__)
+    names = [drill.name for drill in DRILLS]
+    parser.add_argument("--calm", type=float, default=600, metavar="SECONDS", help="calm before the drills (600)")
+    parser.add_argument("--drill", action="append", choices=names, help="a drill to run; repeatable (default: all)")
+    parser.add_argument("--alone", action="store_true", help="run no second installation")
+    parser.add_argument("--hasten", type=float, default=1, metavar="FACTOR", help="divide each `for` of the rules (1)")
+    arguments = parser.parse_args()
+    enter()
+    drills = [drill for drill in DRILLS if arguments.drill is None or drill.name in arguments.drill]
+    try:
+        with Stack(arguments.hasten, second=not arguments.alone) as stack:
+            return Campaign(stack).run(arguments.calm, drills)
+    except (Unavailable, pytest.skip.Exception, pytest.fail.Exception) as error:
+        sys.stderr.write(f"the stack cannot run here: {error}\n")
+        return 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""A calm stretch, then the drills one after another, with a table at the end."""
+
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+
+from tests.deploy.stack import runbook
+from tests.deploy.stack.drills import COMPOSE, SECOND_GATEWAY, Drill
+from tests.deploy.stack.stack import SECOND, Stack, until
+from tests.deploy.stack.traffic import Sender
+
+ALERTMANAGER = "http://127.0.0.1:9093/api/v2/alerts"
+EVERY = 5.0
+"""Seconds between two looks at the alerts."""
+START = 600.0
+"""The longest start of the stack, in seconds."""
+
+
+class Fault(Exception):
+    """An error of the stack: an alert that is missing or wrong, or a command that fails."""
+
+
+@dataclass
+class Row:
+    """A row of the table."""
+
+    name: str
+    alert: str = ""
+    seconds: str = ""
+    commands: str = ""
+    end: str = ""
+    others: set[str] = field(default_factory=set)
+    faults: list[str] = field(default_factory=list)
+
+    def cells(self) -> list[str]:
+        others = ", ".join(sorted(name.removeprefix("Hubbub") for name in self.others))
+        return [
+            self.name,
+            self.alert,
+            self.seconds,
+            self.commands,
+            self.end,
+            others,
+            "; ".join(self.faults) or "passed",
+        ]
+
+
+TITLES = ["drill", "alert", "fires, s", "commands", "over, s", "other alerts", "result"]
+
+
+class Campaign:
+    """The calm stretch and the drills of a stack."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self.rows: list[Row] = []
+        self._row = Row("start")
+        self._end = threading.Event()
+
+    def run(self, calm: float, drills: list[Drill]) -> int:
+        begin = time.monotonic()
+        for project in self.stack.projects:
+            for name, reason in project.missing.items():
+                say(f"{project.name}: no {name}. {reason}")
+        self.stack.up()
+        watcher = threading.Thread(target=self._watch)
+        try:
+            self.stack.must(SECOND_GATEWAY)
+            token = (self.stack.folder / "deploy" / "secrets" / "phones-token").read_text()
+            sender = Sender(self.stack.folder / "deploy" / "hubbub.toml", token)
+            until(self.stack.ready, "every target is up and every container is healthy", START)
+            until(lambda: sender.answers["202"], "a gateway takes reports", START)
+            say(f"the stack is up after {time.monotonic() - begin:.0f} s")
+            watcher.start()
+            self._calm(calm)
+            for drill in drills:
+                self._drill(drill)
+        finally:
+            self._end.set()
+            if watcher.is_alive():
+                watcher.join()
+            self._print()
+        return 1 if any(row.faults for row in self.rows) else 0
+
+    def _calm(self, seconds: float) -> None:
+        self._row = row = Row(f"calm, {seconds:.0f} s")
+        self.rows.append(row)
+        time.sleep(seconds)
+        row.faults += [f"{name} fires" for name in sorted(row.others)]
+
+    def _watch(self) -> None:
+        """Note each alert above info. The second installation must have none."""
+        while not self._end.wait(EVERY):
+            try:
+                alerts = self.stack.alerts()
+            except OSError:
+                continue
+            for labels in alerts:
+                if labels["severity"] == "info":
+                    continue
+                if labels.get("release") == SECOND:
+                    fault = f"{labels['alertname']} fires for the second installation"
+                    if fault not in self._row.faults:
+                        self._row.faults.append(fault)
+                elif labels["alertname"] != self._row.alert:
+                    self._row.others.add(labels["alertname"])
+
+    def _drill(self, drill: Drill) -> None:
+        self._row = row = Row(drill.name, drill.alert)
+        self.rows.append(row)
+        say(f"{drill.name}: waits until {drill.alert} is silent")
+        try:
+            until(lambda: not self._fires(drill), f"{drill.alert} is silent", 2 * drill.end)
+            begin = time.monotonic()
+            drill.cause(self.stack)
+            until(lambda: self._fires(drill), f"{drill.alert} fires", drill.patience)
+            row.seconds = f"{time.monotonic() - begin:.0f}"
+            say(f"{drill.name}: {drill.alert} fires after {row.seconds} s")
+            self._check_way(drill)
+            outcomes = runbook.run(self.stack, runbook.commands(drill.alert, "Diagnosis"))
+            failures = runbook.failures(outcomes, drill.mute)
+            drill.relief(self.stack)
+            lines = [fix for line in runbook.commands(drill.alert, "Mitigation") for fix in drill.fixes(line)]
+            repairs = runbook.run(self.stack, lines)
+            failures += runbook.failures(repairs, ())
+            row.commands = f"{len(outcomes) + len(repairs) - len(failures)} of {len(outcomes) + len(repairs)}"
+            for outcome in [*outcomes, *repairs]:
+                say(f"  {outcome.code}  {outcome.line}\n{indent(outcome.output)}")
+            row.faults += [f"exit {failure.code}: {failure.line}" for failure in failures]
+            begin = time.monotonic()
+            until(lambda: not self._fires(drill), f"{drill.alert} is over", drill.end)
+            until(self.stack.ready, "the stack is whole again", drill.end)
+            row.end = f"{time.monotonic() - begin:.0f}"
+            say(f"{drill.name}: over after {row.end} s")
+        except (TimeoutError, Fault, OSError) as error:
+            row.faults.append(str(error))
+            say(f"{drill.name}: {error}\n{self.stack.sh(COMPOSE + ' ps --all').stdout}")
+            drill.relief(self.stack)
+
+    def _fires(self, drill: Drill) -> dict | None:
+        """Return the alert of a drill, if Prometheus fires it for the first installation."""
+        goal = {"alertname": drill.alert, "release": self.stack.project.name, **drill.labels}
+        return next((labels for labels in self.stack.alerts() if goal.items() <= labels.items()), None)
+
+    def _check_way(self, drill: Drill) -> None:
+        """Check that Alertmanager has the alert, that no other hides it, and that its runbook is served."""
+        alert = until(lambda: self._sent(drill), f"Alertmanager has {drill.alert}", 60)
+        if alert["status"]["inhibitedBy"]:
+            raise Fault(f"another alert hides {drill.alert}")
+        url = alert["annotations"]["runbook_url"]
+        with urllib.request.urlopen(url, timeout=10) as page:
+            if drill.alert not in page.read().decode():
+                raise Fault(f"{url} is another page")
+
+    def _sent(self, drill: Drill) -> dict | None:
+        goal = {"alertname": drill.alert, "release": self.stack.project.name, **drill.labels}
+        with urllib.request.urlopen(ALERTMANAGER, timeout=10) as answer:
+            return next((each for each in json.load(answer) if goal.items() <= each["labels"].items()), None)
+
+    def _print(self) -> None:
+        rows = [TITLES, *(row.cells() for row in self.rows)]
+        say("\n" + "\n".join(f"| {' | '.join(cells)} |" for cells in rows))
+
+
+def indent(text: str) -> str:
+    lines = text.splitlines()
+    return "\n".join(f"      {line[:160]}" for line in (lines if len(lines) <= 6 else [*lines[:3], "...", *lines[-2:]]))
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)

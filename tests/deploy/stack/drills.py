@@ -1,0 +1,159 @@
+"""The drills. Each causes a failure, expects an alert, follows its runbook, and waits until the alert is over."""
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.deploy.stack.images import faketime
+from tests.deploy.stack.stack import Stack, until
+from tests.deploy.stack.traffic import Spoiler
+
+COMPOSE = "docker compose -f deploy/compose.yaml"
+SECOND_GATEWAY = f"{COMPOSE} run --detach --use-aliases gateway gateway"
+QUARTER, HOUR = 900.0, 3600.0
+
+
+@dataclass(frozen=True)
+class Drill:
+    """A failure. `relief` ends its cause, before the commands of the runbook's mitigation run."""
+
+    name: str
+    alert: str
+    cause: Callable[[Stack], object]
+    relief: Callable[[Stack], object] = lambda _: None
+    labels: dict[str, str] = field(default_factory=dict)
+    mute: tuple[str, ...] = ()
+    """Services that do not answer during the failure."""
+    fixes: Callable[[str], list[str]] = lambda line: [line]
+    """Returns the commands for a line of the mitigation, if the page lets the reader replace a word."""
+    patience: float = QUARTER
+    end: float = QUARTER
+    """The longest time until the alert is over, in seconds."""
+
+
+def compose(*words: str) -> Callable[[Stack], object]:
+    """Return an action that runs `docker compose`."""
+    return lambda stack: stack.must(f"{COMPOSE} {' '.join(words)}")
+
+
+def stop_one(container: str) -> Callable[[Stack], object]:
+    return lambda stack: stack.project.containers[container].stop()
+
+
+def stop_gateways(stack: Stack) -> None:
+    for container in stack.project.of("gateway"):
+        container.stop()
+
+
+def send(number: signal.Signals) -> Callable[[Stack], object]:
+    return lambda stack: stack.project.first("kafka").signal(number)
+
+
+def remove_one_offs(service: str) -> Callable[[Stack], object]:
+    def stop(stack: Stack) -> None:
+        for container in stack.project.one_offs(service):
+            stack.project.remove(container)
+
+    return stop
+
+
+def set_clock(shift: str | None) -> Callable[[Stack], object]:
+    """Return an action that starts the broker again with another clock, by libfaketime."""
+
+    def start(stack: Stack) -> None:
+        project = stack.project
+        library = faketime()
+        variables = {"LD_PRELOAD": str(library), "FAKETIME": shift, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        project.remove(project.first("kafka"))
+        project.extra_environment["kafka"] = variables if shift else {}
+        stack.must(f"{COMPOSE} up --detach kafka")
+
+    return start
+
+
+def set_quota(reports: int) -> Callable[[Stack], object]:
+    def write(stack: Stack) -> None:
+        file = stack.folder / "deploy" / "secrets" / "gateway-tokens.toml"
+        lines = [f"quota = {reports}" if line.startswith("quota") else line for line in file.read_text().splitlines()]
+        file.chmod(0o644)
+        file.write_text("\n".join(lines) + "\n")
+
+    return write
+
+
+def spoil(stack: Stack) -> None:
+    stack.spoiler = Spoiler(4.0)
+
+
+def lose_records(stack: Stack) -> None:
+    """Stop the workers until Kafka has deleted reports that they have not read."""
+    stack.must(f"{COMPOSE} stop worker")
+    configure = f"{COMPOSE} exec kafka /opt/kafka/bin/kafka-configs.sh --bootstrap-server kafka:9092 --alter"
+    stack.must(f"{configure} --topic hubbub.reports --add-config retention.ms=1000,segment.ms=1000")
+    logs = stack.folder / "volumes" / "kafka"
+    until(lambda: deleted(logs), "Kafka deletes reports", 2 * QUARTER)
+    stack.must(f"{configure} --topic hubbub.reports --delete-config segment.ms")
+    stack.must(f"{configure} --topic hubbub.reports --add-config retention.ms=604800000")
+    stack.must(f"{COMPOSE} up --detach worker")
+
+
+def deleted(logs) -> bool:
+    """Whether each partition with reports has lost its first records."""
+    return any(
+        int(line.split()[2]) > 100
+        for line in (logs / "log-start-offset-checkpoint").read_text().splitlines()[2:]
+        if line.startswith("hubbub.reports ")
+    )
+
+
+def loop(stack: Stack) -> None:
+    """Kill a worker again and again. Prometheus must see each of its lives."""
+    worker = stack.project.containers["hubbub-worker-1"]
+    for _ in range(4):
+        lives = worker.restarts
+        worker.signal(signal.SIGKILL)
+        until(lambda lives=lives: worker.restarts > lives and worker.health == "healthy", "the worker is up again", 120)
+        begin = f'process_start_time_seconds{{job="hubbub-worker",instance="{worker.address}:8801"}}'
+        until(lambda begin=begin: started_since(stack, begin, worker.since - 5), "Prometheus sees the new worker", 60)
+
+
+def started_since(stack: Stack, expression: str, time: float) -> bool:
+    return any(float(series["value"][1]) > time for series in stack.query(expression))
+
+
+def for_gateway(line: str) -> list[str]:
+    """Return a line of HubbubProcessDown with `gateway` for `worker`, as the page says."""
+    return [line.replace(" worker", " gateway")]
+
+
+WORKER, GATEWAY = {"job": "hubbub-worker"}, {"job": "hubbub-gateway"}
+DRILLS = [
+    Drill("last-worker", "HubbubNoWorker", compose("stop", "worker"), labels=WORKER, mute=("worker",)),
+    Drill("one-worker", "HubbubProcessDown", stop_one("hubbub-worker-2"), labels=WORKER),
+    Drill("one-gateway", "HubbubProcessDown", compose("stop", "gateway"), labels=GATEWAY, fixes=for_gateway),
+    Drill(
+        "both-gateways",
+        "HubbubNoGateway",
+        stop_gateways,
+        lambda stack: (remove_one_offs("gateway")(stack), stack.must(SECOND_GATEWAY)),
+        mute=("gateway",),
+    ),
+    Drill("broker-frozen", "HubbubWritesWaiting", send(signal.SIGSTOP), send(signal.SIGCONT), mute=("kafka",)),
+    Drill(
+        "broker-gone", "HubbubWritesWaiting", compose("stop", "kafka"), compose("up --detach kafka"), mute=("kafka",)
+    ),
+    Drill(
+        "surge",
+        "HubbubHitterSurging",
+        compose("run --detach simulator simulate --query homepage --clients 200000 --values zipf:1.1 --scenario surge"),
+        remove_one_offs("simulator"),
+        mute=("board",),  # `timeout` ends `hubbub tail`
+    ),
+    Drill("clock-ahead", "HubbubClockAhead", set_clock("+60s"), set_clock(None)),
+    Drill("quota", "HubbubQuotaExhausted", set_quota(100), set_quota(0)),
+    Drill(
+        "malformed", "HubbubRejectsHigh", spoil, lambda stack: stack.spoiler.stop(), {"reason": "malformed"}, end=HOUR
+    ),
+    Drill("lost-records", "HubbubRecordsLost", lose_records, patience=2 * QUARTER, end=HOUR),
+    Drill("restart-loop", "HubbubProcessRestarting", loop, labels=WORKER, end=HOUR),
+]

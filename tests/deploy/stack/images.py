@@ -1,0 +1,133 @@
+"""The table of what this stack has in place of images. The paths in a container are those of its image.
+
+Every container sees the file system of this machine, read-only, under the files of its image. Files of compose.yaml
+(configurations, rules, secrets, volumes) are mounted where compose.yaml says. Its limits on processors, memory and
+processes hold with runc only.
+"""
+
+import re
+import shlex
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.brokers import CLASSES, JAVA, jars, skip
+from tests.deploy.compose import DEPLOY, ROOT
+from tests.deploy.observers import tool
+
+BIN = Path(sys.executable).parent
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Missing(Exception):
+    """An error about an image that this machine has no packages for."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """The files, the user and the defaults of an image. A file is a text with its mode, or a path to link to."""
+
+    origin: str
+    user: int
+    entrypoint: list[str]
+    files: dict[str, str | Path]
+    command: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=lambda: {"PATH": PATH})
+    folder: str = "/"
+    healthcheck: dict[str, object] | None = None
+
+    def write(self, layer: Path) -> None:
+        """Write the files of the image to a folder."""
+        for name, content in self.files.items():
+            path = layer / name.lstrip("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, Path):
+                path.symlink_to(content)
+            else:
+                path.write_text(content)
+                path.chmod(0o755)
+
+
+def image(name: str) -> Image:
+    """Return what stands for an image of compose.yaml, for example `hubbub:0.1.0`."""
+    kinds = {"hubbub": hubbub, "apache/kafka": kafka, "prom/prometheus": prometheus, "prom/alertmanager": alertmanager}
+    kind = name.partition("@")[0].partition(":")[0]
+    if kind not in kinds:
+        raise Missing(f"no package has the image {kind}")
+    return kinds[kind]()
+
+
+def hubbub() -> Image:
+    """Return the last stage of deploy/Dockerfile, with the programs of this virtual environment."""
+    last = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ").split("\nFROM ")[-1]
+    variables = dict(pair.split("=", 1) for pair in re.search(r"^ENV (.*)$", last, re.MULTILINE)[1].split())
+    variables["PATH"] = variables["PATH"].replace("$PATH", PATH)
+    check = re.search(r"^HEALTHCHECK (.*) CMD \[(.*)\]$", last, re.MULTILINE)
+    options = dict(option.lstrip("-").split("=") for option in check[1].split())
+    return Image(
+        origin=f"{BIN}, deploy/health.py, deploy/restart-policy.sh",
+        user=int(re.search(r"^USER (\d+):", last, re.MULTILINE)[1]),
+        entrypoint=shlex.split(re.search(r"^ENTRYPOINT \[(.*)\]$", last, re.MULTILINE)[1]),
+        files={
+            "/opt/hubbub/bin/hubbub": BIN / "hubbub",
+            "/opt/hubbub/bin/python3": BIN / "python3",
+            "/opt/hubbub/bin/hubbub-health": (DEPLOY / "health.py").read_text(),
+            "/opt/hubbub/bin/restart-policy": (DEPLOY / "restart-policy.sh").read_text(),
+        },
+        environment=variables,
+        folder=re.search(r"^WORKDIR (.*)$", last, re.MULTILINE)[1],
+        healthcheck={"test": ["CMD", *shlex.split(check[2])], **{k.replace("-", "_"): v for k, v in options.items()}},
+    )
+
+
+TOOLS = {
+    "acls": "org.apache.kafka.tools.AclCommand",
+    "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "configs": "kafka.admin.ConfigCommand",
+    "console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "topics": "org.apache.kafka.tools.TopicCommand",
+}
+START = """\
+#!/bin/sh
+# The start script of the image: it makes the settings from the environment, formats the storage once, and starts.
+set -e
+env | grep ^KAFKA_ | grep -v ^KAFKA_HEAP_OPTS | while IFS= read -r line; do
+    name=${{line%%=*}} name=${{name#KAFKA_}}
+    printf '%s=%s\\n' "$(printf %s "$name" | tr A-Z_ a-z.)" "${{line#*=}}"
+done > /tmp/server.properties
+set -- --ignore-formatted --cluster-id "$CLUSTER_ID" --config /tmp/server.properties
+{java} -cp '{jars}/*' kafka.tools.StorageTool format "$@"
+exec {java} $KAFKA_HEAP_OPTS -cp '{jars}/*' kafka.Kafka /tmp/server.properties
+"""
+
+
+def kafka() -> Image:
+    """Return Apache Kafka of Maven's jars, in the version of compose.yaml, with the image's scripts."""
+    libs = jars()
+    java = shlex.join([*JAVA[:1], *JAVA[2:], f"-XX:SharedArchiveFile={libs / CLASSES}"]).replace(
+        "tmpdir=.", "tmpdir=/tmp"
+    )
+    scripts = {
+        f"/opt/kafka/bin/kafka-{name}.sh": f"#!/bin/sh\nexec {java} -Xmx128m -cp '{libs}/*' {main} \"$@\"\n"
+        for name, main in TOOLS.items()
+    }
+    start = {"/etc/kafka/docker/run": START.format(java=java, jars=libs)}
+    return Image(f"Maven, {libs.name}", 1000, ["/etc/kafka/docker/run"], start | scripts)
+
+
+def prometheus() -> Image:
+    program = {"/usr/bin/prometheus": Path(tool("prometheus"))}
+    return Image("Debian, or the folder PROMETHEUS", 65534, ["/bin/prometheus"], program)
+
+
+def alertmanager() -> Image:
+    program = {"/usr/bin/alertmanager": Path(tool("prometheus-alertmanager"))}
+    return Image("Debian", 65534, ["/bin/alertmanager"], program)
+
+
+def faketime() -> Path:
+    """Return the library that gives a process another clock."""
+    places = [*(ROOT / "build" / "faketime").rglob("libfaketime.so.1"), *Path("/usr/lib").glob("*/faketime/*.so.1")]
+    if not places:
+        skip(RuntimeError("no libfaketime: `make stack` unpacks Debian's package"))
+    return places[0]

@@ -1,0 +1,132 @@
+"""The stack of deploy/compose.yaml in its short form, and the parts of its stand-in for an engine."""
+
+import subprocess
+import sys
+
+import dns.message
+import dns.rcode
+import pytest
+import yaml
+
+from tests.brokers import Unavailable, jars, skip
+from tests.deploy.compose import COMPOSE, DEPLOY, ROOT
+from tests.deploy.observers import tool
+from tests.deploy.stack import runbook
+from tests.deploy.stack.container import seconds
+from tests.deploy.stack.daemon import Daemon
+from tests.deploy.stack.drills import DRILLS, GATEWAY, for_gateway
+from tests.deploy.stack.engine import Project, Refusal
+from tests.deploy.stack.images import START, hubbub
+from tests.deploy.stack.network import NameServer
+from tests.deploy.stack.stack import RULES, shorten
+
+pytestmark = pytest.mark.xdist_group("stack")
+SHORT = ("--alone", "--calm", "60", "--hasten", "12", "--drill", "last-worker")
+"""One minute of calm and one drill. Each `for` of a copy of the rules is a twelfth of the real one."""
+
+
+def test_the_stack_is_calm_and_raises_and_ends_the_alert_for_its_last_worker():
+    try:
+        jars()
+    except Unavailable as error:
+        skip(error)
+    tool("prometheus")
+    tool("prometheus-alertmanager")
+    namespaces = ("unshare", "--net", "--mount", "--pid", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/tmp")  # noqa: S108
+    if subprocess.run(namespaces, check=False, capture_output=True).returncode:
+        skip(RuntimeError("this machine allows no namespaces, which the stack needs"))
+    command = [sys.executable, "-m", "tests.deploy.stack", *SHORT]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
+    rows = [line.strip("| ").split(" | ") for line in process.stdout.splitlines() if line.startswith("| ")]
+    assert [(row[0], row[-1]) for row in rows[1:]] == [("calm, 60 s", "passed"), ("last-worker", "passed")]
+
+
+def project(tmp_path):
+    return Project(DEPLOY / "compose.yaml", tmp_path, None, None)
+
+
+def test_the_project_starts_the_services_of_compose_in_the_order_of_their_dependencies(tmp_path):
+    services = project(tmp_path).enabled("demo")
+    assert set(services) == COMPOSE["services"].keys() - {"grafana"}
+    assert services.index("kafka") < services.index("topics") < services.index("worker")
+    assert "simulator" not in project(tmp_path).enabled(None)
+
+
+def test_a_name_vanishes_with_its_last_container():
+    addresses = ["172.28.0.2", "172.28.0.3"]
+    server = NameServer.__new__(NameServer)
+    server.addresses = lambda name, client: addresses if (name, client) == ("worker", "172.28.0.9") else []
+    question = dns.message.make_query("worker", "A").to_wire()
+
+    def answer():
+        return dns.message.from_wire(server.answer(question, "172.28.0.9"))
+
+    assert sorted(map(str, answer().answer[0])) == addresses
+    addresses.clear()
+    assert answer().rcode() == dns.rcode.NXDOMAIN
+
+
+def test_the_image_has_the_values_of_the_dockerfile():
+    image = hubbub()
+    assert (image.user, image.entrypoint, image.folder) == (10001, ["hubbub"], "/tmp")  # noqa: S108
+    assert image.environment["PATH"].startswith("/opt/hubbub/bin:/usr/local/sbin:")
+    assert image.environment["HUBBUB_HOST"] == "0.0.0.0"  # noqa: S104
+    assert image.healthcheck["test"] == ["CMD", "hubbub-health"]
+    assert seconds(image.healthcheck["start_period"]) == 30
+
+
+def test_the_stand_in_refuses_words_that_it_does_not_know(tmp_path):
+    daemon = Daemon.__new__(Daemon)
+    daemon.project = project(tmp_path)
+    folder = str(ROOT)
+    for words in ("version", "compose -f other.yaml ps", "compose rm", "compose stop none", "compose ps --json"):
+        assert daemon.answer(folder, words.split())["code"] == 1
+    assert daemon.answer(folder, ["compose", "-f", "deploy/compose.yaml", "ps", "--all"])["code"] == 0
+    answer = daemon.answer(folder, ["compose", "-f", "deploy/compose.yaml", "exec", "worker", "hubbub-health"])
+    assert answer == {"error": 'service "worker" is not running\n', "code": 1}
+    with pytest.raises(Refusal):
+        daemon.project.first("worker")
+
+
+def test_the_short_form_divides_only_the_waits_of_alerts(tmp_path):
+    copy = tmp_path / RULES
+    copy.write_text((DEPLOY / "prometheus" / RULES).read_text())
+    shorten(copy, 12)
+    before, after = (
+        [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+        for text in ((DEPLOY / "prometheus" / RULES).read_text(), copy.read_text())
+    )
+    assert [seconds(rule.pop("for", "0s")) for rule in before] == [
+        12 * seconds(rule.pop("for", "0s")) for rule in after
+    ]
+    assert before == after
+
+
+@pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)
+def test_the_runbook_of_a_drill_has_commands_for_compose(drill):
+    lines = runbook.commands(drill.alert, "Diagnosis") + runbook.commands(drill.alert, "Mitigation")
+    assert any("docker compose" in line for line in lines)
+    assert not any("kubectl" in line or "helm" in line for line in lines)
+
+
+def test_the_page_allows_what_a_drill_replaces():
+    page = (DEPLOY / "runbooks" / "HubbubProcessDown.md").read_text()
+    assert "(first command below, or with `gateway`, `board`)" in page
+    line = "docker compose -f deploy/compose.yaml up --detach worker"
+    assert line in page
+    assert for_gateway(line) == ["docker compose -f deploy/compose.yaml up --detach gateway"]
+    assert [drill.name for drill in DRILLS if drill.labels == GATEWAY] == ["one-gateway"]
+
+
+def test_a_command_that_fails_counts_unless_its_service_is_stopped():
+    outcomes = [runbook.Outcome(f"docker compose exec {name} date", code, "") for name, code in (("a", 0), ("b", 1))]
+    assert runbook.failures(outcomes, ()) == outcomes[1:]
+    assert runbook.failures(outcomes, ("b",)) == []
+
+
+def test_the_start_script_makes_the_settings_of_kafka(tmp_path):
+    script = START.format(java="true", jars=".").replace("/tmp", str(tmp_path))  # noqa: S108
+    environment = {"PATH": "/usr/bin:/bin", "CLUSTER_ID": "x", "KAFKA_HEAP_OPTS": "-Xmx1g", "KAFKA_NODE_ID": "1"}
+    subprocess.run(("sh", "-c", script), env=environment, check=True)
+    assert (tmp_path / "server.properties").read_text() == "node.id=1\n"
