@@ -140,7 +140,11 @@ DRILLS = [
     ),
     Drill("broker-frozen", "HubbubWritesWaiting", send(signal.SIGSTOP), send(signal.SIGCONT), mute=("kafka",)),
     Drill(
-        "broker-gone", "HubbubWritesWaiting", compose("stop", "kafka"), compose("up --detach kafka"), mute=("kafka",)
+        "broker-gone",
+        "HubbubNoWorker",  # workers exit after at most 300 s without a broker
+        compose("stop", "kafka"),
+        compose("up", "--detach", "kafka"),
+        mute=("kafka", "worker"),
     ),
     Drill(
         "surge",
