@@ -1,4 +1,4 @@
-// Build dist: one module for Node and bundlers, one for pages without a bundler, and the types.
+// Build dist: one module for Node and bundlers, one for pages without a bundler with its licenses, and the types.
 
 import { execFileSync } from "node:child_process";
 import { rmSync } from "node:fs";
@@ -8,4 +8,4 @@ rmSync("dist", { recursive: true, force: true });
 execFileSync(process.execPath, ["node_modules/typescript/bin/tsc"], { stdio: "inherit" });
 const shared = { entryPoints: ["src/index.ts"], bundle: true, format: "esm", target: "es2022", platform: "neutral" };
 await build({ ...shared, outfile: "dist/index.js", external: ["@noble/hashes/*"] });
-await build({ ...shared, outfile: "dist/hubbub.min.js", minify: true, sourcemap: false });
+await build({ ...shared, outfile: "dist/hubbub.min.js", minify: true, sourcemap: false, legalComments: "external" });

@@ -102,6 +102,7 @@ def test_the_package_has_what_it_names(client):
         names = {name.removeprefix("package/") for name in package.getnames()}
         about = json.load(package.extractfile("package/package.json"))
     assert {"README.md", "LICENSE", "dist/index.js", "dist/index.d.ts", "dist/hubbub.min.js"} <= names
+    assert "dist/hubbub.min.js.LEGAL.txt" in names  # the license of its dependency
     assert not [name for name in names if name.startswith(("src/", "test/", "node_modules/"))]
     assert set(about["dependencies"]) == {"@noble/hashes"}
     for entry in about["exports"].values():

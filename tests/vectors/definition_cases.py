@@ -57,6 +57,19 @@ GOOD = {
         {"attributes": {"b.c": 12, "B": ["f", "m"], "a_b": 300, "a-b": 4}, "solution": "smp", "oracle": "olh"},
         [{"B": "f", "a-b": 3, "a_b": 299, "b.c": 11}, {"B": "f"}, {"B": "x", "a-b": 3, "a_b": 299, "b.c": 12}],
     ),
+    "attributes named like members": (
+        {"attributes": {"low": 64, "epsilon": 300, "high": 5}, "solution": "smp", "oracle": "olh", "noise": "table"},
+        [{"low": 63, "epsilon": 299, "high": 4}],
+    ),
+    "pairs": (
+        {
+            "attributes": {"version": ["3.1", "3.2"], "crash": 5, "os": 3},
+            "pairs": [["version", "crash"], ["os", "version"]],
+            "oracle": "olh",
+            "noise": "table",
+        },
+        [{"version": "3.2", "crash": 4, "os": 2}, {"version": "3.0", "crash": 0, "os": 0}, {"version*crash": 1}],
+    ),
     "attributes with different oracles": (
         {
             "attributes": {"os": ["ios", "android"], "age": 74, "load": LOAD},
@@ -185,6 +198,20 @@ LIVES = {
     "smp": (PAIR, [(i * DAY, {"x": i, "y": "ab"[i % 2]}) for i in range(4)]),
     "smp in rounds": ({**PAIR, "renew": "1d"}, [(i * DAY, {"x": 5, "y": "b"}) for i in range(6)]),
     "spl": ({**PAIR, "solution": "spl", "oracle": "hr"}, [(i * DAY, {"x": 5 + i % 2, "y": "b"}) for i in range(4)]),
+    "pairs": (
+        {"attributes": {"b": 12, "a": ["x", "y"]}, "pairs": [["b", "a"]], "oracle": "olh", "noise": "table"},
+        [(i * DAY, {"a": "xy"[i % 2], "b": i}) for i in range(3)],
+    ),
+    "pairs in rounds": (
+        {
+            "attributes": {"b": 12, "a": ["x", "y"]},
+            "pairs": [["b", "a"]],
+            "oracle": "hr",
+            "noise": "table",
+            "renew": "1d",
+        },
+        [(i * DAY, {"a": "y", "b": 11}) for i in range(6)],
+    ),
     "unary": ({"domain": 30, "oracle": "ss", "answers": "once"}, [(0, 29), (DAY, 1)]),
     "haar": ({"domain": {"low": 0, "high": 10, "bins": 16}}, [(0, 9.99), (DAY, 3.3), (2 * DAY, 9.99)]),
     "short": ({"domain": 1000, "oracle": "short", "epsilon": 2.0, "noise": "table"}, [(0, 999), (DAY, 500)]),

@@ -3,28 +3,29 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import type { Definition } from "./definition.js";
 
-/** Members that hold a float: Python writes 1.0 where JavaScript writes 1. */
-const FLOATS = ["epsilon", "high", "low"];
+/** Members that are floats, by the name of their object: Python writes 1.0 where JavaScript writes 1. */
+const FLOATS: Record<string, string[]> = { query: ["epsilon"], domain: ["high", "low"] };
 
 /** Return the first 8 bytes of SHA-256 over everything that gives a report its meaning. */
 export function digestOf(definition: Definition): Uint8Array {
   const { name, epsilon, pane, oracle } = definition;
   const meaning: Record<string, unknown> = { format: 1, name, epsilon, pane, oracle };
-  for (const key of ["domain", "attributes", "solution", "buckets", "table"] as const) {
+  for (const key of ["domain", "attributes", "solution", "pairs", "buckets", "table"] as const) {
     if (definition[key] != null) meaning[key] = definition[key];
   }
   const numbers = definition.domain instanceof Object && !Array.isArray(definition.domain);
   if (definition.domain != null && !numbers) meaning["other"] = definition.other;
-  return sha256(new TextEncoder().encode(canonical(meaning))).slice(0, 8);
+  return sha256(new TextEncoder().encode(canonical(meaning, "query"))).slice(0, 8);
 }
 
-function canonical(value: unknown, key = ""): string {
+/** Return the JSON of a value. `of` is the name of the member that holds it. */
+function canonical(value: unknown, of = ""): string {
   if (Array.isArray(value)) return `[${value.map((each) => canonical(each))}]`;
-  if (value instanceof Object) {
-    const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
-    return `{${members.map(([name, each]) => `${JSON.stringify(name)}:${canonical(each, name)}`)}}`;
-  }
-  return FLOATS.includes(key) && typeof value === "number" ? pythonFloat(value) : JSON.stringify(value);
+  if (!(value instanceof Object)) return JSON.stringify(value);
+  const text = (name: string, each: unknown) =>
+    typeof each === "number" && FLOATS[of]?.includes(name) ? pythonFloat(each) : canonical(each, name);
+  const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${members.map(([name, each]) => `${JSON.stringify(name)}:${text(name, each)}`)}}`;
 }
 
 /** Return a float as Python prints it. */

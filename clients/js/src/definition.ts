@@ -21,6 +21,8 @@ export interface Definition {
   domain?: Domain;
   other?: boolean | null;
   attributes?: Record<string, { domain: Domain; other?: boolean }>;
+  /** Names of the two attributes of each pair. */
+  pairs?: [string, string][];
   solution?: string | null;
   oracle: Each<string>;
   buckets?: Each<number> | null;
@@ -58,6 +60,8 @@ export interface Charge {
 export class Query {
   readonly digest: Uint8Array;
   readonly parts: Part[];
+  /** Numbers of the two attributes of each pair. The parts of pairs follow the other parts, in this order. */
+  readonly pairs: [number, number][];
   /** The charge of the first answer of a round, or of each fresh answer. */
   readonly charge: Charge;
 
@@ -82,36 +86,53 @@ export class Query {
       throw new NotAllowed(`The digest of ${name} does not fit its definition.`);
     }
     this.parts = attributes ? Object.keys(attributes).sort().map((key) => this.#part(key)) : [this.#part()];
+    const names = this.parts.map((part) => part.name);
+    this.pairs = (definition.pairs ?? []).map(([first, second]) => [names.indexOf(first), names.indexOf(second)]);
+    this.parts.push(...this.pairs.map((pair) => this.#pair(...pair)));
     this.charge = this.#charged();
     const widths = this.parts.map((part) => part.oracle.width);
     const width = solution === "smp" ? 2 + Math.max(...widths) : widths.reduce((a, b) => a + b);
     if (width !== definition.width) throw new NotAllowed(`The width of ${name} does not fit its definition.`);
   }
 
-  /** Return the positions of an answer, one for each attribute. */
+  /** Return the positions of an answer, one for each attribute, without the pairs. */
   positionsOf(answer: Answer): number[] {
     if (!this.definition.attributes) return [this.parts[0]!.positions.of(answer as Value)];
-    const names = this.parts.map((part) => part.name);
+    const singles = this.parts.slice(0, this.parts.length - this.pairs.length);
+    const names = singles.map((part) => part.name);
     if (!(answer instanceof Object) || !same(Object.keys(answer).sort(), names)) {
       throw new ReportError(`The answer must be an object with a value for each of ${names.join(", ")}.`);
     }
-    return this.parts.map((part) => part.positions.of(answer[part.name]!));
+    return singles.map((part) => part.positions.of(answer[part.name]!));
+  }
+
+  /** Return the positions of all parts: those of an answer, and those of the pairs. */
+  withPairs(positions: number[]): number[] {
+    const ofPair = ([first, second]: [number, number]) =>
+      positions[first]! * this.parts[second]!.positions.size + positions[second]!;
+    return [...positions, ...this.pairs.map(ofPair)];
+  }
+
+  #pair(first: number, second: number): Part {
+    const [a, b] = [this.parts[first], this.parts[second]];
+    if (!a || !b) throw new NotAllowed(`A pair of ${this.definition.name} is not valid.`);
+    const name = `${a.name}*${b.name}`;
+    const positions = new Positions(a.positions.size * b.positions.size, false);
+    return { name, positions, oracle: this.#oracle(name, positions.size) };
   }
 
   #part(attribute?: string): Part {
     const { definition } = this;
-    const own = <T>(each: Each<T> | null | undefined) =>
-      (attribute === undefined ? each : (each as Record<string, T> | null | undefined)?.[attribute]) as T | undefined;
     const { domain, other } = attribute === undefined ? definition : definition.attributes![attribute]!;
-    const positions = new Positions(domain!, other ?? false, own(definition.edges as Each<number[]>) ?? undefined);
-    const made = oracle(
-      own(definition.oracle)!,
-      this.#epsilonOfPart(),
-      positions.size,
-      own(definition.thresholds as Each<Thresholds>)!,
-      own(definition.table) ?? undefined,
-    );
-    return { name: attribute ?? "", positions, oracle: made };
+    const positions = new Positions(domain!, other ?? false, own(definition.edges as Each<number[]>, attribute));
+    return { name: attribute ?? "", positions, oracle: this.#oracle(attribute, positions.size) };
+  }
+
+  #oracle(attribute: string | undefined, size: number): Oracle {
+    const { definition } = this;
+    const thresholds = own(definition.thresholds as Each<Thresholds>, attribute)!;
+    const t = own(definition.table, attribute);
+    return oracle(own(definition.oracle, attribute)!, this.#epsilonOfPart(), size, thresholds, t);
   }
 
   /** Return the epsilon of a part: spl divides it, and rounds it down. */
@@ -131,6 +152,12 @@ export class Query {
     if (solution !== "spl") return charges[amounts.indexOf(amounts.reduce((a, b) => (a > b ? a : b)))]!;
     return { epsilon: rounded(amounts.reduce((a, b) => a + b), true), times: 1 };
   }
+}
+
+/** Return what a member says of an attribute, or of the one answer. */
+function own<T>(each: Each<T> | null | undefined, attribute?: string): T | undefined {
+  const value = attribute === undefined ? each : (each as Record<string, T> | null | undefined)?.[attribute];
+  return (value as T | null | undefined) ?? undefined;
 }
 
 export const amountOf = ({ epsilon, times }: Charge) => exact(epsilon) * BigInt(times);

@@ -6,8 +6,9 @@ import { ANSWER, ATTRIBUTE, bytesOf, EVERY_CLASS, joined, ROWS, type Source } fr
 /** Return the stream of an attribute, a purpose and classes. */
 export type Streams = (attribute: number, purpose: number, classes: number[]) => Source;
 
-/** Return the report of a value's positions. */
-export function reportOf(query: Query, positions: number[], streams: Streams): Uint8Array {
+/** Return the report of an answer's positions. */
+export function reportOf(query: Query, answer: number[], streams: Streams): Uint8Array {
+  const positions = query.withPairs(answer);
   const part = (j: number) => {
     const { oracle } = query.parts[j]!;
     const rows = oracle.rows?.(streams(j, ROWS, [])) ?? [];
