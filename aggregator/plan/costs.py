@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection
 from itertools import pairwise
 
+from aggregator.merging.marks import spans
 from aggregator.publishing.finals.final import value_count
 from oracles.consistency import find
 from oracles.mechanisms.protocol import Oracle
@@ -22,8 +23,8 @@ CACHES = ((1_000, 1.0), (10_000, 1.1), (100_000, 1.8), (1_000_000, 5.5))
 """Integers of a tally, and the slowdown when it no longer fits the caches, for olh (benchmarks/kernels.py)."""
 CHANGELOG, SNAPSHOT = 40e-6, 30e-6
 """Seconds of workers to write a tally to the changelog, and to write and read a snapshot (benchmarks/state.py)."""
-RECORD, FIT, VALUE = 3e-3, 50e-3, 0.4e-6
-"""Seconds for the findings and record of a window, for a fitted prior, and for each value (benchmarks/records.py)."""
+RECORD, FIT, VALUE = 1e-3, 50e-3, 0.4e-6
+"""Seconds for the findings, record and alerts of a window (benchmarks/many.py), a prior, and a value (records.py)."""
 
 REQUEST, REPORT = 73e-6, 7.3e-9
 """Seconds of a gateway for each request, and for each further report in it (benchmarks/gateway.py, olh)."""
@@ -68,9 +69,23 @@ def finals(query: Query) -> float:
     return sum(1.0 / (window.step or query.pane) for window in set(query.windows))
 
 
+def provisional_records(query: Query) -> float:
+    """Return the most provisional records of a query per second: one for each new mark inside a window."""
+    if query.emit_every is None:
+        return 0.0
+    shortest = min(spans(query))
+    inside = sum(window.kind != "all" and window.size > shortest for window in set(query.windows))
+    return inside / max(query.emit_every, shortest)
+
+
 def deliverable_finals(queries: Collection[Query]) -> float:
-    """Return the number of finals per second that one core publishes, in the proportions of these queries."""
-    busy = sum(finals(query) * (record(query) + FINAL) for query in queries)
+    """Return the number of finals per second that one core publishes, in the proportions of these queries.
+
+    The core also makes their provisional records.
+    """
+    busy = sum(
+        finals(query) * (record(query) + FINAL) + provisional_records(query) * record(query) for query in queries
+    )
     return sum(map(finals, queries)) / busy
 
 

@@ -10,7 +10,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from aggregator.counting.checkpoint_plan import RECORDS_PER_S
-from aggregator.merging.marks import spans
 from aggregator.merging.windows import ENCODED_BYTES
 from aggregator.plan import costs, memory
 from aggregator.plan.check_text import CHECKPOINT_SECONDS
@@ -141,16 +140,7 @@ def _counting(query: Query, reports: float, frames: float, assumptions: Assumpti
 
 def records(query: Query) -> float:
     """Return the busy share of the process that makes a query's records, provisional ones included."""
-    return costs.record(query) * (costs.finals(query) + provisional_records(query))
-
-
-def provisional_records(query: Query) -> float:
-    """Return the most provisional records of a query per second: one for each new mark inside a window."""
-    if query.emit_every is None:
-        return 0.0
-    shortest = min(spans(query))
-    inside = sum(window.kind != "all" and window.size > shortest for window in set(query.windows))
-    return inside / max(query.emit_every, shortest)
+    return costs.record(query) * (costs.finals(query) + costs.provisional_records(query))
 
 
 def _refuse_slow(queries: Collection[Query], assumptions: Assumptions) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from aggregator.plan import command, costs
 from aggregator.plan.check_text import CHECKPOINT_SECONDS
-from aggregator.plan.fleet import HEADER_SIZE, Assumptions, fleet, per_frame, provisional_records
+from aggregator.plan.costs import provisional_records
+from aggregator.plan.fleet import HEADER_SIZE, Assumptions, fleet, per_frame
 from oracles import oracle
 from oracles.query import parse
 
@@ -213,8 +214,8 @@ def test_the_table_has_a_line_for_each_rate(file, capsys):
         (["--rate", "1e6", "--speed", "0"], "must be a number from 0.01 to 100"),
         (["--rate", "1e6", "--broker-rate", "0"], "must be at least 1KiB"),
         (["--rate", "1e6", "--size", "10"], "leave --clients and --size out"),
-        (["--size", "10"], "required: --clients and --size, or --rate"),
-        ([], "required: --clients and --size, or --rate"),
+        (["--size", "10"], "required: --clients and --size, or --table, or --rate"),
+        ([], "required: --clients and --size, or --table, or --rate"),
     ],
 )
 def test_wrong_options_are_usage_errors(file, options, fault, capsys):
