@@ -106,7 +106,7 @@ class Watch(threading.Thread):
         self.arrivals = {}
         """The time of the first arrival of each final, by key."""
         self.writes = Counter()
-        """Records and bytes in the topic `snapshots`, by the kind of their keys."""
+        """Records and bytes in the topic `snapshots`, and provisional records."""
         self.cpu = []
         """Time, and CPU seconds of worker and estimator."""
         self._over = threading.Event()
@@ -132,6 +132,8 @@ class Watch(threading.Thread):
                         self.writes["bytes"] += len(record.key) + len(record.value or b"")
                     elif not record.key.endswith(b"|p"):
                         self.arrivals.setdefault(record.key, time.time())
+                    elif record.value is not None:
+                        self.writes["provisional"] += 1
             if not self.cpu or time.time() >= self.cpu[-1][0] + 1:
                 self.cpu.append((time.time(), *usage(self.worker)))
         await client.stop()
@@ -162,6 +164,8 @@ def report(watch, since, last_end, queries, out):
     each = quantiles([seconds for _, seconds in late], n=100)
     out(f"finals: {len(late)} of {due} due, {len(late) / (last_end - since):.1f} a second")
     out(f"late at a consumer: median {each[49]:.2f} s, p99 {each[98]:.2f} s, most {max(s for _, s in late):.2f} s")
+    if each[98] > PANE - QUIET - TICK:
+        out("so late that finals were published in the quiet seconds too: the CPU above them is too low")
     first, last = (
         quantiles([s for end, s in late if low < end <= high] or [0.0, 0.0], n=2)[0]
         for low, high in ((since, since + (last_end - since) / 3), (last_end - (last_end - since) / 3, last_end))
@@ -217,6 +221,7 @@ def main():
             time.sleep(options.seconds)
             report(watch, since, time.time() - PANE, list(place.queries.values()), out)
             took = time.time() - began
+            out(f"provisional records: {watch.writes['provisional'] / took:.1f} a second, which the CPU includes")
             out(
                 f"topic `snapshots`: {watch.writes['records'] / took:.0f} records and "
                 f"{watch.writes['bytes'] / took / 1000:.1f} kB a second"
