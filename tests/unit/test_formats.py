@@ -9,6 +9,7 @@ from hubbub.definitions import catalog, formats
 from hubbub.definitions.catalog import DefinitionLog, TopicRecord
 from hubbub.definitions.formats import NEWEST, Formats, FormatsError, lower_text, raise_refusal, refuse_higher, release
 from oracles.query import File, parse
+from tests.upgrade.releases import RELEASES
 
 QUERIES = parse(
     {"queries": {"page": {"domain": ["a", "b"], "epsilon": 2.0, "pane": "10s", "windows": ["10s"]}}}, "test", None
@@ -126,3 +127,8 @@ def test_the_doctor_says_whether_the_version_rises_and_whether_there_is_a_way_ba
 def test_the_doctor_prints_only_the_steps_of_topics_that_change_something():
     assert [*topic_lines(["right a: 1 partition"])] == ["topics: all are right"]
     assert [*topic_lines(["right a: 1 partition", "would create b: x"])] == ["topics: would create b: x"]
+
+
+def test_the_upgrade_tests_know_the_present_release():
+    assert RELEASES[release()]["formats"] == NEWEST
+    assert [*RELEASES][-1] == release()
