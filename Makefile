@@ -18,7 +18,7 @@ TWICE = $(shell expr 2 '*' $(CORES))
 PROCESSES_integration = $(TWICE)
 SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy)))))
 
-.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages format chart lock sbom dist release clean stack test-k8s test-prometheus3 $(addprefix test-,$(SUITES))
+.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages format chart lock sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 $(addprefix test-,$(SUITES))
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,6 +119,19 @@ build/.prometheus3: .venv/.test
 test-prometheus3: .venv/.test build/.prometheus build/.prometheus3 build/.kafka ## test the rules with Prometheus 3
 	PROMETHEUS="$(CURDIR)/build/prometheus3" $(BIN)/pytest tests/deploy/test_prometheus_rules.py tests/deploy/test_prometheus_scrapes.py
 
+# The versions that README promises. Maven has them all.
+KAFKAS ?= 3.9.2 4.1.2 4.4.0
+test-kafka: .venv/.test build/.helm ## run the tests that need a broker with each version of Kafka that README promises
+	@for version in $(KAFKAS); do echo "Apache Kafka $$version"; export KAFKA_VERSION=$$version; \
+		$(BIN)/python -m tests.brokers && $(BIN)/pytest -n auto --dist loadgroup -m 'apache and not long' tests || exit 1; done
+
+# AIOKAFKA is a folder with its sources, for example of its main branch. The environment is one of its own.
+test-aiokafka: .venv/.test build/.kafka ## run the tests that need a broker with other sources of aiokafka: AIOKAFKA=folder
+	@test -d "$(AIOKAFKA)" || { echo "say AIOKAFKA=folder with the sources of aiokafka"; exit 2; }
+	rm -rf build/aiokafka-venv && cp -a .venv build/aiokafka-venv && build/aiokafka-venv/bin/python -m venv --upgrade build/aiokafka-venv
+	build/aiokafka-venv/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$(AIOKAFKA)"
+	build/aiokafka-venv/bin/python -m pytest -n auto --dist loadgroup -m 'apache and not long' -k 'not is_supported' tests
+
 test-k8s: .venv/.test build/.helm ## install the chart at a real API server of Kubernetes (built once, 3 to 6 minutes)
 	tests/deploy/kubernetes.sh build/kubernetes crds
 	tests/deploy/kubernetes.sh build/kubernetes server
@@ -212,7 +225,7 @@ sbom: .venv/.lint ## list what the image holds (CycloneDX), in build/hubbub.cdx.
 dist: .venv/.lint ## build wheel and sdist, and test both in clean environments
 	@rm -rf dist
 	$(BIN)/uv build --quiet --build-constraints deploy/build-requirements.txt --require-hashes --out-dir dist .
-	$(BIN)/python tests/dist.py dist $(PYTHONS)
+	MISSING=$(MISSING) $(BIN)/python tests/dist.py dist $(PYTHONS)
 
 PYTHONS ?= 3.11 3.12 3.13 3.14
 

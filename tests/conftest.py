@@ -47,13 +47,21 @@ def broker(request):
     return request.getfixturevalue(request.param)
 
 
+APACHE = {"kafka", "three_brokers", "secured_kafka"}
+"""Fixtures that are brokers of Apache Kafka."""
 COSTLY = ("three_brokers", "secured_kafka", "ran")
 """Fixtures that take many seconds to make."""
 
 
 def pytest_collection_modifyitems(items):
-    """Give long tests more time. With xdist, run all tests of a costly fixture in one process, and run them first."""
+    """Mark tests of Apache Kafka, and give long tests more time.
+
+    With xdist, run all tests of a costly fixture in one process, and run them first.
+    """
     for item in items:
+        chosen = item.callspec.params.get("broker") if hasattr(item, "callspec") else None
+        if chosen == "kafka" or (chosen is None and APACHE & {*getattr(item, "fixturenames", ())}):
+            item.add_marker("apache")
         if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.timeout(HANGS))
         for costly in COSTLY:

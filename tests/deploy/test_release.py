@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import yaml
 
 from deploy.release import archive, packages
 from deploy.release.image import configuration
@@ -52,6 +54,32 @@ def layout(data):
 
     manifest = json.loads(blob(json.loads(files["index.json"])["manifests"][0]))
     return manifest, blob(manifest["config"]), [blob(layer) for layer in manifest["layers"]]
+
+
+def test_workflows_pin_each_action_and_run_targets_that_exist():
+    targets = {*re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)}
+    workflows = [*(ROOT / ".github" / "workflows").glob("*.yml")]
+    assert len(workflows) == 2
+    for path in workflows:
+        jobs = yaml.safe_load(path.read_text())["jobs"].values()
+        steps = [step for job in jobs for step in job["steps"]]
+        assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"]) for step in steps if "uses" in step)
+        named = {name for step in steps for name in re.findall(r"^make ([a-z0-9-]+)", step.get("run", ""))}
+        named |= {name for job in jobs for name in job.get("strategy", {}).get("matrix", {}).get("target", [])}
+        assert named
+        assert named <= targets
+
+
+def test_readme_installs_the_present_release():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"hubbub-{version}-*.whl" in (ROOT / "README.md").read_text()
+
+
+def test_readme_promises_the_versions_of_kafka_that_are_tested():
+    versions = re.search(r"^KAFKAS \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    words = [".".join(version.split(".")[:2]) for version in versions]
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert f"tested with Apache Kafka {', '.join(words[:-1])} and {words[-1]}." in text
 
 
 def test_an_archive_depends_on_the_files_only(tmp_path):
