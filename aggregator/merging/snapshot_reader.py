@@ -13,7 +13,7 @@ from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.merging.snapshot_records import StateCheck
 from aggregator.process.metrics import Metrics
 from hubbub.definitions.versions import Versions
-from hubbub.kafka.clients import consumer
+from hubbub.kafka.clients import consumer, stop
 from hubbub.kafka.patches import paced_fetches
 from hubbub.kafka.settings import LARGEST, SNAPSHOTS, Kafka
 
@@ -51,7 +51,7 @@ class SnapshotReader:
 
     async def stop(self) -> None:
         if self._consumer is not None:
-            await self._consumer.stop()
+            await stop(self._consumer)
 
     @property
     def loaded(self) -> bool:

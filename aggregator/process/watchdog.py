@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError
 
 from aggregator.process.liveness import GONE, SILENT, Beat, Liveness, Stage, Standstill
 from hubbub.command.exit import exit_process
-from hubbub.kafka.clients import client_arguments
+from hubbub.kafka.clients import client_arguments, stop
 from hubbub.kafka.offsets import OffsetLookup
 from hubbub.kafka.settings import REPORTS, SNAPSHOTS, Kafka
 
@@ -158,5 +158,5 @@ class Watchdog:
                     log.warning("watchdog: no broker answers, trying again: %r", error)
                 had_answer = False
             finally:
-                await client.close()
+                await stop(client)
             await asyncio.sleep(TICK)

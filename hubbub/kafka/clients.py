@@ -47,7 +47,6 @@ async def started(client: _Client, kafka: Kafka, seconds: float = PATIENCE) -> A
 
     losses = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
     anything: Any = client
-    stop = anything.stop if hasattr(anything, "stop") else anything.close
     try:
         with _logged_reasons() as reasons:
             try:
@@ -60,7 +59,17 @@ async def started(client: _Client, kafka: Kafka, seconds: float = PATIENCE) -> A
         except losses as error:
             raise unreachable(kafka, error) from error
     finally:
-        await stop()
+        await stop(client)
+
+
+async def stop(client: Any) -> None:
+    """Stop an aiokafka client. If the caller is cancelled, raise CancelledError at once, and stop it in the background.
+
+    aiokafka itself loses a cancellation that comes while it waits for one of its tasks to end.
+    """
+    import asyncio
+
+    await asyncio.shield(client.stop() if hasattr(client, "stop") else client.close())
 
 
 def consumer(kafka: Kafka, **settings: Any) -> "AIOKafkaConsumer":

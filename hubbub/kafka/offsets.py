@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from aiokafka import TopicPartition
 
-from hubbub.kafka.clients import consumer
+from hubbub.kafka.clients import consumer, stop
 from hubbub.kafka.columns import RecordColumns
 from hubbub.kafka.settings import Kafka
 
@@ -35,7 +35,7 @@ class OffsetLookup:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._consumer.stop()
+        await stop(self._consumer)
 
     @property
     def client(self) -> Any:
@@ -49,12 +49,14 @@ class OffsetLookup:
     async def beginning(self, partition: int) -> int:
         """Return the first offset that the log still has."""
         tp = TopicPartition(self._topic, partition)
-        return int((await asyncio.wait_for(self._consumer.beginning_offsets([tp]), PATIENCE))[tp])
+        async with asyncio.timeout(PATIENCE):
+            return int((await self._consumer.beginning_offsets([tp]))[tp])
 
     async def ends(self, partitions: int) -> list[int]:
         """Return the end of each partition. The embedded broker gives the start of the last batch, which is too low."""
         tps = [TopicPartition(self._topic, partition) for partition in range(partitions)]
-        ends = await asyncio.wait_for(self._consumer.end_offsets(tps), PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            ends = await self._consumer.end_offsets(tps)
         return [int(ends[tp]) for tp in tps]
 
     async def _record(self, partition: int, offset: int) -> tuple[int, int]:
@@ -63,7 +65,8 @@ class OffsetLookup:
         async with self._turn:
             self._consumer.assign([tp])
             self._consumer.seek(tp, offset)
-            record = await asyncio.wait_for(self._consumer.getone(tp), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                record = await self._consumer.getone(tp)
         # A worker's fetcher returns columns of the reports, or three values of each record (faust_patches).
         if isinstance(record, RecordColumns):
             return record.first, int(record.times[0])

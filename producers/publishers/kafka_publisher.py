@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hubbub.in_flight import InFlight
-from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.clients import client_arguments, started, stop
 from hubbub.kafka.settings import REPORTS as TOPIC
 from hubbub.kafka.settings import Kafka
 from oracles.errors import HubbubError, ParameterError, ReportError, extra
@@ -247,5 +247,5 @@ async def abandon(producer: Any) -> None:
         # The first cancel ends its loop. A second one ends its request to a silent broker.
         sender.cancel()
         await asyncio.wait({sender}, timeout=_RETRY)
-    await producer.stop()
+    await stop(producer)
     producer._message_accumulator.fail_all(ProducerClosed())  # noqa: SLF001
