@@ -139,7 +139,8 @@ class BoardFollower:
         """Check regularly that Kafka answers, because a fetch without records does not show it."""
         while True:
             try:
-                await asyncio.wait_for(consumer.end_offsets(partitions[:1]), PATIENCE)
+                async with asyncio.timeout(PATIENCE):
+                    await consumer.end_offsets(partitions[:1])
                 problem = None
             except (TimeoutError, KafkaError, OSError):
                 problem = f"Kafka at {self._kafka.servers} does not answer"

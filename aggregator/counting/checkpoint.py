@@ -60,7 +60,8 @@ class Checkpoints:
             while True:
                 timeout = max(0.0, self._whole_at - time.monotonic())
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), timeout)
+                    async with asyncio.timeout(timeout):
+                        await self._wake.wait()
                 self._wake.clear()
                 await self._round()
         except Exception as error:  # noqa: BLE001 - memory may be ahead of the log: fail-stop

@@ -68,7 +68,8 @@ class Registrar:
         """Register the file when it changes or after `reload`, until cancelled."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), PAUSE)
+                async with asyncio.timeout(PAUSE):
+                    await self._changed.wait()
             if not self._changed.is_set() and _state(self._paths) == self._state:
                 continue
             self._changed.clear()

@@ -37,7 +37,8 @@ class RealClock:
 
     async def until(self, moment: float) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.stop.wait(), max(0.0, moment - self.now()))
+            async with asyncio.timeout(max(0.0, moment - self.now())):
+                await self.stop.wait()
 
 
 class VirtualClock:
