@@ -53,7 +53,7 @@ missing; 1 other errors."""
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
     logs.configure(options.log, options.log_level)
-    return run("board", lambda: asyncio.run(_run(Kafka.read(options), options)))
+    return run("board", lambda: asyncio.run(until_asked(_run(Kafka.read(options), options))))
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -82,7 +82,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 
 async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
-    """Run the board until SIGINT or SIGTERM."""
+    """Serve and read until cancelled."""
     store, events = Store(options.retention, options.memory, time.time), Events(options.trusted_proxies)
     metrics = BoardMetrics(store)
     follower = BoardFollower(kafka, store, events, metrics)
@@ -99,4 +99,4 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
         stack.callback(events.close)
         sys.stdout.write(f"hubbub board: http://{host}:{port}/\n{line}")
         sys.stdout.flush()
-        await until_asked(follower.run())
+        await follower.run()

@@ -14,7 +14,7 @@ from aggregator.topics.sizes import sizes
 from aggregator.topics.upgrade_gate import PATIENCE, UpgradeGate
 from aggregator.worker.worker import Worker
 from hubbub.command import logs
-from hubbub.command.exit import exit_process
+from hubbub.command.exit import exit_process, until_asked
 from hubbub.command.options import (
     add_address,
     add_kafka,
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     logs.configure(options.log, options.log_level)
 
     def work() -> None:
-        exit_process(asyncio.run(_run(Kafka.read(options), load_file(options.queries), options)))
+        exit_process(asyncio.run(until_asked(_run(Kafka.read(options), load_file(options.queries), options))) or 0)
 
     return run("worker", work)
 

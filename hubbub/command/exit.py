@@ -1,4 +1,4 @@
-"""The end of a worker, by request or after an error."""
+"""The end of a command, by request or after an error."""
 
 import asyncio
 import logging
@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from hubbub.kafka.rights import access_refusal
 from oracles.errors import HubbubError
@@ -15,6 +16,10 @@ log = logging.getLogger(__name__)
 
 ORDER, HASTE = 9.0, 3.0
 """Seconds until the process exits even if a task hangs. Nothing is lost: the next process starts at the checkpoint."""
+AGAIN = 0.5
+"""Seconds until a task that has not ended is cancelled again."""
+
+_Result = TypeVar("_Result")
 
 
 class Ending:
@@ -27,7 +32,7 @@ class Ending:
 
     def stop(self) -> None:
         """Stop in order, as after SIGTERM."""
-        self._end_within(ORDER)
+        _exit_after(ORDER, lambda: self._code)
         self._event.set()
 
     def fail(self, error: BaseException) -> None:
@@ -36,7 +41,7 @@ class Ending:
         is_ours = isinstance(error, HubbubError)
         log.critical("%s", error if is_ours else repr(error), exc_info=None if is_ours else error)
         self._code = getattr(error, "exit_code", 1)
-        self._end_within(HASTE)
+        _exit_after(HASTE, lambda: self._code)
         self._loop.call_soon_threadsafe(self._event.set)
 
     async def wait(self) -> int:
@@ -44,21 +49,41 @@ class Ending:
         await self._event.wait()
         return self._code
 
-    def _end_within(self, seconds: float) -> None:
-        deadline = threading.Timer(seconds, lambda: exit_process(self._code))
-        deadline.daemon = True
-        deadline.start()
 
+async def until_asked(work: Coroutine[Any, Any, _Result]) -> _Result | None:
+    """Run `work` until Ctrl-C or SIGTERM. Return its result, or None if a signal has ended it.
 
-async def until_asked(work: Coroutine[None, None, None]) -> None:
-    """Run `work` until Ctrl-C or SIGTERM."""
-    task = asyncio.ensure_future(work)
+    `work` may set signal handlers of its own. Libraries can lose a cancellation. So `work` is cancelled again until it
+    ends, and the process exits in any case.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    request = asyncio.Event()
+
+    def cancel() -> None:
+        if not task.done():
+            task.cancel()
+            loop.call_later(AGAIN, cancel)
+
+    def end() -> None:
+        request.set()
+        _exit_after(ORDER, lambda: 0)
+        cancel()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        loop.add_signal_handler(number, end)
     try:
-        await task
+        return await task
     except asyncio.CancelledError:
-        return
+        if not request.is_set():
+            raise
+        return None
+
+
+def _exit_after(seconds: float, code: Callable[[], int]) -> None:
+    """Exit in so many seconds, unless the process has ended by then."""
+    deadline = threading.Timer(seconds, lambda: exit_process(code()))
+    deadline.daemon = True
+    deadline.start()
 
 
 def exit_process(code: int) -> None:

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from hubbub.command import logs
+from hubbub.command.exit import until_asked
 from hubbub.command.options import (
     add_address,
     add_health_port,
@@ -80,7 +81,7 @@ def _serve(options: argparse.Namespace) -> int:
     libuv = "uvloop"  # 10 to 20% less CPU per request; without it asyncio uses its own loop
     loops = import_module(libuv).new_event_loop if find_spec(libuv) else None
     with asyncio.Runner(loop_factory=loops) as runner:
-        return runner.run(_run(Kafka.read(options), options))
+        return runner.run(until_asked(_run(Kafka.read(options), options))) or 0
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
