@@ -5,14 +5,14 @@ python -m benchmarks.slow_change [--days N]
 
 import argparse
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 
 import numpy as np
 
 from aggregator.merging import blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
-from aggregator.publishing.alerts.comparisons import comparisons
+from aggregator.publishing.alerts.comparisons import StretchPair, comparisons
 from aggregator.publishing.alerts.decision import Final, step
 from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.state import State, dump
@@ -57,7 +57,6 @@ class Follower:
 
     def __init__(self, query: Query) -> None:
         self.query, self.window = query, query.windows[0]
-        self.watch = watch_of(query, subjects(query)[0], self.window)
         self.state: State | None = None
         self.store: dict[Place, Block] = {}
         self.previous: int | None = None
@@ -73,7 +72,7 @@ class Follower:
         part = Part(estimate.n, estimate.n_independent, counts, is_visible=True, is_complete=True)
         new = blocks.extended(self.query, spans, [part], self.end, self.store)
         slow = comparisons(self.query, self.window, spans, new, self.store)[0]
-        self.state, alerts = step(self.watch, self.state, Final(start, self.end, estimate), slow)
+        self.state, alerts = self.step(start, estimate, slow)
         self.store |= {
             each.place: new[each.place]
             for each in spans
@@ -83,6 +82,11 @@ class Follower:
             del self.store[place]
         self.previous = self.end
         return alerts
+
+    def step(self, start: int, estimate: Estimate, slow: Sequence[StretchPair]) -> tuple[State, list[Alert]]:
+        """Return the next state of the alerts, and the alerts of a window."""
+        watch = watch_of(self.query, subjects(self.query)[0], self.window)
+        return step(watch, self.state, Final(start, self.end, estimate), slow)
 
 
 def follow(query: Query, estimates: Iterable[Estimate]) -> Iterator[tuple[int, Alert]]:

@@ -146,7 +146,8 @@ class Numbers:
         return bool(np.isfinite(self.estimate.shares[0]))
 
     @cached_property
-    def _cumulative(self) -> tuple[Floats, Floats]:
+    def cumulative(self) -> tuple[Floats, Floats]:
+        """The unbiased share of the numbers up to each bin, and its standard error."""
         return self.estimate.cumulative()
 
     @cached_property
@@ -155,7 +156,7 @@ class Numbers:
         with extra("stats"):
             from scipy.optimize import isotonic_regression
 
-        sums = self._cumulative[0]
+        sums = self.cumulative[0]
         if not self.known:
             return sums
         rising = np.clip(isotonic_regression(sums).x, 0.0, 1.0)
@@ -175,7 +176,7 @@ class Numbers:
 
     def band(self) -> tuple[Floats, Floats]:
         """Return the 95% interval of the share of the numbers up to each bin."""
-        reach = normal_quantile(_TAIL) * self._cumulative[1]
+        reach = normal_quantile(_TAIL) * self.cumulative[1]
         return np.clip(self.cdf - reach, 0.0, 1.0), np.clip(self.cdf + reach, 0.0, 1.0)
 
     def quantile(self, share: float, level: float = 0.95) -> Quantity:
@@ -186,7 +187,7 @@ class Numbers:
             return Quantity(np.nan, np.nan, np.nan)
         edges, cdf = self.scale.edges, self.cdf
         before = np.concatenate([[0.0], cdf[:-1]])
-        reach = normal_quantile((1.0 - level) / 2.0) * self._cumulative[1]
+        reach = normal_quantile((1.0 - level) / 2.0) * self.cumulative[1]
         reach_before = np.concatenate([[0.0], reach[:-1]])
         possible = np.flatnonzero((cdf + reach >= share) & (before - reach_before < share))
         value = self.scale.quantile(cdf, share)

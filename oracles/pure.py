@@ -60,6 +60,16 @@ class Pure:
         return False
 
     @property
+    def levels(self) -> int:
+        """Number of levels of blocks that the reports tell apart, or 0 if they support values."""
+        return 0
+
+    @property
+    def counters(self) -> int:
+        """Number of counts from which an estimate follows."""
+        return self.size
+
+    @property
     def one_value(self) -> bool:
         """Whether a report depends on one value alone, so that only clients whose class changed bring new noise."""
         return True

@@ -11,11 +11,15 @@ minus that in the right half. No assumption on the shares is needed, and a rando
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from oracles.covariance import quantile
+from oracles.errors import ParameterError
 from oracles.estimate import Estimate
+from oracles.pure import Pure
 from oracles.types import Floats, Ints
 
 
@@ -30,6 +34,33 @@ class Tree:
         """Variance of one report, V."""
         self.bin_variance = levels * self.factor * float((0.25 ** np.arange(1, levels + 1)).sum())
         """Variance of a bin's share, times n, if each level has as many reports."""
+
+    @classmethod
+    def of(cls, oracle: Pure) -> Self:
+        """Return the tree of an oracle whose reports tell halves of blocks apart."""
+        return cls(oracle.levels, 2.0 * oracle.gap)
+
+    @property
+    def counters(self) -> int:
+        """Number of blocks and levels: the counts from which an estimate follows."""
+        return self.bins - 1 + self.levels
+
+    def counts(self, signs: Sequence[Ints], answering: Ints) -> Ints:
+        """Return the reports for the left half of each block, level by level, then the reports of each level.
+
+        Counts of several tallies add up to those of all reports.
+        """
+        return np.concatenate([*((each + n) // 2 for each, n in zip(signs, answering, strict=True)), answering])
+
+    def estimate(self, oracle: Pure, counts: Ints, n: int, n_independent: int) -> "TreeEstimate":
+        """Return the estimate that follows from counts."""
+        answering = counts[-self.levels :]
+        sizes = self.bins >> np.arange(1, self.levels + 1)
+        lefts = np.split(counts[: self.bins - 1], np.cumsum(sizes)[:-1])
+        signs = [2 * left - level for left, level in zip(lefts, answering, strict=True)]
+        shares = self.shares(signs, answering)
+        levels = tuple(answering.tolist())
+        return TreeEstimate(shares, n, oracle, n_independent, tree=self, answering=levels, supports=counts)
 
     def shares(self, signs: Sequence[Ints | Floats], answering: Ints) -> Floats:
         """Return the unbiased shares of all bins. They sum to 1, and are NaN if a level has no reports."""
@@ -82,6 +113,14 @@ class TreeEstimate(Estimate):
     tree: Tree = field(kw_only=True, repr=False)
     answering: tuple[int, ...] = field(kw_only=True)
     """Number of reports of each level."""
+    supports: Ints | None = field(default=None, kw_only=True, repr=False)
+    """The counts from which the shares were computed, or None for shares that a record shows."""
+
+    @cached_property
+    def counts(self) -> Ints:
+        if self.supports is None:
+            raise ParameterError("the shares of a record have no counts")
+        return self.supports
 
     def deviation(self, squares: Floats) -> Floats:
         """Return the standard errors of answers from G_j: one answer, or a column for each."""
@@ -126,3 +165,10 @@ class TreeEstimate(Estimate):
         reach = quantile((1.0 - level) / 2.0) * self.stderr
         low, high = self.shares - reach, self.shares + reach
         return (np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)) if cut else (low, high)
+
+
+def estimate_of(oracle: Pure, counts: Ints, n: int, n_independent: int) -> Estimate:
+    """Return the estimate that follows from the counts of an oracle, for example from the sum of several windows."""
+    if oracle.levels:
+        return Tree.of(oracle).estimate(oracle, counts, n, n_independent)
+    return Estimate(oracle.shares(counts, n), n, oracle, n_independent)

@@ -182,7 +182,7 @@ def decode(data: bytes, query: Query) -> Block:
         since = head["since"]
         if type(since) is not int or abs(since) > _MOST:
             raise ReportError("the block needs a whole number as time")
-        for row, domain in zip(head["parts"], query.domains, strict=True):
+        for row, oracle in zip(head["parts"], query.attribute_oracles, strict=True):
             if row is None:
                 parts.append(None)
                 continue
@@ -191,7 +191,7 @@ def decode(data: bytes, query: Query) -> Block:
                 raise ReportError("the block needs whole numbers as counts")
             counts = np.frombuffer(body, _WIDTHS[width], size, at)
             at += size * width
-            if size != domain.size or independent > n or (size and int(counts.max()) > n):
+            if size != oracle.counters or independent > n or (size and int(counts.max()) > n):
                 raise ReportError(f"the block does not fit query {query.name}")
             parts.append(Part(n, independent, counts, is_visible=visible is True, is_complete=complete is True))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -263,5 +263,5 @@ def is_stored(query: Query, span: BlockSpan, window: Window) -> bool:
 
 
 def has_blocks(query: Query) -> list[bool]:
-    """Return for each attribute whether it has blocks: it is no number, and has few enough values."""
-    return [domain.scale is None and domain.size <= MOST_BLOCK_VALUES for domain in query.domains]
+    """Return for each attribute whether it has blocks, because it has few enough values."""
+    return [domain.size <= MOST_BLOCK_VALUES for domain in query.domains]

@@ -45,9 +45,13 @@ class Haar(Hashing):
         """Number of levels of blocks, k. Level j has blocks of 2**(j + 1) bins."""
         return self.bits
 
+    @property
+    def counters(self) -> int:
+        return self.tree.counters
+
     @cached_property
     def tree(self) -> Tree:
-        return Tree(self.levels, float(2 * self.exact[0] - 1))
+        return Tree.of(self)
 
     @property
     def overlap(self) -> None:
@@ -105,9 +109,8 @@ class Haar(Hashing):
     def estimate(self, state: Ints, n: int, n_independent: int | None = None) -> TreeEstimate:
         n = whole_number("n", n)
         independent = n if n_independent is None else whole_number("n_independent", n_independent)
-        levels = self.answering(state)
-        shares = self.tree.shares(self.signs(state), levels)
-        return TreeEstimate(shares, n, self, independent, tree=self.tree, answering=tuple(levels.tolist()))
+        counts = self.tree.counts(self.signs(state), self.answering(state))
+        return self.tree.estimate(self, counts, n, independent)
 
     def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
         """Return reports that say, at each level, on which side of their blocks most of the targets lie."""

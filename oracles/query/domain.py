@@ -12,7 +12,7 @@ from typing import Any
 from oracles.errors import ParameterError, ReportError
 from oracles.mechanisms.haar import BINS
 from oracles.numbers import LINEAR, LOG, Scale
-from oracles.query.settings import Place, Rule, choice, number, repeated, several, shown, table
+from oracles.query.settings import Place, Rule, choice, number, quantile_of, repeated, several, shown, table
 from oracles.query.text import read_text
 from oracles.types import MAX_SIZE
 
@@ -260,6 +260,8 @@ def read_ranges(value: object, at: Place, domain: Domain) -> Ranges:
         return ()
     ranges = {}
     for name, ends in table(value, at).items():
+        if quantile_of(name) is not None:
+            raise (at / name).error("must not be the name of a quantile, because alerts name both")
         if not isinstance(ends, list) or len(ends) != 2:
             raise (at / name).error(f"must be a list of two numbers, from and to; got {shown(ends)}")
         start, end = (_FINITE(each, at / name) for each in ends)

@@ -402,6 +402,7 @@ def test_an_alert_describes_the_event_and_its_id_follows_from_it():
             "before": before.shares[0],
             "probability": 0.9,
             "by": "share",
+            **dict.fromkeys(("quantile", "unit")),
             **(compared if kind == "surge" else dict.fromkeys(compared)),
         }
     ids = set()

@@ -146,8 +146,17 @@ def merged(query, panes, through, positions=(), marks=None):
     return merger
 
 
+WAITS = {"domain": {"low": 0, "high": 16, "bins": 16}, "oracle": None, "ranges": {"four": [4, 5]}}
 SETTINGS = pytest.mark.parametrize(
-    "settings", [{}, {"answers": "life"}, {"season": "3m"}, {"season": "3m", "answers": "life"}]
+    "settings",
+    [
+        {},
+        {"answers": "life"},
+        {"season": "3m"},
+        {"season": "3m", "answers": "life"},
+        {**WAITS, "threshold": {"p50": 3}},
+        {**WAITS, "answers": "life"},
+    ],
 )
 
 
@@ -282,24 +291,27 @@ def test_an_older_state_is_read_and_its_surges_stay_silent():
     assert load(dump(State(7))).silences == ()
 
 
-def test_numbers_have_no_blocks_and_no_alerts_yet():
-    """Beside numbers, an attribute of other values has them."""
+def test_numbers_have_blocks_and_alerts():
+    """An attribute of numbers has them like one of values."""
     wait = {"low": 1.0, "high": 60_000.0, "scale": "log"}
     several = query_of(attributes={"kind": ["a", "b"], "wait": wait}, domain=None, oracle=None, windows=["10s"])
     alone = query_of(domain=wait, oracle=None, windows=["10s"])
-    assert [blocks.has_blocks(each) for each in (several, alone)] == [[True, False], [False]]
-    assert looks_a_day(several) == 8640 * (2 + 63 / 64)
+    assert [blocks.has_blocks(each) for each in (several, alone)] == [[True, True], [True]]
+    assert looks_a_day(several) == 8640 * (2 + 2 * 63 / 64)
     rng = np.random.default_rng(5)
     for query in (several, alone):
-        panes, results, scales = {}, ResultSequence(), set()
+        panes, results, scales, keys = {}, ResultSequence(), set(), set()
         for number in range(140):
             tally = query.tally()
-            answers = np.stack([np.full(300, int(number > 70)), np.full(300, 2)], axis=1)
+            answers = np.stack([np.full(300, int(number > 70)), np.full(300, 20 + 100 * (number > 70))], axis=1)
             tally.add(query.oracle.perturb(answers if query is several else answers[:, 1], rng))
             panes[START + 10 * number] = Snapshot(tally.n, 0, 0, 0, tally.state)
         for final in merged(query, panes, START + 1_400).finals():
             result = results.next(query, final)
             scales |= {scale for scale, _ in result.blocks}
-            assert all(blocks.decode(value, query).parts[-1] is None for value in result.blocks.values())
-            assert all(b"|wait|" not in key and query is several for key, _ in result.alerts)
-        assert scales == (set(blocks.SCALES) if query is several else set())
+            sizes = [len(blocks.decode(value, query).parts[-1].counts) for value in result.blocks.values()]
+            assert set(sizes) <= {255 + 8}
+            keys |= {tuple(key.split(b"|")) for key, _ in result.alerts}
+        assert scales == set(blocks.SCALES)
+        attribute = b"wait" if query is several else b""
+        assert any((key[2], key[7], key[8]) == (attribute, b"surge", b"p50") for key in keys)

@@ -1,6 +1,6 @@
 // The alerts: a list of all, and a note for each new one while the page is open.
 
-import { count, element, ends, moment, percent, windowName } from "./format.js";
+import { count, element, ends, moment, percent, quantity, windowName } from "./format.js";
 import { PLURAL_VERBS, VERBS, stretch } from "./words.js";
 
 const windowKey = ({ kind, size, step }) => `${kind}-${size}-${step}`;
@@ -11,6 +11,14 @@ const MOST_ROWS = 3; // more simultaneous alerts of a kind become one row
 const TAGS = { enter: "proved", leave: "not proved", surge: "risen", fade: "fallen" };
 
 const CHANGED = ["surge", "fade"];
+const LIMITS = { enter: "is proved above", leave: "is proved below" };
+
+/** Returns a share of an alert as text, or the number of a quantile with its unit. */
+const measure = ({ quantile, unit }, number) => (quantile === null ? percent(number) : quantity(number, unit));
+
+/** Returns what has become of a value, in words. */
+const verb = ({ kind, quantile, threshold, unit }) =>
+  quantile === null || !LIMITS[kind] ? VERBS[kind] : `${LIMITS[kind]} ${quantity(threshold, unit)}`;
 
 const subject = ({ query, attribute, window }) =>
   `${query}${attribute === null ? "" : `, ${attribute}`}, ${window.kind === "all" ? "" : "window of "}${windowName(window)}`;
@@ -47,7 +55,7 @@ export class Alerts {
   notify(alert) {
     if (alert.baseline) return;
     const close = () => note.remove();
-    const text = `${alert.value} ${VERBS[alert.kind]}${stretch(alert)} (${subject(alert)}): ${percent(alert.share)}${this.#before(alert)}`;
+    const text = `${alert.value} ${verb(alert)}${stretch(alert)} (${subject(alert)}): ${measure(alert, alert.share)}${this.#before(alert)}`;
     const note = element("p", {}, element("span", {}, text), element("button", { type: "button", onclick: close }, "Dismiss"));
     const notes = [...this.news.children];
     note.dataset.key = JSON.stringify([alert.query, alert.attribute, alert.kind, alert.value]);
@@ -79,7 +87,7 @@ export class Alerts {
   }
 
   #before(alert) {
-    return alert.before === null ? "" : `, before ${percent(Math.max(alert.before, 0))}`;
+    return alert.before === null ? "" : `, before ${measure(alert, Math.max(alert.before, alert.quantile === null ? 0 : -Infinity))}`;
   }
 
   /** Returns the time of an alert, as a link to its window. */
@@ -91,7 +99,8 @@ export class Alerts {
   }
 
   #row(alert) {
-    const share = `${percent(alert.share)} (${percent(alert.low)} to ${percent(alert.high)})${this.#before(alert)}`;
+    const interval = `${measure(alert, alert.low)} to ${measure(alert, alert.high)}`;
+    const share = `${measure(alert, alert.share)} (${interval})${this.#before(alert)}`;
     const tag = element("span", { class: `tag ${alert.kind}` }, TAGS[alert.kind]);
     return element("li", {}, this.#time(alert), tag, element("b", {}, alert.value), share, element("small", {}, `${subject(alert)}${stretch(alert)}`));
   }

@@ -14,6 +14,11 @@ export function percent(share, digits = 2) {
   return `${Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−")}%`;
 }
 
+const short = new Intl.NumberFormat(LOCALE, { maximumSignificantDigits: 4 });
+
+/** Returns a number with its unit as text, such as 2,310 ms. */
+export const quantity = (number, unit) => (number === null ? "–" : `${short.format(number)}${unit === null ? "" : ` ${unit}`}`);
+
 /** Returns the decimals of a percentage with this standard error. */
 export const digits = (sigma) => (sigma !== null && sigma < 0.0005 ? 3 : 2);
 

@@ -4,7 +4,7 @@ Both stretches are samples of all clients that could have answered. On a panel t
 answers. There an unchanged answer brings no noise, and the windows themselves show how much has changed.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -12,14 +12,28 @@ from scipy import special
 from oracles.estimate import Estimate, change, quantile
 from oracles.types import Floats, Ints
 
+BACK = 1.96
+"""Standard errors within which a share is back at its value before an alert."""
 
-class ChangedValues(NamedTuple):
+
+@dataclass(frozen=True, eq=False)
+class ChangedValues:
     """The values that have changed, and the errors of all changes."""
 
     rises: list[int]
     falls: list[int]
     error: Floats
     """The standard error of the change of each value."""
+    shares_before: Floats
+    shares: Floats
+
+    def before(self, value: int) -> float:
+        """Return the share of a value in the stretch before."""
+        return float(self.shares_before[value])
+
+    def is_back(self, value: int, before: float) -> bool:
+        """Whether the share of a value is again what it was before an alert."""
+        return bool(abs(self.shares[value] - before) <= BACK * self.error[value])
 
 
 def changes(before: Estimate, now: Estimate, error: float, *, panel: bool) -> ChangedValues:
@@ -33,13 +47,13 @@ def changes(before: Estimate, now: Estimate, error: float, *, panel: bool) -> Ch
     stderr = np.sqrt(noise**2 + _sampling(before) + _sampling(now))
     candidates = np.flatnonzero(np.abs(rise) > z * stderr)
     if not len(candidates):
-        return ChangedValues([], [], stderr)
+        return ChangedValues([], [], stderr, before.shares, now.shares)
     _, fresh_noise = change(before, now, panel=False)
     ups, downs = candidates[rise[candidates] > 0.0], candidates[rise[candidates] < 0.0]
     on_panel = noise < fresh_noise
     rises = ups[on_panel[ups] | (_signed_root(before, now, ups) > z)]
     falls = downs[on_panel[downs] | (_signed_root(now, before, downs) > z)]
-    return ChangedValues(rises.tolist(), falls.tolist(), stderr)
+    return ChangedValues(rises.tolist(), falls.tolist(), stderr, before.shares, now.shares)
 
 
 def _sampling(estimate: Estimate) -> Floats:

@@ -19,7 +19,7 @@ from aggregator.tallies.snapshot import INCOMPLETE, Snapshot
 from oracles.estimate import Estimate, Pure
 from oracles.query import Query
 from oracles.query.settings import Window
-from oracles.types import Ints
+from oracles.tree import estimate_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,5 +92,4 @@ def _comparison(
 
 
 def _estimate(oracle: Pure, counts: blocks.Counts, n: int, independent: int) -> Estimate:
-    whole: Ints = counts.astype(np.int64)
-    return Estimate(oracle.shares(whole, n), n, oracle, independent)
+    return estimate_of(oracle, counts.astype(np.int64), n, independent)

@@ -13,29 +13,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aggregator.merging.blocks import BLOCKS_BEFORE, LONGEST, SCALES
 from aggregator.merging.windows import Span
 from aggregator.publishing.alerts.change_test import changes
 from aggregator.publishing.alerts.comparisons import StretchPair
 from aggregator.publishing.alerts.message import Alert, AlertKind, StretchRow, encode
-from aggregator.publishing.alerts.state import EVERYONE, Direction, Reference, Silence, State, dump, load
-from aggregator.publishing.alerts.watch import Watch, watch_of
-from aggregator.publishing.findings import Findings
+from aggregator.publishing.alerts.number_decision import number_step
+from aggregator.publishing.alerts.silence import Look, after_silence, in_order, longest_silence
+from aggregator.publishing.alerts.state import EVERYONE, State, dump, later_references, load, newest_before
+from aggregator.publishing.alerts.watch import Watch, number_watch_of, watch_of
+from aggregator.publishing.findings import NumberFindings, WithheldFindings
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.encoder import WindowRecords
 from aggregator.publishing.records.rows import WindowRow
 from oracles.estimate import Estimate
 from oracles.heavy import Evidence, bounds
 from oracles.query import Query
-from oracles.query.footprint import SPACING
-from oracles.query.settings import Threshold, Window
+from oracles.query.settings import Threshold
 from oracles.types import Floats
-
-BACK = 1.96
-"""Standard errors within which a share is back at its value before an alert."""
-_ALL_SCALES = sum(SCALES)
-_Change = tuple[Direction, int]
-"""A direction and the position of a value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +60,15 @@ def alerts(
     befores = states or [b""] * len(window.findings)
     slow = comparisons or [()] * len(window.findings)
     for findings, before, each in zip(window.findings, befores, slow, strict=True):
-        if not isinstance(findings, Findings):
+        if isinstance(findings, WithheldFindings):
             after.append(before)
             continue
-        final = Final(span.start, span.end, findings.estimate, findings.likely)
-        watch = watch_of(query, findings.subject, span.window)
-        state, new = step(watch, load(before) if before else None, final, each)
+        state = load(before) if before else None
+        if isinstance(findings, NumberFindings):
+            state, new = number_step(number_watch_of(query, findings.subject, span.window), state, span, findings, each)
+        else:
+            final = Final(span.start, span.end, findings.estimate, findings.likely)
+            state, new = step(watch_of(query, findings.subject, span.window), state, final, each)
         after.append(dump(state))
         news += new
     return after, [(alert.key, encode(alert)) for alert in news]
@@ -94,59 +91,22 @@ def step(
     enter = set(Evidence(sample, Threshold("share", now), watch.error).decided.tolist()) - above.keys()
     leave = _below(sample, above, watch.error)
     above |= dict.fromkeys(enter, tau)
-    reference = next((one for one in reversed(state.references) if one.end <= final.start), None)
+    reference = newest_before(state.references, final.start)
     before = reference.estimate(sample.oracle) if reference else None
     pairs = list(comparisons)
     if before is not None and reference is not None:
         earlier = reference.end - watch.window.size, reference.end
         pairs.insert(0, StretchPair(1, before, final.estimate, earlier, (final.start, final.end)))
-    silences, hits = _changes(watch, state.silences, pairs, final.end)
+    looks = [Look(each, changes(each.before, each.now, watch.look_error, panel=watch.panel)) for each in pairs]
+    longest = longest_silence(watch.window, watch.season)
+    silences, hits = after_silence(state.silences, looks, final.end, longest)
 
     writer = _Writer(watch, final, before, above, tau, baseline=not state.has_values)
     news = [*writer.crossings("enter", enter), *writer.crossings("leave", leave)]
-    news += [writer.change(kind, v, comparison) for (kind, v), comparison in sorted(hits.items(), key=_order)]
+    news += [writer.change(kind, v, look.stretches) for (kind, v), look in in_order(hits)]
     remaining = {v: its for v, its in above.items() if v not in leave}
-    references = _references(watch.window, state.references, final)
+    references = later_references(watch.window, state.references, final.start, final.end, final.estimate)
     return State(final.end, remaining, silences, references, has_values=True), news
-
-
-def _order(change: tuple[_Change, StretchPair]) -> tuple[bool, int]:
-    (kind, value), _ = change
-    return kind == "fade", value
-
-
-def _changes(
-    watch: Watch, silences: Sequence[Silence], comparisons: Sequence[StretchPair], end: int
-) -> tuple[tuple[Silence, ...], dict[_Change, StretchPair]]:
-    """Return the values that are silent from now on, and the changes to report, each with its shortest comparison.
-
-    A value is silent in one direction after an alert. At each scale it stays so until its newest block is back at the
-    share before the alert, or until all blocks before it lie behind the alert.
-    """
-    longest = (BLOCKS_BEFORE + 1) * LONGEST * watch.window.size + BLOCKS_BEFORE * (watch.season or 0)
-    silent: dict[_Change, Silence] = {(one.kind, one.value): one for one in silences if end - one.end < longest}
-    hits: dict[_Change, StretchPair] = {}
-    for comparison in comparisons:
-        scale, now = comparison.scale, comparison.now
-        result = changes(comparison.before, now, watch.look_error, panel=watch.panel)
-        for change, one in list(silent.items()):
-            if not one.scales & scale:
-                continue
-            distance = np.inf if one.before is None else abs(now.shares[one.value] - one.before)
-            is_back = distance <= BACK * result.error[one.value]
-            if is_back or comparison.earlier[0] >= one.end:
-                silent[change] = replace(one, scales=one.scales & ~scale)
-        directions: tuple[tuple[Direction, list[int]], ...] = (("surge", result.rises), ("fade", result.falls))
-        for kind, values in directions:
-            for value in values:
-                before = silent.get((kind, value))
-                if (kind, value) not in hits and not (before and before.scales & scale):
-                    hits[kind, value] = comparison
-    for (kind, value), comparison in hits.items():
-        share = rounded(float(comparison.before.shares[value]))
-        silent[kind, value] = Silence(value, kind, comparison.newest[1], share, _ALL_SCALES)
-    rest = (one for _, one in sorted(silent.items()) if one.scales)
-    return tuple(rest), hits
 
 
 def _below(sample: Estimate, above: Mapping[int, float | None], error: float) -> set[int]:
@@ -158,19 +118,6 @@ def _below(sample: Estimate, above: Mapping[int, float | None], error: float) ->
             p = replace(sample, shares=sample.shares[positions]).test(tau, below=True)
             below.update(positions[p <= error / len(sample.shares)].tolist())
     return below
-
-
-def _references(window: Window, references: tuple[Reference, ...], final: Final) -> tuple[Reference, ...]:
-    """Return the references for later finals. `all` overlaps itself, so it has none."""
-    if window.kind == "all":
-        return ()
-    if not references or final.end - references[-1].end >= window.size / SPACING:
-        estimate = final.estimate
-        counts = estimate.counts.astype(np.min_scalar_type(estimate.n))  # no value has more than n
-        references = (*references, Reference(final.end, estimate.n, estimate.n_independent, counts))
-    next_start = final.start + window.step
-    obsolete = sum(one.end <= next_start for one in references) - 1
-    return references[max(obsolete, 0) :]
 
 
 @dataclass(frozen=True, eq=False)

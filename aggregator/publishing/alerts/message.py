@@ -13,7 +13,11 @@ from oracles.errors import ReportError
 AlertKind = Literal["enter", "leave", "surge", "fade"]
 _LONGEST = 64 << 10
 """Most bytes of an alert."""
-_DEFAULTS = {"threshold": None, "baseline": False, **dict.fromkeys(("by", "scale", "from", "to"))}
+_DEFAULTS = {
+    "threshold": None,
+    "baseline": False,
+    **dict.fromkeys(("by", "scale", "from", "to", "quantile", "unit")),
+}
 """The fields that older alerts do not have."""
 
 
@@ -36,14 +40,16 @@ class Alert:
     digest: Digest
     attribute: Attribute
     value: str
+    """The value, or the name of a range or quantile of numbers, for example `p95`."""
     window: WindowRow
     share: float
-    low: Chance
-    high: Chance
+    """The share of the value or range. Of a quantile it is the number, in `unit`, as are low, high and before."""
+    low: Known
+    high: Known
     threshold: Known
     """The threshold at the value's entry. A leave is tested against it. Without an entry, the window's threshold."""
-    by: Annotated[str | None, {"enum": ["significance", "share", "count", None]}]
-    """The kind of the threshold, or None in an older alert."""
+    by: Annotated[str | None, {"enum": ["significance", "share", "count", "limit", None]}]
+    """The kind of the threshold, or None in an older alert and for numbers without a limit."""
     baseline: bool
     """Whether the alert is of the first window that showed values, so that the value was above before."""
     before: Known
@@ -53,6 +59,10 @@ class Alert:
     """The stretch with the share `before`, of a surge or fade."""
     to: StretchRow | None
     """The stretch with the share `share`, of a surge or fade."""
+    quantile: Chance = None
+    """The share of numbers below a quantile, or None if the alert is of something else."""
+    unit: str | None = None
+    """The unit of a quantile."""
 
     @classmethod
     def of(cls, **values: Any) -> Self:

@@ -13,15 +13,21 @@ from aggregator.merging.blocks import SCALES
 from oracles.errors import ReportError
 from oracles.estimate import Estimate, Pure
 from oracles.query import Query
+from oracles.query.footprint import SPACING
+from oracles.query.settings import Window
+from oracles.tree import estimate_of
 
 Counts = NDArray[np.integer]
+Value = Any
+"""The position of a value, or the name of a quantile or range of numbers."""
 
 VERSION = 3
 """The version of a state record."""
 _WITHOUT_FADES = 2
 """An older version, whose surges have only the end of their window."""
 _WIDTHS = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
-_ALL_SCALES = sum(SCALES)
+ALL_SCALES = sum(SCALES)
+"""A silence at every scale."""
 Direction = Literal["surge", "fade"]
 _SIGNS: dict[int, Direction] = {1: "surge", -1: "fade"}
 EVERYONE = 1 << 62
@@ -39,21 +45,20 @@ class Reference:
     """The support of each value, in the narrowest type that holds it."""
 
     def estimate(self, oracle: Pure) -> Estimate:
-        counts = self.counts.astype(np.int64)
-        return Estimate(oracle.shares(counts, self.n), self.n, oracle, self.n_independent)
+        return estimate_of(oracle, self.counts.astype(np.int64), self.n, self.n_independent)
 
 
 @dataclass(frozen=True)
 class Silence:
     """A value that brings no alert in one direction, because it had one."""
 
-    value: int
+    value: Value
     kind: Direction
     end: int
     """The end of the stretch of that alert."""
     before: float | None
     """The share before the alert, or None from an older state."""
-    scales: int = _ALL_SCALES
+    scales: int = ALL_SCALES
     """The sum of the scales at which it is silent."""
 
 
@@ -63,8 +68,8 @@ class State:
 
     end: int
     """The end of the last final. All finals up to it are done."""
-    above: Mapping[int, float | None] = field(default_factory=dict)
-    """Positions of the values above the threshold since their last alert, with the threshold at their entry.
+    above: Mapping[Value, float | None] = field(default_factory=dict)
+    """The values above the threshold since their last alert, with the threshold at their entry.
 
     None stands for the threshold of the next final.
     """
@@ -72,6 +77,24 @@ class State:
     references: tuple[Reference, ...] = ()
     has_values: bool = False
     """Whether any final had values to show. The values of the first one were above before: a baseline."""
+
+
+def newest_before(references: Sequence[Reference], start: int) -> Reference | None:
+    """Return the newest final that does not overlap a window."""
+    return next((one for one in reversed(references) if one.end <= start), None)
+
+
+def later_references(
+    window: Window, references: tuple[Reference, ...], start: int, end: int, estimate: Estimate
+) -> tuple[Reference, ...]:
+    """Return the references for the finals after this one. `all` overlaps itself, so it has none."""
+    if window.kind == "all":
+        return ()
+    if not references or end - references[-1].end >= window.size / SPACING:
+        counts = estimate.counts.astype(np.min_scalar_type(estimate.n))  # no count is more than n
+        references = (*references, Reference(end, estimate.n, estimate.n_independent, counts))
+    obsolete = sum(one.end <= start + window.step for one in references) - 1
+    return references[max(obsolete, 0) :]
 
 
 def dump(state: State) -> bytes:
@@ -112,11 +135,12 @@ def load(data: bytes) -> State:
 
 def _silences(head: dict[str, Any]) -> tuple[Silence, ...]:
     if head["version"] == _WITHOUT_FADES:
-        rows: list[Any] = [(value, 1, end, None, _ALL_SCALES) for value, end in head["surged"]]
+        rows: list[Any] = [(value, 1, end, None, ALL_SCALES) for value, end in head["surged"]]
     else:
         rows = head["silent"]
     for value, _, end, before, scales in rows:
-        _check_whole(value, end, scales)
+        _check_values(value)
+        _check_whole(end, scales)
         if before is not None and not (isinstance(before, float | int) and isfinite(before)):
             raise ReportError("the alert state needs a number as share")
     return tuple(Silence(value, _SIGNS[sign], end, before, scales) for value, sign, end, before, scales in rows)
@@ -124,17 +148,27 @@ def _silences(head: dict[str, Any]) -> tuple[Silence, ...]:
 
 def check_states(query: Query, states: Sequence[bytes]) -> None:
     """Raise a ReportError unless the bytes are the states of the query's attributes."""
-    for data, domain in zip(states, query.domains, strict=bool(states)):
+    for data, domain, oracle in zip(states, query.domains, query.attribute_oracles, strict=bool(states)):
         state = load(data) if data else State(0)
-        _check_whole(*state.above)
-        if any(not 0 <= value < domain.size for value in (*state.above, *(one.value for one in state.silences))):
+        values = [*state.above, *(one.value for one in state.silences)]
+        _check_values(*values)
+        if domain.scale is not None:
+            fits = all(isinstance(value, str) for value in values)
+        else:
+            fits = all(isinstance(value, int) and 0 <= value < domain.size for value in values)
+        if not fits:
             raise ReportError(f"the alert state has values that query {query.name} does not have")
-        if any(tau is not None and not (isinstance(tau, float | int) and 0 < tau <= 1) for tau in state.above.values()):
-            raise ReportError("the alert state has a threshold outside of (0, 1]")
+        for tau in state.above.values():
+            if tau is not None and not (isinstance(tau, float | int) and (0 < tau <= 1 or domain.scale is not None)):
+                raise ReportError("the alert state has a threshold outside of (0, 1]")
         for reference in state.references:
-            fits = len(reference.counts) == domain.size and 1 <= reference.n_independent <= reference.n <= EVERYONE
+            fits = len(reference.counts) == oracle.counters and 1 <= reference.n_independent <= reference.n <= EVERYONE
             if not fits or int(reference.counts.max()) > reference.n:
                 raise ReportError(f"the alert state has a window that does not fit query {query.name}")
+
+
+def _check_values(*values: object) -> None:
+    _check_whole(*(value for value in values if not isinstance(value, str)))
 
 
 def _check_whole(*numbers: object) -> None:

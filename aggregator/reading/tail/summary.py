@@ -251,6 +251,10 @@ class Notice:
         low, high = (math.nan if bound is None else bound for bound in (alert.low, alert.high))
         row = SummaryRow(alert.value, alert.share, low, high)
         proof = "present" if alert.by == "significance" else "frequent"
+        if alert.quantile is not None:
+            row = SummaryQuantity(alert.value, alert.share, low, high, unit=alert.unit)
+            limit = "" if alert.threshold is None else f"{alert.threshold:,.10g}"
+            proof = f"above {limit}{f' {plain(alert.unit)}' if alert.unit else ''}"
         scale = alert.scale if alert.scale != 1 else None
         return cls(alert.id, alert.kind, Heading.of(alert), row, alert.before, alert.baseline, proof, scale)
 
@@ -260,7 +264,7 @@ class Notice:
         return "" if self.scale is None else f", over {self.scale} windows"
 
     def __str__(self) -> str:
-        before = "" if self.before is None else f", before {percent(self.before, self.row.digits)}"
+        before = "" if self.before is None else f", before {self.row.text(self.before)}"
         return f"{self.row.name} {_VERBS[self.kind].format(self.proof)} {self.row}{before}{self.over}"
 
 

@@ -1,0 +1,156 @@
+"""The alerts of numbers: a quantile that rose or fell, a range that surged or faded, a quantile beyond its limit.
+
+Pure, like the decision about values. A quantile surges if it has risen, whatever has become of the share of a value.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import cast
+
+from aggregator.merging.windows import Span
+from aggregator.publishing.alerts.comparisons import StretchPair
+from aggregator.publishing.alerts.message import Alert, AlertKind, StretchRow
+from aggregator.publishing.alerts.silence import Look, after_silence, in_order, longest_silence
+from aggregator.publishing.alerts.state import State, Value, later_references, newest_before
+from aggregator.publishing.alerts.watch import Measure, NumberWatch
+from aggregator.publishing.findings import NumberFindings
+from aggregator.publishing.records.digits import rounded
+from aggregator.publishing.records.rows import WindowRow
+from oracles.covariance import quantile as normal_quantile
+from oracles.number_changes import NumberChanges, crossing
+from oracles.numbers import Numbers
+from oracles.query.settings import quantile_name
+from oracles.tree import TreeEstimate
+
+LIMIT = "limit"
+"""The kind of a threshold that is the limit of a quantile."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedNumbers:
+    """The quantiles and ranges that have changed between two stretches."""
+
+    changes: NumberChanges
+    measures: Mapping[str, Measure]
+    z: float
+    """The standard errors that a change must exceed."""
+
+    @cached_property
+    def _rises(self) -> dict[str, float]:
+        if not self.changes.known:
+            return {}
+        return {name: measure.rise(self.changes) for name, measure in self.measures.items()}
+
+    @property
+    def rises(self) -> list[str]:
+        return [name for name, rise in self._rises.items() if rise > self.z]
+
+    @property
+    def falls(self) -> list[str]:
+        return [name for name, rise in self._rises.items() if rise < -self.z]
+
+    def before(self, value: str) -> float:
+        return self.measures[value].interval(self.changes.before)[0]
+
+    def is_back(self, value: str, before: float) -> bool:
+        """Whether the interval of the newest stretch holds the value before an alert."""
+        if value not in self.measures or not self.changes.now.known:
+            return False
+        _, low, high = self.measures[value].interval(self.changes.now)
+        return low <= before <= high
+
+
+def number_step(
+    watch: NumberWatch, state: State | None, span: Span, findings: NumberFindings, comparisons: Sequence[StretchPair]
+) -> tuple[State, list[Alert]]:
+    """Return the state after a final, and its alerts. A final that is done already changes nothing."""
+    estimate, numbers = findings.estimate, findings.numbers
+    if state is None:
+        state = State(span.start)
+    elif span.end <= state.end:
+        return state, []
+    if not numbers.known or not estimate.n_independent:
+        return replace(state, end=span.end), []
+    measures = {measure.name: measure for measure in watch.measures}
+    reference = newest_before(state.references, span.start)
+    pairs = list(comparisons)
+    before = None if reference is None else Numbers(reference.estimate(estimate.oracle), watch.scale)
+    if reference is not None and before is not None:
+        earlier = reference.end - watch.window.size, reference.end
+        pairs.insert(0, StretchPair(1, before.estimate, estimate, earlier, (span.start, span.end)))
+    looks = [Look(each, _changed(watch, each, measures)) for each in pairs]
+    longest = longest_silence(watch.window, watch.season)
+    silences, hits = after_silence(state.silences, looks, span.end, longest)
+
+    writer = _NumberWriter(watch, span, baseline=not state.has_values)
+    above: dict[Value, float | None] = {}
+    news: list[Alert] = []
+    for share, limit in watch.limits:
+        measure = Measure(quantile_name(share), share)
+        side = crossing(numbers, share, limit, watch.limit_error)
+        if side == ("below" if measure.name in state.above else "above"):
+            kind: AlertKind = "leave" if side == "below" else "enter"
+            earlier_value = None if before is None or not before.known else measure.interval(before)[0]
+            news.append(writer.crossing(kind, measure, numbers, earlier_value))
+        if side == "above" or (measure.name in state.above and side is None):
+            above[measure.name] = limit
+    news += [writer.change(kind, measures[name], look) for (kind, name), look in in_order(hits)]
+    references = later_references(watch.window, state.references, span.start, span.end, estimate)
+    return State(span.end, above, silences, references, has_values=True), news
+
+
+def _changed(watch: NumberWatch, pair: StretchPair, measures: Mapping[str, Measure]) -> ChangedNumbers:
+    before, now = cast(TreeEstimate, pair.before), cast(TreeEstimate, pair.now)
+    changes = NumberChanges.of(before, now, watch.scale, panel=watch.panel)
+    return ChangedNumbers(changes, measures, normal_quantile(watch.look_error))
+
+
+@dataclass(frozen=True)
+class _NumberWriter:
+    """Writes the alerts of one final."""
+
+    watch: NumberWatch
+    span: Span
+    baseline: bool
+
+    def crossing(self, kind: AlertKind, measure: Measure, numbers: Numbers, before: float | None) -> Alert:
+        """Return the alert of a quantile that has crossed its limit."""
+        return self._alert(kind, measure, measure.interval(numbers), before, None)
+
+    def change(self, kind: AlertKind, measure: Measure, look: Look) -> Alert:
+        """Return the alert of a quantile or range that has risen or fallen between two stretches."""
+        now = Numbers(cast(TreeEstimate, look.stretches.now), self.watch.scale)
+        return self._alert(kind, measure, measure.interval(now), look.changes.before(measure.name), look.stretches)
+
+    def _alert(
+        self,
+        kind: AlertKind,
+        measure: Measure,
+        interval: tuple[float, float, float],
+        before: float | None,
+        stretches: StretchPair | None,
+    ) -> Alert:
+        watch, (value, low, high) = self.watch, map(rounded, interval)
+        limit = watch.limit(measure)
+        return Alert.of(
+            kind=kind,
+            query=watch.query,
+            digest=watch.digest.hex(),
+            attribute=watch.attribute,
+            value=measure.name,
+            window=WindowRow.of(self.span),
+            share=value,
+            low=low,
+            high=high,
+            threshold=limit,
+            by=None if limit is None else LIMIT,
+            baseline=self.baseline,
+            before=rounded(before),
+            probability=None,
+            scale=None if stretches is None else stretches.scale,
+            from_=None if stretches is None else StretchRow(*stretches.earlier),
+            to=None if stretches is None else StretchRow(*stretches.newest),
+            quantile=measure.quantile,
+            unit=None if measure.quantile is None else watch.unit,
+        )

@@ -1,0 +1,107 @@
+"""The changes of quantiles and ranges between two stretches of time, and quantiles beyond a limit.
+
+A cumulative share, or a range's share, is a linear answer. Its variance is V sum_j G_j / N_j, see oracles/tree.py. That
+holds for clients that are a random sample too. The levels of both stretches are independent if their clients are. On a
+panel a client that moves from one half of a block to the other brings the opposite noise. So the errors of a panel are
+taken as large as they can be.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from oracles.covariance import quantile as normal_quantile
+from oracles.numbers import Numbers, Scale
+from oracles.tree import Tree, TreeEstimate
+from oracles.types import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class NumberChanges:
+    """The changes of a distribution from one stretch of time to a later one."""
+
+    before: Numbers
+    now: Numbers
+    panel: bool
+    """Whether the same clients repeat their answers."""
+
+    @classmethod
+    def of(cls, before: TreeEstimate, now: TreeEstimate, scale: Scale, *, panel: bool) -> "NumberChanges":
+        return cls(Numbers(before, scale), Numbers(now, scale), panel)
+
+    @property
+    def known(self) -> bool:
+        """Whether both stretches have reports of every level."""
+        return self.before.known and self.now.known
+
+    def quantile(self, share: float) -> float:
+        """Return by how many standard errors a quantile has risen, below 0 if it has fallen.
+
+        The cumulative shares are compared at the edge of a bin that is nearest to the quantile of both stretches
+        together. The result is 0 unless this edge lies between the quantiles of the two.
+        """
+        edge = self._edge(share)
+        earlier, later = (float(each.estimate.shares[:edge].sum()) for each in (self.before, self.now))
+        if not min(earlier, later) <= share <= max(earlier, later):
+            return 0.0
+        return (earlier - later) / self._stderr(self._tree.edge_squares(np.array([edge]))[:, 0] ** 2)
+
+    def range(self, start: float, end: float) -> float:
+        """Return by how many standard errors the share of a range has risen, below 0 if it has fallen."""
+        first, last = self.now.scale.bounds(start, end)
+        earlier, later = (float(each.estimate.shares[first:last].sum()) for each in (self.before, self.now))
+        squares = self._tree.range_squares(first, last)
+        return (later - earlier) / self._stderr(squares) if squares.any() else 0.0
+
+    @property
+    def _tree(self) -> Tree:
+        return self.now.estimate.tree
+
+    @cached_property
+    def _joint(self) -> Numbers:
+        """The distribution of both stretches together."""
+        return Numbers(self.before.estimate.pooled(self.now.estimate), self.now.scale)
+
+    def _edge(self, share: float) -> int:
+        """Return the inner edge of a bin that is nearest to a quantile of both stretches."""
+        cdf = self._joint.cdf
+        place = int(np.argmax(cdf >= share))
+        below = float(cdf[place - 1]) if place else 0.0
+        nearest = place + 1 if cdf[place] - share <= share - below else place
+        return min(max(nearest, 1), len(cdf) - 1)
+
+    def _stderr(self, squares: Floats) -> float:
+        """Return the standard error of a difference with these G_j."""
+        one, two = (float(each.estimate.deviation(squares)) for each in (self.before, self.now))
+        factor = _panel_factor(self.now.estimate) if self.panel else 1.0
+        return float(np.sqrt(factor * (one**2 + two**2)))
+
+
+def _panel_factor(estimate: TreeEstimate) -> float:
+    """Return the largest variance of a change on a panel, as a multiple of that of two independent windows.
+
+    A client that moves between the halves of a block answers by a table with the opposite report. Without a table its
+    report has new noise, and only the mean of its report changes sign.
+    """
+    return 2.0 if estimate.oracle.excludes else 1.0 + estimate.tree.gap**2
+
+
+def crossing(numbers: Numbers, share: float, limit: float, error: float) -> Literal["above", "below"] | None:
+    """Return the side of a limit on which a quantile is proved to be, with a probability of `error` to be wrong.
+
+    The quantile's 95% interval lies wholly on that side too.
+    """
+    if not numbers.known:
+        return None
+    edges, z = numbers.scale.edges, normal_quantile(error)
+    bin_of_limit = int(numbers.scale.positions([limit])[0])
+    under = bin_of_limit - (limit <= edges[bin_of_limit])
+    sums, stderr = numbers.cumulative
+    interval = numbers.quantile(share)
+    if sums[bin_of_limit] + z * stderr[bin_of_limit] < share and interval.low > limit:
+        return "above"
+    if under >= 1 and sums[under - 1] - z * stderr[under - 1] > share and interval.high < limit:
+        return "below"
+    return None
