@@ -193,7 +193,8 @@ def decode(value: bytes) -> Record:
     if fields.get("numbers") is not None:
         check_fields(fields["numbers"])
         fields = {**_NO_VALUES, **fields}
-    if any(isinstance(value, list) for value in fields.get("values") or ()):
+    values = fields.get("values")
+    if isinstance(values, list) and any(isinstance(value, list) for value in values):
         fields = _with_texts(fields)
     window, part = read(_Window, fields), read(_Numbers, {**_LATER, **fields})
     count, oracle = len(part.values), part.oracle
