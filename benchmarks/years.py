@@ -1,5 +1,7 @@
 """Measure two years of daily answers with the client's own code: silence, errors of shares, and charges.
 
+Answers for life come from one table, as in query files of edition 2. One row has noise for each class instead.
+
 python benchmarks/years.py [--panels 20] [--people 20000] [--days 730]
 
 One person in ten changes the value each day, and from the middle on a new value has 30%. The old client is included for
@@ -24,7 +26,9 @@ OLD_VALUES = 4
 QUERIES = {
     "life: hr, epsilon 2": {"oracle": "hr", "epsilon": 2.0},
     "life: olh, 4 buckets, epsilon 1": {"oracle": "olh", "epsilon": 1.0},
+    "life: full, 8 buckets, epsilon 2": {"oracle": "full", "epsilon": 2.0},
     "life: hr, epsilon 2, renew 30d": {"oracle": "hr", "epsilon": 2.0, "renew": "30d"},
+    "life: hr, epsilon 2, noise for each class": {"oracle": "hr", "epsilon": 2.0, "noise": "each"},
     "fresh: hr, epsilon 2, budget for all": {"oracle": "hr", "epsilon": 2.0, "answers": "fresh", "budget": 1460.0},
     "fresh: hr, epsilon 2, default budget": {"oracle": "hr", "epsilon": 2.0, "answers": "fresh"},
 }
@@ -46,7 +50,7 @@ class Panel:
 
 def query(**table: object) -> Query:
     table = {"domain": SIZE, "pane": "1d", **table}
-    return parse({"queries": {"q": table}}, "years", ".")["q"]
+    return parse({"edition": 2, "queries": {"q": table}}, "years", ".")["q"]
 
 
 def population(q: Query, people: int, days: int, seed: int) -> Population:
