@@ -23,6 +23,18 @@ def test_a_withheld_window_has_a_row_without_values_and_a_sentence():
     assert gaps(records[:2]) == []
 
 
+def test_a_row_has_the_range_of_its_rank_and_what_the_record_reveals():
+    message = next(message for message in Crowd(HOMEPAGE, clients=20_000).next() if message[0] == "estimates")
+    record = decode(message[2])
+    ranks = {hitter.value: hitter.ranks for hitter in record.hitters("unbiased")}
+    table = rows(record)
+    assert [row["first_rank"] for row in table] == [ranks.get(row["value"], [None])[0] for row in table]
+    assert [row["last_rank"] for row in table] == [ranks.get(row["value"], [None, None])[1] for row in table]
+    assert table[0]["first_rank"] == 1
+    assert {row["central"] for row in table} == {record.central.epsilon}
+    assert columns([record]).keys() == table[0].keys()
+
+
 def test_times_have_several_forms(capsys):
     assert [moment(text) for text in ("1700000000", "2023-11-14T22:13:20", "2023-11-14T22:13:20+00:00")] == [START] * 3
     for wrong in (

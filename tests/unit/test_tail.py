@@ -547,6 +547,8 @@ def test_the_table_has_intervals_history_hitters_and_alerts():
     row = next(text for text in output.splitlines() if text.startswith("●") and " a " in text)
     assert percent(first.share, first.digits) in row
     assert first.interval in row
+    assert row.split()[1] == first.rank == "1"
+    assert "rank" in output
     assert row.rstrip().endswith("███")
     assert "10s, to " + clock(START + 30) in output
     assert "is now proved present" in output

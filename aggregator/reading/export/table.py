@@ -16,6 +16,8 @@ ABOUT = {
 }
 """The columns that are equal in all rows of a record, with their types."""
 ERRORS = ("stderr", "low", "high")
+LAST = {"level": float, "proved": bool, "first_rank": int, "last_rank": int, "central": float}
+"""The last columns, with their types."""
 
 Row = dict[str, Any]
 
@@ -35,7 +37,7 @@ def columns(records: Iterable[Record]) -> dict[str, type]:
     records = list(records)
     methods = [UNBIASED, *ERRORS, *(method for record in records for method in record.shares)]
     numbers = {"number": float, "unit": str} if any(record.has_numbers for record in records) else {}
-    return {**ABOUT, "value": str, **numbers, **dict.fromkeys(methods, float), "level": float, "proved": bool}
+    return {**ABOUT, "value": str, **numbers, **dict.fromkeys(methods, float), **LAST}
 
 
 def rows(record: Record) -> list[Row]:
@@ -57,19 +59,24 @@ def rows(record: Record) -> list[Row]:
         "n": record.n,
         "n_independent": record.n_independent,
         "flags": ",".join(record.flags),
+        "central": None if record.central is None else record.central.epsilon,
     }
     if record.has_numbers and not record.withheld:
         return _number_rows(record, about)
-    proofs = {hitter.value for hitter in record.hitters(UNBIASED) if hitter.decided}
+    hitters = {hitter.value: hitter for hitter in record.hitters(UNBIASED)}
     level, low, high = first(record, len(record.values))
     numbers = {**record.shares, "stderr": record.stderr, "low": low, "high": high}
     lists = {name: column.tolist() for name, column in numbers.items()}
     table = []
     for at, value in enumerate(record.values):
         cells = {name: _nan_to_none(column[at]) for name, column in lists.items()}
-        table.append({**about, "value": value, **cells, "level": level, "proved": value in proofs})
+        hitter = hitters.get(value)
+        first_rank, last_rank = (hitter and hitter.ranks) or (None, None)
+        proof = hitter is not None and hitter.decided
+        last = {"level": level, "proved": proof, "first_rank": first_rank, "last_rank": last_rank}
+        table.append({**about, "value": value, **cells, **last})
     if record.withheld:
-        table.append({**about, "value": None, **dict.fromkeys((*lists, "level", "proved"))})
+        table.append({**about, "value": None, **dict.fromkeys((*lists, *LAST))})
     return table
 
 

@@ -9,6 +9,7 @@ from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.records.decoder import FLAGS, WITHHELD, Record
 from aggregator.publishing.records.list_intervals import first
 from aggregator.publishing.records.number_answers import NumberAnswers
+from aggregator.publishing.records.rows import HitterRow
 from aggregator.reading.tail.notation import clock, digits, label, level_text, percent, plain, quantity
 from oracles.consistency import UNBIASED
 from oracles.intervals import LEVEL
@@ -48,10 +49,20 @@ class SummaryRow:
     proved: bool = False
     present: bool = False
     """Whether the value is proved to be present. Otherwise its share may be zero."""
+    ranks: tuple[int, ...] | None = None
+    """The first and the last place that its true share can have, if they are in the record."""
 
     @property
     def name(self) -> str:
         return plain(self.value)
+
+    @property
+    def rank(self) -> str:
+        """Return the places that the value can have, or a text that is empty if it may be zero."""
+        if self.ranks is None:
+            return ""
+        first, last = self.ranks
+        return str(first) if first == last else f"{first}-{last}"
 
     @property
     def digits(self) -> int:
@@ -139,7 +150,7 @@ class Summary:
     @classmethod
     def of(cls, record: Record) -> Self:
         method = next((name for name in record.shares if name != UNBIASED), None)
-        hitters = {hitter.value: hitter.decided for hitter in record.hitters(method or UNBIASED)}
+        hitters = {hitter.value: hitter for hitter in record.hitters(method or UNBIASED)}
         return cls(
             heading=Heading.of(record),
             final=record.final,
@@ -151,7 +162,7 @@ class Summary:
             method=method and plain(method),
             rows=tuple(_number_rows(record) if record.has_numbers else _rows(record, method, hitters)),
             frequent=len(hitters),
-            proved=sum(hitters.values()),
+            proved=sum(hitter.decided for hitter in hitters.values()),
             flags=tuple(FLAGS.get(flag, plain(flag)) for flag in record.flags if flag not in WITHHELD),
             record=record,
         )
@@ -219,15 +230,17 @@ def _number_rows(record: Record) -> Iterator[SummaryRow]:
                 yield SummaryRow(row.name, row.value, row.low, row.high, present=True)
 
 
-def _rows(record: Record, method: str | None, hitters: dict[str, bool]) -> Iterator[SummaryRow]:
+def _rows(record: Record, method: str | None, hitters: dict[str, HitterRow]) -> Iterator[SummaryRow]:
     columns = (record.shares[UNBIASED], record.low, record.high, record.shares[method or UNBIASED])
     numbers = (column[:VALUES].tolist() for column in columns)
     for value, share, low, high, consistent in zip(record.values[:VALUES], *numbers, strict=True):
         if not math.isnan(share):  # NaN: the window has no reports
             by_method = None if method is None or math.isnan(consistent) else consistent
-            proved = hitters.get(value, False)
+            hitter = hitters.get(value)
+            proved = hitter is not None and hitter.decided
             present = proved or (record.significance is not None and share >= record.significance)
-            yield SummaryRow(value, share, low, high, by_method, value in hitters, proved, present)
+            ranks = None if hitter is None or hitter.ranks is None else tuple(hitter.ranks)
+            yield SummaryRow(value, share, low, high, by_method, hitter is not None, proved, present, ranks)
 
 
 @dataclass(frozen=True)

@@ -165,9 +165,13 @@ def _summary(track: Track, top: int, width: int) -> Table:
     )
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=None, pad_edge=False)
     longest = max((len(row.value) for row in rows), default=0)
-    is_wide = width >= OTHERS + EXTRAS + min(longest, LONG_NAME)
+    ranks = max((len(row.rank) for row in rows), default=0)
+    others = OTHERS + (max(ranks, len("rank")) + 1 if ranks else 0)
+    is_wide = width >= others + EXTRAS + min(longest, LONG_NAME)
     table.add_column("")
-    space = max(12, width - OTHERS - (EXTRAS if is_wide else 0))
+    if ranks:
+        table.add_column("rank", justify="right", no_wrap=True)
+    space = max(12, width - others - (EXTRAS if is_wide else 0))
     table.add_column("answer" if summary.record.has_numbers else "value", no_wrap=True, min_width=12, max_width=space)
     table.add_column("value" if summary.record.has_numbers else "share", justify="right", no_wrap=True)
     table.add_column(f"{level_text(level)} interval", justify="right", no_wrap=True)
@@ -180,7 +184,8 @@ def _summary(track: Track, top: int, width: int) -> Table:
         mark = "●" if row.proved else "○" if row.frequent else ""
         consistent = "" if row.consistent is None else percent(row.consistent, row.digits)
         name = _fitted(row.value, space)
-        cells = [mark, name, row.text(row.share), row.interval, consistent]
+        rank = [row.rank] if ranks else []
+        cells = [mark, *rank, name, row.text(row.share), row.interval, consistent]
         if is_wide:
             bar = "" if summary.record.has_numbers else _share_bar(row, widest)
             cells += [bar, sparkline(track.history(row.value))]
