@@ -14,7 +14,6 @@ from aggregator.merging.snapshot_records import StateCheck
 from aggregator.process.metrics import Metrics
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.clients import consumer, stop
-from hubbub.kafka.patches import paced_fetches
 from hubbub.kafka.settings import LARGEST, SNAPSHOTS, Kafka
 
 FETCH = 16 << 20
@@ -45,7 +44,6 @@ class SnapshotReader:
     _consumer: Any = None
 
     async def start(self) -> None:
-        paced_fetches.install(self.kafka.topic(SNAPSHOTS))
         self._consumer = consumer(self.kafka, max_partition_fetch_bytes=FETCH, fetch_max_bytes=LARGEST)
         await self._consumer.start()
 
