@@ -1,6 +1,7 @@
 """The metrics of a board, and the most frequent values as metrics."""
 
 from collections.abc import Iterator
+from typing import NamedTuple, Self
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -19,6 +20,8 @@ from oracles.consistency import UNBIASED
 TOPICS = (QUERIES, ESTIMATES, ALERTS, TRUTH, STATUS)
 TOP, HITTERS = 10, 20
 """Maximum numbers of the most frequent values and of the proved heavy hitters in the metrics."""
+
+Sample = tuple[list[str], float]
 
 
 class BoardMetrics(MetricTable):
@@ -48,11 +51,39 @@ def newest_finals(store: Store) -> Iterator[NewestFinal]:
         yield NewestFinal(name, store.series(name).latest_end, shortest_expected_age(query))
 
 
+class ShareSamples(NamedTuple):
+    """The samples of one final. Each is a pair of labels and a value."""
+
+    top: list[Sample]
+    low: list[Sample]
+    high: list[Sample]
+    hitters: list[Sample]
+
+    @classmethod
+    def of(cls, final: Entry) -> Self:
+        samples = cls([], [], [], [])
+        for part in final.parts:
+            subject = final.query, part.attribute or ""
+            unbiased = part.shares[UNBIASED]
+            top = np.argsort(-unbiased, kind="stable")[:TOP]
+            ends = intervals(part, top)
+            for i, least, most in zip(top.tolist(), ends.low, ends.high, strict=True):
+                key = [*subject, part.values[i]]
+                samples.top.append((key, unbiased[i]))
+                samples.low.append((key, least))
+                samples.high.append((key, most))
+            proofs = [hitter for hitter in part.hitters(UNBIASED) if hitter.decided]
+            samples.hitters.extend(([*subject, hitter.value], hitter.share) for hitter in proofs[:HITTERS])
+        return samples
+
+
 class ShareMetrics(Collector):
     """The shares of the most frequent values in the newest final of each query."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._samples: dict[Entry, ShareSamples] = {}
+        """The samples of the finals of the last scrape. Most finals are the same in the next one."""
 
     def collect(self) -> Iterator[Metric]:
         labels = ["query", "attribute", "value"]
@@ -66,21 +97,13 @@ class ShareMetrics(Collector):
             "hubbub_top_share_high", "Upper end of the interval of hubbub_top_share", labels=labels
         )
         hitters = GaugeMetricFamily("hubbub_hitter_share", frequent, labels=labels)
-        for final in self._newest():
-            for part in final.parts:
-                subject = final.query, part.attribute or ""
-                unbiased = part.shares[UNBIASED]
-                top = np.argsort(-unbiased, kind="stable")[:TOP]
-                ends = intervals(part, top)
-                for i, least, most in zip(top.tolist(), ends.low, ends.high, strict=True):
-                    key = [*subject, part.values[i]]
-                    share.add_metric(key, unbiased[i])
-                    low.add_metric(key, least)
-                    high.add_metric(key, most)
-                proofs = [hitter for hitter in part.hitters(UNBIASED) if hitter.decided]
-                for hitter in proofs[:HITTERS]:
-                    hitters.add_metric([*subject, hitter.value], hitter.share)
-        yield from (share, low, high, hitters)
+        families = share, low, high, hitters
+        self._samples = {final: self._samples.get(final) or ShareSamples.of(final) for final in self._newest()}
+        for samples in self._samples.values():
+            for family, pairs in zip(families, samples, strict=True):
+                for key, value in pairs:
+                    family.add_metric(key, value)
+        yield from families
 
     def _newest(self) -> Iterator[Entry]:
         for name, query in self._store.definitions.active.items():

@@ -17,8 +17,9 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.board import lookup
+from aggregator.board import metrics as board_metrics
 from aggregator.board.answers import WindowEstimate
-from aggregator.board.metrics import BoardMetrics
+from aggregator.board.metrics import BoardMetrics, ShareMetrics
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
 from aggregator.board.route import ROUTES, SCHEMAS, describe
@@ -675,6 +676,25 @@ def test_metrics_have_the_shares_of_the_newest_final_of_the_shortest_window(crow
     proved_values = {each.value: shares[each.value] for each in part.hitters("unbiased") if each.decided}
     assert proved_values
     assert result["hubbub_hitter_share"] == proved_values
+
+
+def test_metrics_compute_the_shares_of_a_final_once(crowd, monkeypatch):
+    calls = []
+
+    def count(part, top, before=board_metrics.intervals):
+        calls.append(part)
+        return before(part, top)
+
+    monkeypatch.setattr(board_metrics, "intervals", count)
+    board = store(crowd.messages)
+    metrics = ShareMetrics(board)
+    texts = [[family.samples for family in metrics.collect()] for _ in range(3)]
+    assert texts[0] == texts[1] == texts[2]
+    assert len(calls) == 1
+    later = store([message for message in crowd.messages if f"|{START + 12 * PANE}" not in message[1].decode()])
+    metrics._store = later
+    assert [family.samples for family in metrics.collect()] != texts[0]
+    assert len(calls) == 2
 
 
 def test_metrics_have_the_age_of_the_newest_finals(crowd):
