@@ -1,4 +1,4 @@
-"""Measure the CPU of the board for one overview of many queries, and for a comparison of two windows.
+"""Measure the CPU of the board for one overview of many queries, a comparison of two windows, and a scrape of metrics.
 
 python benchmarks/overview.py [--queries 200] [--values 1024]
 
@@ -12,11 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+from prometheus_client import generate_latest
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from aggregator.board.all_queries import AllQueries  # noqa: E402
+from aggregator.board.answers import Queries  # noqa: E402
 from aggregator.board.compared_windows import ComparedWindows  # noqa: E402
+from aggregator.board.metrics import BoardMetrics  # noqa: E402
 from aggregator.board.parameters import Parameters  # noqa: E402
 from aggregator.board.reply import Reply  # noqa: E402
 from aggregator.board.route import ROUTES  # noqa: E402
@@ -71,12 +75,16 @@ def main() -> None:
     store = filled_store(options.queries, options.values)
     compare = next(route for route in ROUTES if route.name == "compare")
     pairs = [("from", str(START + PANE)), ("to", str(START + WINDOWS * PANE))]
+    metrics = BoardMetrics(store)
     rows = {
         f"overview of {options.queries:,} queries": lambda: Reply.json(AllQueries.of(store, Parameters([], ()), "")),
         "states of all queries, each 5 s": lambda: States().changes(store),
         f"comparison of {options.values:,} values": lambda: Reply.json(
             ComparedWindows.of(store, Parameters(pairs, compare.all_parameters), "query-0000")
         ),
+        "list of all queries": lambda: Reply.json(Queries.of(store, Parameters([], ()), "")),
+        "metrics, all finals new": lambda: generate_latest(BoardMetrics(store).whole),
+        "metrics, no final new": lambda: generate_latest(metrics.whole),
     }
     for name, work in rows.items():
         print(f"{name}: {cpu(work):.1f} ms of CPU")
