@@ -5,8 +5,10 @@ tests/unit/test_faust_patches.py fails if a new version changes anything that th
 
 import gc
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, ClassVar
 
+import aiokafka
 from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import DefaultRecordBatch
 from faust.transport.consumer import ensure_TP
@@ -14,6 +16,7 @@ from faust.transport.drivers import TRANSPORTS
 from faust.transport.drivers import aiokafka as driver
 from faust.transport.utils import DefaultSchedulingStrategy
 
+from hubbub.fast_paths import note
 from hubbub.kafka.columns import UNTRUSTED, RecordColumns, UnreadableBatch
 from hubbub.kafka.patches import paced_fetches
 from hubbub.kafka.patches.bounded_batches import Bounded, Compressed, FetchedBatches
@@ -31,6 +34,8 @@ LONGEST_WALK = 20_000
 Record = tuple[int, int, bytes | UnreadableBatch | None]
 """Offset, timestamp and value. For a source topic the fetcher returns these instead of a ConsumerRecord."""
 
+_RECORDS = fetcher.PartitionRecords
+"""The class of aiokafka, before any patch."""
 _sources: set[str] = set()
 """The topics whose records come as runs."""
 _newest_times: dict[str, int] = {}
@@ -116,7 +121,7 @@ class _LeanRecords(Bounded):
 
     def _unpack_records(self) -> Iterator[Any]:
         """Yield whole batches as columns if possible, otherwise single records."""
-        if not (self._lean and can_walk() and self._isolation_level == fetcher.READ_UNCOMMITTED):
+        if not (self._lean and _can_walk() and self._isolation_level == fetcher.READ_UNCOMMITTED):
             yield from super()._unpack_records()
             return
         while self._records.has_next():
@@ -211,6 +216,19 @@ class Transport(driver.Transport):
     Producer: ClassVar[type] = Producer
 
 
+def _can_walk() -> bool:
+    """Whether batches become columns: the kernels can walk them, and aiokafka keeps fetched records as it did."""
+    return can_walk() and _has_layout()
+
+
+@cache
+def _has_layout() -> bool:
+    """Whether aiokafka's `PartitionRecords` has the parts that `_LeanRecords` replaces or reads."""
+    names = {"_tp", "_records", "_check_crcs", "_isolation_level", "next_fetch_offset"}
+    create, unpack = (getattr(_RECORDS, name, None) for name in ("__init__", "_unpack_records"))
+    return {*getattr(getattr(create, "__code__", None), "co_names", ())} >= names and unpack is not None
+
+
 def install(source: str, *, has_log_time: bool = False) -> None:
     """Deliver the records of a topic as runs. With `has_log_time`, mark timestamps that are no log times."""
     if has_log_time:
@@ -220,6 +238,9 @@ def install(source: str, *, has_log_time: bool = False) -> None:
     bound(source)
     paced_fetches.install(source)
     fetcher.PartitionRecords = _LeanRecords
+    kernels = "the kernels are not compiled, or this processor has no instruction for checksums"
+    layout = f"aiokafka {aiokafka.__version__} keeps fetched records in another form"
+    note("columns", on=_can_walk(), reason=layout if can_walk() else kernels)
 
 
 def brokers(kafka: Kafka) -> str:

@@ -6,9 +6,10 @@ from itertools import product
 from typing import Any, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from hubbub.fast_paths import note, states
 from hubbub.kafka.patches import bounded_batches
 from oracles.kernels import c_library
 
@@ -88,12 +89,25 @@ class SkippedBatches(Collector):
         )
 
 
+class FastPaths(Collector):
+    """The gauges of the fast paths of this process."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        family = GaugeMetricFamily("hubbub_fast_path", "1 if the fast path is on, else 0", labels=["name"])
+        for name, on in states().items():
+            family.add_metric([name], float(on))
+        yield family
+
+
 def registry() -> CollectorRegistry:
     """Return a registry with the version of the process, and its use of the machine."""
     disable_created_metrics()  # type: ignore[no-untyped-call]  # nobody needs the time of creation of each series
     result = CollectorRegistry()
     ProcessCollector(registry=result)
     result.register(SkippedBatches())
+    hint = "this wheel has no kernels for this machine, or HUBBUB_KERNELS turns them off"
+    note("kernels", on=c_library.in_use(), reason=hint)
+    result.register(FastPaths())
     labels = {"version": version("hubbub"), "kernels": c_library.name()}
     Gauge(
         "hubbub_build_info", "Always 1; the labels name the version and the kernels", list(labels), registry=result

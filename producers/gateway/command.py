@@ -30,6 +30,7 @@ from hubbub.command.options import (
 )
 from hubbub.definitions import formats
 from hubbub.definitions.follower import Follower
+from hubbub.fast_paths import note
 from hubbub.file_watch import FileWatch, watch
 from hubbub.http.addresses import networks
 from hubbub.http.connections import CONNECTIONS, EACH, ConnectionLimits
@@ -80,6 +81,7 @@ def main(arguments: list[str]) -> int:
 def _serve(options: argparse.Namespace) -> int:
     libuv = "uvloop"  # 10 to 20% less CPU per request; without it asyncio uses its own loop
     loops = import_module(libuv).new_event_loop if find_spec(libuv) else None
+    note("loop", on=loops is not None, reason="uvloop is not installed")
     with asyncio.Runner(loop_factory=loops) as runner:
         return runner.run(until_asked(_run(Kafka.read(options), options))) or 0
 

@@ -72,6 +72,7 @@ METRICS = {
     "hubbub_alerts_total": {"query", "kind", "baseline"},
     "hubbub_flags_total": {"query", "flag"},
     "hubbub_build_info": {"version", "kernels"},
+    "hubbub_fast_path": {"name"},
 }
 HASTE = (
     "from aggregator.counting import faust_app, faust_patches\nfaust_patches.LONGEST_RUN = 3\nfaust_app.FETCH = 1000"

@@ -6,6 +6,7 @@ A new version that changes them fails here.
 import asyncio
 import gc
 import inspect
+import logging
 from contextlib import nullcontext
 from unittest.mock import AsyncMock, Mock
 
@@ -21,10 +22,13 @@ from aiokafka.record.memory_records import MemoryRecords
 from faust.transport import by_url
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
+from prometheus_client import generate_latest
 from yarl import URL
 
 from aggregator.counting import faust_patches
 from aggregator.counting.faust_app import Instance, build_app
+from hubbub import fast_paths
+from hubbub.command.metrics import registry
 from hubbub.kafka.columns import RecordColumns, UnreadableBatch
 from hubbub.kafka.patches import answer_reader, group_member
 from hubbub.kafka.patches.paced_fetches import PacedFetcher
@@ -90,6 +94,32 @@ def test_all_connections_of_a_worker_receive_in_place(tmp_path):
         return conn.AIOKafkaProtocol, conn.AIOKafkaConnection
 
     assert with_app(kinds, tmp_path) == (answer_reader.ReceivingProtocol, answer_reader.ReceivingConnection)
+
+
+def test_columns_are_off_if_aiokafka_keeps_fetched_records_in_another_form(monkeypatch, caplog):
+    class Changed:
+        def __init__(self, tp, batches):
+            self.tp, self.batches = tp, batches
+
+    def state():
+        faust_patches._has_layout.cache_clear()
+        with caplog.at_level(logging.WARNING):
+            faust_patches.install("reports")
+        return fast_paths.states()["columns"]
+
+    for name in ("MemoryRecords", "PartitionRecords"):
+        monkeypatch.setattr(fetcher, name, getattr(fetcher, name))
+    monkeypatch.setattr(fast_paths, "_states", {})
+    monkeypatch.setattr(faust_patches, "can_walk", lambda: True)
+    assert state()
+    assert not caplog.records
+    monkeypatch.setattr(faust_patches, "_RECORDS", Changed)
+    assert [state(), state()] == [False, False]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "fast path columns is off" in caplog.text
+    lines = generate_latest(registry()).decode().splitlines()
+    assert 'hubbub_fast_path{name="columns"} 0.0' in lines
+    faust_patches._has_layout.cache_clear()
 
 
 def test_the_fetches_of_reports_are_paced(tmp_path):

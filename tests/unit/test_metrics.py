@@ -54,7 +54,7 @@ def series(registry):
     return {of(one.name, **one.labels): one.value for family in families for one in family.samples}
 
 
-def of(name, **labels):
+def of(name, /, **labels):
     return name, frozenset(labels.items())
 
 

@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 
+from hubbub import fast_paths
 from hubbub.kafka.patches import produce_request
 from hubbub.kafka.patches.produce_request import FORMATS, LONG, SendingConnection, pieces
 
@@ -162,6 +163,7 @@ def test_the_installed_aiokafka_is_supported():
 
 def test_another_aiokafka_is_not_patched(monkeypatch, caplog):
     monkeypatch.setattr(aiokafka, "__version__", "0.99.0")
+    monkeypatch.setattr(fast_paths, "_states", {})
     with caplog.at_level(logging.WARNING):
         produce_request.install()
     assert conn.AIOKafkaConnection is AIOKAFKAS

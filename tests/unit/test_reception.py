@@ -19,6 +19,7 @@ from aiokafka.protocol.fetch import FetchRequest_v4
 from aiokafka.protocol.group import SyncGroupRequest_v0
 from aiokafka.record.memory_records import MemoryRecords
 
+from hubbub import fast_paths
 from hubbub.kafka.patches import answer_reader
 from hubbub.kafka.patches.answer_reader import AnswerReader, ReceivingConnection
 from hubbub.kafka.patches.bounded_batches import Bounded, FetchedBatches
@@ -323,8 +324,11 @@ def test_the_installed_aiokafka_is_supported():
 
 def test_another_aiokafka_is_not_patched(monkeypatch, caplog):
     monkeypatch.setattr(aiokafka, "__version__", "0.99.0")
+    monkeypatch.setattr(fast_paths, "_states", {})
     before = conn.AIOKafkaProtocol, conn.AIOKafkaConnection
     with caplog.at_level(logging.WARNING):
         answer_reader.install()
+        answer_reader.install()
     assert (conn.AIOKafkaProtocol, conn.AIOKafkaConnection) == before
+    assert fast_paths.states()["answers"] is False
     assert [record.levelname for record in caplog.records] == ["WARNING"]

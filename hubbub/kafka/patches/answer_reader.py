@@ -6,7 +6,6 @@ aiokafka copies the records of each partition out of the answer.
 
 import asyncio
 import io
-import logging
 from typing import Any
 
 import aiokafka
@@ -15,9 +14,8 @@ from aiokafka import conn
 from aiokafka.consumer import fetcher
 from aiokafka.protocol.fetch import FetchRequest
 
+from hubbub.fast_paths import note
 from hubbub.kafka.patches.bounded_batches import FetchedBatches
-
-log = logging.getLogger(__name__)
 
 TESTED_VERSIONS = frozenset({"0.14.0"})
 """The versions of aiokafka that this module was tested with."""
@@ -222,9 +220,7 @@ class ReceivingConnection(conn.AIOKafkaConnection):  # type: ignore[misc]
 
 def install() -> None:
     """Make all connections of this process use an AnswerReader, if this version of aiokafka was tested with it."""
-    if aiokafka.__version__ in TESTED_VERSIONS:
+    fits = aiokafka.__version__ in TESTED_VERSIONS
+    note("answers", on=fits, reason=f"aiokafka {aiokafka.__version__} is not tested with the reader of answers")
+    if fits:
         conn.AIOKafkaProtocol, conn.AIOKafkaConnection, conn.io = ReceivingProtocol, ReceivingConnection, Streams
-    else:
-        log.warning(
-            "aiokafka %s is not tested with the faster reader, so it reads answers with more CPU", aiokafka.__version__
-        )

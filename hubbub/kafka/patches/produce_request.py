@@ -3,7 +3,6 @@
 aiokafka copies each batch about seven times: four times to encode the nested fields, three times to add the header.
 """
 
-import logging
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +13,7 @@ from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.util import wait_for
 
-log = logging.getLogger(__name__)
+from hubbub.fast_paths import note
 
 TESTED_VERSIONS = frozenset({"0.14.0"})
 """The versions of aiokafka that this module was tested with."""
@@ -87,7 +86,7 @@ def _text(text: str | None) -> bytes:
 
 def install() -> None:
     """Make all connections of this process send this way, if this version of aiokafka was tested with it."""
-    if aiokafka.__version__ in TESTED_VERSIONS:
+    fits = aiokafka.__version__ in TESTED_VERSIONS
+    note("requests", on=fits, reason=f"aiokafka {aiokafka.__version__} is not tested with the sender of requests")
+    if fits:
         conn.AIOKafkaConnection = SendingConnection
-    else:
-        log.warning("aiokafka %s is untested with the faster sender, so sending takes more CPU", aiokafka.__version__)
