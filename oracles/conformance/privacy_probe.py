@@ -41,7 +41,7 @@ class Finding:
     claim: float
     """The largest epsilon that the query promises for these inputs."""
     event: str
-    """How the inputs were text apart."""
+    """Values that were told apart, and the features that did it."""
     guesses: Guesses
 
     @property
