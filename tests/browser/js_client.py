@@ -17,7 +17,7 @@ FOLDER = ROOT / "build" / "client"
 PACKAGE = FOLDER / "package.tgz"
 VECTORS = FOLDER / "vectors.mjs"
 DEVICE = FOLDER / "device.mjs"
-GENERATED = ("node_modules", "dist")
+OUTPUT = ("node_modules", "dist")
 SECONDS = 240
 
 
@@ -33,18 +33,18 @@ def run(name, *arguments, folder=FOLDER, text=None):
     """Run node or npm, and return what it prints. A failure shows its errors."""
     environment = {**os.environ, "PATH": f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"}
     command = [program(name), *map(str, arguments)]
-    ended = subprocess.run(
+    process = subprocess.run(
         command, cwd=folder, env=environment, input=text, capture_output=True, text=True, timeout=SECONDS, check=False
     )
-    if ended.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {ended.stderr or ended.stdout}")
-    return ended.stdout
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {process.stderr or process.stdout}")
+    return process.stdout
 
 
 def files():
     """Return the files of the client's source."""
     paths = (path for path in SOURCE.rglob("*") if path.is_file())
-    return sorted(path for path in paths if path.relative_to(SOURCE).parts[0] not in GENERATED)
+    return sorted(path for path in paths if path.relative_to(SOURCE).parts[0] not in OUTPUT)
 
 
 def build():

@@ -190,9 +190,9 @@ def test_the_browser_is_asked_to_keep_the_store(context):
     assert tab(context).evaluate("client.status().then(() => asked)")
 
 
-@pytest.mark.parametrize("pinned", [{"epsilon": 0.5}, {"domain": 63}, {"domain": ["home"]}])
-def test_a_definition_that_is_not_pinned_sends_nothing(context, gateway, pinned):
+@pytest.mark.parametrize("pin", [{"epsilon": 0.5}, {"domain": 63}, {"domain": ["home"]}])
+def test_a_definition_that_is_not_pinned_sends_nothing(context, gateway, pin):
     page = tab(context)
     failure = "(pinned) => device({ pinned, store: 'other' }).answer(3).then(() => 'ok', (error) => error.name)"
-    assert page.evaluate(failure, pinned) == "NotAllowed"
+    assert page.evaluate(failure, pin) == "NotAllowed"
     assert gateway.requests == []

@@ -35,7 +35,7 @@ def cases():
     return sum(len(group["cases"]) for group in groups) + lives + len(VECTORS["definitions"]["refused"])
 
 
-def held(result, record_property, where):
+def check_result(result, record_property, where):
     record_property("note", f"the client in {where} holds {result['held']:,} golden vectors")
     assert result["wrong"] == []
     assert result["held"] >= cases()
@@ -50,7 +50,7 @@ def in_node(vectors, folder):
 
 
 def test_node_makes_every_report(client, tmp_path, record_property):
-    held(in_node(VECTORS, tmp_path), record_property, f"Node {run('node', '--version').strip()}")
+    check_result(in_node(VECTORS, tmp_path), record_property, f"Node {run('node', '--version').strip()}")
 
 
 @pytest.fixture
@@ -65,7 +65,9 @@ def page(client, browser):
 
 
 def test_chromium_makes_every_report(page, record_property):
-    held(page.evaluate("vectors => ready.then(({ run }) => run(vectors))", VECTORS), record_property, "chromium")
+    check_result(
+        page.evaluate("vectors => ready.then(({ run }) => run(vectors))", VECTORS), record_property, "chromium"
+    )
 
 
 @pytest.mark.parametrize("name", ["a table", "hr at 2^k values", "a table of grr"])
@@ -83,12 +85,12 @@ def test_the_time_of_an_answer_is_printed(page, name, record_property):
 
 
 def test_a_wrong_vector_is_found(client, tmp_path):
-    """The harness compares: a changed report, charge or position is not passed over."""
-    changed = json.loads(json.dumps(VECTORS))
-    changed["reports"]["oracles"][0]["cases"][0]["report"] = "ff"
-    changed["histories"][0]["steps"][0]["spent"] = 1.0
-    changed["definitions"]["good"][0]["values"][0]["positions"] = [3]
-    assert len(in_node(changed, tmp_path)["wrong"]) == 3
+    """The harness compares: a other report, charge or position is not passed over."""
+    other = json.loads(json.dumps(VECTORS))
+    other["reports"]["oracles"][0]["cases"][0]["report"] = "ff"
+    other["histories"][0]["steps"][0]["spent"] = 1.0
+    other["definitions"]["good"][0]["values"][0]["positions"] = [3]
+    assert len(in_node(other, tmp_path)["wrong"]) == 3
 
 
 def test_the_client_is_small(client, record_property):
@@ -116,8 +118,8 @@ def test_the_package_works_in_a_clean_folder(client, tmp_path):
     life = VECTORS["histories"][0]
     script = tmp_path / "answer.js"
     script.write_text(CLEAN.format(definition=json.dumps(life["definition"]), key=json.dumps(life["key"])))
-    ended = json.loads(run("node", script, folder=tmp_path))
-    assert ended == {"frames": [life["steps"][0]["frame"]], "error": "NotYet", "store": ["device", "device.key"]}
+    result = json.loads(run("node", script, folder=tmp_path))
+    assert result == {"frames": [life["steps"][0]["frame"]], "error": "NotYet", "store": ["device", "device.key"]}
     page, bundle = tmp_path / "page.js", tmp_path / "bundle.js"
     page.write_text('import { Client } from "hubbub-client"; globalThis.Client = Client;')
     js_client.bundle(page, bundle)

@@ -167,7 +167,7 @@ def refused():
         "another pinned domain": {"domain": 299},
         "a pinned list": {"domain": ["300"]},
     }
-    return listed + [{"name": name, "definition": each, "pinned": pinned} for name, pinned in pins.items()]
+    return listed + [{"name": name, "definition": each, "pinned": pin} for name, pin in pins.items()]
 
 
 def signed(definition):
