@@ -9,6 +9,7 @@ from aggregator.plan.promise import promises, up
 from hubbub.command.options import in_bytes
 from hubbub.definitions.versions import open_panes
 from oracles.estimate import Pure
+from oracles.mechanisms import NUMBER_ORACLES
 from oracles.multi.attributes import Multi
 from oracles.query import Query
 from oracles.query.domain import OTHER, Domain
@@ -189,15 +190,16 @@ def _oracles(query: Query) -> Iterator[Sequence[str]]:
     for name, domain, oracle, view in attribute_oracles(query):
         other = f'and "{OTHER}"' if domain.other else ""
         epsilon = None if query.solution == "rsfd" else getattr(view, "epsilon", None)
-        ratio = "" if epsilon is None else f"{outlook.of_optimum(view, epsilon):.2f}"
+        ratio = "" if epsilon is None or oracle in NUMBER_ORACLES else f"{outlook.of_optimum(view, epsilon):.2f}"
         yield _short(name), f"{domain.named:,}", other, oracle, f"{view.p:.6g}", f"{view.q:.6g}", ratio
 
 
 def _errors(query: Query) -> Iterator[Sequence[str]]:
     yield "reports", *(cell for n in CROWDS for cell in (f"{n:,}", ""))
     yield "", *("sigma", "detectable") * len(CROWDS)
-    for name, _, _, view in attribute_oracles(query):
-        pairs = (errors(query, view, n) for n in CROWDS)
+    for name, _, oracle, view in attribute_oracles(query):
+        unknown = oracle in NUMBER_ORACLES  # their errors are of ranks, in words
+        pairs = ((math.nan, math.nan) if unknown else errors(query, view, n) for n in CROWDS)
         yield _short(name), *(cell for sigma, share in pairs for cell in (_share(sigma), _share(share)))
 
 

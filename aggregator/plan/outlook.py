@@ -11,10 +11,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from aggregator.plan import rank_outlook
 from oracles.errors import ParameterError
 from oracles.estimate import Pure
 from oracles.mechanisms import EACH, NEWEST, automatic, fitted
 from oracles.mechanisms.choice import least_variance, optimum, total
+from oracles.mechanisms.haar import Haar
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
 from oracles.query.lifetime import times
@@ -89,6 +91,8 @@ def own(query: Query, choices: list[Way]) -> Way:
 
 def comparison(query: Query, encoder: Oracle, n: int = 10_000) -> str:
     """Return a sentence that compares the ways to answer with the best report there is."""
+    if isinstance(encoder, Haar):
+        return rank_outlook.error(encoder, n)
     choices = ways(query, encoder)
     error = encoder.noise(n).sigma
     best = error / math.sqrt(distance(encoder, encoder.epsilon))
@@ -101,7 +105,7 @@ def comparison(query: Query, encoder: Oracle, n: int = 10_000) -> str:
 
 def warnings(query: Query, encoder: Oracle) -> Iterator[str]:
     """Yield warnings about answers for life that need many people, and about epsilon that buys nothing."""
-    if query.answers != "life":
+    if query.answers != "life" or isinstance(encoder, Haar):
         return
     choices = {way.name: way for way in ways(query, encoder)}
     ratio = choices["life"].distance / choices["once"].distance
@@ -232,6 +236,10 @@ def audiences(query: Query, clients: int) -> list[Audience]:
 def sentences(subject: Audience) -> Iterator[str]:
     """Yield in words what a number of people will show of one answer, and what more would need."""
     query, view, n = subject.query, subject.view, subject.n
+    if isinstance(subject.encoder, Haar):
+        start = f"With {subject.clients:,} people {span(query.period)}"
+        yield rank_outlook.sentence(subject.encoder, n, subject.clients, start, subject.of)
+        return
     share = view.detectable(n, query.family_error, sampled=subject.sampled)
     start = f"With {subject.clients:,} people {span(query.period)}"
     if share is None:
@@ -269,6 +277,8 @@ def _count(number: int | None, factor: int) -> str:
 def table(subject: Audience) -> Iterator[tuple[str, ...]]:
     """Yield the rows of a table of ways to answer, compared at the share that the query shows to these people."""
     encoder = subject.encoder
+    if isinstance(encoder, Haar):
+        return
     share = subject.view.detectable(subject.n, subject.query.family_error, sampled=subject.sampled)
     if encoder is None or share is None:
         return

@@ -1,5 +1,6 @@
 """HAAR, a Haar tree by Hadamard response: a report says, with noise, in which half of a block the number lies."""
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -61,6 +62,10 @@ class Haar(Hashing):
     def shift_per_fake(self, n: int) -> float:
         """Return how far one forged report among `n` can move a cumulative share."""
         return self.levels / (2.0 * self.tree.gap * n)
+
+    def rank_error(self, n: int) -> float:
+        """Return the standard error of the share up to a bin, on average over the bins."""
+        return math.sqrt(self.levels * (self.levels + 0.7) / (12.0 * n)) / self.tree.gap
 
     def rows(self, count: int, rng: "np.random.Generator | Source | None" = None) -> Ints:
         draw = source(rng)

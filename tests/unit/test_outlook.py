@@ -1,5 +1,8 @@
 """The model behind `check`, `plan` and `init`: what people will show, and what other ways to answer need."""
 
+import math
+import tomllib
+
 import numpy as np
 import pytest
 
@@ -189,3 +192,34 @@ def test_the_edition_of_a_file_can_be_replaced(tmp_path):
     path.write_text('[queries.screens]\ndomain = 64\nepsilon = 4.0\npane = "10s"\n')
     assert load_file(path).edition == 1
     assert load_file(path, edition=2).queries["screens"].noise == "table"
+
+
+NUMBERS = """
+edition = 2
+[queries.wait]
+domain  = { low = 0, high = 10000, bins = 256 }
+epsilon = 1.0
+pane    = "1h"
+windows = ["1h"]
+
+[queries.visit]
+attributes = { page = ["a", "b", "c"], wait = { low = 1, high = 60000, scale = "log" } }
+solution   = "smp"
+oracle     = "olh"
+epsilon    = 1.0
+pane       = "1h"
+windows    = ["1h"]
+"""
+
+
+def test_numbers_have_errors_of_ranks():
+    """With 256 bins, k = 8 levels: z sqrt(k (k + 0.7) V / (12 n)). With smp half of the people answer."""
+    queries = parse(tomllib.loads(NUMBERS), "test", ".")
+    wait, visit = (" ".join(" ".join(lines(queries[name], 12, 100_000)).split()) for name in ("wait", "visit"))
+    rank = 1.96 * math.sqrt(8 * 8.7 / 12 / 100_000) / math.tanh(0.5)
+    assert f"you will know the median to within {outlook.percent(rank)} in rank" in wait
+    assert f"you will know the median of wait to within {outlook.percent(rank * math.sqrt(2))} in rank" in visit
+    for words in ("you will see values", "A list of", "times the people of once", "answers for life need"):
+        assert words not in wait
+    assert "you will see values of page" in visit
+    assert "you will see values of wait" not in visit
