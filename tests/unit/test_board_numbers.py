@@ -9,7 +9,7 @@ from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
 from aggregator.publishing.records.decoder import decode
 from hubbub.definitions import catalog
-from oracles.numbers import Numbers
+from oracles.numbers import Numbers, Scale
 from oracles.query import File
 from tests.boards import HOMEPAGE, LOAD_TIME, NUMBERS, PANE, START, VISIT, Crowd, NumberCrowd, withheld
 from tests.unit.test_board_store import BY_NAME, ask, problem, store
@@ -252,3 +252,11 @@ def test_every_answer_about_numbers_has_a_table(board, question):
 def test_values_have_no_quantiles(question):
     crowd = Crowd(HOMEPAGE, clients=1_000)
     assert problem(store(list(crowd.next())), question, "homepage") == 400
+
+
+def test_the_windows_of_a_history_share_one_scale(crowd, monkeypatch):
+    """The exact edges take a hundredth of a second, so 500 windows of their own would take five seconds."""
+    calls, edges = [], Scale.edges.func
+    monkeypatch.setattr(Scale.edges, "func", lambda scale: calls.append(scale) or edges(scale))
+    ask(store(crowd.messages, queries=NUMBERS), "history", "load_time", value="p61.8")
+    assert len(calls) <= 3, "one for the records, and one for each attribute of a definition"
