@@ -16,6 +16,7 @@ PANES = 40
 TABLE = {"domain": 8, "epsilon": 2.0, "pane": f"{boards.PANE}s", "windows": [f"{boards.PANE}s"]}
 QUERIES = {
     **boards.QUERIES,
+    "load_time": boards.LOAD_TIME,
     **parse({"queries": dict.fromkeys(("beta.screens", "night.errors", "next.release"), TABLE)}, "pictures", "."),
 }
 SURGE = 34
@@ -44,7 +45,9 @@ def others(start):
     profile = boards.Crowd(boards.PROFILE, start=start + (PANES - 3) * boards.PANE)
     small = boards.Crowd(QUERIES["beta.screens"], clients=20, start=end - 3 * boards.PANE)
     asleep = boards.Crowd(QUERIES["night.errors"], clients=900, start=end - 90 * boards.PANE)
-    messages = [message for _ in range(3) for message in profile.next()]
+    loads = boards.NumberCrowd(boards.LOAD_TIME, clients=60_000, start=start, surge=SURGE)
+    messages = [message for _ in range(PANES) for message in loads.next()]
+    messages += [message for _ in range(3) for message in profile.next()]
     messages += [boards.withheld(message) for _ in range(3) for message in small.next() if message[0] == "estimates"]
     messages += asleep.next()
     return [*messages, boards.status_message(QUERIES["night.errors"], end, end - 89 * boards.PANE)]
@@ -52,10 +55,25 @@ def others(start):
 
 def take_overview(browser, board, folder):
     """Take the picture of the first page, when its rows are current."""
-    page = browser.new_context(viewport={"width": 1200, "height": 420}).new_page()
+    page = browser.new_context(viewport={"width": 1200, "height": 560}).new_page()
     page.goto(board.url)
     expect(page.locator("#all-rows tr")).to_have_count(len(QUERIES))
     page.screenshot(path=folder / "page-overview.png", animations="disabled")
+
+
+def take_numbers(browser, board, start, folder):
+    """Take the picture of a distribution and of its changes since the first window of a minute."""
+    page = browser.new_context(viewport=DESK).new_page()
+    before = start + 6 * boards.PANE
+    page.goto(f"{board.url}#q=load_time&window=hopping-60-{boards.PANE}&value=p95&from={before}")
+    expect(page.locator("#change-rows tr").first).to_be_visible()
+    page.wait_for_function(AT_REST)
+    boxes = [page.locator(name).bounding_box() for name in (".card:has(#numbers)", ".card:has(#changes)")]
+    edge = 16
+    top, left = boxes[0]["y"] - edge, boxes[0]["x"] - edge
+    clip = {"x": left, "y": top, "width": boxes[0]["width"] + 2 * edge}
+    clip["height"] = boxes[1]["y"] + boxes[1]["height"] + edge - top
+    page.screenshot(path=folder / "page-numbers.png", clip=clip, full_page=True, animations="disabled")
 
 
 def main(folder):
@@ -80,6 +98,7 @@ def main(folder):
             n = board.json("api/v1/queries/homepage/estimate?kind=hopping")["n"]
             expect(page.locator("#window")).to_contain_text(f"{n:,} reports")
             take_overview(browser, board, folder)
+            take_numbers(browser, board, start, folder)
             for name, size, scheme in PICTURES:
                 page.set_viewport_size(size)
                 page.emulate_media(color_scheme=scheme)
