@@ -105,20 +105,25 @@ def test_errors_are_as_stated_and_intervals_cover(name, table):
 def test_a_quantile_of_known_shares_is_linear_within_its_bin():
     o, scale = oracle("haar", epsilon=16.0, size=16), Scale(0.0, 16.0, 16)
     rng = np.random.default_rng(3)
-    shown = Numbers(estimate(o, np.repeat([2, 3, 9, 9], 100_000), rng), scale)
-    assert shown.quantile(0.375).value == pytest.approx(3.5, abs=0.1)
-    assert shown.quantile(0.75).value == pytest.approx(9.5, abs=0.1)
-    assert shown.range(2.0, 4.0).share == pytest.approx(0.5, abs=0.02)
-    assert shown.histogram().edges.tolist() == list(range(17))
+    distribution = Numbers(estimate(o, np.repeat([2, 3, 9, 9], 100_000), rng), scale)
+    assert distribution.quantile(0.375).value == pytest.approx(3.5, abs=0.1)
+    assert distribution.quantile(0.75).value == pytest.approx(9.5, abs=0.1)
+    assert distribution.range(2.0, 4.0).share == pytest.approx(0.5, abs=0.02)
+    assert distribution.histogram().edges.tolist() == list(range(17))
 
 
 def test_a_tree_that_a_level_does_not_answer_knows_nothing():
     o, scale = oracle("haar", epsilon=1.0, size=256), Scale(1.0, 9.0, 256, "log")
-    shown = Numbers(o.estimate(o.zeros(), 0), scale)
-    quantities = (*shown.quantile(0.5), *shown.mean(), *shown.geometric_mean(), *shown.range(2.0, 3.0)[2:])
+    distribution = Numbers(o.estimate(o.zeros(), 0), scale)
+    quantities = (
+        *distribution.quantile(0.5),
+        *distribution.mean(),
+        *distribution.geometric_mean(),
+        *distribution.range(2.0, 3.0)[2:],
+    )
     assert np.isnan(quantities).all()
-    assert np.isnan(shown.histogram().consistent).all()
-    assert math.isnan(shown.resolution)
+    assert np.isnan(distribution.histogram().consistent).all()
+    assert math.isnan(distribution.resolution)
 
 
 @pytest.mark.parametrize("scale", [Scale(1.0, 60_000.0, 1024, "log"), Scale(-0.1, 0.3, 256)])
