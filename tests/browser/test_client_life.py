@@ -168,8 +168,8 @@ def test_a_page_that_closes_does_not_lose_its_answer(context, gateway):
     page.close()
     later = tab(context)
     later.evaluate("client.flush()")
-    assert len(gateway.frames) <= 1
-    assert answer(later, 3) == ("NotYet" if gateway.frames else "ok")
+    expected = "NotYet" if gateway.frames else "ok"  # the page may close before its answer is in the queue
+    assert answer(later, 3) == expected
     assert len(gateway.frames) == 1
 
 
