@@ -8,28 +8,10 @@ import sys
 import pytest
 
 from hubbub.__main__ import COMMANDS
-from tests.deploy.containers import ROOT
+from tests.deploy.dockerfile import copy_context, instructions
 
 pytestmark = pytest.mark.long
 PLACES = {"/opt/hubbub": "image", "/opt/tools": "tools", "/opt/wheel": "wheel", "/src": "src"}
-
-
-def lines():
-    """Return the instructions of the first stage, one per line."""
-    stage = (ROOT / "deploy" / "Dockerfile").read_text().replace("\\\n", " ").split("\nFROM ")[1]
-    return [line for line in stage.splitlines()[1:] if line and not line.startswith("#")]
-
-
-def context(folder):
-    """Copy the files that .dockerignore allows."""
-    rules = (ROOT / ".dockerignore").read_text().splitlines()
-    ignore = shutil.ignore_patterns("__pycache__", "vendor", "_compiled*")
-    assert [rule for rule in rules if rule.startswith("**/")] == ["**/__pycache__", "**/static/vendor", "**/_compiled*"]
-    for rule in (rule for rule in rules if rule.startswith("!")):
-        for path in ROOT.glob(rule[1:]):
-            place = folder / path.relative_to(ROOT)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            (shutil.copytree(path, place, ignore=ignore) if path.is_dir() else shutil.copy(path, place))
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +19,9 @@ def image(tmp_path_factory):
     """Build the image, and return the folder that the last stage copies."""
     folder = tmp_path_factory.mktemp("build")
     source = folder / "context"
-    context(source)
-    for line in lines():
-        instruction, _, rest = line.partition(" ")
+    copy_context(source)
+    for instruction, arguments in instructions():
+        rest = arguments
         for place, here in PLACES.items():
             rest = re.sub(rf"{place}\b", str(folder / here), rest)
         if instruction == "RUN":

@@ -21,7 +21,7 @@ from tests.deploy.stack.network import NameServer
 from tests.deploy.stack.stack import RULES, shorten
 
 pytestmark = pytest.mark.xdist_group("stack")
-SHORT = ("--alone", "--calm", "60", "--hasten", "12", "--drill", "last-worker")
+SHORT = ("--processes", "--alone", "--calm", "60", "--hasten", "12", "--drill", "last-worker")
 """One minute of calm and one drill. Each `for` of a copy of the rules is a twelfth of the real one."""
 
 

@@ -1,13 +1,17 @@
 """`make stack`: run the stack of deploy/compose.yaml, watch it in calm, then drill each failure."""
 
 import argparse
+import os
 import sys
 
 import pytest
 
 from tests.brokers import Unavailable
+from tests.deploy.dockerfile import build_layer
 from tests.deploy.stack.campaign import Campaign
 from tests.deploy.stack.drills import DRILLS
+from tests.deploy.stack.images import BUILT
+from tests.deploy.stack.runners import Runc, best_runner
 from tests.deploy.stack.stack import Stack, enter
 
 
@@ -18,11 +22,16 @@ def main() -> int:
     parser.add_argument("--drill", action="append", choices=names, help="a drill to run; repeatable (default: all)")
     parser.add_argument("--alone", action="store_true", help="run no second installation")
     parser.add_argument("--hasten", type=float, default=1, metavar="FACTOR", help="divide each `for` of the rules (1)")
+    parser.add_argument("--processes", action="store_true", help="do not use runc")
     arguments = parser.parse_args()
+    runner = best_runner(plain=arguments.processes)
+    if isinstance(runner, Runc) and BUILT not in os.environ:
+        os.environ[BUILT] = str(build_layer())
     enter()
+    print(f"the stack runs as {runner.name}", flush=True)
     drills = [drill for drill in DRILLS if arguments.drill is None or drill.name in arguments.drill]
     try:
-        with Stack(arguments.hasten, second=not arguments.alone) as stack:
+        with Stack(runner, arguments.hasten, second=not arguments.alone) as stack:
             return Campaign(stack).run(arguments.calm, drills)
     except (Unavailable, pytest.skip.Exception, pytest.fail.Exception) as error:
         sys.stderr.write(f"the stack cannot run here: {error}\n")

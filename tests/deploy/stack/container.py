@@ -72,6 +72,7 @@ class Container:
     def _mount(self) -> None:
         layer = self.folder / "layer"
         self.root.mkdir(parents=True)
+        layer.mkdir()
         self.plan.image.write(layer)
         for folder in ("proc", "tmp", "root"):  # others cannot read /root, which may hold the programs of this machine
             (layer / folder).mkdir(mode=0o755)

@@ -149,7 +149,8 @@ DRILLS = [
     Drill(
         "surge",
         "HubbubHitterSurging",
-        compose("run --detach simulator simulate --query homepage --clients 200000 --values zipf:1.1 --scenario surge"),
+        # A second crowd, as large as the first, in which nearly everybody has the first value.
+        compose("run --detach simulator simulate --query homepage --clients 20000 --values zipf:6"),
         remove_one_offs("simulator"),
         mute=("board",),  # `timeout` ends `hubbub tail`
     ),

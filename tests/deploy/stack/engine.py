@@ -116,7 +116,7 @@ class Project:
             | {"HOSTNAME": key}
             | definition.get("environment", {})
             | self.extra_environment.get(service, {}),
-            mounts=[*self._mounts(definition, source.user)],
+            mounts=[*(Mount(*folder) for folder in source.folders.items()), *self._mounts(definition, source.user)],
             restart=restart or definition.get("restart", "no"),
             grace=seconds(definition.get("stop_grace_period", "10s")),
             healthcheck=None if check is None or check.get("disable") else check,

@@ -5,6 +5,7 @@ Every container sees the file system of this machine, read-only, under the files
 processes hold with runc only.
 """
 
+import os
 import re
 import shlex
 import sys
@@ -19,6 +20,10 @@ BIN = Path(sys.executable).parent
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
+BUILT = "HUBBUB_STACK_IMAGE"
+"""The variable with the folder that the first stage of the Dockerfile has built (dockerfile.py)."""
+
+
 class Missing(Exception):
     """An error about an image that this machine has no packages for."""
 
@@ -27,13 +32,14 @@ class Missing(Exception):
 class Image:
     """The files, the user and the defaults of an image. A file is a text with its mode, or a path to link to."""
 
-    origin: str
     user: int
     entrypoint: list[str]
     files: dict[str, str | Path]
     command: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=lambda: {"PATH": PATH})
     folder: str = "/"
+    folders: dict[str, Path] = field(default_factory=dict)
+    """Folders of this machine at paths of the image."""
     healthcheck: dict[str, object] | None = None
 
     def write(self, layer: Path) -> None:
@@ -58,22 +64,27 @@ def image(name: str) -> Image:
 
 
 def hubbub() -> Image:
-    """Return the last stage of deploy/Dockerfile, with the programs of this virtual environment."""
+    """Return the last stage of deploy/Dockerfile.
+
+    Its programs are those that the first stage has built, or those of this virtual environment.
+    """
     last = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ").split("\nFROM ")[-1]
     variables = dict(pair.split("=", 1) for pair in re.search(r"^ENV (.*)$", last, re.MULTILINE)[1].split())
     variables["PATH"] = variables["PATH"].replace("$PATH", PATH)
     check = re.search(r"^HEALTHCHECK (.*) CMD \[(.*)\]$", last, re.MULTILINE)
     options = dict(option.lstrip("-").split("=") for option in check[1].split())
+    built = os.environ.get(BUILT)
+    programs = {
+        "/opt/hubbub/bin/hubbub": BIN / "hubbub",
+        "/opt/hubbub/bin/python3": BIN / "python3",
+        "/opt/hubbub/bin/hubbub-health": (DEPLOY / "health.py").read_text(),
+        "/opt/hubbub/bin/restart-policy": (DEPLOY / "restart-policy.sh").read_text(),
+    }
     return Image(
-        origin=f"{BIN}, deploy/health.py, deploy/restart-policy.sh",
         user=int(re.search(r"^USER (\d+):", last, re.MULTILINE)[1]),
         entrypoint=shlex.split(re.search(r"^ENTRYPOINT \[(.*)\]$", last, re.MULTILINE)[1]),
-        files={
-            "/opt/hubbub/bin/hubbub": BIN / "hubbub",
-            "/opt/hubbub/bin/python3": BIN / "python3",
-            "/opt/hubbub/bin/hubbub-health": (DEPLOY / "health.py").read_text(),
-            "/opt/hubbub/bin/restart-policy": (DEPLOY / "restart-policy.sh").read_text(),
-        },
+        files={} if built else programs,
+        folders={"/opt/hubbub": Path(built, "opt", "hubbub")} if built else {},
         environment=variables,
         folder=re.search(r"^WORKDIR (.*)$", last, re.MULTILINE)[1],
         healthcheck={"test": ["CMD", *shlex.split(check[2])], **{k.replace("-", "_"): v for k, v in options.items()}},
@@ -112,17 +123,17 @@ def kafka() -> Image:
         for name, main in TOOLS.items()
     }
     start = {"/etc/kafka/docker/run": START.format(java=java, jars=libs)}
-    return Image(f"Maven, {libs.name}", 1000, ["/etc/kafka/docker/run"], start | scripts)
+    return Image(1000, ["/etc/kafka/docker/run"], start | scripts)
 
 
 def prometheus() -> Image:
     program = {"/usr/bin/prometheus": Path(tool("prometheus"))}
-    return Image("Debian, or the folder PROMETHEUS", 65534, ["/bin/prometheus"], program)
+    return Image(65534, ["/bin/prometheus"], program)
 
 
 def alertmanager() -> Image:
     program = {"/usr/bin/alertmanager": Path(tool("prometheus-alertmanager"))}
-    return Image("Debian", 65534, ["/bin/alertmanager"], program)
+    return Image(65534, ["/bin/alertmanager"], program)
 
 
 def faketime() -> Path:

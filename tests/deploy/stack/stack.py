@@ -21,7 +21,7 @@ from tests.deploy.compose import DEPLOY, ROOT, make_secrets
 from tests.deploy.stack.daemon import Daemon
 from tests.deploy.stack.engine import Project
 from tests.deploy.stack.network import GATEWAY, Network
-from tests.deploy.stack.runners import Processes
+from tests.deploy.stack.runners import Runner
 
 INSIDE = "HUBBUB_STACK_INSIDE"
 PROMETHEUS = "http://127.0.0.1:9090"
@@ -54,7 +54,7 @@ def enter() -> None:
 class Stack:
     """The project with its folder. `factor` divides the times of the alerts, for the short form only."""
 
-    def __init__(self, factor: float = 1.0, *, second: bool = True) -> None:
+    def __init__(self, runner: Runner, factor: float = 1.0, *, second: bool = True) -> None:
         self.folder = Path(os.environ[INSIDE])
         subprocess.run(("mount", "-t", "tmpfs", "tmpfs", self.folder), check=True)
         self.folder.chmod(0o755)
@@ -65,13 +65,13 @@ class Stack:
             shorten(self.folder / "deploy" / "prometheus" / RULES, factor)
         self._resolve_names()
         self.network = Network(self.addresses)
-        project = Project(self.folder / "deploy" / "compose.yaml", self.folder, self.network, Processes())
+        project = Project(self.folder / "deploy" / "compose.yaml", self.folder, self.network, runner)
         self.projects = [project]
         self.project = project
         if second:
             watch_second(self.folder / "deploy" / "prometheus" / "prometheus.yml")
             self.projects.append(
-                Project(project.file, self.folder / SECOND, self.network, Processes(), SECOND, other_installation)
+                Project(project.file, self.folder / SECOND, self.network, runner, SECOND, other_installation)
             )
         self.daemon = Daemon(self.folder / "docker.socket", project)
         (self.folder / "bin").mkdir()
