@@ -73,6 +73,7 @@ class Campaign:
             sender = Sender(self.stack.folder / "deploy" / "hubbub.toml", token)
             until(self.stack.ready, "every target is up and every container is healthy", START)
             until(lambda: sender.answers["202"], "a gateway takes reports", START)
+            until(self._silent, "no alert of the start fires any more", START)
             say(f"the stack is up after {time.monotonic() - begin:.0f} s")
             watcher.start()
             self._calm(calm)
@@ -90,6 +91,10 @@ class Campaign:
         self.rows.append(row)
         time.sleep(seconds)
         row.faults += [f"{name} fires" for name in sorted(row.others)]
+
+    def _silent(self) -> bool:
+        """Whether no alert above info fires."""
+        return all(labels["severity"] == "info" for labels in self.stack.alerts())
 
     def _watch(self) -> None:
         """Note each alert above info. The second installation must have none."""
