@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -171,7 +172,20 @@ class Container:
     def run(self, command: list[str], timeout: float = 60.0) -> subprocess.CompletedProcess:
         """Run a command in the container."""
         arguments, environment = self.runner.inside(self, command)
-        return subprocess.run(arguments, env=environment, timeout=timeout, capture_output=True, text=True, check=False)
+        with subprocess.Popen(
+            arguments,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            try:
+                output, errors = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # the command in the container too
+                raise
+        return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
     def signal(self, number: int) -> None:
         """Send a signal to the container's first process."""

@@ -36,6 +36,12 @@ def compose(*words: str) -> Callable[[Stack], object]:
     return lambda stack: stack.must(f"{COMPOSE} {' '.join(words)}")
 
 
+def repair_broker(stack: Stack) -> None:
+    """Start the broker, and wait until it answers."""
+    stack.must(f"{COMPOSE} up --detach kafka")
+    until(lambda: stack.project.first("kafka").health == "healthy", "the broker answers", QUARTER)
+
+
 def stop_one(container: str) -> Callable[[Stack], object]:
     return lambda stack: stack.project.containers[container].stop()
 
@@ -143,7 +149,7 @@ DRILLS = [
         "broker-gone",
         "HubbubNoWorker",  # workers exit after at most 300 s without a broker
         compose("stop", "kafka"),
-        compose("up", "--detach", "kafka"),
+        repair_broker,
         mute=("kafka", "worker"),
     ),
     Drill(
