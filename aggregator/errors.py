@@ -4,6 +4,7 @@ HubbubError
 ├── TopicsError        4   topics that do not allow the guarantees
 ├── Guarantee          4   a guarantee cannot be kept while running (also a RuntimeError)
 ├── Fenced             4   another process has the name of this worker (also a RuntimeError)
+├── ClassicGroupsRefused 4 the brokers offer only the newer group protocol (also a RuntimeError)
 ├── EmbeddedError      1   the embedded broker is not installed or does not start (also a RuntimeError)
 ├── EstimatorEnded     1   the estimator process ended again and again (also a RuntimeError)
 └── ChildEnded         its   a command of a demo has ended (also a RuntimeError)
@@ -33,6 +34,18 @@ class Fenced(HubbubError, RuntimeError):
         super().__init__(
             f"another process has started with the name {name!r} (HUBBUB_INSTANCE), and counts in place of this one; "
             "give every worker a name of its own"
+        )
+
+
+class ClassicGroupsRefused(HubbubError, RuntimeError):
+    """The brokers offer only the newer group protocol."""
+
+    exit_code = 4
+
+    def __init__(self, servers: str) -> None:
+        super().__init__(
+            f"the brokers at {servers} refuse classic groups, which hubbub's workers need; set "
+            "`group.coordinator.rebalance.protocols=classic,consumer` at each broker, and start the worker again"
         )
 
 

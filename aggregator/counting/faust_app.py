@@ -49,9 +49,17 @@ class Instance:
     """A function that is called in another thread if another process has taken the name."""
 
 
-def build_app(kafka: Kafka, partitions: int, max_frame: int, instance: Instance | None = None) -> App:
+def build_app(
+    kafka: Kafka,
+    partitions: int,
+    max_frame: int,
+    instance: Instance | None = None,
+    on_refusal: Callable[[], None] = lambda: None,
+) -> App:
+    """Return the app. `on_refusal` is called in another thread if the brokers refuse classic groups."""
     faust_patches.install(kafka.topic(REPORTS), has_log_time=kafka.dialect.log_has_time)
     answer_reader.install()
+    group_member.install_classic(on_refusal)
     if not kafka.dialect.allows_leaving:
         group_member.install_staying()
     elif instance is not None:

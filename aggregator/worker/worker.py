@@ -16,7 +16,7 @@ from aggregator.counting.checkpoint import Checkpoints
 from aggregator.counting.checkpoint_plan import WriteBudget
 from aggregator.counting.faust_app import Instance, build_app
 from aggregator.counting.partition import SourcePartition
-from aggregator.errors import Fenced
+from aggregator.errors import ClassicGroupsRefused, Fenced
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.process.liveness import Beat
 from aggregator.process.metrics import Metrics
@@ -75,7 +75,7 @@ class Worker:
             kafka, partitions, follower, outbox, self.metrics, self._ending, self._accuracy
         )
         instance = options.instance and Instance(options.instance, options.leave, self._end_fenced)
-        self._app = build_app(kafka, partitions, options.max_frame, instance)
+        self._app = build_app(kafka, partitions, options.max_frame, instance, self._end_refused)
         self._counting = CountingApp(
             kafka=kafka,
             app=self._app,
@@ -100,6 +100,9 @@ class Worker:
         self.metrics.registry.register(Freshness(self._publishing.newest_finals))
         self.metrics.registry.register(Unpublished(self._oldest_due))
         self._gauges = WorkerGauges(self.metrics, self._counting, follower, registrar)
+
+    def _end_refused(self) -> None:
+        self._ending.fail(ClassicGroupsRefused(self._kafka.servers))
 
     def _end_fenced(self) -> None:
         self._ending.fail(Fenced(self._instance))

@@ -140,7 +140,7 @@ def test_only_members_of_a_group_of_the_embedded_broker_stay(tmp_path):
     async def kind(app):
         return consumers.GroupCoordinator
 
-    assert with_app(kind, tmp_path, Kafka()) is GroupCoordinator
+    assert with_app(kind, tmp_path, Kafka()) is group_member.ClassicMember
     assert with_app(kind, tmp_path, Kafka(embedded=True)) is group_member.StayingMember
 
 

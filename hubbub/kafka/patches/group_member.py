@@ -1,4 +1,7 @@
-"""The members of the workers' group that differ from aiokafka's: one that never leaves, and one with a name."""
+"""The members of the workers' group that differ from aiokafka's.
+
+One notices that the broker refuses its group protocol, one has a name in addition, and one never leaves.
+"""
 
 import asyncio
 import copy
@@ -25,7 +28,30 @@ class StayingMember(group_coordinator.GroupCoordinator):  # type: ignore[misc] #
         self.reset_generation()
 
 
-class StaticMember(group_coordinator.GroupCoordinator):  # type: ignore[misc]
+class ClassicMember(group_coordinator.GroupCoordinator):  # type: ignore[misc]
+    """A member of a classic group. Brokers may offer only the newer protocol, which aiokafka lacks."""
+
+    on_refusal: ClassVar[Any]
+    """A function that is called in the thread of the consumer when the broker refuses classic groups."""
+
+    async def _send_req(self, request: Any) -> Any:
+        """Send a request to the coordinator of the group. Stop if it takes no request to join."""
+        try:
+            answer = await super()._send_req(request)
+        except errors.IncompatibleBrokerVersion:
+            await self._stop(request)
+            raise
+        if getattr(answer, "error_code", 0) == errors.UnsupportedVersionError.errno:
+            await self._stop(request)
+        return answer
+
+    async def _stop(self, request: Any) -> None:
+        if isinstance(request, JoinGroupRequest):
+            self.on_refusal()
+            await asyncio.sleep(1.0)  # the process ends, and aiokafka would ask again at once
+
+
+class StaticMember(ClassicMember):
     """A member with a name, `group.instance.id`. A process that comes back under it gets its partitions at once.
 
     The broker knows the newest process with the name only. To older ones it says that they are no members, as after the
@@ -75,6 +101,12 @@ class StaticMember(group_coordinator.GroupCoordinator):  # type: ignore[misc]
 def install_staying() -> None:
     """Make all group members of this process stay."""
     consumer.GroupCoordinator = StayingMember
+
+
+def install_classic(on_refusal: Callable[[], None]) -> None:
+    """Make all group members of this process notice a refusal of their protocol."""
+    ClassicMember.on_refusal = staticmethod(on_refusal)
+    consumer.GroupCoordinator = ClassicMember
 
 
 def install_static(on_fence: Callable[[], None], *, leaves: bool) -> None:
