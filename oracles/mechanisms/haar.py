@@ -82,10 +82,15 @@ class Haar(Hashing):
         return bad if bad.any() else None
 
     def _count(self, state: Ints, reports: Reports) -> int:
-        marks = state[self.cells :].copy()
-        super()._count(state, reports)
-        rows = self._integers(reports)[:, 0] >> 1
-        state[self.cells :] = marks + np.bincount(self._marks[rows], minlength=MARKS)
+        integers = self._integers(reports)[:, 0].astype(np.int64)
+        signs, marks = state[: self.cells], state[self.cells :]
+        if 4 * len(integers) >= self.cells:
+            rows = np.bincount(integers, minlength=2 * self.cells).reshape(-1, 2)
+            signs += rows[:, 0] - rows[:, 1]
+            marks += np.bincount(self._marks, rows.sum(axis=1), MARKS).astype(np.int64)
+        else:
+            np.add.at(signs, integers >> 1, 1 - 2 * (integers & 1))
+            marks += np.bincount(self._marks[integers >> 1], minlength=MARKS)
         return 0
 
     @cached_property
