@@ -166,9 +166,7 @@ class Numbers:
     @property
     def resolution(self) -> float:
         """Width of the 95% interval of a cumulative share to either side, on average."""
-        tree, n = self.estimate.tree, self.estimate.n_independent
-        variance = tree.levels * (tree.levels + 0.7) * tree.factor / 12.0
-        return normal_quantile(_TAIL) * float(np.sqrt(variance / n)) if n else float("nan")
+        return self.estimate.tree.resolution(self.estimate.n_independent)
 
     def place(self, share: float) -> int:
         """Return the bin of a quantile: the first one up to which at least this share of the numbers lies."""

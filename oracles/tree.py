@@ -9,6 +9,7 @@ reports of level j. G_j is the sum of g^2 over the blocks of the level. g is hal
 minus that in the right half. No assumption on the shares is needed, and a random sample of clients costs nothing more.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +22,9 @@ from oracles.errors import ParameterError
 from oracles.estimate import Estimate
 from oracles.pure import Pure
 from oracles.types import Floats, Ints
+
+_REACH = quantile(0.025)
+"""Standard errors from a number to an end of its 95% interval."""
 
 
 class Tree:
@@ -80,6 +84,19 @@ class Tree:
             levels.append(halves[:, 0] - halves[:, 1])
             sums = halves.sum(axis=1)
         return levels
+
+    def resolution(self, n: float) -> float:
+        """Return how far the 95% interval of a cumulative share of `n` reports reaches to either side, on average."""
+        return _REACH * math.sqrt(self._cumulative_variance / n) if n else math.nan
+
+    def reports(self, width: float) -> int:
+        """Return the number of reports whose intervals reach so far to either side, on average."""
+        return math.ceil(_REACH**2 * self._cumulative_variance / width**2)
+
+    @property
+    def _cumulative_variance(self) -> float:
+        """Variance of a cumulative share from one report, on average over all edges."""
+        return self.levels * (self.levels + 0.7) * self.factor / 12.0
 
     def squares(self, weights: Floats) -> Floats:
         """Return G_j of each level for the answer with these weights of the bins."""

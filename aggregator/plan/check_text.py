@@ -4,16 +4,16 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
 
-from aggregator.plan import costs, memory, outlook, visibility
+from aggregator.plan import costs, memory, number_plan, outlook, visibility
 from aggregator.plan.promise import promises, up
 from hubbub.command.options import in_bytes
 from hubbub.definitions.versions import open_panes
 from oracles.estimate import Pure
-from oracles.mechanisms import NUMBER_ORACLES
 from oracles.multi.attributes import Multi
 from oracles.query import Query
 from oracles.query.domain import OTHER, Domain
 from oracles.query.footprint import MOST_BLOCK_VALUES
+from oracles.tree import Tree
 
 CROWDS = (10**4, 10**6, 10**8)
 """The numbers of reports for which the command prints errors."""
@@ -130,7 +130,7 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
         fact = f"a report can be {up(math.exp(epsilon))} times as likely with one answer as with another"
         yield f"epsilon {up(epsilon)} is above {HIGH_EPSILON:g} and gives little privacy: {fact}"
     for subject in outlook.audiences(query, 1):
-        if subject.encoder is not None:
+        if subject.encoder is not None and not subject.view.levels:
             yield from (f"{subject.name}: {text}" for text in outlook.warnings(query, subject.encoder))
     if query.season is not None and (need := memory.block_bytes(query)):
         yield f"season keeps sums of windows for four seasons: up to {in_bytes(need)} in the topic and in a worker"
@@ -168,15 +168,21 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
         yield from label("one record", *visibility.crowd_sentences(query, clients))
     everybody = outlook.audiences(query, 1 if clients is None else clients)
     for subject in everybody:
-        if subject.encoder is not None:
+        if subject.encoder is not None and not subject.view.levels:
             yield from label("error", _prefix(query, subject) + outlook.comparison(query, subject.encoder))
     for subject in everybody if clients is not None else ():
+        if subject.view.levels:
+            first, *rest = number_plan.sentences(Tree.of(subject.view), subject.n, query.quantiles)
+            yield from label("quantiles", _prefix(query, subject) + first, *rest)
+            continue
         yield from label("outlook", *outlook.sentences(subject))
         ways = list(outlook.table(subject))
         yield from ["", *_align(iter(ways), (0, 4))] if ways else []
-    for rows, text in (_oracles(query), (0, 2, 3)), (_errors(query), (0,)):
+    yield ""
+    yield from _align(_oracles(query), (0, 2, 3))
+    if not all(view.levels for _, _, _, view in attribute_oracles(query)):
         yield ""
-        yield from _align(rows, text)
+        yield from _align(_errors(query), (0,))
     texts = [line for warning in warnings(query, clients) for line in label("warning", warning)]
     yield from ["", *texts] if texts else []
 
@@ -190,16 +196,17 @@ def _oracles(query: Query) -> Iterator[Sequence[str]]:
     for name, domain, oracle, view in attribute_oracles(query):
         other = f'and "{OTHER}"' if domain.other else ""
         epsilon = None if query.solution == "rsfd" else getattr(view, "epsilon", None)
-        ratio = "" if epsilon is None or oracle in NUMBER_ORACLES else f"{outlook.of_optimum(view, epsilon):.2f}"
+        ratio = "" if epsilon is None or view.levels else f"{outlook.of_optimum(view, epsilon):.2f}"
         yield _short(name), f"{domain.named:,}", other, oracle, f"{view.p:.6g}", f"{view.q:.6g}", ratio
 
 
 def _errors(query: Query) -> Iterator[Sequence[str]]:
     yield "reports", *(cell for n in CROWDS for cell in (f"{n:,}", ""))
     yield "", *("sigma", "detectable") * len(CROWDS)
-    for name, _, oracle, view in attribute_oracles(query):
-        unknown = oracle in NUMBER_ORACLES  # their errors are of ranks, in words
-        pairs = ((math.nan, math.nan) if unknown else errors(query, view, n) for n in CROWDS)
+    for name, _, _, view in attribute_oracles(query):
+        if view.levels:
+            continue
+        pairs = (errors(query, view, n) for n in CROWDS)
         yield _short(name), *(cell for sigma, share in pairs for cell in (_share(sigma), _share(share)))
 
 

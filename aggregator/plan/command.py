@@ -7,16 +7,18 @@ from dataclasses import fields
 from textwrap import wrap
 from typing import cast
 
-from aggregator.plan import capacity, outlook, pair_table
+from aggregator.plan import capacity, number_plan, outlook, pair_table
 from aggregator.plan.check_text import HIGH_EPSILON, INTEGER, WIDTH
 from aggregator.plan.fleet import Assumptions, fleet
 from aggregator.plan.pair_table import table_sizes
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
 from hubbub.command.options import in_bytes, one_of, parsed, parser_of, run, share, whole
-from oracles.errors import QueryError
+from oracles.errors import ParameterError, QueryError
 from oracles.mechanisms import NEWEST, automatic
+from oracles.mechanisms.haar import BINS
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import load
+from oracles.query.domain import BINS_BY_DEFAULT
 from oracles.query.settings import ANSWERS
 from oracles.types import MAX_SIZE, usable_epsilon
 
@@ -31,6 +33,7 @@ example:
   $ hubbub plan --clients 1e6 --size 1024 --epsilon 1
   $ hubbub plan --clients 1e6 --size 1024 --epsilon 1 --target-share 0.001
   $ hubbub plan --table 16x8 --epsilon 1
+  $ hubbub plan --number --bins 256 --clients 1e5
   $ hubbub plan --rate 1e6,1e7,1e8 --queries hubbub.toml
 
 The figures are of a query file of the newest edition, like those of `hubbub check --clients`.
@@ -67,8 +70,15 @@ def main(arguments: list[str]) -> int:
         )
         sys.stdout.write("".join(f"{line}\n" for text in texts for line in wrap(text, WIDTH)))
 
+    def numbers() -> None:
+        plan = options.clients, options.bins, usable_epsilon(options.epsilon), options.answers
+        for text, is_heading in number_plan.plan_lines(*plan, options.width):
+            sys.stdout.write("".join(f"{line}\n" for line in ([text, ""] if is_heading else _wrap(text))))
+
     if options.rate is not None:
         return run("plan", capacity_of_file)
+    if options.number:
+        return run("plan", numbers)
     return run("plan", work if options.table is None else table)
 
 
@@ -80,6 +90,12 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--size", type=whole(2, MAX_SIZE), metavar="D", help=values)
     cells = "sizes of two attributes, such as 16x8: print the people that a table of all their pairs needs"
     parser.add_argument("--table", type=parsed(table_sizes), metavar="AxB", help=cells)
+    number = "plan for answers that are numbers: their quantiles"
+    parser.add_argument("--number", action="store_true", help=number)
+    bins = f"number of bins of numbers (default: {BINS_BY_DEFAULT})"
+    parser.add_argument("--bins", type=parsed(_bins), default=BINS_BY_DEFAULT, metavar="B", help=bins)
+    reach = "with --number, print the clients for an interval that reaches so far in rank, such as 0.02"
+    parser.add_argument("--width", type=share, metavar="H", help=reach)
     privacy = "privacy of each report (default: 1; smaller is more private)"
     parser.add_argument("--epsilon", type=float, default=1.0, metavar="E", help=privacy)
     repeats = "how a client repeats its answers: life (default), once or fresh"
@@ -94,11 +110,26 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.table is not None and (options.clients, options.size, options.rate) != (None, None, None):
         parser.error("--table prints how many clients are needed: leave --clients, --size and --rate out")
+    if options.number and (options.clients is None or (options.size, options.table, options.rate) != (None,) * 3):
+        parser.error("--number needs --clients, and takes --bins in place of --size")
+    if options.number:
+        return options
     if options.rate is None and options.table is None and None in (options.clients, options.size):
         parser.error("the following arguments are required: --clients and --size, or --table, or --rate")
     if options.rate is not None and (options.clients, options.size) != (None, None):
         parser.error("--rate uses a query file (--queries): leave --clients and --size out")
     return options
+
+
+def _bins(text: str) -> int:
+    """Return a number of bins, or raise a ParameterError."""
+    try:
+        bins = int(text)
+    except ValueError:
+        bins = 0
+    if bins not in BINS:
+        raise ParameterError(f"must be a power of two from {BINS[0]} to {BINS[-1]}")
+    return bins
 
 
 def lines(plan: Plan, target: float | None = None) -> Iterator[str]:
