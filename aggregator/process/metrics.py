@@ -21,6 +21,8 @@ _BOOLEANS = ("false", "true")
 _QUERY: Labels = {"query": None}
 _PARTITION: Labels = {"partition": None}
 _ATTRIBUTE: Labels = {"query": None, "attribute": None}
+_QUANTILE: Labels = {**_ATTRIBUTE, "quantile": None}
+_RANGE: Labels = {**_ATTRIBUTE, "range": None}
 
 
 class Metrics(MetricTable):
@@ -129,6 +131,19 @@ class Metrics(MetricTable):
         "Share above which a value is a heavy hitter, in the newest final",
         _ATTRIBUTE,
     )
+    quantile_value = MetricRow(
+        "hubbub_quantile", Gauge, "Number below which this share of the numbers lies, in the newest final", _QUANTILE
+    )
+    quantile_low = MetricRow("hubbub_quantile_low", Gauge, "Lower end of the quantile's 95% interval", _QUANTILE)
+    quantile_high = MetricRow("hubbub_quantile_high", Gauge, "Upper end of the quantile's 95% interval", _QUANTILE)
+    mean_value = MetricRow("hubbub_mean", Gauge, "Mean of the numbers in the newest final", _ATTRIBUTE)
+    mean_low = MetricRow("hubbub_mean_low", Gauge, "Lower end of the mean's 95% interval", _ATTRIBUTE)
+    mean_high = MetricRow("hubbub_mean_high", Gauge, "Upper end of the mean's 95% interval", _ATTRIBUTE)
+    range_value = MetricRow(
+        "hubbub_range_share", Gauge, "Share of the numbers in a named range, in the newest final", _RANGE
+    )
+    range_low = MetricRow("hubbub_range_share_low", Gauge, "Lower end of the range's 95% interval", _RANGE)
+    range_high = MetricRow("hubbub_range_share_high", Gauge, "Upper end of the range's 95% interval", _RANGE)
 
     def __init__(self) -> None:
         super().__init__()
@@ -178,5 +193,19 @@ class Metrics(MetricTable):
 
     def clear_finals(self) -> None:
         """Remove the gauges of finals, because other workers may merge these queries now."""
-        for gauge in (self.sigma, self.detectable, self.threshold, self.true_mse, self.coverage):
+        numbers = (*self.mean, *self.quantile, *self.range_share)
+        for gauge in (self.sigma, self.detectable, self.threshold, self.true_mse, self.coverage, *numbers):
             gauge.clear()
+
+    @property
+    def quantile(self) -> tuple[Gauge, Gauge, Gauge]:
+        """The quantiles of numbers, and the ends of their intervals."""
+        return self.quantile_value, self.quantile_low, self.quantile_high
+
+    @property
+    def mean(self) -> tuple[Gauge, Gauge, Gauge]:
+        return self.mean_value, self.mean_low, self.mean_high
+
+    @property
+    def range_share(self) -> tuple[Gauge, Gauge, Gauge]:
+        return self.range_value, self.range_low, self.range_high

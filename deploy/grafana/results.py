@@ -118,6 +118,8 @@ def overview() -> dashboard.Dashboard:
 def query() -> dashboard.Dashboard:
     value = "query, attribute, value"
     one = f'{Q}, attribute=~"$attribute", value=~"$value"'
+    quantile = f'{Q}, quantile=~"$quantile"'
+    in_range = f'{Q}, range=~"$range"'
     frequent = f"{{}} and {newest('hubbub_hitter_share', Q, value).replace('{', '{{').replace('}', '}}')}"
     changes = f'hubbub:alerts:increase5m{{{OF}, {Q}, kind="%s", baseline="false"}} > 0'
     shares = f"hubbub_top_share{{{OF}, {Q}"
@@ -130,6 +132,8 @@ def query() -> dashboard.Dashboard:
             ONE,
             variable("attribute", "Attribute", f"label_values({shares}}}, attribute)", several=False),
             variable("value", "Value", f'label_values({shares}, attribute=~"$attribute"}}, value)'),
+            variable("quantile", "Quantile", f"label_values(hubbub_quantile{{{OF}, {Q}}}, quantile)"),
+            variable("range", "Range", f"label_values(hubbub_range_share{{{OF}, {Q}}}, range)"),
         ],
         [
             rows(
@@ -163,6 +167,26 @@ def query() -> dashboard.Dashboard:
                 newest("hubbub_top_share_low", one, value),
                 newest("hubbub_top_share_high", one, value),
                 each="value",
+                runbook="HubbubHitterSurging",
+            ),
+            band(
+                "Quantile $quantile",
+                "The number below which this share of the numbers lies, and its interval. Only for queries of numbers.",
+                units.Short,
+                newest("hubbub_quantile", quantile, "query, attribute, quantile"),
+                newest("hubbub_quantile_low", quantile, "query, attribute, quantile"),
+                newest("hubbub_quantile_high", quantile, "query, attribute, quantile"),
+                each="quantile",
+                runbook="HubbubHitterSurging",
+            ),
+            band(
+                "Range $range",
+                "Share of the numbers in this range, and its interval.",
+                units.PercentUnit,
+                newest("hubbub_range_share", in_range, "query, attribute, range"),
+                newest("hubbub_range_share_low", in_range, "query, attribute, range"),
+                newest("hubbub_range_share_high", in_range, "query, attribute, range"),
+                each="range",
                 runbook="HubbubHitterSurging",
             ),
             graph(

@@ -59,16 +59,18 @@ def test_surges_and_fades_are_marked_on_the_dashboard_of_a_query():
 @pytest.mark.parametrize("panel", PANELS)
 def test_a_graph_of_a_share_draws_the_band_of_its_interval(panel):
     names = {target["legendFormat"]: target["expr"] for target in panel["targets"]}
-    if panel["type"] != "timeseries" or not re.search(r"\bhubbub_(top|hitter)_share\b", str(names)):
+    if panel["type"] != "timeseries" or not re.search(
+        r"\bhubbub_(top_share|hitter_share|quantile|range_share)\b", str(names)
+    ):
         return
     assert names.keys() == {"share", "low", "high"}
     overrides = {each["matcher"]["options"]: each["properties"] for each in panel["fieldConfig"]["overrides"]}
     assert {"id": "custom.fillBelowTo", "value": "low"} in overrides["high"]
-    assert panel["repeat"] == "value"  # one value a panel, so the names of the series are unique
+    assert panel["repeat"] in ("value", "quantile", "range")  # one a panel, so the names of the series are unique
 
 
 def test_a_dashboard_has_such_a_graph():
-    assert sum("custom.fillBelowTo" in json.dumps(panel.values[0]) for panel in PANELS) == 1
+    assert sum("custom.fillBelowTo" in json.dumps(panel.values[0]) for panel in PANELS) == 3
 
 
 @pytest.mark.parametrize("name", BOARDS)

@@ -50,6 +50,15 @@ pane = "1s"
 lateness = "1s"
 threshold = 0.1
 
+[queries.waits]
+crowd = 1
+domain = { low = 10, high = 60000, scale = "log", unit = "ms" }
+ranges = { slow = [1000, 60000] }
+epsilon = 4.0
+budget = 1000.0
+pane = "1s"
+lateness = "1s"
+
 [queries.quiet]
 crowd = 1
 domain = 4
@@ -119,6 +128,7 @@ class Deployment:
         surge = ("--port", ports["hubbub-simulator"], "--scenario", folder / "surge.toml")
         crowd(self.place, "page", *surge, *common, "zipf:1.5")
         crowd(self.place, "profile", "--port", 0, *common, "age=uniform", "--values", "sex=uniform")
+        crowd(self.place, "waits", "--port", 0, *common, "lognormal:6.3,0.8")
         until(lambda: self.alerts("HubbubHitterSurging"), "an alert of the surge")
         until(lambda: self.prometheus.query("hubbub_true_mse"), "a final with its true error")
 

@@ -7,15 +7,20 @@ from statistics import median
 
 import numpy as np
 import pytest
+from prometheus_client import generate_latest
 from scipy import stats
 
 from aggregator.merging.windows import Span
+from aggregator.process.metrics import Metrics
 from aggregator.publishing.alerts.message import decode, encode
 from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.state import Silence, State, check_states, dump, load
 from aggregator.publishing.alerts.watch import number_watch_of
+from aggregator.publishing.finals.final import final_metrics, window_result
+from aggregator.publishing.finals.publisher import set_gauges
 from aggregator.publishing.findings import NumberFindings, subjects
 from aggregator.reading.tail.summary import Notice
+from aggregator.tallies.snapshot import Snapshot
 from benchmarks.number_alerts import NumberFollower, delays, estimates, false_alerts, follow, query
 from benchmarks.slow_change import BEFORE, jump
 from oracles import oracle
@@ -250,3 +255,29 @@ def test_a_run_repeats_its_alerts():
     one, two = ([encode(alert) for _, alert in follow(waits, jump(1.0), BEFORE + 8, 1)] for _ in range(2))
     assert one == two
     assert one
+
+
+def test_the_gauges_of_numbers_are_those_of_the_record():
+    waits = query(windows=["1m"])
+    tally, rng = waits.tally(), np.random.default_rng(6)
+    scale = waits.domains[0].scale
+    tally.add(waits.oracle.perturb(scale.positions(rng.lognormal(6.3, 0.8, 5_000)), rng))
+    span = Span(waits.windows[0], START, START + 60)
+    result = window_result(waits, span, Snapshot(tally.n, 0, 0, 0, tally.state))
+    fields = schemas.record(result.window.records[0][1])["numbers"]
+    metrics = Metrics()
+    metrics.add_queries([waits])
+    set_gauges(metrics, waits, final_metrics(waits, result.window))
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    numbers = {name: float(number) for line in lines for name, _, number in [line.rpartition(" ")] if line[0] != "#"}
+    labels = 'attribute="",'
+    for share, row in fields["quantiles"].items():
+        names = [f'hubbub_quantile{end}{{{labels}quantile="{share}",query="waits"}}' for end in ("", "_low", "_high")]
+        assert [numbers[name] for name in names] == pytest.approx([row["value"], row["low"], row["high"]])
+    slow = fields["ranges"]["slow"]
+    name = f'hubbub_range_share{{{labels}query="waits",range="slow"}}'
+    assert numbers[name] == pytest.approx(slow["share"])
+    assert numbers['hubbub_mean{attribute="",query="waits"}'] == pytest.approx(fields["mean"]["value"])
+    assert not [name for name in numbers if name.startswith(("hubbub_detectable_share", "hubbub_sigma_share"))]
+    metrics.clear_finals()
+    assert b'quantile="0.5"' not in generate_latest(metrics.registry)

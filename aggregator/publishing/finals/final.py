@@ -10,10 +10,11 @@ from aggregator.merging.marks import Withheld
 from aggregator.merging.windows import ClosedWindow, Span
 from aggregator.publishing.alerts.comparisons import StretchPair, comparisons, own_parts
 from aggregator.publishing.alerts.decision import alerts
-from aggregator.publishing.findings import Findings, WithheldFindings
+from aggregator.publishing.findings import AnyFindings, Findings, WithheldFindings
 from aggregator.publishing.records.cut import CUT
 from aggregator.publishing.records.encoder import WindowRecords, build
 from aggregator.tallies.snapshot import Snapshot
+from oracles.numbers import Quantity
 from oracles.query import Query
 from oracles.query.settings import Window
 
@@ -43,6 +44,15 @@ class BlockInput(NamedTuple):
 NO_BLOCKS = BlockInput()
 
 
+class NumberMetrics(NamedTuple):
+    """The metrics of an attribute whose answers are numbers. Each number has the ends of its 95% interval."""
+
+    mean: Quantity
+    quantiles: Mapping[str, Quantity]
+    """By share, as in a record."""
+    ranges: Mapping[str, Quantity]
+
+
 class FinalMetrics(NamedTuple):
     """The metrics of one attribute of a final."""
 
@@ -52,6 +62,7 @@ class FinalMetrics(NamedTuple):
     detectable: float | None
     threshold: float | None
     flags: tuple[str, ...]
+    numbers: NumberMetrics | None = None
 
 
 def window_result(
@@ -113,17 +124,26 @@ def _blocks(
 def final_metrics(query: Query, window: WindowRecords) -> list[FinalMetrics]:
     """Return the metrics of each attribute of a final."""
     return [
-        FinalMetrics(
-            findings.subject.name, isinstance(findings, WithheldFindings), math.nan, None, None, findings.flags
-        )
-        if not isinstance(findings, Findings)
-        else FinalMetrics(
-            *(findings.subject.name, False, float(findings.estimate.sigma), findings.detectable),
-            query.threshold.share(findings.estimate.n),
-            (*findings.flags, CUT) if is_cut else findings.flags,
-        )
-        for findings, is_cut in zip(window.findings, window.cuts, strict=True)
+        _metrics(query, findings, is_cut=is_cut) for findings, is_cut in zip(window.findings, window.cuts, strict=True)
     ]
+
+
+def _metrics(query: Query, findings: AnyFindings, *, is_cut: bool) -> FinalMetrics:
+    name = findings.subject.name
+    if isinstance(findings, Findings):
+        flags = (*findings.flags, CUT) if is_cut else findings.flags
+        threshold = query.threshold.share(findings.estimate.n)
+        return FinalMetrics(name, False, float(findings.estimate.sigma), findings.detectable, threshold, flags)
+    if isinstance(findings, WithheldFindings):
+        return FinalMetrics(name, True, math.nan, None, None, findings.flags)
+    numbers = findings.numbers
+    shares = {name: numbers.range(*ends) for name, ends in findings.subject.ranges}
+    metrics = NumberMetrics(
+        numbers.mean(),
+        {repr(share): numbers.quantile(share) for share in query.quantiles},
+        {name: Quantity(row.share, row.low, row.high) for name, row in shares.items()},
+    )
+    return FinalMetrics(name, False, math.nan, None, None, findings.flags, metrics if numbers.known else None)
 
 
 def value_count(query: Query) -> int:

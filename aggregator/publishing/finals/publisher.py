@@ -1,12 +1,14 @@
 """The publisher of finals. It writes a query's records and alerts as they are made, and then the states after them."""
 
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import orjson
+from prometheus_client import Gauge
 
 from aggregator.merging.query_state import OwedFinal, QueryState
 from aggregator.merging.windows import OpenWindow, Position, Span
@@ -15,12 +17,13 @@ from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.finals.deletions import Deletions
 from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_process import Answer, Question
-from aggregator.publishing.finals.final import FinalMetrics
+from aggregator.publishing.finals.final import FinalMetrics, NumberMetrics
 from aggregator.publishing.finals.round import Batch
 from aggregator.publishing.records.encoder import provisional_keys
 from aggregator.tallies import keys
 from hubbub.kafka.outbox import Outbox, OutboxRecord, count_refused, is_oversized
 from hubbub.kafka.settings import ALERTS, ESTIMATES, SNAPSHOTS
+from oracles.numbers import Quantity
 from oracles.query import Query
 from oracles.query.settings import Window
 
@@ -176,7 +179,22 @@ def set_gauges(metrics: Metrics, query: Query, attributes: Iterable[FinalMetrics
         if attribute.withheld:
             continue
         labels = query.name, attribute.name or ""
+        if math.isnan(attribute.sigma):
+            set_number_gauges(metrics, labels, attribute.numbers)
+            continue
         metrics.sigma.labels(*labels).set(attribute.sigma)
         metrics.detectable.labels(*labels).set(attribute.detectable if attribute.detectable is not None else 1.0)
         if attribute.threshold is not None:
             metrics.threshold.labels(*labels).set(attribute.threshold)
+
+
+def set_number_gauges(metrics: Metrics, labels: tuple[str, str], numbers: NumberMetrics | None) -> None:
+    """Set the gauges of an attribute whose answers are numbers, unless the window is too small to know any."""
+    if numbers is None:
+        return
+    rows: list[tuple[tuple[Gauge, ...], tuple[str, ...], Quantity]] = [(metrics.mean, (), numbers.mean)]
+    rows += [(metrics.quantile, (share,), each) for share, each in numbers.quantiles.items()]
+    rows += [(metrics.range_share, (name,), each) for name, each in numbers.ranges.items()]
+    for gauges, last, quantity in rows:
+        for gauge, number in zip(gauges, quantity, strict=True):
+            gauge.labels(*labels, *last).set(number)
