@@ -202,8 +202,8 @@ def test_a_change_is_said_once_and_its_end_too():
 
 
 def test_the_budget_is_shared_by_quantiles_and_ranges():
-    plain, limited = query(), query(threshold={"p95": 2000, "p50": 900})
-    one, two = (number_watch_of(each, subjects(each)[0], each.windows[0]) for each in (plain, limited))
+    plain, with_limits = query(), query(threshold={"p95": 2000, "p50": 900})
+    one, two = (number_watch_of(each, subjects(each)[0], each.windows[0]) for each in (plain, with_limits))
     looks = 1440 * (1 + 63 / 64)
     assert one.look_error == pytest.approx(1.0 / (2 * looks * 5))
     assert two.look_error == pytest.approx(1.0 / (4 * looks * 5))

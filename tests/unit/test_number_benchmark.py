@@ -78,10 +78,10 @@ def test_a_plan_says_what_a_width_needs(capsys):
 def test_the_planned_width_is_that_of_the_intervals(epsilon):
     o = oracle("haar", epsilon=epsilon, size=256)
     rng, n = np.random.default_rng(3), 20_000
-    shown = numbers.numbers_of(o, o.perturb(rng.integers(0, 256, n), rng), numbers.SHAPES["smooth"][1])
+    distribution = numbers.numbers_of(o, o.perturb(rng.integers(0, 256, n), rng), numbers.SHAPES["smooth"][1])
     reach = number_plan.tree_of(256, epsilon, "fresh").resolution(n)
-    assert np.sqrt(np.mean((1.96 * shown.cumulative[1]) ** 2)) == pytest.approx(reach, rel=0.05)
-    assert shown.resolution == pytest.approx(reach)
+    assert np.sqrt(np.mean((1.96 * distribution.cumulative[1]) ** 2)) == pytest.approx(reach, rel=0.05)
+    assert distribution.resolution == pytest.approx(reach)
     assert o.tree.reports(reach) == pytest.approx(n, abs=1)
 
 
