@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
 
-from aggregator.plan import costs, memory, number_plan, outlook, visibility
+from aggregator.plan import costs, memory, outlook, visibility
 from aggregator.plan.promise import promises, up
 from hubbub.command.options import in_bytes
 from hubbub.definitions.versions import open_panes
@@ -13,7 +13,6 @@ from oracles.multi.attributes import Multi
 from oracles.query import Query
 from oracles.query.domain import OTHER, Domain
 from oracles.query.footprint import MOST_BLOCK_VALUES
-from oracles.tree import Tree
 
 CROWDS = (10**4, 10**6, 10**8)
 """The numbers of reports for which the command prints errors."""
@@ -168,13 +167,9 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
         yield from label("one record", *visibility.crowd_sentences(query, clients))
     everybody = outlook.audiences(query, 1 if clients is None else clients)
     for subject in everybody:
-        if subject.encoder is not None and not subject.view.levels:
+        if subject.encoder is not None:
             yield from label("error", _prefix(query, subject) + outlook.comparison(query, subject.encoder))
     for subject in everybody if clients is not None else ():
-        if subject.view.levels:
-            first, *rest = number_plan.sentences(Tree.of(subject.view), subject.n, query.quantiles)
-            yield from label("quantiles", _prefix(query, subject) + first, *rest)
-            continue
         yield from label("outlook", *outlook.sentences(subject))
         ways = list(outlook.table(subject))
         yield from ["", *_align(iter(ways), (0, 4))] if ways else []
