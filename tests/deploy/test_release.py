@@ -204,7 +204,8 @@ def test_the_wheel_for_arm64_counts_the_same(release, tmp_path):
     """A Python for arm64 of Debian runs under qemu."""
     script = Path(__file__).with_name("arm64.sh")
     subprocess.run(["bash", script, tmp_path, wheel_of(release, "manylinux_2_17_aarch64")], check=True, timeout=600)
-    there = subprocess.run([tmp_path / "python", "-c", CALL], capture_output=True, text=True, check=True, timeout=300)
+    python = [tmp_path / "python", "-P", "-c", CALL]
+    there = subprocess.run(python, capture_output=True, text=True, check=True, timeout=300)
     with zipfile.ZipFile(wheel_of(release, X86.partition(".")[0])) as wheel:
         wheel.extractall(tmp_path / "here")  # noqa: S202 - our own wheel
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "here")}
@@ -222,6 +223,7 @@ def test_the_image_runs_as_its_user_without_an_engine(release, tmp_path):
     for layer in layers:
         with tarfile.open(fileobj=io.BytesIO(layer)) as tar:
             tar.extractall(tmp_path, filter="tar")
+    tmp_path.chmod(0o755)  # for the user of the image
     settings = json.loads(config)["config"]
     run = ["chroot", "--userspec=10001:10001", str(tmp_path), "/usr/bin/env", "-i", *settings["Env"]]
 
