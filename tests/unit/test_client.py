@@ -504,7 +504,9 @@ def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch):
     text = (Path(__file__).parents[2] / "docs" / "clients.md").read_text()
     [settings] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     Path("hubbub.toml").write_text(settings)
-    examples = [code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "Publisher" not in code]
+    others = ("Publisher", "# client.py")  # one needs Kafka, and the other is a program of its own
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    examples = [code for code in blocks if not any(each in code for each in others)]
     assert len(examples) == 3
     names = {}
     for example in examples:

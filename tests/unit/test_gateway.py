@@ -1104,7 +1104,8 @@ def test_every_listed_query_fits_the_description():
     listing = orjson.loads(DEFINITIONS.listing(AT / 1000))
     validator.validate(listing)
     properties = schemas["query"]["properties"].keys()
-    assert {key for query in listing["queries"] for key in query} == properties
+    without_pairs = properties - {"pairs"}  # tests/unit/test_pairs.py lists a query with pairs
+    assert {key for query in listing["queries"] for key in query} == without_pairs
 
 
 @pytest.mark.parametrize("name", sorted(QUERIES))
