@@ -42,7 +42,7 @@ class NumberChanges:
         The cumulative shares are compared at the edge of a bin that is nearest to the quantile of both stretches
         together. The result is 0 unless this edge lies between the quantiles of the two.
         """
-        edge = self._edge(share)
+        edge = self._joint.nearest_edge(share)
         earlier, later = (float(each.estimate.shares[:edge].sum()) for each in (self.before, self.now))
         if not min(earlier, later) <= share <= max(earlier, later):
             return 0.0
@@ -63,14 +63,6 @@ class NumberChanges:
     def _joint(self) -> Numbers:
         """The distribution of both stretches together."""
         return Numbers(self.before.estimate.pooled(self.now.estimate), self.now.scale)
-
-    def _edge(self, share: float) -> int:
-        """Return the inner edge of a bin that is nearest to a quantile of both stretches."""
-        cdf = self._joint.cdf
-        place = int(np.argmax(cdf >= share))
-        below = float(cdf[place - 1]) if place else 0.0
-        nearest = place + 1 if cdf[place] - share <= share - below else place
-        return min(max(nearest, 1), len(cdf) - 1)
 
     def _stderr(self, squares: Floats) -> float:
         """Return the standard error of a difference with these G_j."""

@@ -69,7 +69,7 @@ class NumberDifferences:
     def quantile(self, share: float) -> NumberDifference:
         """Return the change of a quantile. It is tested if an edge of bins lies between before and after."""
         before, after = (each.quantile(share, _EACH) for each in (self.before, self.after))
-        edge = self._edge(share)
+        edge = self._pooled.nearest_edge(share)
         (earlier, one), (later, two) = (each.estimate.between(0, edge) for each in (self.before, self.after))
         is_between = min(earlier, later) <= share <= max(earlier, later)
         return _of(before, after, _two_sided(later - earlier, self._stderr(one, two)) if is_between else 1.0)
@@ -95,13 +95,6 @@ class NumberDifferences:
     @cached_property
     def _pooled(self) -> Numbers:
         return Numbers(self.before.estimate.pooled(self.after.estimate), self.before.scale)
-
-    def _edge(self, share: float) -> int:
-        """Return the inner edge of bins that is nearest to a quantile of both windows together."""
-        cdf, place = self._pooled.cdf, self._pooled.place(share)
-        below = cdf[place - 1] if place else 0.0
-        nearest = place + 1 if cdf[place] - share <= share - below else place
-        return min(max(nearest, 1), len(cdf) - 1)
 
     def _stderr(self, before: float, after: float) -> float:
         """Return the standard error of a difference from those of two windows."""

@@ -172,6 +172,13 @@ class Numbers:
         """Return the bin of a quantile: the first one up to which at least this share of the numbers lies."""
         return int(np.argmax(self.cdf >= share))
 
+    def nearest_edge(self, share: float) -> int:
+        """Return the inner edge of bins that is nearest to a quantile."""
+        cdf, place = self.cdf, self.place(share)
+        below = float(cdf[place - 1]) if place else 0.0
+        nearest = place + 1 if cdf[place] - share <= share - below else place
+        return min(max(nearest, 1), len(cdf) - 1)
+
     def band(self) -> tuple[Floats, Floats]:
         """Return the 95% interval of the share of the numbers up to each bin."""
         reach = normal_quantile(_TAIL) * self.cumulative[1]
