@@ -226,7 +226,8 @@ class SnapshotPartition:
         if not isinstance(key, StateKey | BlockKey) or (state := self.queries.get(key.digest)) is None:
             return False
         if isinstance(key, StateKey):
-            return state.state_ends.get(key.window, key.end - 1) >= key.end
+            is_known = state.state_ends.get(key.window, key.end - 1) >= key.end
+            return is_known and snapshot_records.has_head(key, value)
         return state.blocks.get(key.window, {}).get((key.scale, key.end)) == value
 
     def _take_snapshot(self, name: bytes, key: PaneKey, value: bytes | None) -> None:

@@ -133,6 +133,14 @@ def is_valid_key(key: PaneKey | PartitionKey, versions: Versions | None, partiti
     return key.kind in ("closed", "open", "merged") and 0 <= key.pane < MOST_SECONDS and key.pane % pane == 0
 
 
+def has_head(key: StateKey, value: bytes) -> bool:
+    """Whether a record begins like the state of its key. The rest is not checked."""
+    if key.part or is_split(value):
+        return True
+    is_state = len(value) >= _STATE.size and (value[0], value[1]) in _HEADS
+    return is_state and bool(_STATE.unpack_from(value)[3] == key.end)
+
+
 def encode_state(position: Position, alerts: Sequence[bytes], query_marks: QueryMarks) -> bytes:
     """Return the state record of one kind of window.
 

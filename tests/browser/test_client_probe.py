@@ -61,7 +61,7 @@ def long(*about):
     ("name", "periods", "reports"),
     [
         ("screens", 1, 4_000),
-        ("each", 2, 6_000),
+        ("each", 2, 12_000),
         ("speed", 3, 6_000),
         long("screens", 1, 200_000),
         long("each", 3, 200_000),
