@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,8 @@ def test_every_import_of_a_benchmark_exists(file):
             missing = [name.name for name in node.names if not hasattr(module, name.name)]
             modules = [name for name in missing if importlib.util.find_spec(f"{node.module}.{name}")]
             assert missing == modules, f"{node.module} has no {missing}"
+
+
+def test_no_benchmark_hides_a_module_of_python():
+    """A script's folder comes first on the path: a file named numbers.py there would break NumPy."""
+    assert {file.stem for file in FILES if file.parent.name == "benchmarks"} & sys.stdlib_module_names == set()

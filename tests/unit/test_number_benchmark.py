@@ -12,7 +12,7 @@ from scipy import stats
 from aggregator.plan import number_plan
 from aggregator.plan.check_text import lines as check_lines
 from aggregator.plan.command import main as plan
-from benchmarks import numbers
+from benchmarks import number_study
 from benchmarks.number_alerts import query
 from benchmarks.number_methods import METHODS
 from oracles import oracle
@@ -22,7 +22,7 @@ SMALL = {20_000: 2}
 
 def test_intervals_of_quantiles_and_ranges_cover():
     """Panels that answer for life are among the windows."""
-    *_, total = numbers.coverage(1, seed=9, crowds=SMALL)
+    *_, total = number_study.coverage(1, seed=9, crowds=SMALL)
     count = int(total[-1])
     quantiles, ranges = (
         round(float(cell.rstrip("%")) / 100 * size)
@@ -34,7 +34,8 @@ def test_intervals_of_quantiles_and_ranges_cover():
 
 def test_haar_has_half_the_rank_errors_of_flat_shares_and_no_more_than_a_tree_of_four():
     errors = {
-        name: [float(f"0{each}") for each in cell.split()] for name, cell in numbers.rank_errors(2, crowds=(100_000,))
+        name: [float(f"0{each}") for each in cell.split()]
+        for name, cell in number_study.rank_errors(2, crowds=(100_000,))
     }
     assert errors.keys() == METHODS.keys()
     assert max(errors["haar"]) < 0.04
@@ -44,7 +45,7 @@ def test_haar_has_half_the_rank_errors_of_flat_shares_and_no_more_than_a_tree_of
 
 def test_no_forger_moves_a_cumulative_share_beyond_the_bound():
     """The noise of the honest reports is in both estimates, so that the rest is the forgers' effect."""
-    rows = list(numbers.poisoning(20_000, seed=2))
+    rows = list(number_study.poisoning(20_000, seed=2))
     assert len(rows) == 9
     for part, name, *cells, bound in rows:
         shifts = [float(shift) for cell in cells for shift in re.findall(r"rank (-?[0-9.]+)", cell)]
@@ -53,7 +54,7 @@ def test_no_forger_moves_a_cumulative_share_beyond_the_bound():
 
 
 def test_isotonic_regression_does_not_amplify_forged_ranges():
-    for name, _, _, ratio in numbers.amplification(20_000, rounds=3):
+    for name, _, _, ratio in number_study.amplification(20_000, rounds=3):
         assert float(ratio) < 1.3, name
 
 
@@ -78,7 +79,7 @@ def test_a_plan_says_what_a_width_needs(capsys):
 def test_the_planned_width_is_that_of_the_intervals(epsilon):
     o = oracle("haar", epsilon=epsilon, size=256)
     rng, n = np.random.default_rng(3), 20_000
-    distribution = numbers.numbers_of(o, o.perturb(rng.integers(0, 256, n), rng), numbers.SHAPES["smooth"][1])
+    distribution = number_study.numbers_of(o, o.perturb(rng.integers(0, 256, n), rng), number_study.SHAPES["smooth"][1])
     reach = number_plan.tree_of(256, epsilon, "fresh").resolution(n)
     assert np.sqrt(np.mean((1.96 * distribution.cumulative[1]) ** 2)) == pytest.approx(reach, rel=0.05)
     assert distribution.resolution == pytest.approx(reach)

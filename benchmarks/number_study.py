@@ -1,6 +1,6 @@
 """The benchmark of numbers: speed, coverage, rank errors beside other methods, and what forgers can do.
 
-python -m benchmarks.numbers [--rounds N] [--write]
+python -m benchmarks.number_study [--rounds N] [--write]
 """
 
 import argparse
