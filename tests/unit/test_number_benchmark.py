@@ -33,10 +33,8 @@ def test_intervals_of_quantiles_and_ranges_cover():
 
 
 def test_haar_has_half_the_rank_errors_of_flat_shares_and_no_more_than_a_tree_of_four():
-    errors = {
-        name: [float(f"0{each}") for each in cell.split()]
-        for name, cell in number_study.rank_errors(2, crowds=(100_000,))
-    }
+    rows = number_study.rank_errors(2, crowds=(100_000,))
+    errors = {name: [float(f"0{each}") for each in cell.split()] for name, cell in rows}
     assert errors.keys() == METHODS.keys()
     assert max(errors["haar"]) < 0.04
     assert np.mean(errors["haar"]) < np.mean(errors["flat hr, norm_sub"]) / 2
