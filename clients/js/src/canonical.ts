@@ -1,7 +1,7 @@
 /** Canonical JSON of a definition, and its digest. */
 
 import { sha256 } from "@noble/hashes/sha2.js";
-import type { Definition } from "./definition.js";
+import type { Definition } from "./listing.js";
 
 /** Members that are floats, by the name of their object: Python writes 1.0 where JavaScript writes 1. */
 const FLOATS: Record<string, string[]> = { query: ["epsilon"], domain: ["high", "low"] };

@@ -4,33 +4,9 @@ import { digestOf } from "./canonical.js";
 import { Positions, type Domain, type Value } from "./domain.js";
 import { NotAllowed, ReportError } from "./errors.js";
 import { exact, rounded } from "./exact.js";
-import { oracle, type Oracle, type Thresholds } from "./oracle.js";
-
-type Each<T> = T | Record<string, T>;
-
-/** An item of `GET /v1/queries`. */
-export interface Definition {
-  name: string;
-  digest: string;
-  epsilon: number;
-  pane: number;
-  period: number;
-  answers: "life" | "once" | "fresh";
-  budget: number;
-  renew?: number | null;
-  domain?: Domain;
-  other?: boolean | null;
-  attributes?: Record<string, { domain: Domain; other?: boolean }>;
-  /** Names of the two attributes of each pair. */
-  pairs?: [string, string][];
-  solution?: string | null;
-  oracle: Each<string>;
-  buckets?: Each<number> | null;
-  table?: Each<number> | null;
-  thresholds: Each<Thresholds[string]> | Record<string, Thresholds>;
-  edges?: number[] | Record<string, number[]> | null;
-  width: number;
-}
+import type { Oracle } from "./law.js";
+import type { Definition, Each } from "./listing.js";
+import { oracle, type Thresholds } from "./oracle.js";
 
 /** What the application agreed to. */
 export interface Pinned {

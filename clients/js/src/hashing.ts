@@ -1,7 +1,7 @@
 /** Local hashing: a report has random rows, and the bucket of the value under these rows, or another bucket. */
 
 import { bitLength } from "./exact.js";
-import type { Oracle, Rows } from "./oracle.js";
+import type { Oracle, Rows } from "./law.js";
 import { bytesOf, type Source } from "./source.js";
 import type { Table } from "./table.js";
 

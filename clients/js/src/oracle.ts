@@ -3,28 +3,13 @@
 import { exact, exp, largest, WHOLE } from "./exact.js";
 import { NotAllowed } from "./errors.js";
 import { hashing } from "./hashing.js";
-import { bytesOf, type Source } from "./source.js";
+import type { Oracle } from "./law.js";
+import { bytesOf } from "./source.js";
 import { MOST, Table } from "./table.js";
 import { subsetSelection, unary } from "./unary.js";
 
 /** The integers of a definition, in decimal. */
 export type Thresholds = Record<string, string>;
-
-/** A client's draws that do not depend on its value. */
-export type Rows = bigint[];
-
-export interface Oracle {
-  /** Bytes of a report. */
-  width: number;
-  /** Number of different answers of a client that repeats itself. */
-  classes: number;
-  /** The client's table, or nothing if each class has noise of its own. */
-  table?: Table | undefined;
-  rows?(source: Source): Rows;
-  classify(position: number, rows: Rows): number;
-  /** Return the report of a class. */
-  answer(answerClass: number, rows: Rows, source: Source): Uint8Array;
-}
 
 /** Return the oracle of a definition, or refuse it if its thresholds do not fit its epsilon. */
 export function oracle(name: string, epsilon: number, size: number, thresholds: Thresholds, points?: number): Oracle {

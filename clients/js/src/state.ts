@@ -2,8 +2,9 @@
 
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
-import { hex, type Definition } from "./definition.js";
+import { hex } from "./definition.js";
 import { StoreError } from "./errors.js";
+import type { Definition } from "./listing.js";
 
 /** Modes of a charge: for answers life and once, and for answers fresh. */
 export const STABLE = 0;

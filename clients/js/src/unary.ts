@@ -1,6 +1,6 @@
 /** Reports of one bit for each value: sue, oue and ss. */
 
-import type { Oracle } from "./oracle.js";
+import type { Oracle } from "./law.js";
 
 /** Each bit is one with probability q, the own bit with p. */
 export function unary(size: number, own: bigint, other: bigint): Oracle {

@@ -3,7 +3,8 @@
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { Client } from "../src/client.js";
-import { hex, type Definition } from "../src/definition.js";
+import { hex } from "../src/definition.js";
+import type { Definition } from "../src/listing.js";
 
 /** Return the reports of each line, in hex digits. The keys of the devices follow from a seed. */
 export async function reports(definition: Definition, lines: string[], seed: string): Promise<string[]> {

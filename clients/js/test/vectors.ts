@@ -2,10 +2,12 @@
 
 import { pythonFloat } from "../src/canonical.js";
 import { Client } from "../src/client.js";
-import { hex, Query, unhex, type Answer, type Definition } from "../src/definition.js";
+import { hex, Query, unhex, type Answer } from "../src/definition.js";
+import type { Definition } from "../src/listing.js";
 import { HubbubError, NotYet } from "../src/errors.js";
 import { exact, rounded } from "../src/exact.js";
-import { oracle, type Oracle } from "../src/oracle.js";
+import type { Oracle } from "../src/law.js";
+import { oracle } from "../src/oracle.js";
 import { frameOf, reportOf } from "../src/report.js";
 import { Keyed, Source } from "../src/source.js";
 import { Table } from "../src/table.js";

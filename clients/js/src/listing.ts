@@ -1,0 +1,31 @@
+/** The definitions of queries, as a gateway lists them. */
+
+import type { Domain } from "./domain.js";
+import type { Thresholds } from "./oracle.js";
+
+/** A value, or one for each attribute by its name. */
+export type Each<T> = T | Record<string, T>;
+
+/** An item of `GET /v1/queries`. */
+export interface Definition {
+  name: string;
+  digest: string;
+  epsilon: number;
+  pane: number;
+  period: number;
+  answers: "life" | "once" | "fresh";
+  budget: number;
+  renew?: number | null;
+  domain?: Domain;
+  other?: boolean | null;
+  attributes?: Record<string, { domain: Domain; other?: boolean }>;
+  /** Names of the two attributes of each pair. */
+  pairs?: [string, string][];
+  solution?: string | null;
+  oracle: Each<string>;
+  buckets?: Each<number> | null;
+  table?: Each<number> | null;
+  thresholds: Each<Thresholds[string]> | Record<string, Thresholds>;
+  edges?: number[] | Record<string, number[]> | null;
+  width: number;
+}
