@@ -1,6 +1,7 @@
 """`hubbub topics` on real brokers. It creates topics, corrects settings, reports both, and refuses other faults."""
 
 import asyncio
+import logging
 import time
 import uuid
 
@@ -67,12 +68,14 @@ def spoil(where, name, **settings):
     until_seen(lambda: settings.items() <= existing_topics(where)[name].settings.items())
 
 
-def test_it_creates_all_topics_and_a_second_run_changes_nothing(broker, capsys):
+def test_it_creates_all_topics_and_a_second_run_changes_nothing(broker, capsys, monkeypatch):
+    # A broker may not lead a new partition yet. Then aiokafka warns and sends again.
+    monkeypatch.setattr(logging.getLogger("aiokafka"), "handlers", [logging.NullHandler()])
     where = fresh(broker)
     assert topics.main(arguments(where)) == 0
     output = capsys.readouterr()
     assert [line.split(":")[0] for line in output.out.splitlines()] == [f"created {where.topic(name)}" for name in ALL]
-    assert not output.err or "NotLeaderForPartitionError" in output.err  # aiokafka tried a new partition again
+    assert output.err == ""
     existing = existing_topics(where)
     assert {name: topic.partitions for name, topic in existing.items()} == {**dict.fromkeys(ALL, 3), "queries": 1}
     assert {topic.replication for topic in existing.values()} == {1}
