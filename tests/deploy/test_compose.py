@@ -116,7 +116,7 @@ def test_compose_file_contains_no_secret():
 
 def test_the_recipe_for_a_managed_kafka_fits_the_specification_and_the_commands(tmp_path):
     page = (ROOT / "docs" / "operating.md").read_text()
-    recipe = yaml.safe_load(re.search(r"```yaml\n(x-login.*?)```", page, re.DOTALL)[1])
+    recipe = yaml.safe_load(re.search(r"```text\n(x-login.*?)```", page, re.DOTALL)[1])
     path = distribution("check-jsonschema").locate_file("check_jsonschema/builtin_schemas/vendor/compose-spec.json")
     jsonschema.Draft202012Validator(json.loads(path.read_text())).validate(recipe)
     assert set(recipe["services"]) == set(OURS) - {"simulator"}
