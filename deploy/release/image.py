@@ -155,12 +155,14 @@ def _relocate(home: Path, python: str) -> None:
     (home / "pyvenv.cfg").write_text(f"home = {Path(python).parent}\ninclude-system-site-packages = false\n")
     for folder in home.rglob("__pycache__"):
         shutil.rmtree(folder)
-    for record in home.rglob("*.dist-info/RECORD"):  # the scripts have other bytes now, and pip is gone
-        lines = record.read_text().splitlines()
-        record.write_text("".join(f"{line}\n" for line in lines if "/bin/" not in line and "__pycache__" not in line))
-    for name in ("direct_url.json", "REQUESTED", "INSTALLER"):
+    notes = ("direct_url.json", "REQUESTED", "INSTALLER")  # pip's notes on this machine
+    for name in notes:
         for path in home.rglob(f"*.dist-info/{name}"):
             path.unlink()
+    gone = ("/bin/", "__pycache__", *(f".dist-info/{name}," for name in notes))  # scripts have other bytes now
+    for record in home.rglob("*.dist-info/RECORD"):
+        lines = record.read_text().splitlines(keepends=True)
+        record.write_text("".join(line for line in lines if not any(part in line for part in gone)))
 
 
 def build_image(source: Path, wheel: Path, base: Base, version: str, revision: str, target: Path) -> Path:
