@@ -18,10 +18,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from aggregator.board.all_queries import AllQueries  # noqa: E402
-from aggregator.board.answers import Queries  # noqa: E402
 from aggregator.board.compared_windows import ComparedWindows  # noqa: E402
 from aggregator.board.metrics import BoardMetrics  # noqa: E402
 from aggregator.board.parameters import Parameters  # noqa: E402
+from aggregator.board.query_list import Queries  # noqa: E402
 from aggregator.board.reply import Reply  # noqa: E402
 from aggregator.board.route import ROUTES  # noqa: E402
 from aggregator.board.states import States  # noqa: E402

@@ -9,27 +9,22 @@ from typing import Annotated, Any, ClassVar, Self
 import orjson
 
 from aggregator.board import lookup, numeric_rows, rows
-from aggregator.board.entry import Entry
 from aggregator.board.parameters import MOST, Parameters
-from aggregator.board.reply import bad, missing
+from aggregator.board.reply import bad
 from aggregator.board.rows import (
-    CountRow,
     ErrorRow,
     ListedHitterRow,
-    PointRow,
-    QueryRow,
     SetRow,
     Through,
     ValueRow,
     Withheld,
 )
-from aggregator.board.store import Series, Store
-from aggregator.board.view import Definition, View
+from aggregator.board.store import Store
+from aggregator.board.view import View
 from aggregator.publishing.alerts.message import Alert, members
 from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy
 from aggregator.publishing.records.encoder import hitter_rows
-from aggregator.publishing.records.number_answers import Measure
 from aggregator.publishing.records.rows import RefusedRow, ThresholdRow, WindowRow
 from hubbub.http.schema import Attribute, Count, Digest, Known, read, schema
 from oracles.consistency import UNBIASED
@@ -81,28 +76,6 @@ class WindowAnswer(TableAnswer):
         int | None, {"description": "End of the first withheld window after this one, or in a row with this one"}
     ]
     withheld_reason: Withheld
-
-
-@dataclass(frozen=True, kw_only=True)
-class Queries(TableAnswer):
-    table = "queries"
-    columns = (
-        *("name", "digest", "retired", "solution", "epsilon", "record_epsilon", "pane", "period", "simulated"),
-        *("age", "expected"),
-    )
-
-    queries: list[QueryRow]
-
-    @classmethod
-    def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        del parameters, name
-        active = store.definitions.active
-        series = [store.series(each) for each in store.names]
-        return cls(
-            queries=[
-                QueryRow.of(store, each, store.definition(each), retired=each.query not in active) for each in series
-            ]
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,86 +221,6 @@ class HeavyHitters(WindowAnswer):
             level=level,
             hitters=listed,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class History(TableAnswer):
-    table = "points"
-    columns = ("start", "end", "n", "share", "unbiased", "low", "high", "truth", "withheld")
-
-    query: str
-    digest: Digest
-    attribute: Attribute
-    value: str
-    method: str | None
-    measure: Measure
-    unit: Unit
-    points: list[PointRow]
-
-    @classmethod
-    def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        series, windows = lookup.windows(store, parameters, name)
-        definition = lookup.definition(store.definition(series), parameters)
-        records = [each for each in lookup.between(windows, parameters) if each.final or each.shows(definition.name)]
-        value = parameters.text("value")
-        if value is None:
-            raise bad("the parameter value is missing: name a value of the domain", parameter="value")
-        if definition.has_numbers:
-            return cls._of_numbers(series, definition, records, value)
-        position = definition.domain.find(value)
-        if position is None:
-            raise missing(f"{value!r} is not in the domain", value=value)
-        at = definition.attribute
-        method = lookup.method(records[-1].part(definition.name), parameters) if records else parameters.text("method")
-        truth = series.truth.shares([record.span for record in records], at, position)
-        return cls(
-            query=series.query,
-            digest=series.digest,
-            attribute=definition.name,
-            value=value,
-            method=method,
-            measure="share",
-            unit=None,
-            points=[
-                PointRow.of(each, definition.name, value, method, true)
-                for each, true in zip(records, truth, strict=True)
-            ],
-        )
-
-    @classmethod
-    def _of_numbers(cls, series: Series, definition: Definition, records: list[Entry], name: str) -> Self:
-        """Return a quantile, mean or range in successive windows."""
-        lookup.check_answer(definition, name)
-        truth = (rows.true_shares_of(series, record, definition) for record in records)
-        return cls(
-            query=series.query,
-            digest=series.digest,
-            attribute=definition.name,
-            value=name,
-            method=UNBIASED,
-            measure="share" if name in dict(definition.subject.ranges) else "number",
-            unit=definition.domain.unit,
-            points=[
-                numeric_rows.number_point(each, definition, name, true)
-                for each, true in zip(records, truth, strict=True)
-            ],
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class WindowCounts(TableAnswer):
-    table = "windows"
-    columns = ("kind", "start", "end", "size", "step", "final", "n", "duplicate", "implausible")
-
-    query: str
-    digest: Digest
-    windows: list[CountRow]
-
-    @classmethod
-    def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        series, windows = lookup.windows(store, parameters, name)
-        rows = [CountRow.of_record(each) for each in lookup.between(windows, parameters)]
-        return cls(query=series.query, digest=series.digest, windows=rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-from aggregator.board import answers
+from aggregator.board import answers, query_list
 from aggregator.board.all_queries import AllQueries
 from aggregator.board.answers import TableAnswer
 from aggregator.board.compared_windows import ComparedWindows
 from aggregator.board.conditional_shares import GivenShares
+from aggregator.board.histories import History, WindowCounts
 from aggregator.board.numeric_answers import CumulativeShares, Quantiles, RangeShares
 from aggregator.board.parameters import (
     ALERT_KIND,
@@ -64,7 +65,7 @@ _QUERY = PREFIX + "/queries/{query}"
 
 ROUTES = (
     Route(PREFIX + "/overview", "All queries at a glance: state, age, reports, largest value, alerts", AllQueries),
-    Route(PREFIX + "/queries", "The queries, and the windows that the board keeps", answers.Queries),
+    Route(PREFIX + "/queries", "The queries, and the windows that the board keeps", query_list.Queries),
     Route(
         f"{_QUERY}/estimate",
         "The shares of the values in a window, with their errors",
@@ -111,13 +112,13 @@ ROUTES = (
     Route(
         f"{_QUERY}/history",
         "The share of one value, or one quantile, mean or range of numbers, in successive windows",
-        answers.History,
+        History,
         (VALUE, *KIND, *TIMES, LIMIT, PROVISIONAL, ATTRIBUTE, METHOD),
     ),
     Route(
         f"{_QUERY}/windows",
         "The windows that the board keeps, and their numbers of reports",
-        answers.WindowCounts,
+        WindowCounts,
         (*KIND, *TIMES, LIMIT, PROVISIONAL),
     ),
     Route(

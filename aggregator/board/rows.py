@@ -7,19 +7,14 @@ from typing import Annotated
 import numpy as np
 
 from aggregator.board.entry import Entry
-from aggregator.board.store import Series, Store, Windows
+from aggregator.board.store import Series
 from aggregator.board.view import Definition, View
-from aggregator.merging.windows import expected_age, shortest_expected_age
-from aggregator.publishing.findings import Subject, subjects
 from aggregator.publishing.query_status import State
 from aggregator.publishing.records.decoder import WITHHELD
 from aggregator.publishing.records.list_intervals import ListedIntervals, intervals
-from aggregator.publishing.records.rows import HitterRow, Indication, Kind, Ranks, ThresholdRow, WindowRow
-from hubbub.http.schema import Attribute, Chance, Count, Digest, Known, Time
+from aggregator.publishing.records.rows import HitterRow, Indication, Ranks
+from hubbub.http.schema import Chance, Count, Known, Time
 from oracles.consistency import UNBIASED
-from oracles.numbers import LINEAR, LOG
-from oracles.query import Query
-from oracles.query.settings import ANSWERS, Window, quantile_name
 from oracles.types import Floats
 
 Withheld = Annotated[
@@ -29,181 +24,6 @@ Through = Annotated[int | None, {"description": "End of the panes in a provision
 StateName = Annotated[State, {"description": "The first state that fits"}]
 NewestReport = Annotated[int | None, {"description": "End of the newest closed pane with reports; null if unknown"}]
 Age = Annotated[float | None, {"minimum": 0, "description": "Seconds; null before the first final window"}]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CountRow(WindowRow):
-    """A window and its numbers of reports."""
-
-    final: bool
-    through: Through
-    n: Count
-    duplicate: Count
-    implausible: Count
-    flags: Annotated[list[str], {"description": "small or held: the window is withheld, and its numbers are 0"}]
-
-    @classmethod
-    def of_record(cls, record: Entry) -> "CountRow":
-        window, start, end = record.span
-        return cls(
-            kind=window.kind,
-            start=start,
-            end=end,
-            size=window.size,
-            step=window.step,
-            final=record.final,
-            through=record.through,
-            n=record.n,
-            duplicate=record.refused.duplicate,
-            implausible=record.refused.implausible,
-            flags=record.flags,
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KindRow:
-    """A kind of window of a query, and the windows that the board keeps."""
-
-    kind: Kind
-    size: Count
-    step: Count
-    kept: Count
-    latest: int | None
-    provisional: int | None
-    age: Age
-    expected: Age
-
-    @classmethod
-    def of(cls, store: Store, series: Series, query: Query, window: Window) -> "KindRow":
-        windows = series.kinds.get(window, Windows(window))
-        latest = windows.ends[-1] if windows.ends else None
-        return cls(
-            kind=window.kind,
-            size=window.size,
-            step=window.step,
-            kept=len(windows.ends),
-            latest=latest,
-            provisional=windows.provisional.span.end if windows.provisional else None,
-            age=None if latest is None else store.age(latest),
-            expected=None if latest is None else expected_age(query, window),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NumberDomainRow:
-    """The scale of numbers, and the names of the answers that the query asks for."""
-
-    low: float
-    high: float
-    scale: Annotated[str, {"enum": [LINEAR, LOG]}]
-    bins: Count
-    unit: str | None
-    quantiles: list[str]
-    ranges: Annotated[dict[str, tuple[float, float]], {"description": "The ends of each range, by its name"}]
-
-    @classmethod
-    def of(cls, query: Query, subject: Subject) -> "NumberDomainRow | None":
-        scale = subject.domain.scale
-        if scale is None:
-            return None
-        return cls(
-            low=scale.low,
-            high=scale.high,
-            scale=scale.kind,
-            bins=scale.bins,
-            unit=subject.domain.unit,
-            quantiles=[*map(quantile_name, query.quantiles)],
-            ranges=dict(subject.ranges),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AttributeRow:
-    """An attribute of a query, or the only answer of a query without attributes."""
-
-    name: Attribute
-    size: Count
-    other: bool
-    oracle: str
-    sets: list[str]
-    numbers: NumberDomainRow | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueryRow:
-    """A query, and the windows that the board keeps."""
-
-    name: str
-    digest: Digest
-    retired: bool
-    solution: Annotated[str | None, {"enum": ["spl", "smp", "rsfd", None]}]
-    epsilon: float
-    record_epsilon: float
-    answers: Annotated[str, {"enum": list(ANSWERS), "description": "How a client repeats its noise"}]
-    record_charge: Annotated[float, {"description": "Epsilon charged for a client's first answer"}]
-    budget: float
-    renew: Annotated[int | None, {"description": "Seconds until noise and charges restart"}]
-    pane: Count
-    starts: Annotated[int | None, {"description": "`from` of the query file: Unix seconds of the first report"}]
-    until: Annotated[int | None, {"description": "Unix seconds after the last report"}]
-    crowd: Annotated[int, {"minimum": 1, "description": "Smallest group of reports whose values are published"}]
-    lateness: Count
-    period: Count
-    methods: list[str]
-    threshold: ThresholdRow
-    family_error: float
-    attributes: list[AttributeRow]
-    windows: list[KindRow]
-    simulated: Annotated[bool, {"description": "Whether the board has true counts"}]
-    state: StateName
-    latest: Annotated[int | None, {"description": "End of the newest final window of any kind"}]
-    newest_report: NewestReport
-    age: Age
-    expected: Age
-
-    @classmethod
-    def of(cls, store: Store, series: Series, query: Query, *, retired: bool) -> "QueryRow":
-        latest, status = series.latest_end, store.status(series)
-        attributes = [
-            AttributeRow(
-                name=subject.name,
-                size=subject.domain.size,
-                other=subject.domain.other,
-                oracle=oracle,
-                sets=[each for each, _ in subject.sets],
-                numbers=NumberDomainRow.of(query, subject),
-            )
-            for subject, oracle in zip(subjects(query), query.oracle_names, strict=True)
-        ]
-        return cls(
-            name=query.name,
-            digest=series.digest,
-            retired=retired,
-            solution=query.solution,
-            epsilon=query.epsilon,
-            record_epsilon=query.record_epsilon,
-            answers=query.answers,
-            record_charge=query.record_charge,
-            budget=query.budget,
-            renew=query.renew,
-            pane=query.pane,
-            starts=query.starts,
-            until=query.until,
-            crowd=query.crowd,
-            lateness=query.lateness,
-            period=query.period,
-            methods=[UNBIASED, *query.methods],
-            threshold=ThresholdRow(kind=query.threshold.kind, value=query.threshold.value),
-            family_error=query.family_error,
-            attributes=attributes,
-            windows=[KindRow.of(store, series, query, window) for window in query.windows],
-            simulated=series.truth.newest is not None,
-            state=store.state(series),
-            latest=latest,
-            newest_report=status.newest_report if status else None,
-            age=None if latest is None else store.age(latest),
-            expected=None if latest is None else shortest_expected_age(query),
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

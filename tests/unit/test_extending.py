@@ -65,7 +65,7 @@ def add_metric(tree):
 
 def add_route(tree):
     answer, row, page = section("Adding an endpoint")
-    append(tree / "aggregator" / "board" / "answers.py", answer)
+    append(tree / "aggregator" / "board" / "query_list.py", answer)
     insert(
         tree / "aggregator" / "board" / "route.py", '    Route(\n        PREFIX + "/alerts"', f"    {row.strip()},\n"
     )

@@ -1,0 +1,124 @@
+"""The answers about successive windows: the history of a value, and the numbers of reports."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+from aggregator.board import lookup, numeric_rows, rows
+from aggregator.board.answers import TableAnswer, Unit
+from aggregator.board.entry import Entry
+from aggregator.board.parameters import Parameters
+from aggregator.board.reply import bad, missing
+from aggregator.board.rows import PointRow, Through
+from aggregator.board.store import Series, Store
+from aggregator.board.view import Definition
+from aggregator.publishing.records.number_answers import Measure
+from aggregator.publishing.records.rows import WindowRow
+from hubbub.http.schema import Attribute, Count, Digest
+from oracles.consistency import UNBIASED
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountRow(WindowRow):
+    """A window and its numbers of reports."""
+
+    final: bool
+    through: Through
+    n: Count
+    duplicate: Count
+    implausible: Count
+    flags: Annotated[list[str], {"description": "small or held: the window is withheld, and its numbers are 0"}]
+
+    @classmethod
+    def of_record(cls, record: Entry) -> "CountRow":
+        window, start, end = record.span
+        return cls(
+            kind=window.kind,
+            start=start,
+            end=end,
+            size=window.size,
+            step=window.step,
+            final=record.final,
+            through=record.through,
+            n=record.n,
+            duplicate=record.refused.duplicate,
+            implausible=record.refused.implausible,
+            flags=record.flags,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class History(TableAnswer):
+    table = "points"
+    columns = ("start", "end", "n", "share", "unbiased", "low", "high", "truth", "withheld")
+
+    query: str
+    digest: Digest
+    attribute: Attribute
+    value: str
+    method: str | None
+    measure: Measure
+    unit: Unit
+    points: list[PointRow]
+
+    @classmethod
+    def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
+        fields, points = _history(store, parameters, name)
+        return cls(**fields, points=[*points])
+
+
+def _history(store: Store, parameters: Parameters, name: str) -> tuple[dict[str, Any], Iterator[PointRow]]:
+    """Return the fields of a history, and its points, each computed when it is needed."""
+    series, windows = lookup.windows(store, parameters, name)
+    definition = lookup.definition(store.definition(series), parameters)
+    records = [each for each in lookup.between(windows, parameters) if each.final or each.shows(definition.name)]
+    value = parameters.text("value")
+    if value is None:
+        raise bad("the parameter value is missing: name a value of the domain", parameter="value")
+    points_of = _number_history if definition.has_numbers else _value_history
+    fields, points = points_of(series, definition, records, value, parameters)
+    about = {"query": series.query, "digest": series.digest, "attribute": definition.name, "value": value}
+    return about | fields, points
+
+
+def _value_history(
+    series: Series, definition: Definition, records: list[Entry], value: str, parameters: Parameters
+) -> tuple[dict[str, Any], Iterator[PointRow]]:
+    """Return the share of a value in successive windows."""
+    position = definition.domain.find(value)
+    if position is None:
+        raise missing(f"{value!r} is not in the domain", value=value)
+    name = definition.name
+    method = lookup.method(records[-1].part(name), parameters) if records else parameters.text("method")
+    truth = series.truth.shares([record.span for record in records], definition.attribute, position)
+    points = (PointRow.of(record, name, value, method, true) for record, true in zip(records, truth, strict=True))
+    return {"method": method, "measure": "share", "unit": None}, points
+
+
+def _number_history(
+    series: Series, definition: Definition, records: list[Entry], value: str, _: Parameters
+) -> tuple[dict[str, Any], Iterator[PointRow]]:
+    """Return a quantile, mean or range in successive windows."""
+    lookup.check_answer(definition, value)
+    points = (
+        numeric_rows.number_point(record, definition, value, rows.true_shares_of(series, record, definition))
+        for record in records
+    )
+    measure = "share" if value in dict(definition.subject.ranges) else "number"
+    return {"method": UNBIASED, "measure": measure, "unit": definition.domain.unit}, points
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowCounts(TableAnswer):
+    table = "windows"
+    columns = ("kind", "start", "end", "size", "step", "final", "n", "duplicate", "implausible")
+
+    query: str
+    digest: Digest
+    windows: list[CountRow]
+
+    @classmethod
+    def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
+        series, windows = lookup.windows(store, parameters, name)
+        counts = [CountRow.of_record(each) for each in lookup.between(windows, parameters)]
+        return cls(query=series.query, digest=series.digest, windows=counts)
