@@ -1,7 +1,7 @@
 """The value classes of the API's answers, each built from the store. Pure."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Self
@@ -52,6 +52,11 @@ class TableAnswer(ABC):
     @abstractmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         """Return the answer about the query `name`, limited by the parameters."""
+
+    @classmethod
+    def parts(cls, store: Store, parameters: Parameters, name: str) -> Iterator[Self | None]:
+        """Yield None after each part of the work, and then the answer. A short answer has one part."""
+        yield cls.of(store, parameters, name)
 
     @property
     def rows(self) -> Sequence[Any]:

@@ -66,6 +66,15 @@ class History(TableAnswer):
         fields, points = _history(store, parameters, name)
         return cls(**fields, points=[*points])
 
+    @classmethod
+    def parts(cls, store: Store, parameters: Parameters, name: str) -> Iterator[Self | None]:
+        fields, points = _history(store, parameters, name)
+        rows = []
+        for point in points:
+            rows.append(point)
+            yield None
+        yield cls(**fields, points=rows)
+
 
 def _history(store: Store, parameters: Parameters, name: str) -> tuple[dict[str, Any], Iterator[PointRow]]:
     """Return the fields of a history, and its points, each computed when it is needed."""

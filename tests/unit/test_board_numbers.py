@@ -1,10 +1,15 @@
 """The API answers questions about numbers from the records: quantiles, ranges, the distribution, histories, changes."""
 
+import asyncio
 import math
+from types import SimpleNamespace
 
 import numpy as np
+import orjson
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
+from aggregator.board import server
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
 from aggregator.publishing.records.decoder import decode
@@ -260,3 +265,28 @@ def test_the_windows_of_a_history_share_one_scale(crowd, monkeypatch):
     monkeypatch.setattr(Scale.edges, "func", lambda scale: calls.append(scale) or edges(scale))
     ask(store(crowd.messages, queries=NUMBERS), "history", "load_time", value="p61.8")
     assert len(calls) <= 3, "one for the records, and one for each attribute of a definition"
+
+
+def test_a_long_history_lets_the_event_loop_turn(board, monkeypatch):
+    """A quantile that no record has is computed from the distribution of each window."""
+    monkeypatch.setattr(server, "SLICE", 0.0)
+    handler = server._answer_handler(BY_NAME["history"], board, SimpleNamespace(missing=None))
+    request = make_mocked_request("GET", "/?value=p97.5", match_info={"query": "load_time"})
+    turns = 0
+
+    async def count_turns():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def history():
+        counter = asyncio.create_task(count_turns())
+        response = await handler(request)
+        counter.cancel()
+        return response
+
+    answer = orjson.loads(asyncio.run(history()).body)
+    assert turns >= PANES - 1
+    assert answer == ask(board, "history", "load_time", value="p97.5")
+    assert len(answer["points"]) == PANES
