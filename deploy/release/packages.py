@@ -71,7 +71,7 @@ def check_platform(wheel: Path) -> None:
 
 def build_sdist(source: Path, folder: Path) -> Path:
     """Build the source distribution, and return its path."""
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", folder]
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", folder.resolve()]
     subprocess.run(command, cwd=source, check=True, capture_output=True)  # noqa: S603
     (sdist,) = folder.glob("*.tar.gz")
     return sdist

@@ -141,7 +141,7 @@ def built(folder):
     """Build everything with caches of its own, and return the files."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "ZIG_GLOBAL_CACHE_DIR": str(folder / "cache")}
     environment["ZIG_LOCAL_CACHE_DIR"] = str(folder / "cache")
-    command = [TOOLS, "-c", BUILD, folder, tools() / "helm"]
+    command = [TOOLS, "-c", BUILD, os.path.relpath(folder, ROOT), tools() / "helm"]  # `make release` says dist
     process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
     assert process.returncode == 0, process.stderr
     shutil.rmtree(folder / "cache")
