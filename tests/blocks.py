@@ -1,7 +1,7 @@
 """The code blocks of Markdown documents. The tests run them in order, in one folder, without changes.
 
-A block of Python that begins with `# NAME.py` is written to that file. A block that is not run has a comment before it
-that says why: `<!-- not run: it needs Docker -->`.
+A block of Python that begins with `# NAME.py`, or one of JavaScript that begins with `// NAME.mjs`, is written to that
+file. A block that is not run has a comment before it that says why: `<!-- not run: it needs Docker -->`.
 """
 
 import json
@@ -25,6 +25,8 @@ _FENCE = re.compile(
 )
 _ENDLESS = ("hubbub tail",)
 """Commands that run until a signal stops them."""
+_ENDED_BY_SIGNAL = ("python3 -u -m http.server",)
+"""Background commands that have no exit code of their own when a signal stops them."""
 _FILES = {"edition": "hubbub.toml", "revision": "hubbub.toml", "queries": "hubbub.toml", "tokens": "tokens.toml"}
 """The files of TOML blocks, by the first key of a block. All other blocks are scenarios."""
 PATIENCE = 90.0
@@ -96,16 +98,24 @@ class Session:
         path = os.pathsep.join((str(tools), str(Path(sys.executable).parent), os.environ["PATH"]))
         self._environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **environment}
         self._names: dict[str, object] = {}
-        self._running: list[subprocess.Popen[str]] = []
+        self._running: list[tuple[subprocess.Popen[str], int]] = []
+        """The background processes, and their exit codes after SIGTERM."""
 
     def run(self, block: Block) -> None:
-        text = block.text
+        block = Block(block.document, block.line, block.language, self.replaced(block.text), block.reason)
+        {
+            "python": self._python,
+            "js": self._javascript,
+            "console": self._console,
+            "toml": self._toml,
+            "json": self._json,
+        }[block.language](block)
+
+    def replaced(self, text: str) -> str:
+        """Return a text of the document with the addresses of this machine."""
         for old, new in self._replacements.items():
             text = text.replace(old, new)
-        block = Block(block.document, block.line, block.language, text, block.reason)
-        {"python": self._python, "console": self._console, "toml": self._toml, "json": self._json}[block.language](
-            block
-        )
+        return text
 
     def command(self, text: str) -> None:
         self._console(Block("-", 0, "console", f"$ {text}\n", None))
@@ -116,6 +126,11 @@ class Session:
             (self.folder / script[1]).write_text(block.text)
             return
         exec(compile("\n" * block.line + block.text, block.document, "exec"), self._names)  # noqa: S102 - the test runs code
+
+    def _javascript(self, block: Block) -> None:
+        name = re.match(r"// (\w+\.mjs)\n", block.text)
+        assert name is not None, f"{block}: the first line must name a file"
+        (self.folder / name[1]).write_text(block.text)
 
     def _toml(self, block: Block) -> None:
         """Write the block to its file, and write the files of values that it names."""
@@ -145,7 +160,8 @@ class Session:
                     text=True,
                 )
             if command.in_background:
-                self._running.append(process)
+                code = -signal.SIGTERM if command.text.startswith(_ENDED_BY_SIGNAL) else 0
+                self._running.append((process, code))
                 output = _first_line(process)
                 assert process.poll() is None, f"{block}: {command.text}: {log.read_text()}"
             elif command.text.startswith(_ENDLESS):
@@ -163,8 +179,8 @@ class Session:
 
     def close(self) -> None:
         """Stop the background processes, the newest first, and check their exit codes."""
-        codes = [_stop(process) for process in reversed(self._running)]
-        assert codes == [0] * len(codes)
+        codes = [(_stop(process), code) for process, code in reversed(self._running)]
+        assert [code for code, _ in codes] == [expected for _, expected in codes]
 
 
 def _foreground(text: str) -> str:
