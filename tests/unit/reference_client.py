@@ -375,6 +375,22 @@ def support(name, epsilon, size, reports):
     return len(answers), [sum(supports(name, about, each, value) for each in answers) for value in range(size)]
 
 
+def halves(epsilon, bins, reports):
+    """Return for each level of numbers how many reports it has, and the signs of its blocks.
+
+    The sign of a block is how many reports say that the number lies in the left half, minus how many say the right one.
+    """
+    assert parameters("haar", epsilon, bins)["k"] == bins.bit_length() - 1
+    numbers, signs = [], []
+    integers = [int.from_bytes(each, "little") for each in reports]
+    for j in range(bins.bit_length() - 1):
+        own = [(each >> 1, each & 1) for each in integers if (each >> 1) & ((2 << j) - 1) == 1 << j]
+        numbers.append(len(own))
+        lefts = range(0, bins, 2 << j)
+        signs.append([sum(1 if parity(row & left) == bit else -1 for row, bit in own) for left in lefts])
+    return numbers, signs
+
+
 def multi_support(solution, names, epsilon, sizes, reports):
     """Return n and the support of each value for each attribute. All `reports` are plausible."""
     share = share_of(solution, epsilon, len(sizes))

@@ -195,6 +195,26 @@ def test_the_named_reports_are_implausible(group):
     assert len(plausible) == group["n"]
 
 
+@every(SUPPORT["numbers"])
+def test_signs_of_numbers_equal_a_count_by_definition(group):
+    reports = [*map(bytes.fromhex, group["reports"])]
+    assert reference.halves(group["epsilon"], group["size"], reports) == (group["levels"], group["signs"])
+    assert sum(group["levels"]) == group["n"] == len(reports)
+
+
+@every(SUPPORT["numbers"])
+def test_package_counts_the_signs_of_numbers(group):
+    encoder = built(group)
+    state = encoder.zeros()
+    assert encoder.add(state, unhex(group["reports"])) == 0
+    assert encoder.answering(state).tolist() == group["levels"]
+    assert [each.tolist() for each in encoder.signs(state)] == group["signs"]
+    shares = encoder.estimate(state, group["n"]).shares
+    for j, (signs, n) in enumerate(zip(group["signs"], group["levels"], strict=True)):
+        left, right = shares.reshape(-1, 2, 1 << j).sum(axis=2).T
+        assert left - right == pytest.approx(np.array(signs) / (n * (2 * encoder.p - 1)))
+
+
 @every(SUPPORT["solutions"])
 def test_support_of_records_equals_a_count_by_definition(group):
     counts = reference.multi_support(

@@ -42,6 +42,7 @@ SOLUTIONS = [
 ]
 BINS = [(1.0, 16), (0.1, 256), (4.0, 1024), (16.0, 65_536)]
 TALLIES = [(1.0, 2), (1.0, 3), (1.0, 37), (4.0, 100)]
+HALVES = [(1.0, 16), (2.0, 64), (4.0, 256)]
 
 
 class Tape(Source):
@@ -172,7 +173,26 @@ def support():
             n = len(reports) - encoder.add(state, reports)
             about = {"oracle": name, "epsilon": epsilon, "size": size, "implausible": implausible, "n": n}
             singles.append({**about, "support": encoder.support(state, n).tolist(), "reports": hexes(reports)})
-    return {"oracles": singles, "solutions": [tally(*each) for each in SOLUTIONS]}
+    numbers = [halves(*each) for each in HALVES]
+    return {"oracles": singles, "solutions": [tally(*each) for each in SOLUTIONS], "numbers": numbers}
+
+
+def halves(epsilon, size):
+    """Return reports of numbers, how many each level has, and the signs of its blocks."""
+    encoder = oracle("haar", epsilon=epsilon, size=size)
+    tape = Tape(f"support/haar/{epsilon}/{size}")
+    reports = np.vstack([encoder.perturb([i * i % size], tape) for i in range(40)])
+    state = encoder.zeros()
+    encoder.add(state, reports)
+    return {
+        "oracle": "haar",
+        "epsilon": epsilon,
+        "size": size,
+        "n": len(reports),
+        "levels": encoder.answering(state).tolist(),
+        "signs": [each.tolist() for each in encoder.signs(state)],
+        "reports": hexes(reports),
+    }
 
 
 KEYS = ("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "02" * 32)
