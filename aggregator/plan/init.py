@@ -15,15 +15,18 @@ from aggregator.plan.promise import up
 from hubbub.command.options import add_queries, parser_of, run
 from oracles.errors import ParameterError, QueryError, extra
 from oracles.mechanisms import NEWEST
+from oracles.numbers import LOG
 from oracles.query import Query, parse
+from oracles.query.domain import BINS_BY_DEFAULT
+from oracles.query.settings import QUANTILES
 
 with extra("stats"):
     import scipy  # noqa: F401 - the power of a test needs it, so say early that it is missing
 
 HELP = """\
-Ask five questions and write a commented query file: what is asked, which values there are, how many
-people answer how often, how sensitive the answers are, and whether they may change. The file says in
-words what these people will show. An existing file is never overwritten.
+Ask five questions and write a commented query file: what is asked, which values or numbers there
+are, how many people answer how often, how sensitive the answers are, and whether they may change.
+The file says in words what these people will show. An existing file is never overwritten.
 
 example:
   $ hubbub init                 # an empty answer takes the default in brackets
@@ -32,12 +35,15 @@ example:
 Exit code: 0 done; 2 wrong options, no terminal to ask, or the file exists."""
 
 _Answer = TypeVar("_Answer")
+Domain = list[str] | int | dict[str, Any]
 SPANS = {"day": ("1d", "1h"), "hour": ("1h", "1m"), "minute": ("1m", "10s")}
 """Period and pane for people who answer once in this time."""
 EPSILONS = {"little": 4.0, "normal": 2.0, "very": 1.0}
 """Epsilon of a report by the sensitivity of the answers."""
 MOST = 10**12
 WIDTH = 100
+WIDE = 100.0
+"""Ratio of the ends of a scale from which the scale is a logarithmic one."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,8 @@ class Interview:
     """The answers to the five questions."""
 
     name: str = "screens"
-    domain: list[str] | int = 64
+    domain: Domain = 64
+    """Names of values, the number of values, or the scale of numbers as a query file has it."""
     people: int = 20_000
     span: str = "day"
     sensitivity: str = "normal"
@@ -57,6 +64,7 @@ class Interview:
         period, pane = SPANS[self.span]
         return {
             "domain": self.domain,
+            **({"quantiles": [*QUANTILES]} if isinstance(self.domain, dict) else {}),
             "epsilon": EPSILONS[self.sensitivity],
             "answers": "life" if self.may_change else "once",
             "period": period,
@@ -94,9 +102,10 @@ def ask(read: Callable[[str], str]) -> Interview:
     """Ask the five questions. An empty answer takes the default, and an answer that cannot be used is asked again."""
     default = Interview()
     name = _ask(read, f"1. What is asked? A short name [{default.name}]: ", default.name, _name)
-    domain: list[str] | int = _ask(
-        read, f"2. Which values? Names with commas, or their number [{default.domain}]: ", default.domain, _domain
+    question = (
+        f"2. Which values? Names with commas, their number, or a scale such as 10 to 60000 ms [{default.domain}]: "
     )
+    domain = _ask(read, question, default.domain, _domain)
     people, span = _ask(
         read, "3. How many people answer, and how often? [20000 a day]: ", (default.people, default.span), _people
     )
@@ -125,11 +134,27 @@ def _name(text: str) -> str:
     return text
 
 
-def _domain(text: str) -> list[str] | int:
+def _domain(text: str) -> Domain:
     plain = text.replace("_", "")
-    domain: list[str] | int = int(plain) if plain.isdecimal() else [part.strip() for part in text.split(",")]
+    scale = re.fullmatch(r"(-?[0-9._,]+)\s*(?:to|\.\.)\s*(-?[0-9._,]+)\s*(\S*)", text)
+    domain: Domain = [part.strip() for part in text.split(",")]
+    if plain.isdecimal():
+        domain = int(plain)
+    elif scale:
+        domain = _scale(*scale.groups())
     _ = Interview(domain=domain).query  # a domain that cannot be used raises an error
     return domain
+
+
+def _scale(*texts: str) -> Domain:
+    """Return the scale of numbers. A wide one is logarithmic, because its small numbers need narrow bins."""
+    try:
+        low, high = (float(re.sub("[_,]", "", text)) for text in texts[:2])
+    except ValueError:
+        raise ParameterError("a scale of numbers is written like 10 to 60000 ms or 0 to 120 years") from None
+    ends = {"low": int(low) if low.is_integer() else low, "high": int(high) if high.is_integer() else high}
+    kind = {"scale": LOG} if low > 0.0 and high / low >= WIDE else {}
+    return {**ends, "bins": BINS_BY_DEFAULT, **kind, **({"unit": texts[2]} if texts[2] else {})}
 
 
 def _people(text: str) -> tuple[int, str]:
@@ -161,9 +186,12 @@ def file_text(answers: Interview) -> str:
     for sentence in outlook.sentences(audience):
         lines += wrap(sentence, WIDTH, initial_indent="# ", subsequent_indent="# ")
     rest = '"(other)" takes all other answers' if query.other else 'the values are named "0", "1", ...'
+    if isinstance(answers.domain, dict):
+        rest = "numbers; one beyond an end counts in the last bin at that end"
     lifetime = f"all answers of a device together change them by at most exp({up(query.record_charge)})"
     comments = {
         "domain": rest,
+        "quantiles": "0.5 is the median; p95 is the number that 95% of the answers are below",
         "epsilon": f"a report changes the odds between two answers by at most {up(math.exp(query.epsilon))}",
         "answers": f"{'follows changes' if answers.may_change else 'does not follow changes'}; {lifetime}",
         "period": "a device answers at most once in this time",
@@ -177,5 +205,12 @@ def file_text(answers: Interview) -> str:
         f"[queries.{json.dumps(answers.name) if '.' in answers.name else answers.name}]",
     ]
     for key, value in table.items():
-        lines.append(f"{key:8}= {json.dumps(value, ensure_ascii=False):24}  # {comments[key]}")
+        lines.append(f"{key:9} = {_toml(value):24}  # {comments[key]}")
     return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML. All but a table is written like JSON."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(each)}' for key, each in value.items())} }}"
+    return json.dumps(value, ensure_ascii=False)

@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,35 @@ def test_a_wrong_answer_is_asked_again(tmp_path):
     assert output.count("3. How many people answer") == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "scale"),
+    [
+        ("10 to 60,000 ms", {"low": 10, "high": 60_000, "bins": 256, "scale": "log", "unit": "ms"}),
+        ("0..120 years", {"low": 0, "high": 120, "bins": 256, "unit": "years"}),
+        ("-40 to 60.5", {"low": -40, "high": 60.5, "bins": 256}),
+        ("0.5..3", {"low": 0.5, "high": 3, "bins": 256}),
+    ],
+)
+def test_two_ends_are_a_scale_of_numbers(tmp_path, text, scale):
+    code, output = run(tmp_path, text=f"load_time\n{text}\n500 an hour\n\n\n")
+    assert code == 0, output
+    query = load_file(tmp_path / "hubbub.toml").queries["load_time"]
+    assert (query.oracle.name, query.domain.scale.kind) == ("haar", scale.get("scale", "linear"))
+    assert [query.domain.scale.low, query.domain.scale.high] == [scale["low"], scale["high"]]
+    assert query.domain.unit == scale.get("unit")
+    assert tomllib.loads((tmp_path / "hubbub.toml").read_text())["queries"]["load_time"]["domain"] == scale
+    (sentence,) = sentences(query, 500)
+    assert "the median" in sentence
+    assert sentence in comments(tmp_path / "hubbub.toml")
+
+
+def test_a_scale_that_cannot_be_used_is_asked_again(tmp_path):
+    code, output = run(tmp_path, text="load_time\n60 to 10 ms\n1.2.3 to 5\n10 to 60 ms\n\n\n\n")
+    assert code == 0, output
+    assert output.count("low must be below high") == 1
+    assert output.count("10 to 60000 ms or 0 to 120 years") == 1
+
+
 def test_empty_answers_and_yes_take_the_defaults(tmp_path):
     assert run(tmp_path, text="\n\n\n\n\n")[0] == 0
     other = tmp_path / "other.toml"
@@ -95,7 +125,7 @@ def test_without_answers_it_says_what_to_do(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.b", "screens"])
-@pytest.mark.parametrize("domain", [['ä "quoted"', "b\\c", "#"], 2, 1000])
+@pytest.mark.parametrize("domain", [['ä "quoted"', "b\\c", "#"], 2, 1000, {"low": 1, "high": 9, "bins": 16}])
 @pytest.mark.parametrize("span", init.SPANS)
 def test_every_file_can_be_read(tmp_path, name, domain, span):
     answers = init.Interview(name, domain, 900, span, "very", may_change=False)
