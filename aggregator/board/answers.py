@@ -101,6 +101,10 @@ class WindowEstimate(WindowAnswer):
     level: Level
     values: Annotated[list[ValueRow], {"description": "Of numbers: the blocks of the histogram, in order"}]
     numbers: Annotated[dict[str, Any] | None, {"description": "The distribution as in the record, without its cdf"}]
+    truths: Annotated[
+        dict[str, Known] | None,
+        {"description": "In a simulation: the true quantiles, means and ranges, by name"},
+    ]
     sets: dict[str, Any]
     refused: RefusedRow
     quality: dict[str, Any]
@@ -130,6 +134,7 @@ class WindowEstimate(WindowAnswer):
             level=level,
             values=selection,
             numbers=None,
+            truths=None,
             error=rows.error(view, every),
         )
 
@@ -148,6 +153,7 @@ class WindowEstimate(WindowAnswer):
             level=LEVEL,
             values=blocks[: parameters.whole("top")],
             numbers=numeric_rows.number_fields(view),
+            truths=numeric_rows.true_answers(view, truth),
             error=rows.error(view, blocks),
         )
 

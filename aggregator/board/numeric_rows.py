@@ -97,6 +97,13 @@ def number_fields(view: View) -> dict[str, Any] | None:
     return None if fields is None else {name: value for name, value in fields.items() if name != "cdf"}
 
 
+def true_answers(view: View, truth: Floats | None) -> dict[str, float | None] | None:
+    """Return the true quantiles, means and ranges of a window, by their names."""
+    if truth is None:
+        return None
+    return {name: true_answer(view.definition, name, truth) for name in answers(view).names}
+
+
 def number_point(entry: Entry, definition: Definition, name: str, truth: Floats | None) -> PointRow:
     """Return a named answer about numbers in one window."""
     part = entry.part(definition.name)

@@ -83,6 +83,10 @@ def test_the_page_shows_the_numbers_of_the_api(watch, board):
         assert [number(low), number(high)] == [pytest.approx(row[key], abs=1) for key in ("low", "high")]
         assert number(line.locator(".truth").first.inner_text()) == pytest.approx(row["truth"], abs=1)
         assert line.locator("data").get_attribute("value") == str(row["value"]).removesuffix(".0")
+    truths = board.json(f"{OF}/estimate")["truths"]
+    for title, name in (("Mean", "mean"), ("Geometric mean", "geometric_mean")):
+        truth = row_of(page, title).locator(".truth").first.inner_text()
+        assert number(truth) == pytest.approx(truths[name], abs=1)
     (slow,) = board.json(f"{OF}/range")["ranges"]
     expect(row_of(page, "slow")).to_contain_text(f"{100 * slow['share']:.2f}%")
     expect(row_of(page, "slow")).to_contain_text("983 to 60,000 ms")

@@ -111,6 +111,19 @@ def test_an_estimate_has_the_histogram_and_the_numbers_of_the_record(crowd, boar
     assert not any(row["present"] for row in empty)
 
 
+def test_an_estimate_has_the_truth_of_each_answer(crowd, board):
+    answer = ask(board, "estimate", "load_time")
+    assert [*answer["truths"]] == ["p50", "p90", "p95", "p99", "mean", "geometric_mean", "slow"]
+    for name, truth in answer["truths"].items():
+        (*_, point) = ask(board, "history", "load_time", value=name)["points"]
+        assert truth == point["truth"]
+    fields = answer["numbers"]
+    for name in ("mean", "geometric_mean"):
+        assert fields[name]["low"] < answer["truths"][name] < fields[name]["high"]
+    real = store([message for message in crowd.messages if message[0] != "truth"], queries=NUMBERS)
+    assert ask(real, "estimate", "load_time")["truths"] is None
+
+
 def crowd_span(crowd):
     windows = [window for window in LOAD_TIME.windows if window.kind == "tumbling"]
     return decode(crowd.messages[-2][2]).span._replace(window=windows[0], start=LAST - PANE, end=LAST)

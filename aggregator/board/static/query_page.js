@@ -100,19 +100,18 @@ export class QueryPage {
     const span = { to: at && Number(at) + 1, ...(range ? { from: Math.max(0, estimate.window.end - range), limit: ALL } : {}) };
     const pointsOf = (value) =>
       this.answers.get([subject(query.name, of, true)], `queries/${name}/history`, { ...about, value, ...span }).catch((error) => ifGone(error, null));
-    const [points, others, windows, changes, truths] = await Promise.all([
+    const [points, others, windows, changes] = await Promise.all([
       value === undefined ? null : pointsOf(value),
       second === null || value === undefined ? null : pointsOf(second),
       this.answers.get([subject(query.name, rateWindow, true)], `queries/${name}/windows`, { kind: rateWindow.kind, size: rateWindow.size, step: rateWindow.step, limit: 200, ...span }),
       this.answers.get([`alerts ${query.name}`], "alerts", { query: query.name, attribute: attribute.name, limit: 500 }),
-      areNumbers && query.simulated ? this.#truths(query, name, { ...of, attribute: attribute.name, window: estimate.window.end }) : {},
       this.#compare(query, name, estimate, { ...of, attribute: attribute.name }),
       this.#showPairs(query, name, attribute, { ...of, ...position }),
     ]);
     this.alerts.show(at ? changes.alerts.filter((each) => each.window.end <= at) : changes.alerts);
     const values = search ? estimate.values.filter((each) => each.value.toLowerCase().includes(search)) : estimate.values;
     this.#showEstimate(query, { ...estimate, values }, value, windows.windows, areNumbers);
-    this.numbers.show(estimate, truths, value);
+    this.numbers.show(estimate, value);
     const names = areNumbers ? answersOf(estimate).map((each) => each.name) : estimate.values.map((row) => row.value);
     $("values").replaceChildren(...names.map((each) => element("option", { value: each })));
     $("withheld").textContent = gap(estimate, query, Boolean(at));
@@ -122,13 +121,6 @@ export class QueryPage {
     this.#showLink(query, of, attribute, method, value, estimate);
     $("privacy").replaceChildren(...privacy(query));
     return true;
-  }
-
-  /** Requests the true answers of a simulation, by name. */
-  async #truths(query, name, about) {
-    const ask = (path) => this.answers.get([subject(query.name, about, true)], `queries/${name}/${path}`, about).catch((error) => ifGone(error, {}));
-    const [{ quantiles = [] }, { ranges = [] }] = await Promise.all(["quantiles", "range"].map(ask));
-    return Object.fromEntries([...quantiles, ...ranges].map((row) => [row.name, row.truth]));
   }
 
   #none(text, ...more) {

@@ -61,9 +61,9 @@ export class NumbersView {
     this.distribution = new Distribution(this.picture);
   }
 
-  /** Shows the numbers of an estimate. `truths` has the true answers by name, in a simulation. */
-  show(estimate, truths, selection) {
-    const { numbers } = estimate;
+  /** Shows the numbers of an estimate and, in a simulation, the true ones. */
+  show(estimate, selection) {
+    const { numbers, truths } = estimate;
     this.box.hidden = !numbers;
     if (!numbers) return;
     const rows = answersOf(estimate);
@@ -77,7 +77,7 @@ export class NumbersView {
     this.text.textContent = summary(estimate);
     this.picture.setAttribute("aria-label", `Distribution. ${summary(estimate)}`);
     const focus = document.activeElement?.dataset?.answer;
-    this.body.replaceChildren(...rows.map((row) => this.#row(row, numbers, truths[row.name] ?? null, row.name === selection)));
+    this.body.replaceChildren(...rows.map((row) => this.#row(row, numbers, truths?.[row.name] ?? null, row.name === selection)));
     if (focus) [...this.body.querySelectorAll("button")].find((each) => each.dataset.answer === focus)?.focus({ preventScroll: true });
   }
 
