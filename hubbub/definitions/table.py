@@ -22,7 +22,7 @@ def dump(query: Query) -> dict[str, Any]:
         "windows": [_window_text(window) for window in query.windows],
         "period": f"{query.period}s",
         "emit_every": "never" if query.emit_every is None else f"{query.emit_every}s",
-        "methods": list(query.methods),
+        **({"methods": list(query.methods)} if query.methods else {}),
         "fallback": query.fallback,
         "publish": "all" if query.publish is None else query.publish,
         "crowd": query.crowd,
@@ -39,6 +39,7 @@ def dump(query: Query) -> dict[str, Any]:
         **({"buckets": max(filter(None, query.fewer))} if any(query.fewer) else {}),
         "noise": query.noise,
         **({} if query.table is None else {"table": query.table}),
+        **_search(query),
         **{key: at for key, at in zip(TIMES, (query.starts, query.until), strict=True) if at is not None},
     }
     if query.other is not None:  # otherwise each attribute has its default
@@ -80,7 +81,17 @@ def _threshold_text(threshold: Threshold) -> Any:
     return kinds[threshold.kind]
 
 
+def _search(query: Query) -> dict[str, Any]:
+    """Return the keys that only queries of unknown strings have."""
+    if query.domain is None or query.domain.discovery is None:
+        return {}
+    normal = query.domain.discovery.coding.normal
+    return {"normal": normal, "known": list(query.known), "search": f"{query.search}s"}
+
+
 def _domain(domain: Domain) -> Any:
+    if domain.discovery is not None:
+        return domain.discovery.table
     if domain.scale is not None:
         scale, unit = domain.scale, {} if domain.unit is None else {"unit": domain.unit}
         return {"low": scale.low, "high": scale.high, "bins": scale.bins, "scale": scale.kind, **unit}

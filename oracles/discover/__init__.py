@@ -14,7 +14,6 @@ from oracles.discover.beam import candidates
 from oracles.discover.cell_hash import MAPS, Strings
 from oracles.discover.slots import Slots
 from oracles.estimate import Estimate
-from oracles.kernels.tails import binomial_tail
 from oracles.pure import Pure
 from oracles.types import Floats, Ints
 
@@ -104,6 +103,8 @@ class _Counts:
 
     def p_value(self, text_cells: Ints, maps: Iterable[int]) -> float:
         """Return the probability of a count at least as large if nobody has the string."""
+        from oracles.kernels.tails import binomial_tail  # it needs SciPy, which clients do not
+
         count, n = self._counted(text_cells, maps)
         independent_count = count * self.n_independent // self.n
         return float(binomial_tail(np.array([independent_count]), self._independent(n), self.pure.q)[0])

@@ -1,6 +1,7 @@
 """Slots: a client reports the cell of its string for one level or map, which it draws once a round."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,13 +36,13 @@ class Slots(Smp):
             raise ReportError(f"cells must have shape (n, {self.strings.parts}), got {cells.shape}")
         return super().perturb(cells, rng)
 
-    def _encode(self, columns: list[Ints], draw: Source) -> Reports:
-        parts = self.strings.part(draw.below(self.strings.slots, len(columns[0])))
-        reports = self.disclosed(parts)
-        for j in np.unique(parts).tolist():
-            clients, encoder = np.flatnonzero(parts == j), self.encoders[j]
-            reports[clients, 2 : 2 + encoder.width] = encoder.encode(columns[j][clients], draw)
-        return reports
+    def choose(self, draw: Source, count: int) -> Ints:
+        """Return the level of each client, or the number of levels plus its map."""
+        return self.strings.part(draw.below(self.strings.slots, count))
+
+    def keyed(self, digest: bytes) -> "Slots":
+        """Return the same slots with the hash of another digest."""
+        return Slots(replace(self.strings, digest=digest), lambda _: self.cell_oracle)
 
     @property
     def cell_oracle(self) -> Oracle:

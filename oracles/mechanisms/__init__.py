@@ -1,6 +1,6 @@
 """Frequency oracles: ways to perturb one answer, each under its name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache, partial
 from typing import Protocol, cast
 
@@ -111,6 +111,7 @@ def automatic(
     *,
     noise: str | None = None,
     table: int | None = None,
+    among: Collection[str] | None = None,
 ) -> Oracle:
     """Return the oracle that "auto" chooses for a query file of this edition.
 
@@ -118,11 +119,15 @@ def automatic(
     excludes oracles with more classes. Edition 2: the fewest bytes among the oracles within 2% of the smallest
     possible error, in at most 8 bytes. A `budget` excludes oracles whose answers for life charge more. `noise` and
     `table` exclude oracles of another noise. "auto" never chooses an oracle of a later edition, so a new oracle changes
-    no digest.
+    no digest. `among` names the oracles that suit, if not all do.
     """
     if noise == TABLE:  # edition 1 has no choice of its own with tables
         edition = max(edition, NEWEST)
-    kinds = tuple(kind for kind in ORACLES.values() if kind.auto_edition is not None and kind.auto_edition <= edition)
+    kinds = tuple(
+        kind
+        for name, kind in ORACLES.items()
+        if kind.auto_edition is not None and kind.auto_edition <= edition and (among is None or name in among)
+    )
     return _choice(kinds, epsilon, size, classes, edition, budget, noise, table)
 
 

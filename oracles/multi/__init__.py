@@ -67,6 +67,10 @@ class Smp(Multi):
         """Charge of a client that answers one attribute for life."""
         return max((encoder.life for encoder in self.encoders), key=lambda charge: charge.amount)
 
+    def choose(self, draw: Source, count: int) -> Ints:
+        """Return the attribute that each of `count` clients answers."""
+        return draw.below(len(self.encoders), count)
+
     def disclosed(self, attribute_of_report: Ints) -> Reports:
         """Return reports that name their attribute and hold no answer yet."""
         reports = np.zeros((len(attribute_of_report), self.width), np.uint8)
@@ -74,7 +78,7 @@ class Smp(Multi):
         return reports
 
     def _encode(self, columns: list[Ints], draw: Source) -> Reports:
-        attribute_of_report = draw.below(len(self.encoders), len(columns[0]))
+        attribute_of_report = self.choose(draw, len(columns[0]))
         reports = self.disclosed(attribute_of_report)
         for j, encoder in enumerate(self.encoders):
             rows = np.flatnonzero(attribute_of_report == j)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from os import PathLike, fspath
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from oracles.consistency import NORM_SUB
+from oracles.discover import Slots, Strings
 from oracles.mechanisms import EACH, EDITION, NEWEST, NOISES, TABLE
 from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.multi.attributes import Multi
@@ -17,7 +18,7 @@ from oracles.pure import Pure
 from oracles.query.domain import Domain, Ranges, Sets
 from oracles.query.footprint import check_sizes
 from oracles.query.lifetime import check_lifetime, times
-from oracles.query.oracle_keys import Attribute, OracleSettings, read_one, read_several
+from oracles.query.oracle_keys import Attribute, OracleSettings, read_one, read_several, read_strings
 from oracles.query.settings import (
     ANSWERS,
     KEYS,
@@ -36,6 +37,7 @@ from oracles.query.settings import (
     table,
     whole,
 )
+from oracles.query.strings import KEYS_OF_STRINGS, check_keys, is_discovery, read_known, read_search
 from oracles.query.text import read_toml
 from oracles.tally import RecordTally, ValueTally
 
@@ -93,6 +95,10 @@ class Query:
     """Oracle of each attribute or of the one answer, never `auto` or `adaptive`."""
     fewer: tuple[int | None, ...]
     """Number of buckets of each oracle, or None unless it is olh with fewer than the best."""
+    known: tuple[str, ...]
+    """Names of unknown strings that are always candidates, as coded."""
+    search: int | None
+    """Seconds of the shortest window in which names are searched. None unless strings are unknown."""
     open: frozenset[str] = field(compare=False)
     """Keys about reports (oracle, buckets, noise, table) that the file leaves open."""
 
@@ -125,12 +131,34 @@ class Query:
     @property
     def attribute_oracles(self) -> tuple[Pure, ...]:
         """The law of each attribute, or of the one answer."""
-        return self.oracle.attributes if isinstance(self.oracle, Multi) else (self.oracle,)
+        if self.only_oracle is not None:
+            return (self.only_oracle,)
+        return () if isinstance(self.oracle, Oracle) else self.oracle.attributes
+
+    @property
+    def only_oracle(self) -> Oracle | None:
+        """The oracle of the one answer, or of its cells if strings are unknown. None for several attributes."""
+        if isinstance(self.oracle, Slots):
+            return self.oracle.cell_oracle
+        return self.oracle if isinstance(self.oracle, Oracle) else None
+
+    @property
+    def strings(self) -> Strings | None:
+        """The hash of unknown strings, or None if the answers are listed."""
+        return self.oracle.strings if isinstance(self.oracle, Slots) else None
+
+    @property
+    def _encoders(self) -> dict[str, Oracle]:
+        """Oracle of each attribute, by its name."""
+        encoders = () if isinstance(self.oracle, Oracle) else self.oracle.encoders
+        return {attribute.name: encoder for attribute, encoder in zip(self.attributes, encoders, strict=True)}
 
     def tally(self) -> ValueTally[Oracle] | RecordTally[Multi]:
         """Return an empty tally whose estimates know the names of the values."""
         names = [domain.names for domain in self.domains]
-        return self.oracle.tally(names[0]) if isinstance(self.oracle, Oracle) else self.oracle.tally(names)
+        if isinstance(self.oracle, Oracle):
+            return self.oracle.tally(names[0])
+        return self.oracle.tally(names if self.strings is None else None)
 
     @property
     def charge(self) -> Charge:
@@ -152,13 +180,9 @@ class Query:
     @property
     def classes(self) -> int | dict[str, int] | None:
         """Number of different answers, K, of a client that answers for life. One for each attribute, None for rsfd."""
-        oracle = self.oracle
-        if isinstance(oracle, Oracle):
-            return oracle.classes
-        if oracle.life is None:
-            return None
-        each = zip(self.attributes, oracle.encoders, strict=True)
-        return {attribute.name: encoder.classes for attribute, encoder in each}
+        if self.only_oracle is not None:
+            return self.only_oracle.classes
+        return None if self.oracle.life is None else {name: each.classes for name, each in self._encoders.items()}
 
     @property
     def buckets(self) -> int | dict[str, int] | None:
@@ -171,18 +195,16 @@ class Query:
     @property
     def table(self) -> int | dict[str, int] | None:
         """The t of the clients' tables, by attribute if there are several. None if no answer comes from a table."""
-        if isinstance(self.oracle, Oracle):
-            return self.oracle.table
-        each = zip(self.attributes, self.oracle.encoders, strict=True)
-        return {attribute.name: t for attribute, encoder in each if (t := encoder.table) is not None} or None
+        if self.only_oracle is not None:
+            return self.only_oracle.table
+        return {name: t for name, each in self._encoders.items() if (t := each.table) is not None} or None
 
     @property
     def thresholds(self) -> dict[str, str] | dict[str, dict[str, str]]:
         """Integers that a client compares with random ones, in decimal. By attribute if there are several."""
-        if isinstance(self.oracle, Oracle):
-            return self.oracle.thresholds
-        each = zip(self.attributes, self.oracle.encoders, strict=True)
-        return {attribute.name: encoder.thresholds for attribute, encoder in each}
+        if self.only_oracle is not None:
+            return self.only_oracle.thresholds
+        return {name: each.thresholds for name, each in self._encoders.items()}
 
     @property
     def edges(self) -> list[float] | dict[str, list[float]] | None:
@@ -237,6 +259,8 @@ __all__ = ["Attribute", "Query", "load", "parse"]
 
 
 def _meaning(domain: Domain) -> dict[str, Any]:
+    if domain.discovery is not None:
+        return {"domain": domain.discovery.meaning}
     if domain.scale is not None:
         scale = domain.scale
         return {"domain": {"bins": scale.bins, "high": scale.high, "low": scale.low, "scale": scale.kind}}
@@ -247,6 +271,7 @@ _KEYS = {
     *KEYS,
     *("domain", "attributes", "pairs", "oracle", "solution", "noise", "table"),
     *("windows", "period", "methods", "threshold", "sets", "ranges", "quantiles", "budget", "answers"),
+    *KEYS_OF_STRINGS,
 }
 _ANSWERS = choice(*ANSWERS)
 _PERIOD = duration(1)
@@ -324,8 +349,8 @@ def _query(name: str, value: object, at: Place, folder: Path | None, edition: in
         raise (at / "until").error(f"must be later than from ({keys['from']}), got {keys['until']}")
     epsilon, pane = settings["epsilon"], settings["pane"]
     windows = read_windows(keys.get("windows", [f"{pane}s"]), at / "windows", pane)
-    longest = max(window.size for window in windows) or pane
-    period, renew = _PERIOD(keys["period"], at / "period") if "period" in keys else longest, settings["renew"]
+    longest = max(window.size for window in windows)
+    period, renew = _PERIOD(keys["period"], at / "period") if "period" in keys else longest or pane, settings["renew"]
     if period % pane and not standing:
         raise (at / "period").error(f"must be a multiple of the pane ({pane}s), got {period}s")
     if renew is not None and renew % period:
@@ -335,20 +360,24 @@ def _query(name: str, value: object, at: Place, folder: Path | None, edition: in
     # Active definitions may be older than the key.
     default = "once" if keys.get("solution") == "rsfd" and not standing else "life"
     answers = _ANSWERS(keys.get("answers", default), at / "answers")
-    reader = read_several if "attributes" in keys else read_one
     noise = _NOISE(keys["noise"], at / "noise") if "noise" in keys else None
     ask = OracleSettings(other, epsilon, settings.pop("buckets"), answers, edition, noise)
-    oracle_settings = reader(keys, at, folder, ask)
-    make = oracle_settings.pop("make")
-    values = sum(attribute.domain.size for attribute in oracle_settings["attributes"]) or oracle_settings["domain"].size
-    of = "attributes" if oracle_settings["attributes"] else "domain"
+    oracle_settings = _oracle_settings(keys, at, folder, ask, pane)
+    make, domain = oracle_settings.pop("make"), oracle_settings["domain"]
+    discovery = None if domain is None else domain.discovery
+    values = sum(attribute.domain.size for attribute in oracle_settings["attributes"])
+    if domain is not None and discovery is None:  # a search compares no windows with earlier ones
+        values = domain.size
+    of = "domain" if domain is not None else "attributes"
     check_sizes(oracle_settings["oracle"].state_size, values, windows, at, of)
     if answers == "life" and not standing:
         check_lifetime(oracle_settings["oracle"], oracle_settings["budget"], make, at / "answers")
     quantiles, limits = _number_settings(keys, oracle_settings, at)
-    return Query(
+    query = Query(
         **settings,
         **oracle_settings,
+        known=() if discovery is None else read_known(keys.get("known", []), at / "known", discovery),
+        search=None if discovery is None else read_search(keys.get("search"), at / "search", pane, longest),
         quantiles=quantiles,
         limits=limits,
         name=name,
@@ -356,9 +385,20 @@ def _query(name: str, value: object, at: Place, folder: Path | None, edition: in
         windows=windows,
         period=period,
         answers=answers,
-        methods=read_methods(keys.get("methods", [NORM_SUB]), at / "methods"),
+        methods=read_methods(keys.get("methods", [NORM_SUB]), at / "methods") if discovery is None else (),
         threshold=read_threshold("significance" if limits else keys.get("threshold", "significance"), at / "threshold"),
     )
+    return replace(query, oracle=query.oracle.keyed(query.digest)) if isinstance(query.oracle, Slots) else query
+
+
+def _oracle_settings(
+    keys: dict[str, Any], at: Place, folder: Path | None, ask: OracleSettings, pane: int
+) -> dict[str, Any]:
+    """Return the settings of the answers and their oracle, and the function that makes another oracle."""
+    if is_discovery(keys.get("domain")):
+        return read_strings(keys, at, ask, pane)
+    check_keys(keys, at)
+    return read_several(keys, at, folder, ask) if "attributes" in keys else read_one(keys, at, folder, ask)
 
 
 def _number_settings(

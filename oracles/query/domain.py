@@ -13,6 +13,7 @@ from oracles.errors import ParameterError, ReportError
 from oracles.mechanisms.haar import BINS
 from oracles.numbers import LINEAR, LOG, Scale
 from oracles.query.settings import Place, Rule, choice, number, quantile_of, repeated, several, shown, table
+from oracles.query.strings import Discovery, is_discovery
 from oracles.query.text import read_text
 from oracles.types import MAX_SIZE
 
@@ -42,11 +43,18 @@ class Domain:
     """Unit of numbers, for people."""
     parts: tuple["Domain", "Domain"] | None = None
     """Domains of the two values of a pair, or None if an answer is a single value."""
+    discovery: Discovery | None = None
+    """Coding of unknown strings, or None if the values are listed. The size is then the number of cells."""
 
     @classmethod
     def of_pair(cls, first: "Domain", second: "Domain") -> "Domain":
         """Return the domain of all pairs, ordered by the first value and then by the second."""
         return cls(None, first.size * second.size, False, parts=(first, second))
+
+    @classmethod
+    def of_strings(cls, discovery: Discovery) -> "Domain":
+        """Return the domain of unknown strings."""
+        return cls(None, 1 << discovery.cells, False, discovery=discovery)
 
     @property
     def named(self) -> int:
@@ -203,6 +211,8 @@ def _numbers(value: dict[str, Any], at: Place, other: bool | None) -> Domain:
 def read_domain(value: object, at: Place, folder: Path | None, other: bool | None) -> Domain:
     """Return the domain of a list of values, a file or a size. `other` is true by default if values have names."""
     values: tuple[str, ...] | None = None
+    if is_discovery(value):
+        raise at.error("must not be unknown strings: they are the only answer of their query, under the key domain")
     if isinstance(value, dict) and {"low", "high"} & value.keys():
         return _numbers(value, at, other)
     if isinstance(value, list):

@@ -40,7 +40,8 @@ def check_sizes(cells: int, values: int, windows: Iterable[Window], at: Place, d
     most = f"{LARGEST >> 20} MiB"
     if INTEGER * cells > LARGEST:
         raise (at / domain).error(
-            f"a tally can take {INTEGER * cells:,} bytes, more than {most}; use fewer values, or several queries"
+            f"a tally can take {INTEGER * cells:,} bytes, more than {most}; use fewer values, or several queries; "
+            "for unknown strings a smaller length, or fewer cells"
         )
     for window in windows:
         size = state_bytes(window, cells, values)

@@ -7,8 +7,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from oracles.discover import Slots, Strings
 from oracles.errors import ParameterError
-from oracles.mechanisms import EACH, NUMBER_ORACLES, ORACLES, TABLE, WITH_TABLE, automatic, oracle, with_noise
+from oracles.mechanisms import EACH, NEWEST, NUMBER_ORACLES, ORACLES, TABLE, WITH_TABLE, automatic, oracle, with_noise
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.table import MOST
 from oracles.multi import ADAPTIVE, multi
@@ -16,6 +17,7 @@ from oracles.multi.attributes import Multi
 from oracles.query.domain import Domain, Ranges, Sets, read_domain, read_ranges, read_sets
 from oracles.query.lifetime import times
 from oracles.query.settings import Place, Rule, choice, number, shown, table, whole
+from oracles.query.strings import ORACLES_OF_CELLS, read_discovery
 
 _ORACLE = choice(*ORACLES, *NUMBER_ORACLES, "auto")
 _SOLUTION = choice("spl", "smp", "rsfd")
@@ -97,7 +99,37 @@ def _open(keys: dict[str, Any], *, automatic: bool) -> frozenset[str]:
 def read_one(keys: dict[str, Any], at: Place, folder: Path | None, ask: OracleSettings) -> dict[str, Any]:
     """Return the domain and oracle of a query with one answer."""
     domain = read_domain(keys["domain"], at / "domain", folder, ask.other)
+    return {
+        **read_oracle(keys, at, domain, ask),
+        "domain": domain,
+        "sets": read_sets(keys.get("sets", {}), at / "sets", domain),
+        "ranges": read_ranges(keys.get("ranges", {}), at / "ranges", domain),
+        "attributes": (),
+        "solution": None,
+    }
+
+
+def read_strings(keys: dict[str, Any], at: Place, ask: OracleSettings, pane: int) -> dict[str, Any]:
+    """Return the domain and oracle of a query of unknown strings. Their hash has no key before the query's digest."""
+    discovery = read_discovery(keys, at, pane)
+    domain = Domain.of_strings(discovery)
+    settings = read_oracle(keys, at, domain, ask)
+    strings, cell = Strings(discovery.coding, discovery.cells, bytes(8)), settings["oracle"]
+    return {
+        **settings,
+        "oracle": Slots(strings, lambda _: cell),
+        "domain": domain,
+        "sets": (),
+        "ranges": (),
+        "attributes": (),
+        "solution": None,
+    }
+
+
+def read_oracle(keys: dict[str, Any], at: Place, domain: Domain, ask: OracleSettings) -> dict[str, Any]:
+    """Return the oracle of one answer, and the budget of its clients."""
     oracle_name = _name_for(domain, _ORACLE(keys.get("oracle", "auto"), at / "oracle"), at / "oracle")
+    among = None if domain.discovery is None else ORACLES_OF_CELLS
     budget = _budget(keys, at, ask.epsilon)
     points = _POINTS(keys["table"], at / "table") if "table" in keys else None
 
@@ -105,6 +137,9 @@ def read_one(keys: dict[str, Any], at: Place, folder: Path | None, ask: OracleSe
         if name == "auto" and buckets is None:
             most = budget if ask.within_budget else None
             classes = None if most is None else times(most, epsilon)
+            if domain.discovery is not None:  # they are younger than edition 2, so all editions choose alike
+                noise = ask.noise or (EACH if ask.edition == 1 else None)
+                return automatic(epsilon, domain.size, None, NEWEST, most, noise=noise, table=points, among=among)
             return automatic(epsilon, domain.size, classes, ask.edition, most, noise=ask.noise, table=points)
         each = partial(_oracle, name, epsilon=epsilon, size=domain.size, buckets=buckets)
         return with_noise(each(), ask.resolved_noise, points, lambda t: each(table=t))
@@ -126,11 +161,6 @@ def read_one(keys: dict[str, Any], at: Place, folder: Path | None, ask: OracleSe
         "make": make,
         "budget": budget,
         "record_epsilon": ask.epsilon,
-        "domain": domain,
-        "sets": read_sets(keys.get("sets", {}), at / "sets", domain),
-        "ranges": read_ranges(keys.get("ranges", {}), at / "ranges", domain),
-        "attributes": (),
-        "solution": None,
     }
 
 
@@ -227,6 +257,8 @@ def _name_for(domain: Domain, name: str, at: Place) -> str:
     (of_numbers,) = NUMBER_ORACLES
     if domain.scale is not None and name not in (of_numbers, "auto"):
         raise at.error(f'must be "{of_numbers}" or "auto" for numbers, got {name!r}')
+    if domain.discovery is not None and name not in (*ORACLES_OF_CELLS, "auto"):
+        raise at.error(f'must be one of {", ".join(ORACLES_OF_CELLS)} or "auto" for unknown strings, got {name!r}')
     if domain.scale is None and name == of_numbers:
         raise at.error(f'"{of_numbers}" is for numbers; use domain = {{ low = ..., high = ... }}, or another oracle')
     return name if domain.scale is None else of_numbers

@@ -11,7 +11,7 @@ import numpy as np
 from oracles.errors import ParameterError, ReportError
 from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source
-from oracles.mechanisms.protocol import Charge
+from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.query import Query
 from oracles.query.domain import Domain
 from oracles.query.lifetime import DEVICE_EPSILON, affords
@@ -78,9 +78,9 @@ class Client:
     def answer(self, value: Answer) -> Reports:
         """Return the report to send now: uint8, of shape (1, width).
 
-        `value` is a name of the domain. If the domain is a size, it is an index. For several attributes it is a
-        dict by their names, or a sequence in the order of their names. If NotYet or BudgetSpent is raised, send
-        nothing.
+        `value` is a name of the domain, or any text if strings are unknown. If the domain is a size, it is an index.
+        For several attributes it is a dict by their names, or a sequence in the order of their names. If NotYet or
+        BudgetSpent is raised, send nothing.
         """
         query, once = self.query, self.query.answers == "once"
         with self._ledger.transaction() as transaction:
@@ -200,12 +200,17 @@ class Client:
         def stream(attribute: int, purpose: Purpose, classes: tuple[int, ...]) -> Source:
             return Keyed(self._ledger.key, query.digest, attribute, mode, purpose, number, classes)
 
-        values = np.array(positions if query.domain else [positions], np.int64)
+        is_single = isinstance(query.oracle, Oracle)
+        values = np.array(positions if is_single else [positions], np.int64)
         return Respondents(query.oracle, 1, stream).reports(values).tobytes()
 
     def _positions(self, value: Answer) -> tuple[int, ...]:
-        """Return the index of the value in its domain, or one index for each attribute."""
+        """Return the index of the value in its domain, or one index for each attribute. A string has many cells."""
         query = self.query
+        if query.strings is not None:
+            if not isinstance(value, str):
+                raise ReportError(f"an answer to {query.name!r} must be a text, got {shown(value)}")
+            return tuple(query.strings.cells_of(value).tolist())
         if query.domain is not None:
             return (_position(query.domain, value, query.name),)
         names = [attribute.name for attribute in query.singles]

@@ -62,7 +62,7 @@ class Respondents:
 
     def _disclose(self, oracle: Smp, columns: Sequence[Ints], clients: Ints) -> Reports:
         if self._attributes is None:
-            self._attributes = _compact(self._streams(0, Purpose.ATTRIBUTE, ()).below(len(oracle.encoders), self.count))
+            self._attributes = _compact(oracle.choose(self._streams(0, Purpose.ATTRIBUTE, ()), self.count))
         attributes = self._attributes[clients].astype(np.int64)
         reports = oracle.disclosed(attributes)
         for j, encoder in enumerate(oracle.encoders):
