@@ -20,6 +20,7 @@ from hubbub.definitions.versions import Version, Versions
 from oracles.errors import HubbubError
 from oracles.mechanisms import EDITION
 from oracles.query import File, Query
+from oracles.query.groups import change_fault
 
 MARGIN = 2
 """Seconds, in addition to the skew, between the timestamp of a version and the first reports that it applies to."""
@@ -109,6 +110,8 @@ class Changes:
 
     If there are any, `writes` is empty.
     """
+    group_faults: Mapping[str, str] = field(default_factory=dict)
+    """Queries whose groups cannot change in this way, and why. If there are any, `writes` is empty."""
     behind: bool = False
     """Whether the topic has a later revision of the file. If so, `writes` is empty."""
 
@@ -280,11 +283,20 @@ def changes(file: File, definitions: Definitions, retire: Collection[str], token
     edition_lines = {name: lines_that_keep(active[name]) for name in sorted(conflicts - set(retire))}
     if edition_lines:
         return Changes(edition_lines=edition_lines, ignored=ignored)
+    group_faults = {name: fault for name, query in queries.items() if (fault := _group_fault(query, definitions))}
+    if group_faults:
+        return Changes(group_faults=group_faults, ignored=ignored)
     versions = [(query, False) for query in queries.values() if active.get(query.name) != query]
     versions += [(query, True) for name, query in active.items() if name in retire and name not in file.queries]
     common = {"revision": file.revision, "founds": definitions.first_batch is None, "edition": file.edition}
     writes = [_write(query, token, {"retired": retires, **common}) for query, retires in versions]
     return Changes(writes, ignored=ignored)
+
+
+def _group_fault(query: Query, definitions: Definitions) -> str | None:
+    """Return why the groups of a query do not continue those of the same digest, or None if they do."""
+    before = definitions.queries.get(query.digest)
+    return None if before is None else change_fault(before.groups, query.groups)
 
 
 def _write(query: Query, token: str, more: Mapping[str, Any]) -> Write:

@@ -7,7 +7,7 @@ the file in its log and in a metric.
 import asyncio
 import logging
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -60,6 +60,8 @@ class Registrar:
             raise DefinitionsError(_missing_text(self._path, result.missing))
         if result.edition_lines:
             raise DefinitionsError(edition_text(self._path, file.edition, result.edition_lines))
+        if result.group_faults:
+            raise DefinitionsError(_groups_text(self._path, result.group_faults))
         if result.writes:
             await self._follower.append(result.writes)
             log.info("definitions appended", extra={"queries": len(result.writes), "revision": file.revision})
@@ -94,6 +96,16 @@ def _missing_text(path: Path, names: Sequence[str]) -> str:
     return (
         f"{path}: active queries are missing ({len(names):,}): {few(names)}. "
         f"To retire them, use {options}{more}. Otherwise add them, or correct --prefix"
+    )
+
+
+def _groups_text(path: Path, faults: Mapping[str, str]) -> str:
+    """Return the message about queries whose groups cannot change as the file asks."""
+    each = "; ".join(f"queries.{name}: {fault}" for name, fault in list(faults.items())[:MOST])
+    more = " and so on" if len(faults) > MOST else ""
+    return (
+        f"{path}: {each}{more}. Reports name their group by its position in the list. "
+        "To use other groups, give the query another name"
     )
 
 

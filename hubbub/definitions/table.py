@@ -40,6 +40,7 @@ def dump(query: Query) -> dict[str, Any]:
         "noise": query.noise,
         **({} if query.table is None else {"table": query.table}),
         **_search(query),
+        **_groups(query),
         **{key: at for key, at in zip(TIMES, (query.starts, query.until), strict=True) if at is not None},
     }
     if query.other is not None:  # otherwise each attribute has its default
@@ -68,6 +69,16 @@ def query_of(name: str, definition: Mapping[str, Any]) -> Query:
     times = {key: datetime.fromtimestamp(definition[key], UTC) for key in TIMES if key in definition}
     queries = {"queries": {name: {**definition, **times}}}
     return parse(queries, "the topic of definitions", None, standing=True)[name]
+
+
+def _groups(query: Query) -> dict[str, Any]:
+    """Return the keys of groups and weights that the query has."""
+    if query.groups is None:
+        return {}
+    groups = {"groups": {query.groups.name: list(query.groups.values)}}
+    if query.weights is None:
+        return groups
+    return {**groups, "weights": dict(zip(query.groups.values, query.weights, strict=True))}
 
 
 def _window_text(window: Window) -> str:

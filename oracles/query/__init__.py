@@ -17,6 +17,7 @@ from oracles.multi.attributes import Multi
 from oracles.pure import Pure
 from oracles.query.domain import Domain, Ranges, Sets
 from oracles.query.footprint import check_sizes
+from oracles.query.groups import Groups, read_groups
 from oracles.query.lifetime import check_lifetime, times
 from oracles.query.oracle_keys import Attribute, OracleSettings, read_one, read_several, read_strings
 from oracles.query.settings import (
@@ -101,6 +102,9 @@ class Query:
     """Seconds of the shortest window in which names are searched. None unless strings are unknown."""
     open: frozenset[str] = field(compare=False)
     """Keys about reports (oracle, buckets, noise, table) that the file leaves open."""
+    groups: Groups | None = None
+    weights: tuple[float, ...] | None = None
+    """Shares of the groups in the population, in the order of their values. None if they are unknown."""
 
     @property
     def singles(self) -> tuple[Attribute, ...]:
@@ -272,6 +276,7 @@ _KEYS = {
     *("domain", "attributes", "pairs", "oracle", "solution", "noise", "table"),
     *("windows", "period", "methods", "threshold", "sets", "ranges", "quantiles", "budget", "answers"),
     *KEYS_OF_STRINGS,
+    *("groups", "weights"),
 }
 _ANSWERS = choice(*ANSWERS)
 _PERIOD = duration(1)
@@ -373,6 +378,7 @@ def _query(name: str, value: object, at: Place, folder: Path | None, edition: in
     if answers == "life" and not standing:
         check_lifetime(oracle_settings["oracle"], oracle_settings["budget"], make, at / "answers")
     quantiles, limits = _number_settings(keys, oracle_settings, at)
+    groups, weights = read_groups(keys, at)
     query = Query(
         **settings,
         **oracle_settings,
@@ -380,6 +386,8 @@ def _query(name: str, value: object, at: Place, folder: Path | None, edition: in
         search=None if discovery is None else read_search(keys.get("search"), at / "search", pane, longest),
         quantiles=quantiles,
         limits=limits,
+        groups=groups,
+        weights=weights,
         name=name,
         starts=starts,
         windows=windows,

@@ -17,7 +17,7 @@ MAX_WHOLE = (1 << 63) - 1
 MAX_SECONDS = 36_500 * 86_400
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,10})([smhd])")
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -132,7 +132,7 @@ def table(value: object, at: Place, allowed: Collection[str] | None = None) -> d
     if not isinstance(value, dict):
         raise at.error(f"must be a table, got {shown(value)}")
     for key in value:
-        if allowed is None and not _NAME.fullmatch(key):
+        if allowed is None and not NAME.fullmatch(key):
             raise (at / key).error("a name must be 1 to 64 of the characters A-Z a-z 0-9 _ . -")
         if allowed is not None and key not in allowed:
             raise (at / key).error(f"unknown key; {nearest(key, allowed)}")

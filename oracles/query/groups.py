@@ -1,0 +1,105 @@
+"""Groups of a query: public labels of reports, such as the platform, and known shares of the groups in the population.
+
+A report is of one group. Frames name a group by its number, which is 1 + its position in the list. Reports without a
+group, or with a value that is not in the list, are of group 0.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from oracles.query.settings import NAME, Place, Rule, number, several, table
+
+NO_GROUP = "(none)"
+"""Label of group 0. No value of a file can have it."""
+MAX_VALUES = 255
+"""Values of a query's groups. Their numbers fit in a byte."""
+_SLACK = 1e-6
+"""How far the sum of weights may be from 1, because 1/3 has no end in decimals."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a query.
+
+    >>> platforms = Groups("platform", ("ios", "android"))
+    >>> platforms.count, platforms.number("android"), platforms.number("web"), platforms.label(0), platforms.label(1)
+    (3, 2, 0, '(none)', 'ios')
+    """
+
+    name: str
+    """Name of what the groups differ by, such as "platform"."""
+    values: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of groups, group 0 included."""
+        return 1 + len(self.values)
+
+    def number(self, value: str) -> int:
+        """Return the number of a value, 0 if it is not in the list."""
+        return self._numbers.get(value, 0)
+
+    def label(self, number: int) -> str:
+        """Return the value of a group, "(none)" for group 0."""
+        return self.values[number - 1] if number else NO_GROUP
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {value: number for number, value in enumerate(self.values, 1)}
+
+
+_VALUE = Rule(
+    "a name of 1 to 64 of the characters A-Z a-z 0-9 _ . -",
+    lambda value: isinstance(value, str) and NAME.fullmatch(value) is not None,
+)
+_WEIGHT = number("from 0 to 1", lambda value: 0 <= value <= 1)
+
+
+def read_groups(keys: Mapping[str, Any], at: Place) -> tuple[Groups | None, tuple[float, ...] | None]:
+    """Return the groups of a query's table and their weights, each None if the table lacks it."""
+    if "groups" not in keys:
+        if "weights" in keys:
+            raise (at / "weights").error("must be absent without groups: they are the known shares of the groups")
+        return None, None
+    at_groups = at / "groups"
+    names = table(keys["groups"], at_groups)
+    if len(names) != 1:
+        raise at_groups.error(
+            f"must have exactly one name, such as {{ platform = [...] }}, got {len(names)}. "
+            "For two attributes list their combinations as values"
+        )
+    [(name, listed)] = names.items()
+    values = several(listed, at_groups / name, _VALUE)
+    if len(values) > MAX_VALUES:
+        raise (at_groups / name).error(f"must have at most {MAX_VALUES} values, got {len(values):,}")
+    groups = Groups(name, values)
+    return groups, _read_weights(keys["weights"], at / "weights", groups) if "weights" in keys else None
+
+
+def _read_weights(value: object, at: Place, groups: Groups) -> tuple[float, ...]:
+    """Return the weight of each value in the order of the values. A value without a weight has 0."""
+    weights = {name: _WEIGHT(weight, at / name) for name, weight in table(value, at, groups.values).items()}
+    total = math.fsum(weights.values())
+    if abs(total - 1.0) > _SLACK:
+        raise at.error(f"must sum to 1, got {total:.9g}: they are shares of the population")
+    return tuple(weights.get(name, 0.0) for name in groups.values)
+
+
+def change_fault(before: Groups | None, after: Groups | None) -> str | None:
+    """Return why a query cannot change its groups in this way, or None if it can.
+
+    Reports in the log name their group by its position. So a version may only append values.
+    """
+    if before is None or before == after:
+        return None
+    listed = ", ".join(before.values)
+    if after is None:
+        return f"groups must stay; put back {{ {before.name} = [{listed}] }}"
+    if after.name != before.name:
+        return f"groups must keep the name {before.name}, got {after.name}"
+    if after.values[: len(before.values)] != before.values:
+        return f"groups.{before.name} must begin with {listed} in this order; append new values"
+    return None
