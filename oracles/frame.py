@@ -7,20 +7,24 @@ import binascii
 import json
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from oracles.errors import FrameError, ParameterError, ReportError
-from oracles.frame_json import eight, malformed, members, reports_of
+from oracles.frame_json import eight, group_of, malformed, members, reports_of
 from oracles.types import MAX_WIDTH, Reports
+
+if TYPE_CHECKING:
+    from oracles.query.groups import Groups
 
 __all__ = [
     "HEADER_SIZE",
     "MAGIC",
     "MAX_FRAME",
+    "MAX_GROUP",
     "NONE",
     "TICK",
     "Frame",
@@ -40,18 +44,20 @@ __all__ = [
 MAX_FRAME = 1 << 20
 """Bytes of the longest frame that is read, by default."""
 
-_HEADER = struct.Struct("<4sBBH8sq8sII")
+_HEADER = struct.Struct("<4sBBH8sq8sIHH")
 HEADER_SIZE = _HEADER.size
 """Bytes of a binary frame before its reports."""
 _ID = 24
 _AFTER_ID = _ID + 8
+MAX_GROUP = 255
+"""The highest number of a group."""
 MAGIC = b"HBB1"
 """The first bytes of a binary frame."""
 _VERSION = 1
 _EMPTY = "a frame without reports must be a tick"
 NONE = bytes(8)
 """A digest or id of zeros, which stands for none."""
-TICK = _HEADER.pack(MAGIC, _VERSION, 0, 0, NONE, 0, NONE, 0, 0)
+TICK = _HEADER.pack(MAGIC, _VERSION, 0, 0, NONE, 0, NONE, 0, 0, 0)
 """A frame without query and reports. It only moves the log's clock."""
 
 _OBJECT = re.compile(rb"[ \t\n\r]*\{")
@@ -66,13 +72,15 @@ class Header(NamedTuple):
     n: int
     fits: bool
     """Whether the reports have the length that the header states."""
+    group: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
     """A decoded frame. Its reports are a view of the bytes.
 
-    JSON does not state the width of a report. Then `n` is None and the reports are flat, until `shaped`.
+    JSON does not state the width of a report. Then `n` is None and the reports are flat, until `shaped`. It names its
+    group, which only the query can number. `group_in` does it.
     """
 
     digest: bytes
@@ -80,6 +88,10 @@ class Frame:
     id: bytes | None
     n: int | None
     reports: Reports
+    group: int = 0
+    """Number of the group in a binary frame. 0 means none."""
+    named_group: tuple[str, str] | None = None
+    """Name and value of the group in JSON, such as ("platform", "ios")."""
 
     @property
     def is_tick(self) -> bool:
@@ -91,30 +103,56 @@ class Frame:
             n, rest = divmod(len(self.reports), width)
             if rest:
                 raise malformed(f"{len(self.reports)} bytes are not a multiple of the query's report of {width} bytes")
-            return Frame(self.digest, self.pane, self.id, n, self.reports.reshape(n, width))
+            rows = self.reports.reshape(n, width)
+            return Frame(self.digest, self.pane, self.id, n, rows, self.group, self.named_group)
         wide = self.reports.shape[1]
         if wide != width and not self.is_tick:
             raise malformed(f"reports must have the query's {width} bytes, got {wide}")
         return self
 
+    def group_in(self, groups: "Groups | None") -> int:
+        """Return the number of the frame's group among those of its query.
+
+        Values and numbers that the query does not have are of group 0. Raise FrameError if JSON has another name.
+        """
+        if self.named_group is None:
+            return self.group if groups is not None and self.group < groups.count else 0
+        name, value = self.named_group
+        if groups is None:
+            raise malformed("the frame has a group, but the query has no groups")
+        if name != groups.name:
+            raise malformed(f"the query has groups by {groups.name}, got a group by another name")
+        return groups.number(value)
+
 
 _TICK = Frame(NONE, 0, None, 0, np.empty((0, 0), np.uint8))
 
 
-def encode(digest: bytes, pane: int, reports: Reports, id: bytes | None = None) -> bytes:  # noqa: A002 - its public name
+def encode(digest: bytes, pane: int, reports: Reports, id: bytes | None = None, *, group: int = 0) -> bytes:  # noqa: A002 - its public name
     """Return the binary frame of `reports`, uint8 of shape (n, width), of the pane that starts at `pane`.
+
+    All reports are of one group, whose number is 1 + its position in the query's list.
 
     >>> frame = encode(bytes.fromhex("e49ed91b111b507a"), 1_700_000_000, np.array([[1], [0]], np.uint8))
     >>> len(frame), decode(frame).n
     (42, 2)
     """
     _check(digest, pane, reports, id)
+    _check_group(group)
     n, width = reports.shape
-    header = _HEADER.pack(MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, 0)
+    header = _HEADER.pack(MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, group, 0)
     return b"".join((header, np.ascontiguousarray(reports).data))
 
 
-def blank(digest: bytes, pane: int, n: int, width: int, id: bytes | None = None) -> tuple[memoryview, Reports]:  # noqa: A002 - its public name
+def blank(
+    digest: bytes,
+    pane: int,
+    n: int,
+    width: int,
+    id: bytes | None = None,  # noqa: A002 - its public name
+    *,
+    group: int = 0,
+) -> tuple[memoryview, Reports]:
     """Return the binary frame of n reports that are not written yet, and the array for them.
 
     >>> frame, reports = blank(bytes.fromhex("e49ed91b111b507a"), 1_700_000_000, 2, 1)
@@ -125,16 +163,26 @@ def blank(digest: bytes, pane: int, n: int, width: int, id: bytes | None = None)
     data = np.empty(HEADER_SIZE + n * width, np.uint8)
     reports = data[HEADER_SIZE:].reshape(n, width)
     _check(digest, pane, reports, id)
-    _HEADER.pack_into(data.data, 0, MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, 0)
+    _check_group(group)
+    _HEADER.pack_into(data.data, 0, MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, group, 0)
     return data.data, reports
 
 
-def encode_json(digest: bytes, pane: int, reports: Reports, id: bytes | None = None) -> bytes:  # noqa: A002 - its public name
-    """Return the frame as JSON, for channels that cannot carry binary data."""
+def encode_json(
+    digest: bytes,
+    pane: int,
+    reports: Reports,
+    id: bytes | None = None,  # noqa: A002 - its public name
+    *,
+    group: Mapping[str, str] | None = None,
+) -> bytes:
+    """Return the frame as JSON, for channels that cannot carry binary data. A group has its name and its value."""
     _check(digest, pane, reports, id)
-    fields: dict[str, str | int] = {"digest": digest.hex(), "pane": int(pane)}
+    fields: dict[str, Any] = {"digest": digest.hex(), "pane": int(pane)}
     if id is not None:
         fields["id"] = id.hex()
+    if group is not None:
+        fields["group"] = dict(group)
     fields["reports"] = binascii.b2a_base64(reports.tobytes(), newline=False).decode("ascii")
     return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -154,30 +202,32 @@ def decode(data: bytes | bytearray | memoryview | None, limit: int = MAX_FRAME) 
         return _parse(data)
     if size < HEADER_SIZE:
         raise malformed(f"a header needs {HEADER_SIZE} bytes, got {size}")
-    _, version, flags, width, digest, pane, name, n, rest = _HEADER.unpack_from(data)
+    _, version, flags, width, digest, pane, name, n, group, rest = _HEADER.unpack_from(data)
     if version != _VERSION or flags or rest:
         raise malformed(
             f"version, flags and last header field must be {_VERSION}, 0, 0, got {version}, {flags}, {rest}"
         )
+    if group > MAX_GROUP:
+        raise malformed(f"the number of a group must be at most {MAX_GROUP}, got {group}")
     if size != HEADER_SIZE + n * width:
         length = HEADER_SIZE + n * width
         raise malformed(f"{n} reports of {width} bytes need a frame of {length} bytes, got {size}")
     if not n:
-        if digest == NONE:
+        if digest == NONE and not group:
             return _TICK
-        raise malformed(_EMPTY)
+        raise malformed(_EMPTY if digest != NONE else f"a tick must have no group, got {group}")
     if not width:
         raise malformed(f"a report needs at least 1 byte, got {n} reports of 0 bytes")
     reports: Reports = np.ndarray((n, width), np.uint8, data, HEADER_SIZE)
-    return Frame(digest, pane, None if name == NONE else name, n, reports)
+    return Frame(digest, pane, None if name == NONE else name, n, reports, group)
 
 
 def header(data: bytes | None) -> Header | None:
     """Return the header of a binary frame, or None for JSON and for other bytes."""
     if data is None or len(data) < HEADER_SIZE or not data.startswith(MAGIC):
         return None
-    _, _, _, width, digest, pane, _, n, _ = _HEADER.unpack_from(data)
-    return Header(width, digest, pane, n, len(data) == HEADER_SIZE + n * width)
+    _, _, _, width, digest, pane, _, n, group, _ = _HEADER.unpack_from(data)
+    return Header(width, digest, pane, n, len(data) == HEADER_SIZE + n * width, group)
 
 
 def split(data: bytes) -> tuple[bytes, bytes, bytes]:
@@ -202,7 +252,7 @@ def frames(data: bytes) -> Iterator[bytes | memoryview]:
     while start < len(data):
         end = len(data)
         if end - start >= HEADER_SIZE and data.startswith(MAGIC, start):
-            _, _, _, width, _, _, _, n, _ = _HEADER.unpack_from(data, start)
+            _, _, _, width, _, _, _, n, _, _ = _HEADER.unpack_from(data, start)
             end = min(end, start + HEADER_SIZE + n * width)
         yield memoryview(data)[start:end] if end - start < len(data) else data
         start = end
@@ -245,7 +295,8 @@ def _parse(data: bytes | memoryview) -> Frame:
     if type(pane) is not int or not _whole_second(pane):
         raise malformed("pane must be an integer of 64 bits")
     name = eight(fields, "id") if "id" in fields else NONE
-    return Frame(digest, pane, None if name == NONE else name, None, reports)
+    named_group = group_of(fields) if "group" in fields else None
+    return Frame(digest, pane, None if name == NONE else name, None, reports, 0, named_group)
 
 
 def _check(digest: bytes, pane: int, reports: Reports, name: bytes | None) -> None:
@@ -261,6 +312,11 @@ def _check(digest: bytes, pane: int, reports: Reports, name: bytes | None) -> No
     n, width = reports.shape
     if not 1 <= width <= MAX_WIDTH or n >= 1 << 32:
         raise ReportError(f"a frame must hold fewer than 2^32 reports of 1 to {MAX_WIDTH} bytes, got {n} of {width}")
+
+
+def _check_group(group: int) -> None:
+    if isinstance(group, bool) or not isinstance(group, int | np.integer) or not 0 <= group <= MAX_GROUP:
+        raise ParameterError(f"a group must be a whole number from 0 to {MAX_GROUP}, got {group!r}")
 
 
 def _check_id(name: bytes) -> None:

@@ -12,29 +12,31 @@ from oracles.types import Reports
 
 _HEX = re.compile(r"[0-9A-Fa-f]{16}")
 _KEYS = {"digest", "pane", "reports"}
-_MAY = _KEYS | {"id"}
+_MAY = _KEYS | {"id", "group"}
+_MOST_COLONS = len(_MAY) + 1
+"""Colons of a frame with all keys. The group is an object with one name."""
 
 
 def members(text: bytes) -> dict[str, Any]:
     """Return the members of a frame's object.
 
-    No key or value of a frame holds a bracket or a colon. So the number of colons is the number of keys, with
-    repeated ones, of which the parser would keep the last. A deeply nested object is refused before it is
-    parsed.
+    No key or value of a frame holds a bracket or a colon. So the number of colons is the number of keys, including
+    that in a group and repeated ones, of which the parser would keep the last. A deeply nested object is refused
+    before it is parsed.
     """
     colons = text.count(b":")
-    if colons > len(_MAY) or b"[" in text:
-        raise malformed(f"JSON must have no list and at most {len(_MAY)} colons, got {colons} colons")
+    if colons > _MOST_COLONS or b"[" in text:
+        raise malformed(f"JSON must have no list and at most {_MOST_COLONS} colons, got {colons} colons")
     parser = _parser()
     try:
         fields: dict[str, Any] = parser.loads(text)
     except parser.JSONDecodeError as error:
         raise malformed(f"JSON: {error}") from None
-    if not _KEYS <= fields.keys() <= _MAY or len(fields) != colons:
+    if not _KEYS <= fields.keys() <= _MAY or len(fields) + ("group" in fields) != colons:
         valid = len(fields.keys() & _MAY)
         raise malformed(
             f"JSON with {valid} known and {len(fields) - valid} unknown keys and {colons} colons; "
-            f"the keys are {', '.join(sorted(_KEYS))}, perhaps id, each once"
+            f"the keys are {', '.join(sorted(_KEYS))}, perhaps id and group, each once"
         )
     return fields
 
@@ -67,6 +69,17 @@ def reports_of(fields: dict[str, Any]) -> Reports:
     if binascii.b2a_base64(raw, newline=False) != text.encode():
         raise malformed(f"reports, {len(text)} characters, are not base64 in its standard form with padding")
     return np.frombuffer(raw, np.uint8)
+
+
+def group_of(fields: dict[str, Any]) -> tuple[str, str]:
+    """Return the name and the value of a group, an object with one string."""
+    group = fields["group"]
+    if type(group) is not dict or len(group) != 1:
+        raise malformed('group must be an object with one name, such as {"platform": "ios"}')
+    [(name, value)] = group.items()
+    if type(value) is not str:
+        raise malformed("the value of a group must be a string")
+    return name, value
 
 
 def malformed(detail: str) -> FrameError:

@@ -158,7 +158,7 @@ def test_the_header_has_the_layout_of_the_page():
         *({"magic": magic} for magic in (b"HBB2", b"hbb1", bytes(4), b"1BBH")),
         *({"version": version} for version in (0, 2, 255)),
         *({"flags": flags} for flags in (1, 128)),
-        *({"padding": padding} for padding in (1, 1 << 31)),
+        *({"padding": padding} for padding in (1 << 8, 1 << 16, 1 << 31)),
         *({"width": width} for width in (0, 3, 5, 65_535)),
         *({"n": n} for n in (0, 2, 4, (1 << 32) - 1)),
     ],

@@ -277,6 +277,7 @@ def test_good_frames_are_read(case):
         assert (frame.id and frame.id.hex()) == case["id"]
         assert frame.n == case["n"]
         assert frame.reports.tobytes().hex() == case["reports"]
+        assert (frame.group, frame.named_group and list(frame.named_group)) == (case["group"], case["named_group"])
         assert case["width"] is None or frame.reports.shape == (case["n"], case["width"])
 
 

@@ -33,6 +33,8 @@ def good_frames():
         "the first pane there is": encode(DIGEST, -(1 << 63), TWO),
         "the last pane there is": encode(DIGEST, (1 << 63) - 1, TWO),
         "a zero digest with reports, which no query has": encode(bytes(8), PANE, TWO),
+        "group 1": encode(DIGEST, PANE, TWO, NAME, group=1),
+        "the last group, no id": encode(DIGEST, PANE, TWO, group=255),
         "a tick": TICK,
         "a tick with a pane, an id and a width": patched(6, b"\x04\x00", patched(16, GOOD[16:32], TICK)),
     }
@@ -48,6 +50,11 @@ def good_frames():
         "JSON with escapes": text(reports="?").replace("?", slashes).replace("pane", "p\\u0061ne"),
         "JSON with the first pane there is": text(pane=-(1 << 63)),
         "JSON with the last pane there is": text(pane=(1 << 63) - 1),
+        "JSON with a group": text(group={"platform": "ios"}),
+        "JSON with a group, as hubbub writes it": encode_json(
+            DIGEST, PANE, TWO, NAME, group={"platform": "ios"}
+        ).decode(),
+        "JSON with a group of any text": text(id=None, group={"platform": "Windows (beta) \u00fc"}),
         "JSON of a tick": text(digest="0" * 16, reports="", pane=0, id=None),
         "JSON of a tick, whose pane and id are not read": text(digest="0" * 16, reports="", pane="now", id=7),
     }
@@ -61,7 +68,8 @@ def good_frame(name, data):
         return case
     fields = {"digest": frame.digest.hex(), "pane": str(frame.pane), "id": frame.id and frame.id.hex(), "n": frame.n}
     width = None if frame.n is None else frame.reports.shape[1]
-    return {**case, **fields, "width": width, "reports": frame.reports.tobytes().hex()}
+    group = {"group": frame.group, "named_group": frame.named_group and list(frame.named_group)}
+    return {**case, **fields, **group, "width": width, "reports": frame.reports.tobytes().hex()}
 
 
 def shown(data):
@@ -79,7 +87,10 @@ def bad_frames():
         "version 0": patched(4, b"\0"),
         "version 2": patched(4, b"\2"),
         "a flag": patched(5, b"\1"),
-        "the first byte of padding": patched(36, b"\1"),
+        "group 256": patched(37, b"\1"),
+        "group 65535": patched(36, b"\xff\xff"),
+        "a tick of group 1": patched(36, b"\1", TICK),
+        "the first byte of padding": patched(38, b"\1"),
         "the last byte of padding": patched(39, b"\x80"),
         "a report that is cut short": GOOD[:-1],
         "a report that is missing": GOOD[:-4],
@@ -140,6 +151,14 @@ def bad_json():
         "base64 of the alphabet for addresses": {"reports": "__-_"},
         "base64 with a letter that is not ASCII": {"reports": "\xfcAAA"},
         "an unknown key": {"width": 4},
+        "a group that is a string": {"group": "ios"},
+        "a group that is a number": {"group": 1},
+        "a group without a name": {"group": {}},
+        "a group with two names": {"group": {"platform": "ios", "version": "1"}},
+        "a group whose value is a number": {"group": {"platform": 1}},
+        "a group whose value is a list": {"group": {"platform": ["ios"]}},
+        "a group whose value is an object": {"group": {"platform": {}}},
+        "a group whose value has a colon": {"group": {"platform": "ios:17"}},
         "an unknown key in place of the id": {"id": None, "ID": NAME.hex()},
     }
     others = {
@@ -147,6 +166,9 @@ def bad_json():
         "JSON that is a string": json.dumps(frame),
         "an empty object": "{}",
         "an id of null": text(id=0).replace('"id": 0', '"id": null'),
+        "a group of null": text(group=0).replace('"group": 0', '"group": null'),
+        "a group that stands twice": text(group={"platform": "ios"})[:-1] + ', "group": {"platform": "ios"}}',
+        "a group with a name that stands twice": text(id=None, group={"p": "a"}).replace('"p"', '"p": "a", "p"'),
         "a key that stands twice": frame[:-1] + f', "pane": {PANE}' + "}",
         "a key that stands twice, one id left out": text(id=None)[:-1] + f', "pane": {PANE}' + "}",
         "a key that stands twice, once with escapes": text(id=None)[:-1] + f', "p\\u0061ne": {PANE}' + "}",

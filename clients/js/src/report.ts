@@ -22,8 +22,8 @@ export function reportOf(query: Query, answer: number[], streams: Streams): Uint
   return report;
 }
 
-/** Return a binary frame of reports, one after another. Bytes 36 and 37 are room for a group. */
-export function frameOf(query: Pick<Query, "digest">, pane: number | bigint, width: number, reports: Uint8Array) {
+/** Return a binary frame of reports of one group, one after another. */
+export function frameOf(query: Pick<Query, "digest">, pane: number | bigint, width: number, reports: Uint8Array, group = 0) {
   const header = new Uint8Array(40);
   header.set([0x48, 0x42, 0x42, 0x31, 1]);
   header.set(query.digest, 8);
@@ -31,5 +31,6 @@ export function frameOf(query: Pick<Query, "digest">, pane: number | bigint, wid
   view.setUint16(6, width, true);
   view.setBigInt64(16, BigInt(pane), true);
   view.setUint32(32, reports.length / width, true);
+  header[36] = group;
   return joined([header, reports]);
 }

@@ -180,7 +180,7 @@ function frames({ frames }: Vectors, expect: Expect): void {
   for (const each of frames.good) {
     if (!each.hex || each.tick) continue;
     const query = { digest: unhex(each.digest) };
-    const frame = frameOf(query, BigInt(each.pane), each.width, unhex(each.reports));
+    const frame = frameOf(query, BigInt(each.pane), each.width, unhex(each.reports), each.group);
     if (each.id) frame.set(unhex(each.id), 24);
     expect(`frame: ${each.name}`, hex(frame), each.hex);
   }
