@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aggregator.tallies.clock import Clock
 from aggregator.tallies.id_set import IdArray
@@ -27,6 +28,8 @@ class FrameBatch:
     """The end of the stretch of the log whose frames of this query and pane are all in the batch."""
     clock: Clock
     """The partition's clock at `next_offset`."""
+    groups: NDArray[np.uint8] | None = None
+    """The groups of the frames, or None if all frames are of group 0."""
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -45,6 +48,10 @@ class FrameBatch:
         names = [] if self.ids is None else [name for name in self.ids[first:] if name is not None]
         return np.frombuffer(b"".join(names), "<u8") if len(names) == len(self) - first else None
 
+    def group_numbers(self) -> NDArray[np.uint8]:
+        """Return the group of each frame."""
+        return np.zeros(len(self), np.uint8) if self.groups is None else self.groups
+
     def select(self, flags: Flags) -> "FrameBatch":
         """Return the flagged frames, of which there is at least one. `next_offset` and `clock` stay."""
         if flags.all():
@@ -54,7 +61,8 @@ class FrameBatch:
         ids = None if self.ids is None else _select(self.ids, flags)
         if ids is not None and not any(name is not None and name != 0 for name in ids):
             ids = None
-        return FrameBatch(offsets, sizes, ids, reports, self.next_offset, self.clock)
+        groups = None if self.groups is None else _or_none(self.groups[flags])
+        return FrameBatch(offsets, sizes, ids, reports, self.next_offset, self.clock, groups)
 
     def merge(self, other: "FrameBatch") -> "FrameBatch":
         """Return the frames of both batches of one query and pane, in the order of their offsets."""
@@ -64,6 +72,7 @@ class FrameBatch:
         pieces = [piece for part in parts for piece in np.split(part.reports, np.cumsum(part.sizes)[:-1])]
         names = [part.id_at(index) for part in parts for index in range(len(part))]
         last = max(parts, key=lambda part: part.next_offset)
+        groups = np.concatenate([part.group_numbers() for part in parts])
         return FrameBatch(
             offsets[order].tolist(),
             [len(pieces[index]) for index in order],
@@ -71,7 +80,12 @@ class FrameBatch:
             np.concatenate([pieces[index] for index in order]),
             last.next_offset,
             last.clock,
+            _or_none(groups[order]),
         )
+
+
+def _or_none(groups: NDArray[np.uint8]) -> NDArray[np.uint8] | None:
+    return groups if groups.any() else None
 
 
 def _select(column: Any, flags: Flags) -> Any:

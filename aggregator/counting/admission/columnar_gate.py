@@ -21,22 +21,24 @@ from oracles.query import Query
 from oracles.types import Flags, Ints
 
 _NONE = -1
-"""The group of kinds that have no verdict."""
+"""The pane of kinds that have no verdict."""
 
 
 class KindVerdicts(NamedTuple):
     """The verdict on each kind of frame. The last one is for records that have no kind."""
 
-    group: NDArray[np.int16]
-    """The number of the query and pane, or _NONE if the kind is not accepted."""
+    pane: NDArray[np.int16]
+    """The index of the query and pane, or _NONE if the kind is not accepted."""
+    group: NDArray[np.uint8]
+    """The group of the frames."""
     until: Ints
     """The last clock at which the kind is in time."""
     bare: Flags
     """Whether frames may have no id."""
     size: Ints
     """The number of reports in a frame."""
-    groups: list[tuple[Query, int]]
-    """The query and the pane of each group."""
+    panes: list[tuple[Query, int]]
+    """The queries and their panes."""
 
 
 def admit_columns(gate: Gate, columns: RecordColumns, clock: Clock) -> Admission:
@@ -48,13 +50,15 @@ def admit_columns(gate: Gate, columns: RecordColumns, clock: Clock) -> Admission
     verdicts = _judge_kinds(gate, columns, clocks, kinds.firsts)
     has_id = kinds.ids != 0
     fits = np.where(has_id, kinds.ids % np.uint64(gate.partitions) == gate.partition, verdicts.bare[kinds.kinds])
-    good = fits & (verdicts.group[kinds.kinds] != _NONE) & (clocks <= verdicts.until[kinds.kinds])
+    good = fits & (verdicts.pane[kinds.kinds] != _NONE) & (clocks <= verdicts.until[kinds.kinds])
     frames_by_pane: dict[Pane, tuple[Query, FrameBatch]] = {}
     refusals: list[tuple[int, Refusal]] = []
-    for group, indexes in _split_groups(verdicts.group[kinds.kinds], good):
-        query, pane = verdicts.groups[group]
+    has_groups = verdicts.group.any()
+    for index, indexes in _split_panes(verdicts.pane[kinds.kinds], good):
+        query, pane = verdicts.panes[index]
         offsets, sizes = columns.offsets[indexes], columns.sizes[indexes]
         ids = kinds.ids[indexes]
+        groups = verdicts.group[kinds.kinds[indexes]] if has_groups else None
         frames = FrameBatch(
             offsets,
             verdicts.size[kinds.kinds[indexes]],
@@ -62,6 +66,7 @@ def admit_columns(gate: Gate, columns: RecordColumns, clock: Clock) -> Admission
             batches.gather(columns.data, columns.places[indexes], sizes, query.oracle.width, HEADER_SIZE),
             int(offsets[-1]) + 1,
             int(clocks[indexes][-1]),
+            groups if groups is not None and groups.any() else None,
         )
         good_frames, faults = split_malformed(query, frames)
         refusals += faults
@@ -88,10 +93,10 @@ def _with_clocks(columns: RecordColumns, clocks: Ints, indexes: Ints) -> "zip[tu
 def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints) -> KindVerdicts:
     """Judge the first frame of each kind. An id that belongs on this partition replaces its own id."""
     count = len(firsts) + 1
-    group, until = np.full(count, _NONE, np.int16), np.zeros(count, np.int64)
-    bare, size = np.zeros(count, np.bool_), np.zeros(count, np.int64)
+    place, group = np.full(count, _NONE, np.int16), np.zeros(count, np.uint8)
+    until, bare, size = np.zeros(count, np.int64), np.zeros(count, np.bool_), np.zeros(count, np.int64)
     numbers: dict[tuple[bytes, int], int] = {}
-    groups: list[tuple[Query, int]] = []
+    panes: list[tuple[Query, int]] = []
     here = (gate.partition or gate.partitions).to_bytes(8, "little")
     for kind, first in enumerate(firsts.tolist()):
         now = int(clocks[first])
@@ -103,18 +108,19 @@ def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints)
             if not isinstance(outcome, AcceptedFrame):
                 continue
             verdict = gate.remember(name, outcome, now)
-        number = numbers.setdefault((verdict.query.digest, verdict.pane), len(groups))
-        if number == len(groups):
-            groups.append((verdict.query, verdict.pane))
-        group[kind], until[kind], bare[kind], size[kind] = number, verdict.until, verdict.bare, verdict.reports
-    return KindVerdicts(group, until, bare, size, groups)
+        number = numbers.setdefault((verdict.query.digest, verdict.pane), len(panes))
+        if number == len(panes):
+            panes.append((verdict.query, verdict.pane))
+        place[kind], group[kind] = number, verdict.group
+        until[kind], bare[kind], size[kind] = verdict.until, verdict.bare, verdict.reports
+    return KindVerdicts(place, group, until, bare, size, panes)
 
 
-def _split_groups(groups: NDArray[np.int16], good: Flags) -> list[tuple[int, "slice | Ints"]]:
-    """Return the places of the good frames by group, in the order of the log."""
-    if good.all() and (groups == groups[0]).all():
-        return [(int(groups[0]), slice(None))]
+def _split_panes(panes: NDArray[np.int16], good: Flags) -> list[tuple[int, "slice | Ints"]]:
+    """Return the places of the good frames by pane, in the order of the log."""
+    if good.all() and (panes == panes[0]).all():
+        return [(int(panes[0]), slice(None))]
     indexes = np.flatnonzero(good)
-    indexes = indexes[np.argsort(groups[indexes], kind="stable")]
-    edges = np.flatnonzero(np.diff(groups[indexes])) + 1
-    return [(int(groups[part[0]]), part) for part in np.split(indexes, edges) if len(part)]
+    indexes = indexes[np.argsort(panes[indexes], kind="stable")]
+    edges = np.flatnonzero(np.diff(panes[indexes])) + 1
+    return [(int(panes[part[0]]), part) for part in np.split(indexes, edges) if len(part)]

@@ -23,8 +23,8 @@ from oracles.query import Query
 from oracles.types import Reports
 
 Data = bytes | UnreadableBatch | None
-_Piece = tuple[int, bytes, bytes]
-"""The offset of a frame, its id or zeros, and its reports."""
+_Piece = tuple[int, bytes, int, bytes]
+"""The offset of a frame, its id or zeros, its group, and its reports."""
 
 MOST_VERDICTS = 1024
 """The most verdicts that a gate keeps. Strangers can send any number of kinds."""
@@ -71,6 +71,8 @@ class AcceptedFrame:
     pane: int
     id: bytes | None
     reports: Reports
+    group: int
+    """The number of its group in the query of its pane."""
 
 
 class Tick(Enum):
@@ -96,6 +98,7 @@ class KindVerdict(NamedTuple):
     """The clock at which the first of them was judged. A frame that was in the future before is not any more."""
     until: int
     """The last clock at which the pane is open."""
+    group: int
 
     @property
     def bare(self) -> bool:
@@ -137,7 +140,7 @@ class Gate:
         """
         pane_batches: dict[Pane, PaneBatch] = {}
         untimely: list[PaneBatch] = []
-        kinds: dict[bytes, tuple[int, int, bool, PaneBatch]] = {}
+        kinds: dict[bytes, tuple[int, int, bool, int, PaneBatch]] = {}
         refusals: list[tuple[int, Refusal]] = []
         for offset, timestamp, data in run:
             if self.log_has_time and timestamp is not None and (clock is None or timestamp > clock):
@@ -147,12 +150,12 @@ class Gate:
             match = kinds.get(kind)
             if match is None and (verdict := self.recall(kind, clock)) is not None:
                 batch = pane_batches.setdefault((verdict.query.digest, verdict.pane), PaneBatch(verdict.query))
-                match = kinds[kind] = verdict.size, verdict.until, verdict.bare, batch
+                match = kinds[kind] = verdict.size, verdict.until, verdict.bare, verdict.group, batch
             if raw and match is not None:
-                size, last, bare, batch = match
+                size, last, bare, group, batch = match
                 fits = len(raw) == size and (clock is None or clock <= last)
                 if fits and (bare if frame_id == NONE else self._home(frame_id) == self.partition):
-                    batch.frames.append((offset, frame_id, reports))
+                    batch.frames.append((offset, frame_id, group, reports))
                     batch.clock = clock
                     continue
             outcome, after = self.judge(data, timestamp, clock)
@@ -165,15 +168,15 @@ class Gate:
                 if head is not None:
                     query = self.definitions[head.digest].at(head.pane).query
                     untimely.append(PaneBatch(query, outcome))
-                    kinds[kind] = len(raw), _FOR_EVER, not query.require_id, untimely[-1]
+                    kinds[kind] = len(raw), _FOR_EVER, not query.require_id, 0, untimely[-1]
             elif isinstance(outcome, AcceptedFrame):
                 query = outcome.query
                 batch = pane_batches.setdefault((query.digest, outcome.pane), PaneBatch(query))
-                batch.frames.append((offset, outcome.id or NONE, outcome.reports.tobytes()))
+                batch.frames.append((offset, outcome.id or NONE, outcome.group, outcome.reports.tobytes()))
                 batch.clock = clock
                 if header(raw) is not None:
                     verdict = self.remember(kind, outcome, clock)
-                    kinds[kind] = len(raw), verdict.until, verdict.bare, batch
+                    kinds[kind] = len(raw), verdict.until, verdict.bare, verdict.group, batch
         for batch in untimely:
             refusals += batch.refusals()
         batches: dict[Pane, tuple[Query, FrameBatch]] = {}
@@ -196,7 +199,7 @@ class Gate:
         """Return the verdict on the kind of an accepted binary frame, and keep it if there is a clock."""
         query, n = frame.query, len(frame.reports)
         size, until = HEADER_SIZE + n * query.oracle.width, self.definitions[query.digest].closes_after(frame.pane)
-        verdict = KindVerdict(query, frame.pane, size, n, clock or 0, until)
+        verdict = KindVerdict(query, frame.pane, size, n, clock or 0, until, frame.group)
         if clock is not None:
             if len(self._verdicts) >= MOST_VERDICTS:
                 self._verdicts.clear()
@@ -230,13 +233,14 @@ class Gate:
             return Refusal(Reason.UNKNOWN_QUERY, detail, name, size)
         try:
             frame = frame.shaped(query.oracle.width)
+            group = frame.group_in(query.groups)
         except FrameError as error:
             return Refusal(Reason(error.reason), error.detail, name, size)
         size = len(frame.reports)
         fault = self._find_fault(frame, query)
         if fault is not None:
             return Refusal(Reason.MALFORMED, fault, name, size)
-        acceptance = AcceptedFrame(query, frame.pane, frame.id, frame.reports)
+        acceptance = AcceptedFrame(query, frame.pane, frame.id, frame.reports, group)
         timing = _timing_fault(frame.pane, versions, clock)
         if timing is None:
             return acceptance
@@ -291,11 +295,13 @@ class PaneBatch:
     def split_malformed(self) -> tuple[FrameBatch | None, list[tuple[int, Refusal]]]:
         """Return the frames of well-formed reports, or None, and the refusals of the other frames."""
         width = self.query.oracle.width
-        offsets, ids, pieces = map(list, zip(*self.frames, strict=True))
+        offsets, ids, numbers, pieces = map(list, zip(*self.frames, strict=True))
         reports = np.frombuffer(b"".join(pieces), np.uint8).reshape(-1, width)
         sizes = np.array([len(piece) // width for piece in pieces])
         names = [None if name == NONE else name for name in ids] if any(map(NONE.__ne__, ids)) else None
-        return split_malformed(self.query, FrameBatch(offsets, sizes, names, reports, offsets[-1] + 1, self.clock))
+        groups = np.array(numbers, np.uint8) if any(numbers) else None
+        frames = FrameBatch(offsets, sizes, names, reports, offsets[-1] + 1, self.clock, groups)
+        return split_malformed(self.query, frames)
 
 
 def split_malformed(query: Query, frames: FrameBatch) -> tuple[FrameBatch | None, list[tuple[int, Refusal]]]:
