@@ -19,6 +19,12 @@ def kafka():
     yield from brokers.kafka(1)
 
 
+@pytest.fixture
+def lone_kafka():
+    """A broker of Apache Kafka for one test, which may stop it."""
+    yield from brokers.kafka(1)
+
+
 @pytest.fixture(scope="session")
 def three_brokers():
     yield from brokers.kafka(3)
@@ -47,7 +53,7 @@ def broker(request):
     return request.getfixturevalue(request.param)
 
 
-APACHE = {"kafka", "three_brokers", "secured_kafka"}
+APACHE = {"kafka", "lone_kafka", "three_brokers", "secured_kafka"}
 """Fixtures that are brokers of Apache Kafka."""
 COSTLY = ("three_brokers", "secured_kafka", "ran")
 """Fixtures that take many seconds to make."""

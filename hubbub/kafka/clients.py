@@ -76,9 +76,10 @@ def consumer(kafka: Kafka, **settings: Any) -> "AIOKafkaConsumer":
     """Return a consumer outside of any group."""
     from aiokafka import AIOKafkaConsumer
 
-    from hubbub.kafka.patches import bounded_batches
+    from hubbub.kafka.patches import bounded_batches, paced_metadata
 
     bounded_batches.install(kafka.topic(REPORTS))
+    paced_metadata.install()
     defaults: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 5_000}
     return AIOKafkaConsumer(group_id=None, enable_auto_commit=False, **client_arguments(kafka), **(defaults | settings))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from hubbub.in_flight import InFlight
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import TopicMissing
-from hubbub.kafka.patches import refused_batches
+from hubbub.kafka.patches import paced_metadata, refused_batches
 from hubbub.kafka.settings import LARGEST, REJECTS, REPORTS, STATUS, Kafka
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,8 @@ closes the connection, and an idempotent producer tries again for ever.
 """
 SMALL = 32 << 10
 """Size below which a record does not count: batches of such records stay small, however many there are."""
+REQUEST_TIMEOUT_MS = 10_000
+"""Time in ms until a request without an answer is sent again."""
 
 Ack = asyncio.Future[Any]
 """A future that is done when the broker has acknowledged a record or a batch."""
@@ -59,7 +62,7 @@ class Oversized(ValueError):
 class Outbox:
     """An idempotent producer, so that the records of a partition keep their order.
 
-    Its methods return futures of the broker's acknowledgements.
+    Its methods return futures of the broker's acknowledgements. Records wait as long as no broker takes them.
     """
 
     def __init__(self, kafka: Kafka) -> None:
@@ -69,6 +72,7 @@ class Outbox:
         """The monotonic time at which each unacknowledged write began, in that order."""
 
     async def __aenter__(self) -> Self:
+        paced_metadata.install()
         refused_batches.install()
         self._producer = AIOKafkaProducer(
             **client_arguments(self._kafka),
@@ -76,9 +80,12 @@ class Outbox:
             enable_idempotence=self._kafka.dialect.is_idempotent,
             max_request_size=LARGEST,
             max_batch_size=BATCH,
-            request_timeout_ms=10_000,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
             metadata_max_age_ms=5000,
         )
+        if self._kafka.dialect.is_idempotent:
+            # A batch without a leader would expire, and all later ones of its partition would miss its numbers.
+            self._producer._message_accumulator._batch_ttl = math.inf  # noqa: SLF001 - aiokafka has no other way
         self._running = started(self._producer, self._kafka)
         await self._running.__aenter__()
         return self

@@ -1,4 +1,7 @@
-"""Writes that Kafka does not acknowledge end the readiness of a worker. The death of one of three brokers does not."""
+"""Writes that Kafka does not acknowledge end the readiness of a worker, and never the worker itself.
+
+The death of one of three brokers does not even end its readiness.
+"""
 
 import time
 
@@ -10,6 +13,18 @@ from tests.integration.queries import PAGE
 from tests.integration.workers import Place, until
 
 HASTE = "from aggregator.worker import worker\nworker.WRITE_PATIENCE = 3.0"
+ATTENTION = f"""
+{HASTE}
+from aiokafka.client import AIOKafkaClient
+from hubbub.kafka import outbox
+outbox.REQUEST_TIMEOUT_MS = 1000
+
+def create(self, *, create=AIOKafkaClient.__init__, **settings):
+    create(self, **(settings | {{"metadata_max_age_ms": 50}}))
+
+AIOKafkaClient.__init__ = create
+"""
+"""It lets clients see what a broker says just before it stops, and lets batches expire soon."""
 CHANGELOG, INSYNC = "worker-tallies-changelog", "min.insync.replicas"
 ATTEMPTS = 3
 """Number of deaths. The shortest wait counts, because a busy machine delays the election of leaders."""
@@ -48,3 +63,30 @@ def test_a_worker_is_not_ready_while_too_few_replicas_are_in_sync(cluster, tmp_p
         cluster.heal()
         one.ready()
         assert place.verdict().exact
+
+
+@pytest.mark.parametrize(
+    ("patch", "seconds"),
+    [pytest.param(ATTENTION, 8, id="soon"), pytest.param(None, 45, id="late", marks=pytest.mark.long)],
+)
+def test_a_worker_waits_after_the_only_broker_has_stopped_in_order(lone_kafka, tmp_path, patch, seconds):
+    """Before it stops, such a broker says that no partition has a leader. aiokafka lets batches without one expire."""
+    with Place(lone_kafka, tmp_path, PAGE) as place:
+        one = place.start(patch=patch).ready()
+        place.send(*[(partition, place.frame("page", [0, 1])) for partition in range(2)])
+        lone_kafka.nodes[0].keeper.stop()
+        time.sleep(seconds)
+        assert one.running
+        assert one.get("/readyz")[0] == 503
+        lone_kafka.heal()
+        one.ready()
+        place.send(*[(partition, place.frame("page", [1, 2])) for partition in range(2)])
+        assert place.verdict().exact
+
+
+def test_a_worker_stops_in_time_after_the_only_broker_has_stopped_in_order(lone_kafka, tmp_path):
+    with Place(lone_kafka, tmp_path, PAGE) as place:
+        one = place.start(patch=ATTENTION).ready()
+        lone_kafka.nodes[0].keeper.stop()
+        until(lambda: one.get("/readyz")[0] == 503)
+        assert one.stop() == 0
