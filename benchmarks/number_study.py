@@ -34,7 +34,7 @@ SHAPES: dict[str, tuple[Draw, Scale]] = {
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 RANGES = ((20, 90), (0, 130), (201, 256))
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
-CROWDS = {10_000: 12, 100_000: 4, 1_000_000: 1}
+CROWDS = {10_000: 60, 100_000: 12, 1_000_000: 2}
 """Numbers of reports, with how often each is drawn in a round."""
 WINDOWS, CHURN = 4, 0.1
 
@@ -74,9 +74,9 @@ def coverage(rounds: int, seed: int = 1, crowds: dict[int, int] | None = None) -
                 name,
                 "panels" if panel else "new clients",
                 *(f"{np.mean(each):.1%}" for each in own),
-                str(len(own[0])),
+                f"{len(own[0]) // len(QUANTILES):,}",
             ]
-    yield ["all", "", *(f"{np.mean(each):.1%}" for each in pooled), str(len(pooled[0]))]
+    yield ["all", "", *(f"{np.mean(each):.1%}" for each in pooled), f"{len(pooled[0]) // len(QUANTILES):,}"]
 
 
 def _windows(
@@ -239,7 +239,7 @@ def _least(act: Callable[[], object], times: int = 7) -> float:
 
 PARTS: dict[str, tuple[list[str], Callable[[int], Iterator[list[str]]]]] = {
     "speed": (["bins", "the fields of a record", "adding, as a multiple of `hr`"], lambda _: speed()),
-    "coverage": (["shape", "clients", "quantiles", "ranges", "windows x 4"], coverage),
+    "coverage": (["shape", "clients", "quantiles", "ranges", "windows"], coverage),
     "methods": (
         ["p50 p90 p95 p99", "n = 10,000", "n = 100,000", "n = 1,000,000"],
         lambda rounds: rank_errors(3 * rounds),
