@@ -4,12 +4,11 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
 
-from aggregator.plan import costs, memory, outlook, visibility
+from aggregator.plan import costs, memory, outlook, string_outlook, visibility
 from aggregator.plan.promise import promises, up
 from hubbub.command.options import in_bytes
 from hubbub.definitions.versions import open_panes
 from oracles.estimate import Pure
-from oracles.multi.attributes import Multi
 from oracles.query import Query
 from oracles.query.domain import OTHER, Domain
 from oracles.query.footprint import MOST_BLOCK_VALUES
@@ -49,10 +48,8 @@ def checkpoint_rate(query: Query, partitions: int) -> float:
 
 def attribute_oracles(query: Query) -> list[tuple[str, Domain, str, Pure]]:
     """Return the name, domain, oracle name and single oracle of each attribute, or of the only answer."""
-    oracle = query.oracle
-    views = oracle.attributes if isinstance(oracle, Multi) else (oracle,)
     names = [attribute.name for attribute in query.attributes] or ["answer"]
-    return list(zip(names, query.domains, query.oracle_names, views, strict=True))
+    return list(zip(names, query.domains, query.oracle_names, query.attribute_oracles, strict=True))
 
 
 def reports_per_attribute(query: Query, n: int) -> int:
@@ -71,10 +68,14 @@ def refusal(query: Query, partitions: int, limit: int) -> str | None:
     need = worker_bytes(query, partitions)
     if need <= limit:
         return None
+    fewer = "reduce the number of values"
+    if query.strings is not None:
+        fewer = "use fewer `cells` or a smaller `length`"
+    tally = query.oracle.state_size
     return (
         f"queries.{query.name}: a worker with {partitions} partitions needs {in_bytes(need)} for {open_panes(query)} "
-        f"open panes of {query.oracle.state_size:,} integers each, above --max-state {in_bytes(limit)}; lengthen the "
-        "pane, shorten lateness or skew, reduce the number of values, or raise --max-state"
+        f"open panes of {tally:,} integers each ({in_bytes(tally * INTEGER)}), above --max-state {in_bytes(limit)}; "
+        f"lengthen the pane, shorten lateness or skew, {fewer}, or raise --max-state"
     )
 
 
@@ -138,6 +139,7 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
             yield f"{name}: with more than {MOST_BLOCK_VALUES:,} values, slow changes of several windows bring no alert"
         if domain.values is not None and not domain.other:
             yield f"{name}: other = false: a client with an answer outside the values sends nothing, which reveals that"
+    yield from string_outlook.warnings(query)
     yield from visibility.small_steps(query, clients) if clients is not None else ()
     longest = max(window.size for window in query.windows)
     if query.period < longest:
@@ -151,7 +153,8 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     d, tally = len(query.attributes), query.oracle.state_size
     yield f"{query.name}  {query.digest.hex()}"
     attributes = f"{d} attribute{'s' * (d != 1)} per client, solution {query.solution}"
-    yield from label("counts", attributes if d else "one answer per client")
+    answer = "one answer per client" if query.strings is None else string_outlook.counts(query.strings)
+    yield from label("counts", attributes if d else answer)
     yield from label("guarantee", *promises(query))
     yield from label("report", in_bytes(query.oracle.width))
     yield from label("tally", f"{in_bytes(tally * INTEGER)}, {tally:,} integers")
@@ -162,12 +165,14 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     interval = f"a worker writes a changed tally of each of {partitions} partitions once in {CHECKPOINT_SECONDS:g} s,"
     interval += " and less often above --checkpoint-bytes-per-s"
     yield from label("checkpoints", f"at most {in_bytes(checkpoint_rate(query, partitions))}/s: {interval}")
+    if query.strings is not None:
+        yield from label("strings", *string_outlook.costs(query, partitions))
     if clients is not None:
         yield from label("shown", *visibility.sentences(query, clients))
         yield from label("one record", *visibility.crowd_sentences(query, clients))
     everybody = outlook.audiences(query, 1 if clients is None else clients)
     for subject in everybody:
-        if subject.encoder is not None:
+        if subject.encoder is not None and query.strings is None:
             yield from label("error", _prefix(query, subject) + outlook.comparison(query, subject.encoder))
     for subject in everybody if clients is not None else ():
         yield from label("outlook", *outlook.sentences(subject))
@@ -196,6 +201,10 @@ def _oracles(query: Query) -> Iterator[Sequence[str]]:
 
 
 def _errors(query: Query) -> Iterator[Sequence[str]]:
+    if query.strings is not None and query.only_oracle is not None:
+        yield "reports", *(f"{n:,}" for n in CROWDS)
+        yield "smallest share found", *string_outlook.found_row(query.strings, query.only_oracle)
+        return
     yield "reports", *(cell for n in CROWDS for cell in (f"{n:,}", ""))
     yield "", *("sigma", "detectable") * len(CROWDS)
     for name, _, _, view in attribute_oracles(query):

@@ -65,6 +65,8 @@ class WorkerMemory:
         )
 
 
+SEARCH = 120 << 20
+"""Bytes of a search for names, in addition to the counts of all cells (1,024 prefixes of a text of 24 characters)."""
 BLOCK_COUNT = 4
 """Bytes of a count in a stored block, of windows of up to four billion reports."""
 
@@ -119,6 +121,8 @@ def _windows(query: Query, partitions: int) -> int:
     panes += max((window.size // query.pane for window in hopping), default=0) * PART
     panes += _split_panes(query) * partitions * PART
     sums = 2 * len(kinds) + 2  # the panes since the newest mark, and a provisional window
+    if query.strings is not None:  # its windows are not compared with earlier ones
+        return panes + (1 + sums) * cells * INTEGER
     alerts = sum(stored_windows(window) for window in kinds) * value_count(query) * COUNT
     alerts += block_bytes(query)
     return panes + (1 + sums) * cells * INTEGER + alerts
@@ -126,12 +130,16 @@ def _windows(query: Query, partitions: int) -> int:
 
 def block_bytes(query: Query) -> int:
     """Return the most bytes of the blocks of windows with which slow changes are found."""
+    if query.strings is not None:
+        return 0
     values = sum(domain.size for domain, has in zip(query.domains, blocks.has_blocks(query), strict=True) if has)
     return sum(blocks.stored_count(query, window) for window in set(query.windows)) * values * BLOCK_COUNT
 
 
 def _findings(query: Query) -> int:
-    """Return the bytes of the findings of a window."""
+    """Return the bytes of the findings of a window, or of a search and the counts of two windows."""
+    if query.strings is not None:
+        return SEARCH + 2 * INTEGER * query.oracle.state_size
     fits_prior = any(find(name).fits_a_prior for name in query.methods)
     vectors = FINDING + PRIOR * fits_prior + SEVERAL * any(window.kind != "tumbling" for window in query.windows)
     vectors += THRESHOLD * (query.threshold.kind != "significance") + ALL_VALUES * (query.publish is None)

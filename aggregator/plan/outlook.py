@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from aggregator.plan import rank_outlook
+from aggregator.plan import rank_outlook, string_outlook
 from oracles.errors import ParameterError
 from oracles.estimate import Pure
 from oracles.mechanisms import EACH, NEWEST, automatic, fitted
@@ -222,9 +222,9 @@ class Audience:
 
 
 def audiences(query: Query, clients: int) -> list[Audience]:
-    oracle = query.oracle
-    if isinstance(oracle, Oracle):
-        return [Audience(query, query.name, oracle, oracle, clients)]
+    oracle, only = query.oracle, query.only_oracle
+    if only is not None or isinstance(oracle, Oracle):
+        return [Audience(query, query.name, view, only, clients) for view in query.attribute_oracles]
     encoders = [None] * len(oracle.encoders) if query.solution == "rsfd" else oracle.encoders
     names = [f"{query.name}.{attribute.name}" for attribute in query.attributes]
     return [
@@ -236,6 +236,9 @@ def audiences(query: Query, clients: int) -> list[Audience]:
 def sentences(subject: Audience) -> Iterator[str]:
     """Yield in words what a number of people will show of one answer, and what more would need."""
     query, view, n = subject.query, subject.view, subject.n
+    if query.strings is not None and subject.encoder is not None:
+        yield from string_outlook.sentences(query.strings, subject.encoder, subject.clients, span(query.period))
+        return
     if isinstance(subject.encoder, Haar):
         start = f"With {subject.clients:,} people {span(query.period)}"
         yield rank_outlook.sentence(subject.encoder, n, subject.clients, start, subject.of)
@@ -277,7 +280,7 @@ def _count(number: int | None, factor: int) -> str:
 def table(subject: Audience) -> Iterator[tuple[str, ...]]:
     """Yield the rows of a table of ways to answer, compared at the share that the query shows to these people."""
     encoder = subject.encoder
-    if isinstance(encoder, Haar):
+    if isinstance(encoder, Haar) or subject.query.strings is not None:
         return
     share = subject.view.detectable(subject.n, subject.query.family_error, sampled=subject.sampled)
     if encoder is None or share is None:

@@ -11,6 +11,9 @@ _DAY = 86_400
 _REPORT = {
     None: "One report is {epsilon}-LDP: no report is more than exp({epsilon}) = {ratio} times as likely with one "
     "answer as with another.",
+    "strings": "One report is {epsilon}-LDP for a whole string: no report is more than exp({epsilon}) = {ratio} times "
+    "as likely with one string as with another. It tells of one level or map, drawn at random. Everybody can see which "
+    "one.",
     "spl": "One report of a whole record is {epsilon}-LDP: it answers each of its {d} attributes with epsilon/{d}.",
     "smp": "One report of a whole record is {epsilon}-LDP: it answers one of its {d} attributes, drawn at random. "
     "Everybody can see which one.",
@@ -44,7 +47,7 @@ _EXPOSURES = {
 def promises(query: Query) -> Iterator[str]:
     """Yield the promise to a client, in exact sentences."""
     charge, epsilon = query.charge, query.record_epsilon
-    yield _REPORT[query.solution].format(
+    yield _REPORT["strings" if query.strings is not None else query.solution].format(
         epsilon=up(query.epsilon), ratio=up(math.exp(query.epsilon)), record=up(epsilon), d=len(query.attributes)
     )
     with_table = query.answers == "life" and query.table is not None

@@ -6,7 +6,6 @@ from aggregator.plan.promise import up
 from hubbub.definitions.catalog import Definitions, changes
 from hubbub.definitions.editions import lines_that_keep, with_active_settings
 from oracles.mechanisms.choice import total
-from oracles.mechanisms.protocol import Oracle
 from oracles.query import File, Query
 
 
@@ -19,10 +18,10 @@ def savings(file: File, newer: File) -> Iterator[str]:
         parts = []
         if new.record_charge != query.record_charge:
             parts.append(f"charge {up(new.record_charge)} instead of {up(query.record_charge)}")
-        if isinstance(query.oracle, Oracle) and isinstance(new.oracle, Oracle):
-            ratio = total(new.oracle) / total(query.oracle)
+        if query.only_oracle is not None and new.only_oracle is not None:
+            ratio = total(new.only_oracle) / total(query.only_oracle)
             parts.append(f"need {ratio:.2f} times the people for the same error")
-            parts.append(f"use {new.oracle!r}")
+            parts.append(f"use {new.only_oracle!r}")
         parts = parts or ["use tables"]
         parts = parts or ["use tables"]
         yield f"{name}: edition = {newer.edition} would {', '.join(parts)}. It has another digest, so use a new name."

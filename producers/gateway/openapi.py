@@ -25,7 +25,7 @@ class AcceptedReports:
 _HEX = {"type": "string", "pattern": "^[0-9A-Fa-f]{16}$"}
 _TEXT = {"type": "string"}
 _DOMAIN = {
-    "description": "The values in order, their number, or the bins of numbers",
+    "description": "The values in order, their number, the bins of numbers, or the coding of unknown strings",
     "oneOf": [{"type": "array", "items": _TEXT}, {"type": "integer"}, {"type": "object"}],
 }
 _EACH = {

@@ -7,6 +7,7 @@ from typing import Any
 
 from oracles.errors import HubbubError, QueryError
 from oracles.query import Query, parse
+from oracles.query.strings import is_discovery
 from producers.errors import NotAllowed
 
 _SECONDS = ("pane", "period", "lateness", "skew", "renew")
@@ -49,6 +50,9 @@ def _table(definition: Mapping[str, Any]) -> dict[str, Any]:
     if buckets is not None:  # all attributes with fewer buckets than the best number have the same number
         table["buckets"] = max(buckets.values()) if isinstance(buckets, dict) else buckets
     oracle, domains = definition["oracle"], [definition.get("domain")]
+    if is_discovery(definition.get("domain")):  # a query file has the normal form beside the domain
+        table["domain"] = {key: value for key, value in definition["domain"].items() if key != "normal"}
+        table["normal"] = definition["domain"]["normal"]
     if "attributes" in definition:
         table["attributes"] = {name: attribute["domain"] for name, attribute in definition["attributes"].items()}
         domains = list(table["attributes"].values())

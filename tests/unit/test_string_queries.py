@@ -11,7 +11,9 @@ from oracles.discover.alphabet import DEFAULT_ALPHABET
 from oracles.errors import QueryError, ReportError
 from oracles.query import parse
 from producers import Client
-from producers.errors import BudgetSpent
+from producers.errors import BudgetSpent, NotAllowed
+from producers.gateway.intake.active_definitions import public_definition
+from producers.publishers.pinned_query import pin_query
 
 TEXT = {"discover": "text", "length": 24}
 BYTES = {"discover": "bytes", "length": 24}
@@ -148,6 +150,41 @@ def test_a_client_answers_with_any_text_for_life(tmp_path):
 def test_a_client_is_silent_if_its_budget_does_not_allow_the_answer(tmp_path):
     with pytest.raises(BudgetSpent):
         Client(ask(), tmp_path / "store", key=KEY, max_epsilon=2.0)
+
+
+def listing(query):
+    return json.dumps({"queries": [public_definition(query)]}).encode()
+
+
+@pytest.mark.parametrize("domain", [TEXT, BYTES])
+def test_a_client_reads_the_listing_of_a_gateway(domain):
+    query = ask(domain, normal="NFC")
+    again = pin_query(listing(query), "crashes", 2.0, "gateway")
+    assert again.digest == query.digest
+    assert again.strings == query.strings
+    with pytest.raises(NotAllowed, match="allows 1"):
+        pin_query(listing(query), "crashes", 1.0, "gateway")
+
+
+def test_a_listing_with_another_coding_than_its_digest_is_refused():
+    text = listing(ask()).replace(b'"length": 24', b'"length": 23')
+    with pytest.raises(QueryError, match="does not match"):
+        pin_query(text, "crashes", 2.0, "gateway")
+
+
+@pytest.mark.parametrize("domain", [TEXT, BYTES, {**TEXT, "alphabet": "ab\N{LATIN SMALL LETTER E WITH ACUTE} "}])
+def test_a_hundred_thousand_texts_have_codes_and_reports(domain):
+    """Texts of all lengths and scripts. The empty text, a NUL and composed accents are among them."""
+    query, rng = ask(domain), np.random.default_rng(11)
+    letters = np.array(list("abcXYZ019 .\N{LATIN SMALL LETTER E WITH ACUTE}\u65e5\u0448\u0301\0"))
+    text = "".join(letters[rng.integers(0, len(letters), 3_000_000)])
+    starts, lengths = rng.integers(0, 2_900_000, 100_000), rng.integers(0, 40, 100_000)
+    texts = {"", *(text[i : i + n] for i, n in zip(starts.tolist(), lengths.tolist(), strict=True))}
+    strings = query.strings
+    rows = np.array([strings.numbers(each) for each in texts])
+    assert (rows.max(axis=0) < (strings.coding.size + 1) ** np.array(strings.chunks)).all()
+    cells = np.array([strings.cells_of(each) for each in list(texts)[:2_000]])
+    assert query.oracle.check(query.oracle.perturb(cells, rng)) is None
 
 
 def test_levels_and_maps_are_drawn_by_their_slots():

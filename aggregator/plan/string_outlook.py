@@ -1,0 +1,202 @@
+"""The results and costs of a query of unknown strings, in words: the names that a search will find.
+
+A name is found with probability 0.9 if its share is `reach` times the standard error of a rare value, were all
+clients asked about one hashed value. `benchmarks/string_lengths.py` measured the reach for four lengths.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator
+from unicodedata import normalize
+
+from aggregator.merging.windows import ENCODED_BYTES
+from hubbub.command.options import in_bytes
+from hubbub.definitions.versions import open_panes
+from oracles.discover import Strings
+from oracles.discover.cell_hash import LEVEL_SLOTS, MAP_SLOTS, MAPS
+from oracles.mechanisms.protocol import Oracle
+from oracles.query import Query
+from oracles.query.footprint import INTEGER
+from oracles.query.strings import Discovery
+
+RATIOS = ((8, 1.3), (12, 1.28), (16, 1.28), (24, 1.36))
+"""Lengths, and the reach as a multiple of the smallest reach that any code of levels can have."""
+FEWER_CELLS = {16: 1.0, 15: 1.02, 14: 1.05, 13: 1.12, 12: 1.25}
+"""Logarithm of the number of cells, and by how much fewer cells raise the reach."""
+LISTED = 6.6
+"""The reach of names that are known before, if all clients are asked for one of a million names."""
+SHORTER = 8
+"""Length of the shorter names in the outlook."""
+CROWDS = (10**4, 10**6, 10**8)
+SEARCH_SECONDS = 0.5
+"""CPU seconds of a search, once the words of its hash are known (another 0.5 s)."""
+CHANGELOG_RATE = 32 << 20
+"""Most bytes of checkpoints a second of a worker, by default."""
+CHECKPOINT_SECONDS = 2.0
+DAY = 86_400
+Z = 1.959964
+
+
+def sigma(cell: Oracle, n: int) -> float:
+    """Return the standard error of a rare value with `n` reports."""
+    return float(cell.noise(n).sigma)
+
+
+def reach(strings: Strings) -> float:
+    """Return the smallest share that is found with probability 0.9, in standard errors of all clients."""
+    coding = strings.coding
+    searching = LEVEL_SLOTS * strings.levels / strings.slots
+    least = math.sqrt(2.0 * coding.length * math.log(coding.size) / searching)
+    return least * _ratio(coding.length) * FEWER_CELLS[strings.cells]
+
+
+def _ratio(length: int) -> float:
+    """Return the ratio of a length, interpolated between the measured ones."""
+    lengths = [each for each, _ in RATIOS]
+    place = bisect_left(lengths, length)
+    if place in (0, len(RATIOS)):
+        return RATIOS[min(place, len(RATIOS) - 1)][1]
+    (low, before), (high, after) = RATIOS[place - 1], RATIOS[place]
+    return before + (after - before) * (length - low) / (high - low)
+
+
+def found(strings: Strings, cell: Oracle, n: int) -> float | None:
+    """Return the smallest share that a search of `n` reports will find, or None if there is none."""
+    share = reach(strings) * sigma(cell, n) if n else 1.0
+    return share if share < 1.0 else None
+
+
+def resized(strings: Strings, length: int) -> Strings:
+    """Return the strings of another length."""
+    coding = strings.coding
+    return Strings(type(coding)(length, coding.alphabet, coding.normal), strings.cells, strings.digest)
+
+
+def sentences(strings: Strings, cell: Oracle, clients: int, span: str) -> Iterator[str]:
+    """Yield in words what so many people will show."""
+    share, units = found(strings, cell, clients), _units(strings)
+    start, length = f"With {clients:,} people {span} at epsilon {cell.epsilon:g}", strings.coding.length
+    if share is None:
+        need = people(strings, cell, 0.5)
+        yield f"{start} you will find no names of {length} {units}. To find one that 50% use you need {need:,} people."
+        return
+    text = f"{start} you will find names of {length} {units} that more than {percent(share)} use"
+    if length > SHORTER and (shorter := found(resized(strings, SHORTER), cell, clients)) is not None:
+        text += f", of {SHORTER} {units} {percent(shorter)} (with length = {SHORTER})"
+    yield f"{text}."
+    goal = share / 2
+    maps = MAPS * MAP_SLOTS / strings.slots
+    width = Z * sigma(cell, max(1, int(clients * maps)))
+    yield (
+        f"For half of that share you need {people(strings, cell, goal):,} people. If the names are known before, a "
+        f"list of a million shows those that more than {percent(LISTED * sigma(cell, clients))} use. You know the "
+        f"share of any string that you ask for to within {percent(width)}."
+    )
+
+
+def people(strings: Strings, cell: Oracle, share: float) -> int:
+    """Return how many people a search needs to find a share, to three digits."""
+    need = (reach(strings) * sigma(cell, 1) / share) ** 2
+    unit: int = 10 ** max(0, len(str(int(need))) - 3)
+    return -(-math.ceil(need) // unit) * unit
+
+
+def found_row(strings: Strings, cell: Oracle) -> list[str]:
+    """Return the shares that are found for the numbers of reports of CROWDS."""
+    shares = (found(strings, cell, n) for n in CROWDS)
+    return [">1" if share is None else f"{share:.3g}" for share in shares]
+
+
+def counts(strings: Strings) -> str:
+    """Return what a client tells, in words."""
+    alphabet = "" if strings.coding.alphabet is None else f" of an alphabet of {strings.coding.size}"
+    return (
+        f"one unknown string per client, the first {strings.coding.length} {_symbols(strings)}{alphabet}, by one of "
+        f"{strings.levels} levels or {MAPS} maps of {1 << strings.cells:,} cells"
+    )
+
+
+def costs(query: Query, partitions: int) -> Iterator[str]:
+    """Yield the memory, the disk and the CPU of a query of unknown strings."""
+    tally = query.oracle.state_size
+    yield (
+        f"Memory: {in_bytes(tally * INTEGER)} for each open pane and partition, "
+        f"{in_bytes(partitions * open_panes(query) * tally * INTEGER)} in all."
+    )
+    changelog, snapshots = written(query, partitions)
+    yield (
+        f"Written: up to {in_bytes(changelog)} a day in the changelog, which keeps the newest of each tally, and up to "
+        f"{in_bytes(snapshots)} a day of snapshots."
+    )
+    yield f"CPU: {SEARCH_SECONDS:g} s for each search, {searches(query):,.3g} searches a day."
+
+
+def written(query: Query, partitions: int) -> tuple[int, int]:
+    """Return the most bytes a day in the changelog and in snapshots, of one worker with all partitions."""
+    tally = partitions * query.oracle.state_size * ENCODED_BYTES
+    return int(min(CHANGELOG_RATE, tally / CHECKPOINT_SECONDS) * DAY), tally * DAY // query.pane
+
+
+def searches(query: Query) -> float:
+    """Return the number of searches a day."""
+    least = query.search or 0
+    steps = [window.step or least for window in set(query.windows) if _is_searched(query, window.size)]
+    return sum(DAY / step for step in steps)
+
+
+def _is_searched(query: Query, size: int) -> bool:
+    """Whether names are searched in windows of this size. `all` has size 0."""
+    return not size or size >= (query.search or 0)
+
+
+def warnings(query: Query) -> Iterator[str]:
+    """Yield warnings about unknown strings."""
+    discovery = discovery_of(query)
+    if discovery is None:
+        return
+    yield (
+        "a string can itself be personal: a name, an address, a token in a URL. Remove such parts on the device before "
+        f"the client answers, and keep `crowd`: names are listed only if their estimate is at least {query.crowd} "
+        "reports. `crowd` does not apply to strings that somebody asks for"
+    )
+    if not any(_is_searched(query, window.size) for window in query.windows):
+        yield (
+            f"no window is as long as search = {query.search} s, so no name is ever found; lower `search`, or add the "
+            'window "all"'
+        )
+    if absent := _absent_symbols(discovery):
+        yield f'normal = "{discovery.coding.normal}" never makes these symbols of the alphabet: {absent}'
+
+
+def _absent_symbols(discovery: Discovery) -> str:
+    """Return the symbols that no text has in the normal form."""
+    normal = discovery.coding.normal
+    symbols = discovery.coding.alphabet or ""
+    return "".join(
+        each
+        for each in symbols
+        if (normal != "none" and normalize("NFC", each) != each)
+        or (normal.endswith("lower") and each.isascii() and each.isupper())
+    )
+
+
+def discovery_of(query: Query) -> Discovery | None:
+    """Return the domain of unknown strings, or None if the answers are listed."""
+    return None if query.domain is None else query.domain.discovery
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with two digits.
+
+    >>> percent(0.0171), percent(0.0088)
+    ('1.7%', '0.88%')
+    """
+    return f"{float(f'{100 * share:.2g}'):g}%"
+
+
+def _units(strings: Strings) -> str:
+    return "bytes" if strings.coding.alphabet is None else "letters"
+
+
+def _symbols(strings: Strings) -> str:
+    return "bytes" if strings.coding.alphabet is None else "characters"
