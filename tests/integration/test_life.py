@@ -1,6 +1,12 @@
-"""The steps of docs/life.md under load: new credentials, and another prefix. No report is lost."""
+"""The steps of docs/life.md under load: credentials, file revisions and editions, another prefix, another cluster.
+
+No report is lost.
+"""
 
 import asyncio
+import os
+import re
+import signal
 import threading
 import time
 from hashlib import sha256
@@ -8,12 +14,26 @@ from hashlib import sha256
 import pytest
 import trustme
 
+from aggregator.plan import check as plan
 from aggregator.reading.audit import command as audit
 from hubbub.kafka.rights import ALL, RIGHTS
+from tests.boards import Board
 from tests.integration.gateways import OTHER, TOKEN, Gateway
 from tests.integration.loads import load
 from tests.integration.queries import PATIENT
 from tests.integration.workers import Place, until
+
+OPEN = re.sub("oracle = .*\n", "", PATIENT)
+"""A query that leaves its oracle and its noise to the edition of the file."""
+NEW = """
+[queries.new]
+domain = 8
+crowd = 1
+epsilon = 2.0
+budget = 1e9
+pane = "1s"
+lateness = "10s"
+"""
 
 
 def check(place):
@@ -87,6 +107,69 @@ def test_the_token_of_a_gateway_changes_under_load(kafka, tmp_path):
         assert check(place).reports == 2 * len(accepted)
 
 
+def test_the_token_of_a_board_changes_by_a_restart(kafka, tmp_path):
+    """A board keeps nothing on disk. With the new token, the second one answers what the first one did."""
+    with Place(kafka, tmp_path, PATIENT) as place:
+        place.start().ready()
+        with load(place, place.queries.values()):
+            time.sleep(2)
+        final = check(place)
+        file, answers = tmp_path / "token", []
+        for token, other in ((TOKEN, OTHER), (OTHER, TOKEN)):
+            file.write_text(token)
+            with Board(place.kafka, env=os.environ | {"HUBBUB_TOKEN_FILE": str(file)}) as board:
+                board.ready()
+                path = "api/v1/queries/page/estimate?kind=all"
+                assert board.get(path, Authorization=f"Bearer {other}").status == 401
+                answer = board.json(path, Authorization=f"Bearer {token}")
+                answers.append((answer["n"], answer["values"]))
+                assert board.stop()[0] == 0
+        assert answers[0] == answers[1]
+        assert answers[0][0] == final.reports
+
+
+def test_an_old_query_file_comes_back_with_a_higher_revision(kafka, tmp_path):
+    """With its own revision workers ignore it. A query that it lacks stays until somebody names it."""
+    with Place(kafka, tmp_path, f"revision = 1\n{PATIENT}") as place:
+        worker, before = place.start().ready(), place.queries
+        place.define(f"revision = 2\n{PATIENT}{NEW}")
+        worker.signal(signal.SIGHUP)
+        until(lambda: "new" in place.definitions().active)
+        with load(place, place.queries.values()):
+            place.define(f"revision = 1\n{PATIENT}")
+            until(lambda: worker.total("hubbub_definitions_behind") == 1)
+            place.define(f"revision = 3\n{PATIENT}")
+            until(lambda: worker.total("hubbub_definitions_behind") == 0)
+            assert {"new", "page"} == place.definitions().active.keys()
+            assert worker.stop() == 0
+            place.start("--retire", "new").ready()
+            assert {"page"} == place.definitions().active.keys()
+        assert place.queries == before
+        assert check(place).reports > 10
+
+
+def test_a_query_file_takes_a_new_edition_without_a_new_version(kafka, tmp_path, capsys):
+    """`hubbub check` prints the lines that keep each query. Only a query with a new name has the new defaults."""
+    with Place(kafka, tmp_path, f"edition = 1\n{OPEN}") as place:
+        workers = [place.start().ready()]
+        with load(place, place.queries.values()):
+            (tmp_path / "copy.toml").write_text(f"edition = 2\n{OPEN}")
+            arguments = ["--kafka", place.kafka.servers, "--prefix", place.kafka.prefix]
+            assert plan.main(["--topic", *arguments, str(tmp_path / "copy.toml")]) == 0
+            text = " ".join(capsys.readouterr().out.split())
+            [lines] = re.findall(r"page: only the edition .*? To keep it: ([^.]*)\.", text)
+            kept = OPEN + lines.replace(", ", "\n") + "\n"
+            for text in (f"edition = 1\n{kept}", f"edition = 2\n{kept}", f"edition = 2\n{kept}{NEW}"):
+                place.define(text)
+                workers[-1].stop()
+                workers.append(place.start().ready())
+        versions = {one.query.name: one.versions for one in place.definitions().versions.values()}
+        assert {name: len(each) for name, each in versions.items()} == {"page": 1, "new": 1}
+        noises = {name: query.noise for name, query in place.definitions().active.items()}
+        assert noises["page"] != noises["new"]
+        assert check(place).reports > 10
+
+
 def test_an_installation_moves_to_another_prefix_with_more_partitions(kafka, tmp_path):
     """The old prefix runs until its last window is final. Each report is counted in one of the two."""
     folders = [tmp_path / "old", tmp_path / "new"]
@@ -99,6 +182,23 @@ def test_an_installation_moves_to_another_prefix_with_more_partitions(kafka, tmp
             time.sleep(2)
         with load(new, new.queries.values()):
             time.sleep(2)
+        assert check(old).reports > 10
+        assert worker.stop() == 0
+        assert check(new).reports > 10
+
+
+def test_an_installation_moves_to_another_cluster(kafka, lone_kafka, tmp_path):
+    """The old cluster runs until its last window is final. Each report is counted in one of the two."""
+    folders = [tmp_path / "old", tmp_path / "new"]
+    for folder in folders:
+        folder.mkdir()
+    with Place(kafka, folders[0], PATIENT) as old, Place(lone_kafka, folders[1], PATIENT) as new:
+        worker = old.start().ready()
+        new.start().ready()
+        with load(old, old.queries.values()):
+            time.sleep(2)
+            with load(new, new.queries.values()):
+                time.sleep(2)
         assert check(old).reports > 10
         assert worker.stop() == 0
         assert check(new).reports > 10
