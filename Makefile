@@ -137,13 +137,11 @@ test-k8s: .venv/.test build/.helm ## install the chart at a real API server of K
 	tests/deploy/kubernetes.sh build/kubernetes server
 	$(BIN)/pytest tests/deploy/test_helm_kubernetes.py
 
-# A container runtime and a clock for the drills, unpacked and not installed.
+# A container runtime for the drills, unpacked and not installed.
 build/.stack:
-	@mkdir -p build/runc build/faketime
+	@mkdir -p build/runc
 	@command -v runc >/dev/null || { echo "fetching runc"; apt-get update -q >/dev/null && cd build/runc && \
 		apt-get -o APT::Sandbox::User=root download -q runc >/dev/null && dpkg -x runc*.deb . && rm *.deb; } || test "$$CI" != true
-	@cd build/faketime && apt-get -o APT::Sandbox::User=root download -q libfaketime >/dev/null && \
-		dpkg -x libfaketime*.deb . && rm *.deb || test "$$CI" != true
 	@touch $@
 
 stack: .venv/.test build/.kafka build/.prometheus build/.stack ## run all of compose.yaml and drill each failure (hours): make stack OPTIONS="--drill surge"
