@@ -1,0 +1,87 @@
+"""Demos that run in a folder of their own, with their processes and their output."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+WAIT = 90
+
+
+def processes(folder):
+    """Return the processes of a demo, which have this folder in their environment."""
+    pids = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(folder).encode() in (place / "environ").read_bytes():
+                pids[int(place.name)] = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue  # it has ended, or is another user's
+    return pids
+
+
+class Running:
+    """A demo with its temporary files and home in its own folder, and its output so far."""
+
+    def __init__(self, folder, command):
+        self.folder = folder
+        self.process = subprocess.Popen(
+            command,
+            env={
+                **os.environ,
+                "TMPDIR": str(folder),
+                "HOME": str(folder),
+                "HUBBUB_KAFKA": "127.0.0.1:1",
+                "HUBBUB_PORT": "x",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.output = ""
+        self._late = threading.Timer(WAIT, self.process.kill)
+        self._late.start()
+
+    def until(self, pattern):
+        """Read its output until a line matches."""
+        for text in self.process.stdout:
+            self.output += text
+            if match := re.search(pattern, text):
+                return match
+        pytest.fail(f"{pattern!r} was not printed: {self.output}")
+
+    def worker(self):
+        """Return the process of the worker."""
+        return next(pid for pid, command in processes(self.folder).items() if re.search("python.* worker", command))
+
+    def ended(self):
+        """Wait until all processes of the demo are gone. Return its exit code."""
+        self.output += self.process.stdout.read()
+        code = self.process.wait()
+        until = time.monotonic() + 10.0
+        while time.monotonic() < until and (processes(self.folder) or list(self.folder.iterdir())):
+            time.sleep(0.1)
+        assert processes(self.folder) == {}
+        assert list(self.folder.iterdir()) == []
+        return code
+
+    def close(self):
+        self._late.cancel()
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@contextmanager
+def running(folder, *options, command=(sys.executable, "-m", "hubbub", "demo")):
+    run = Running(folder, (*command, "--no-browser", *options))
+    try:
+        yield run
+    finally:
+        run.close()
