@@ -6,8 +6,12 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
+from aggregator.demo.device.static_page import static_page
+
 ROOT = Path(__file__).parent.parent
 INDEX, RUNBOOKS = "docs/index", "deploy/runbooks/README"
+DEVICE, DEVICE_SOURCE = "device.html", "aggregator/demo/device/page/index.html"
+"""The page on which the reader is a device, in the site, and the file to which the documents link."""
 
 project = "hubbub"
 author = "hubbub's authors"
@@ -43,13 +47,20 @@ _LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<path>[^)#:]+)\)")
 def setup(app: Sphinx) -> None:
     app.add_source_suffix(".ipynb", "markdown")
     app.connect("source-read", _read)
+    app.connect("build-finished", _add_device_page)
+
+
+def _add_device_page(app: Sphinx, error: Exception | None) -> None:
+    """Add the page on which the reader is a device, with a simulated crowd in it."""
+    if error is None and app.builder.format == "html":
+        (app.outdir / DEVICE).write_text(static_page(), encoding="utf-8")
 
 
 def _read(app: Sphinx, name: str, source: list[str]) -> None:
     """Turn a page as GitHub shows it into Markdown of MyST."""
     path = Path(app.env.doc2path(name))
     text = _notebook(source[0]) if path.suffix == ".ipynb" else source[0]
-    source[0] = _without_folders(text, path.parent)
+    source[0] = _with_device_page(_without_folders(text, path.parent))
     if name == INDEX:
         source[0] += "".join(_tree(section["title"], section["body"]) for section in _SECTION.finditer(text))
     elif name == RUNBOOKS:
@@ -72,3 +83,8 @@ def _notebook(text: str) -> str:
 def _without_folders(text: str, folder: Path) -> str:
     """Replace links to folders by their text: a site has pages and files only."""
     return _LINK.sub(lambda link: link["text"] if (folder / link["path"]).is_dir() else link[0], text)
+
+
+def _with_device_page(text: str) -> str:
+    """Lead links to the source of the page of a device to the page itself. Documents with such links are in docs."""
+    return re.sub(rf"\[([^\]]+)\]\((?:\.\./)?{re.escape(DEVICE_SOURCE)}\)", rf'<a href="../{DEVICE}">\1</a>', text)

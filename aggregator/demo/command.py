@@ -9,14 +9,15 @@ import sys
 import threading
 import time
 import webbrowser
-from collections.abc import Mapping
-from contextlib import AsyncExitStack, aclosing, nullcontext
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
 from aggregator.demo import surge
 from aggregator.demo.broker import EmbeddedBroker, free_port
 from aggregator.demo.child import Child
+from aggregator.demo.device import static_page
 from aggregator.errors import ChildEnded
 from aggregator.reading.tail.command import Lines, follow, output, take
 from aggregator.reading.tail.notation import plain
@@ -25,13 +26,17 @@ from aggregator.topics.command import ensure
 from hubbub.command.exit import exit_process
 from hubbub.command.options import parsed, parser_of, run, whole
 from hubbub.kafka.settings import PREFIX, Kafka, parse_prefix, parse_servers
+from oracles.errors import ParameterError
 from oracles.query import Query, load
 
 QUERIES = Path(__file__).with_name("demo.toml")
+DEVICE_QUERIES = static_page.QUERIES
 DEMO_PREFIX = "hubbub-demo."
 PARTITIONS = 4
 RATE = 50_000
 """Answers a second, of all queries together."""
+DEVICE_RATE = 30
+"""Answers a second beside the page of a device. Among more, nobody would see his own answer."""
 PAGE = 8803
 EVENT = 120
 """Maximum number of characters of an event."""
@@ -46,6 +51,12 @@ example:
   $ hubbub demo
   $ hubbub demo --queries hubbub.toml --no-browser --seconds 120
   $ hubbub demo --kafka 127.0.0.1:9092
+  $ hubbub demo --device
+
+With --device you are a device yourself: a page shows your answer, the coin tosses, the bytes that leave
+your browser, and what an observer may conclude. The gateway takes them, and the board moves. The crowd is
+small, and nothing surges. With --device-file the command writes the same page to a file, with a simulated
+crowd in it, and ends. That page needs no server.
 
 With --kafka the demo creates topics with their own prefix ({DEMO_PREFIX}) there, and they remain.
 From the environment the demo uses only the login, so that it never answers real queries.
@@ -56,6 +67,8 @@ reached; 4 a guarantee cannot hold (for example, wrong topic settings); 1 other 
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
+    if options.device_file is not None:
+        return run("demo", lambda: _write(options.device_file))
     return run("demo", lambda: asyncio.run(_run(options, load(options.queries))))
 
 
@@ -66,13 +79,28 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     prefix = f"prefix of the topics (default: {PREFIX}; with --kafka {DEMO_PREFIX})"
     parser.add_argument("--prefix", type=parsed(parse_prefix), metavar="P", help=prefix)
     file = "query file (default: favourites among 100 pages, and loading times)"
-    parser.add_argument("--queries", type=Path, default=QUERIES, metavar="FILE", help=file)
+    parser.add_argument("--queries", type=Path, metavar="FILE", help=file)
+    device = "show a page on which you are a device, beside the board (default query file: favourite drinks)"
+    parser.add_argument("--device", action="store_true", help=device)
+    static = "write this page to a file, with a simulated crowd, and end"
+    parser.add_argument("--device-file", type=Path, metavar="FILE", help=static)
     parser.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
     parser.add_argument("--seconds", type=whole(1), metavar="N", help="seconds until the demo ends (default: never)")
     options = parser.parse_args(arguments)
     if options.prefix is None:
         options.prefix = DEMO_PREFIX if options.kafka else PREFIX
+    if options.queries is None:
+        options.queries = DEVICE_QUERIES if options.device else QUERIES
     return options
+
+
+def _write(path: Path) -> None:
+    """Write the page of a device as one file."""
+    try:
+        path.write_text(static_page.static_page(), encoding="utf-8")
+    except OSError as error:
+        raise ParameterError(f"{path} cannot be written: {error.strerror}") from error
+    _print(f"page: {path}")
 
 
 async def _run(options: argparse.Namespace, queries: Mapping[str, Query]) -> None:
@@ -117,8 +145,10 @@ class Demo:
     def __init__(self, kafka: Kafka, options: argparse.Namespace, queries: Mapping[str, Query]) -> None:
         self._kafka, self._options = kafka, options
         self._queries = list(queries.values())
-        self._rate = max(1, RATE // len(queries))
+        self._device = static_page.device_query(queries) if options.device else None
+        self._rate = DEVICE_RATE if self._device else max(1, RATE // len(queries))
         self._children: list[Child] = []
+        self._board = ""
 
     async def run(self) -> None:
         """Run until cancelled, or until a process ends and cannot start again."""
@@ -133,7 +163,8 @@ class Demo:
                 board = await self._page()
                 if board is not None:
                     tasks.create_task(board.supervise())
-                await self._show(start, page=board is not None)
+                async with self._device_page(tasks):
+                    await self._show(start, page=board is not None)
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
 
@@ -148,7 +179,8 @@ class Demo:
         for query in self._queries:
             promise = f"each report of a whole record is {query.record_epsilon:g}-LDP"
             _print(f"crowd: {self._rate:,} answers per second to {query.name}; {promise}")
-            _print(plain(surge.event(query), EVENT))
+            if self._device is None:
+                _print(plain(surge.event(query), EVENT))
 
     def _child(self, name: str) -> Child:
         environment = {
@@ -167,10 +199,12 @@ class Demo:
 
     def _crowd(self, query: Query) -> Child:
         crowd = self._child(f"crowd of {query.name}")
-        scenario = crowd.folder / "surge.toml"
-        scenario.write_text(surge.scenario(query), encoding="utf-8")
-        answers = ("--query", query.name, "--values", surge.values(query), "--rate", str(self._rate))
-        crowd.start("simulate", *answers, "--scenario", str(scenario), "--port", "0")
+        answers = ["--query", query.name, "--values", surge.values(query), "--rate", str(self._rate), "--port", "0"]
+        if self._device is None:
+            scenario = crowd.folder / "surge.toml"
+            scenario.write_text(surge.scenario(query), encoding="utf-8")
+            answers += ["--scenario", str(scenario)]
+        crowd.start("simulate", *answers)
         return crowd
 
     async def _page(self) -> Child | None:
@@ -188,9 +222,32 @@ class Demo:
             _print(f"no page: {error}")
             return None
         _print(f"page: {address}")
+        self._board = address
+        if self._device is None:
+            self._open(address)
+        return board
+
+    @asynccontextmanager
+    async def _device_page(self, tasks: asyncio.TaskGroup) -> AsyncIterator[None]:
+        """Serve the page of a device, if it is asked for and there is a board. Start a gateway for it."""
+        if self._device is None or not self._board:
+            yield
+            return
+        from aggregator.demo.device.page_server import serving_page
+
+        gateway = self._child("gateway")
+        gateway.start("gateway", "--port", str(free_port()))
+        address = (await gateway.find_output(r"hubbub gateway: (http://\S+)"))[1]
+        tasks.create_task(gateway.supervise())
+        async with serving_page(self._device, address, self._board, free_port()) as page:
+            _print(f"device: {page}")
+            self._open(page)
+            yield
+
+    def _open(self, address: str) -> None:
+        """Open a page in the browser, if there is a display."""
         if not self._options.no_browser and _has_display():
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        return board
 
     async def _show(self, start: float, *, page: bool) -> None:
         """Print alerts and, without a page, estimates."""
