@@ -283,11 +283,10 @@ def test_every_frame_of_a_batch_has_its_group(seed):
 
 
 def test_batches_of_group_0_have_no_array():
-    batch = PaneBatch(QUERY, frames=[(0, bytes(8), 0, b"\1"), (1, bytes(8), 0, b"\2\3")], clock=5).split_malformed()[0]
+    batch = PaneBatch(QUERY, frames=[(0, bytes(8), b"\1"), (1, bytes(8), b"\2\3")], clock=5).split_malformed()[0]
     assert batch.groups is None
-    platforms = PaneBatch(QUERY, frames=[(2, bytes(8), 3, b"\1"), (3, bytes(8), 0, b"\2")], clock=6).split_malformed()[
-        0
-    ]
+    frames = [(2, bytes(8), b"\1"), (3, bytes(8), b"\2")]
+    platforms = PaneBatch(QUERY, frames=frames, groups={0: 3}, clock=6).split_malformed()[0]
     assert platforms.groups.tolist() == [3, 0]
     both = platforms.merge(batch)
     assert (both.offsets, both.groups.tolist()) == ([0, 1, 2, 3], [0, 0, 3, 0])

@@ -23,8 +23,8 @@ from oracles.query import Query
 from oracles.types import Reports
 
 Data = bytes | UnreadableBatch | None
-_Piece = tuple[int, bytes, int, bytes]
-"""The offset of a frame, its id or zeros, its group, and its reports."""
+_Piece = tuple[int, bytes, bytes]
+"""The offset of a frame, its id or zeros, and its reports."""
 
 MOST_VERDICTS = 1024
 """The most verdicts that a gate keeps. Strangers can send any number of kinds."""
@@ -155,7 +155,9 @@ class Gate:
                 size, last, bare, group, batch = match
                 fits = len(raw) == size and (clock is None or clock <= last)
                 if fits and (bare if frame_id == NONE else self._home(frame_id) == self.partition):
-                    batch.frames.append((offset, frame_id, group, reports))
+                    if group:
+                        batch.groups[len(batch.frames)] = group
+                    batch.frames.append((offset, frame_id, reports))
                     batch.clock = clock
                     continue
             outcome, after = self.judge(data, timestamp, clock)
@@ -172,7 +174,9 @@ class Gate:
             elif isinstance(outcome, AcceptedFrame):
                 query = outcome.query
                 batch = pane_batches.setdefault((query.digest, outcome.pane), PaneBatch(query))
-                batch.frames.append((offset, outcome.id or NONE, outcome.group, outcome.reports.tobytes()))
+                if outcome.group:
+                    batch.groups[len(batch.frames)] = outcome.group
+                batch.frames.append((offset, outcome.id or NONE, outcome.reports.tobytes()))
                 batch.clock = clock
                 if header(raw) is not None:
                     verdict = self.remember(kind, outcome, clock)
@@ -282,6 +286,8 @@ class PaneBatch:
     refusal: Refusal | None = None
     """The refusal of all well-formed frames of the pane, if they are late or expired."""
     frames: list[_Piece] = field(default_factory=list)
+    groups: dict[int, int] = field(default_factory=dict)
+    """The groups of frames by their index. Other frames are of group 0."""
     clock: Clock = None
     """The clock after the last frame."""
 
@@ -295,11 +301,14 @@ class PaneBatch:
     def split_malformed(self) -> tuple[FrameBatch | None, list[tuple[int, Refusal]]]:
         """Return the frames of well-formed reports, or None, and the refusals of the other frames."""
         width = self.query.oracle.width
-        offsets, ids, numbers, pieces = map(list, zip(*self.frames, strict=True))
+        offsets, ids, pieces = map(list, zip(*self.frames, strict=True))
         reports = np.frombuffer(b"".join(pieces), np.uint8).reshape(-1, width)
         sizes = np.array([len(piece) // width for piece in pieces])
         names = [None if name == NONE else name for name in ids] if any(map(NONE.__ne__, ids)) else None
-        groups = np.array(numbers, np.uint8) if any(numbers) else None
+        groups = None
+        if self.groups:
+            groups = np.zeros(len(offsets), np.uint8)
+            groups[list(self.groups)] = list(self.groups.values())
         frames = FrameBatch(offsets, sizes, names, reports, offsets[-1] + 1, self.clock, groups)
         return split_malformed(self.query, frames)
 
