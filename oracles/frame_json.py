@@ -20,19 +20,23 @@ _MOST_COLONS = len(_MAY) + 1
 def members(text: bytes) -> dict[str, Any]:
     """Return the members of a frame's object.
 
-    No key or value of a frame holds a bracket or a colon. So the number of colons is the number of keys, including
-    that in a group and repeated ones, of which the parser would keep the last. A deeply nested object is refused
-    before it is parsed.
+    No key or value of a frame holds a bracket, a brace or a colon. So the number of colons is the number of keys,
+    including that in a group and repeated ones, of which the parser would keep the last. A deeply nested object is
+    refused before it is parsed.
     """
     colons = text.count(b":")
-    if colons > _MOST_COLONS or b"[" in text:
-        raise malformed(f"JSON must have no list and at most {_MOST_COLONS} colons, got {colons} colons")
+    if colons > _MOST_COLONS or b"[" in text or max(text.count(b"{"), text.count(b"}")) > 2:
+        raise malformed(
+            f"JSON must have no list, at most 2 objects and at most {_MOST_COLONS} colons, got {colons} colons"
+        )
     parser = _parser()
     try:
         fields: dict[str, Any] = parser.loads(text)
     except parser.JSONDecodeError as error:
         raise malformed(f"JSON: {error}") from None
-    if not _KEYS <= fields.keys() <= _MAY or len(fields) + ("group" in fields) != colons:
+    group = fields.get("group")
+    inner = len(group) if type(group) is dict else 0
+    if not _KEYS <= fields.keys() <= _MAY or len(fields) + inner != colons:
         valid = len(fields.keys() & _MAY)
         raise malformed(
             f"JSON with {valid} known and {len(fields) - valid} unknown keys and {colons} colons; "

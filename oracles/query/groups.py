@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from oracles.errors import ParameterError
 from oracles.query.settings import NAME, Place, Rule, number, several, table
 
 NO_GROUP = "(none)"
@@ -86,6 +87,19 @@ def _read_weights(value: object, at: Place, groups: Groups) -> tuple[float, ...]
     if abs(total - 1.0) > _SLACK:
         raise at.error(f"must sum to 1, got {total:.9g}: they are shares of the population")
     return tuple(weights.get(name, 0.0) for name in groups.values)
+
+
+def number_of(groups: Groups | None, group: str | int | None) -> int:
+    """Return the number of a group that a client names, by its value or by its number. None is no group.
+
+    Values that the query does not list are of group 0, as in frames. So a client may name a value before the query
+    lists it.
+    """
+    if group is None or (isinstance(group, int) and not isinstance(group, bool)):
+        return group or 0
+    if not isinstance(group, str):
+        raise ParameterError(f"a group must be a value such as 'ios', its number or None, got {group!r}")
+    return 0 if groups is None else groups.number(group)
 
 
 def change_fault(before: Groups | None, after: Groups | None) -> str | None:

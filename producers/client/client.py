@@ -14,6 +14,7 @@ from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.query import Query
 from oracles.query.domain import Domain
+from oracles.query.groups import number_of
 from oracles.query.lifetime import DEVICE_EPSILON, affords
 from oracles.query.settings import shown
 from oracles.types import Reports
@@ -37,8 +38,8 @@ class Client:
 
     If the application keeps the device key, for example in the system's key store, pass it as `key`. Otherwise the key
     is a file beside the store. `installation` is bytes that differ from device to device, for clients that are made
-    from one image. `moved` accepts a store that was last opened on another machine. The constructor raises BudgetSpent
-    if the next charge does not fit.
+    from one image. `moved` accepts a store that was last opened on another machine. `group` is the client's value of
+    the query's groups, which is public. The constructor raises BudgetSpent if the next charge does not fit.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Client:
         moved: bool = False,
         allow: Collection[str] | None = None,
         max_epsilon: float = DEVICE_EPSILON,
+        group: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         if isinstance(allow, str):
@@ -61,6 +63,8 @@ class Client:
         if not 0 < max_epsilon < float("inf"):
             raise ParameterError(f"max_epsilon must be a number above 0, got {max_epsilon!r}")
         self.query = query
+        self.group = number_of(query.groups, group)
+        """Number of this client's group. Pass it to Publisher.put."""
         self.max_epsilon = max_epsilon
         self.answered: float | None = None
         """The time of this object's last answer. Pass it to Publisher.put as `at`, since it determines the pane."""

@@ -35,10 +35,10 @@ class OutgoingFrame:
     data: bytes | memoryview = field(repr=False)
 
     @classmethod
-    def of(cls, digest: bytes, pane: int, reports: Reports) -> "OutgoingFrame":
+    def of(cls, digest: bytes, pane: int, reports: Reports, group: int = 0) -> "OutgoingFrame":
         """Encode reports under a random id."""
         name = random_id()
-        return cls(name, pane, len(reports), encode(digest, pane, reports, name))
+        return cls(name, pane, len(reports), encode(digest, pane, reports, name, group=group))
 
     @property
     def weight(self) -> int:
@@ -52,13 +52,15 @@ class _OpenFrame:
 
     digest: bytes
     pane: int
+    group: int
     width: int
     until: float
     n: int = 0
     rows: bytearray = field(default_factory=bytearray)
 
     def close(self) -> OutgoingFrame:
-        return OutgoingFrame.of(self.digest, self.pane, np.frombuffer(self.rows, np.uint8).reshape(self.n, self.width))
+        reports = np.frombuffer(self.rows, np.uint8).reshape(self.n, self.width)
+        return OutgoingFrame.of(self.digest, self.pane, reports, self.group)
 
 
 def capacity(width: int, reports: int = REPORTS, size: int = BYTES) -> int:
@@ -67,7 +69,7 @@ def capacity(width: int, reports: int = REPORTS, size: int = BYTES) -> int:
 
 
 class Batches:
-    """The open frames, one for each query and pane."""
+    """The open frames, one for each query, pane and group."""
 
     def __init__(self, reports: int = REPORTS, size: int = BYTES) -> None:
         if reports < 1 or size <= HEADER_SIZE:
@@ -76,7 +78,7 @@ class Batches:
             )
         self._reports = reports
         self._size = size
-        self._open: dict[tuple[bytes, int], _OpenFrame] = {}
+        self._open: dict[tuple[bytes, int, int], _OpenFrame] = {}
 
     def capacity(self, width: int) -> int:
         """Return how many reports of `width` bytes a frame holds."""
@@ -92,13 +94,13 @@ class Batches:
         """The time at which the next open frame must be sent, or None if no frame is open."""
         return min((frame.until for frame in self._open.values()), default=None)
 
-    def add(self, query: Query, pane: int, reports: Reports, until: float) -> Iterator[OutgoingFrame]:
+    def add(self, query: Query, pane: int, reports: Reports, until: float, group: int = 0) -> Iterator[OutgoingFrame]:
         """Add reports that may wait until a time, and yield the frames that are now full."""
-        key, width = (query.digest, pane), query.oracle.width
+        key, width = (query.digest, pane, group), query.oracle.width
         most = self.capacity(width)
         start = 0
         while start < len(reports):
-            frame = self._open.setdefault(key, _OpenFrame(query.digest, pane, width, until))
+            frame = self._open.setdefault(key, _OpenFrame(*key, width, until))
             part = reports[start : start + most - frame.n]
             frame.rows += part.tobytes()
             frame.n += len(part)

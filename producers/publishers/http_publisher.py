@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from hubbub.in_flight import InFlight
 from oracles.errors import ParameterError, ReportError, extra
 from oracles.query import Query
+from oracles.query.groups import number_of
 from oracles.types import Reports
 from producers.errors import DeliveryError, StoreError
 from producers.publishers.frames import OutgoingFrame, capacity, pane_of
@@ -107,11 +108,14 @@ class HttpPublisher:
             pass
         raise DeliveryError(f"{self._url} did not list its queries within {self._patience:g} s{self._in_flight.reason}")
 
-    async def put(self, query: Query, reports: Reports, at: float | None = None) -> None:
+    async def put(
+        self, query: Query, reports: Reports, at: float | None = None, *, group: str | int | None = None
+    ) -> None:
         """Write reports to the queue on disk, then return. The publisher sends them later.
 
-        `at` is the time of the answers, in seconds since the Unix epoch. The default is now. If earlier reports were
-        refused, or if the queue is full, a DeliveryError is raised. Then none of these reports is accepted.
+        `at` is the time of the answers, in seconds since the Unix epoch. The default is now. `group` is that of all
+        these reports, such as `Client.group`. If earlier reports were refused, or if the queue is full, a DeliveryError
+        is raised. Then none of these reports is accepted.
         """
         self._open()
         self._raise_refused()
@@ -121,7 +125,8 @@ class HttpPublisher:
         pane = pane_of(query, self._clock() if at is None else at)
         most = capacity(query.oracle.width)
         parts = (reports[start : start + most] for start in range(0, len(reports), most))
-        frames = [OutgoingFrame.of(query.digest, pane, part) for part in parts]
+        number = number_of(query.groups, group)
+        frames = [OutgoingFrame.of(query.digest, pane, part, number) for part in parts]
         size = sum(frame.weight for frame in frames)
         total = self._in_flight.bytes
         if total + size > self._most:

@@ -16,6 +16,7 @@ from hubbub.kafka.settings import Kafka
 from oracles.errors import HubbubError, ParameterError, ReportError, extra
 from oracles.frame import partition_of
 from oracles.query import Query
+from oracles.query.groups import number_of
 from oracles.types import Reports
 from producers.errors import DeliveryError
 from producers.publishers.frames import BYTES, COST, LINGER, REPORTS, Batches, OutgoingFrame, pane_of, wait
@@ -104,23 +105,27 @@ class Publisher:
                 raise DeliveryError(f"Kafka at {self._kafka.servers} refused this publisher: {error}") from error
             raise
 
-    async def put(self, query: Query, reports: Reports, at: float | None = None) -> None:
+    async def put(
+        self, query: Query, reports: Reports, at: float | None = None, *, group: str | int | None = None
+    ) -> None:
         """Accept reports of a query: uint8, (n, width), as `Client.answer` and `perturb` return them.
 
-        `at` is the time of the answers, in seconds since the Unix epoch. The default is now. Errors of earlier reports
-        are raised here. Then none of these reports is accepted. Only if the memory is full, some of them may be.
+        `at` is the time of the answers, in seconds since the Unix epoch. The default is now. `group` is that of all
+        these reports, such as `Client.group`. Errors of earlier reports are raised here. Then none of these reports is
+        accepted. Only if the memory is full, some of them may be.
         """
         self._check()
         bad = query.oracle.check(reports)
         if bad is not None:
             raise ReportError(f"report {bad} is malformed", bad)
-        at = self._clock() if at is None else at
+        at, number = self._clock() if at is None else at, number_of(query.groups, group)
         pane, linger = pane_of(query, at), wait(query, at, self._linger)
         most = self._batches.capacity(query.oracle.width)
         for start in range(0, len(reports), most):
             part = reports[start : start + most]
             async with self._room(part.nbytes + COST):
-                for frame in self._batches.add(query, pane, part, asyncio.get_running_loop().time() + linger):
+                until = asyncio.get_running_loop().time() + linger
+                for frame in self._batches.add(query, pane, part, until, number):
                     self._send(frame)
                 self._set_timer()
 

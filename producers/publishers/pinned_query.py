@@ -12,7 +12,7 @@ from producers.errors import NotAllowed
 
 _SECONDS = ("pane", "period", "lateness", "skew", "renew")
 _TIMES = ("from", "until")
-_SAME = ("epsilon", "domain", "other", "solution", "budget", "answers", "noise", "table")
+_SAME = ("epsilon", "domain", "other", "solution", "budget", "answers", "noise", "table", "groups")
 """Members that a query file has under the same name with the same value."""
 
 
