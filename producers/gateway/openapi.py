@@ -45,6 +45,13 @@ _FRAME = {
             "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
             "description": "The reports, one after another",
         },
+        "group": {
+            "description": "The group of the reports: one name and one value. Values that are not listed count as none",
+            "type": "object",
+            "additionalProperties": _TEXT,
+            "minProperties": 1,
+            "maxProperties": 1,
+        },
     },
     "required": ["digest", "pane", "reports"],
     "additionalProperties": False,
@@ -91,6 +98,11 @@ _QUERY = {
     "edges": {
         "description": "Edges of the bins of numbers, by attribute if there are several; null: no answer is a number",
         "oneOf": [_EDGES, {"type": "object", "additionalProperties": _EDGES}, {"type": "null"}],
+    },
+    "groups": {
+        "description": "The name of the groups and their values; null: the query has none",
+        "type": ["object", "null"],
+        "additionalProperties": {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 255},
     },
     "width": schema(Annotated[int, {"minimum": 1, "description": "Bytes of a report"}]),
 }

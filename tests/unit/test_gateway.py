@@ -74,6 +74,8 @@ QUERIES = parse(
         buckets = 2
         renew = "30d"
         pane = "10s"
+        groups = { platform = ["ios", "android", "web"] }
+        weights = { ios = 0.28, android = 0.72 }
         [queries.both]
         attributes = { a = 500, b = 600 }
         oracle = "olh"
@@ -212,7 +214,7 @@ def test_equal_headers_save_no_check_of_length_digest_or_pane():
         (one[:-1], 400),
         (encode(WEB.digest, PANE - 20, numbered(1)), 409),
         (encode(b"nobody!!", PANE, numbered(1)), 400),
-        (one[:36] + b"\1" + one[37:], 400),  # the last field of the header
+        (one[:38] + b"\1" + one[39:], 400),  # the last field of the header
     ):
         problem = refusal(one * 3 + other)
         assert (problem.status, problem.more["index"]) == (status, 4 if len(other) > len(one) else 3)
@@ -1113,7 +1115,7 @@ def test_a_client_gets_the_query_of_the_file_from_a_gateway(name):
     query = QUERIES[name]
     pinned_query = pin_query(DEFINITIONS.listing(AT / 1000), name, query.record_epsilon, "gateway")
     times = ("period", "pane", "lateness", "skew", "starts", "until", "renew")
-    for key in ("name", "digest", "canonical", "answers", "budget", "charge", "charges", "classes", *times):
+    for key in ("name", "digest", "canonical", "groups", "answers", "budget", "charge", "charges", "classes", *times):
         assert getattr(pinned_query, key) == getattr(query, key)
     assert pinned_query.oracle.width == query.oracle.width
 

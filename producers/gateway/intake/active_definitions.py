@@ -124,5 +124,6 @@ def public_definition(query: Query) -> dict[str, Any]:
         "table": query.table,
         "thresholds": query.thresholds,
         "edges": query.edges,
+        "groups": None if query.groups is None else {query.groups.name: query.groups.values},
         "width": query.oracle.width,
     }

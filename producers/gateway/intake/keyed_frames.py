@@ -20,19 +20,24 @@ def keyed_frames(
     changes the capacity of a frame, because all gateways must cut alike.
     """
     for submission in submissions:
-        digest, pane = submission.query.digest, submission.pane
+        digest, pane, group = submission.query.digest, submission.pane, submission.group
         most = capacity(submission.query.oracle.width)
         for part, start in enumerate(range(0, submission.n, most)):
             reports = submission.reports[start : start + most]
-            id_ = frame_id(name, key, digest, pane, part)
-            yield submission, OutgoingFrame(id_, pane, len(reports), encode(digest, pane, reports, id_))
+            id_ = frame_id(name, key, digest, pane, part, group)
+            data = encode(digest, pane, reports, id_, group=group)
+            yield submission, OutgoingFrame(id_, pane, len(reports), data)
 
 
-def frame_id(name: str, key: bytes, digest: bytes, pane: int, part: int) -> bytes:
+def frame_id(name: str, key: bytes, digest: bytes, pane: int, part: int, group: int = 0) -> bytes:
     """Return the id of a part, the first 8 bytes of SHA-256 over its fields, each after its length.
+
+    Group 0 is no field, so that its ids are those of queries without groups.
 
     >>> frame_id("app", b"0123456789abcdef", bytes.fromhex("e49ed91b111b507a"), 1_700_000_000, 0).hex()
     'f53402a688751c09'
     """
-    fields = (name.encode(), key, digest, struct.pack("<q", pane), struct.pack("<I", part))
+    fields = [name.encode(), key, digest, struct.pack("<q", pane), struct.pack("<I", part)]
+    if group:
+        fields.append(struct.pack("<H", group))
     return sha256(b"".join(_LENGTH.pack(len(field)) + field for field in fields)).digest()[:8]

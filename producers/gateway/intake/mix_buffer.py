@@ -1,4 +1,4 @@
-"""Mix buffers, which shuffle the reports of many requests for one query and pane before they become frames.
+"""Mix buffers, which shuffle the reports of many requests for one query, pane and group into frames.
 
 A reader of the topic cannot see which reports came together, in which order, or when. It sees only that they were in
 one buffer. A buffer with one request hides only the order of its reports.
@@ -24,10 +24,10 @@ SHORT = (1, 2)
 
 @dataclass(slots=True, eq=False)
 class MixBuffer:
-    """The reports for one query and pane that wait for more."""
+    """The reports for one query, pane and group that wait for more."""
 
     first: Submission
-    """The first submission. The others have the same query and pane."""
+    """The first submission. The others have the same query, pane and group."""
     n: int = 0
     pieces: list[Reports] = field(default_factory=list)
 
@@ -43,11 +43,12 @@ class MixBuffer:
     def frames(self, limit: int) -> Iterator[OutgoingFrame]:
         """Yield frames of all reports, in random order and with random ids, of at most `limit` bytes each."""
         digest, pane, width = self.first.query.digest, self.first.pane, self.first.query.oracle.width
+        group = self.first.group
         most = max(1, (limit - HEADER_SIZE) // width)
         count = -(-self.n // most)
         if count == 1:
             id_ = random_id()
-            data, rows = blank(digest, pane, self.n, width, id_)
+            data, rows = blank(digest, pane, self.n, width, id_, group=group)
             shuffle(self.pieces, rows)
             yield OutgoingFrame(id_, pane, self.n, data)
             return
@@ -55,7 +56,7 @@ class MixBuffer:
         shuffle(self.pieces, reports)
         for first in range(count):
             # Each frame is a sample of all reports: equal reports are side by side.
-            yield OutgoingFrame.of(digest, pane, reports[first::count])
+            yield OutgoingFrame.of(digest, pane, reports[first::count], group)
 
 
 def shuffle(pieces: Sequence[Reports], target: Reports) -> None:

@@ -19,6 +19,8 @@ LONGEST = 10.0
 """Limit of the seconds that a mix buffer waits for its least number of reports."""
 _UNAVAILABLE = "unavailable"
 
+_Key = tuple[bytes, int, int]
+"""The digest, the pane and the group of a buffer."""
 Outcome = tuple[str, str] | None
 """The reason why reports do not count, or may not, and a sentence about it. None if they count."""
 
@@ -59,8 +61,7 @@ class Intake:
         self._draining = False
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._buffers: dict[tuple[bytes, int], _Waiting] = {}
-        """The buffers by digest and pane."""
+        self._buffers: dict[_Key, _Waiting] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.on_small_mix: Callable[[], None] = lambda: None
         """The listener to buffers that are sent with fewer reports than `least`."""
@@ -81,8 +82,8 @@ class Intake:
             self._start(key)
 
     def _join(self, submission: Submission) -> asyncio.Future[Outcome]:
-        """Add a submission to the buffer of its query and pane, and return the future of its outcome."""
-        key = submission.query.digest, submission.pane
+        """Add a submission to the buffer of its query, pane and group, and return the future of its outcome."""
+        key = submission.query.digest, submission.pane, submission.group
         waiting = self._buffers.get(key)
         if waiting is None:
             left = max(0.0, (submission.closes / 1000 - self._clock()) / 2)
@@ -96,7 +97,7 @@ class Intake:
             self._start(key)
         return future
 
-    def _linger_over(self, key: tuple[bytes, int]) -> None:
+    def _linger_over(self, key: _Key) -> None:
         """Send a buffer that has its least number of reports. Otherwise let it wait for more."""
         waiting = self._buffers[key]
         if self._draining or waiting.buffer.n >= self._least:
@@ -105,7 +106,7 @@ class Intake:
         waiting.has_lingered = True
         waiting.timer = self._loop.call_at(waiting.deadline, self._start, key)
 
-    def _start(self, key: tuple[bytes, int]) -> None:
+    def _start(self, key: _Key) -> None:
         """Start to send a buffer."""
         waiting = self._buffers.pop(key)
         waiting.timer.cancel()

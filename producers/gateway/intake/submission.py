@@ -1,4 +1,4 @@
-"""Submissions, the checked reports of one request by query and pane.
+"""Submissions, the checked reports of one request by query, pane and group.
 
 The gateway accepts a whole body or nothing. A Problem names the invalid item. The gateway checks all items of a request
 before it sends or mixes any of them.
@@ -7,7 +7,7 @@ before it sends or mixes any of them.
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ Data = bytes | memoryview
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Submission:
-    """The reports of one request for one query and pane, in the order of its body."""
+    """The reports of one request for one query, pane and group, in the order of its body."""
 
     query: Query
     """The query in the version that applies to the pane."""
@@ -42,6 +42,7 @@ class Submission:
     reports: Reports
     closes: int
     """The last millisecond at which the reports are in time."""
+    group: int = 0
 
     @property
     def n(self) -> int:
@@ -83,13 +84,21 @@ def read(body: bytes, kind: str, definitions: ServedDefinitions, at: int, limit:
     return reading.submissions()
 
 
-@dataclass(slots=True, eq=False)
-class _Group:
-    """The items of a body for one query and pane."""
+class _Pane(NamedTuple):
+    """An open pane of a query."""
 
     query: Query
-    pane: int
+    """The query in the version that applies to the pane."""
+    start: int
     closes: int
+
+
+@dataclass(slots=True, eq=False)
+class _GroupItems:
+    """The items of a body for one query, pane and group."""
+
+    pane: _Pane
+    group: int
     pieces: list[Any] = field(default_factory=list)
     """The reports of each item, as bytes or as an array."""
     indices: list[int] = field(default_factory=list)
@@ -101,17 +110,18 @@ class _Group:
 
     def submission(self) -> Submission:
         """Return all reports, or raise a Problem if one is malformed."""
-        width = self.query.oracle.width
+        query, pane, closes = self.pane
+        width = query.oracle.width
         data = self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
         reports = np.frombuffer(data, np.uint8).reshape(-1, width)
-        bad = self.query.oracle.check(reports)
+        bad = query.oracle.check(reports)
         if bad is not None:
             ends = np.cumsum([memoryview(piece).nbytes for piece in self.pieces]) // width
             item = int(np.searchsorted(ends, bad, side="right"))
             place = bad - (int(ends[item - 1]) if item else 0)
-            detail = f"Report {place} is not a valid report for query {self.query.name!r}."
+            detail = f"Report {place} is not a valid report for query {query.name!r}."
             raise Problem(400, detail, reason="malformed", index=self.indices[item])
-        return Submission(self.query, self.pane, reports, self.closes)
+        return Submission(query, pane, reports, closes, self.group)
 
 
 class Reading:
@@ -122,15 +132,16 @@ class Reading:
 
     def __init__(self, body: bytes, kind: str, definitions: ServedDefinitions, at: int, limit: int) -> None:
         is_binary = kind == FRAMES
-        self.frames = min(ITEMS, body.count(MAGIC if is_binary else b"}"))
+        self.frames = min(ITEMS, body.count(MAGIC) if is_binary else _count_objects(body))
         """The number of frames, or a little more."""
         self._items = iter(frames(body) if is_binary else _objects(body))
         self._definitions = definitions
         self._at = at
         self._limit = limit
-        self._groups: dict[tuple[bytes, int], _Group] = {}
-        self._kinds: dict[tuple[bytes, int], _Group] = {}
-        """The group of each checked header and length. Frames that have both differ only in ids and reports."""
+        self._panes: dict[tuple[bytes, int], _Pane] = {}
+        self._parts: dict[tuple[bytes, int, int], _GroupItems] = {}
+        self._kinds: dict[tuple[bytes, int], _GroupItems] = {}
+        """The part of each checked header and length. Frames that have both differ only in ids and reports."""
         self._submissions: list[Submission] = []
 
     def steps(self) -> Iterator[None]:
@@ -140,14 +151,14 @@ class Reading:
                 raise too_large(f"A request holds at most {ITEMS} frames. Send the rest in another.", index)
             self._add(index, item)
             yield
-        if not self._groups:
+        if not self._parts:
             raise Problem(400, "The body has no frame.", reason="malformed")
-        for group in self._groups.values():
-            self._submissions.append(group.submission())
+        for part in self._parts.values():
+            self._submissions.append(part.submission())
             yield
 
     def submissions(self) -> list[Submission]:
-        """Return the submissions by query and pane, after the last step."""
+        """Return the submissions by query, pane and group, after the last step."""
         return self._submissions
 
     def _add(self, index: int, item: Data) -> None:
@@ -155,32 +166,42 @@ class Reading:
             self._add_checked(index, item)
             return
         head, _, reports = split(bytes(item))
-        group = self._kinds.get((head, len(item)))
-        if group is None:
+        part = self._kinds.get((head, len(item)))
+        if part is None:
             self._add_checked(index, item, head)
         else:
-            group.add(index, reports)
+            part.add(index, reports)
 
     def _add_checked(self, index: int, item: Data, head: bytes | None = None) -> None:
         """Check an item, and add its reports. Later items with the same binary `head` need no check."""
         try:
             frame = decode(item, self._limit)
-            group = self._group(frame, index)
-            reports = frame.shaped(group.query.oracle.width).reports
+            part = self._part(frame, index)
+            reports = frame.shaped(part.pane.query.oracle.width).reports
         except FrameError as error:
             if error.reason == "too_large":
                 raise too_large(error.detail, index) from None
             raise Problem(400, error.detail, reason=error.reason, index=index) from None
-        group.add(index, reports)
+        part.add(index, reports)
         if head is not None and frame.n is not None:  # JSON has no header
-            self._kinds[head, len(item)] = group
+            self._kinds[head, len(item)] = part
 
-    def _group(self, frame: Frame, index: int) -> _Group:
-        """Return the group of a frame. Check the query and the pane of the first frame of each."""
+    def _part(self, frame: Frame, index: int) -> _GroupItems:
+        """Return the part of a frame."""
+        pane = self._pane(frame, index)
+        group = frame.group_in(pane.query.groups)
+        key = frame.digest, frame.pane, group
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = _GroupItems(pane, group)
+        return part
+
+    def _pane(self, frame: Frame, index: int) -> _Pane:
+        """Return the pane of a frame. Check the query and the pane of the first frame of each."""
         key = frame.digest, frame.pane
-        group = self._groups.get(key)
-        if group is not None and not frame.is_tick:
-            return group
+        open_pane = self._panes.get(key)
+        if open_pane is not None and not frame.is_tick:
+            return open_pane
         versions, pane = _versions(frame, self._definitions), frame.pane
         version = versions.at(pane)
         query = version.query
@@ -191,23 +212,36 @@ class Reading:
         if refusal is not None:
             reason, detail = refusal
             raise Problem(409, detail, reason=reason, index=index)
-        group = self._groups[key] = _Group(query, pane, versions.closes_after(pane))
-        return group
+        open_pane = self._panes[key] = _Pane(query, pane, versions.closes_after(pane))
+        return open_pane
 
 
 def _objects(body: bytes) -> Iterable[Data]:
-    """Split a JSON body into its objects. A brace ends an object, because no text in a frame has a brace."""
+    """Split a JSON body into its objects. No text in a frame has a brace, so a brace ends an object or its group."""
     text = body.strip(_BLANK)
     if text.startswith(b"{") or not text:
         return (text,) if text else ()
     if not text.startswith(b"[") or not text.endswith(b"]"):
         raise Problem(400, "The body is not a JSON object or a whole array of objects.", reason="malformed", index=0)
-    if text.count(b"}") > ITEMS:
+    if _count_objects(text) > ITEMS:
         raise too_large(f"A request holds at most {ITEMS} frames. Send the rest in another.", ITEMS)
     *items, rest = text[1:-1].split(b"}")
     if rest.strip(_BLANK):
         raise Problem(400, "The array does not end with an object.", reason="malformed", index=len(items))
-    return (_object(item.strip(_BLANK), index) for index, item in enumerate(items))
+    return (_object(item.strip(_BLANK), index) for index, item in enumerate(_whole(items)))
+
+
+def _count_objects(body: bytes) -> int:
+    """Return the number of objects, or a little more. An object that ends in a group counts once."""
+    return body.count(b"}") - body.count(b"}}")
+
+
+def _whole(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield objects without their last braces. An object with a group is in two pieces."""
+    rest = iter(pieces)
+    for piece in rest:
+        end = next(rest, None) if piece.count(b"{") > 1 else None
+        yield piece if end is None else piece + b"}" + end
 
 
 def _object(item: bytes, index: int) -> bytes:

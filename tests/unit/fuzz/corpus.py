@@ -56,6 +56,8 @@ epsilon = 0.5
 pane = "1m"
 threshold = 0.01
 budget = 9.0
+groups = { platform = ["ios", "web"] }
+weights = { ios = 0.3, web = 0.7 }
 [queries.profile]
 attributes = { sex = ["f", "m"], age = 12 }
 solution = "smp"

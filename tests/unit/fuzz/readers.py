@@ -379,6 +379,7 @@ READERS = (
             "oracles.query.domain:read_domain",
             "oracles.query.settings:read_quantiles",
             "oracles.query.settings:read_limits",
+            "oracles.query.groups:read_groups",
             "oracles.query.domain:read_sets",
             "oracles.query.domain:read_ranges",
             "oracles.query.oracle_keys:read_one",
