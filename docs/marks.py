@@ -46,11 +46,11 @@ def picture() -> str:
         for start in range(0, end, window.step or end):
             # `all` is drawn up to its newest mark
             ends = range(PANE, end + 1, PANE)
-            last = start + window.size if window.step else max(time for time in ends if time in marks.attributes[0])
+            last = start + window.size if window.step else max(time for time in ends if time in marks.places[0])
             inside = sum(COUNTS[start // PANE : last // PANE])
             reason = marks.withheld(start, last, [inside])[0]
             rows.append(bar(row, start, last, "withheld" if reason else "shown", reason or inside))
-    for time in (time for time in range(0, end + 1, PANE) if time in marks.attributes[0]):
+    for time in (time for time in range(0, end + 1, PANE) if time in marks.places[0]):
         rows.append(f'  <line class="mark" x1="{x(time):g}" y1="8" x2="{x(time):g}" y2="{20 + 4 * ROW}"/>\n')
     width, height = int(x(end)) + 20, 28 + 4 * ROW
     title = (

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from aggregator.errors import Guarantee
 from aggregator.tallies import keys
 from aggregator.tallies import progress as progress_codec
+from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.id_log import IdEntry, decode_ids
 from aggregator.tallies.keys import Pane, PaneKey, PartitionKey
 from aggregator.tallies.progress import Progress
@@ -59,6 +60,7 @@ def sort_records(
 def _put(partition: RecoveredPartition, name: bytes, key: PaneKey, value: bytes, versions: Versions) -> None:
     pane = key.digest, key.pane
     if key.kind == "tally":
-        partition.tallies[pane] = decode_tally(value, versions.query.oracle.state_size)
+        query = versions.at(key.pane).query
+        partition.tallies[pane] = decode_tally(value, query.oracle.state_size, further_groups(query))
     elif key.kind == "ids":
         partition.segments.setdefault(pane, {})[name] = decode_ids(value)

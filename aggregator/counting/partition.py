@@ -23,6 +23,7 @@ from aggregator.tallies.tally import Tally, encode_tally
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.columns import UNTRUSTED, RecordColumns, UnreadableBatch
 from oracles.query import Query
+from oracles.query.footprint import INTEGER, tally_size
 
 _EMPTY_BYTES = 64 << 20
 """The most bytes of empty tallies of one query, which exist only to carry a flag."""
@@ -234,12 +235,13 @@ class SourcePartition:
     def _tally(self, pane: Pane, query: Query) -> Tally:
         tally = self.tallies.get(pane)
         if tally is None:
-            tally = self.tallies[pane] = Tally(query.oracle.zeros())
+            tally = self.tallies[pane] = Tally.empty(query)
         return tally
 
     def _flag(self, pane: Pane, flag: int) -> None:
         if not self._last.covers(*pane):
-            self._tally(pane, self.gate.definitions[pane[0]].query).flags |= flag
+            digest, start = pane
+            self._tally(pane, self.gate.definitions[digest].at(start).query).flags |= flag
             self._dirty.add(pane)
 
     def _tally_key(self, pane: Pane) -> bytes:
@@ -279,7 +281,7 @@ class SourcePartition:
 def _between(versions: Versions, since: int, through: int) -> range:
     """Return the panes between two times. If there are very many, return the newest, since each needs a tally."""
     query = versions.query
-    most = max(versions.most_open, _EMPTY_BYTES // (8 * query.oracle.state_size))
+    most = max(versions.most_open, _EMPTY_BYTES // (INTEGER * tally_size(query)))
     newest = (through // query.pane - most) * query.pane
     return range(max(since, newest), through, query.pane)
 

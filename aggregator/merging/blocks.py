@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from aggregator.tallies.group_cells import GROUP_0, GroupNumbers, groups_of_row, groups_row
 from oracles.errors import ReportError
 from oracles.query import Query
 from oracles.query.footprint import MOST_BLOCK_VALUES
@@ -44,7 +45,7 @@ class BlockSpan(NamedTuple):
     known_from: int
     """A time. From there to the window of the final there are no reports."""
     marks: tuple[bool, ...]
-    """Whether both ends are marks, for each attribute."""
+    """Whether both ends are marks, for each place. See QueryMarks."""
 
     @property
     def place(self) -> Place:
@@ -63,12 +64,20 @@ class Part:
     """Whether the block is whole, its ends are marks, and it holds at least `crowd` reports."""
     is_complete: bool
     """Whether no report of the block was deleted from the log before a worker read it."""
+    groups: GroupNumbers = GROUP_0
+    """The groups whose reports these are, in each window of the block. Empty if the windows differ."""
 
     def __add__(self, other: "Part") -> "Part":
         n = self.n + other.n
         counts = np.add(self.counts, other.counts, dtype=np.int64).astype(np.min_scalar_type(n))
         independent = self.n_independent + other.n_independent
-        return Part(n, independent, counts, is_visible=False, is_complete=self.is_complete and other.is_complete)
+        is_complete = self.is_complete and other.is_complete
+        groups = self.groups if self.groups == other.groups or not other.n else () if self.n else other.groups
+        return Part(n, independent, counts, is_visible=False, is_complete=is_complete, groups=groups)
+
+    def is_between(self, marks: Sequence[bool]) -> bool:
+        """Whether the ends of its block are marks of all its groups. `marks` has each group."""
+        return bool(self.groups) and all(marks[group] for group in self.groups)
 
     @property
     def counts_for_changes(self) -> bool:
@@ -163,7 +172,10 @@ def encode(block: Block) -> bytes:
     parts = [
         None
         if part is None
-        else (*(part.n, part.n_independent, part.is_visible, part.is_complete), len(part.counts), part.counts.itemsize)
+        else (
+            *(part.n, part.n_independent, part.is_visible, part.is_complete, len(part.counts), part.counts.itemsize),
+            *groups_row(part.groups),
+        )
         for part in block.parts
     ]
     counts = [part.counts.astype(_WIDTHS[part.counts.itemsize]).tobytes() for part in block.parts if part is not None]
@@ -186,14 +198,16 @@ def decode(data: bytes, query: Query) -> Block:
             if row is None:
                 parts.append(None)
                 continue
-            n, independent, visible, complete, size, width = row
+            n, independent, visible, complete, size, width, *numbers = row
             if any(type(number) is not int or not 0 <= number <= _MOST for number in (n, independent, size)):
                 raise ReportError("the block needs whole numbers as counts")
             counts = np.frombuffer(body, _WIDTHS[width], size, at)
             at += size * width
             if size != oracle.counters or independent > n or (size and int(counts.max()) > n):
                 raise ReportError(f"the block does not fit query {query.name}")
-            parts.append(Part(n, independent, counts, is_visible=visible is True, is_complete=complete is True))
+            groups = groups_of_row(numbers)
+            part = Part(n, independent, counts, is_visible=visible is True, is_complete=complete is True, groups=groups)
+            parts.append(part)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ReportError(f"the block is unreadable: {error!r}") from error
     if at != len(body):
@@ -221,14 +235,18 @@ def extended(
             )
             block = _sum(first_half, second_half, middle, quiet_from)
         if block is not None:
-            is_whole = block.since <= start
-            new[span.place] = Block(
-                block.since,
-                tuple(
-                    part and replace(part, is_visible=is_whole and mark and part.n >= query.crowd)
-                    for part, mark in zip(block.parts, marks, strict=True)
-                ),
+            is_whole, attributes = block.since <= start, len(block.parts)
+            visible = [
+                part is not None
+                and is_whole
+                and part.n >= query.crowd
+                and part.is_between(marks[attribute::attributes])
+                for attribute, part in enumerate(block.parts)
+            ]
+            new_parts = (
+                part and replace(part, is_visible=each) for part, each in zip(block.parts, visible, strict=True)
             )
+            new[span.place] = Block(block.since, tuple(new_parts))
     return new
 
 

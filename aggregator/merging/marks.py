@@ -1,4 +1,4 @@
-"""The marks of a query: the times at which windows with values may begin and end.
+"""The marks of a query: the times at which windows with values may begin and end, for each attribute and group.
 
 Between two marks lie no reports, or at least `crowd`. A window shows its values only if it begins and ends at
 marks. So everything that follows from the published windows is about whole stretches between marks, and never
@@ -16,6 +16,7 @@ from typing import Literal
 
 import orjson
 
+from aggregator.tallies.group_cells import further_groups
 from hubbub.definitions.versions import FOR_EVER, Versions
 from oracles.errors import ReportError
 from oracles.query import Query
@@ -34,7 +35,7 @@ def spans(query: Query) -> list[int]:
 
 @dataclass
 class Marks:
-    """The marks of one attribute."""
+    """The marks of one attribute of one group."""
 
     pane: int
     newest: int = -FOR_EVER
@@ -86,13 +87,17 @@ class Marks:
 
 
 class QueryMarks:
-    """The marks of all attributes of a query. They follow from the panes, each counted once, in the order of time."""
+    """The marks of a query. They follow from the panes, each counted once, in the order of time.
 
-    def __init__(self, versions: Versions, through: int | None = None, attributes: Sequence[Marks] = ()) -> None:
+    A place is one attribute of one group. The places of group 0 come first, then those of group 1, and so on.
+    """
+
+    def __init__(self, versions: Versions, through: int | None = None, places: Sequence[Marks] = ()) -> None:
         self.versions = versions
         self.through = through
         """The end of the newest pane that is counted, or None before the first pane with reports."""
-        self.attributes = list(attributes) or [Marks(versions.query.pane) for _ in versions.query.domains]
+        self.places = list(places) or [Marks(versions.query.pane) for _ in versions.query.domains]
+        """The marks of each place. Groups that are not here had no reports yet."""
 
     @classmethod
     def lost(cls, versions: Versions, through: int) -> "QueryMarks":
@@ -103,16 +108,17 @@ class QueryMarks:
         crowds = (version.query.crowd for version in versions.versions if version.first < max(through, 1))
         crowd = max(crowds, default=1)  # no version came before, so no report did
         least = crowd if crowd > 1 else 0
-        return cls(versions, through, [Marks(versions.query.pane, least=least) for _ in versions.query.domains])
+        places = (1 + further_groups(versions.query)) * len(versions.query.domains)
+        return cls(versions, through, [Marks(versions.query.pane, least=least) for _ in range(places)])
 
     def restart(self, edge: int, place: int) -> None:
-        """Take an edge as a mark of one attribute, and no earlier one. All reports before it are counted."""
+        """Take an edge as a mark of one place, and no earlier one. All reports before it are counted."""
         self.advance(edge)
-        marks = self.attributes[place]
+        marks = self.places[place]
         marks.newest, marks.count, marks.least, marks.stretches = edge, 0, 0, [(-FOR_EVER, edge)]
 
     def count(self, pane: int, counts: Sequence[int]) -> None:
-        """Count a pane by the number of reports of each attribute. Nothing happens if it is counted already."""
+        """Count a pane by the number of reports of each place. Nothing happens if it is counted already."""
         if self.through is None and any(counts):
             self.through = pane
         if self.through is None or pane < self.through:
@@ -120,7 +126,8 @@ class QueryMarks:
         self.advance(pane)
         query = self.versions.at(pane).query
         lengths = spans(query)
-        for marks, n in zip(self.attributes, counts, strict=True):
+        self.places += [Marks(query.pane) for _ in counts[len(self.places) :]]
+        for marks, n in zip(self.places, counts, strict=False):
             marks.add(pane, n, query.crowd, lengths)
         self.advance(pane + query.pane)
 
@@ -130,29 +137,28 @@ class QueryMarks:
             firsts = (version.first for version in self.versions.versions)
             end = min([through, *(first for first in firsts if first > self.through)])
             lengths = spans(self.versions.at(self.through).query)
-            for marks in self.attributes:
+            for marks in self.places:
                 marks.walk(self.through, end, lengths)
             self.through = end
 
     def withheld(self, start: int | None, end: int, counts: Sequence[int]) -> tuple[Withheld | None, ...]:
-        """Return for each attribute why a window with so many reports shows no values, or None if it shows them.
+        """Return for each place why a window with so many reports shows no values, or None if it shows them.
 
         `start` is None for `all`, which always begins at a mark.
         """
         crowd = self.versions.at(end - self.versions.query.pane).query.crowd
         return tuple(
             "small" if n < crowd else None if end in marks and (start is None or start in marks) else "held"
-            for marks, n in zip(self.attributes, counts, strict=True)
+            for marks, n in zip(self.places, counts, strict=False)
         )
 
     def newest_after(self, start: int) -> list[int | None]:
-        """Return the newest mark of each attribute, or None if `start` is no mark or no later time is one."""
+        """Return the newest mark of each place, or None if `start` is no mark or no later time is one."""
         through = 0 if self.through is None else self.through
         lengths = spans(self.versions.at(through - self.versions.query.pane).query)
-        newest = [marks.newest_until(through, lengths) for marks in self.attributes]
+        newest = [marks.newest_until(through, lengths) for marks in self.places]
         return [
-            mark if start in marks and mark > start else None
-            for marks, mark in zip(self.attributes, newest, strict=True)
+            mark if start in marks and mark > start else None for marks, mark in zip(self.places, newest, strict=True)
         ]
 
     def forget(self, start: int, end: int, steps: Collection[int]) -> None:
@@ -160,7 +166,7 @@ class QueryMarks:
 
         These windows start at `start` or later, at multiples of `steps`. They end at `end` or later.
         """
-        for marks in self.attributes:
+        for marks in self.places:
             marks.stretches = [
                 (first, last)
                 for first, last in marks.stretches
@@ -170,7 +176,7 @@ class QueryMarks:
     def encode(self) -> bytes:
         """Return the marks as bytes. The times of stretches are differences, which take less space."""
         rows = []
-        for marks in self.attributes:
+        for marks in self.places:
             times = [later - earlier for earlier, later in pairwise([0, *chain.from_iterable(marks.stretches)])]
             rows.append([marks.newest, marks.count, marks.least, sorted(marks.recent.items()), times])
         return orjson.dumps({"through": self.through, "marks": rows})
@@ -180,11 +186,13 @@ def decode(data: bytes, versions: Versions) -> QueryMarks:
     """Return the marks that `encode` has written, or raise a ReportError."""
     try:
         head = orjson.loads(data)
-        through, rows = head["through"], zip(head["marks"], versions.query.domains, strict=True)
+        through, rows, attributes = head["through"], head["marks"], len(versions.query.domains)
         _check_whole(0 if through is None else through)
-        marks = [_read(versions.query.pane, *row) for row, _ in rows]
+        marks = [_read(versions.query.pane, *row) for row in rows]
     except (ValueError, TypeError, KeyError) as error:
         raise ReportError(f"the marks are unreadable: {error!r}") from error
+    if len(rows) % attributes or not 0 < len(rows) <= attributes * (1 + further_groups(versions.query)):
+        raise ReportError(f"the marks have {len(rows)} places, which query {versions.query.name} does not have")
     return QueryMarks(versions, through, marks)
 
 

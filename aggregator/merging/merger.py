@@ -8,6 +8,7 @@ for finals, because compaction may have kept a copy of a snapshot that is later 
 
 import heapq
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +17,22 @@ from aggregator.merging import blocks
 from aggregator.merging.blocks import BlockSpan
 from aggregator.merging.marks import QueryMarks, Withheld
 from aggregator.merging.pane_queue import PaneStore
-from aggregator.merging.windows import ClosedWindow, OpenWindow, Position, SizedWindows, Span, Windows, make_windows
+from aggregator.merging.windows import (
+    ClosedWindow,
+    OpenWindow,
+    Position,
+    SizedWindows,
+    Span,
+    Windows,
+    make_windows,
+    needs_store,
+)
+from aggregator.tallies.group_cells import further_groups, group_count, report_counts, split, subtract
 from aggregator.tallies.snapshot import INCOMPLETE, PARTIAL, Snapshot, Sum, encode_snapshot, merge_snapshots
 from hubbub.definitions.versions import PublicationInterval, Versions
 from oracles.multi.attributes import Multi
 from oracles.query import Query
+from oracles.query.footprint import tally_size
 from oracles.query.settings import Window
 
 QUIET_PANES = 2
@@ -50,6 +62,8 @@ class Merger:
         self.versions = versions
         self.marks = marks or QueryMarks(versions)
         self.cells = versions.query.oracle.state_size
+        """Number of integers of one group in a tally."""
+        self._attributes = len(versions.query.domains)
         self._pane = versions.query.pane
         self._store = store
         self._watermarks: list[int | None] = [None] * partitions
@@ -68,8 +82,8 @@ class Merger:
         """The value of `closed_through` at the last call of `finals`."""
         self._ahead: list[int] = []
         """The ends of the finals that the kinds of windows have yielded, and `finals` has not."""
-        self._since_marks: dict[int, Sum] = {}
-        """The sum of the panes since each mark that is the newest one of an attribute and has reports after it."""
+        self._since_marks: dict[tuple[int, int], Sum] = {}
+        """For each group the sum of the panes since each newest mark of an attribute that has reports after it."""
         self.totals: list[tuple[int, bytes]] = []
         """Merged snapshots by pane, which are not written yet."""
         newest: dict[Window, Position] = {}
@@ -93,11 +107,14 @@ class Merger:
             self._kinds.append(windows)
 
     def _windows(self, interval: PublicationInterval, position: Position | None = None) -> Windows:
-        return make_windows(interval, self._pane, self.cells, position, self._store, self._is_mark)
+        is_long = needs_store(interval.window, self._pane, tally_size(self.versions.query))
+        store = self._store if is_long else None
+        return make_windows(interval, self._pane, self.cells, position, store, self._is_mark)
 
-    def _is_mark(self, edge: int) -> bool:
-        """Whether an edge is a mark of every attribute."""
-        return all(edge in marks for marks in self.marks.attributes)
+    def _is_mark(self, edge: int, group: int) -> bool:
+        """Whether an edge is a mark of every attribute of a group."""
+        first = group * self._attributes
+        return all(edge in marks for marks in self.marks.places[first : first + self._attributes])
 
     def take(self, pane: int, partition: int, snapshot: Snapshot) -> bool:
         """Take the snapshot of a closed pane. Return False if it brings nothing new.
@@ -186,12 +203,14 @@ class Merger:
     def _count(self, pane: int, total: Snapshot) -> None:
         """Add a pane to the marks, and to the sums since the newest ones."""
         self.marks.count(pane, answer_counts(self.versions.query, total))
-        newest = {marks.newest for marks in self.marks.attributes if marks.least}
-        zeros = np.zeros(self.cells, np.int64)
-        self._since_marks = {mark: self._since_marks.get(mark) or Sum(zeros.copy()) for mark in newest}
-        for mark, later in self._since_marks.items():
-            if pane >= mark:
-                later.add(total)
+        newest = {
+            (place // self._attributes, marks.newest) for place, marks in enumerate(self.marks.places) if marks.least
+        }
+        before, parts = self._since_marks, split(total, self.cells)
+        self._since_marks = {each: before.get(each) or Sum(np.zeros(self.cells, np.int64)) for each in newest}
+        for (group, mark), later in self._since_marks.items():
+            if pane >= mark and group < len(parts):
+                later.add(parts[group])
 
     def finals(self) -> Iterator[ClosedWindow]:
         """Yield the new final windows of all kinds in the order of their ends, and at one end as `_order` says."""
@@ -242,8 +261,8 @@ class Merger:
         return [BlockSpan(scale, first, last, quiet, self._marked(first, last)) for scale, first, last in spans]
 
     def _marked(self, start: int, end: int) -> tuple[bool, ...]:
-        """Return for each attribute whether both times are marks."""
-        return tuple(start in marks and end in marks for marks in self.marks.attributes)
+        """Return for each place whether both times are marks."""
+        return tuple(start in marks and end in marks for marks in self.marks.places)
 
     def _since(self, window: Window, start: int) -> int:
         """Return the start of the publication interval of a window."""
@@ -262,13 +281,26 @@ class Merger:
             span, sums = window
             newest = self.marks.newest_after(span.start)
             crowd = self.versions.at(span.end - self._pane).query.crowd
+            stretches: list[tuple[int, Snapshot, list[bool]]] = []
             for through in sorted({mark for mark in newest if mark is not None}):
-                total = (sums - self._since_marks[through] if through in self._since_marks else sums).snapshot()
+                total = self._until(sums, through)
                 counts = answer_counts(self.versions.query, total)
-                visible = [mark == through and n >= crowd for mark, n in zip(newest, counts, strict=True)]
+                visible = [mark == through and n >= crowd for mark, n in zip(newest, counts, strict=False)]
                 if any(visible):
-                    reasons: list[Withheld | None] = [None if each else "held" for each in visible]
-                    yield OpenWindow(span, through, self._flagged(span.start, through, total), reasons)
+                    stretches.append((through, self._flagged(span.start, through, total), visible))
+            ends: dict[int, int] = {}
+            """The newest mark at which each attribute of any group is shown."""
+            for through, _, visible in stretches:
+                ends |= {place % self._attributes: through for place, is_visible in enumerate(visible) if is_visible}
+            for through, total, visible in stretches:
+                reasons: list[Withheld | None] = [None if each else "held" for each in visible]
+                totals = [ends.get(attribute) == through for attribute in range(self._attributes)]
+                yield OpenWindow(span, through, total, reasons, totals)
+
+    def _until(self, sums: Sum, through: int) -> Snapshot:
+        """Return a sum without the panes after a mark. Only groups whose newest mark it is lose them."""
+        later = {group: each for (group, mark), each in self._since_marks.items() if mark == through}
+        return subtract(sums, later, self.cells)
 
     @property
     def needed_from(self) -> int | None:
@@ -303,7 +335,10 @@ def _order(final: ClosedWindow) -> tuple[int, bool, int, int]:
 
 
 def answer_counts(query: Query, total: Snapshot) -> list[int]:
-    """Return how many reports answer each attribute."""
-    if isinstance(query.oracle, Multi):
-        return query.oracle.answering(total.counts.astype(np.int64, copy=False), total.n)
-    return [total.n]
+    """Return how many reports answer each attribute of each group. These are the places of `QueryMarks`."""
+    oracle, missing = query.oracle, 1 + further_groups(query) - group_count(total.counts, query.oracle.state_size)
+    if not isinstance(oracle, Multi):
+        return [*report_counts(total, oracle.state_size), *[0] * missing]
+    parts = split(total, oracle.state_size)
+    counts = chain.from_iterable(oracle.answering(part.counts.astype(np.int64, copy=False), part.n) for part in parts)
+    return [*counts, *[0] * (missing * len(query.domains))]

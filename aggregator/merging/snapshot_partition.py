@@ -16,6 +16,7 @@ from aggregator.merging.pane_queue import MemoryStore, PaneStore
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_records import Content, StateCheck, WindowState, is_valid_key
 from aggregator.tallies import keys
+from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.keys import BlockKey, Key, PaneKey, PartitionKey, StateKey
 from aggregator.tallies.snapshot import Snapshot, decode_snapshot, view_snapshot
 from hubbub.definitions.versions import Versions
@@ -193,7 +194,8 @@ class SnapshotPartition:
                 return snapshot_records.read_state(key, whole, versions, self._check)
             if isinstance(key, BlockKey):
                 return snapshot_records.read_block(key, value, versions)
-            return decode_snapshot(value, versions.query.oracle.state_size)
+            query = versions.query
+            return decode_snapshot(value, query.oracle.state_size, further_groups(query))
         except ReportError as error:
             self._log_unreadable(name, str(error))
             return None

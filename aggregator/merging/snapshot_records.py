@@ -15,6 +15,7 @@ from aggregator.merging.blocks import Block
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.windows import Position
 from aggregator.tallies import progress
+from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.keys import BlockKey, PaneKey, PartitionKey, StateKey, Write
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, decode_snapshot, encode_snapshot
 from aggregator.topics.sizes import ENVELOPE, LEAST
@@ -165,10 +166,14 @@ def decode_state(data: bytes, versions: Versions) -> WindowState:
     at = _STATE.size + length
     if not _STATE.size <= at <= len(data) or has_total != bool(length) or (not has_total and (start or newest)):
         raise ReportError(f"a state record of {len(data)} bytes claims a total of {length} bytes")
-    total = decode_snapshot(data[_STATE.size : at], versions.query.oracle.state_size) if has_total else None
+    total = _read_total(data[_STATE.size : at], versions.query) if has_total else None
     position = Position(end, start, newest, total) if has_total else Position(end)
     *pieces, last = _pieces(data, at, alerts + 1)
     return WindowState(position, pieces, None if version in _WITHOUT_MARKS else marks.decode(last, versions))
+
+
+def _read_total(data: bytes, query: Query) -> Snapshot:
+    return decode_snapshot(data, query.oracle.state_size, further_groups(query))
 
 
 def _pieces(data: bytes, at: int, count: int) -> list[bytes]:

@@ -16,6 +16,7 @@ import numpy as np
 from aggregator.merging.blocks import BlockSpan
 from aggregator.merging.marks import Withheld
 from aggregator.merging.pane_queue import PaneQueue, PaneStore
+from aggregator.tallies.group_cells import report_counts, without
 from aggregator.tallies.snapshot import Snapshot, Sum
 from hubbub.definitions.versions import FOR_EVER, PublicationInterval
 from oracles.query import Query
@@ -29,6 +30,10 @@ ENCODED_BYTES = 2
 """Approximate bytes of an integer in an encoded tally, which has 1 to 4."""
 PUBLISH_SECONDS = 10
 """Seconds that workers may need from the time when a window can be final to its record."""
+
+
+IsMark = Callable[[int, int], bool]
+"""Whether an edge is a mark of all attributes of a group."""
 
 
 class Span(NamedTuple):
@@ -64,7 +69,7 @@ class ClosedWindow(NamedTuple):
     position: Position
     """The position after it."""
     withheld: Sequence[Withheld | None] = ()
-    """The reason for which the window shows no values of an attribute, for each attribute."""
+    """The reason for which the window shows no values, for each place. See QueryMarks."""
     blocks: Sequence[BlockSpan] = ()
     """The blocks that it completes, the shorter ones first."""
 
@@ -77,7 +82,9 @@ class OpenWindow(NamedTuple):
     """The mark."""
     total: Snapshot
     withheld: Sequence[Withheld | None]
-    """None for each attribute of which it shows values."""
+    """None for each place of which it shows values."""
+    totals: Sequence[bool]
+    """Whether the total of each attribute ends at this mark. Without groups it does if its values are shown."""
 
 
 class SizedWindows:
@@ -218,18 +225,22 @@ class CumulativeWindow:
         cells: int,
         position: Position | None = None,
         store: PaneStore | None = None,
-        is_mark: Callable[[int], bool] = lambda _: True,
+        is_mark: IsMark = lambda _edge, _group: True,
     ) -> None:
         self.window, self.since, self.until = interval
         self._pane = pane
+        self._cells = cells
         self._is_mark = is_mark
         self._queue = PaneQueue(store)
         """The panes to come."""
         self._sum = Sum(np.zeros(cells, np.int64))
         # An earlier position belongs to an earlier publication interval.
         self._position = position if position is not None and position.end > self.since else None
+        self._groups: set[int] = set()
+        """The groups with reports in `all`. Another group may only enter at a mark of its own."""
         if self._position is not None and self._position.total is not None:
             self._sum.add(self._position.total)
+            self._groups = _groups_of(self._position.total, cells)
 
     @property
     def needed_from(self) -> int | None:
@@ -241,17 +252,21 @@ class CumulativeWindow:
     def put(self, pane: int, snapshot: Snapshot) -> None:
         """Add a pane that is closed on all partitions. It is later than all panes before it."""
         first = self.needed_from
-        if (first is None or pane >= first) and pane < self.until and (self._has_begun or self._begins(pane, snapshot)):
+        if (first is not None and pane < first) or pane >= self.until:
+            return
+        new = _groups_of(snapshot, self._cells) - self._groups
+        # The first pane with reports of a definition always begins at a mark.
+        is_first = self._position is None and self.since == -FOR_EVER and not self._has_begun
+        late: set[int] = set() if is_first else {group for group in new if not self._is_mark(pane, group)}
+        if late:
+            snapshot = without(snapshot, late, self._cells)
+        if self._has_begun or snapshot.n:
+            self._groups |= new - late
             self._queue.append(pane, snapshot)
 
     @property
     def _has_begun(self) -> bool:
         return bool(len(self._queue)) or (self._position is not None and self._position.start is not None)
-
-    def _begins(self, pane: int, snapshot: Snapshot) -> bool:
-        """Whether `all` begins with this pane. The first pane with reports of a definition always begins at a mark."""
-        is_first = self._position is None and self.since == -FOR_EVER
-        return snapshot.n > 0 and (is_first or self._is_mark(pane))
 
     def advance(self, through: int) -> Iterator[ClosedWindow]:
         """Yield the windows that end at `through` or before, in order."""
@@ -299,6 +314,10 @@ class CumulativeWindow:
         return self._position
 
 
+def _groups_of(snapshot: Snapshot, cells: int) -> set[int]:
+    return {group for group, n in enumerate(report_counts(snapshot, cells)) if n}
+
+
 Windows = SizedWindows | CumulativeWindow
 
 
@@ -313,10 +332,12 @@ def make_windows(
     cells: int,
     position: Position | None = None,
     store: PaneStore | None = None,
-    is_mark: Callable[[int], bool] = lambda _: True,
+    is_mark: IsMark = lambda _edge, _group: True,
 ) -> Windows:
-    """Return one kind of window of a query, which continues from a position."""
-    store = store if needs_store(interval.window, pane, cells) else None
+    """Return one kind of window of a query, which continues from a position.
+
+    A group has `cells` integers. Windows of `all` need to know whether an edge is a mark of a group.
+    """
     if interval.window.kind == "all":
         return CumulativeWindow(interval, pane, cells, position, store, is_mark)
     return SizedWindows(interval, cells, position, store)

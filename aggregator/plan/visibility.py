@@ -28,7 +28,7 @@ def shown_shares(query: Query, clients: int) -> dict[Window, float]:
     longest = max((window.size for window in windows), default=0)
     panes = min(MOST_PANES, 10 * longest // query.pane + 1_000)
     counts = np.random.default_rng(1).poisson(reports_per_second(query, clients) * query.pane, panes)
-    marks = QueryMarks(Versions.of(query), attributes=[Marks(query.pane)])
+    marks = QueryMarks(Versions.of(query), places=[Marks(query.pane)])
     for number, count in enumerate(counts.tolist()):
         marks.count(number * query.pane, [count])
     totals = np.concatenate([[0], np.cumsum(counts)]) if panes else np.zeros(1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from aggregator.tallies.packing import TYPES, Counts, head, is_narrowest, narrowest
 from oracles.errors import ReportError
+from oracles.query.footprint import GROUP_COUNTS
 from oracles.types import Ints
 
 PARTIAL, INCOMPLETE, IDS_OVERFLOW = 1, 2, 4
@@ -41,7 +42,10 @@ class Snapshot(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Sum:
-    """A running sum of snapshots, which are added and subtracted. It is exact in any order, since all are integers."""
+    """A running sum of snapshots, which are added and subtracted. It is exact in any order, since all are integers.
+
+    A shorter snapshot has fewer groups, and adds nothing to the others.
+    """
 
     counts: Ints
     n: int = 0
@@ -55,17 +59,15 @@ class Sum:
         self.n += times * snapshot.n
         self.implausible += times * snapshot.implausible
         self.duplicates += times * snapshot.duplicates
-        (np.add if times == 1 else np.subtract)(self.counts, snapshot.counts, out=self.counts)
+        length = len(snapshot.counts)
+        if length > len(self.counts):  # more groups
+            self.counts = np.concatenate([self.counts, np.zeros(length - len(self.counts), np.int64)])
+        start = self.counts[:length]
+        (np.add if times == 1 else np.subtract)(start, snapshot.counts, out=start)
         if snapshot.flags:
             for flag in FLAGS.values():
                 if snapshot.flags & flag:
                     self.flag_counts[flag] = self.flag_counts.get(flag, 0) + times
-
-    def __sub__(self, other: "Sum") -> "Sum":
-        """Return this sum without the snapshots of another one."""
-        flags = {flag: times - other.flag_counts.get(flag, 0) for flag, times in self.flag_counts.items()}
-        numbers = self.n - other.n, self.implausible - other.implausible, self.duplicates - other.duplicates
-        return Sum(self.counts - other.counts, *numbers, flags)
 
     def snapshot(self) -> Snapshot:
         """Return a copy of the sum."""
@@ -74,7 +76,7 @@ class Sum:
 
 
 def merge_snapshots(snapshots: Iterable[Snapshot], cells: int) -> Snapshot:
-    """Return the sum of snapshots of `cells` integers."""
+    """Return the sum of snapshots of at least `cells` integers."""
     total = Sum(np.zeros(cells, np.int64))
     for snapshot in snapshots:
         total.add(snapshot)
@@ -93,18 +95,28 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     return head + snapshot.counts.astype(TYPES[kind]).tobytes()
 
 
-def decode_snapshot(data: bytes, cells: int) -> Snapshot:
-    """Read a snapshot of `cells` integers, or raise a ReportError. Its counts are a view of `data`."""
+def decode_snapshot(data: bytes, cells: int, further: int = 0) -> Snapshot:
+    """Read a snapshot, or raise a ReportError. Its counts are a view of `data`.
+
+    A group has `cells` integers, and there are at most so many further groups after group 0.
+    """
     version, flags, kind, length, n, implausible, duplicates = head(_SNAPSHOT, data, "snapshot")
     if version != _VERSION or flags > _ALL | _CORRECTION_FLAG or kind >= len(TYPES) or data[3]:
         raise ReportError(f"a snapshot of version {version}, flags {flags}, type {kind} is invalid")
-    if length != cells or len(data) != _SNAPSHOT.size + cells * TYPES[kind].itemsize:
-        raise ReportError(f"a snapshot claims {length} integers in {len(data)} bytes, but the query needs {cells}")
+    groups, rest = divmod(length - cells, cells + GROUP_COUNTS)
+    if rest or not 0 <= groups <= further or len(data) != _SNAPSHOT.size + length * TYPES[kind].itemsize:
+        raise ReportError(
+            f"a snapshot claims {length} integers in {len(data)} bytes, but the query needs {cells} for each group"
+        )
     if min(n, implausible, duplicates) < 0:
         raise ReportError(f"a snapshot counts {n} reports, {implausible} implausible, {duplicates} duplicates")
     snapshot = view_snapshot(data)
     if not is_narrowest(snapshot.counts, kind):
         raise ReportError("the integers of a snapshot are not in the narrowest type")
+    for place, total in enumerate((n, implausible, duplicates) if groups else ()):
+        numbers = snapshot.counts[2 * cells + place :: cells + GROUP_COUNTS]
+        if int(numbers.min()) < 0 or int(numbers.sum(dtype=np.int64)) > total:
+            raise ReportError(f"the groups of a snapshot count more or less than its {total} reports")
     return snapshot
 
 

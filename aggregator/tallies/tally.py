@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from aggregator.tallies import group_cells
 from aggregator.tallies.clock import Clock, pack_clock, unpack_clock
 from aggregator.tallies.frame_batch import FrameBatch
 from aggregator.tallies.id_log import SEGMENT, IdEntry, IdLog
@@ -20,6 +21,8 @@ from aggregator.tallies.packing import head
 from aggregator.tallies.snapshot import IDS_OVERFLOW, Snapshot, decode_snapshot, encode_snapshot
 from oracles.errors import ReportError
 from oracles.mechanisms.protocol import Mechanism
+from oracles.query import Query
+from oracles.query.footprint import tally_size
 from oracles.types import Flags, Ints
 
 _VERSION = 1
@@ -45,6 +48,11 @@ class Tally:
     new_ids: IdLog = field(default_factory=IdLog)
     """The ids that no segment has yet. They are written before the tally."""
 
+    @classmethod
+    def empty(cls, query: Query) -> "Tally":
+        """Return the tally of a pane without reports."""
+        return cls(np.zeros(tally_size(query), np.int64))
+
     def add(self, oracle: Mechanism, frames: FrameBatch, max_ids: int) -> list[int]:
         """Count frames of well-formed reports. Return the indexes of the duplicates among the frames.
 
@@ -54,17 +62,28 @@ class Tally:
         if self.closed or first == len(frames):
             return []
         duplicates: list[int] = []
+        reports, sizes, numbers = frames.reports, frames.sizes, frames.groups
         if frames.ids is None or self._add_all_ids(frames, first, max_ids):
-            reports = frames.reports[int(sum(frames.sizes[:first])) :]
+            reports, sizes = reports[int(sum(sizes[:first])) :], sizes[first:]
+            numbers = None if numbers is None else numbers[first:]
         else:
             flags, duplicates = self._add_new_ids(frames, first, max_ids)
-            reports = frames.reports[np.repeat(flags, frames.sizes)] if not flags.all() else frames.reports
-        implausible = oracle.add(self.counts, reports)
+            if not flags.all():
+                reports, sizes = reports[np.repeat(flags, sizes)], np.asarray(sizes)[flags]
+                numbers = None if numbers is None else numbers[flags]
+        implausible = group_cells.count_reports(oracle, self.counts, reports, sizes, numbers)
         self.n += len(reports) - implausible
         self.implausible += implausible
-        self.duplicates += sum(int(frames.sizes[index]) for index in duplicates)
+        self._note_duplicates(oracle, frames, duplicates)
         self.advance(frames.next_offset, frames.clock)
         return duplicates
+
+    def _note_duplicates(self, oracle: Mechanism, frames: FrameBatch, duplicates: Iterable[int]) -> None:
+        for index in duplicates:
+            size = int(frames.sizes[index])
+            self.duplicates += size
+            if frames.groups is not None:
+                group_cells.note_duplicates(self.counts, oracle.state_size, int(frames.groups[index]), size)
 
     def advance(self, next_offset: int, clock: Clock) -> None:
         """Note that the partition was read up to this offset, and that the tally has all its reports up to there."""
@@ -129,11 +148,11 @@ def encode_tally(tally: Tally) -> bytes:
     return head + encode_snapshot(tally.snapshot())
 
 
-def decode_tally(data: bytes, cells: int) -> Tally:
-    """Read a tally without its ids, or raise a ReportError."""
+def decode_tally(data: bytes, cells: int, further: int = 0) -> Tally:
+    """Read a tally without its ids, or raise a ReportError. See `decode_snapshot`."""
     version, is_closed, next_offset, clock = head(_TALLY, data, "tally")
     if version != _VERSION or data[2:8] != bytes(6) or data[1] > 1 or next_offset < 0:
         raise ReportError(f"a tally of version {version} up to offset {next_offset} is invalid")
-    n, implausible, duplicates, flags, counts, _ = decode_snapshot(data[_TALLY.size :], cells)
+    n, implausible, duplicates, flags, counts, _ = decode_snapshot(data[_TALLY.size :], cells, further)
     sums = (n, implausible, duplicates, flags)
     return Tally(counts.astype(np.int64), *sums, next_offset, unpack_clock(clock), bool(is_closed))

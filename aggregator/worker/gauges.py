@@ -9,13 +9,12 @@ from aggregator.process.metrics import Metrics
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.registrar import Registrar
 from hubbub.definitions.versions import open_panes
+from oracles.query.footprint import INTEGER, tally_size
 
 log = logging.getLogger(__name__)
 
 MAX_SKEW = 2.0
 """Seconds by which a partition's clock may be ahead before the worker raises the alarm."""
-INTEGER = 8
-"""Bytes of a tally's integer in memory."""
 
 
 class ClockSkewAlarm:
@@ -67,5 +66,5 @@ class WorkerGauges:
 
     def _predicted_bytes(self) -> int:
         """Return the memory that `hubbub check` predicts for the tallies of the owned partitions."""
-        cells = sum(open_panes(query) * query.oracle.state_size for query in self._follower.definitions.active.values())
+        cells = sum(open_panes(query) * tally_size(query) for query in self._follower.definitions.active.values())
         return len(self._counting.sources) * cells * INTEGER

@@ -1,8 +1,13 @@
 """Size limits of a query: a tally, and the stored state of one of its windows."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from oracles.query.groups import Groups
 from oracles.query.settings import Place, Window
+
+if TYPE_CHECKING:
+    from oracles.query import Query
 
 LARGEST = 60 << 20
 """Bytes of the largest tally or state. It must fit one record of a topic, and brokers accept 64 MiB."""
@@ -14,9 +19,20 @@ SPACING = 4
 A hopping window of a day then needs 5 of them, not 8,640.
 """
 
-
 MOST_BLOCK_VALUES = 1 << 16
 """Most values of an attribute for which blocks of several windows are compared."""
+GROUP_COUNTS = 3
+"""Counts of a further group beside its cells: reports, implausible reports, and reports in repeated frames."""
+
+
+def tally_cells(cells: int, groups: Groups | None) -> int:
+    """Return the integers of a tally with groups, from those of a tally without. Group 0 has its counts elsewhere."""
+    return cells if groups is None else cells + len(groups.values) * (cells + GROUP_COUNTS)
+
+
+def tally_size(query: "Query") -> int:
+    """Return the integers of the tally of a pane."""
+    return tally_cells(query.oracle.state_size, query.groups)
 
 
 def stored_windows(window: Window) -> int:

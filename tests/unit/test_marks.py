@@ -135,7 +135,7 @@ def test_a_short_window_does_not_take_the_marks_of_a_long_one():
     n = [6] * 24
     marks = marks_after(Versions.of(ask("10s", "40s")), n)
     assert all(marks.withheld(at, at + 40, [24]) == (None,) for at in range(0, 240, 40))
-    assert not any(each in marks.attributes[0] for each in range(10, 240, 10) if each % 40)
+    assert not any(each in marks.places[0] for each in range(10, 240, 10) if each % 40)
 
 
 @pytest.mark.parametrize(
@@ -167,32 +167,32 @@ def test_a_long_silence_is_passed_at_once():
     marks = QueryMarks(versions)
     for pane, n in ((0, 3), (10**12, 3), (10**12 + 10, 8), (2 * 10**12, 1)):
         marks.count(pane, [n])
-    assert marks.attributes[0].newest == 2 * 10**12
-    assert 10**12 not in marks.attributes[0]
+    assert marks.places[0].newest == 2 * 10**12
+    assert 10**12 not in marks.places[0]
 
 
 def test_lost_marks_begin_again_after_a_crowd():
     marks = QueryMarks.lost(Versions.of(ask("10s")), 100)
-    assert not any(edge in marks.attributes[0] for edge in range(0, 110, 10))
+    assert not any(edge in marks.places[0] for edge in range(0, 110, 10))
     marks.count(150, [9])
-    assert not any(edge in marks.attributes[0] for edge in range(0, 170, 10))
+    assert not any(edge in marks.places[0] for edge in range(0, 170, 10))
     marks.count(160, [12])
-    assert [edge for edge in range(0, 180, 10) if edge in marks.attributes[0]] == [170]
+    assert [edge for edge in range(0, 180, 10) if edge in marks.places[0]] == [170]
 
 
 def test_lost_marks_lose_nothing_if_any_group_may_be_shown():
     marks = QueryMarks.lost(Versions.of(ask("10s", crowd=1)), 100)
-    assert all(edge in marks.attributes[0] for edge in range(0, 110, 10))
+    assert all(edge in marks.places[0] for edge in range(0, 110, 10))
 
 
 def test_marks_that_no_window_needs_are_forgotten():
     marks = marks_after(Versions.of(ask("1m/10s", "10s")), [6] * 90)
-    before = [edge for edge in range(600, 900, 10) if edge in marks.attributes[0]]
+    before = [edge for edge in range(600, 900, 10) if edge in marks.places[0]]
     marks.forget(600, 890, [10])
-    assert [edge for edge in range(600, 900, 10) if edge in marks.attributes[0]] == before
-    assert len(marks.attributes[0].stretches) <= 6
+    assert [edge for edge in range(600, 900, 10) if edge in marks.places[0]] == before
+    assert len(marks.places[0].stretches) <= 6
     marks.forget(600, 890, [60])
-    assert len(marks.attributes[0].stretches) <= 1
+    assert len(marks.places[0].stretches) <= 1
 
 
 def test_bytes_that_are_no_marks_are_refused():
@@ -209,4 +209,4 @@ def test_bytes_that_are_no_marks_are_refused():
 
 
 def test_the_marks_of_attributes_are_their_own():
-    assert QueryMarks(Versions.of(ask("10s"))).attributes == [Marks(PANE)]
+    assert QueryMarks(Versions.of(ask("10s"))).places == [Marks(PANE)]

@@ -46,7 +46,7 @@ class Fold:
         admission = self._gates[partition].admit_records(run, self._clocks[partition])
         tallies = self._open[partition]
         for pane, (query, frames) in admission.batches.items():
-            tallies.setdefault(pane, Tally(query.oracle.zeros())).add(query.oracle, frames, query.max_ids)
+            tallies.setdefault(pane, Tally.empty(query)).add(query.oracle, frames, query.max_ids)
         self._clocks[partition] = admission.clock
         for pane in [pane for pane in tallies if definitions[pane[0]].is_late(pane[1], admission.clock)]:
             self._add(pane, tallies.pop(pane).close())
