@@ -136,6 +136,8 @@ class Store:
     def take_record(self, value: bytes) -> Entry | None:
         """Add a record of the topic `estimates`, and return its window if the window is now complete."""
         part = decode_record(value)
+        if part.group is not None:
+            return None  # the board shows totals
         self._check_time(part.span.end if part.final else part.span.start)
         query = self._definition_of(self.take_record, value, part.query, part.digest)
         record = self._incomplete.put(part, query) if query else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from aggregator.merging.windows import Span
 from aggregator.process.metrics import Metrics
-from aggregator.publishing.findings import AnyFindings, Findings
+from aggregator.publishing.findings import PARTIAL_GROUPS, AnyFindings, Findings
 from aggregator.publishing.truth import Truth
 from hubbub.kafka.log_reader import Batches, open_log
 from hubbub.kafka.settings import LARGEST, TRUTH, Kafka
@@ -114,8 +114,8 @@ class Accuracy:
     def measure(self, query: Query, span: Span, findings: tuple[AnyFindings, ...]) -> None:
         """Set the metrics of one final."""
         for attribute, truth in zip(findings, self.truth.shares(query, span) or (), strict=False):
-            if not isinstance(attribute, Findings):
-                continue
+            if not isinstance(attribute, Findings) or PARTIAL_GROUPS in attribute.flags:
+                continue  # the true counts are those of all groups
             labels = query.name, attribute.subject.name or ""
             for method, result in attribute.by_method.items():
                 self.metrics.true_mse.labels(*labels, method).set(float(np.mean((result.shares - truth) ** 2)))

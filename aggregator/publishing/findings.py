@@ -5,7 +5,7 @@ on the query and the tally of the window.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,9 @@ from oracles.query.domain import Domain, Ranges, Sets
 from oracles.risk import risk
 from oracles.types import MARKS, Floats
 
-_FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", "small", "held")
+PARTIAL_GROUPS = "partial_groups"
+"""The flag of a total that lacks a group with reports, because the group is withheld."""
+_FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", PARTIAL_GROUPS, "small", "held")
 """All flags, in the order of a record."""
 
 
@@ -133,6 +135,14 @@ def estimates(query: Query, span: Span, total: Snapshot) -> list[Estimate]:
 
 def _in_order(flags: set[str]) -> tuple[str, ...]:
     return tuple(flag for flag in _FLAGS if flag in flags)
+
+
+def with_flag(findings: AnyFindings, flag: str) -> AnyFindings:
+    """Return findings with one more flag."""
+    flags = _in_order({*findings.flags, flag})
+    if isinstance(findings, WithheldFindings):
+        return findings._replace(flags=flags)
+    return replace(findings, flags=flags)
 
 
 def subjects(query: Query) -> list[Subject]:

@@ -5,7 +5,7 @@ window to window, so a sum of windows knows no more than one of them. There a bl
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
@@ -15,6 +15,7 @@ from aggregator.merging import blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
 from aggregator.merging.windows import Span
 from aggregator.publishing.findings import AnyFindings, WithheldFindings, estimates
+from aggregator.tallies.group_cells import GroupNumbers, whole
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot
 from oracles.estimate import Estimate, Pure
 from oracles.query import Query
@@ -34,21 +35,29 @@ class StretchPair:
     newest: tuple[int, int]
 
 
-def own_parts(query: Query, span: Span, total: Snapshot, findings: Sequence[AnyFindings]) -> list[Part | None]:
-    """Return the part of a block for each attribute of a window."""
+def own_parts(
+    query: Query, span: Span, total: Snapshot, findings: Sequence[AnyFindings], groups: Sequence[GroupNumbers]
+) -> list[Part | None]:
+    """Return the part of a block for each attribute of a window.
+
+    `total` has the reports of all groups, and `groups` those that the findings of each attribute are about.
+    """
     complete = not total.flags & INCOMPLETE
     withheld = [isinstance(each, WithheldFindings) for each in findings]
     panel = blocks.is_panel(query)
-    others = estimates(query, span, total) if any(withheld) and not panel else [None] * len(findings)
+    others: Sequence[Estimate | None] = [None] * len(findings)
+    if any(withheld) and not panel:
+        others = estimates(query, span, whole(total, query.oracle.state_size))
     parts: list[Part | None] = []
-    for each, other, is_summed in zip(findings, others, blocks.has_blocks(query), strict=True):
+    for each, other, numbers, is_summed in zip(findings, others, groups, blocks.has_blocks(query), strict=True):
         estimate = other if isinstance(each, WithheldFindings) else each.estimate
         if not is_summed or estimate is None:
             parts.append(None)
             continue
         counts = estimate.counts.astype(np.min_scalar_type(estimate.n))  # no value has more than n
         is_visible = not isinstance(each, WithheldFindings)
-        parts.append(Part(estimate.n, estimate.n_independent, counts, is_visible=is_visible, is_complete=complete))
+        part = Part(estimate.n, estimate.n_independent, counts, is_visible=is_visible, is_complete=complete)
+        parts.append(replace(part, groups=numbers))
     return parts
 
 
@@ -65,8 +74,14 @@ def comparisons(
         places = blocks.before(query, window, span.place, every)
         for attribute, part in enumerate(new[span.place].parts):
             earlier = [(place, every[place].parts[attribute]) for place in places]
-            usable = [(place, each) for place, each in earlier if each is not None and each.counts_for_changes]
-            if part is None or not part.counts_for_changes or not usable:
+            if part is None or not part.counts_for_changes:
+                continue
+            usable = [
+                (place, each)
+                for place, each in earlier
+                if each is not None and each.counts_for_changes and each.groups == part.groups
+            ]
+            if not usable:
                 continue
             result[attribute].append(_comparison(query, window, oracles[attribute], span, part, usable))
     return result

@@ -25,6 +25,7 @@ from aggregator.publishing.findings import NumberFindings, WithheldFindings
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.encoder import WindowRecords
 from aggregator.publishing.records.rows import WindowRow
+from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.estimate import Estimate
 from oracles.heavy import Evidence, bounds
 from oracles.query import Query
@@ -41,6 +42,8 @@ class Final:
     estimate: Estimate
     probability: Floats | None = None
     """The probability of each value to exceed the threshold, if there is a posterior."""
+    groups: GroupNumbers = GROUP_0
+    """The groups in it."""
 
 
 def alerts(
@@ -52,22 +55,25 @@ def alerts(
 ) -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
     """Return the states after a final, one for each attribute, and the keys and values of its alerts.
 
-    `states` are the states after the final before it. There are none before the first final. `comparisons` are those of
-    the blocks that the final completes, for each attribute.
+    All alerts come from the totals of the groups that are shown. Changes are looked for only between finals and blocks
+    of the same groups. `states` are the states after the final before it. There are none before the first final.
+    `comparisons` are those of the blocks that the final completes, for each attribute.
     """
     after: list[bytes] = []
     news: list[Alert] = []
     befores = states or [b""] * len(window.findings)
     slow = comparisons or [()] * len(window.findings)
-    for findings, before, each in zip(window.findings, befores, slow, strict=True):
+    rows = zip(window.findings, window.groups, befores, slow, strict=True)
+    for findings, groups, before, each in rows:
         if isinstance(findings, WithheldFindings):
             after.append(before)
             continue
         state = load(before) if before else None
         if isinstance(findings, NumberFindings):
-            state, new = number_step(number_watch_of(query, findings.subject, span.window), state, span, findings, each)
+            watch = number_watch_of(query, findings.subject, span.window)
+            state, new = number_step(watch, state, span, findings, each, groups)
         else:
-            final = Final(span.start, span.end, findings.estimate, findings.likely)
+            final = Final(span.start, span.end, findings.estimate, findings.likely, groups)
             state, new = step(watch_of(query, findings.subject, span.window), state, final, each)
         after.append(dump(state))
         news += new
@@ -91,7 +97,7 @@ def step(
     enter = set(Evidence(sample, Threshold("share", now), watch.error).decided.tolist()) - above.keys()
     leave = _below(sample, above, watch.error)
     above |= dict.fromkeys(enter, tau)
-    reference = newest_before(state.references, final.start)
+    reference = newest_before(state.references, final.start, final.groups)
     before = reference.estimate(sample.oracle) if reference else None
     pairs = list(comparisons)
     if before is not None and reference is not None:
@@ -105,7 +111,7 @@ def step(
     news = [*writer.crossings("enter", enter), *writer.crossings("leave", leave)]
     news += [writer.change(kind, v, look.stretches) for (kind, v), look in in_order(hits)]
     remaining = {v: its for v, its in above.items() if v not in leave}
-    references = later_references(watch.window, state.references, final.start, final.end, final.estimate)
+    references = later_references(watch.window, state.references, final.start, final.end, final.estimate, final.groups)
     return State(final.end, remaining, silences, references, has_values=True), news
 
 

@@ -17,6 +17,7 @@ from aggregator.publishing.alerts.watch import Measure, NumberWatch
 from aggregator.publishing.findings import NumberFindings
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.rows import WindowRow
+from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.covariance import quantile as normal_quantile
 from oracles.number_changes import NumberChanges, crossing
 from oracles.numbers import Numbers
@@ -62,7 +63,12 @@ class ChangedNumbers:
 
 
 def number_step(
-    watch: NumberWatch, state: State | None, span: Span, findings: NumberFindings, comparisons: Sequence[StretchPair]
+    watch: NumberWatch,
+    state: State | None,
+    span: Span,
+    findings: NumberFindings,
+    comparisons: Sequence[StretchPair],
+    groups: GroupNumbers = GROUP_0,
 ) -> tuple[State, list[Alert]]:
     """Return the state after a final, and its alerts. A final that is done already changes nothing."""
     estimate, numbers = findings.estimate, findings.numbers
@@ -73,7 +79,7 @@ def number_step(
     if not numbers.known or not estimate.n_independent:
         return replace(state, end=span.end), []
     measures = {measure.name: measure for measure in watch.measures}
-    reference = newest_before(state.references, span.start)
+    reference = newest_before(state.references, span.start, groups)
     pairs = list(comparisons)
     before = None if reference is None else Numbers(reference.estimate(estimate.oracle), watch.scale)
     if reference is not None and before is not None:
@@ -96,7 +102,7 @@ def number_step(
         if side == "above" or (measure.name in state.above and side is None):
             above[measure.name] = limit
     news += [writer.change(kind, measures[name], look) for (kind, name), look in in_order(hits)]
-    references = later_references(watch.window, state.references, span.start, span.end, estimate)
+    references = later_references(watch.window, state.references, span.start, span.end, estimate, groups)
     return State(span.end, above, silences, references, has_values=True), news
 
 

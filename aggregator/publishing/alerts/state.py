@@ -10,6 +10,7 @@ import orjson
 from numpy.typing import NDArray
 
 from aggregator.merging.blocks import SCALES
+from aggregator.tallies.group_cells import GROUP_0, GroupNumbers, groups_of_row, groups_row
 from oracles.errors import ReportError
 from oracles.estimate import Estimate, Pure
 from oracles.query import Query
@@ -43,6 +44,8 @@ class Reference:
     n_independent: int
     counts: Counts
     """The support of each value, in the narrowest type that holds it."""
+    groups: GroupNumbers = GROUP_0
+    """The groups whose reports these are."""
 
     def estimate(self, oracle: Pure) -> Estimate:
         return estimate_of(oracle, self.counts.astype(np.int64), self.n, self.n_independent)
@@ -79,20 +82,25 @@ class State:
     """Whether any final had values to show. The values of the first one were above before: a baseline."""
 
 
-def newest_before(references: Sequence[Reference], start: int) -> Reference | None:
-    """Return the newest final that does not overlap a window."""
-    return next((one for one in reversed(references) if one.end <= start), None)
+def newest_before(references: Sequence[Reference], start: int, groups: GroupNumbers = GROUP_0) -> Reference | None:
+    """Return the newest final of these groups that does not overlap a window."""
+    return next((one for one in reversed(references) if one.end <= start and one.groups == groups), None)
 
 
 def later_references(
-    window: Window, references: tuple[Reference, ...], start: int, end: int, estimate: Estimate
+    window: Window,
+    references: tuple[Reference, ...],
+    start: int,
+    end: int,
+    estimate: Estimate,
+    groups: GroupNumbers = GROUP_0,
 ) -> tuple[Reference, ...]:
     """Return the references for the finals after this one. `all` overlaps itself, so it has none."""
     if window.kind == "all":
         return ()
     if not references or end - references[-1].end >= window.size / SPACING:
         counts = estimate.counts.astype(np.min_scalar_type(estimate.n))  # no count is more than n
-        references = (*references, Reference(end, estimate.n, estimate.n_independent, counts))
+        references = (*references, Reference(end, estimate.n, estimate.n_independent, counts, groups))
     obsolete = sum(one.end <= start + window.step for one in references) - 1
     return references[max(obsolete, 0) :]
 
@@ -105,7 +113,10 @@ def dump(state: State) -> bytes:
         "shown": state.has_values,
         "entered": sorted(state.above.items()),
         "silent": [(s.value, 1 if s.kind == "surge" else -1, s.end, s.before, s.scales) for s in state.silences],
-        "kept": [(one.end, one.n, one.n_independent, len(one.counts), one.counts.itemsize) for one in state.references],
+        "kept": [
+            (one.end, one.n, one.n_independent, len(one.counts), one.counts.itemsize, *groups_row(one.groups))
+            for one in state.references
+        ],
     }
     counts = [one.counts.astype(f"<u{one.counts.itemsize}").tobytes() for one in state.references]
     return b"".join([orjson.dumps(head), b"\n", *counts])
@@ -119,9 +130,10 @@ def load(data: bytes) -> State:
         if head["version"] not in (_WITHOUT_FADES, VERSION):
             raise ReportError(f"the alert state has version {head['version']}, but {VERSION} is expected")
         references, start = [], 0
-        for end, n, independent, size, width in head["kept"]:
+        for end, n, independent, size, width, *numbers in head["kept"]:
             _check_whole(end, n, independent, size)
-            references.append(Reference(end, n, independent, np.frombuffer(body, _WIDTHS[width], size, start)))
+            counts = np.frombuffer(body, _WIDTHS[width], size, start)
+            references.append(Reference(end, n, independent, counts, groups_of_row(numbers)))
             start += size * width
         silences = _silences(head)
         _check_whole(head["end"], start)

@@ -29,7 +29,7 @@ from aggregator.publishing.finals.estimator_process import (
     read,
     write,
 )
-from aggregator.publishing.finals.final import value_count
+from aggregator.publishing.finals.final import estimate_count
 from oracles.query import Query
 from oracles.query.settings import Window
 
@@ -122,7 +122,7 @@ class Estimator:
         task = next(iter(self._tasks.values()), None)
         if task is None:
             return False
-        return time.monotonic() - self._answer_time > PATIENCE + PATIENCE_A_VALUE * value_count(task.query)
+        return time.monotonic() - self._answer_time > PATIENCE + PATIENCE_A_VALUE * estimate_count(task.query)
 
     def start(self) -> None:
         """Start the process before the first task, since the start takes most of a second."""

@@ -19,7 +19,7 @@ from typing import IO, NamedTuple
 from aggregator.merging.blocks import BlockSpan, Place
 from aggregator.merging.marks import Withheld
 from aggregator.merging.windows import Span
-from aggregator.publishing.finals.final import BlockInput, FinalMetrics, final_metrics, value_count, window_result
+from aggregator.publishing.finals.final import BlockInput, FinalMetrics, estimate_count, final_metrics, window_result
 from aggregator.publishing.findings import AnyFindings
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import Query
@@ -45,13 +45,15 @@ class Question(NamedTuple):
     span: Span
     total: Snapshot
     withheld: Sequence[Withheld | None] = ()
-    """The reason for which it shows no values of an attribute, for each attribute."""
+    """The reason for which it shows no values, for each place. See QueryMarks."""
     through: int | None = None
     """The end of the panes of a provisional window, or None for a final."""
     with_findings: bool = False
     """Whether the answer needs the findings."""
     blocks: Sequence[BlockSpan] = ()
     """The blocks that a final completes."""
+    totals: Sequence[bool] = ()
+    """Whether a provisional window has the total of each attribute."""
 
 
 class Request(NamedTuple):
@@ -100,8 +102,8 @@ class RequestAnswers(NamedTuple):
 
 def answer(query: Query, question: Question, states: Sequence[bytes], store: Mapping[Place, bytes]) -> Answer:
     """Return the answer. It depends on the arguments only."""
-    span, total, withheld, through, with_findings, spans = question
-    result = window_result(query, span, total, withheld, states, through, BlockInput(spans, store))
+    span, total, withheld, through, with_findings, spans, totals = question
+    result = window_result(query, span, total, withheld, states, through, BlockInput(spans, store), totals)
     findings = result.window.findings if with_findings else ()
     metrics = final_metrics(query, result.window)
     return Answer(result.window.records, result.alerts, result.states, metrics, findings, result.blocks)
@@ -199,7 +201,7 @@ def serve(requests: Requests, replies: Replies) -> None:
         request = requests.next()
         query = queries[request.digest] = request.query or queries[request.digest]
         error: Exception | None = None
-        is_slow = value_count(query) > FEW
+        is_slow = estimate_count(query) > FEW
         group: list[Answer] = []
         try:
             if is_slow:

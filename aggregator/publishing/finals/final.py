@@ -73,9 +73,10 @@ def window_result(
     states: Sequence[bytes] = (),
     through: int | None = None,
     block_input: BlockInput = NO_BLOCKS,
+    totals: Sequence[bool] = (),
 ) -> WindowResult:
     """Return the records of a window. If `through` is None, it is final and has alerts, after the states and blocks."""
-    window = build(query, span, total, withheld, through=through)
+    window = build(query, span, total, withheld, through=through, totals=totals)
     if through is not None:
         return WindowResult(window, [], [])
     new, slow = _blocks(query, span, total, window, block_input)
@@ -111,7 +112,8 @@ def _blocks(
     if not spans or not any(blocks.has_blocks(query)):
         return {}, []
     store = {place: blocks.decode(value, query) for place, value in block_input.store.items()}
-    new = blocks.extended(query, spans, own_parts(query, span, total, window.findings), span.end, store)
+    parts = own_parts(query, span, total, window.findings, window.groups)
+    new = blocks.extended(query, spans, parts, span.end, store)
     slow = comparisons(query, kind, spans, new, store)
     records = {
         each.place: blocks.encode(new[each.place])
@@ -122,7 +124,7 @@ def _blocks(
 
 
 def final_metrics(query: Query, window: WindowRecords) -> list[FinalMetrics]:
-    """Return the metrics of each attribute of a final."""
+    """Return the metrics of the total of each attribute of a final."""
     return [
         _metrics(query, findings, is_cut=is_cut) for findings, is_cut in zip(window.findings, window.cuts, strict=True)
     ]
@@ -151,6 +153,11 @@ def value_count(query: Query) -> int:
     return sum(domain.size for domain in query.domains)
 
 
+def estimate_count(query: Query) -> int:
+    """Return the number of shares that a window estimates: of all values in the total and in each group."""
+    return value_count(query) * (1 if query.groups is None else 1 + query.groups.count)
+
+
 def is_large(query: Query) -> bool:
     """Whether the estimates take so long that other queries must not wait for them."""
-    return value_count(query) > LARGE
+    return estimate_count(query) > LARGE

@@ -19,7 +19,7 @@ from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_process import Answer, Question
 from aggregator.publishing.finals.final import FinalMetrics, NumberMetrics
 from aggregator.publishing.finals.round import Batch
-from aggregator.publishing.records.encoder import provisional_keys
+from aggregator.publishing.records.encoder import provisional_key
 from aggregator.tallies import keys
 from hubbub.kafka.outbox import Outbox, OutboxRecord, count_refused, is_oversized
 from hubbub.kafka.settings import ALERTS, ESTIMATES, SNAPSHOTS
@@ -56,7 +56,10 @@ class FinalPublisher:
 
     def provisional_task(self, state: QueryState, windows: Sequence[OpenWindow]) -> EstimateTask:
         """Return the task for the estimator that makes the provisional records of these windows."""
-        questions = [Question(window.span, window.total, window.withheld, window.through) for window in windows]
+        questions = [
+            Question(window.span, window.total, window.withheld, window.through, totals=window.totals)
+            for window in windows
+        ]
         return EstimateTask(state.query_for(windows[0].span), questions, {})
 
     async def publish(self, state: QueryState, task: EstimateTask | None) -> None:
@@ -93,7 +96,7 @@ class FinalPublisher:
             span = due.final.span
             records += [OutboxRecord(*record, timestamp_ms=1000 * span.end) for record in answer.records]
             # Deleted after the final, in the same partition: a reader of the final needs no provisional record.
-            records += [OutboxRecord(name, None) for name in provisional_keys(query, span)]
+            records += [OutboxRecord(provisional_key(name), None) for name, _ in answer.records]
             self._observe(query, span, answer)
         set_gauges(self.metrics, query, answers[-1].metrics)
         self.metrics.records.labels(query.name, "true").inc(len(answers))

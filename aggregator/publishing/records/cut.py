@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from aggregator.publishing.records.group_fields import first_of_weighted
 from aggregator.publishing.records.rows import HitterRow
 from aggregator.topics.sizes import ENVELOPE, RECORD
 
@@ -32,6 +33,7 @@ def encode(record: dict[str, Any], *, pairs: bool = False) -> tuple[bytes, bool]
         return data, False
     places = {value: place for place, value in enumerate(record["values"])}
     most = len(places)
+    total = record.get("weighted")
     hitters = {
         method: [(places.get(row.value, most), row) for row in rows] for method, rows in record["hitters"].items()
     }
@@ -44,6 +46,7 @@ def encode(record: dict[str, Any], *, pairs: bool = False) -> tuple[bytes, bool]
                 **record,
                 **{column: record[column][:count] for column in _COLUMNS},
                 "shares": {method: shares[:count] for method, shares in record["shares"].items()},
+                **({} if total is None else {"weighted": first_of_weighted(total, count)}),
                 "hitters": {m: [row for place, row in rows if place < count] for m, rows in hitters.items()},
             },
             pairs,

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
-import numpy as np
 import orjson
 
 from aggregator.merging.windows import Span
+from aggregator.publishing.findings import PARTIAL_GROUPS
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy
 from aggregator.publishing.records.encoder import VERSION
+from aggregator.publishing.records.group_fields import check_weighted, value_in_record
+from aggregator.publishing.records.number_columns import by_name, floats
 from aggregator.publishing.records.number_rows import ScaleRow, check_fields, numbers_of
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
 from hubbub.http.schema import Attribute, Count, Digest, Known, Name, Time, read
@@ -23,10 +25,8 @@ from oracles.types import Floats
 
 _OVERHEAD, _ARRAY = 1_000, 100
 """Approximate bytes of a record without its arrays, and of an array without its numbers."""
-_LARGEST = 1e12
-"""A number that no share exceeds, with any epsilon."""
 _MANY = 64
-"""Most methods, sets or flags of a record."""
+"""Most flags of a record."""
 OLDEST = 2
 """The oldest version of records that can be read."""
 WITHHELD = {
@@ -41,10 +41,10 @@ FLAGS = {
     "ids_overflow": "duplicates possible",
     "cut": "only the largest shares",
     "prior_rejected": "the prior does not suit",
+    PARTIAL_GROUPS: "lacks groups with fewer reports than the query's crowd",
 }
 """The other flags of records, in words."""
-_NUMBERS = {int, float, type(None)}
-_OTHER = ("oracle", "hitters", "sets", "quality", "numbers")
+_OTHER = ("oracle", "hitters", "sets", "quality", "numbers", "weighted")
 _NO_VALUES: dict[str, Any] = {
     **dict.fromkeys(("sigma", "significance", "detectable")),
     **{column: [] for column in ("values", "stderr", "low", "high")},
@@ -113,6 +113,8 @@ class Record:
     query: str
     digest: str
     attribute: str | None
+    group: str | None
+    """The value of its group, "(none)" for reports without a group. None for the total of all groups."""
     span: Span
     final: bool
     through: int | None
@@ -144,7 +146,7 @@ class Record:
     high: Floats
     flags: tuple[str, ...]
     other: bytes
-    """The JSON of oracle, hitters, sets, quality and numbers."""
+    """The JSON of oracle, hitters, sets, quality, numbers and the weighted total."""
 
     @property
     def withheld(self) -> str | None:
@@ -164,7 +166,7 @@ class Record:
         return _OVERHEAD + columns + 8 * len(self.values) + len(self.other)
 
     def rest(self) -> dict[str, Any]:
-        """Return oracle, hitters, sets, quality and numbers."""
+        """Return oracle, hitters, sets, quality, numbers and the weighted total."""
         return cast(dict[str, Any], orjson.loads(self.other))
 
     @property
@@ -200,18 +202,20 @@ def decode(value: bytes) -> Record:
     count, oracle = len(part.values), part.oracle
     if not 0.0 <= oracle.q < oracle.p <= 1.0 or (part.n_independent or 0) > part.n:
         raise ReportError("the record needs 0 <= q < p <= 1, and at most n independent reports")
-    shares, hitters, sets = (_by_name(fields.get(key), key) for key in ("shares", "hitters", "sets"))
+    shares, hitters, sets = (by_name(fields.get(key), key) for key in ("shares", "hitters", "sets"))
     if UNBIASED not in shares or len(set(part.values)) != count:
         raise ReportError("the record needs unbiased shares, and each value once")
     for rows in hitters.values():
         _check_hitters(rows)
     for numbers in sets.values():
-        _floats(list(_by_name(numbers, "a set").values()), None)
-    columns = {key: _floats(fields.get(key), count) for key in ("stderr", "low", "high")}
+        floats(list(by_name(numbers, "a set").values()), None)
+    check_weighted(fields.get("weighted"), count)
+    columns = {key: floats(fields.get(key), count) for key in ("stderr", "low", "high")}
     return Record(
         query=sys.intern(window.query),
         digest=sys.intern(window.digest),
         attribute=window.attribute,
+        group=_intern(value_in_record(fields.get("group"))),
         span=window.window.span,
         final=window.final,
         through=read(_Through, fields["window"]).through if "through" in fields["window"] else None,
@@ -230,7 +234,7 @@ def decode(value: bytes) -> Record:
         answers=part.answers and sys.intern(part.answers),
         central=part.central,
         values=tuple(map(sys.intern, part.values)),
-        shares={sys.intern(method): _floats(column, count) for method, column in shares.items()},
+        shares={sys.intern(method): floats(column, count) for method, column in shares.items()},
         flags=tuple(map(sys.intern, part.quality.flags)),
         other=_exact(orjson.dumps({key: fields.get(key) for key in _OTHER})),
         **columns,
@@ -242,12 +246,12 @@ def _without_values(fields: dict[str, Any]) -> dict[str, Any]:
     result = {**fields, "n": 0, "refused": {"duplicate": 0, "implausible": 0}, "sets": {}}
     result |= dict.fromkeys(("n_independent", "sigma", "detectable", "shift_per_fake"))
     result |= {key: [] for key in ("values", "stderr", "low", "high")}
-    return result | {key: {method: [] for method in _by_name(fields.get(key), key)} for key in ("shares", "hitters")}
+    return result | {key: {method: [] for method in by_name(fields.get(key), key)} for key in ("shares", "hitters")}
 
 
 def _with_texts(fields: dict[str, Any]) -> dict[str, Any]:
     """Return a record of pairs, with each pair as one text."""
-    hitters = _by_name(fields.get("hitters"), "hitters")
+    hitters = by_name(fields.get("hitters"), "hitters")
     for rows in hitters.values():
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise ReportError("the hitters of a method must be a list of objects")
@@ -266,6 +270,10 @@ def _pair(value: Any) -> str:
     return pair_text(value)
 
 
+def _intern(text: str | None) -> str | None:
+    return None if text is None else sys.intern(text)
+
+
 def _exact(text: bytes) -> bytes:
     """Return a copy without the free room behind the bytes. orjson leaves up to 4 KiB of it."""
     return bytes(memoryview(text))
@@ -276,22 +284,3 @@ def _check_hitters(rows: Any) -> None:
         raise ReportError("the hitters of a method must be a list")
     for row in rows:
         read(HitterRow, row)
-
-
-def _by_name(items: Any, name: str) -> dict[str, Any]:
-    if not isinstance(items, dict) or len(items) > _MANY:
-        raise ReportError(f"{name} must be an object of at most {_MANY} members")
-    return items
-
-
-def _floats(numbers: Any, count: int | None) -> Floats:
-    """Return an array of numbers. None becomes NaN. Raise a ReportError if a number is too large."""
-    if not isinstance(numbers, list) or not set(map(type, numbers)) <= _NUMBERS or count not in (None, len(numbers)):
-        raise ReportError(f"numbers must be a list of {count}")
-    try:
-        array = np.array(numbers, np.float64)
-    except OverflowError as error:
-        raise ReportError(f"a number is larger than {_LARGEST:g}") from error
-    if np.any(np.abs(array) > _LARGEST):
-        raise ReportError(f"a number is larger than {_LARGEST:g}")
-    return array

@@ -6,7 +6,7 @@ The bytes of a final record depend only on the query and on the tallies. So ever
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,14 +18,15 @@ from aggregator.publishing.findings import (
     MethodResult,
     NumberFindings,
     WithheldFindings,
-    find_all,
-    subjects,
 )
+from aggregator.publishing.group_findings import GroupTotal, PopulationShares, find_groups
 from aggregator.publishing.records.crowd_privacy import crowd_privacy
 from aggregator.publishing.records.cut import MOST_HITTERS, MOST_VALUES, encode
 from aggregator.publishing.records.digits import DIGITS, all_rounded, rounded
+from aggregator.publishing.records.group_fields import group_field, key_part, weighted_field
 from aggregator.publishing.records.number_rows import number_fields
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
+from aggregator.tallies.group_cells import GroupNumbers
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED, answer
 from oracles.estimate import Pure
@@ -39,16 +40,29 @@ PROVISIONAL = "p"
 """The end of the key of a provisional record."""
 
 
+class RecordPlace(NamedTuple):
+    """A subject of records: one attribute of a group, or of the total."""
+
+    group: int | None
+    """The number of the group, or None for the total."""
+    attribute: int
+    """The place of the attribute among those of the query."""
+
+
 @dataclass(frozen=True, eq=False)
 class WindowRecords:
-    """The records of a window, one for each attribute, and their findings."""
+    """The records of a window, and the findings of its totals."""
 
     records: tuple[tuple[bytes, bytes], ...]
-    """Keys and values."""
+    """Keys and values: first the total of each attribute, then each attribute of each group."""
+    places: tuple[RecordPlace, ...]
+    """What each record is about."""
     findings: tuple[AnyFindings, ...]
-    """The findings of each attribute, or of the only answer."""
+    """The findings of the total of each attribute, or of the only answer."""
+    groups: tuple[GroupNumbers, ...]
+    """The groups in the total of each attribute. If it is withheld, all groups with reports."""
     cuts: tuple[bool, ...]
-    """Whether each record is cut."""
+    """Whether the record of each total is cut."""
 
 
 def build(
@@ -58,60 +72,82 @@ def build(
     withheld: Sequence[Withheld | None] = (),
     *,
     through: int | None = None,
+    totals: Sequence[bool] = (),
 ) -> WindowRecords:
-    """Return the records of a window with this total.
+    """Return the records of a window with this total. `withheld` has the reason for each place. See QueryMarks.
 
-    The window is final if `through` is None. Otherwise the total holds the panes up to `through`, and withheld
-    attributes have no record.
+    The window is final if `through` is None. Otherwise the total holds the panes up to `through`. Then what is withheld
+    has no record, nor has the total of an attribute unless `totals` says so.
     """
-    all_findings = find_all(query, span if through is None else span._replace(end=through), total, withheld)
-    records, cuts = [], []
-    for findings in all_findings:
-        if through is not None and isinstance(findings, WithheldFindings):
-            cuts.append(False)
-            continue
-        record = {
-            "version": VERSION,
-            "query": query.name,
-            "attribute": findings.subject.name,
-            "digest": query.digest.hex(),
-            "window": WindowRow.of(span) if through is None else {**asdict(WindowRow.of(span)), "through": through},
-            "final": through is None,
-            "level": LEVEL,
-            "size": findings.subject.domain.size,
-            "threshold": ThresholdRow(kind=query.threshold.kind, value=query.threshold.value),
-            **_shown(query, findings, total),
-        }
-        if not isinstance(findings, WithheldFindings):
-            n = findings.estimate.n
-            record["central"] = crowd_privacy(query, findings.subject.name, span, n) if through is None else None
-        name = key(query, span, findings.subject.name, final=through is None)
-        value, is_cut = encode(record, pairs=findings.subject.domain.parts is not None)
-        records.append((name, value))
-        cuts.append(is_cut)
-    return WindowRecords(tuple(records), all_findings, tuple(cuts))
+    findings = find_groups(query, span if through is None else span._replace(end=through), total, withheld)
+    rows = [(RecordPlace(None, at), row) for at, row in enumerate(findings.totals) if not totals or totals[at]]
+    rows += [(RecordPlace(group, at), row) for group, each in findings.by_group.items() for at, row in enumerate(each)]
+    if through is not None:
+        rows = [(place, row) for place, row in rows if not isinstance(row.findings, WithheldFindings)]
+    encodings = {place: _record(query, span, row, place.group, through) for place, row in rows}
+    cut_totals = {place.attribute for place, (*_, is_cut) in encodings.items() if place.group is None and is_cut}
+    return WindowRecords(
+        records=tuple((name, value) for name, value, _ in encodings.values()),
+        places=tuple(encodings),
+        findings=tuple(row.findings for row in findings.totals),
+        groups=tuple(row.groups for row in findings.totals),
+        cuts=tuple(at in cut_totals for at in range(len(findings.totals))),
+    )
 
 
-def key(query: Query, span: Span, attribute: str | None, *, final: bool) -> bytes:
-    """Return the key of a record. Final and provisional records of a window have different keys, so both stay."""
+def _record(
+    query: Query, span: Span, row: GroupTotal, group: int | None, through: int | None
+) -> tuple[bytes, bytes, bool]:
+    """Return the key and the bytes of the record of one attribute of a group or of the total, and whether it is cut."""
+    findings, subject = row.findings, row.findings.subject
+    record = {
+        "version": VERSION,
+        "query": query.name,
+        "attribute": subject.name,
+        **({} if query.groups is None else {"group": group_field(query.groups, group)}),
+        "digest": query.digest.hex(),
+        "window": WindowRow.of(span) if through is None else {**asdict(WindowRow.of(span)), "through": through},
+        "final": through is None,
+        "level": LEVEL,
+        "size": subject.domain.size,
+        "threshold": ThresholdRow(kind=query.threshold.kind, value=query.threshold.value),
+        **_shown(query, row),
+    }
+    if not isinstance(findings, WithheldFindings):
+        n = findings.estimate.n
+        record["central"] = crowd_privacy(query, subject.name, span, n) if through is None else None
+        if query.weights is not None and group is None:
+            record.setdefault("weighted", None)
+    name = key(query, span, subject.name, final=through is None, group=group)
+    return (name, *encode(record, pairs=subject.domain.parts is not None))
+
+
+def key(query: Query, span: Span, attribute: str | None, *, final: bool, group: int | None = None) -> bytes:
+    """Return the key of a record. Final and provisional records of a window have different keys, so both stay.
+
+    `group` is the number of a group, or None for the total.
+    """
     kind, size, step = span.window.kind, span.window.size, span.window.step
     parts = [query.name, query.digest.hex(), kind, size, step, span.end]
+    if group is not None and query.groups is not None:
+        parts.append(key_part(query.groups, group))
     parts += [] if attribute is None else [f"a:{attribute}"]
     return "|".join(map(str, [*parts, *([] if final else [PROVISIONAL])])).encode()
 
 
-def provisional_keys(query: Query, span: Span) -> list[bytes]:
-    """Return the keys of a window's provisional records, which are deleted once it is final."""
-    return [key(query, span, subject.name, final=False) for subject in subjects(query)]
+def provisional_key(final: bytes) -> bytes:
+    """Return the key of the provisional record of a final, which is deleted once the window is final."""
+    return final + f"|{PROVISIONAL}".encode()
 
 
-def _shown(query: Query, findings: AnyFindings, total: Snapshot) -> dict[str, Any]:
+def _shown(query: Query, row: GroupTotal) -> dict[str, Any]:
     """Return the fields of one attribute that show something of its answers."""
+    findings = row.findings
     if isinstance(findings, WithheldFindings):
         return _no_values(query, findings)
     if isinstance(findings, NumberFindings):
-        return _numbers(query, findings, total)
-    return _values(query, findings, total)
+        return _numbers(query, findings, row.reports)
+    return _values(query, findings, row.reports, row.population)
 
 
 def _numbers(query: Query, findings: NumberFindings, total: Snapshot) -> dict[str, Any]:
@@ -134,7 +170,7 @@ def _numbers(query: Query, findings: NumberFindings, total: Snapshot) -> dict[st
     }
 
 
-def _values(query: Query, findings: Findings, total: Snapshot) -> dict[str, Any]:
+def _values(query: Query, findings: Findings, total: Snapshot, population: PopulationShares | None) -> dict[str, Any]:
     """Return the estimates of one attribute, the largest unbiased shares first. Unbiased shares are not rounded."""
     estimate, oracle = findings.estimate, findings.estimate.oracle
     result = findings.by_method[UNBIASED]
@@ -162,6 +198,7 @@ def _values(query: Query, findings: Findings, total: Snapshot) -> dict[str, Any]
         "stderr": stderr,
         "low": low,
         "high": high,
+        **({} if population is None else {"weighted": weighted_field(population, positions)}),
         "hitters": {
             method: hitter_rows(findings.subject.domain, method, each.hitters)
             for method, each in findings.by_method.items()

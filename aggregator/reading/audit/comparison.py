@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from aggregator.merging.merger import answer_counts
+from aggregator.merging.windows import ClosedWindow
 from aggregator.publishing.finals.final import ResultSequence
+from aggregator.publishing.records.encoder import RecordPlace
 from aggregator.reading.audit.fold import Fold
-from aggregator.reading.audit.ranges import PublishedFinal, Range, attribute_names, find_ranges, read_final
+from aggregator.reading.audit.ranges import PublishedFinal, Range, find_ranges, place_of, read_final
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.versions import Versions
+from oracles.query import Query
 
 
 @dataclass
@@ -41,12 +45,12 @@ def compare(
         incomplete = {key for key, final in published.items() if final.is_incomplete}
         comparison.incomplete |= {versions.query.name} if incomplete else set()
         last = through if end is None else min(through, end)
-        places = {name: place for place, name in enumerate(attribute_names(versions))}
         for part in find_ranges(versions, list(published.values()), start):
             expected = _expected_records(fold, versions, part, last)
             comparison.expected |= {key: value for key, value in expected.items() if key not in incomplete}
             for key, final in published.items() if part.first is not None else ():
-                is_in_range = final.attribute in places and part.has(final.span, places[final.attribute])
+                place = place_of(versions, final)
+                is_in_range = place is not None and part.has(final.span, place)
                 if is_in_range and final.span.end <= last and key not in incomplete:
                     comparison.compared.add(key)
     return comparison
@@ -58,11 +62,24 @@ def _expected_records(fold: Fold, versions: Versions, part: Range, last: int) ->
     results = ResultSequence()
     for final in fold.finals(versions, part):
         span = final.span
-        places = [place for place in range(len(part.edges)) if part.has(span, place)]
-        if not places or span.end > last:
+        if span.end > last or not any(part.has(span, place) for place in range(len(part.edges))):
             continue
         query = versions.at(span.end - versions.query.pane).query
         result = results.next(query, final)
-        records |= {result.window.records[place][0]: result.window.records[place][1] for place in places}
+        window = result.window
+        for record, place in zip(window.records, window.places, strict=True):
+            if _is_certain(query, part, final, place):
+                records |= [record]
         records |= dict(result.alerts) if part.first is None else {}
     return records
+
+
+def _is_certain(query: Query, part: Range, final: ClosedWindow, place: RecordPlace) -> bool:
+    """Whether the record of a place can be compared. A total needs to know which of its groups are withheld."""
+    attributes = len(query.domains)
+    if query.groups is None or place.group is not None:
+        return part.has(final.span, (place.group or 0) * attributes + place.attribute)
+    counts = answer_counts(query, final.total)[place.attribute :: attributes]
+    return all(
+        n < query.crowd or part.has(final.span, group * attributes + place.attribute) for group, n in enumerate(counts)
+    )

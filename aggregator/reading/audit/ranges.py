@@ -11,8 +11,11 @@ from typing import NamedTuple, cast, get_args
 from aggregator.merging.marks import spans
 from aggregator.merging.windows import Span
 from aggregator.publishing.records.decoder import WITHHELD, decode
+from aggregator.publishing.records.group_fields import value_in_key
 from aggregator.publishing.records.rows import Kind
+from aggregator.tallies.group_cells import further_groups
 from hubbub.definitions.versions import FOR_EVER, Versions
+from oracles.query.groups import NO_GROUP
 from oracles.query.settings import Window
 
 Stretch = tuple[int, int]
@@ -24,6 +27,8 @@ class PublishedFinal(NamedTuple):
 
     digest: bytes
     span: Span
+    group: str | None
+    """The value of its group, or None for a total."""
     attribute: str | None
     flags: tuple[str, ...] | None
     """The flags of the record, or None if it is unreadable."""
@@ -41,8 +46,8 @@ def read_final(key: bytes, value: bytes | None) -> PublishedFinal | None:
         record = decode(value or b"")
     except ValueError:
         return final
-    about = bytes.fromhex(record.digest), record.span.window, record.span.end, record.attribute
-    belongs = about == (final.digest, final.span.window, final.span.end, final.attribute)
+    about = bytes.fromhex(record.digest), record.span.window, record.span.end, record.group, record.attribute
+    belongs = about == (final.digest, final.span.window, final.span.end, final.group, final.attribute)
     return final._replace(span=record.span, flags=record.flags) if belongs and record.final else final
 
 
@@ -53,8 +58,10 @@ def _final_of_key(key: bytes) -> PublishedFinal | None:
         span, of = Span(window, int(end) - window.size, int(end)), bytes.fromhex(digest)
     except ValueError:
         return None
-    is_final = kind in get_args(Kind) and not rest[1:] and all(each.startswith("a:") for each in rest)
-    return PublishedFinal(of, span, rest[0].removeprefix("a:") if rest else None, None) if is_final else None
+    group = value_in_key(rest[0]) if rest else None
+    names = rest if group is None else rest[1:]
+    is_final = kind in get_args(Kind) and not names[1:] and all(each.startswith("a:") for each in names)
+    return PublishedFinal(of, span, group, names[0].removeprefix("a:") if names else None, None) if is_final else None
 
 
 class Range(NamedTuple):
@@ -63,12 +70,12 @@ class Range(NamedTuple):
     first: int | None
     """The start of the first pane whose reports are all counted, or None for the start of the log."""
     edges: Sequence[int | None]
-    """The edge from which the windows of each attribute are compared, or None if there is none."""
+    """The edge from which the windows of each place are compared, or None if there is none. See QueryMarks."""
     until: int | None
     """The end of the last pane whose reports are all counted, or None for the end of the log."""
 
     def has(self, span: Span, place: int) -> bool:
-        """Whether a window of the attribute at a place can be compared. `all` needs the start of the log."""
+        """Whether the window of a place can be compared. `all` needs the start of the log."""
         edge = self.edges[place]
         is_counted = self.first is None if span.window.kind == "all" else edge is not None and span.start >= edge
         return is_counted and (self.until is None or span.end <= self.until)
@@ -92,27 +99,38 @@ def find_ranges(versions: Versions, finals: Sequence[PublishedFinal], start: int
 def _edges(
     versions: Versions, finals: Sequence[PublishedFinal], first: int | None, until: int | None
 ) -> list[int | None]:
-    """Return the first certain mark of each attribute from a pane on. With `crowd = 1` every edge is a mark."""
+    """Return the first certain mark of each place from a pane on. With `crowd = 1` every edge is a mark."""
+    count = len(versions.query.domains) * (1 + further_groups(versions.query))
     if first is None or all(version.query.crowd == 1 for version in versions.versions):
-        return [-FOR_EVER if first is None else first] * len(versions.query.domains)
+        return [-FOR_EVER if first is None else first] * count
     # The walk needs the reports since the newest multiple of each span, except the longest one.
     shorter = {span for version in versions.versions for span in spans(version.query)[1:]}
-    marks: dict[str | None, int] = {}
+    marks: dict[int | None, int] = {}
     for final in finals:
-        end = final.span.end
+        end, place = final.span.end, place_of(versions, final)
         has_values = final.flags is not None and WITHHELD.keys().isdisjoint(final.flags)
         if (
             has_values
             and all(end // span * span >= first for span in (*shorter, 1))
             and (until is None or end <= until)
         ):
-            marks[final.attribute] = min(end, marks.get(final.attribute, end))
-    return [marks.get(name) for name in attribute_names(versions)]
+            marks[place] = min(end, marks.get(place, end))
+    return [marks.get(place) for place in range(count)]
 
 
-def attribute_names(versions: Versions) -> list[str | None]:
-    """Return the names of the attributes of a definition. The only answer has none."""
-    return [attribute.name for attribute in versions.query.attributes] or [None]
+def place_of(versions: Versions, final: PublishedFinal) -> int | None:
+    """Return the place of a final, or None for the total of groups. The total of a version without groups is group 0.
+
+    A final of an unknown group or attribute has no place either.
+    """
+    names: list[str | None] = [attribute.name for attribute in versions.query.attributes]
+    names = names or [None]
+    groups = versions.at(final.span.end - versions.query.pane).query.groups
+    is_known = final.group in (NO_GROUP, *(() if groups is None else groups.values))
+    if final.attribute not in names or is_known != (groups is not None):
+        return None
+    group = 0 if groups is None else groups.number(final.group or NO_GROUP)
+    return group * len(names) + names.index(final.attribute)
 
 
 def _gaps(finals: Sequence[PublishedFinal]) -> list[Stretch]:

@@ -90,7 +90,7 @@ def _read(record: Any) -> list[Record]:
     except ValueError as error:
         log.warning("%s, partition %d, offset %d: %s", record.topic, record.partition, record.offset, error)
         return []
-    return [final] if final.final else []
+    return [final] if final.final and final.group is None else []
 
 
 def _order(record: Record) -> tuple[int, int, str]:

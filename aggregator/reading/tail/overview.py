@@ -119,10 +119,13 @@ class Overview:
     def add_record(self, record: bytes) -> list[Summary]:
         """Add a record, and return its summary if it is visible and now the newest."""
         try:
-            summary = Summary.of(decode_record(record))
+            content = decode_record(record)
         except ValueError:
             self.unreadable += 1
             return []
+        if content.group is not None:
+            return []  # totals only
+        summary = Summary.of(content)
         name, end = summary.heading.query, summary.heading.end
         if not self._is_visible(summary.heading):
             return []

@@ -1,0 +1,120 @@
+"""The findings of a window with groups: those of each group, and those of the totals of the groups that are shown.
+
+The findings of a group are those of a query of its own with the same reports.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from aggregator.merging.marks import Withheld
+from aggregator.merging.merger import answer_counts
+from aggregator.merging.windows import Span
+from aggregator.publishing.findings import (
+    PARTIAL_GROUPS,
+    AnyFindings,
+    Findings,
+    WithheldFindings,
+    find_all,
+    with_flag,
+)
+from aggregator.tallies.group_cells import GROUP_0, GroupNumbers, combine, split
+from aggregator.tallies.snapshot import Snapshot
+from oracles.consistency import UNBIASED
+from oracles.group_total import WeightedTotal, weighted_total
+from oracles.query import Query
+from oracles.types import Floats
+
+
+class PopulationShares(NamedTuple):
+    """A total of groups, weighted to their known shares."""
+
+    total: WeightedTotal
+    shares: Mapping[str, Floats]
+    """The weighted shares by method."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTotal:
+    """The findings of one attribute in one group, or in the total of some groups."""
+
+    findings: AnyFindings
+    reports: Snapshot
+    """The reports that they are about."""
+    groups: GroupNumbers = GROUP_0
+    """The groups of these reports. If a total is withheld, all groups with reports."""
+    population: PopulationShares | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class WindowFindings:
+    """The findings of a window for each attribute."""
+
+    totals: Sequence[GroupTotal]
+    by_group: Mapping[int, Sequence[GroupTotal]] = field(default_factory=dict)
+    """The findings of each group with reports. Empty for a query without groups."""
+
+
+def find_groups(query: Query, span: Span, total: Snapshot, withheld: Sequence[Withheld | None] = ()) -> WindowFindings:
+    """Return the findings of a window. `withheld` has the reason for each place without values. See QueryMarks."""
+    cells, attributes = query.oracle.state_size, len(query.domains)
+    parts = split(total, cells)
+    if query.groups is None:
+        reasons = withheld[:attributes]
+        return WindowFindings([GroupTotal(each, parts[0]) for each in find_all(query, span, parts[0], reasons)])
+    counts = answer_counts(query, total)
+    reasons = withheld or [None] * len(counts)
+    by_group = {
+        group: [
+            GroupTotal(findings, part, (group,))
+            for findings in find_all(query, span, part, reasons[group * attributes : (group + 1) * attributes])
+        ]
+        for group, part in enumerate(parts)
+        if part.n
+    }
+    visible = [tuple(group for group, each in by_group.items() if _has_values(each[at])) for at in range(attributes)]
+    sums = {groups: _sum(query, span, parts, groups, visible) for groups in visible}
+    totals = []
+    for at, groups in enumerate(visible):
+        reports, all_findings = sums[groups]
+        present = tuple(group for group, n in enumerate(counts[at::attributes]) if n)
+        findings = all_findings[at] if groups in ((), present) else with_flag(all_findings[at], PARTIAL_GROUPS)
+        population = _weigh(query, span, {group: by_group[group][at].findings for group in groups})
+        totals.append(GroupTotal(findings, reports, groups or present, population))
+    return WindowFindings(totals, by_group)
+
+
+def _has_values(total: GroupTotal) -> bool:
+    return not isinstance(total.findings, WithheldFindings)
+
+
+def _sum(
+    query: Query, span: Span, parts: Sequence[Snapshot], groups: GroupNumbers, visible: Sequence[GroupNumbers]
+) -> tuple[Snapshot, tuple[AnyFindings, ...]]:
+    """Return the sum of some groups, and its findings for the attributes of which just these groups are visible."""
+    if not groups:
+        nothing = Snapshot(0, 0, 0, parts[0].flags, parts[0].counts)
+        return nothing, find_all(query, span, nothing, ["small"] * len(visible))
+    total = combine(parts, groups, query.oracle.state_size)
+    return total, find_all(query, span, total, [None if each == groups else "small" for each in visible])
+
+
+def _weigh(query: Query, span: Span, findings: Mapping[int, AnyFindings]) -> PopulationShares | None:
+    """Return the weighted total of these groups, or None if none of them has a weight, or answers are numbers."""
+    if query.weights is None:
+        return None
+    weights = [0.0, *query.weights]
+    members = {group: each for group, each in findings.items() if isinstance(each, Findings) and weights[group] > 0.0}
+    if not members:
+        return None
+    weights = [weights[group] for group in members]
+    repeats = query.repeats(span.start, span.end) > 1
+    total = weighted_total([each.estimate for each in members.values()], weights, repeats=repeats)
+    methods = next(iter(members.values())).by_method
+    shares = {
+        method: np.average([each.by_method[method].shares for each in members.values()], axis=0, weights=weights)
+        for method in methods
+    }
+    return PopulationShares(total, {**shares, UNBIASED: total.shares})

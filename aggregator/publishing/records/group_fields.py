@@ -1,0 +1,78 @@
+"""The fields of records with groups: the group, and the weighted total. They are written and checked here."""
+
+import re
+from typing import Any
+
+import numpy as np
+
+from aggregator.publishing.group_findings import PopulationShares
+from aggregator.publishing.records.digits import all_rounded, rounded
+from aggregator.publishing.records.number_columns import by_name, floats
+from oracles.consistency import UNBIASED
+from oracles.errors import ReportError
+from oracles.query.groups import NO_GROUP, Groups
+from oracles.query.settings import NAME
+from oracles.types import Ints
+
+_COLUMNS = ("stderr", "low", "high")
+_KEY_PART = re.compile(rf"g:{NAME.pattern}=({NAME.pattern}|{re.escape(NO_GROUP)})")
+
+
+def group_field(groups: Groups, number: int | None) -> dict[str, str] | None:
+    """Return a group as a record names it. None is the total."""
+    return None if number is None else {groups.name: groups.label(number)}
+
+
+def key_part(groups: Groups, number: int) -> str:
+    """Return the part of a record's key that names its group."""
+    return f"g:{groups.name}={groups.label(number)}"
+
+
+def value_in_key(part: str) -> str | None:
+    """Return the value of the group that a part of a record's key names, or None if it names no group."""
+    match = _KEY_PART.fullmatch(part)
+    return match.group(1) if match else None
+
+
+def value_in_record(group: Any) -> str | None:
+    """Return the value of the field `group`, or None for a total. Raise a ReportError if the field is malformed."""
+    if group is None:
+        return None
+    if not isinstance(group, dict) or len(group) != 1:
+        raise ReportError("group must be an object with one name, or null")
+    [(name, value)] = group.items()
+    if not isinstance(value, str) or not _KEY_PART.fullmatch(f"g:{name}={value}"):
+        raise ReportError("a group needs a name and a value of at most 64 characters")
+    return value
+
+
+def weighted_field(population: PopulationShares, positions: Ints) -> dict[str, Any]:
+    """Return the weighted total of the values at these positions."""
+    total = population.total
+    columns = (total.stderr, total.low, total.high, *population.shares.values())
+    stderr, low, high, *shares = all_rounded(np.stack([column[positions] for column in columns]))
+    return {
+        "shares": dict(zip(population.shares, shares, strict=True)),
+        **dict(zip(_COLUMNS, (stderr, low, high), strict=True)),
+        "n_effective": rounded(total.n_effective),
+        "weight": rounded(total.weight),
+    }
+
+
+def first_of_weighted(fields: dict[str, Any], count: int) -> dict[str, Any]:
+    """Return the weighted total of the first values."""
+    shares = {method: column[:count] for method, column in fields["shares"].items()}
+    return {**fields, **{name: fields[name][:count] for name in _COLUMNS}, "shares": shares}
+
+
+def check_weighted(total: Any, count: int) -> None:
+    """Raise a ReportError unless this is the weighted total of so many values, or None."""
+    if total is None:
+        return
+    fields = by_name(total, "weighted")
+    shares = by_name(fields.get("shares"), "weighted.shares")
+    if UNBIASED not in shares:
+        raise ReportError("a weighted total needs unbiased shares")
+    for column in (*shares.values(), *(fields.get(name) for name in _COLUMNS)):
+        floats(column, count)
+    floats([fields.get("n_effective"), fields.get("weight")], 2)

@@ -1,0 +1,246 @@
+"""Groups: the records of a group are those of a query of its own, and the total is the sum of the groups shown."""
+
+import numpy as np
+import orjson
+import pytest
+
+from aggregator.merging.merger import Merger
+from aggregator.publishing.finals.final import ResultSequence
+from aggregator.publishing.records.decoder import decode as decode_record
+from aggregator.publishing.records.encoder import build
+from aggregator.tallies.frame_batch import FrameBatch
+from aggregator.tallies.group_cells import split
+from aggregator.tallies.snapshot import decode_snapshot, encode_snapshot
+from aggregator.tallies.tally import Tally
+from hubbub.definitions.versions import Version, Versions
+from oracles.query import parse
+from tests import fold, schemas
+
+PANE = 10
+PLATFORMS = ["ios", "android", "web"]
+LABELS = ["(none)", *PLATFORMS]
+WITHHELD = {"small", "held"}
+
+
+def ask(**changes):
+    table = {
+        "domain": 5,
+        "oracle": "grr",
+        "epsilon": 1.0,
+        "budget": 1e9,
+        "pane": "10s",
+        "crowd": 10,
+        "windows": ["10s", "1m/10s", "all"],
+        "methods": ["norm_sub"],
+        "groups": {"platform": PLATFORMS},
+        **changes,
+    }
+    table = {key: value for key, value in table.items() if value is not None}
+    return parse({"queries": {"site": table}}, "test", ".")["site"]
+
+
+SEVERAL = {"domain": None, "attributes": {"a": 3, "b": 4}}
+KINDS = {
+    "values": {},
+    "a large domain": {"domain": 300, "oracle": "olh"},
+    "numbers": {"domain": {"low": 0, "high": 100, "bins": 16}, "oracle": "haar", "methods": None},
+    "smp": {"domain": None, "oracle": "grr", "attributes": {"a": 3, "b": 4}, "solution": "smp"},
+    "pairs": {
+        "domain": None,
+        "oracle": "grr",
+        "attributes": {"a": 3, "b": 4},
+        "solution": "smp",
+        "pairs": [["a", "b"]],
+    },
+    "spl": {"domain": None, "oracle": "oue", "attributes": {"a": 3, "b": 4}, "solution": "spl"},
+    "rsfd": {
+        "domain": None,
+        "attributes": {"a": 3, "b": 4},
+        "solution": "rsfd",
+        "oracle": "adaptive",
+        "answers": "once",
+        "epsilon": 2.0,
+    },
+    "a prior": {"methods": ["norm_sub", "calibrate"], "sets": {"few": ["0", "1"]}},
+}
+
+
+def answers_of(query, count, rng):
+    """Return so many honest reports."""
+    sizes = [domain.size for domain in query.answer_domains]
+    values = np.column_stack([np.minimum(rng.integers(0, size, count), rng.integers(0, size, count)) for size in sizes])
+    return query.oracle.perturb(values if query.attributes else values[:, 0], rng)
+
+
+def log_of(query, sizes, seed=1):
+    """Return frames of (pane, group, reports). `sizes` has for each pane the number of reports of each group."""
+    rng = np.random.default_rng(seed)
+    rows = [(PANE * at, group, n) for at, counts in enumerate(sizes) for group, n in enumerate(counts) if n]
+    return [(pane, group, answers_of(query, n, rng)) for pane, group, n in rows]
+
+
+def counted(query, frames):
+    """Return the snapshot of each pane, of frames that are added in one batch."""
+    panes = {}
+    for pane in sorted({pane for pane, _, _ in frames}):
+        rows = [(group, reports) for at, group, reports in frames if at == pane]
+        tally = Tally.empty(query)
+        batch = FrameBatch(
+            *(list(range(len(rows))), np.array([len(reports) for _, reports in rows]), None),
+            *(np.concatenate([reports for _, reports in rows]), len(rows), 0),
+            groups=np.array([group for group, _ in rows], np.uint8),
+        )
+        tally.add(query.oracle, batch, 10)
+        panes[pane] = decode_snapshot(encode_snapshot(tally.close()), query.oracle.state_size, len(PLATFORMS))
+    return panes
+
+
+def finals_of(versions, panes, through):
+    """Return the records of all finals by key, one pane after the other."""
+    merger, results, records = Merger(versions, 1), ResultSequence(), {}
+    for pane in range(0, through, PANE):
+        if pane in panes:
+            merger.take(pane, 0, panes[pane])
+        merger.mark(0, pane + PANE)
+        for final in merger.finals():
+            query = versions.at(final.span.end - PANE).query
+            records |= dict(results.next(query, final).window.records)
+    return {
+        key.decode(): schemas.record(value) if "*" not in key.decode() else orjson.loads(value)
+        for key, value in records.items()
+    }
+
+
+SIZES = [(30, 40, 12, 5), (25, 31, 0, 4), (8, 50, 7, 3), (40, 44, 13, 0), (2, 60, 11, 1), (31, 30, 30, 30)]
+"""Reports of no group, ios, android and web in each pane."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_records_of_a_group_are_those_of_a_query_of_its_own(kind):
+    """They are equal to the last bit, except for the group itself."""
+    query, alone = ask(**KINDS[kind]), ask(**KINDS[kind], groups=None)
+    frames = log_of(query, SIZES)
+    records = finals_of(Versions.of(query), counted(query, frames), 10 * PANE)
+    for key, record in records.items():
+        if kind != "pairs":
+            schemas.RECORD.validate(record)
+        if record["window"]["start"] >= 0:
+            label = record["group"]["platform"] if record["group"] else None
+            assert (decode_record(orjson.dumps(record)).group == label) == (f"|g:platform={label}" in key or not label)
+    assert query.digest == alone.digest
+    for group, label in enumerate(["(none)", *PLATFORMS]):
+        part = f"|g:platform={label}"
+        own = {key.replace(part, ""): record for key, record in records.items() if part in key}
+        assert {str(record.pop("group")) for record in own.values()} == {str({"platform": label})}
+        of_group = [(pane, 0, reports) for pane, number, reports in frames if number == group]
+        expected = finals_of(Versions.of(alone), counted(alone, of_group), 10 * PANE)
+        assert any(record["n"] for record in own.values())
+        assert own == expected
+
+
+def key_of(query, kind, end, group=None, attribute=None):
+    size = {"tumbling": "10|10", "hopping": "60|10", "all": "0|0"}[kind]
+    parts = [f"site|{query.digest.hex()}|{kind}|{size}|{end}"]
+    parts += [] if group is None else [f"g:platform={group}"]
+    return "|".join([*parts, *([] if attribute is None else [f"a:{attribute}"])])
+
+
+@pytest.mark.parametrize("kind", ["values", "numbers", "smp", "spl"])
+def test_the_total_is_that_of_the_groups_that_are_shown(kind):
+    query, alone = ask(**KINDS[kind]), ask(**KINDS[kind], groups=None)
+    frames = log_of(query, SIZES)
+    records = finals_of(Versions.of(query), counted(query, frames), 10 * PANE)
+    flags = set()
+    for record in records.values():
+        if record["group"] is not None or record["window"]["kind"] != "tumbling":
+            continue
+        start, attribute = record["window"]["start"], record["attribute"]
+        groups = {label: records.get(key_of(query, "tumbling", start + PANE, label, attribute)) for label in LABELS}
+        visible = [number for number, label in enumerate(LABELS) if groups[label] and groups[label]["n"]]
+        assert record["n"] == sum(groups[LABELS[number]]["n"] for number in visible)
+        flags |= {*record["quality"]["flags"]}
+        if not visible:
+            assert record["quality"]["flags"] == ["small"]
+            continue
+        withheld = any(each and WITHHELD & {*each["quality"]["flags"]} for each in groups.values())
+        assert ("partial_groups" in record["quality"]["flags"]) == withheld
+        sum_of = counted(
+            alone, [(start, 0, reports) for at, group, reports in frames if at == start and group in visible]
+        )
+        built = build(alone, fold.windows.Span(query.windows[0], start, start + PANE), sum_of[start]).records
+        [expected] = [each for each in map(orjson.loads, dict(built).values()) if each["attribute"] == attribute]
+        assert {name: record[name] for name in expected if name != "quality"} == {
+            name: expected[name] for name in expected if name != "quality"
+        }
+    assert "partial_groups" in flags
+
+
+def test_a_total_of_which_no_group_is_shown_is_small():
+    query = ask(windows=["10s"])
+    records = finals_of(Versions.of(query), counted(query, log_of(query, [(9, 9, 9, 9)])), 10)
+    assert {record["n"] for record in records.values()} == {0}
+    assert {tuple(record["quality"]["flags"]) for record in records.values()} == {("small",)}
+    assert len(records) == 5
+
+
+def test_a_frame_that_comes_again_is_counted_in_its_group():
+    query = ask()
+    rng = np.random.default_rng(3)
+    pieces = [answers_of(query, 20, rng) for _ in range(4)]
+    ids = [bytes([number]) * 8 for number in (1, 2, 2, 1)]
+    tally = Tally.empty(query)
+    batch = FrameBatch([0, 1, 2, 3], [20] * 4, ids, np.concatenate(pieces), 4, 0, np.array([0, 2, 2, 1], np.uint8))
+    assert tally.add(query.oracle, batch, 10) == [2, 3]
+    assert [(part.n, part.duplicates) for part in split(tally.snapshot(), query.oracle.state_size)] == [
+        *((20, 0), (0, 20), (20, 20), (0, 0)),
+    ]
+
+
+def test_implausible_reports_are_those_of_their_group():
+    query = ask(domain=100, oracle="oue")
+    wrong = np.array([[255] * 12 + [15]], np.uint8)
+    rows = [(0, 0, answers_of(query, 20, np.random.default_rng(1))), (0, 2, wrong), (0, 3, wrong)]
+    [snapshot] = counted(query, rows).values()
+    assert [(part.n, part.implausible) for part in split(snapshot, query.oracle.state_size)] == [
+        *((20, 0), (0, 0), (0, 1), (0, 1)),
+    ]
+
+
+def test_a_group_that_the_version_of_the_pane_does_not_have_is_group_0():
+    query = ask(groups={"platform": ["ios"]})
+    [snapshot] = counted(
+        query, [(0, group, answers_of(query, 10, np.random.default_rng(1))) for group in range(4)]
+    ).values()
+    assert [part.n for part in split(snapshot, query.oracle.state_size)] == [30, 10]
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+def versions_of(*queries):
+    """Return the versions of a query, each of the next two panes."""
+    versions = Versions.of(queries[0])
+    for number, query in enumerate(queries[1:], 1):
+        versions = versions.with_version(Version(2 * PANE * number, query))
+    return versions
+
+
+def test_a_version_adds_groups_and_another_one_appends_values():
+    """Until then all reports are of group 0. Windows across the versions add what each pane has."""
+    plain, two, three = ask(groups=None), ask(groups={"platform": ["ios", "android"]}), ask()
+    versions = versions_of(plain, two, three)
+    rng = np.random.default_rng(2)
+    rows = [(PANE * at, group, answers_of(plain, 20, rng)) for at in range(6) for group in range(4)]
+    panes = {}
+    for pane in range(0, 6 * PANE, PANE):
+        panes |= counted(versions.at(pane).query, [row for row in rows if row[0] == pane])
+    cells = plain.oracle.state_size
+    lengths = [cells, cells, cells + 2 * (cells + 3), cells + 2 * (cells + 3), cells + 3 * (cells + 3)]
+    assert [len(panes[PANE * at].counts) for at in range(5)] == lengths
+    records = finals_of(versions, panes, 10 * PANE)
+    ns = {label: records[key_of(plain, "hopping", 60, label)]["n"] for label in (None, *LABELS)}
+    assert ns == {None: 480, "(none)": 280, "ios": 80, "android": 80, "web": 40}
+    assert {records[key_of(plain, "all", end)]["n"] for end in (10, 20, 30)} == {80, 160, 240}
+    first = records[key_of(plain, "tumbling", 10)]
+    assert "group" not in first
+    assert first == finals_of(Versions.of(plain), panes, PANE)[key_of(plain, "tumbling", 10)]
