@@ -34,8 +34,8 @@ def main() -> int:
     print(f"the stack runs as {runner.name}", flush=True)
     drills = [drill for drill in DRILLS if arguments.drill is None or drill.name in arguments.drill]
     try:
-        secured = os.environ.get("SECURED") == "1"
-        with Stack(runner, arguments.hasten, second=not arguments.alone, secured=secured) as stack:
+        with_logins = os.environ.get("SECURED") == "1"
+        with Stack(runner, arguments.hasten, second=not arguments.alone, with_logins=with_logins) as stack:
             return Campaign(stack).run(arguments.calm, drills)
     except (Unavailable, pytest.skip.Exception, pytest.fail.Exception) as error:
         sys.stderr.write(f"the stack cannot run here: {error}\n")

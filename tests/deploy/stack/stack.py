@@ -55,7 +55,7 @@ def enter() -> None:
 class Stack:
     """The project with its folder. `factor` divides the times of the alerts, for the short form only."""
 
-    def __init__(self, runner: Runner, factor: float = 1.0, *, second: bool = True, secured: bool = False) -> None:
+    def __init__(self, runner: Runner, factor: float = 1.0, *, second: bool = True, with_logins: bool = False) -> None:
         self.folder = Path(os.environ[INSIDE])
         subprocess.run(("mount", "-t", "tmpfs", "tmpfs", self.folder), check=True)
         self.folder.chmod(0o755)
@@ -64,8 +64,8 @@ class Stack:
         (self.folder / "deploy" / "secrets").chmod(0o755)
         if factor != 1:
             shorten(self.folder / "deploy" / "prometheus" / RULES, factor)
-        self.secured, self.secrets = secured, self.folder / "deploy" / "secrets"
-        change = secure(self.secrets) if secured else None
+        self.with_logins, self.secrets = with_logins, self.folder / "deploy" / "secrets"
+        change = secure(self.secrets) if with_logins else None
         self._resolve_names()
         self.network = Network(self.addresses)
         compose = self.folder / "deploy" / "compose.yaml"
@@ -129,10 +129,10 @@ class Stack:
     @property
     def brokers(self) -> tuple[str, ...]:
         """The services that are brokers."""
-        return BROKERS if self.secured else BROKERS[:1]
+        return BROKERS if self.with_logins else BROKERS[:1]
 
     def up(self) -> None:
-        if self.secured:
+        if self.with_logins:
             self.must(f"docker compose -f deploy/compose.yaml up --detach {' '.join(BROKERS)}")
             until(lambda: all(self.project.first(each).health == "healthy" for each in BROKERS), "brokers answer", 300)
             add_users(lambda line: self.must(f"docker compose -f deploy/compose.yaml exec kafka {line}"), self.secrets)
