@@ -76,8 +76,8 @@ def _make():
     run("npm", "run", "build")
     (package,) = json.loads(run("npm", "pack", "--json"))
     (FOLDER / package["filename"]).rename(PACKAGE)
-    bundle(FOLDER / "test" / "vectors.ts", VECTORS)
-    bundle(FOLDER / "test" / "device.ts", DEVICE)
+    for name, module in (("vectors.ts", VECTORS), ("device.ts", DEVICE)):
+        bundle(FOLDER / "test" / name, module, "--define:FOR_PAGES=false")
 
 
 def bundle(source, target, *options):

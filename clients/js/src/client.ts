@@ -12,6 +12,9 @@ import { frameOf, reportOf } from "./report.js";
 import { Keyed } from "./source.js";
 import { FRESH, type State, type Store } from "./state.js";
 
+/** Whether this is the build for pages, which has no store in a file. build.mjs replaces it. */
+declare const FOR_PAGES: boolean;
+
 export interface Options {
   /** Address of the gateway, https://HOST. */
   gateway: string;
@@ -119,7 +122,7 @@ export class Client {
   async #opened(): Promise<[Store, Queue]> {
     const { key } = this.#options;
     const memory = this.#storeName === ":memory:";
-    const open = typeof indexedDB === "undefined" ? openFile : openDatabase;
+    const open = FOR_PAGES || typeof indexedDB !== "undefined" ? openDatabase : openFile;
     const store = memory ? openMemory(key) : await open(this.#storeName, key);
     const queue = new Queue(store, this.#gateway, (reason) => {
       if (reason === "stale_digest" || reason === "unknown_query") this.#loaded = undefined;
