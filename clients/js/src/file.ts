@@ -88,8 +88,8 @@ async function guarded<T>(files: Files, path: string, act: () => T): Promise<T> 
       break;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw failure(path, error);
-      if (ended(files, lock)) files.rmSync(lock, { force: true });
-      else if (Date.now() > patience) throw new StoreError(`Store ${path} is in use: ${lock} exists.`);
+      if (Date.now() > patience) throw new StoreError(`Store ${path} is in use: ${lock} exists.`);
+      if (ended(files, lock)) clear(files, lock);
       else await new Promise((resolve) => setTimeout(resolve, PAUSE));
     }
   }
@@ -100,6 +100,21 @@ async function guarded<T>(files: Files, path: string, act: () => T): Promise<T> 
   } finally {
     files.rmSync(lock, { force: true });
   }
+}
+
+/**
+ * Remove the lock of a process that has ended. Only one process at a time does it. Otherwise the second one would remove
+ * the new lock of the first one.
+ */
+function clear(files: Files, lock: string): void {
+  const broom = `${lock}.ended`;
+  try {
+    files.writeFileSync(broom, "", { flag: "wx" });
+  } catch {
+    return;
+  }
+  if (ended(files, lock)) files.rmSync(lock, { force: true });
+  files.rmSync(broom, { force: true });
 }
 
 /** Whether the process of a lock has ended. */
