@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 from aiokafka import AIOKafkaProducer
 
+from aggregator.merging.merger import answer_counts
 from aggregator.merging.windows import Span
 from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.records.encoder import build
@@ -167,6 +168,75 @@ class NumberCrowd(Crowd):
     def times(self, pane):
         slower = 2.0 if self.surge is not None and pane >= self.surge else 1.0
         return slower * self.rng.lognormal(6.3, 0.8, self.clients)
+
+
+GROUPS = parse(
+    tomllib.loads(f"""
+        [queries.screens]
+        domain = ["home", "search", "cart", "help", "news", "map", "chat", "orders", "login", "video", "sync", "tips"]
+        groups = {{ platform = ["ios", "android", "web"] }}
+        weights = {{ ios = 0.28, android = 0.72, web = 0 }}
+        oracle = "oue"
+        epsilon = 2.0
+        answers = "fresh"
+        budget = 1e9
+        pane = "{PANE}s"
+        windows = ["{PANE}s", "1m/{PANE}s"]
+        methods = ["norm_sub"]
+
+        [queries.load]
+        domain = {{ low = 10, high = 60000, bins = 256, scale = "log", unit = "ms" }}
+        ranges = {{ slow = [1000, 60000] }}
+        groups = {{ platform = ["ios", "android", "web"] }}
+        epsilon = 2.0
+        answers = "fresh"
+        budget = 1e9
+        pane = "{PANE}s"
+        windows = ["{PANE}s"]
+    """),
+    "test",
+    ".",
+)
+SCREENS, LOAD = GROUPS["screens"], GROUPS["load"]
+"""Queries with groups: of values, and of numbers."""
+
+
+class GroupCrowd(Crowd):
+    """A crowd of three platforms that differ. Few answer without a platform."""
+
+    clients_by_group = (30, 9_000, 4_000, 2_000)
+    """The clients without a group, and those of each group."""
+
+    def next(self):
+        """Yield the records of the next pane as messages."""
+        pane, oracle = len(self.snapshots), self.query.oracle
+        cells, parts = oracle.state_size, []
+        for group, clients in enumerate(self.clients_by_group):
+            tally = oracle.zeros()
+            oracle.add(tally, oracle.perturb(self.answers_of(group, clients), self.rng))
+            parts += [tally] if group == 0 else [tally, [clients, 0, 0]]
+        assert len(parts[0]) == cells
+        self.snapshots.append(Snapshot(sum(self.clients_by_group), 0, 0, 0, np.concatenate(parts)))
+        end = self.start + PANE * (pane + 1)
+        for window in self.query.windows:
+            size = window.size // PANE
+            if pane + 1 >= size:
+                records = self.record(Span(window, end - window.size, end))
+                yield from (("estimates", *record) for record in records.records)
+
+    def record(self, span):
+        first, last = ((at - self.start) // PANE for at in (span.start, span.end))
+        panes = self.snapshots[first:last]
+        total = merge_snapshots(panes, len(panes[0].counts))
+        reasons = ["small" if n < self.query.crowd else None for n in answer_counts(self.query, total)]
+        return build(self.query, span, total, reasons)
+
+    def answers_of(self, group, clients):
+        if self.query.domain.scale is not None:
+            return self.query.domain.scale.positions(self.rng.lognormal(6.3 + 0.5 * (group == 2), 0.8, clients))
+        weights = WEIGHTS[: self.query.domain.size].copy()
+        weights[2] += 0.8 * (group == 2)  # the cart on android
+        return self.rng.choice(len(weights), clients, p=weights / weights.sum())
 
 
 def withheld(message, reason="small"):

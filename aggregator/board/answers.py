@@ -13,10 +13,12 @@ from aggregator.board.parameters import MOST, Parameters
 from aggregator.board.reply import bad
 from aggregator.board.rows import (
     ErrorRow,
+    GroupName,
     ListedHitterRow,
     SetRow,
     Through,
     ValueRow,
+    WeightRow,
     Withheld,
 )
 from aggregator.board.store import Store
@@ -71,6 +73,7 @@ class WindowAnswer(TableAnswer):
     query: str
     digest: Digest
     attribute: Attribute
+    group: GroupName
     window: WindowRow
     final: bool
     through: Through
@@ -86,7 +89,10 @@ class WindowAnswer(TableAnswer):
 @dataclass(frozen=True, kw_only=True)
 class WindowEstimate(WindowAnswer):
     table = "values"
-    columns = ("value", "share", "unbiased", "stderr", "low", "high", "listed", "decided", "present", "truth")
+    columns = (
+        *("value", "share", "unbiased", "stderr", "low", "high", "listed", "decided", "present", "truth"),
+        *("by_weight", "by_weight_low", "by_weight_high"),
+    )
 
     methods: list[str]
     oracle: dict[str, Any]
@@ -99,6 +105,9 @@ class WindowEstimate(WindowAnswer):
     published: Annotated[int, {"minimum": 0, "description": "Values in the record"}]
     missing: Annotated[list[str], {"description": "Requested values that the record does not publish"}]
     level: Level
+    by_weight: Annotated[
+        WeightRow | None, {"description": "A total with known shares of the groups; null if the query has no weights"}
+    ]
     values: Annotated[list[ValueRow], {"description": "Of numbers: the blocks of the histogram, in order"}]
     numbers: Annotated[dict[str, Any] | None, {"description": "The distribution as in the record, without its cdf"}]
     truths: Annotated[
@@ -273,6 +282,7 @@ def _about(view: View, method: str, methods: list[str]) -> dict[str, Any]:
         "shift_per_fake": view.part.shift_per_fake,
         "central": view.part.central,
         "size": view.definition.domain.size,
+        "by_weight": WeightRow.of(view.part),
         "sets": rest["sets"] or {},
         "refused": view.record.refused,
         "quality": rest["quality"],
@@ -286,6 +296,7 @@ def heading(view: View, method: str) -> dict[str, Any]:
         "query": record.query,
         "digest": record.digest,
         "attribute": view.part.attribute,
+        "group": lookup.group_name(view.definition.query, record.group),
         "window": WindowRow.of(record.span),
         "final": record.final,
         "through": view.part.through,

@@ -9,7 +9,7 @@ from aggregator.board import lookup
 from aggregator.board.answers import TableAnswer
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import bad, missing
-from aggregator.board.rows import Through, Withheld
+from aggregator.board.rows import GroupName, Through, Withheld
 from aggregator.board.store import Store
 from aggregator.board.view import Definition, View
 from aggregator.publishing.records.digits import rounded
@@ -48,6 +48,7 @@ class GivenShares(TableAnswer):
 
     query: str
     digest: Digest
+    group: GroupName
     attribute: str
     value: str
     of_attribute: str
@@ -77,6 +78,7 @@ class GivenShares(TableAnswer):
         return cls(
             query=view.record.query,
             digest=view.record.digest,
+            group=lookup.group_name(query, view.record.group),
             attribute=query.attributes[attribute].name,
             value=value,
             of_attribute=query.attributes[other].name,

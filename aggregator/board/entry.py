@@ -12,13 +12,13 @@ from aggregator.publishing.records.rows import RefusedRow
 from oracles.errors import ReportError
 from oracles.query import Query
 
-WAITING = 256
-"""Maximum number of windows that wait for records of other attributes."""
+WAITING = 1024
+"""Maximum number of windows that wait for records of other attributes. A window of a query may have 256 groups."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A window of a query, with the records of its attributes."""
+    """A window of a query or of one of its groups, with the records of its attributes."""
 
     parts: tuple[Record, ...]
     """One record for each attribute, or the only record of a query without attributes.
@@ -61,6 +61,11 @@ class Entry:
         return self.parts[0].digest
 
     @property
+    def group(self) -> str | None:
+        """The value of the group, or None for the total."""
+        return self.parts[0].group
+
+    @property
     def span(self) -> Span:
         return self.parts[0].span
 
@@ -92,7 +97,7 @@ class IncompleteWindows:
     """The windows that still lack the records of some attributes."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[tuple[str, Span], dict[str | None, Record]] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, str | None, Span], dict[str | None, Record]] = OrderedDict()
 
     def put(self, record: Record, query: Query) -> Entry | None:
         """Add a record, and return its window if the window is now complete. A provisional window always is.
@@ -103,13 +108,14 @@ class IncompleteWindows:
         _check(record, query)
         if not record.final:
             return Entry.of([record], query)
-        parts = self._waiting.setdefault((record.digest, record.span), {})
+        place = record.digest, record.group, record.span
+        parts = self._waiting.setdefault(place, {})
         parts[record.attribute] = record
         if len(parts) < len(names):
             while len(self._waiting) > WAITING:
                 self._waiting.popitem(last=False)
             return None
-        del self._waiting[record.digest, record.span]
+        del self._waiting[place]
         return Entry.of([parts[name] for name in names], query)
 
 
@@ -117,6 +123,8 @@ def _check(record: Record, query: Query) -> None:
     subject = next((each for each in subjects(query) if each.name == record.attribute), None)
     if subject is None:
         raise ReportError(f"query {query.name} has no attribute {record.attribute!r}")
+    if record.group is not None and query.groups is None:
+        raise ReportError(f"query {query.name} has no groups")
     strange = next((value for value in record.values if subject.domain.find(value) is None), None)
     if strange is not None:
         raise ReportError(f"{strange[:64]!r} is not a value of query {query.name}")

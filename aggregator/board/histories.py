@@ -9,7 +9,7 @@ from aggregator.board.answers import TableAnswer, Unit
 from aggregator.board.entry import Entry
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import bad, missing
-from aggregator.board.rows import PointRow, Through
+from aggregator.board.rows import GroupName, PointRow, Through
 from aggregator.board.store import Series, Store
 from aggregator.board.view import Definition
 from aggregator.publishing.records.number_answers import Measure
@@ -55,6 +55,7 @@ class History(TableAnswer):
     query: str
     digest: Digest
     attribute: Attribute
+    group: GroupName
     value: str
     method: str | None
     measure: Measure
@@ -86,7 +87,13 @@ def _history(store: Store, parameters: Parameters, name: str) -> tuple[dict[str,
         raise bad("the parameter value is missing: name a value of the domain", parameter="value")
     points_of = _number_history if definition.has_numbers else _value_history
     fields, points = points_of(series, definition, records, value, parameters)
-    about = {"query": series.query, "digest": series.digest, "attribute": definition.name, "value": value}
+    about = {
+        "query": series.query,
+        "digest": series.digest,
+        "attribute": definition.name,
+        "group": lookup.group_name(definition.query, parameters.text("group")),
+        "value": value,
+    }
     return about | fields, points
 
 
@@ -124,10 +131,12 @@ class WindowCounts(TableAnswer):
 
     query: str
     digest: Digest
+    group: GroupName
     windows: list[CountRow]
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, windows = lookup.windows(store, parameters, name)
         counts = [CountRow.of_record(each) for each in lookup.between(windows, parameters)]
-        return cls(query=series.query, digest=series.digest, windows=counts)
+        group = lookup.group_name(store.definition(series), parameters.text("group"))
+        return cls(query=series.query, digest=series.digest, group=group, windows=counts)

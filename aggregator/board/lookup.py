@@ -25,14 +25,32 @@ def windows(store: Store, parameters: Parameters, name: str) -> tuple[Series, Wi
     if name not in store.names:
         raise unknown(store, name)
     series = store.series(name)
+    windows_of = series.kinds_of(group(store.definition(series), parameters.text("group")))
     kind = parameters.choice("kind")
     size, step = parameters.number("size"), parameters.number("step")
     kinds = list(dict.fromkeys([*store.definition(series).windows, *series.kinds]))
     for window in kinds:
         if kind in (None, window.kind) and size in (None, window.size) and step in (None, window.step):
-            return series, series.kinds.get(window, Windows(window))
+            return series, windows_of.get(window, Windows(window))
     choices = "; ".join(f"kind={window.kind}&size={window.size}&step={window.step}" for window in kinds)
     raise missing(f"query {name} has no such kind of window; it has {choices}")
+
+
+def group(query: Query, value: str | None) -> str | None:
+    """Return the requested group, or None for the total."""
+    if value is None:
+        return None
+    if query.groups is None:
+        raise missing(f"query {query.name} has no groups; leave `group` out", parameter="group")
+    labels = [query.groups.label(number) for number in range(query.groups.count)]
+    if value not in labels:
+        raise missing(f"there is no group {value!r}; the groups are {few(labels)}", parameter="group")
+    return value
+
+
+def group_name(query: Query, value: str | None) -> dict[str, str] | None:
+    """Return a group as answers name it, or None for the total."""
+    return None if value is None or query.groups is None else {query.groups.name: value}
 
 
 def view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]:

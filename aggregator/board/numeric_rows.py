@@ -86,6 +86,9 @@ def histogram_rows(view: View, method: str, truth: Floats | None) -> list[ValueR
             probability=None,
             ranks=None,
             truth=true[at],
+            by_weight=None,
+            by_weight_low=None,
+            by_weight_high=None,
         )
         for at, (unbiased, stderr) in enumerate(zip(histogram.shares, histogram.stderr, strict=True))
     ]

@@ -53,6 +53,8 @@ PROVISIONAL = Parameter(
     "provisional", "Include the provisional window, which is not final yet", {"type": "boolean", "default": False}
 )
 ATTRIBUTE = Parameter("attribute", "Attribute of the query; default: the first", _TEXT)
+GROUP = Parameter("group", "One group, or (none) for reports without a group; default: the total of all groups", _TEXT)
+WITH = Parameter("with", "A second group, which the answer compares with `group` in one window", _TEXT)
 METHOD = Parameter(
     "method", "unbiased or a method of the query; default: unbiased, for sets the first consistent method", _TEXT
 )
@@ -64,7 +66,9 @@ WINDOW = (
     ),
     *KIND,
     PROVISIONAL,
+    GROUP,
 )
+WINDOW_OF_GROUPS = (WINDOW[0], *KIND, PROVISIONAL)
 RECORD = (*WINDOW, ATTRIBUTE, METHOD)
 VALUE = Parameter(
     "value", "A value of the domain; of numbers a quantile such as p95, mean, geometric_mean or a range", _TEXT
@@ -81,6 +85,7 @@ GIVEN_VALUE = Parameter("value", "A value of the attribute: the shares are among
 OF = Parameter("of", "The other attribute of the pair, whose values get shares", _TEXT)
 SET = Parameter("name", "A set of the query file, instead of values", _TEXT)
 TOP = Parameter("top", "Maximum number of rows", _whole(MOST, 1, default=100))
+TOP_VALUES = Parameter("top", "Maximum number of values", _whole(100, 1, default=10))
 LIMIT = Parameter("limit", "Maximum number of rows; the newest are returned", _whole(MOST, 1, default=500))
 TIMES = (
     Parameter("from", "Earliest end of a window, in Unix seconds", _whole(LATE, default=0)),
@@ -90,6 +95,9 @@ WINDOW_PAIR = (
     Parameter("from", "The end of the earlier window in Unix seconds", _whole(LATE)),
     Parameter("to", "The end of the later window in Unix seconds", _whole(LATE)),
 )
+"""Two windows of one query."""
+GROUP_PAIR = (WINDOW[0], GROUP, WITH)
+"""Two groups of one window."""
 THRESHOLD = Parameter(
     "threshold",
     "significance, a share below 1, or a count; default: the threshold of the query",

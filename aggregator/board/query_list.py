@@ -75,6 +75,25 @@ class NumberDomainRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GroupsRow:
+    """The groups of a query. They are public and in clear."""
+
+    name: Annotated[str, {"description": "What the groups differ by, such as platform"}]
+    values: list[str]
+    weights: Annotated[
+        dict[str, float] | None, {"description": "Known shares of the groups in the population; null without weights"}
+    ]
+
+    @classmethod
+    def of(cls, query: Query) -> "GroupsRow | None":
+        if query.groups is None:
+            return None
+        values = [*query.groups.values]
+        weights = None if query.weights is None else dict(zip(values, query.weights, strict=True))
+        return cls(name=query.groups.name, values=values, weights=weights)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AttributeRow:
     """An attribute of a query, or the only answer of a query without attributes."""
 
@@ -109,6 +128,7 @@ class QueryRow:
     methods: list[str]
     threshold: ThresholdRow
     family_error: float
+    groups: GroupsRow | None
     attributes: list[AttributeRow]
     windows: list[KindRow]
     simulated: Annotated[bool, {"description": "Whether the board has true counts"}]
@@ -152,6 +172,7 @@ class QueryRow:
             methods=[UNBIASED, *query.methods],
             threshold=ThresholdRow(kind=query.threshold.kind, value=query.threshold.value),
             family_error=query.family_error,
+            groups=GroupsRow.of(query),
             attributes=attributes,
             windows=[KindRow.of(store, series, query, window) for window in query.windows],
             simulated=series.truth.newest is not None,

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from aggregator.board import answers, query_list
 from aggregator.board.all_queries import AllQueries
 from aggregator.board.answers import TableAnswer
-from aggregator.board.compared_windows import ComparedWindows
 from aggregator.board.conditional_shares import GivenShares
+from aggregator.board.difference_answer import DifferenceAnswer
+from aggregator.board.group_answers import GroupAnswers
 from aggregator.board.histories import History, WindowCounts
 from aggregator.board.numeric_answers import CumulativeShares, Quantiles, RangeShares
 from aggregator.board.parameters import (
@@ -15,6 +16,8 @@ from aggregator.board.parameters import (
     FAMILY_ERROR,
     FORMAT,
     GIVEN_VALUE,
+    GROUP,
+    GROUP_PAIR,
     KIND,
     LIMIT,
     METHOD,
@@ -27,9 +30,11 @@ from aggregator.board.parameters import (
     THRESHOLD,
     TIMES,
     TOP,
+    TOP_VALUES,
     VALUE,
     VALUES,
     WINDOW,
+    WINDOW_OF_GROUPS,
     WINDOW_PAIR,
     P,
     Parameter,
@@ -99,9 +104,15 @@ ROUTES = (
     ),
     Route(
         f"{_QUERY}/compare",
-        "The differences between two windows, and which values are proved to have changed",
-        ComparedWindows,
-        (*WINDOW_PAIR, *KIND, ATTRIBUTE, *VALUES, TOP, FAMILY_ERROR),
+        "The differences between two windows, or two groups of one window, and which of them are proved",
+        DifferenceAnswer,
+        (*WINDOW_PAIR, *KIND, *GROUP_PAIR, ATTRIBUTE, *VALUES, TOP, FAMILY_ERROR),
+    ),
+    Route(
+        f"{_QUERY}/groups",
+        "The largest values, or the answers about numbers, in each group of a window",
+        GroupAnswers,
+        (*WINDOW_OF_GROUPS, ATTRIBUTE, *VALUES, TOP_VALUES),
     ),
     Route(
         f"{_QUERY}/given",
@@ -113,13 +124,13 @@ ROUTES = (
         f"{_QUERY}/history",
         "The share of one value, or one quantile, mean or range of numbers, in successive windows",
         History,
-        (VALUE, *KIND, *TIMES, LIMIT, PROVISIONAL, ATTRIBUTE, METHOD),
+        (VALUE, *KIND, *TIMES, LIMIT, PROVISIONAL, GROUP, ATTRIBUTE, METHOD),
     ),
     Route(
         f"{_QUERY}/windows",
         "The windows that the board keeps, and their numbers of reports",
         WindowCounts,
-        (*KIND, *TIMES, LIMIT, PROVISIONAL),
+        (*KIND, *TIMES, LIMIT, PROVISIONAL, GROUP),
     ),
     Route(
         PREFIX + "/alerts",

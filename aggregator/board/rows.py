@@ -9,8 +9,9 @@ import numpy as np
 from aggregator.board.entry import Entry
 from aggregator.board.store import Series
 from aggregator.board.view import Definition, View
+from aggregator.publishing.findings import PARTIAL_GROUPS
 from aggregator.publishing.query_status import State
-from aggregator.publishing.records.decoder import WITHHELD
+from aggregator.publishing.records.decoder import WITHHELD, Record
 from aggregator.publishing.records.list_intervals import ListedIntervals, intervals
 from aggregator.publishing.records.rows import HitterRow, Indication, Ranks
 from hubbub.http.schema import Chance, Count, Known, Time
@@ -21,6 +22,9 @@ Withheld = Annotated[
     str | None, {"enum": [*WITHHELD, None], "description": "Why a window has no values; null if it has them"}
 ]
 Through = Annotated[int | None, {"description": "End of the panes in a provisional window; null for a final"}]
+GroupName = Annotated[
+    dict[str, str] | None, {"description": "The group, such as platform: ios. Null for the total of all groups"}
+]
 StateName = Annotated[State, {"description": "The first state that fits"}]
 NewestReport = Annotated[int | None, {"description": "End of the newest closed pane with reports; null if unknown"}]
 Age = Annotated[float | None, {"minimum": 0, "description": "Seconds; null before the first final window"}]
@@ -42,6 +46,22 @@ class ValueRow:
     probability: Indication
     ranks: Ranks
     truth: Chance
+    by_weight: Annotated[float | None, {"description": "The share in a total with known shares of the groups"}]
+    by_weight_low: Chance
+    by_weight_high: Chance
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightRow:
+    """The size of a total that is weighted to known shares of the groups. Its intervals are 95% for each value."""
+
+    n_effective: Annotated[float, {"description": "Reports of an unweighted total with the same error"}]
+    weight: Annotated[float, {"description": "Sum of the weights of the groups in this total"}]
+
+    @classmethod
+    def of(cls, part: Record) -> "WeightRow | None":
+        fields = part.rest()["weighted"]
+        return None if fields is None else cls(n_effective=fields["n_effective"], weight=fields["weight"])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,16 +131,23 @@ class PointRow:
 def values(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
     """Return a row for each published value, the largest share of the method first. Each has its own 95% interval."""
     part = view.part
+    total = part.rest()["weighted"]
+    nothing = [None] * len(part.values)
+    total_columns = (
+        (nothing, nothing, nothing)
+        if total is None
+        else (total["shares"].get(method, nothing), total["low"], total["high"])
+    )
     significance = np.inf if part.significance is None else part.significance
     hitters = {each.value: each for each in part.hitters(method)}
     proofs = {each.value for each in part.hitters(UNBIASED) if each.decided}
     true = [None] * len(part.values) if truth is None else truth[view.positions(part.values)].tolist()
     numbers = (part.shares[method], part.shares[UNBIASED], part.stderr, part.low, part.high)
-    columns = [part.values, *(column.tolist() for column in numbers), true]
+    columns = [part.values, *(column.tolist() for column in numbers), true, *total_columns]
     order = np.argsort(-part.shares[method], kind="stable").tolist()
     rows = []
     for at in order:
-        value, share, unbiased, stderr, low, high, truth_of = (column[at] for column in columns)
+        value, share, unbiased, stderr, low, high, truth_of, *by_weight = (column[at] for column in columns)
         hitter = hitters.get(value)
         is_decided = value in proofs or (hitter is not None and hitter.decided)
         rows.append(
@@ -137,6 +164,9 @@ def values(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
                 probability=hitter.probability if hitter else None,
                 ranks=hitter.ranks if hitter else None,
                 truth=truth_of,
+                by_weight=by_weight[0],
+                by_weight_low=by_weight[1],
+                by_weight_high=by_weight[2],
             )
         )
     return rows
@@ -190,6 +220,8 @@ def true_shares(series: Series, view: View) -> Floats | None:
 
 def true_shares_of(series: Series, record: Entry, definition: Definition) -> Floats | None:
     """Return the true share of every value in a window, or None if it is not final or has no true counts."""
+    if record.group is not None or PARTIAL_GROUPS in record.flags:
+        return None  # the true counts are those of all groups
     totals = series.truth.counts(record.span)
     counts = None if totals is None else totals[definition.attribute]
     if counts is None or not counts.any() or not record.final:

@@ -25,6 +25,7 @@ from hubbub.definitions.formats import Formats
 from hubbub.true_counts import decode as decode_truth
 from oracles.errors import ReportError
 from oracles.query import Query
+from oracles.query.groups import MAX_VALUES
 from oracles.query.settings import Window
 
 AHEAD = 600
@@ -33,6 +34,8 @@ EARLY, EARLY_BYTES = 256, 1 << 16
 """Maximum number of records that wait for their definitions, and their maximum size in bytes."""
 KINDS = 64
 """Maximum number of kinds of windows of a query."""
+GROUPS = 1 + MAX_VALUES
+"""Maximum number of groups of a query."""
 MOST_ALERTS = 10_000
 """Maximum number of alerts in memory."""
 
@@ -99,12 +102,19 @@ class Series:
     query: str
     digest: str
     kinds: dict[Window, Windows] = field(default_factory=dict)
+    """The windows of the total."""
+    groups: dict[str, dict[Window, Windows]] = field(default_factory=dict)
+    """The windows of each group."""
     truth: Truth = field(default_factory=Truth)
 
     @property
     def latest_end(self) -> int | None:
         """Return the end of the newest final of any kind."""
         return max((windows.ends[-1] for windows in self.kinds.values() if windows.ends), default=None)
+
+    def kinds_of(self, group: str | None) -> dict[Window, Windows]:
+        """Return the windows of a group, or of the total."""
+        return self.kinds if group is None else self.groups.get(group, {})
 
     @property
     def newest_end(self) -> int:
@@ -136,14 +146,15 @@ class Store:
     def take_record(self, value: bytes) -> Entry | None:
         """Add a record of the topic `estimates`, and return its window if the window is now complete."""
         part = decode_record(value)
-        if part.group is not None:
-            return None  # the board shows totals
         self._check_time(part.span.end if part.final else part.span.start)
         query = self._definition_of(self.take_record, value, part.query, part.digest)
         record = self._incomplete.put(part, query) if query else None
         if query is None or record is None:
             return None
-        kinds = self._series_of(record.query, record.digest).kinds
+        series = self._series_of(record.query, record.digest)
+        kinds = series.kinds if record.group is None else series.groups.setdefault(record.group, {})
+        if len(series.groups) > GROUPS:
+            raise ReportError(f"query {record.query} has more than {GROUPS} groups")
         if record.span.window not in kinds and len(kinds) >= KINDS:
             raise ReportError(f"query {record.query} has more than {KINDS} kinds of windows")
         windows = kinds.setdefault(record.span.window, Windows(record.span.window))
@@ -291,7 +302,12 @@ class Store:
         return (series for by_digest in self._series.values() for series in by_digest.values())
 
     def _all_windows(self) -> Iterator[Windows]:
-        return (windows for series in self._all_series() for windows in series.kinds.values())
+        return (
+            windows
+            for series in self._all_series()
+            for kinds in (series.kinds, *series.groups.values())
+            for windows in kinds.values()
+        )
 
     def _fit(self) -> None:
         """Drop the oldest windows and true counts until the rest fits into the memory."""

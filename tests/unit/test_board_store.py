@@ -33,7 +33,7 @@ from oracles.heavy import heavy_hitters
 from oracles.query import File, parse
 from oracles.query.settings import Threshold
 from tests import boards
-from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd
+from tests.boards import GROUPS, HOMEPAGE, PANE, PROFILE, SCREENS, START, Crowd, GroupCrowd
 
 DAY = 86_400
 BY_NAME = {route.name: route for route in ROUTES}
@@ -573,10 +573,11 @@ def test_a_table_has_the_rows_of_the_answer(full):
     empty = replace(row, **dict.fromkeys(table.columns))
     answer = Reply.csv(table.columns, [*table.rows, replace(empty, value='a "b",\nc', share=float("nan"), listed=True)])
     head, first, *_, last, end = answer.body.decode().split("\r\n")
-    assert head == "value,share,unbiased,stderr,low,high,listed,decided,present,truth"
+    own = "value,share,unbiased,stderr,low,high,listed,decided,present,truth"
+    assert head == f"{own},by_weight,by_weight_low,by_weight_high"
     cells = [row.value, *(repr(getattr(row, key)) for key in ("share", "unbiased", "stderr", "low", "high"))]
-    assert first == ",".join([*cells, "true", "true", "true", repr(row.truth)])
-    assert (last, end) == ('"a ""b"",\nc",,,,,,true,,,', "")
+    assert first == ",".join([*cells, "true", "true", "true", repr(row.truth), "", "", ""])
+    assert (last, end) == ('"a ""b"",\nc",,,,,,true,,,,,,', "")
     assert answer.tag != Reply.json(table).tag
 
 
@@ -589,7 +590,10 @@ def test_every_answer_has_a_table(full, route):
     pairs = [("value", "a,b")] if route.name in ("set", "history") else []
     pairs += [("from", str(START + PANE)), ("to", str(START + 2 * PANE))] if route.name == "compare" else []
     request = Parameters(pairs, route.all_parameters)
-    table = route.answer.of(full, request, "homepage" if route.of_query else "")
+    board, name = full, "homepage"
+    if route.name == "groups":
+        board, name = store(GroupCrowd(SCREENS).next(), queries=GROUPS), "screens"
+    table = route.answer.of(board, request, name if route.of_query else "")
     rows = Reply.csv(table.columns, table.rows).body.decode().splitlines()
     assert rows[0] == ",".join(table.columns)
     assert len(rows) == len(table.rows) + 1 > 1

@@ -1,4 +1,4 @@
-"""The differences between two records of one query, attribute and kind of window. Pure."""
+"""The differences between two records of one query, attribute and kind of window: two windows or two groups. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ PANEL = ("life", "once")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DifferenceRow:
-    """A value in two windows. A value that only one record publishes is not tested, and has no difference."""
+    """A value in two windows or groups. A value that only one record publishes is not tested, and has no difference."""
 
     value: str
     measure: Measure
@@ -38,7 +38,7 @@ class DifferenceRow:
     high: Known
     p_value: Chance
     proved: bool
-    """Whether a change is proved, by Holm's procedure over the whole domain."""
+    """Whether a difference is proved, by Holm's procedure over the whole domain."""
 
 
 class Differences(NamedTuple):
@@ -49,7 +49,7 @@ class Differences(NamedTuple):
     common: int
     """Number of values that both records publish."""
     proofs: int
-    """Number of values of which a change is proved, listed or not."""
+    """Number of values of which a difference is proved, listed or not."""
     rows: list[DifferenceRow]
 
 
@@ -60,14 +60,18 @@ def differences(
     family_error: float,
     names: Sequence[str] | None = None,
     top: int | None = None,
+    *,
+    apart: bool = False,
 ) -> Differences:
     """Return the differences of the named values, or of the `top` ones with the largest differences.
+
+    Two records of groups are `apart`: no client answers in both, so their estimates are independent.
 
     Named values keep intervals of 95%. Values that are listed for the size of their difference have a higher level.
     Without reports there are no differences. For numbers see `_number_differences`.
     """
     if after.has_numbers:
-        return _number_differences(before, after, family_error, names, top)
+        return _number_differences(before, after, family_error, names, top, apart=apart)
     places = {value: at for at, value in enumerate(before.values)}
     both = [at for at, value in enumerate(after.values) if value in places]
     values = [after.values[at] for at in both]
@@ -75,7 +79,7 @@ def differences(
     if not (values and before.n_independent and after.n_independent):
         return Differences(LEVEL, 0, 0, [])
     one, two = _estimate(before, size, earlier), _estimate(after, size, later)
-    is_panel = after.answers in PANEL and after.attribute is None and len(values) == size
+    is_panel = not apart and after.answers in PANEL and after.attribute is None and len(values) == size
     changes = compare(one, two, size=size, panel=is_panel, family_error=family_error)
     rows = {
         value: DifferenceRow(
@@ -112,7 +116,13 @@ def differences(
 
 
 def _number_differences(
-    before: Record, after: Record, family_error: float, names: Sequence[str] | None, top: int | None
+    before: Record,
+    after: Record,
+    family_error: float,
+    names: Sequence[str] | None,
+    top: int | None,
+    *,
+    apart: bool,
 ) -> Differences:
     """Return the differences of quantiles, means and ranges: the named ones, or all that the query asks for.
 
@@ -122,7 +132,7 @@ def _number_differences(
     one, two = before.numbers(), later.numbers
     if one is None or two is None or not (one.known and two.known):
         return Differences(LEVEL, 0, 0, [])
-    changes = NumberDifferences(one, two, after.answers in PANEL)
+    changes = NumberDifferences(one, two, not apart and after.answers in PANEL)
     answers = {name: _number_change(changes, name, later.ranges) for name in [*later.names, *(names or [])]}
     tested = {name: change for name, change in answers.items() if change is not None}
     proofs = holm(np.array([change.p_value for change in tested.values()]), len(tested), family_error).tolist()

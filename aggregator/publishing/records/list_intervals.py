@@ -37,7 +37,11 @@ def intervals(record: Record, places: Ints, total: int | None = None) -> ListedI
     not have their size. Without it the intervals stay those of the record.
     """
     size = total or record.size
-    level = LEVEL if size is None or not len(places) else listed_level(len(places), size)
+    return intervals_at(record, places, LEVEL if size is None or not len(places) else listed_level(len(places), size))
+
+
+def intervals_at(record: Record, places: Ints, level: float) -> ListedIntervals:
+    """Return the intervals of a level at these places of a record. An older record has those of 95% only."""
     if level == LEVEL or record.size is None or not record.n_independent:
         return ListedIntervals(LEVEL, record.low[places], record.high[places])
     low, high = estimate_of(record, record.size).intervals_at(places, level)

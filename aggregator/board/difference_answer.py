@@ -1,0 +1,126 @@
+"""The answer about the differences between two windows of a query, or between two of its groups in one window."""
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Self
+
+from aggregator.board import lookup
+from aggregator.board.answers import TableAnswer, Unit
+from aggregator.board.parameters import LATEST, MOST, Parameters
+from aggregator.board.reply import bad, missing
+from aggregator.board.rows import GroupName, Withheld
+from aggregator.board.store import Store, Windows
+from aggregator.board.view import View
+from aggregator.publishing.records.differences import DifferenceRow, differences
+from aggregator.publishing.records.rows import WindowRow
+from hubbub.http.schema import Attribute, Count, Digest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparedWindow:
+    """One of the two windows, or one of the two groups of a window."""
+
+    window: WindowRow
+    group: GroupName
+    n: Count
+    withheld: Withheld
+
+    @classmethod
+    def of(cls, view: View) -> Self:
+        return cls(
+            window=WindowRow.of(view.record.span),
+            group=lookup.group_name(view.definition.query, view.record.group),
+            n=view.part.n,
+            withheld=view.part.withheld,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DifferenceAnswer(TableAnswer):
+    """Two windows or groups of one attribute, and the values by the size of their difference."""
+
+    table = "values"
+    columns = tuple(field.name for field in fields(DifferenceRow))
+
+    query: str
+    digest: Digest
+    attribute: Attribute
+    before: ComparedWindow
+    after: ComparedWindow
+    overlap: Annotated[bool, {"description": "Whether the windows share panes. Then the errors are larger than needed"}]
+    family_error: float
+    level: Annotated[float, {"description": "Level of the intervals: above 0.95 in a list of the largest differences"}]
+    common: Annotated[int, {"minimum": 0, "description": "Values that both records publish"}]
+    proofs: Annotated[int, {"minimum": 0, "description": "Values of which a difference is proved, listed or not"}]
+    missing: Annotated[list[str], {"description": "Requested values that neither record publishes"}]
+    unit: Unit
+    values: list[DifferenceRow]
+
+    @classmethod
+    def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
+        names = parameters.values()
+        top = parameters.whole("top", MOST if names else None)
+        family_error = parameters.above("family_error", 0.0)
+        are_groups = parameters.text("with") is not None
+        before, after = (_groups if are_groups else _windows)(store, parameters, name)
+        definition = after.definition
+        family_error = family_error or definition.query.family_error
+        if definition.has_numbers:
+            for each in names or []:
+                lookup.check_answer(definition, each)
+        else:
+            after.positions(names or [])
+        result = differences(
+            before.part, after.part, definition.domain.size, family_error, names, top, apart=are_groups
+        )
+        rows = {row.value for row in result.rows}
+        (_, start, end), (_, other_start, other_end) = before.record.span, after.record.span
+        return cls(
+            query=after.record.query,
+            digest=after.record.digest,
+            attribute=definition.name,
+            before=ComparedWindow.of(before),
+            after=ComparedWindow.of(after),
+            overlap=not are_groups and max(start, other_start) < min(end, other_end),
+            family_error=family_error,
+            level=result.level,
+            common=result.common,
+            proofs=result.proofs,
+            missing=[name for name in names or [] if name not in rows],
+            unit=definition.domain.unit,
+            values=result.rows,
+        )
+
+
+def _windows(store: Store, parameters: Parameters, name: str) -> tuple[View, View]:
+    """Return two windows of the total, or of one group."""
+    if parameters.text("window") is not None:
+        raise bad("`window` is for two groups; name two windows by `from` and `to`", parameter="window")
+    series, windows = lookup.windows(store, parameters, name)
+    definition = lookup.definition(store.definition(series), parameters)
+    start, end = (parameters.number(key) for key in ("from", "to"))
+    if start is None or end is None:
+        raise bad("name the ends of two windows, `from` and `to`, or two groups, `group` and `with`", parameter="from")
+    if start == end:
+        raise bad("`from` and `to` are the same window; name two", parameter="from")
+    return lookup.view_at(windows, definition, start), lookup.view_at(windows, definition, end)
+
+
+def _groups(store: Store, parameters: Parameters, name: str) -> tuple[View, View]:
+    """Return two groups of one window, by default of the newest one that shows values of both."""
+    if {parameters.text("from"), parameters.text("to")} != {None}:
+        raise bad("compare either two groups or two windows: leave `from` and `to` out", parameter="from")
+    series, windows = lookup.windows(store, parameters, name)
+    query = store.definition(series)
+    definition = lookup.definition(query, parameters)
+    group, other = (lookup.group(query, parameters.text(key)) for key in ("group", "with"))
+    if group is None or group == other:
+        raise bad("name two groups: `group` and `with`", parameter="group")
+    others = series.kinds_of(other).get(windows.window, Windows(windows.window))
+    if parameters.text("window") not in (None, LATEST):
+        end = parameters.whole("window", 0)
+        return lookup.view_at(windows, definition, end), lookup.view_at(others, definition, end)
+    for end in reversed(windows.ends):
+        entries = windows.finals[end], others.finals.get(end)
+        if all(entry is not None and entry.shows(definition.name) for entry in entries):
+            return lookup.view_at(windows, definition, end), lookup.view_at(others, definition, end)
+    raise missing(f"no window of this kind shows values of both groups, {group} and {other}", parameter="with")

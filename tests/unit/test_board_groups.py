@@ -1,0 +1,189 @@
+"""The API answers by group: the same routes for each group, all groups side by side, and the difference of two."""
+
+import numpy as np
+import pytest
+
+from aggregator.board.parameters import Parameters
+from aggregator.publishing.records.decoder import decode
+from oracles.changes import compare
+from oracles.intervals import listed_level
+from tests.boards import GROUPS, HOMEPAGE, LOAD, PANE, SCREENS, START, Crowd, GroupCrowd
+from tests.unit.test_board_store import BY_NAME, ask, problem, store
+
+PANES = 7
+LAST = START + PANE * PANES
+LABELS = ["ios", "android", "web"]
+CLIENTS = dict(zip(["(none)", *LABELS], GroupCrowd.clients_by_group, strict=True))
+
+
+@pytest.fixture(scope="module")
+def crowds():
+    crowds = [GroupCrowd(SCREENS), GroupCrowd(LOAD)]
+    for crowd in crowds:
+        crowd.messages = [message for _ in range(PANES) for message in crowd.next()]
+    return crowds
+
+
+@pytest.fixture(scope="module")
+def board(crowds):
+    return store([message for crowd in crowds for message in crowd.messages], queries=GROUPS)
+
+
+def records(crowd, end=LAST, size=PANE):
+    """Return the records of a window by their group. None is the total."""
+    parts = [decode(value) for topic, _, value in crowd.messages if topic == "estimates"]
+    return {part.group: part for part in parts if (part.span.end, part.span.window.size) == (end, size)}
+
+
+def test_a_group_has_its_own_answers_and_without_it_they_are_those_of_the_total(crowds, board):
+    by_group = records(crowds[0])
+    for group in (None, *LABELS):
+        parameters = {} if group is None else {"group": group}
+        answer = ask(board, "estimate", "screens", **parameters)
+        assert answer["group"] == (None if group is None else {"platform": group})
+        assert answer["n"] == by_group[group].n == (15_000 if group is None else CLIENTS[group])
+        shares = {row["value"]: row["unbiased"] for row in answer["values"]}
+        assert shares == dict(zip(by_group[group].values, by_group[group].shares["unbiased"].tolist(), strict=True))
+        (*_, point) = ask(board, "history", "screens", value="cart", **parameters)["points"]
+        assert point["share"] == shares["cart"]
+        (*_, window) = ask(board, "windows", "screens", **parameters)["windows"]
+        assert window["n"] == answer["n"]
+    rest = ask(board, "estimate", "screens", group="(none)")
+    assert (rest["withheld_reason"], rest["values"]) == ("small", [])
+    assert ask(board, "quantiles", "load", group="android")["quantiles"][0]["value"] > 700
+    assert ask(board, "quantiles", "load", group="ios")["quantiles"][0]["value"] < 700
+
+
+@pytest.mark.parametrize("question", ["estimate", "quantiles", "range", "cdf", "set", "heavy-hitters", "history"])
+def test_every_route_of_a_query_takes_a_group(question):
+    assert "group" in [parameter.name for parameter in BY_NAME[question].parameters]
+
+
+def test_an_unknown_group_is_refused(board):
+    assert problem(board, "estimate", "screens", group="linux") == 404
+    plain = store([message for crowd in [Crowd(HOMEPAGE)] for message in crowd.next()])
+    assert problem(plain, "estimate", "homepage", group="ios") == 404
+    assert problem(plain, "groups", "homepage") == 400
+    (query,) = ask(plain, "queries")["queries"][:1]
+    assert query["groups"] is None
+
+
+def test_the_list_of_queries_names_the_groups(board):
+    by_name = {row["name"]: row["groups"] for row in ask(board, "queries")["queries"]}
+    assert by_name["screens"] == {
+        "name": "platform",
+        "values": LABELS,
+        "weights": {"ios": 0.28, "android": 0.72, "web": 0.0},
+    }
+    assert by_name["load"]["weights"] is None
+
+
+def test_a_weighted_total_stands_beside_the_total(crowds, board):
+    fields = records(crowds[0])[None].rest()["weighted"]
+    answer = ask(board, "estimate", "screens", method="norm_sub")
+    assert answer["by_weight"] == {"n_effective": fields["n_effective"], "weight": 1.0}
+    places = {value: at for at, value in enumerate(records(crowds[0])[None].values)}
+    for row in answer["values"]:
+        at = places[row["value"]]
+        assert row["by_weight"] == fields["shares"]["norm_sub"][at]
+        assert [row["by_weight_low"], row["by_weight_high"]] == [fields["low"][at], fields["high"][at]]
+    assert "partial_groups" in answer["quality"]["flags"], "a few answered without a platform"
+    alone = ask(board, "estimate", "screens", group="ios")
+    assert alone["by_weight"] is None
+    assert {row["by_weight"] for row in alone["values"]} == {None}
+
+
+def test_all_groups_stand_side_by_side_with_intervals_for_the_whole_page(crowds, board):
+    answer = ask(board, "groups", "screens", top=4)
+    assert (answer["by"], len(answer["names"])) == ("platform", 4)
+    assert answer["names"] == [row["value"] for row in ask(board, "estimate", "screens", top=4)["values"]]
+    assert {row["group"]: row["n"] for row in answer["groups"]} == CLIENTS | {"(none)": 0}
+    assert [row["withheld"] for row in answer["groups"]] == [None, None, None, "small"]
+    assert answer["level"] == listed_level(12, 13 * 3)
+    assert [(row["group"], row["value"]) for row in answer["values"]] == [
+        (group, name) for group in LABELS for name in answer["names"]
+    ]
+    for row in answer["values"]:
+        part = records(crowds[0])[row["group"]]
+        at = part.values.index(row["value"])
+        assert row["share"] == part.shares["unbiased"][at]
+        assert row["low"] < part.low[at]
+        assert row["high"] > part.high[at]
+    pair = ask(board, "groups", "screens", values="cart,help")
+    assert (pair["names"], pair["level"]) == (["cart", "help"], 0.95)
+
+
+def test_quantiles_stand_side_by_side(board):
+    answer = ask(board, "groups", "load", values="p95,slow")
+    assert [(row["value"], row["measure"]) for row in answer["values"][:2]] == [("p95", "number"), ("slow", "share")]
+    for row in answer["values"]:
+        if row["value"] == "p95":
+            (quantile,) = ask(board, "quantiles", "load", group=row["group"], p="0.95")["quantiles"]
+            assert [row["share"], row["low"], row["high"]] == [quantile[key] for key in ("value", "low", "high")]
+    assert ask(board, "groups", "load")["names"][:2] == ["p50", "p90"]
+
+
+def test_two_groups_of_one_window_are_compared(crowds, board):
+    answer = ask(board, "compare", "screens", group="ios", **{"with": "android"})
+    assert [answer[end]["group"]["platform"] for end in ("before", "after")] == ["ios", "android"]
+    assert answer["before"]["window"] == answer["after"]["window"]
+    assert answer["before"]["window"]["end"] == LAST
+    assert not answer["overlap"]
+    cart = answer["values"][0]
+    assert (cart["value"], cart["proved"], cart["difference"] > 0.1) == ("cart", True, True)
+    ios, android = (records(crowds[0])[group] for group in ("ios", "android"))
+    places = [[part.values.index(value) for value in ios.values] for part in (ios, android)]
+    stderr = np.hypot(*(part.stderr[places] for part, places in zip((ios, android), places, strict=True)))
+    by_value = {row["value"]: row for row in answer["values"]}
+    assert [by_value[value]["stderr"] for value in ios.values] == pytest.approx(stderr.tolist(), rel=1e-5)
+    reverse = ask(board, "compare", "screens", group="android", values="cart", **{"with": "ios"})
+    assert reverse["values"][0]["difference"] == -cart["difference"]
+    earlier = ask(board, "compare", "screens", group="ios", window=START + PANE, **{"with": "web"})
+    assert earlier["before"]["window"]["end"] == START + PANE
+    median = ask(board, "compare", "load", group="ios", values="p50", **{"with": "android"})["values"][0]
+    assert median["proved"]
+
+
+def test_two_windows_of_one_group_are_compared(board):
+    ends = {"from": START + PANE, "to": LAST}
+    answer = ask(board, "compare", "screens", group="ios", **ends)
+    assert [answer[end]["group"] for end in ("before", "after")] == [{"platform": "ios"}] * 2
+    assert [answer[end]["n"] for end in ("before", "after")] == [9_000, 9_000]
+    assert ask(board, "compare", "screens", **ends)["before"]["group"] is None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "status"),
+    [
+        ({"with": "ios"}, 400),
+        ({"group": "ios", "with": "ios"}, 400),
+        ({"group": "ios", "with": "linux"}, 404),
+        ({"group": "ios", "with": "(none)"}, 404),
+        ({"group": "ios", "with": "web", "from": 1}, 400),
+        ({"group": "ios", "window": LAST}, 400),
+    ],
+)
+def test_a_comparison_that_makes_no_sense_is_refused(board, parameters, status):
+    assert problem(board, "compare", "screens", **parameters) == status
+
+
+def test_answers_by_group_can_be_a_table(board):
+    request = Parameters([("top", "1")], BY_NAME["groups"].all_parameters)
+    answer = BY_NAME["groups"].answer.of(board, request, "screens")
+    assert answer.columns[:3] == ("group", "value", "measure")
+    assert len(answer.rows) == 3
+
+
+def test_a_difference_of_equal_groups_is_proved_at_the_family_error_only():
+    """Holm's procedure over all values: of 200 pairs of equal groups about one in twenty has any proof."""
+    rng, oracle, pairs = np.random.default_rng(1), SCREENS.oracle, 200
+    weights = 1.0 / np.arange(1, oracle.size + 1)
+    hits = 0
+    for _ in range(pairs):
+        estimates = []
+        for n in (3_000, 1_500):
+            tally = oracle.zeros()
+            oracle.add(tally, oracle.perturb(rng.choice(oracle.size, n, p=weights / weights.sum()), rng))
+            estimates.append(oracle.estimate(tally, n))
+        hits += bool(compare(*estimates, size=oracle.size).proved.any())
+    assert hits <= 27  # a binomial law with 200 draws at 0.05 exceeds this with probability below 1e-6
