@@ -30,13 +30,17 @@ export class Changes {
   /** Shows a comparison of the API. */
   show(answer, query) {
     const hidden = [answer.before, answer.after].find((each) => each.withheld !== null);
-    if (hidden) return this.say(`The window that ended at ${moment(hidden.window.end)} is ${withheld(hidden.withheld, query)}.`);
+    if (hidden) return this.say(`The window ${hidden.group === null ? "" : `of ${Object.values(hidden.group)[0]} `}that ended at ${moment(hidden.window.end)} is ${withheld(hidden.withheld, query)}.`);
+    const ofGroups = answer.before.group !== null && answer.before.group?.[query.groups.name] !== answer.after.group?.[query.groups.name];
+    const names = ofGroups ? [answer.before, answer.after].map(({ group }) => group[query.groups.name]) : ["Before", "Now"];
     const [before, after] = [answer.before, answer.after].map(({ window, n }) => `${moment(window.start)} to ${clock(window.end)} (${count(n)} reports)`);
-    const proofs = `${count(answer.proofs)} change${answer.proofs === 1 ? " is" : "s are"} proved among ${count(answer.common)} ${this.noun}`;
+    const noun = ofGroups ? "difference" : "change";
+    const proofs = `${count(answer.proofs)} ${noun}${answer.proofs === 1 ? " is" : "s are"} proved among ${count(answer.common)} ${this.noun}`;
     const overlap = answer.overlap ? " The windows share reports, so the intervals are wider than needed." : "";
     this.table.hidden = false;
     this.table.querySelector(".level").textContent = `${levelText(answer.level)} interval`;
-    this.text.textContent = `Before: ${before}. Now: ${after}. ${proofs}.${overlap}${this.note(answer)}`;
+    for (const [at, side] of ["before", "after"].entries()) this.table.querySelector(`thead .${side}`).textContent = names[at];
+    this.text.textContent = `${names[0]}: ${before}. ${names[1]}: ${after}. ${proofs}.${overlap}${this.note(answer)}`;
     this.body.replaceChildren(...this.rows(answer));
   }
 

@@ -199,6 +199,7 @@ $("with").addEventListener("change", (event) => choose({ with: event.target.valu
 $("pause").addEventListener("click", () => page.pause(query()));
 $("export").addEventListener("click", () => page.download().catch(failed));
 $("attribute").addEventListener("change", (event) => choose({ attribute: event.target.value, value: null, with: null, given: null }));
+$("group").addEventListener("change", (event) => choose({ group: event.target.value || null, compare: null, from: null }));
 $("provisional").addEventListener("change", (event) => choose({ filling: event.target.checked ? "1" : null }));
 $("more").addEventListener("click", () => choose({ all: address.has("all") ? null : "1" }));
 $("token").addEventListener("submit", (event) => {

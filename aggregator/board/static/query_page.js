@@ -2,23 +2,22 @@
 
 import { Alerts } from "./alerts.js";
 import { ApiError, table } from "./api.js";
-import { Changes } from "./changes.js";
-import { History, Rates } from "./charts.js";
+import { Comparison } from "./comparison.js";
 import { select, swap } from "./controls.js";
 import { clock, count, duration, element, levelText, moment, windowName } from "./format.js";
 import { PAIR, PairTable } from "./pair_table.js";
-import { NumberChanges } from "./numbers/changes.js";
-import { NumbersView, answersOf, answerText } from "./numbers/view.js";
+import { GroupsView, labelsOf } from "./groups/view.js";
+import { NumbersView, answersOf } from "./numbers/view.js";
 import { Ranking } from "./ranking.js";
-import { spaced } from "./status.js";
+import { Series } from "./series.js";
 import { tiles } from "./tiles.js";
 import { central, flag, flags, forged, gap, privacy, proof, reason, threshold, withheld } from "./words.js";
 
 const FIRST_ROWS = 15;
+const GROUP_ROWS = 8;
 const SMOOTH = "norm_sub"; // the blocks of a histogram for the eye, with shares from 0 to 100%
 const ALL = 10_000; // maximum number of rows of the API
 const RANGES = [["", "all windows"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "1 d"]];
-const AGES = [["3600", "an hour ago"], ["86400", "a day ago"], ["604800", "a week ago"]];
 const $ = (id) => document.getElementById(id);
 
 export const windowKey = ({ kind, size, step }) => `${kind}-${size}-${step}`;
@@ -40,13 +39,11 @@ export class QueryPage {
     Object.assign(this, { address, answers, now, empty, choose });
     this.since = Date.now() / 1000;
     this.ranking = new Ranking($("rows"), $("axis"), (value) => choose({ value }));
-    this.history = new History($("history"));
-    this.rates = new Rates($("rates"));
+    this.series = new Series(now);
     this.alerts = new Alerts($("alerts"), $("news"), address);
     this.pairs = new PairTable($("pairs"), choose);
-    const changes = [$("changes"), $("change-rows"), $("changes-text")];
-    this.valueChanges = this.changes = new Changes(...changes);
-    this.numberChanges = new NumberChanges(...changes);
+    this.comparison = new Comparison(address, answers);
+    this.groups = new GroupsView($("groups"), choose);
     this.numbers = new NumbersView($("numbers"), (value) => choose({ value }));
   }
 
@@ -74,10 +71,11 @@ export class QueryPage {
   async show(query) {
     const name = encodeURIComponent(query.name);
     const { kind, size, step } = this.kind(query);
-    const of = { kind, size, step };
+    const labels = labelsOf(query);
+    const group = labels.find((label) => label === this.address.get("group")) ?? null;
+    const of = { kind, size, step, group };
     const attribute = query.attributes.find((each) => each.name === this.address.get("attribute")) ?? query.attributes[0];
     const areNumbers = attribute.numbers !== null;
-    this.changes = areNumbers ? this.numberChanges : this.valueChanges;
     const choice = this.address.get("method");
     const method = areNumbers ? SMOOTH : query.methods.includes(choice) ? choice : query.methods[0]; // unbiased, whose interval the table shows
     const filling = this.address.get("filling") === "1";
@@ -90,7 +88,7 @@ export class QueryPage {
     if (!estimate && at) return this.#none(`This board does not have the window of ${query.name} that ended at ${moment(Number(at))}.`, this.newestButton());
     if (!estimate) return this.#none(this.#waiting(query, of));
     const position = { window: estimate.window.end, provisional: !estimate.final };
-    const nameParts = [query.name, attribute.name, windowKey(of), position.window, method].filter((each) => each !== null).join("-");
+    const nameParts = [query.name, attribute.name, group, windowKey(of), position.window, method].filter((each) => each !== null).join("-");
     this.#download = [`queries/${name}/estimate`, { ...about, ...position, top: ALL }, `${nameParts}.csv`];
     this.#end = estimate.window.end;
     const value = this.address.get("value") ?? (areNumbers ? attribute.numbers.quantiles[0] : estimate.values[0]?.value);
@@ -103,10 +101,11 @@ export class QueryPage {
     const [points, others, windows, changes] = await Promise.all([
       value === undefined ? null : pointsOf(value),
       second === null || value === undefined ? null : pointsOf(second),
-      this.answers.get([subject(query.name, rateWindow, true)], `queries/${name}/windows`, { kind: rateWindow.kind, size: rateWindow.size, step: rateWindow.step, limit: 200, ...span }),
+      this.answers.get([subject(query.name, rateWindow, true)], `queries/${name}/windows`, { kind: rateWindow.kind, size: rateWindow.size, step: rateWindow.step, group, limit: 200, ...span }),
       this.answers.get([`alerts ${query.name}`], "alerts", { query: query.name, attribute: attribute.name, limit: 500 }),
-      this.#compare(query, name, estimate, { ...of, attribute: attribute.name }),
+      this.comparison.show(query, estimate, { ...of, attribute: attribute.name }, { subject: subject(query.name, of, true), top: this.address.has("all") ? ALL : FIRST_ROWS, labels }),
       this.#showPairs(query, name, attribute, { ...of, ...position }),
+      this.#showGroups(query, name, attribute, { kind, size, step, ...position }, group),
     ]);
     this.alerts.show(at ? changes.alerts.filter((each) => each.window.end <= at) : changes.alerts);
     const values = search ? estimate.values.filter((each) => each.value.toLowerCase().includes(search)) : estimate.values;
@@ -116,8 +115,8 @@ export class QueryPage {
     $("values").replaceChildren(...names.map((each) => element("option", { value: each })));
     $("withheld").textContent = gap(estimate, query, Boolean(at));
     const isSame = points?.measure === others?.measure; // a share and a number have no common axis
-    this.#showHistory([value, points], second === null || !isSame ? null : [second, others], query.simulated, of.step || query.pane);
-    this.#showRates(windows.windows, query);
+    this.series.showHistory([value, points], second === null || !isSame ? null : [second, others], query.simulated, of.step || query.pane);
+    this.series.showRates(windows.windows, query);
     this.#showLink(query, of, attribute, method, value, estimate);
     $("privacy").replaceChildren(...privacy(query));
     return true;
@@ -165,28 +164,13 @@ export class QueryPage {
     this.pairs.show(cells, given);
   }
 
-  /** Requests and shows the changes since an earlier window. */
-  async #compare(query, name, estimate, of) {
-    const age = AGES.find(([seconds]) => seconds === this.address.get("compare"))?.[0];
-    const fixed = this.address.get("from");
-    select($("compare"), [["", "nothing"], ...AGES, ...(fixed ? [["from", `the window to ${moment(Number(fixed))}`]] : [])], fixed ? "from" : age ?? "");
-    if (!age && !fixed) return this.changes.say("Choose an earlier window, to see what has changed since then.");
-    if (!estimate.final) return this.changes.say("The provisional window is not compared.");
-    const finals = [subject(query.name, of, true)];
-    let from = fixed;
-    if (!fixed) {
-      const before = estimate.window.end - Number(age);
-      const { windows } = await this.answers.get(finals, `queries/${name}/windows`, { kind: of.kind, size: of.size, step: of.step, limit: 1, to: before + 1 });
-      from = windows.at(-1)?.end;
-      if (from === undefined) return this.changes.say(`This board has no window that ended ${AGES.find(([seconds]) => seconds === age)[1]} or earlier.`);
-    }
-    const top = this.address.has("all") ? ALL : FIRST_ROWS;
-    const answer = await this.answers
-      .get(finals, `queries/${name}/compare`, { ...of, from, to: estimate.window.end, top })
-      .catch((error) => (error instanceof ApiError && [400, 404].includes(error.status) ? error : Promise.reject(error)));
-    if (answer instanceof ApiError) this.changes.say(answer.message);
-    else this.changes.show(answer, query);
-    this.from = from;
+  /** Requests and shows all groups side by side. */
+  async #showGroups(query, name, attribute, about, group) {
+    if (query.groups === null) return this.groups.hide();
+    const finals = [subject(query.name, about, !about.provisional)];
+    const answer = await this.answers.get(finals, `queries/${name}/groups`, { ...about, attribute: attribute.name, top: GROUP_ROWS }).catch((error) => ifGone(error, null));
+    if (answer === null) this.groups.hide();
+    else this.groups.show(answer, attribute, query, group);
   }
 
   #showEstimate(query, estimate, value, windows, areNumbers) {
@@ -206,6 +190,7 @@ export class QueryPage {
     $("legend-level").textContent = `${levelText(estimate.level)} interval (unbiased)`;
     $("legend-proof").textContent = `proved ${proof(query)}`;
     $("legend-bar").textContent = estimate.method === "unbiased" ? "unbiased estimate" : `consistent estimate (${estimate.method})`;
+    $("legend-weight").hidden = estimate.by_weight === null;
     $("legend-threshold").hidden = estimate.threshold === null;
     if (estimate.threshold !== null) $("threshold-text").textContent = threshold(query, estimate.threshold);
     $("central").textContent = central(estimate);
@@ -217,46 +202,6 @@ export class QueryPage {
     more.textContent = this.address.has("all") ? `Show the first ${FIRST_ROWS}` : `Show all ${count(estimate.published)} published`;
   }
 
-  #showHistory([value, answer], second, simulated, step) {
-    const points = answer?.points ?? [];
-    this.history.measure = answer?.measure ?? "share";
-    $("history-text").textContent = value === undefined ? "No window with values yet" : historyText(value, answer, simulated);
-    $("second-text").hidden = second === null;
-    $("second-text").textContent = second === null ? "" : historyText(...second, simulated);
-    const other = new Map((second?.[1]?.points ?? []).map((point) => [point.end, point]));
-    const line = spaced(points, step, this.now(), emptyPoint);
-    const column = (key) => line.map((point) => point[key]);
-    const columns = [column("end"), column("low"), column("high"), column("share"), column("truth")];
-    if (second !== null) columns.push(...["low", "high", "share"].map((key) => line.map((point) => other.get(point.end)?.[key] ?? null)));
-    this.history.show(columns, JSON.stringify([value, second?.[0], this.history.measure]));
-    const field = $("with");
-    if (document.activeElement !== field) field.value = second?.[0] ?? "";
-  }
-
-  #showRates(windows, query) {
-    const seconds = (each) => Math.max(each.end - each.start, 1);
-    const isWithheld = (each) => reason(each.flags) !== null;
-    const refused = (each) => each.duplicate + each.implausible;
-    const line = spaced(windows, windows[0]?.step, this.now(), emptyPoint);
-    const column = (number) => line.map((each) => (each.missing || isWithheld(each) ? null : number(each) / seconds(each)));
-    this.rates.show([line.map((each) => each.end), column((each) => each.n), column(refused)]);
-    const last = windows.at(-1);
-    const length = last ? windowName(last) : "";
-    if (!last) $("rates-text").textContent = "";
-    else if (isWithheld(last)) $("rates-text").textContent = `The last window (${length}) is ${withheld(reason(last.flags), query)}`;
-    else $("rates-text").textContent = `${count(Math.round(last.n / seconds(last)))} per second in the last window (${length})`;
-    const gaps = windows.filter((each) => isWithheld(each) && !each.n).length;
-    const counted = windows.length - gaps;
-    const total = (key) => windows.reduce((sum, each) => sum + each[key], 0);
-    const rows = [
-      [`Counted in ${count(counted)} window${counted === 1 ? "" : "s"}`, counted ? total("n") : null],
-      ...(gaps ? [["Withheld windows", gaps]] : []),
-      ["Refused: duplicates", total("duplicate")],
-      ["Refused: implausible noise", total("implausible")],
-    ];
-    $("refused").replaceChildren(...rows.flatMap(([name, number]) => [element("dt", {}, name), element("dd", {}, number === null ? "–" : count(number))]));
-  }
-
   /** Sets the link that restores exactly what is seen, whatever comes later. */
   #showLink(query, of, attribute, method, value, estimate) {
     const comparing = this.address.has("compare") || this.address.has("from");
@@ -265,12 +210,13 @@ export class QueryPage {
       q: query.name,
       window: windowKey(of),
       attribute: attribute.name,
+      group: of.group,
       method,
       value: value ?? null,
       at: estimate.window.end,
       filling: null,
-      compare: null,
-      from: comparing ? this.from : null,
+      compare: this.comparison.from === null ? this.address.get("compare") : null,
+      from: comparing ? this.comparison.from : null,
     });
   }
 
@@ -283,6 +229,9 @@ export class QueryPage {
     select($("kind"), query.windows.map((each) => [windowKey(each), windowName(each)]), windowKey(of));
     $("attribute-box").hidden = query.attributes.length < 2;
     select($("attribute"), query.attributes.map((each) => [each.name ?? "", each.name ?? ""]), attribute.name ?? "");
+    $("group-box").hidden = query.groups === null;
+    $("group-name").textContent = query.groups === null ? "" : `By ${query.groups.name}`;
+    select($("group"), [["", "total"], ...labelsOf(query).map((label) => [label, label])], of.group ?? "");
     swap($("methods"), query.methods.map((each) => this.#radio(each)), query.methods.join());
     for (const input of $("methods").querySelectorAll("input")) input.checked = input.value === method;
     $("provisional").checked = filling;
@@ -309,19 +258,4 @@ export class QueryPage {
     link.click();
     URL.revokeObjectURL(link.href);
   }
-}
-
-const UNKNOWN = { flags: [], n: 0, share: null, low: null, high: null, truth: null, duplicate: 0, implausible: 0 };
-const emptyPoint = (end) => ({ ...UNKNOWN, start: end, end });
-
-/** Returns the newest share of a value as text. */
-function historyText(value, answer, simulated) {
-  const points = answer?.points ?? [];
-  const last = points.findLast((point) => point.share !== null);
-  const gaps = points.filter((point) => point.withheld).length;
-  const note = gaps ? `; ${gaps} of ${points.length} windows withheld` : "";
-  if (!last) return `${value}: not among the published values${note}`;
-  const { measure, unit } = answer;
-  const truth = simulated && last.truth !== null ? `, ${measure === "share" ? "true share" : "truth"} ${answerText({ ...last, measure, value: last.truth }, unit).split(" (")[0]}` : "";
-  return `${value}: ${answerText({ ...last, measure, value: last.share }, unit)} at ${clock(last.end)}${truth}${note}`;
 }

@@ -36,7 +36,7 @@ export class Ranking {
 
   /** Shows an estimate of the API. Rows of values that stay are moved, not replaced. */
   show(estimate, selection, tags, proof) {
-    const reach = estimate.values.flatMap((row) => [row.high ?? 0, row.share ?? 0, row.truth ?? 0]);
+    const reach = estimate.values.flatMap((row) => [row.high ?? 0, row.share ?? 0, row.truth ?? 0, row.by_weight ?? 0]);
     const most = estimate.detectable === null ? 0 : estimate.threshold ?? 0; // without a detectable share the threshold lies outside the chart
     const end = Math.min(1, 1.03 * Math.max(...reach, most, 1e-4));
     this.#end = end;
@@ -95,23 +95,25 @@ export class Ranking {
       tag: element("span", { class: "tag" }),
       button: element("button", { type: "button", title: value, "aria-label": value, onclick: () => this.choose(value) }),
       share: element("data"),
+      byWeight: element("small", { class: "by-weight" }),
       bar: element("i", { class: "bar" }),
       whisker: element("i", { class: "whisker" }),
       threshold: element("i", { class: "threshold" }),
       true: element("i", { class: "true" }),
+      total: element("i", { class: "total" }),
       interval: element("td", { class: "interval" }),
       truth: element("td", { class: "number truth" }),
       error: element("td", { class: "number truth" }),
     };
     const track = element("div", { class: "track", "aria-hidden": "true" });
-    track.append(part.bar, part.threshold, part.whisker, part.true);
+    track.append(part.bar, part.threshold, part.whisker, part.true, part.total);
     const box = element("div", { class: "box" }, part.mark, part.proof, part.button, part.tag, part.range);
     part.node = element(
       "tr",
       {},
       element("td", { class: "rank" }, part.place, " ", part.ranks),
       element("th", { scope: "row", class: "value" }, box),
-      element("td", { class: "number" }, part.share),
+      element("td", { class: "number" }, part.share, part.byWeight),
       element("td", { class: "plot" }, track),
       part.interval,
       part.truth,
@@ -147,6 +149,12 @@ export class Ranking {
     if (!part.threshold.hidden) place(part.threshold, at(threshold));
     part.true.hidden = row.truth === null;
     if (row.truth !== null) place(part.true, at(row.truth));
+    part.total.hidden = part.byWeight.hidden = row.by_weight === null;
+    if (row.by_weight !== null) {
+      place(part.total, at(row.by_weight));
+      part.byWeight.textContent = `${percent(row.by_weight, places)} weighted`;
+      part.byWeight.title = `${percent(row.by_weight_low, places)} – ${percent(row.by_weight_high, places)}`;
+    }
     part.interval.textContent = hasInterval ? `${percent(row.low, places)} – ${percent(row.high, places)}` : "–";
     part.truth.textContent = percent(row.truth, places);
     const error = row.truth === null || row.share === null ? null : row.share - row.truth;

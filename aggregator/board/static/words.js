@@ -8,6 +8,7 @@ const FLAGS = {
   skewed: "The noise of these reports differs from that of honest clients. Somebody may be sending forged reports.",
   ids_overflow: "Too many frames carried an id. Some duplicates may be counted.",
   cut: "This record would be larger than 8 MiB. It shows the values with the largest shares.",
+  partial_groups: "The total lacks groups that have too few reports to be shown.",
   prior_rejected: "The fitted prior does not suit this window. The fallback method replaces it.",
 };
 

@@ -13,7 +13,7 @@ export function places(low, high) {
 
 /** Returns a number as text, such as 1,842. */
 export const plain = (value, decimals) =>
-  value.toLocaleString(LOCALE, { minimumFractionDigits: decimals, maximumFractionDigits: decimals }).replace("-", "−");
+  value.toLocaleString(LOCALE, { minimumFractionDigits: decimals, maximumFractionDigits: decimals, signDisplay: "negative" }).replace("-", "−");
 
 /** Returns a number with at most three digits that are not zero. */
 export const short = (value) => Number(value.toPrecision(3)).toLocaleString(LOCALE).replace("-", "−");

@@ -1,0 +1,80 @@
+"""The page by group: a menu, small charts side by side, a weighted total, and the difference of two groups."""
+
+import time
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.boards import GROUPS, LOAD, PANE, SCREENS, Board, GroupCrowd, definition_messages, in_thread, publish
+from tests.brokers import create_topics
+from tests.browser.chrome import DESK, PHONE
+
+PANES = 3
+LABELS = ["ios", "android", "web", "(none)"]
+
+
+@pytest.fixture(scope="module")
+def board(broker):
+    start = int(time.time()) // PANE * PANE - PANES * PANE
+    crowds = [GroupCrowd(query, start=start) for query in (SCREENS, LOAD)]
+    messages = [message for _ in range(PANES) for crowd in crowds for message in crowd.next()]
+    kafka = in_thread(lambda: create_topics(broker))
+    publish(kafka, [*definition_messages(GROUPS), *messages])
+    with Board(kafka) as process:
+        yield process.ready()
+
+
+def open_page(watch, board, fragment, **settings):
+    view = watch(**settings)
+    view.page.goto(f"{board.url}#{fragment}")
+    expect(view.page.locator(".multiple").first).to_be_visible()
+    return view
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_groups_stand_side_by_side(watch, board, size, scheme):
+    view = open_page(watch, board, "q=screens", viewport=size, color_scheme=scheme)
+    page = view.page
+    answer = board.json("api/v1/queries/screens/groups?top=8")
+    assert page.locator(".multiple h3 button").all_inner_texts() == LABELS
+    for label in LABELS[:3]:
+        rows = page.locator(".multiple").filter(has=page.get_by_role("button", name=label)).locator("tbody tr")
+        shares = [row["share"] for row in answer["values"] if row["group"] == label]
+        assert rows.count() == len(shares) == 8
+        for row, share in zip(rows.all(), shares, strict=True):
+            expect(row.locator(".number")).to_contain_text(f"{100 * share:.2f}%")
+    expect(page.locator(".multiple").last).to_contain_text("withheld: fewer than 50 reports")
+    expect(page.locator("#flags")).to_contain_text("The total lacks groups")
+    expect(page.locator("#rows tr").first).to_contain_text("% weighted")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    violations = Axe().run(page).response["violations"]
+    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
+    assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+    assert view.errors == []
+
+
+def test_a_group_has_a_page_and_a_difference_from_another_group(watch, board):
+    view = open_page(watch, board, "q=screens")
+    page = view.page
+    page.locator("#group").select_option("ios")
+    expect(page.locator("#window")).to_contain_text("9,000 reports")
+    expect(page.locator(".multiple.chosen h3 button")).to_have_text("ios")
+    expect(page.locator(".by-weight").first).to_be_hidden()
+    page.locator("#compare").select_option("group android")
+    expect(page.locator("#changes thead")).to_contain_text("android")
+    expect(page.locator("#change-rows tr").first).to_contain_text("cart")
+    expect(page.locator("#change-rows tr").first).to_contain_text("proved")
+    assert "group=ios" in page.url
+    page.locator(".multiple h3 button", has_text="ios").click()
+    expect(page.locator("#window")).to_contain_text("15,000 reports")
+    assert "group=" not in page.url
+    assert view.errors == []
+
+
+def test_quantiles_stand_side_by_side(watch, board):
+    view = open_page(watch, board, "q=load")
+    rows = view.page.locator(".multiple").first.locator("tbody tr")
+    assert rows.locator("th").all_inner_texts() == ["p50", "p90", "p95", "p99", "Mean", "Geometric mean", "slow"]
+    assert view.errors == []
