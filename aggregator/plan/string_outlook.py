@@ -5,7 +5,6 @@ clients asked about one hashed value. `benchmarks/string_lengths.py` measured th
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator
 from unicodedata import normalize
 
@@ -13,16 +12,13 @@ from aggregator.merging.windows import ENCODED_BYTES
 from hubbub.command.options import in_bytes
 from hubbub.definitions.versions import open_panes
 from oracles.discover import Strings
-from oracles.discover.cell_hash import LEVEL_SLOTS, MAP_SLOTS, MAPS
+from oracles.discover.cell_hash import MAP_SLOTS, MAPS
+from oracles.discover.reach import reach, smallest_share
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
 from oracles.query.footprint import INTEGER
 from oracles.query.strings import Discovery
 
-RATIOS = ((8, 1.3), (12, 1.28), (16, 1.28), (24, 1.36))
-"""Lengths, and the reach as a multiple of the smallest reach that any code of levels can have."""
-FEWER_CELLS = {16: 1.0, 15: 1.02, 14: 1.05, 13: 1.12, 12: 1.25}
-"""Logarithm of the number of cells, and by how much fewer cells raise the reach."""
 LISTED = 6.6
 """The reach of names that are known before, if all clients are asked for one of a million names."""
 SHORTER = 8
@@ -42,30 +38,6 @@ def sigma(cell: Oracle, n: int) -> float:
     return float(cell.noise(n).sigma)
 
 
-def reach(strings: Strings) -> float:
-    """Return the smallest share that is found with probability 0.9, in standard errors of all clients."""
-    coding = strings.coding
-    searching = LEVEL_SLOTS * strings.levels / strings.slots
-    least = math.sqrt(2.0 * coding.length * math.log(coding.size) / searching)
-    return least * _ratio(coding.length) * FEWER_CELLS[strings.cells]
-
-
-def _ratio(length: int) -> float:
-    """Return the ratio of a length, interpolated between the measured ones."""
-    lengths = [each for each, _ in RATIOS]
-    place = bisect_left(lengths, length)
-    if place in (0, len(RATIOS)):
-        return RATIOS[min(place, len(RATIOS) - 1)][1]
-    (low, before), (high, after) = RATIOS[place - 1], RATIOS[place]
-    return before + (after - before) * (length - low) / (high - low)
-
-
-def found(strings: Strings, cell: Oracle, n: int) -> float | None:
-    """Return the smallest share that a search of `n` reports will find, or None if there is none."""
-    share = reach(strings) * sigma(cell, n) if n else 1.0
-    return share if share < 1.0 else None
-
-
 def resized(strings: Strings, length: int) -> Strings:
     """Return the strings of another length."""
     coding = strings.coding
@@ -74,14 +46,14 @@ def resized(strings: Strings, length: int) -> Strings:
 
 def sentences(strings: Strings, cell: Oracle, clients: int, span: str) -> Iterator[str]:
     """Yield in words what so many people will show."""
-    share, units = found(strings, cell, clients), _units(strings)
+    share, units = smallest_share(strings, cell, clients), _units(strings)
     start, length = f"With {clients:,} people {span} at epsilon {cell.epsilon:g}", strings.coding.length
     if share is None:
         need = people(strings, cell, 0.5)
         yield f"{start} you will find no names of {length} {units}. To find one that 50% use you need {need:,} people."
         return
     text = f"{start} you will find names of {length} {units} that more than {percent(share)} use"
-    if length > SHORTER and (shorter := found(resized(strings, SHORTER), cell, clients)) is not None:
+    if length > SHORTER and (shorter := smallest_share(resized(strings, SHORTER), cell, clients)) is not None:
         text += f", of {SHORTER} {units} {percent(shorter)} (with length = {SHORTER})"
     yield f"{text}."
     goal = share / 2
@@ -103,7 +75,7 @@ def people(strings: Strings, cell: Oracle, share: float) -> int:
 
 def found_row(strings: Strings, cell: Oracle) -> list[str]:
     """Return the shares that are found for the numbers of reports of CROWDS."""
-    shares = (found(strings, cell, n) for n in CROWDS)
+    shares = (smallest_share(strings, cell, n) for n in CROWDS)
     return [">1" if share is None else f"{share:.3g}" for share in shares]
 
 

@@ -32,6 +32,17 @@ class Prefixes(NamedTuple):
     ties: Floats
     """Sum of the distances of the cells, each with the limit of the score."""
 
+    @property
+    def ranks(self) -> Floats:
+        """The scores, with a little of the ties, in digits that do not depend on the order of sums."""
+        ranks: Floats = np.round(self.scores + _TIE * self.ties, _DIGITS)
+        return ranks
+
+    @property
+    def order(self) -> Ints:
+        """The places of the prefixes, the best first."""
+        return np.argsort(-self.ranks, kind="stable")
+
 
 def candidates(strings: Strings, distances: Sequence[Floats]) -> Prefixes:
     """Return the most likely names.
@@ -41,7 +52,7 @@ def candidates(strings: Strings, distances: Sequence[Floats]) -> Prefixes:
     prefixes = Prefixes(np.zeros((1, 0), np.int64), np.zeros(1), np.zeros(1))
     for level, cells in enumerate(distances):
         prefixes = _extended(strings, level, prefixes, cells)
-    best = _best(prefixes.scores + _TIE * prefixes.ties, CANDIDATES)
+    best = _best(prefixes.ranks, CANDIDATES)
     return Prefixes(prefixes.numbers[best], prefixes.scores[best], prefixes.ties[best])
 
 

@@ -20,6 +20,7 @@ LEVEL_SLOTS, MAP_SLOTS = 5, 3
 LEAST_CELLS, MOST_CELLS = 12, 16
 CHUNK = 2_048
 """Most numbers of a chunk, except the first one, which may have as many as there are cells."""
+_UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 _WORDS = 8
 """Number of 32-bit words in a digest of SHA-256."""
 
@@ -95,6 +96,14 @@ class Strings:
             symbols += reversed(digits)
         return self.coding.text(symbols)
 
+    def is_name(self, text: str) -> bool:
+        """Whether a text is the name of the strings that are coded like it, and of no others.
+
+        Bytes that are no character have one mark in all names, for example in a name that was cut within a character.
+        """
+        is_clear = self.coding.alphabet is not None or _UNREADABLE not in text
+        return is_clear and self.text(self.numbers(text)) == text
+
     def words(self, chunk: int, number: int) -> Ints:
         """Return the word of a chunk's number for each level and map."""
         blocks = range(-(-self.parts // _WORDS))
@@ -104,8 +113,12 @@ class Strings:
 
     def cells_of(self, text: str) -> Ints:
         """Return the cell of a text for each level and map."""
+        return self.cells_of_numbers(self.numbers(text))
+
+    def cells_of_numbers(self, numbers: Ints) -> Ints:
+        """Return the cell of a string for each level and map, by the numbers of its chunks."""
         cells = np.zeros(self.parts, np.int64)
-        for chunk, number in enumerate(self.numbers(text).tolist()):
+        for chunk, number in enumerate(numbers.tolist()):
             cells[chunk:] ^= self.words(chunk, number)[chunk:]
         return cells
 

@@ -180,6 +180,19 @@ def test_repeated_answers_prove_less():
     assert often.stderr == pytest.approx(2 * once.stderr, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("text", "name"), [("日本語の名前", "日本\N{REPLACEMENT CHARACTER}…"), ("", ""), ("naï…", "naï…")]
+)
+def test_strings_of_bytes_are_found_even_if_they_end_within_a_character(text, name):
+    strings, rng = Strings(Coding(8, None, "none"), 12, DIGEST), np.random.default_rng(11)
+    o = Drawn(strings, lambda size: oracle("olh", epsilon=4.0, size=size))
+    state = o.draw(rng, [text], [0.3], 100_000)
+    (found,) = search(o, state, 100_000, dictionary=[name]).names
+    assert (found.text, found.level) == (name, 0.95)
+    answer = ask(o, state, 100_000, None, text, [name])
+    assert (answer.text, answer.share) == (name, found.share)
+
+
 def test_a_name_that_shares_its_cells_with_confirmed_ones_is_ambiguous():
     strings, rng = small(), np.random.default_rng(9)
     o = Drawn(strings, lambda size: oracle("olh", epsilon=4.0, size=size))

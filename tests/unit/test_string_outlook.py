@@ -5,6 +5,7 @@ import tomllib
 import pytest
 
 from aggregator.plan import check, check_text, memory, string_outlook
+from oracles.discover import reach
 from oracles.query import parse
 
 CRASHES = """
@@ -37,14 +38,14 @@ def test_the_outlook_says_which_names_a_million_people_show():
 def test_names_need_a_share_that_falls_with_the_root_of_the_people_and_grows_with_the_length():
     query = read()
     strings, cell = query.strings, query.only_oracle
-    many, few = (string_outlook.found(strings, cell, n) for n in (4_000_000, 1_000_000))
+    many, few = (reach.smallest_share(strings, cell, n) for n in (4_000_000, 1_000_000))
     assert few / many == pytest.approx(2.0, rel=0.01)
     shares = [
-        string_outlook.found(string_outlook.resized(strings, length), cell, 1_000_000) for length in (4, 8, 16, 24, 48)
+        reach.smallest_share(string_outlook.resized(strings, length), cell, 1_000_000) for length in (4, 8, 16, 24, 48)
     ]
     assert shares == sorted(shares)
     assert string_outlook.people(strings, cell, few) == pytest.approx(1_000_000, rel=0.02)
-    assert string_outlook.found(strings, cell, 0) is None
+    assert reach.smallest_share(strings, cell, 0) is None
     assert "no names" in text_of(query, 100)
 
 

@@ -1,0 +1,157 @@
+"""The maps of a tally: counts of whole strings. They answer for any string, without the levels.
+
+A name that is confirmed has a cell in each map. Another string is told apart from it by the maps in which its own cell
+is another one: its clean maps.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from oracles.discover.cell_hash import MAPS, Strings
+from oracles.discover.slots import Slots
+from oracles.estimate import Estimate
+from oracles.intervals import LEVEL
+from oracles.pure import Pure
+from oracles.types import Ints
+
+
+@dataclass(frozen=True)
+class Name:
+    """The share of a string, with its error and its interval. NaN if no map tells it apart from the names before it."""
+
+    text: str
+    share: float
+    stderr: float
+    low: float
+    high: float
+    level: float
+    """Level of the interval."""
+    n: int
+    """Number of independent reports that tell of the string."""
+    error: float = float("nan")
+    """Probability of such a proof for any candidate if it is false. NaN without a test."""
+
+    @property
+    def is_ambiguous(self) -> bool:
+        return not self.n
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """The counts of the cells in each map."""
+
+    strings: Strings
+    oracle: Pure
+    """Oracle of the cells."""
+    counts: Sequence[Ints]
+    answering: Sequence[int]
+    """Number of reports of each map."""
+    n: int
+    """Number of reports of the tally, of all levels and maps."""
+    n_independent: int
+
+    @classmethod
+    def of(
+        cls, slots: Slots, state: Ints, n: int, n_independent: int | None = None, support: Sequence[Ints] | None = None
+    ) -> "Maps":
+        """Return the maps of a tally of `n` reports. `support` is that of all levels and maps, if it is known."""
+        levels = slots.strings.levels
+        counts = (slots.support(state, n) if support is None else support)[levels:]
+        answering = slots.answering(state, n)[levels:]
+        return cls(
+            slots.strings, slots.cell_oracle, counts, answering, n, n if n_independent is None else n_independent
+        )
+
+    @cached_property
+    def pure(self) -> Pure:
+        """Law of a string. Another one has the same cell with probability 2**-b, whatever the strings are."""
+        p, q = self.oracle.exact
+        return Pure(self.oracle.name, self.oracle.size, p, q + (p - q) / (1 << self.strings.cells))
+
+    def independent(self, reports: int) -> int:
+        """Return how many of these reports are independent."""
+        return reports * self.n_independent // self.n if self.n else 0
+
+    def cells(self, text: str) -> list[int]:
+        """Return the cell of a text in each map. The mark of an open end is beyond the last symbol."""
+        own: list[int] = self.strings.cells_of(text)[self.strings.levels :].tolist()
+        return own
+
+    def total(self, own: Sequence[int]) -> int:
+        """Return the sum of the counts of these cells in all maps."""
+        return self._counted(own, range(MAPS))[0]
+
+    def estimate(self, text: str, own: Sequence[int], maps: Iterable[int], level: float = LEVEL) -> Name:
+        """Return the share of a text with these cells by these maps."""
+        count, n = self._counted(own, maps)
+        if not n:
+            nan = float("nan")
+            return Name(text, nan, nan, nan, nan, level, 0)
+        shares = self.pure.shares(np.array([count]), n)
+        one = Estimate(shares, n, self.pure, self.independent(n), self.n_independent)
+        low, high = one.interval(level)
+        return Name(
+            text, float(shares[0]), float(one.stderr[0]), float(low[0]), float(high[0]), level, one.n_independent
+        )
+
+    def p_value(self, own: Sequence[int], maps: Iterable[int]) -> float:
+        """Return the probability of a count at least as large if nobody has the string."""
+        from oracles.kernels.tails import binomial_tail  # it needs SciPy, which clients do not
+
+        count, n = self._counted(own, maps)
+        independent_count = count * self.n_independent // self.n
+        return float(binomial_tail(np.array([independent_count]), self.independent(n), self.pure.q)[0])
+
+    def _counted(self, own: Sequence[int], maps: Iterable[int]) -> tuple[int, int]:
+        """Return the sum of the counts of these cells in these maps, and the number of their reports."""
+        places = list(maps)
+        count = sum(int(self.counts[each][own[each]]) for each in places)
+        return count, sum(self.answering[each] for each in places)
+
+    def ask(self, text: str, names: Iterable[str] = ()) -> Name:
+        """Return the share of any text, by the maps in which no confirmed name has its cell."""
+        coded = self.strings.text(self.strings.numbers(text))
+        others = NamedCells()
+        for name in names:
+            if name != coded:
+                others.add(self.cells(name))
+        own = self.cells(text)
+        return self.estimate(coded, own, others.clean(own))
+
+    def ask_each(self, names: Iterable[str]) -> tuple[list[Name], list[str]]:
+        """Return the shares of names that are known, without a test, and the names that no map tells apart.
+
+        They come by falling count. A name takes its cells from all later ones. One that was cut within a character has
+        no cells any more.
+        """
+        shares, ambiguous, before = [], [], NamedCells()
+        for text, own in self.by_count({text: self.cells(text) for text in names if self.strings.is_name(text)}):
+            name = self.estimate(text, own, before.clean(own))
+            if name.is_ambiguous:
+                ambiguous.append(text)
+            else:
+                shares.append(name)
+                before.add(own)
+        return shares, ambiguous
+
+    def by_count(self, cells: Mapping[str, Sequence[int]]) -> list[tuple[str, Sequence[int]]]:
+        """Return texts with their cells, by falling sum of their counts."""
+        return sorted(cells.items(), key=lambda row: (-self.total(row[1]), row[0]))
+
+
+class NamedCells:
+    """The cells of confirmed names in each map."""
+
+    def __init__(self) -> None:
+        self._cells: list[set[int]] = [set() for _ in range(MAPS)]
+
+    def add(self, own: Sequence[int]) -> None:
+        for cells, cell in zip(self._cells, own, strict=True):
+            cells.add(cell)
+
+    def clean(self, own: Sequence[int]) -> list[int]:
+        """Return the maps in which no confirmed name has the same cell."""
+        return [each for each in range(MAPS) if own[each] not in self._cells[each]]
