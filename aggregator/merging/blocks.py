@@ -282,4 +282,4 @@ def is_stored(query: Query, span: BlockSpan, window: Window) -> bool:
 
 def has_blocks(query: Query) -> list[bool]:
     """Return for each attribute whether it has blocks, because it has few enough values."""
-    return [domain.size <= MOST_BLOCK_VALUES for domain in query.domains]
+    return [domain.size <= MOST_BLOCK_VALUES and domain.discovery is None for domain in query.domains]

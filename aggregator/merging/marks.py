@@ -12,7 +12,8 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, pairwise
-from typing import Literal
+from operator import add
+from typing import Any, Literal
 
 import orjson
 
@@ -25,11 +26,32 @@ Withheld = Literal["small", "held"]
 """The reason why a window shows no values: it has too few reports, or it does not begin and end at marks."""
 
 
+Count = int | tuple[int, ...]
+"""A number of reports, or one for each level and map of unknown strings. The smallest one counts."""
+
+
+def fewest(count: Count) -> int:
+    """Return the smallest number of a count."""
+    return count if isinstance(count, int) else min(count)
+
+
+def _sum(count: Count, other: Count) -> Count:
+    if isinstance(count, int) and isinstance(other, int):
+        return count + other
+    one, two = ([each] if isinstance(each, int) else each for each in (count, other))
+    return tuple(map(add, one * len(two) if len(one) == 1 else one, two))
+
+
+def all_step(query: Query) -> int:
+    """Return the seconds between two finals of `all`: a pane, or the time between searches for names."""
+    return query.search or query.pane
+
+
 def spans(query: Query) -> list[int]:
     """Return the lengths of time whose multiples are the edges of a query, the longest first."""
     lengths: set[int] = set()
     for window in query.windows:
-        lengths |= {window.size, window.step, math.gcd(window.size, window.step)} if window.step else {query.pane}
+        lengths |= {window.size, window.step, math.gcd(window.size, window.step)} if window.step else {all_step(query)}
     return sorted(lengths, reverse=True)
 
 
@@ -40,23 +62,23 @@ class Marks:
     pane: int
     newest: int = -FOR_EVER
     """The mark before the newest reports. With `-FOR_EVER` it is unknown."""
-    count: int = 0
+    count: Count = 0
     """Number of reports since the newest mark."""
     least: int = 0
     """Number of reports that the next mark needs. 0 if no report came since the newest mark."""
-    recent: dict[int, int] = field(default_factory=dict)
+    recent: dict[int, Count] = field(default_factory=dict)
     """Number of reports since the newest multiple of each span."""
     stretches: list[tuple[int, int]] = field(default_factory=list)
     """Stretches of several panes without a mark inside, from mark to mark, in the order of time."""
 
-    def add(self, start: int, n: int, crowd: int, lengths: Sequence[int]) -> None:
+    def add(self, start: int, n: Count, crowd: int, lengths: Sequence[int]) -> None:
         """Count the reports of a pane."""
-        if n:
+        if n if isinstance(n, int) else any(n):
             if not self.least:
                 self.newest = self.newest_until(start, lengths)
             self.least = max(self.least, crowd)
-            self.count += n
-            self.recent = {span: self.recent.get(span, 0) + n for span in lengths}
+            self.count = _sum(self.count, n)
+            self.recent = {span: _sum(self.recent.get(span, 0), n) for span in lengths}
 
     def walk(self, since: int, through: int, lengths: Sequence[int]) -> None:
         """Look for a mark among the edges in (since, through], if no report came since `since`.
@@ -67,7 +89,8 @@ class Marks:
         recent = {span: self.recent.get(span, 0) for span in lengths}
         for edge in sorted({since // span * span + span for span in lengths}) if self.least else ():
             span = next(span for span in lengths if edge % span == 0)
-            if edge <= through and self.count >= self.least and (span == lengths[0] or recent[span] >= self.least):
+            is_enough = fewest(self.count) >= self.least
+            if edge <= through and is_enough and (span == lengths[0] or fewest(recent[span]) >= self.least):
                 if edge - self.newest > self.pane:
                     self.stretches.append((self.newest, edge))
                 self.newest, self.count, self.least = edge, 0, 0
@@ -117,9 +140,9 @@ class QueryMarks:
         marks = self.places[place]
         marks.newest, marks.count, marks.least, marks.stretches = edge, 0, 0, [(-FOR_EVER, edge)]
 
-    def count(self, pane: int, counts: Sequence[int]) -> None:
+    def count(self, pane: int, counts: Sequence[Count]) -> None:
         """Count a pane by the number of reports of each place. Nothing happens if it is counted already."""
-        if self.through is None and any(counts):
+        if self.through is None and any(n if isinstance(n, int) else any(n) for n in counts):
             self.through = pane
         if self.through is None or pane < self.through:
             return
@@ -141,14 +164,14 @@ class QueryMarks:
                 marks.walk(self.through, end, lengths)
             self.through = end
 
-    def withheld(self, start: int | None, end: int, counts: Sequence[int]) -> tuple[Withheld | None, ...]:
+    def withheld(self, start: int | None, end: int, counts: Sequence[Count]) -> tuple[Withheld | None, ...]:
         """Return for each place why a window with so many reports shows no values, or None if it shows them.
 
         `start` is None for `all`, which always begins at a mark.
         """
         crowd = self.versions.at(end - self.versions.query.pane).query.crowd
         return tuple(
-            "small" if n < crowd else None if end in marks and (start is None or start in marks) else "held"
+            "small" if fewest(n) < crowd else None if end in marks and (start is None or start in marks) else "held"
             for marks, n in zip(self.places, counts, strict=False)
         )
 
@@ -188,7 +211,8 @@ def decode(data: bytes, versions: Versions) -> QueryMarks:
         head = orjson.loads(data)
         through, rows, attributes = head["through"], head["marks"], len(versions.query.domains)
         _check_whole(0 if through is None else through)
-        marks = [_read(versions.query.pane, *row) for row in rows]
+        parts = 1 if versions.query.strings is None else versions.query.strings.parts
+        marks = [_read(versions.query.pane, parts, *row) for row in rows]
     except (ValueError, TypeError, KeyError) as error:
         raise ReportError(f"the marks are unreadable: {error!r}") from error
     if len(rows) % attributes or not 0 < len(rows) <= attributes * (1 + further_groups(versions.query)):
@@ -197,14 +221,27 @@ def decode(data: bytes, versions: Versions) -> QueryMarks:
 
 
 def _read(
-    pane: int, newest: int, count: int, least: int, recent: list[tuple[int, int]], differences: list[int]
+    pane: int, parts: int, newest: int, count: Any, needed: int, recent: list[tuple[int, Any]], differences: list[int]
 ) -> Marks:
-    _check_whole(newest, count, least, *chain.from_iterable(recent), *differences)
+    _check_whole(newest, needed, *(span for span, _ in recent), *differences)
     times = list(accumulate(differences))
-    if len(times) % 2 or times != sorted(times) or min(count, least, *(n for _, n in recent), 0) < 0:
+    count, recent_counts = _count_of(count, parts), {span: _count_of(n, parts) for span, n in recent}
+    if len(times) % 2 or times != sorted(times) or min(needed, *map(fewest, (count, *recent_counts.values())), 0) < 0:
         raise ValueError("counts below 0, or times out of order")
     stretches = list(zip(times[::2], times[1::2], strict=True))
-    return Marks(pane, newest, count, least, dict(recent), stretches)
+    return Marks(pane, newest, count, needed, recent_counts, stretches)
+
+
+def _count_of(value: Any, parts: int) -> Count:
+    """Return the count of reports, one number or one for each part."""
+    if isinstance(value, list):
+        _check_whole(*value)
+        if len(value) != parts:
+            raise ValueError(f"a count of {parts} parts is expected")
+        return tuple(value)
+    _check_whole(value)
+    number: int = value
+    return number
 
 
 def _check_whole(*numbers: object) -> None:

@@ -15,8 +15,9 @@ import numpy as np
 
 from aggregator.merging import blocks
 from aggregator.merging.blocks import BlockSpan
-from aggregator.merging.marks import QueryMarks, Withheld
+from aggregator.merging.marks import Count, QueryMarks, Withheld, fewest
 from aggregator.merging.pane_queue import PaneStore
+from aggregator.merging.search_window import SearchWindow
 from aggregator.merging.windows import (
     ClosedWindow,
     OpenWindow,
@@ -26,6 +27,7 @@ from aggregator.merging.windows import (
     Windows,
     make_windows,
     needs_store,
+    order,
 )
 from aggregator.tallies.group_cells import further_groups, group_count, report_counts, split, subtract
 from aggregator.tallies.snapshot import INCOMPLETE, PARTIAL, Snapshot, Sum, encode_snapshot, merge_snapshots
@@ -109,7 +111,13 @@ class Merger:
     def _windows(self, interval: PublicationInterval, position: Position | None = None) -> Windows:
         is_long = needs_store(interval.window, self._pane, tally_size(self.versions.query))
         store = self._store if is_long else None
-        return make_windows(interval, self._pane, self.cells, position, store, self._is_mark)
+        arguments = interval, self._pane, self.cells, position, store, self._is_mark
+        if interval.window.kind == "all" and self.versions.query.strings is not None:
+            return SearchWindow(self._all_end, *arguments)
+        return make_windows(*arguments)
+
+    def _all_end(self, pane: int) -> int:
+        return self.versions.all_end(pane)
 
     def _is_mark(self, edge: int, group: int) -> bool:
         """Whether an edge is a mark of every attribute of a group."""
@@ -213,7 +221,7 @@ class Merger:
                 later.add(parts[group])
 
     def finals(self) -> Iterator[ClosedWindow]:
-        """Yield the new final windows of all kinds in the order of their ends, and at one end as `_order` says."""
+        """Yield the new final windows of all kinds in the order of their ends, and at one end as `order` says."""
         through = self.closed_through
         if through is None:
             return iter(())
@@ -243,7 +251,7 @@ class Merger:
         return sorted(pane for pane, parts in self._panes.items() if any(part.snapshot.n for part in parts.values()))
 
     def _advance(self, through: int) -> Iterator[ClosedWindow]:
-        for final in heapq.merge(*(self._counted(windows.advance(through)) for windows in self._kinds), key=_order):
+        for final in heapq.merge(*(self._counted(windows.advance(through)) for windows in self._kinds), key=_place):
             self._ahead.remove(final.span.end)
             (window, start, end), counts = final.span, answer_counts(self.versions.query, final.total)
             yield final._replace(
@@ -274,8 +282,11 @@ class Merger:
             yield final
 
     def provisional(self) -> Iterator[OpenWindow]:
-        """Yield the next window of each kind with its panes up to a mark, once for each mark. No final is due."""
-        for windows in self._kinds:
+        """Yield the next window of each kind with its panes up to a mark, once for each mark. No final is due.
+
+        Unknown strings have none: names that come and go with each pane would not be news.
+        """
+        for windows in self._kinds if self.versions.query.strings is None else ():
             if not isinstance(windows, SizedWindows) or (window := windows.current()) is None:
                 continue
             span, sums = window
@@ -285,7 +296,7 @@ class Merger:
             for through in sorted({mark for mark in newest if mark is not None}):
                 total = self._until(sums, through)
                 counts = answer_counts(self.versions.query, total)
-                visible = [mark == through and n >= crowd for mark, n in zip(newest, counts, strict=False)]
+                visible = [mark == through and fewest(n) >= crowd for mark, n in zip(newest, counts, strict=False)]
                 if any(visible):
                     stretches.append((through, self._flagged(span.start, through, total), visible))
             ends: dict[int, int] = {}
@@ -328,17 +339,20 @@ class Merger:
         return first is not None and pane < first
 
 
-def _order(final: ClosedWindow) -> tuple[int, bool, int, int]:
-    """Return the place of a final: by its end, then `all` first, then the larger size, then the larger step."""
-    window = final.span.window
-    return final.span.end, window.kind != "all", -window.size, -window.step
+def _place(final: ClosedWindow) -> tuple[int, bool, int, int]:
+    return order(final.span)
 
 
-def answer_counts(query: Query, total: Snapshot) -> list[int]:
-    """Return how many reports answer each attribute of each group. These are the places of `QueryMarks`."""
+def answer_counts(query: Query, total: Snapshot) -> list[Count]:
+    """Return how many reports answer each attribute of each group. These are the places of `QueryMarks`.
+
+    Unknown strings have one place, with a number for each level and map.
+    """
     oracle, missing = query.oracle, 1 + further_groups(query) - group_count(total.counts, query.oracle.state_size)
     if not isinstance(oracle, Multi):
         return [*report_counts(total, oracle.state_size), *[0] * missing]
     parts = split(total, oracle.state_size)
     counts = chain.from_iterable(oracle.answering(part.counts.astype(np.int64, copy=False), part.n) for part in parts)
+    if query.strings is not None:
+        return [tuple(counts)]
     return [*counts, *[0] * (missing * len(query.domains))]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from aggregator.merging import blocks
 from aggregator.merging.blocks import Place
 from aggregator.merging.merger import Merger
+from aggregator.merging.name_history import NameHistory, NameSearch
 from aggregator.merging.snapshot_records import encode_state, split_state
 from aggregator.merging.windows import ClosedWindow, Position, Span
 from aggregator.tallies.keys import BlockKey, PaneKey, StateKey, Write
@@ -113,6 +114,8 @@ class QueryState:
     """The blocks of each kind of window, also those that are not acknowledged."""
     _new_blocks: list[Write] = field(default_factory=list)
     """The blocks to write."""
+    names: NameHistory = field(default_factory=NameHistory)
+    """The names that searches have found, also those that are not acknowledged."""
     _finals: Iterator[ClosedWindow] | None = None
     _totals: deque[int] = field(default_factory=deque)
     """The panes whose merged snapshots went to the outbox."""
@@ -150,14 +153,17 @@ class QueryState:
                 result.setdefault(window, {}).update((place, store[place]) for place in places)
         return result
 
-    def answer(self, alerts: list[bytes], new_blocks: Mapping[Place, bytes]) -> OwedFinal:
-        """Remove the next final, whose answer has these alert states and blocks, and return it."""
+    def answer(
+        self, alerts: list[bytes], new_blocks: Mapping[Place, bytes], search: NameSearch | None = None
+    ) -> OwedFinal:
+        """Remove the next final, whose answer has these alert states, blocks and names, and return it."""
         due = self.backlog.popleft()
         window = due.final.span.window
         self.alerts[window] = alerts
         if new_blocks:
             self.blocks.setdefault(window, {}).update(new_blocks)
             self._new_blocks += [(self._block_name(window, place), value) for place, value in new_blocks.items()]
+        self.names = self.names.with_search(search)
         self.settling.append(due.final.span.end)
         return due
 
@@ -223,7 +229,8 @@ class QueryState:
         """Return the records of the state at a position, to write them in this order."""
         self.state_ends[window] = max(position.end, self.state_ends.get(window, position.end))
         key = StateKey(self.versions.query.digest, window, position.end)
-        writes = split_state(key, encode_state(position, self.alerts.get(window, []), self.merger.marks))
+        names = None if self.versions.query.strings is None else self.names
+        writes = split_state(key, encode_state(position, self.alerts.get(window, []), self.merger.marks, names))
         self._new_states[window] = {name for name, _ in writes}
         return writes
 
@@ -267,6 +274,7 @@ class QueryState:
                 steps |= {window.step, window.size}
                 first = min(first, blocks.current_start(window, FOR_EVER if position is None else position.end))
         self.merger.marks.forget(first, min(ends, default=FOR_EVER), steps)
+        self.names = self.names.settled(min(ends, default=-FOR_EVER))
 
     def _open_intervals(self) -> Iterator[PublicationInterval]:
         """Yield the publication intervals that have windows to come."""

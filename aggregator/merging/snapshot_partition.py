@@ -12,9 +12,11 @@ from aggregator.merging.blocks import Place
 from aggregator.merging.compaction import LatestValues
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.merger import ALL, Merger
+from aggregator.merging.name_history import NameHistory
 from aggregator.merging.pane_queue import MemoryStore, PaneStore
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_records import Content, StateCheck, WindowState, is_valid_key
+from aggregator.merging.windows import Span, order
 from aggregator.tallies import keys
 from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.keys import BlockKey, Key, PaneKey, PartitionKey, StateKey
@@ -136,6 +138,7 @@ class SnapshotPartition:
             state.state_ends = {window: position.end for window, position in state.positions.items()}
             state.states = {window: names[digest, window] for window in newest}
             state.blocks = blocks.get(digest, {})
+            state.names = _names(newest)
             self.queries[digest] = state
         for name, key, value in records:
             self._take(name, key, value, 0)
@@ -255,6 +258,13 @@ def _put_snapshot(state: QueryState, key: PaneKey, snapshot: Snapshot | None) ->
         state.merger.take(key.pane, partition, snapshot)
     elif key.kind != "open":
         state.merger.mark_unreadable(key.pane, partition)
+
+
+def _names(states: Mapping[Window, WindowState]) -> NameHistory:
+    """Return the names in the newest state. It was written last, so it has every search."""
+    spans = {window: Span(window, 0, state.position.end) for window, state in states.items() if state.names is not None}
+    newest = max(spans, key=lambda window: order(spans[window]), default=None)
+    return (states[newest].names if newest is not None else None) or NameHistory()
 
 
 def _marks(versions: Versions, states: Mapping[Window, WindowState]) -> QueryMarks | None:

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.merging import blocks, marks
+from aggregator.merging import blocks, marks, name_history
 from aggregator.merging.blocks import Block
 from aggregator.merging.marks import QueryMarks
+from aggregator.merging.name_history import NameHistory
 from aggregator.merging.windows import Position
 from aggregator.tallies import progress
 from aggregator.tallies.group_cells import further_groups
@@ -50,6 +51,8 @@ class WindowState(NamedTuple):
     alerts: list[bytes]
     marks: QueryMarks | None
     """The marks of the query, or None in a state of the last release."""
+    names: NameHistory | None = None
+    """The names of a query of unknown strings."""
 
 
 Content = WindowState | Snapshot | Mapping[bytes, int] | Block | bytes
@@ -68,7 +71,7 @@ def read_state(key: StateKey, value: bytes, versions: Versions, check: StateChec
     """Read the state of one kind of window."""
     query = versions.query
     state = decode_state(value, versions)
-    position, alerts, _ = state
+    position, alerts = state.position, state.alerts
     start, newest = position.start, position.newest
     if position.end != key.end or abs(position.end) > MOST_SECONDS:
         raise ReportError(f"the state ends at {position.end}, but its key says {key.end}")
@@ -142,10 +145,14 @@ def has_head(key: StateKey, value: bytes) -> bool:
     return is_state and bool(_STATE.unpack_from(value)[3] == key.end)
 
 
-def encode_state(position: Position, alerts: Sequence[bytes], query_marks: QueryMarks) -> bytes:
+def encode_state(
+    position: Position, alerts: Sequence[bytes], query_marks: QueryMarks, names: NameHistory | None = None
+) -> bytes:
     """Return the state record of one kind of window.
 
-    `alerts` has an item for each attribute. The record's key holds the position's end, and readers take the
+    `alerts` has an item for each attribute, and only unknown strings have `names`.
+
+    The record's key holds the position's end, and readers take the
     newest state. So an old state that a frozen worker writes late does no harm, although the panes between the
     two states are deleted.
     """
@@ -154,7 +161,7 @@ def encode_state(position: Position, alerts: Sequence[bytes], query_marks: Query
         *(_WITH_TOTAL if position.total else _BARE, position.total is not None, len(alerts), position.end),
         *(position.start or 0, position.newest or 0, len(total)),
     )
-    pieces = [*alerts, query_marks.encode()]
+    pieces = [*alerts, query_marks.encode(), *([] if names is None else [names.encode()])]
     return head + total + b"".join(_LENGTH.pack(len(piece)) + piece for piece in pieces)
 
 
@@ -168,8 +175,13 @@ def decode_state(data: bytes, versions: Versions) -> WindowState:
         raise ReportError(f"a state record of {len(data)} bytes claims a total of {length} bytes")
     total = _read_total(data[_STATE.size : at], versions.query) if has_total else None
     position = Position(end, start, newest, total) if has_total else Position(end)
-    *pieces, last = _pieces(data, at, alerts + 1)
-    return WindowState(position, pieces, None if version in _WITHOUT_MARKS else marks.decode(last, versions))
+    names: NameHistory | None = None
+    if versions.query.strings is None:
+        *pieces, last = _pieces(data, at, alerts + 1)
+    else:
+        *pieces, last, name_piece = _pieces(data, at, alerts + 2)
+        names = name_history.decode(name_piece)
+    return WindowState(position, pieces, None if version in _WITHOUT_MARKS else marks.decode(last, versions), names)
 
 
 def _read_total(data: bytes, query: Query) -> Snapshot:

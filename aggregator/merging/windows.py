@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.merging.blocks import BlockSpan
-from aggregator.merging.marks import Withheld
+from aggregator.merging.marks import Withheld, all_step
 from aggregator.merging.pane_queue import PaneQueue, PaneStore
 from aggregator.tallies.group_cells import report_counts, without
 from aggregator.tallies.snapshot import Snapshot, Sum
@@ -216,7 +216,10 @@ class SizedWindows:
 
 
 class CumulativeWindow:
-    """The window `all`, from the first pane with reports that begins at a mark. It is final at the end of each pane."""
+    """The window `all`, from the first pane with reports that begins at a mark. It is final at the end of each pane.
+
+    See SearchWindow for unknown strings.
+    """
 
     def __init__(
         self,
@@ -321,6 +324,12 @@ def _groups_of(snapshot: Snapshot, cells: int) -> set[int]:
 Windows = SizedWindows | CumulativeWindow
 
 
+def order(span: Span) -> tuple[int, bool, int, int]:
+    """Return the place of a final: by its end, then `all` first, then the larger size, then the larger step."""
+    window = span.window
+    return span.end, window.kind != "all", -window.size, -window.step
+
+
 def needs_store(window: Window, pane: int, cells: int) -> bool:
     """Whether the panes of a kind of window are too large for memory."""
     return ENCODED_BYTES * cells * max(1, window.size // pane) > MEMORY_LIMIT
@@ -371,7 +380,7 @@ def _runs_of_ends(starts: Iterable[int], size: int, step: int, last: int) -> Ite
 
 def expected_age(query: Query, window: Window) -> int:
     """Return the age in seconds that the newest final of a kind of window reaches in normal operation."""
-    return (window.step or query.pane) + query.lateness + PUBLISH_SECONDS
+    return (window.step or all_step(query)) + query.lateness + PUBLISH_SECONDS
 
 
 def shortest_expected_age(query: Query) -> int:

@@ -11,10 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.merging.marks import Withheld
+from aggregator.merging.name_history import NameHistory
 from aggregator.merging.windows import Span
+from aggregator.publishing.name_results import NameResult, name_result
 from aggregator.tallies.snapshot import FLAGS, Snapshot
 from oracles.calibrate import Calibrated, calibrate
 from oracles.consistency import UNBIASED, apply, find
+from oracles.discover import Slots
 from oracles.estimate import Estimate, Pure
 from oracles.forgery import skewed, skewed_attributes
 from oracles.heavy import Evidence, Hitters
@@ -92,15 +95,39 @@ class WithheldFindings(NamedTuple):
     flags: tuple[str, ...]
 
 
-AnyFindings = Findings | NumberFindings | WithheldFindings
+@dataclass(frozen=True, eq=False)
+class NameFindings:
+    """The findings of a window of unknown strings."""
+
+    subject: Subject
+    oracle: Pure
+    n: int
+    n_independent: int
+    names: NameResult
+    flags: tuple[str, ...]
+
+
+AnyFindings = Findings | NumberFindings | NameFindings | WithheldFindings
 
 
 def find_all(
-    query: Query, span: Span, total: Snapshot, withheld: Sequence[Withheld | None] = ()
+    query: Query,
+    span: Span,
+    total: Snapshot,
+    withheld: Sequence[Withheld | None] = (),
+    history: NameHistory | None = None,
 ) -> tuple[AnyFindings, ...]:
-    """Return the findings of a window for each attribute. `withheld` has the reason for each attribute without them."""
+    """Return the findings of a window for each attribute.
+
+    `withheld` has the reason for each attribute without them, and `history` the names that earlier searches have found.
+    """
     flags = {flag for flag, bit in FLAGS.items() if total.flags & bit}
     reasons = withheld or [None] * len(query.domains)
+    if isinstance(query.oracle, Slots) and reasons[0] is None:
+        result = name_result(query, query.oracle, span, total, history or NameHistory())
+        final_flags = _in_order(flags | ({"skewed"} if result.skewed else set()))
+        (subject,), independent = subjects(query), span.independent(total.n, query)
+        return (NameFindings(subject, query.oracle.cell_oracle, total.n, independent, result, final_flags),)
     each_estimate = list(_estimates(query, span, total)) if None in reasons else [(None, False)] * len(reasons)
     rows: list[AnyFindings] = []
     for subject, oracle, reason, (estimate, skew) in zip(

@@ -11,6 +11,7 @@ import numpy as np
 
 from aggregator.merging.marks import Withheld
 from aggregator.merging.merger import answer_counts
+from aggregator.merging.name_history import NameHistory
 from aggregator.merging.windows import Span
 from aggregator.publishing.findings import (
     PARTIAL_GROUPS,
@@ -57,13 +58,24 @@ class WindowFindings:
     """The findings of each group with reports. Empty for a query without groups."""
 
 
-def find_groups(query: Query, span: Span, total: Snapshot, withheld: Sequence[Withheld | None] = ()) -> WindowFindings:
-    """Return the findings of a window. `withheld` has the reason for each place without values. See QueryMarks."""
+def find_groups(
+    query: Query,
+    span: Span,
+    total: Snapshot,
+    withheld: Sequence[Withheld | None] = (),
+    history: NameHistory | None = None,
+) -> WindowFindings:
+    """Return the findings of a window. `withheld` has the reason for each place without values. See QueryMarks.
+
+    `history` has the names that earlier searches have found, if strings are unknown. Such a query has no groups.
+    """
     cells, attributes = query.oracle.state_size, len(query.domains)
     parts = split(total, cells)
     if query.groups is None:
         reasons = withheld[:attributes]
-        return WindowFindings([GroupTotal(each, parts[0]) for each in find_all(query, span, parts[0], reasons)])
+        return WindowFindings(
+            [GroupTotal(each, parts[0]) for each in find_all(query, span, parts[0], reasons, history)]
+        )
     counts = answer_counts(query, total)
     reasons = withheld or [None] * len(counts)
     by_group = {

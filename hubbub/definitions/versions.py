@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from oracles.query import Query
@@ -156,12 +157,27 @@ class Versions:
         """Return the end of the first window that holds a pane, or None if no window does."""
         ends = []
         for window, since, until in self.intervals:
-            # `all` is final at the end of each pane.
-            size, step = (window.size, window.step) if window.step else (self.query.pane, self.query.pane)
+            if not window.step:
+                end = self.all_end(pane)
+                ends += [end] if since <= pane and end <= until else []
+                continue
+            size, step = window.size, window.step
             start = max((pane - size) // step * step + step, -(-since // step) * step)
             if start <= pane and start + size <= until:
                 ends.append(start + size)
         return min(ends, default=None)
+
+    def all_end(self, pane: int) -> int:
+        """Return the end of the first window `all` that holds a pane: of the pane, or of the next search for names."""
+        if self.query.search is None:
+            return pane + self.query.pane
+        index = self._index(pane)
+        for version, later in zip_longest(self.versions[index:], self.versions[index + 1 :]):
+            step = version.query.search or self.query.pane
+            end = max(pane, version.first) // step * step + step
+            if later is None or end - self.query.pane < later.first:
+                break
+        return end
 
     def _intervals(self) -> Iterator[PublicationInterval]:
         since: dict[Window, int] = {}

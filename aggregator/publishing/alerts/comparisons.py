@@ -14,7 +14,7 @@ import numpy as np
 from aggregator.merging import blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
 from aggregator.merging.windows import Span
-from aggregator.publishing.findings import AnyFindings, WithheldFindings, estimates
+from aggregator.publishing.findings import AnyFindings, NameFindings, WithheldFindings, estimates
 from aggregator.tallies.group_cells import GroupNumbers, whole
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot
 from oracles.estimate import Estimate, Pure
@@ -50,7 +50,7 @@ def own_parts(
         others = estimates(query, span, whole(total, query.oracle.state_size))
     parts: list[Part | None] = []
     for each, other, numbers, is_summed in zip(findings, others, groups, blocks.has_blocks(query), strict=True):
-        estimate = other if isinstance(each, WithheldFindings) else each.estimate
+        estimate = other if isinstance(each, WithheldFindings | NameFindings) else each.estimate
         if not is_summed or estimate is None:
             parts.append(None)
             continue

@@ -21,7 +21,7 @@ from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.silence import Look, after_silence, in_order, longest_silence
 from aggregator.publishing.alerts.state import EVERYONE, State, dump, later_references, load, newest_before
 from aggregator.publishing.alerts.watch import Watch, number_watch_of, watch_of
-from aggregator.publishing.findings import NumberFindings, WithheldFindings
+from aggregator.publishing.findings import NameFindings, NumberFindings, WithheldFindings
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.encoder import WindowRecords
 from aggregator.publishing.records.rows import WindowRow
@@ -55,6 +55,8 @@ def alerts(
 ) -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
     """Return the states after a final, one for each attribute, and the keys and values of its alerts.
 
+    Names have no state here, and their alerts are those of `name_step`.
+
     All alerts come from the totals of the groups that are shown. Changes are looked for only between finals and blocks
     of the same groups. `states` are the states after the final before it. There are none before the first final.
     `comparisons` are those of the blocks that the final completes, for each attribute.
@@ -65,7 +67,7 @@ def alerts(
     slow = comparisons or [()] * len(window.findings)
     rows = zip(window.findings, window.groups, befores, slow, strict=True)
     for findings, groups, before, each in rows:
-        if isinstance(findings, WithheldFindings):
+        if isinstance(findings, WithheldFindings | NameFindings):
             after.append(before)
             continue
         state = load(before) if before else None

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from aggregator.errors import EstimatorEnded
+from aggregator.merging.name_history import NameHistory
 from aggregator.publishing.finals.estimator_process import (
     Answer,
     Blocks,
@@ -52,12 +53,14 @@ class EstimateTask:
         questions: Sequence[Question],
         states: Mapping[Window, Sequence[bytes]],
         blocks: Blocks | None = None,
+        history: NameHistory | None = None,
     ) -> None:
         self.query = query
         self.completion = asyncio.get_running_loop().create_future()
         """Done when no more answers arrive: all are there, the task was withdrawn, or it failed."""
         self._questions, self._states = deque(questions), dict(states)
         self._blocks = {window: dict(places) for window, places in (blocks or {}).items()}
+        self._history = history
         self._answers: deque[Answer] = deque()
         self._error: Exception | None = None
         self._arrival = asyncio.Event()
@@ -76,7 +79,8 @@ class EstimateTask:
 
     def request(self, number: int) -> Request:
         """Return the request for the windows without an answer."""
-        return Request(number, self.query.digest, self.query, list(self._questions), dict(self._states), self._blocks)
+        state = dict(self._states), self._blocks, self._history
+        return Request(number, self.query.digest, self.query, list(self._questions), *state)
 
     def take(self, answers: Sequence[Answer]) -> None:
         """Take the next answers."""
@@ -85,6 +89,7 @@ class EstimateTask:
             if question.through is None:
                 self._states[question.span.window] = answer.states
                 self._blocks.setdefault(question.span.window, {}).update(answer.blocks)
+                self._history = self._history and self._history.with_search(answer.search)
         self._answers.extend(answers)
         self._arrival.set()
 

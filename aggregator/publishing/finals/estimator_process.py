@@ -18,6 +18,7 @@ from typing import IO, NamedTuple
 
 from aggregator.merging.blocks import BlockSpan, Place
 from aggregator.merging.marks import Withheld
+from aggregator.merging.name_history import NameHistory, NameSearch
 from aggregator.merging.windows import Span
 from aggregator.publishing.finals.final import BlockInput, FinalMetrics, estimate_count, final_metrics, window_result
 from aggregator.publishing.findings import AnyFindings
@@ -69,6 +70,8 @@ class Request(NamedTuple):
     """The alert states before the first window."""
     blocks: Blocks
     """The blocks before the first window that these windows need."""
+    history: NameHistory | None = None
+    """The names before the first window, if strings are unknown."""
 
 
 class Withdrawal(NamedTuple):
@@ -87,6 +90,8 @@ class Answer(NamedTuple):
     findings: tuple[AnyFindings, ...]
     blocks: Mapping[Place, bytes]
     """The blocks to store."""
+    search: NameSearch | None = None
+    """The search for the history of names."""
 
 
 class RequestAnswers(NamedTuple):
@@ -100,27 +105,39 @@ class RequestAnswers(NamedTuple):
     """The error of the window after these answers."""
 
 
-def answer(query: Query, question: Question, states: Sequence[bytes], store: Mapping[Place, bytes]) -> Answer:
+def answer(
+    query: Query,
+    question: Question,
+    states: Sequence[bytes],
+    store: Mapping[Place, bytes],
+    history: NameHistory | None = None,
+) -> Answer:
     """Return the answer. It depends on the arguments only."""
     span, total, withheld, through, with_findings, spans, totals = question
-    result = window_result(query, span, total, withheld, states, through, BlockInput(spans, store), totals)
+    result = window_result(query, span, total, withheld, states, through, BlockInput(spans, store), totals, history)
     findings = result.window.findings if with_findings else ()
     metrics = final_metrics(query, result.window)
-    return Answer(result.window.records, result.alerts, result.states, metrics, findings, result.blocks)
+    records = (*result.window.records, *result.window.maps)
+    return Answer(records, result.alerts, result.states, metrics, findings, result.blocks, result.search)
 
 
 def answers(
-    query: Query, questions: Sequence[Question], states: States, blocks: Blocks | None = None
+    query: Query,
+    questions: Sequence[Question],
+    states: States,
+    blocks: Blocks | None = None,
+    history: NameHistory | None = None,
 ) -> Iterator[Answer]:
     """Yield the answers to a request. Each final continues from the states of the final of its kind before it."""
     current = dict(states)
     store = {window: dict(places) for window, places in (blocks or {}).items()}
     for question in questions:
         window = question.span.window
-        one = answer(query, question, current.get(window, ()), store.setdefault(window, {}))
+        one = answer(query, question, current.get(window, ()), store.setdefault(window, {}), history)
         if question.through is None:
             current[window] = one.states
             store[window].update(one.blocks)
+            history = history and history.with_search(one.search)
         yield one
 
 
@@ -207,7 +224,7 @@ def serve(requests: Requests, replies: Replies) -> None:
             if is_slow:
                 replies.flush()
             if not requests.is_withdrawn(request):
-                for one in answers(query, request.questions, request.states, request.blocks):
+                for one in answers(query, request.questions, request.states, request.blocks, request.history):
                     group.append(one)
                     if is_slow or len(group) == GROUP:
                         replies.put(RequestAnswers(request.number, group, is_last=False), at_once=is_slow)

@@ -7,10 +7,13 @@ from typing import NamedTuple
 from aggregator.merging import blocks
 from aggregator.merging.blocks import BlockSpan, Place
 from aggregator.merging.marks import Withheld
+from aggregator.merging.name_history import NameHistory, NameSearch
 from aggregator.merging.windows import ClosedWindow, Span
 from aggregator.publishing.alerts.comparisons import StretchPair, comparisons, own_parts
 from aggregator.publishing.alerts.decision import alerts
-from aggregator.publishing.findings import AnyFindings, Findings, WithheldFindings
+from aggregator.publishing.alerts.message import encode
+from aggregator.publishing.alerts.name_decision import name_step
+from aggregator.publishing.findings import AnyFindings, Findings, NameFindings, WithheldFindings
 from aggregator.publishing.records.cut import CUT
 from aggregator.publishing.records.encoder import WindowRecords, build
 from aggregator.tallies.snapshot import Snapshot
@@ -32,6 +35,8 @@ class WindowResult(NamedTuple):
     """The alert state of each attribute, for the next final of the same kind."""
     blocks: Mapping[Place, bytes] = {}
     """The blocks that the final completes and later ones need."""
+    search: NameSearch | None = None
+    """The search of a final of unknown strings, for the history of names."""
 
 
 class BlockInput(NamedTuple):
@@ -74,13 +79,18 @@ def window_result(
     through: int | None = None,
     block_input: BlockInput = NO_BLOCKS,
     totals: Sequence[bool] = (),
+    history: NameHistory | None = None,
 ) -> WindowResult:
     """Return the records of a window. If `through` is None, it is final and has alerts, after the states and blocks."""
-    window = build(query, span, total, withheld, through=through, totals=totals)
+    window = build(query, span, total, withheld, through=through, totals=totals, history=history)
     if through is not None:
         return WindowResult(window, [], [])
     new, slow = _blocks(query, span, total, window, block_input)
     after, changes = alerts(query, span, window, states, slow)
+    first, *_ = window.findings
+    if isinstance(first, NameFindings):
+        search, news = name_step(query, span, first.names)
+        return WindowResult(window, [(alert.key, encode(alert)) for alert in news], after, new, search)
     return WindowResult(window, changes, after, new)
 
 
@@ -90,14 +100,18 @@ class ResultSequence:
     def __init__(self) -> None:
         self._states: dict[Window, list[bytes]] = {}
         self._blocks: dict[Window, dict[Place, bytes]] = {}
+        self._history = NameHistory()
 
     def next(self, query: Query, final: ClosedWindow) -> WindowResult:
         """Return the result of the next final."""
         window, store = final.span.window, self._blocks.setdefault(final.span.window, {})
         block_input = BlockInput(final.blocks, store)
         states = self._states.get(window, [])
-        result = window_result(query, final.span, final.total, final.withheld, states, block_input=block_input)
+        result = window_result(
+            *(query, final.span, final.total, final.withheld, states), block_input=block_input, history=self._history
+        )
         self._states[window] = result.states
+        self._history = self._history.with_search(result.search).settled(final.span.end)
         store.update(result.blocks)
         for place in blocks.obsolete(query, window, store, final.span.end):
             del store[place]
@@ -136,8 +150,8 @@ def _metrics(query: Query, findings: AnyFindings, *, is_cut: bool) -> FinalMetri
         flags = (*findings.flags, CUT) if is_cut else findings.flags
         threshold = query.threshold.share(findings.estimate.n)
         return FinalMetrics(name, False, float(findings.estimate.sigma), findings.detectable, threshold, flags)
-    if isinstance(findings, WithheldFindings):
-        return FinalMetrics(name, True, math.nan, None, None, findings.flags)
+    if isinstance(findings, WithheldFindings | NameFindings):
+        return FinalMetrics(name, isinstance(findings, WithheldFindings), math.nan, None, None, findings.flags)
     numbers = findings.numbers
     shares = {name: numbers.range(*ends) for name, ends in findings.subject.ranges}
     metrics = NumberMetrics(
@@ -159,5 +173,5 @@ def estimate_count(query: Query) -> int:
 
 
 def is_large(query: Query) -> bool:
-    """Whether the estimates take so long that other queries must not wait for them."""
-    return estimate_count(query) > LARGE
+    """Whether the estimates, or searches for names, take so long that other queries must not wait for them."""
+    return estimate_count(query) > LARGE or query.strings is not None

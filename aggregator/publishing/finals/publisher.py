@@ -52,7 +52,8 @@ class FinalPublisher:
             )
             for final in finals
         ]
-        return EstimateTask(query, questions, batch.state.alerts, batch.state.needed_blocks(batch.finals))
+        history = None if query.strings is None else batch.state.names
+        return EstimateTask(query, questions, batch.state.alerts, batch.state.needed_blocks(batch.finals), history)
 
     def provisional_task(self, state: QueryState, windows: Sequence[OpenWindow]) -> EstimateTask:
         """Return the task for the estimator that makes the provisional records of these windows."""
@@ -70,7 +71,7 @@ class FinalPublisher:
         acks: list[Any] = []
         positions: dict[Window, Position] = {}
         async for answers in task.answers() if task is not None else _no_answers():
-            finals = [state.answer(answer.states, answer.blocks) for answer in answers]
+            finals = [state.answer(answer.states, answer.blocks, answer.search) for answer in answers]
             acks += await self._send(finals, answers)
             positions |= {due.final.span.window: due.final.position for due in finals}
         if refused := await count_refused(acks):

@@ -31,9 +31,9 @@ def _guarantee(query: Query, attribute: str | None, people: int) -> CrowdPrivacy
     """Return the guarantee. There are 90 numbers of people for each power of ten, so finals find theirs here."""
     oracle = query.oracle
     overlap = None
-    if isinstance(oracle, Oracle):
-        overlap = oracle.overlap
-    elif query.solution == "smp":
+    if query.only_oracle is not None:
+        overlap = query.only_oracle.overlap
+    elif not isinstance(oracle, Oracle) and query.solution == "smp":
         names = [each.name for each in query.attributes]
         overlap = oracle.encoders[names.index(attribute or "")].overlap
     epsilon, delta = crowd_epsilon(query.record_epsilon, people, overlap)

@@ -12,6 +12,7 @@ from aggregator.publishing.findings import PARTIAL_GROUPS
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy
 from aggregator.publishing.records.encoder import VERSION
 from aggregator.publishing.records.group_fields import check_weighted, value_in_record
+from aggregator.publishing.records.name_rows import DiscoverRow, read_discover
 from aggregator.publishing.records.number_columns import by_name, floats
 from aggregator.publishing.records.number_rows import ScaleRow, check_fields, numbers_of
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
@@ -44,14 +45,14 @@ FLAGS = {
     PARTIAL_GROUPS: "lacks groups with fewer reports than the query's crowd",
 }
 """The other flags of records, in words."""
-_OTHER = ("oracle", "hitters", "sets", "quality", "numbers", "weighted")
+_OTHER = ("oracle", "hitters", "sets", "quality", "numbers", "weighted", "discover", "level")
 _NO_VALUES: dict[str, Any] = {
     **dict.fromkeys(("sigma", "significance", "detectable")),
     **{column: [] for column in ("values", "stderr", "low", "high")},
     **{lists: {UNBIASED: []} for lists in ("shares", "hitters")},
     "sets": {},
 }
-"""The fields that a record of numbers does not have."""
+"""The fields that a record of numbers or of names does not have."""
 _LATER = dict.fromkeys(("significance", "size", "threshold", "answers", "central"))
 """The fields that older records do not have."""
 _Answers = Annotated[str | None, {"maxLength": 64}]
@@ -146,7 +147,7 @@ class Record:
     high: Floats
     flags: tuple[str, ...]
     other: bytes
-    """The JSON of oracle, hitters, sets, quality, numbers and the weighted total."""
+    """The JSON of oracle, hitters, sets, quality, numbers, the weighted total, discover and level."""
 
     @property
     def withheld(self) -> str | None:
@@ -166,7 +167,7 @@ class Record:
         return _OVERHEAD + columns + 8 * len(self.values) + len(self.other)
 
     def rest(self) -> dict[str, Any]:
-        """Return oracle, hitters, sets, quality, numbers and the weighted total."""
+        """Return oracle, hitters, sets, quality, numbers, the weighted total, discover and level."""
         return cast(dict[str, Any], orjson.loads(self.other))
 
     @property
@@ -178,6 +179,11 @@ class Record:
         """Return the distribution of numbers, in at most 1,024 bins. None if the window is withheld."""
         fields = self.rest()["numbers"]
         return None if fields is None else numbers_of(read(ScaleRow, fields), self.n, self.n_independent, self.p)
+
+    def discover(self) -> DiscoverRow | None:
+        """Return what a search has found and can find, if strings are unknown. None if the window is withheld."""
+        fields = self.rest()["discover"]
+        return None if fields is None else read(DiscoverRow, fields)
 
     def hitters(self, method: str) -> list[HitterRow]:
         """Return the hitters of a method."""
@@ -195,6 +201,9 @@ def decode(value: bytes) -> Record:
     if fields.get("numbers") is not None:
         check_fields(fields["numbers"])
         fields = {**_NO_VALUES, **fields}
+    if fields.get("discover") is not None:
+        fields = {**_NO_VALUES, **fields}
+        read_discover(fields["discover"], fields.get("level"), len(fields["values"]))
     values = fields.get("values")
     if isinstance(values, list) and any(isinstance(value, list) for value in values):
         fields = _with_texts(fields)

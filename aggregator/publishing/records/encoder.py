@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aggregator.merging.marks import Withheld
+from aggregator.merging.name_history import NameHistory
 from aggregator.merging.windows import Span
 from aggregator.publishing.findings import (
     AnyFindings,
     Findings,
     MethodResult,
+    NameFindings,
     NumberFindings,
     WithheldFindings,
 )
@@ -24,6 +26,7 @@ from aggregator.publishing.records.crowd_privacy import crowd_privacy
 from aggregator.publishing.records.cut import MOST_HITTERS, MOST_VALUES, encode
 from aggregator.publishing.records.digits import DIGITS, all_rounded, rounded
 from aggregator.publishing.records.group_fields import group_field, key_part, weighted_field
+from aggregator.publishing.records.name_rows import MAPS_END, encode_maps, name_fields
 from aggregator.publishing.records.number_rows import number_fields
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
 from aggregator.tallies.group_cells import GroupNumbers
@@ -63,6 +66,8 @@ class WindowRecords:
     """The groups in the total of each attribute. If it is withheld, all groups with reports."""
     cuts: tuple[bool, ...]
     """Whether the record of each total is cut."""
+    maps: tuple[tuple[bytes, bytes], ...] = ()
+    """Key and value of the record of maps, if strings are unknown."""
 
 
 def build(
@@ -73,13 +78,16 @@ def build(
     *,
     through: int | None = None,
     totals: Sequence[bool] = (),
+    history: NameHistory | None = None,
 ) -> WindowRecords:
     """Return the records of a window with this total. `withheld` has the reason for each place. See QueryMarks.
+
+    `history` has the names that earlier searches have found.
 
     The window is final if `through` is None. Otherwise the total holds the panes up to `through`. Then what is withheld
     has no record, nor has the total of an attribute unless `totals` says so.
     """
-    findings = find_groups(query, span if through is None else span._replace(end=through), total, withheld)
+    findings = find_groups(query, span if through is None else span._replace(end=through), total, withheld, history)
     rows = [(RecordPlace(None, at), row) for at, row in enumerate(findings.totals) if not totals or totals[at]]
     rows += [(RecordPlace(group, at), row) for group, each in findings.by_group.items() for at, row in enumerate(each)]
     if through is not None:
@@ -92,6 +100,9 @@ def build(
         findings=tuple(row.findings for row in findings.totals),
         groups=tuple(row.groups for row in findings.totals),
         cuts=tuple(at in cut_totals for at in range(len(findings.totals))),
+        maps=tuple(
+            _maps(query, span, row.findings) for row in findings.totals if isinstance(row.findings, NameFindings)
+        ),
     )
 
 
@@ -114,12 +125,17 @@ def _record(
         **_shown(query, row),
     }
     if not isinstance(findings, WithheldFindings):
-        n = findings.estimate.n
+        n = min(findings.names.levels) if isinstance(findings, NameFindings) else findings.estimate.n
         record["central"] = crowd_privacy(query, subject.name, span, n) if through is None else None
         if query.weights is not None and group is None:
             record.setdefault("weighted", None)
     name = key(query, span, subject.name, final=through is None, group=group)
     return (name, *encode(record, pairs=subject.domain.parts is not None))
+
+
+def _maps(query: Query, span: Span, findings: NameFindings) -> tuple[bytes, bytes]:
+    """Return the key and the bytes of the record of maps."""
+    return key(query, span, None, final=True) + MAPS_END, encode_maps(findings.names.maps)
 
 
 def key(query: Query, span: Span, attribute: str | None, *, final: bool, group: int | None = None) -> bytes:
@@ -147,6 +163,8 @@ def _shown(query: Query, row: GroupTotal) -> dict[str, Any]:
         return _no_values(query, findings)
     if isinstance(findings, NumberFindings):
         return _numbers(query, findings, row.reports)
+    if isinstance(findings, NameFindings):
+        return _names(query, findings, row.reports)
     return _values(query, findings, row.reports, row.population)
 
 
@@ -167,6 +185,22 @@ def _numbers(query: Query, findings: NumberFindings, total: Snapshot) -> dict[st
             "risk": {},
             "flags": findings.flags,
         },
+    }
+
+
+def _names(query: Query, findings: NameFindings, total: Snapshot) -> dict[str, Any]:
+    """Return the names of a window of unknown strings."""
+    oracle, n = findings.oracle, findings.n
+    return {
+        "n": n,
+        "n_independent": findings.n_independent,
+        "size": None,
+        "oracle": _oracle(query, oracle),
+        "shift_per_fake": rounded(oracle.shift_per_fake(n)) if n else None,
+        "answers": query.answers,
+        **name_fields(findings.names),
+        "refused": RefusedRow(duplicate=total.duplicates, implausible=total.implausible),
+        "quality": {"sum": None, "prior_rejected": False, "risk": {}, "flags": findings.flags},
     }
 
 

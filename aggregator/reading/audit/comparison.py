@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from aggregator.merging.marks import fewest
 from aggregator.merging.merger import answer_counts
 from aggregator.merging.windows import ClosedWindow
 from aggregator.publishing.finals.final import ResultSequence
 from aggregator.publishing.records.encoder import RecordPlace
+from aggregator.publishing.records.name_rows import MAPS_END
 from aggregator.reading.audit.fold import Fold
 from aggregator.reading.audit.ranges import PublishedFinal, Range, find_ranges, place_of, read_final
 from hubbub.definitions.catalog import Definitions
@@ -43,6 +45,7 @@ def compare(
         if through is None:
             continue
         incomplete = {key for key, final in published.items() if final.is_incomplete}
+        incomplete |= {key + MAPS_END for key in incomplete}
         comparison.incomplete |= {versions.query.name} if incomplete else set()
         last = through if end is None else min(through, end)
         for part in find_ranges(versions, list(published.values()), start):
@@ -51,8 +54,11 @@ def compare(
             for key, final in published.items() if part.first is not None else ():
                 place = place_of(versions, final)
                 is_in_range = place is not None and part.has(final.span, place)
-                if is_in_range and final.span.end <= last and key not in incomplete:
-                    comparison.compared.add(key)
+                # Names also depend on the searches before the range, but their maps do not.
+                compared = key if versions.query.strings is None else key + MAPS_END
+                has_record = versions.query.strings is None or compared in records
+                if is_in_range and final.span.end <= last and key not in incomplete and has_record:
+                    comparison.compared.add(compared)
     return comparison
 
 
@@ -70,16 +76,22 @@ def _expected_records(fold: Fold, versions: Versions, part: Range, last: int) ->
         for record, place in zip(window.records, window.places, strict=True):
             if _is_certain(query, part, final, place):
                 records |= [record]
+        records |= window.maps
         records |= dict(result.alerts) if part.first is None else {}
     return records
 
 
 def _is_certain(query: Query, part: Range, final: ClosedWindow, place: RecordPlace) -> bool:
-    """Whether the record of a place can be compared. A total needs to know which of its groups are withheld."""
+    """Whether the record of a place can be compared.
+
+    Names need all searches before them. A total needs to know which of its groups are withheld.
+    """
+    if query.strings is not None and part.first is not None:
+        return False
     attributes = len(query.domains)
     if query.groups is None or place.group is not None:
         return part.has(final.span, (place.group or 0) * attributes + place.attribute)
-    counts = answer_counts(query, final.total)[place.attribute :: attributes]
+    counts = map(fewest, answer_counts(query, final.total)[place.attribute :: attributes])
     return all(
         n < query.crowd or part.has(final.span, group * attributes + place.attribute) for group, n in enumerate(counts)
     )

@@ -1,14 +1,9 @@
 """The drills. Each causes a failure, expects an alert, follows its runbook, and waits until the alert is over."""
 
-import asyncio
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from aiokafka import TopicPartition
-
-from hubbub.kafka.clients import consumer, partitions, started
-from hubbub.kafka.settings import REPORTS, Kafka
 from tests.deploy.stack.images import clock
 from tests.deploy.stack.stack import Stack, until
 from tests.deploy.stack.traffic import Spoiler
@@ -41,15 +36,10 @@ def compose(*words: str) -> Callable[[Stack], object]:
     return lambda stack: stack.must(f"{COMPOSE} {' '.join(words)}")
 
 
-def stop_brokers(stack: Stack) -> None:
-    stack.must(f"{COMPOSE} stop {' '.join(stack.brokers)}")
-
-
-def repair_brokers(stack: Stack) -> None:
-    """Start the brokers, and wait until they answer."""
-    stack.must(f"{COMPOSE} up --detach {' '.join(stack.brokers)}")
-    for name in stack.brokers:
-        until(lambda name=name: stack.project.first(name).health == "healthy", f"{name} answers", QUARTER)
+def repair_broker(stack: Stack) -> None:
+    """Start the broker, and wait until it answers."""
+    stack.must(f"{COMPOSE} up --detach kafka")
+    until(lambda: stack.project.first("kafka").health == "healthy", "the broker answers", QUARTER)
 
 
 def stop_one(container: str) -> Callable[[Stack], object]:
@@ -62,11 +52,7 @@ def stop_gateways(stack: Stack) -> None:
 
 
 def send(number: signal.Signals) -> Callable[[Stack], object]:
-    def act(stack: Stack) -> None:
-        for name in stack.brokers:
-            stack.project.first(name).signal(number)
-
-    return act
+    return lambda stack: stack.project.first("kafka").signal(number)
 
 
 def remove_one_offs(service: str) -> Callable[[Stack], object]:
@@ -82,8 +68,7 @@ def set_clock(ahead: int) -> Callable[[Stack], object]:
 
     def start(stack: Stack) -> None:
         project = stack.project
-        for container in project.replicas("kafka"):
-            project.remove(container)
+        project.remove(project.first("kafka"))
         variables = {"LD_PRELOAD": str(clock()), "CLOCK_AHEAD": str(ahead)}
         project.extra_environment["kafka"] = variables if ahead else {}
         stack.must(f"{COMPOSE} up --detach kafka")
@@ -108,26 +93,22 @@ def spoil(stack: Stack) -> None:
 def lose_records(stack: Stack) -> None:
     """Stop the workers until Kafka has deleted reports that they have not read."""
     stack.must(f"{COMPOSE} stop worker")
-    ends = asyncio.run(report_offsets("end_offsets"))
     configure = f"{COMPOSE} exec kafka /opt/kafka/bin/kafka-configs.sh --bootstrap-server kafka:9092 --alter"
     stack.must(f"{configure} --topic hubbub.reports --add-config retention.ms=1000,segment.ms=1000")
-
-    def has_deleted() -> bool:
-        firsts = asyncio.run(report_offsets("beginning_offsets"))
-        return any(first > ends[partition] for partition, first in firsts.items())
-
-    until(has_deleted, "Kafka deletes reports", 2 * QUARTER)  # it looks every five minutes
+    logs = stack.folder / "volumes" / "kafka"
+    until(lambda: deleted(logs), "Kafka deletes reports", 2 * QUARTER)
     stack.must(f"{configure} --topic hubbub.reports --delete-config segment.ms")
     stack.must(f"{configure} --topic hubbub.reports --add-config retention.ms=604800000")
     stack.must(f"{COMPOSE} up --detach worker")
 
 
-async def report_offsets(kind: str) -> dict[TopicPartition, int]:
-    """Return the offsets of all partitions of the reports: `beginning_offsets` or `end_offsets`."""
-    kafka = Kafka("kafka:9092")
-    count = (await partitions(kafka, REPORTS))[REPORTS]
-    async with started(consumer(kafka), kafka) as reader:
-        return await getattr(reader, kind)([TopicPartition(kafka.topic(REPORTS), n) for n in range(count)])
+def deleted(logs) -> bool:
+    """Whether each partition with reports has lost its first records."""
+    return any(
+        int(line.split()[2]) > 100
+        for line in (logs / "log-start-offset-checkpoint").read_text().splitlines()[2:]
+        if line.startswith("hubbub.reports ")
+    )
 
 
 def loop(stack: Stack) -> None:
@@ -166,8 +147,8 @@ DRILLS = [
     Drill(
         "broker-gone",
         "HubbubNoWorker",  # workers exit after at most 300 s without a broker
-        stop_brokers,
-        repair_brokers,
+        compose("stop", "kafka"),
+        repair_broker,
         mute=("kafka", "worker"),
     ),
     Drill(

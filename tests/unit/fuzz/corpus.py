@@ -1,18 +1,22 @@
 """The corpus of each reader, a few valid inputs of each kind."""
 
+import base64
 import gzip
 import json
 import sqlite3
 import tempfile
 import tomllib
+import zlib
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import orjson
 
 from aggregator.merging.blocks import Block, Part
 from aggregator.merging.blocks import encode as encode_block
 from aggregator.merging.marks import QueryMarks
+from aggregator.merging.name_history import NameHistory, NameSearch, Sighting
 from aggregator.merging.snapshot_records import encode_state
 from aggregator.merging.windows import Position
 from aggregator.publishing.alerts.state import Reference, Silence, State, dump
@@ -25,6 +29,7 @@ from hubbub.definitions import catalog
 from hubbub.definitions.versions import Versions
 from oracles.frame import TICK, encode, encode_json
 from oracles.query import File, parse
+from oracles.query.settings import Window
 from producers import Client
 from producers.gateway.intake.active_definitions import ServedDefinitions
 from producers.simulation.crowd.scenario import BUNDLED
@@ -193,6 +198,24 @@ def blocks():
     counts = np.arange(HOMEPAGE.domains[0].size).astype(np.uint16)
     part = Part(700, 600, counts, is_visible=True, is_complete=True)
     return [encode_block(Block(START, (each,))) for each in (part, None)]
+
+
+@cache
+def name_histories():
+    search = NameSearch(Window("all", 0, 0), START - 600, START, ("crash", "日本"), ("crash",), ())
+    return [NameHistory().encode(), NameHistory({"oom": Sighting(START, START, True)}, (search,), True).encode()]
+
+
+@cache
+def maps():
+    counts = [base64.b64encode(zlib.compress(np.arange(4096).astype("<u4").tobytes())).decode()] * 4
+    return [orjson.dumps({"maps": counts, "n": [5_000] * 4})]
+
+
+@cache
+def discoveries():
+    row = {"levels": [9, 8, 7], "names_n": [5], "ambiguous": ["a"], "first_seen": {"b": START}, "smallest": 0.1}
+    return [orjson.dumps(row)]
 
 
 def _marks():

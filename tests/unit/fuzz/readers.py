@@ -15,12 +15,12 @@ from aggregator.board.store import Store
 from aggregator.counting.admission.gate import Gate
 from aggregator.counting.changelog import ChangelogUnreadable, sort_records
 from aggregator.counting.partition import SourcePartition
-from aggregator.merging import blocks, marks, snapshot_records
+from aggregator.merging import blocks, marks, name_history, snapshot_records
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.publishing import query_status
 from aggregator.publishing.accuracy import Truths
 from aggregator.publishing.alerts import message, state
-from aggregator.publishing.records import decoder
+from aggregator.publishing.records import decoder, name_rows
 from aggregator.reading.audit.ranges import read_final
 from aggregator.reading.export.table import column_lists
 from aggregator.reading.tail.overview import Overview
@@ -292,6 +292,21 @@ READERS = (
         corpus.blocks,
         _bytes(lambda data: blocks.decode(data, HOMEPAGE)),
         (ReportError,),
+    ),
+    Reader(
+        "aggregator.merging.name_history:decode", corpus.name_histories, _bytes(name_history.decode), (ReportError,)
+    ),
+    Reader(
+        "aggregator.publishing.records.name_rows:decode_maps",
+        corpus.maps,
+        _bytes(lambda data: name_rows.decode_maps(data, 12)),
+        (ReportError,),
+    ),
+    Reader(
+        "aggregator.publishing.records.name_rows:read_discover",
+        corpus.discoveries,
+        _bytes(lambda data: name_rows.read_discover(orjson.loads(data), [0.95], 1)),
+        (ReportError, ValueError),
     ),
     Reader("aggregator.publishing.alerts.state:load", corpus.alert_states, _bytes(state.load), (ReportError,)),
     Reader(

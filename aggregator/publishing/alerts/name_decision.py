@@ -1,0 +1,54 @@
+"""The alerts of unknown strings: a name that a search has proved for the first time. Pure."""
+
+from aggregator.merging.name_history import NameSearch, surplus
+from aggregator.merging.windows import Span
+from aggregator.publishing.alerts.message import Alert
+from aggregator.publishing.alerts.watch import DAY, KINDS
+from aggregator.publishing.name_results import NameResult, is_searched
+from aggregator.publishing.records.digits import rounded
+from aggregator.publishing.records.rows import WindowRow
+from oracles.query import Query
+
+
+def name_step(query: Query, span: Span, result: NameResult) -> tuple[NameSearch | None, list[Alert]]:
+    """Return the search of a final for the history of names, and its alerts. Without a search there are none."""
+    if not result.is_searched:
+        return None, []
+    error = enter_error(query)
+    names = [
+        name
+        for name in result.names
+        if name.error <= error and not (name.text in result.before and result.before[name.text].is_announced)
+    ]
+    news = [
+        Alert.of(
+            kind="enter",
+            query=query.name,
+            digest=query.digest.hex(),
+            attribute=None,
+            value=name.text,
+            window=WindowRow.of(span),
+            share=rounded(name.share),
+            low=rounded(name.low),
+            high=rounded(name.high),
+            threshold=None,
+            by=query.threshold.kind,
+            baseline=result.is_first,
+            before=None,
+            probability=None,
+            scale=None,
+            from_=None,
+            to=None,
+        )
+        for name in names
+    ]
+    listed = tuple(sorted(name.text for name in result.names))
+    lost = surplus(result.before, listed, query.known)
+    return NameSearch(*span, listed, tuple(sorted(name.text for name in names)), lost), news
+
+
+def enter_error(query: Query) -> float:
+    """Return the probability of a false alert in one search. All searches share the budget of a day."""
+    steps = (window.step or query.search for window in query.windows if is_searched(query, window))
+    searches_a_day = sum(DAY / step for step in steps if step)
+    return min(query.family_error, query.alerts_a_day / (KINDS * searches_a_day)) if searches_a_day else 0.0

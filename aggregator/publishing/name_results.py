@@ -1,0 +1,82 @@
+"""The names of a window of unknown strings: found by a search, or known from earlier searches.
+
+They depend only on the query, on the tally of the window, and on the names that searches before it have found.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from aggregator.merging.name_history import NameHistory, Sighting
+from aggregator.merging.windows import Span
+from aggregator.tallies.snapshot import Snapshot
+from oracles.discover import Maps, Name, Slots, search
+from oracles.discover.cell_hash import MAPS
+from oracles.discover.forgery import skewed
+from oracles.discover.reach import smallest_share
+from oracles.query import Query
+from oracles.query.settings import Window
+
+
+@dataclass(frozen=True, eq=False)
+class NameResult:
+    """The names of one window."""
+
+    maps: Maps
+    levels: tuple[int, ...]
+    """Number of reports of each level and map."""
+    names: tuple[Name, ...]
+    """The names of at least `crowd` reports, by falling share."""
+    ambiguous: tuple[str, ...]
+    """Names that no map tells apart from others."""
+    before: Mapping[str, Sighting]
+    """The names that were known before."""
+    end: int
+    """The end of the window."""
+    smallest: float | None
+    """The smallest share that a search of so many reports finds with probability 0.9."""
+    is_searched: bool
+    is_first: bool
+    """Whether no search came before."""
+    skewed: bool
+    """Whether the reports look forged."""
+
+
+def is_searched(query: Query, window: Window) -> bool:
+    """Whether names are searched in a kind of window: in `all`, and in windows that are long enough."""
+    return query.search is not None and (window.kind == "all" or window.size >= query.search)
+
+
+def name_result(query: Query, slots: Slots, span: Span, total: Snapshot, history: NameHistory) -> NameResult:
+    """Return the names of a window with this total."""
+    n, independent = total.n, span.independent(total.n, query)
+    counts = total.counts.astype(np.int64, copy=False)
+    before = history.before(span)
+    dictionary = [*before, *query.known]
+    if is_searched(query, span.window):
+        result = search(slots, counts, n, independent, dictionary=dictionary, family_error=query.family_error)
+        names, ambiguous, maps = [*result.names], [*result.ambiguous], result.maps
+    else:
+        maps = Maps.of(slots, counts, n, independent)
+        names, ambiguous = maps.ask_each(dictionary)
+
+    def is_crowd(name: Name) -> bool:
+        return round(name.share * n) >= query.crowd
+
+    known_before = set(dictionary)
+    unclear = (text for text in ambiguous if text in known_before)
+    return NameResult(
+        maps=maps,
+        levels=tuple(slots.answering(counts, n)),
+        names=tuple(sorted(filter(is_crowd, names), key=lambda name: (-name.share, name.text))),
+        ambiguous=tuple(
+            sorted(text for text in unclear if is_crowd(maps.estimate(text, maps.cells(text), range(MAPS))))
+        ),
+        before=before,
+        end=span.end,
+        smallest=smallest_share(slots.strings, slots.cell_oracle, independent),
+        is_searched=is_searched(query, span.window),
+        is_first=history.is_first(span),
+        skewed=skewed(slots, counts, n, independent),
+    )

@@ -1,0 +1,274 @@
+"""The finals of unknown strings: searches, names that stay known, small crowds, alerts, and restarts at every write.
+
+The strings are so frequent that a false or missing name has a probability below 1e-6, with fixed seeds.
+"""
+
+from functools import cache
+
+import numpy as np
+import orjson
+import pytest
+
+from aggregator.merging import name_history
+from aggregator.merging.marks import QueryMarks, decode
+from aggregator.merging.merger import Merger
+from aggregator.merging.name_history import NameHistory, NameSearch, Sighting, surplus
+from aggregator.merging.snapshot_partition import SnapshotPartition
+from aggregator.merging.windows import Span
+from aggregator.publishing.alerts.name_decision import enter_error
+from aggregator.publishing.finals.estimator_pool import EstimatorPool
+from aggregator.publishing.finals.estimator_process import Question, answers
+from aggregator.publishing.finals.final import ResultSequence
+from aggregator.publishing.records import name_rows
+from aggregator.tallies import keys
+from aggregator.tallies.keys import PaneKey, PartitionKey
+from aggregator.tallies.progress import Progress, encode
+from aggregator.tallies.snapshot import Snapshot, encode_snapshot
+from hubbub.definitions.versions import Version, Versions
+from oracles.discover import ask
+from oracles.errors import ReportError
+from oracles.query import parse
+from oracles.query.settings import Window
+
+PANE, TIMES = 300, 8
+ALL, SHORT, LONG = Window("all", 0, 0), Window("tumbling", 300, 300), Window("tumbling", 600, 600)
+
+
+def asked(**settings):
+    table = {
+        "domain": {"discover": "text", "length": 6, "alphabet": "abcdefghijklmnopqrstuvwxyz ", "cells": 12},
+        "epsilon": 5.0,
+        "pane": "5m",
+        "windows": ["5m", "10m", "all"],
+        "crowd": 20,
+        "answers": "fresh",
+        "budget": 1e9,
+    }
+    return parse({"edition": 2, "queries": {"q": table | settings}}, "test", ".")["q"]
+
+
+@cache
+def panes(crowd=20, known=()):
+    """Return the snapshots of some panes. "segv" appears in the fifth."""
+    query, rng = asked(crowd=crowd, known=list(known)), np.random.default_rng(3)
+    texts = ["crash", "oom", "segv", *("".join(rng.choice(list("abcdef"), 5)) for _ in range(200))]
+    rows, result = np.array([query.strings.cells_of(text) for text in texts]), {}
+    for place in range(TIMES):
+        held = [0.4, 0.3, 0.2 if place >= 4 else 0.0]
+        shares = np.array([*held, *[(1.0 - sum(held)) / 200] * 200])
+        counts = query.oracle.zeros()
+        query.oracle.add(counts, query.oracle.perturb(rows[rng.choice(len(rows), 6_000, p=shares)], rng))
+        result[place * PANE] = Snapshot(6_000, 0, 0, 0, counts)
+    return query, result
+
+
+@cache
+def whole(crowd=20, known=()):
+    """Return the results of all finals by window and end, from one process without restarts."""
+    query, snapshots = panes(crowd, known)
+    merger = Merger(Versions.of(query), 1)
+    for pane, snapshot in snapshots.items():
+        merger.take(pane, 0, snapshot)
+    merger.mark(0, TIMES * PANE)
+    results = ResultSequence()
+    return {(final.span.window, final.span.end): results.next(query, final) for final in merger.finals()}
+
+
+def record(result):
+    return orjson.loads(result.window.records[0][1])
+
+
+def test_names_are_searched_in_long_windows_and_known_in_short_ones_from_then_on():
+    results = {place: record(result) for place, result in whole().items()}
+    assert [end for window, end in results if window == ALL] == [600, 1_200, 1_800, 2_400], "at each search"
+    assert results[SHORT, 300]["values"] == [], "no search has ended"
+    assert results[SHORT, 600]["values"] == results[LONG, 600]["values"] == ["crash", "oom"]
+    assert results[SHORT, 600]["level"] == [0.95, 0.95], "known before"
+    first = results[ALL, 600]["level"]
+    assert min(first) > 0.99, "found by this window"
+    assert results[LONG, 600]["level"] == [0.95, 0.95], "`all` has found them at the same time, and comes first"
+    assert results[LONG, 1_800]["discover"]["first_seen"] == {"crash": 600, "oom": 600, "segv": 1_800}
+    assert results[SHORT, 1_500]["values"] == ["crash", "oom"]
+    assert results[SHORT, 2_100]["values"] == ["crash", "oom", "segv"]
+    last = results[ALL, 2_400]
+    assert last["n"] == 8 * 6_000
+    assert len(last["discover"]["levels"]) == asked().strings.parts
+    assert sum(last["discover"]["levels"]) == last["n"]
+    assert last["shares"]["unbiased"] == pytest.approx([0.4, 0.3, 0.1], abs=0.06)
+    assert 0 < last["discover"]["smallest"] < 0.2
+
+
+def test_an_alert_tells_of_a_name_once():
+    news = [orjson.loads(value) for result in whole().values() for _, value in result.alerts]
+    assert [(each["kind"], each["value"], each["window"]["end"], each["baseline"]) for each in news] == [
+        ("enter", "crash", 600, True),
+        ("enter", "oom", 600, True),
+        ("enter", "segv", 1_800, False),
+    ]
+    assert enter_error(asked()) == 1.0 / (4 * 2 * 144), "two searches every ten minutes share the alert of a day"
+
+
+def test_the_record_of_maps_answers_for_any_string():
+    query, snapshots = panes()
+    result = whole()[LONG, 600]
+    ((name, value),) = result.window.maps
+    assert name == result.window.records[0][0] + b"|m"
+    counts, answering = name_rows.decode_maps(value, query.strings.cells)
+    total = sum(snapshots[pane].counts for pane in (0, 300))
+    for own, other in zip(counts, query.oracle.support(total, 12_000)[-4:], strict=True):
+        assert np.array_equal(own, other)
+    assert answering == query.oracle.answering(total, 12_000)[-4:]
+    fields = record(result)
+    own = ask(query.oracle, total, 12_000, 12_000, "CRASH", fields["values"])
+    assert own.share == fields["shares"]["unbiased"][0]
+    for bad in (b"", b"{}", b'{"maps":["","","",""],"n":[1,1,1,1]}', value.replace(b'"n":[', b'"n":[-')):
+        with pytest.raises(ReportError):
+            name_rows.decode_maps(bad, query.strings.cells)
+
+
+def test_a_name_needs_a_crowd_and_so_does_every_level():
+    few = [record(result) for result in whole(crowd=6_000).values()]
+    assert all(not fields["values"] and fields["n"] == 0 for fields in few), "the most reports of a map are 5,333"
+    some = {place: record(result) for place, result in whole(crowd=500).items()}
+    assert some[SHORT, 300]["n"] == 6_000
+    assert some[LONG, 1_800]["values"] == ["crash", "oom", "segv"]
+    query, _ = panes(500)
+    assert all(
+        round(share * fields["n"]) >= query.crowd for fields in some.values() for share in fields["shares"]["unbiased"]
+    )
+
+
+def test_known_names_are_candidates_from_the_start():
+    early = {place: record(result) for place, result in whole(known=("oom", "never")).items()}
+    assert early[SHORT, 300]["values"] == ["oom"]
+    assert early[LONG, 600]["values"] == ["crash", "oom"]
+
+
+class Death(Exception):
+    """The end of a worker in the middle of its writes."""
+
+
+class Owner:
+    """A worker with its partition of the topic `snapshots`. It dies before the write with the number `last`."""
+
+    def __init__(self, query, standing, published, last):
+        self.query, self.standing, self.published, self.left = query, standing, published, last
+        self.snapshots = SnapshotPartition(keys.home(query.digest, 1), 1, {query.digest: Versions.of(query)})
+        for name, value in standing.items():
+            self.snapshots.put(name, value, 0)
+        self.snapshots.load()
+        self.state = self.snapshots.queries[query.digest]
+
+    def write(self, name, value):
+        if self.left == 0:
+            raise Death
+        self.left -= 1
+        self.standing.pop(name, None)
+        if value is not None:
+            self.standing[name] = value
+        self.snapshots.put(name, value, 0)
+
+    def publish(self, finals):
+        """Publish due finals, `finals` at a time, and write their states."""
+        state = self.state
+        state.collect()
+        while state.owes(1):
+            state.owes(finals)
+            batch = list(state.backlog)[:finals]
+            questions = [Question(each.final.span, each.final.total, each.final.withheld) for each in batch]
+            positions = {}
+            for question, one in zip(
+                questions, answers(self.query, questions, state.alerts, {}, state.names), strict=True
+            ):
+                for name, value in (*one.records, *one.alerts):
+                    assert self.published.setdefault(name, value) == value, name
+                due = state.answer(one.states, one.blocks, one.search)
+                positions[question.span.window] = due.final.position
+            for write in state.totals():
+                self.write(*write)
+            for window, position in positions.items():
+                for write in state.state_writes(window, position):
+                    self.write(*write)
+            for window, position in positions.items():
+                for name in [*state.acknowledge(window, position)]:
+                    self.write(name, None)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_death_at_any_write_changes_no_byte(batch):
+    query, snapshots = panes()
+    expected = {}
+    for result in whole().values():
+        expected |= dict([*result.window.records, *result.window.maps, *result.alerts])
+    standing, published, lives = {}, {}, [3, 1, 2, 5, 1, 4, 2, 7] * 4
+    for place, (pane, snapshot) in enumerate(snapshots.items()):
+        standing[PaneKey("closed", query.digest, pane, 0).encode()] = encode_snapshot(snapshot)
+        mark = encode(Progress(closed={query.digest: pane + PANE}))
+        standing[PartitionKey("watermark", 0).encode()] = mark
+        if place % 3 == 0:
+            continue  # several panes wait for the next worker
+        for life in [*lives[place:], -1 - place]:
+            try:
+                Owner(query, standing, published, life + place).publish(batch)
+                break
+            except Death:
+                continue
+    assert published == expected
+
+
+def test_histories_forget_the_oldest_names_and_never_the_known_ones(monkeypatch):
+    monkeypatch.setattr(name_history, "MOST_NAMES", 3)
+    before = {name: Sighting(1, last, False) for name, last in (("a", 1), ("b", 2), ("c", 3))}
+    assert surplus(before, ["d"], []) == ("a",)
+    assert surplus(before, ["d", "a"], ["b"]) == ("c",)
+    assert surplus(before, ["a"], []) == ()
+
+
+def test_a_final_that_is_repeated_sees_the_names_before_it():
+    searches = [
+        NameSearch(ALL, 0, 600, ("a", "b"), ("a",), ()),
+        NameSearch(LONG, 0, 600, ("b",), ("b",), ()),
+        NameSearch(ALL, 0, 1_200, ("c",), (), ("a",)),
+    ]
+    history = NameHistory()
+    for search in reversed(searches):
+        history = history.with_search(search).with_search(search)
+    assert history.before(Span(ALL, 0, 600)) == {}
+    assert history.is_first(Span(ALL, 0, 600))
+    assert not history.is_first(Span(LONG, 0, 600))
+    assert set(history.before(Span(SHORT, 300, 600))) == {"a", "b"}
+    after = {"b": Sighting(600, 600, True), "c": Sighting(1_200, 1_200, False)}
+    assert history.before(Span(SHORT, 900, 1_200)) == after
+    settled = history.settled(1_200)
+    assert len(settled.searches) == 1
+    assert settled.before(Span(SHORT, 900, 1_200)) == after
+    assert name_history.decode(settled.encode()) == settled
+    for bad in (b"", b"{}", b"[]", settled.encode().replace(b'"version":1', b'"version":9')):
+        with pytest.raises(ReportError):
+            name_history.decode(bad)
+
+
+def test_marks_of_unknown_strings_survive_a_restart():
+    query, snapshots = panes()
+    versions = Versions.of(query)
+    marks = QueryMarks(versions)
+    marks.count(0, [(3,) * query.strings.parts])
+    other = parse({"queries": {"q": {"domain": 3, "epsilon": 1.0, "pane": "5m"}}}, "test", ".")["q"]
+    with pytest.raises(ReportError):
+        decode(marks.encode(), Versions.of(other))
+    for pane in (PANE, 2 * PANE):
+        assert decode(marks.encode(), versions).places == marks.places
+        marks.count(pane, [tuple(query.oracle.answering(snapshots[0].counts, 6_000))])
+    assert 2 * PANE in marks.places[0]
+
+
+def test_all_ends_at_each_search_also_if_a_version_changes_it():
+    versions = Versions.of(asked(search="20m")).with_version(Version(1_500, asked(search="10m")))
+    assert [versions.all_end(pane) for pane in (0, 900, 1_200, 1_500, 1_800, 2_100)] == [
+        *(1_200, 1_200, 1_800, 1_800, 2_400, 2_400)
+    ]
+    assert versions.first_window_end(0) == 300
+
+
+def test_searches_delay_no_other_query():
+    assert EstimatorPool.is_large(asked())
