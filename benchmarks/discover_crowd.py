@@ -84,10 +84,10 @@ class Crowd:
             cells[:, chunk:] ^= strings.table(chunk)[places, chunk:].astype(np.int32)
         return cells
 
-    def people(self, n: int, rng: np.random.Generator, planted: dict[int, float] | None = None) -> Ints:
-        """Return how many of `n` clients have each word. `planted` has the shares of some words, by place."""
-        shares = self.shares * (1.0 - sum((planted or {}).values()))
-        shares[list(planted or {})] = list((planted or {}).values())
+    def people(self, n: int, rng: np.random.Generator, plan: dict[int, float] | None = None) -> Ints:
+        """Return how many of `n` clients have each word. `plan` has the shares of some words, by place."""
+        shares = self.shares * (1.0 - sum((plan or {}).values()))
+        shares[list(plan or {})] = list((plan or {}).values())
         return rng.multinomial(n, shares / shares.sum())
 
     @cached_property

@@ -14,7 +14,7 @@ from scipy import optimize, special
 from benchmarks.discover_crowd import LETTERS, Crowd, DrawnSlots, plain
 from benchmarks.discover_methods import LISTED, pem, sfp
 from oracles.discover import Coding, Name, Search, Strings, cells, search
-from oracles.discover.forgery import skewed_slots
+from oracles.discover.slot_test import skewed_slots
 from oracles.types import Floats, Ints
 
 PAGE = Path(__file__).parents[1] / "docs" / "unknown.md"
@@ -36,9 +36,9 @@ RIVALS = ((4, 1.0), (3, 3.5), (3, 5.0))
 
 def f1(names: list[int | None]) -> float:
     """Return the F1 score of the first 32 of a list of places against the 32 most frequent words."""
-    listed = names[:LISTED]
-    hits = sum(place is not None and place < LISTED for place in listed)
-    return 2 * hits / (len(listed) + LISTED)
+    first = names[:LISTED]
+    hits = sum(place is not None and place < LISTED for place in first)
+    return 2 * hits / (len(first) + LISTED)
 
 
 def found(runs: int = RUNS, words: int = WORDS, sizes: tuple[int, ...] = SIZES) -> Iterator[list[str]]:
@@ -85,10 +85,10 @@ def _planted(crowd: Crowd, slots: DrawnSlots, n: int, rng: np.random.Generator) 
     """Yield the shares of planted words, and whether they were found."""
     places = rng.choice(len(crowd.words), len(STEPS), replace=False).tolist()
     limit = min(RULE * _sigma(slots) / np.sqrt(n), 0.19)
-    planted = {place: float(step * limit) for place, step in zip(places, STEPS, strict=True)}
-    state = slots.draw(crowd.text_cells, crowd.people(n, rng, planted), rng)
+    plan = {place: float(step * limit) for place, step in zip(places, STEPS, strict=True)}
+    state = slots.draw(crowd.text_cells, crowd.people(n, rng, plan), rng)
     names = {plain(name.text) for name in search(slots, state, n).names}
-    yield from ((share, crowd.words[place] in names) for place, share in planted.items())
+    yield from ((share, crowd.words[place] in names) for place, share in plan.items())
 
 
 def smallest_share(trials: list[tuple[float, bool]]) -> float:
@@ -158,8 +158,8 @@ def poisoning(
     for part in (0.005, 0.02, 0.05):
         hits = flags = 0
         for run in range(runs):
-            forged = {"forgedname": round(part * n)}
-            state, names = _with_forgers(crowd, slots, n, forged, run, levels_only=True)
+            fakes = {"forgedname": round(part * n)}
+            state, names = _with_forgers(crowd, slots, n, fakes, run, levels_only=True)
             hits += any(plain(name.text) == "forgedname" for name in names.names)
             flags += skewed_slots(slots, state, n, n)
         yield [f"{part:.1%}", "show a name, by levels only", f"shown in {hits} of {runs}", f"{flags} of {runs}"]

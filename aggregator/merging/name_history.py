@@ -42,9 +42,9 @@ class NameSearch(NamedTuple):
     end: int
     names: tuple[str, ...]
     """The names that it lists."""
-    announced: tuple[str, ...]
+    news: tuple[str, ...]
     """The names with an alert."""
-    lost: tuple[str, ...]
+    departures: tuple[str, ...]
     """The names that leave after it."""
 
     @property
@@ -94,8 +94,8 @@ class NameHistory:
 
     def encode(self) -> bytes:
         searches = [
-            [*_fields(window), start, end, names, announced, lost]
-            for window, start, end, names, announced, lost in self.searches
+            [*_fields(window), start, end, names, news, departures]
+            for window, start, end, names, news, departures in self.searches
         ]
         base = [[name, *sighting] for name, sighting in sorted(self.base.items())]
         return orjson.dumps({"version": VERSION, "begun": self.has_base, "names": base, "searches": searches})
@@ -111,20 +111,20 @@ def _after(base: Mapping[str, Sighting], searches: Sequence[NameSearch] | Iterat
     for search in searches:
         for name in search.names:
             before = names.get(name)
-            is_announced = name in search.announced or (before is not None and before.is_announced)
+            is_announced = name in search.news or (before is not None and before.is_announced)
             names[name] = Sighting(search.end if before is None else before.first, search.end, is_announced)
-        for name in search.lost:
+        for name in search.departures:
             names.pop(name, None)
     return names
 
 
-def surplus(before: Mapping[str, Sighting], names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """Return the names that leave after a search has found `names`. Those of `known` never do."""
+def surplus(before: Mapping[str, Sighting], names: Sequence[str], dictionary: Sequence[str]) -> tuple[str, ...]:
+    """Return the names that leave after a search has found `names`. Those of `dictionary` never do."""
     every = before.keys() | set(names)
     count = len(every) - MOST_NAMES
     if count <= 0:
         return ()
-    old = sorted((before[name].last, name) for name in every - set(names) - set(known))
+    old = sorted((before[name].last, name) for name in every - set(names) - set(dictionary))
     return tuple(sorted(name for _, name in old[:count]))
 
 
@@ -150,8 +150,8 @@ def _search(row: Any) -> NameSearch:
     kind, size, step, start, end, *lists = row
     if kind not in ("tumbling", "hopping", "all"):
         raise ValueError("the kind of a window is expected")
-    names, announced, lost = (tuple(_name(name) for name in names) for names in lists)
-    return NameSearch(Window(kind, _time(size), _time(step)), _time(start), _time(end), names, announced, lost)
+    names, news, departures = (tuple(_name(name) for name in names) for names in lists)
+    return NameSearch(Window(kind, _time(size), _time(step)), _time(start), _time(end), names, news, departures)
 
 
 def _name(text: object) -> str:

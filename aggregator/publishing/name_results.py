@@ -13,8 +13,8 @@ from aggregator.merging.windows import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.discover import Maps, Name, Slots, search
 from oracles.discover.cell_hash import MAPS
-from oracles.discover.forgery import skewed
 from oracles.discover.reach import smallest_share
+from oracles.discover.slot_test import skewed
 from oracles.query import Query
 from oracles.query.settings import Window
 
@@ -64,8 +64,8 @@ def name_result(query: Query, slots: Slots, span: Span, total: Snapshot, history
     def is_crowd(name: Name) -> bool:
         return round(name.share * n) >= query.crowd
 
-    known_before = set(dictionary)
-    unclear = (text for text in ambiguous if text in known_before)
+    earlier = set(dictionary)
+    unclear = (text for text in ambiguous if text in earlier)
     return NameResult(
         maps=maps,
         levels=tuple(slots.answering(counts, n)),

@@ -113,13 +113,13 @@ class Maps:
 
     def ask(self, text: str, names: Iterable[str] = ()) -> Name:
         """Return the share of any text, by the maps in which no confirmed name has its cell."""
-        coded = self.strings.text(self.strings.numbers(text))
+        whole = self.strings.text(self.strings.numbers(text))
         others = NamedCells()
         for name in names:
-            if name != coded:
+            if name != whole:
                 others.add(self.cells(name))
         own = self.cells(text)
-        return self.estimate(coded, own, others.clean(own))
+        return self.estimate(whole, own, others.clean(own))
 
     def ask_each(self, names: Iterable[str]) -> tuple[list[Name], list[str]]:
         """Return the shares of names that are known, without a test, and the names that no map tells apart.

@@ -136,8 +136,8 @@ def test_names_of_real_reports_are_found_and_tallies_of_two_workers_give_the_sam
     strings, rng, n = small(), np.random.default_rng(3), 60_000
     o, texts = slots(strings, 6.0), ["crash", "hubbub", "oom", "segfault"]
     rows = np.array([cells(strings, text) for text in texts] + [cells(strings, text) for text in words(rng, 400)])
-    held = rng.choice(len(rows), n, p=[0.3, 0.2, 0.15, 0.15, *[0.2 / 400] * 400])
-    reports = o.perturb(rows[held], rng)
+    places = rng.choice(len(rows), n, p=[0.3, 0.2, 0.15, 0.15, *[0.2 / 400] * 400])
+    reports = o.perturb(rows[places], rng)
     whole, one, two = o.zeros(), o.zeros(), o.zeros()
     o.add(whole, reports)
     o.add(one, reports[::-1][: n // 3])
@@ -187,10 +187,10 @@ def test_strings_of_bytes_are_found_even_if_they_end_within_a_character(text, na
     strings, rng = Strings(Coding(8, None, "none"), 12, DIGEST), np.random.default_rng(11)
     o = Drawn(strings, lambda size: oracle("olh", epsilon=4.0, size=size))
     state = o.draw(rng, [text], [0.3], 100_000)
-    (found,) = search(o, state, 100_000, dictionary=[name]).names
-    assert (found.text, found.level) == (name, 0.95)
+    (name_row,) = search(o, state, 100_000, dictionary=[name]).names
+    assert (name_row.text, name_row.level) == (name, 0.95)
     answer = ask(o, state, 100_000, None, text, [name])
-    assert (answer.text, answer.share) == (name, found.share)
+    assert (answer.text, answer.share) == (name, name_row.share)
 
 
 def test_a_name_that_shares_its_cells_with_confirmed_ones_is_ambiguous():

@@ -48,24 +48,24 @@ def asked(**settings):
 
 
 @cache
-def panes(crowd=20, known=()):
+def panes(crowd=20, *names):
     """Return the snapshots of some panes. "segv" appears in the fifth."""
-    query, rng = asked(crowd=crowd, known=list(known)), np.random.default_rng(3)
+    query, rng = asked(crowd=crowd, known=list(names)), np.random.default_rng(3)
     texts = ["crash", "oom", "segv", *("".join(rng.choice(list("abcdef"), 5)) for _ in range(200))]
     rows, result = np.array([query.strings.cells_of(text) for text in texts]), {}
     for place in range(TIMES):
-        held = [0.4, 0.3, 0.2 if place >= 4 else 0.0]
-        shares = np.array([*held, *[(1.0 - sum(held)) / 200] * 200])
+        shares = [0.4, 0.3, 0.2 if place >= 4 else 0.0]
+        weights = np.array([*shares, *[(1.0 - sum(shares)) / 200] * 200])
         counts = query.oracle.zeros()
-        query.oracle.add(counts, query.oracle.perturb(rows[rng.choice(len(rows), 6_000, p=shares)], rng))
+        query.oracle.add(counts, query.oracle.perturb(rows[rng.choice(len(rows), 6_000, p=weights)], rng))
         result[place * PANE] = Snapshot(6_000, 0, 0, 0, counts)
     return query, result
 
 
 @cache
-def whole(crowd=20, known=()):
+def whole(crowd=20, *names):
     """Return the results of all finals by window and end, from one process without restarts."""
-    query, snapshots = panes(crowd, known)
+    query, snapshots = panes(crowd, *names)
     merger = Merger(Versions.of(query), 1)
     for pane, snapshot in snapshots.items():
         merger.take(pane, 0, snapshot)
@@ -139,7 +139,7 @@ def test_a_name_needs_a_crowd_and_so_does_every_level():
 
 
 def test_known_names_are_candidates_from_the_start():
-    early = {place: record(result) for place, result in whole(known=("oom", "never")).items()}
+    early = {place: record(result) for place, result in whole(20, "oom", "never").items()}
     assert early[SHORT, 300]["values"] == ["oom"]
     assert early[LONG, 600]["values"] == ["crash", "oom"]
 
@@ -239,11 +239,11 @@ def test_a_final_that_is_repeated_sees_the_names_before_it():
     assert set(history.before(Span(SHORT, 300, 600))) == {"a", "b"}
     after = {"b": Sighting(600, 600, True), "c": Sighting(1_200, 1_200, False)}
     assert history.before(Span(SHORT, 900, 1_200)) == after
-    settled = history.settled(1_200)
-    assert len(settled.searches) == 1
-    assert settled.before(Span(SHORT, 900, 1_200)) == after
-    assert name_history.decode(settled.encode()) == settled
-    for bad in (b"", b"{}", b"[]", settled.encode().replace(b'"version":1', b'"version":9')):
+    rest = history.settled(1_200)
+    assert len(rest.searches) == 1
+    assert rest.before(Span(SHORT, 900, 1_200)) == after
+    assert name_history.decode(rest.encode()) == rest
+    for bad in (b"", b"{}", b"[]", rest.encode().replace(b'"version":1', b'"version":9')):
         with pytest.raises(ReportError):
             name_history.decode(bad)
 

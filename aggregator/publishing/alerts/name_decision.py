@@ -42,9 +42,9 @@ def name_step(query: Query, span: Span, result: NameResult) -> tuple[NameSearch 
         )
         for name in names
     ]
-    listed = tuple(sorted(name.text for name in result.names))
-    lost = surplus(result.before, listed, query.known)
-    return NameSearch(*span, listed, tuple(sorted(name.text for name in names)), lost), news
+    texts = tuple(sorted(name.text for name in result.names))
+    departures = surplus(result.before, texts, query.known)
+    return NameSearch(*span, texts, tuple(sorted(name.text for name in names)), departures), news
 
 
 def enter_error(query: Query) -> float:

@@ -55,10 +55,10 @@ def compare(
                 place = place_of(versions, final)
                 is_in_range = place is not None and part.has(final.span, place)
                 # Names also depend on the searches before the range, but their maps do not.
-                compared = key if versions.query.strings is None else key + MAPS_END
-                has_record = versions.query.strings is None or compared in records
+                name = key if versions.query.strings is None else key + MAPS_END
+                has_record = versions.query.strings is None or name in records
                 if is_in_range and final.span.end <= last and key not in incomplete and has_record:
-                    comparison.compared.add(compared)
+                    comparison.compared.add(name)
     return comparison
 
 
