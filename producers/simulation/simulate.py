@@ -7,6 +7,7 @@ import sys
 
 from hubbub.command.options import parser_of, rate, selected_query, share, whole
 from oracles.query import Query
+from producers.simulation.crowd.crowd_groups import read_groups
 from producers.simulation.crowd.distribution import SPECS, read_crowd
 from producers.simulation.crowd.population import Draws, Population, generator
 from producers.simulation.crowd.scenario import BUNDLED, Scenario, find_scenario
@@ -62,6 +63,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=whole(), metavar="K", help=seed)
     values = "distribution of the clients' values (default: uniform)"
     parser.add_argument("--values", action="append", default=[], metavar="SPEC", help=values)
+    groups = "shares of the clients in groups, such as ios=0.5,web=0.3 (default: no client has a group)"
+    parser.add_argument("--groups", metavar="GROUP=SHARE,...", help=groups)
+    own = "distribution of the clients of one group, in place of --values"
+    parser.add_argument("--group-values", action="append", default=[], metavar="GROUP=SPEC", help=own)
     scenario = f"changes over time: a TOML file, or a bundled one: {', '.join(BUNDLED)}"
     parser.add_argument("--scenario", metavar="FILE|NAME", help=scenario)
     churn = f"share of the clients that draw a new value each period (default: {CHURN})"
@@ -71,6 +76,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.start is not None and options.rate == math.inf:
         parser.error("--start does not work with --rate max: a virtual clock needs a rate")
+    if options.group_values and options.groups is None:
+        parser.error("--group-values needs --groups")
     if options.start is not None and options.seconds is None:
         parser.error("--start needs --seconds: otherwise the run has no end")
     return options
@@ -86,7 +93,8 @@ async def _simulate(options: argparse.Namespace) -> DeliveryCounts:
     scenario = find_scenario(options.scenario, query) if options.scenario else Scenario()
     speed, clients = _crowd(options, query)
     crowd = read_crowd(options.values, query)
-    population = Population(query, crowd, clients, seed, scenario, churn=options.churn)
+    groups = read_groups(options.groups, options.values, options.group_values, query) if options.groups else None
+    population = Population(query, crowd, clients, seed, scenario, churn=options.churn, groups=groups)
     clock: SimulationClock = RealClock() if options.start is None else VirtualClock(options.start)
     source = generator(seed, Draws.RUN, int(clock.now())).bytes(8).hex()
     pace = "as fast as possible" if speed == math.inf else f"{speed:,.6g} a second"

@@ -11,8 +11,9 @@ from itertools import count
 
 import numpy as np
 
+from oracles.types import Ints
 from producers.publishers.frames import REPORTS
-from producers.simulation.crowd.population import Draws, Population, generator
+from producers.simulation.crowd.population import Answers, Draws, Population, generator
 from producers.simulation.crowd.scenario import Conduct
 from producers.simulation.delivery.schedule import STEP
 from producers.simulation.delivery.simulated_frames import FrameBuilder, SimulatedFrame
@@ -37,13 +38,11 @@ class Traffic:
 
     def step(self, at: int, answers: int) -> Iterator[SimulatedFrame]:
         """Yield the frames of the step that begins at `at` (milliseconds), with so many answers."""
-        for group in self.population.answers(answers, at / 1000 - self.start, at / 1000):
+        for part in self.population.answers(answers, at / 1000 - self.start, at / 1000):
             for index, (conduct, builder) in enumerate(self._builders):
-                rows = slice(None) if group.conduct is None else np.flatnonzero(group.conduct == index)
-                reports = group.reports[rows]
-                if len(reports):
+                for group, rows in _rows(part, index):
                     pane = builder.pane(at + 1000 * conduct.clock)
-                    full = builder.put(pane, reports, group.values[rows], group.honest[rows], at)
+                    full = builder.put(pane, part.reports[rows], part.values[rows], part.honest[rows], at, group)
                     yield from self._on_time(conduct, full)
         for conduct, builder in self._builders:
             yield from self._on_time(conduct, builder.overdue(at + STEP))
@@ -72,3 +71,14 @@ class Traffic:
         share = self.population.scenario.duplicates
         if share and self._rng.random() < share:
             yield replace(frame, values=frame.values[:0])
+
+
+def _rows(part: Answers, conduct: int) -> Iterator[tuple[int, slice | Ints]]:
+    """Yield the groups of the clients with a conduct, each with the rows of its clients."""
+    if part.groups is None and part.conduct is None:
+        yield 0, slice(None)
+        return
+    behaves = np.ones(len(part.reports), np.bool_) if part.conduct is None else part.conduct == conduct
+    groups = np.zeros(len(behaves), np.uint8) if part.groups is None else part.groups
+    for group in np.unique(groups[behaves]).tolist():
+        yield group, np.flatnonzero(behaves & (groups == group))

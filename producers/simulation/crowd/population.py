@@ -15,6 +15,7 @@ from oracles.mechanisms.entropy import Seeded
 from oracles.query import Query
 from oracles.types import Flags, Ints, Reports
 from producers.client.respondents import RepeatedReports, Respondents
+from producers.simulation.crowd.crowd_groups import CrowdGroups
 from producers.simulation.crowd.distribution import Crowd
 from producers.simulation.crowd.scenario import Attack, Change, Fade, Scenario, Shift, Surge
 
@@ -33,6 +34,7 @@ class Draws(IntEnum):
     CHANGE = 3
     FRAMES = 4
     RUN = 5
+    GROUPS = 6
 
 
 def generator(seed: int, purpose: Draws, *key: int) -> np.random.Generator:
@@ -53,6 +55,8 @@ class Answers:
 
     None if the scenario has no conducts.
     """
+    groups: NDArray[np.uint8] | None
+    """The number of each client's group, or None without groups."""
 
 
 class Population:
@@ -71,6 +75,7 @@ class Population:
         scenario: Scenario = Scenario(),  # noqa: B008 - it is immutable
         *,
         churn: float = 0.0,
+        groups: CrowdGroups | None = None,
     ) -> None:
         if clients < 1:
             raise ParameterError(f"a population has at least 1 client, got {clients}")
@@ -82,6 +87,8 @@ class Population:
         self.seed = seed
         self.scenario = scenario
         self.churn = churn
+        self.groups = groups
+        """The groups of the clients. Their distributions replace `crowd`."""
         self.shifts = {at: _moves(query, each) for at, each in enumerate(scenario.changes) if isinstance(each, Shift)}
         """For each shift of the scenario, the bin to which it moves the numbers of each bin."""
         self.block = max(1, min(_BLOCK, clients, _BITS // (8 * query.oracle.width)))
@@ -131,7 +138,11 @@ class _Block:
         self._population = population
         self._rng = generator(population.seed, Draws.VALUES, number)
         largest = max(domain.size for domain in population.query.answer_domains) - 1
-        self._values = population.crowd.draw(self._rng, self.count).astype(np.min_scalar_type(largest))
+        groups = population.groups
+        self._members: NDArray[np.uint8] | None = None
+        if groups is not None:
+            self._members = groups.draw_members(generator(population.seed, Draws.GROUPS, number), self.count)
+        self._values = self._draw(self._rng).astype(np.min_scalar_type(largest))
         self._phases = self._rng.random(self.count if population.churn else 0, np.float32)
         """When each client draws new values, as a part of 1/churn turns."""
         self._conduct = self._conducts(generator(population.seed, Draws.CONDUCT, number))
@@ -152,12 +163,20 @@ class _Block:
         conducts = np.searchsorted(np.cumsum(shares), rng.random(self.count), side="right")
         return conducts.astype(np.min_scalar_type(len(shares)))
 
+    def _draw(self, rng: np.random.Generator, rows: Ints | None = None, fade: Fade | None = None) -> Ints:
+        """Draw values for these clients, or for all, without the value of a fade."""
+        population, members = self._population, self._members
+        if population.groups is not None and members is not None:
+            groups = population.groups if fade is None else population.groups.without(fade.attribute, fade.value)
+            return groups.draw(rng, members if rows is None else members[rows])
+        crowd = population.crowd if fade is None else population.crowd.without(fade.attribute, fade.value)
+        return crowd.draw(rng, self.count if rows is None else len(rows))
+
     def _take_up(self, change: Change, rng: np.random.Generator) -> NDArray[np.integer] | None:
         if isinstance(change, Surge | Shift):
             return None
         if isinstance(change, Fade):
-            others = self._population.crowd.without(change.attribute, change.value)
-            return others.draw(rng, self.count).astype(self._values.dtype)
+            return self._draw(rng, fade=change).astype(self._values.dtype)
         values = self._values.copy()
         for j, targets in enumerate(change.targets):
             if targets:
@@ -201,14 +220,15 @@ class _Block:
         reports = self._reports(part, first, values)
         for index, change, rows in attacks:
             self._attack(reports, part, values, index, change, rows)
-        return Answers(reports, values, honest, None if self._conduct is None else self._conduct[part])
+        conduct = None if self._conduct is None else self._conduct[part]
+        return Answers(reports, values, honest, conduct, None if self._members is None else self._members[part])
 
     def _draw_values(self, part: slice, turn: int) -> None:
         """Draw new values for the clients of a part that change theirs in this turn."""
         churn, phases = self._population.churn, self._phases[part].astype(np.float64)
         rows = part.start + np.flatnonzero(np.floor(turn * churn + phases) > np.floor((turn - 1) * churn + phases))
         if len(rows):
-            self._values[rows] = self._population.crowd.draw(self._rng, len(rows))
+            self._values[rows] = self._draw(self._rng, rows)
 
     def _reports(self, part: slice, first: Ints, values: Ints) -> Reports:
         """Return the reports of a part: its own values are `first`, and those with all changes `values`."""

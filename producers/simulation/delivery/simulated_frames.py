@@ -26,7 +26,7 @@ class SimulatedFrame:
 
 @dataclass(slots=True, eq=False)
 class _OpenSimulatedFrame:
-    """Reports of one pane that wait for more reports until a time, in milliseconds."""
+    """Reports of one pane and group that wait for more reports until a time, in milliseconds."""
 
     until: int
     n: int = 0
@@ -48,48 +48,54 @@ class FrameBuilder:
         self.partitions = partitions
         self.most = max(1, min(most, (BYTES - HEADER_SIZE) // query.oracle.width))
         self._draw = source(rng)
-        self._open: dict[int, _OpenSimulatedFrame] = {}
+        self._open: dict[tuple[int, int], _OpenSimulatedFrame] = {}
+        """The open frames by pane and group."""
 
     def pane(self, at: int) -> int:
         """Return the start of the pane of a time, in seconds."""
         return pane_of(self.query, at // 1000)
 
-    def put(self, pane: int, reports: Reports, values: Ints, honest: Flags, at: int) -> Iterator[SimulatedFrame]:
-        """Add the reports of a time, and yield the frames that are now full."""
-        frame = self._open.get(pane)
+    def put(
+        self, pane: int, reports: Reports, values: Ints, honest: Flags, at: int, group: int = 0
+    ) -> Iterator[SimulatedFrame]:
+        """Add the reports of a time and a group, and yield the frames that are now full."""
+        key = pane, group
+        frame = self._open.get(key)
         if frame is None:
             until, end = at + int(1000 * LINGER), 1000 * (pane + self.query.pane)
-            frame = self._open[pane] = _OpenSimulatedFrame(min(until, end) if at < end else until)
+            frame = self._open[key] = _OpenSimulatedFrame(min(until, end) if at < end else until)
         frame.pieces.append((reports, values, honest))
         frame.n += len(reports)
         if frame.n >= self.most:
-            yield from self._split(pane, self._open.pop(pane), at)
+            yield from self._split(key, self._open.pop(key), at)
 
     def overdue(self, at: int) -> Iterator[SimulatedFrame]:
         """Yield the open frames that have waited long enough, or whose pane ends."""
-        for pane in [pane for pane, frame in self._open.items() if frame.until <= at]:
-            yield self._close(pane, *_joined(self._open.pop(pane)))
+        for key in [key for key, frame in self._open.items() if frame.until <= at]:
+            yield self._close(key, *_joined(self._open.pop(key)))
 
     def rest(self) -> Iterator[SimulatedFrame]:
         """Yield all open frames."""
-        for pane in list(self._open):
-            yield self._close(pane, *_joined(self._open.pop(pane)))
+        for key in list(self._open):
+            yield self._close(key, *_joined(self._open.pop(key)))
 
-    def _split(self, pane: int, frame: _OpenSimulatedFrame, at: int) -> Iterator[SimulatedFrame]:
+    def _split(self, key: tuple[int, int], frame: _OpenSimulatedFrame, at: int) -> Iterator[SimulatedFrame]:
         """Yield full frames; the remaining reports wait again."""
         reports, values, honest = _joined(frame)
         full = len(reports) // self.most * self.most
         for start in range(0, full, self.most):
             part = slice(start, start + self.most)
-            yield self._close(pane, reports[part], values[part], honest[part])
+            yield self._close(key, reports[part], values[part], honest[part])
         if full < len(reports):
-            yield from self.put(pane, reports[full:], values[full:], honest[full:], at)
+            pane, group = key
+            yield from self.put(pane, reports[full:], values[full:], honest[full:], at, group)
 
-    def _close(self, pane: int, reports: Reports, values: Ints, honest: Flags) -> SimulatedFrame:
+    def _close(self, key: tuple[int, int], reports: Reports, values: Ints, honest: Flags) -> SimulatedFrame:
+        pane, group = key
         name = bytes(8)
         while not any(name):
             name = self._draw.raw(8).tobytes()
-        data = encode(self.query.digest, pane, reports, name)
+        data = encode(self.query.digest, pane, reports, name, group=group)
         return SimulatedFrame(data, partition_of(name, self.partitions), pane, len(reports), values[honest])
 
 
