@@ -181,6 +181,7 @@ def signed(definition):
 TABLE = {"domain": 64, "oracle": "olh", "noise": "table"}
 EACH = {"domain": 9, "oracle": "olh", "noise": "each"}
 PAIR = {"attributes": {"x": 12, "y": ["a", "b"]}, "solution": "smp", "oracle": "olh", "noise": "table"}
+PLATFORMS = {"platform": ["ios", "android", "web"]}
 LIVES = {
     "life, a table": (TABLE, [(10, 3), (20, 3), (DAY + 5, 60), (2 * DAY, 3)]),
     "life, noise for each class": ({**EACH, "budget": 4.0}, [(10, 3), (DAY, 8), (3 * DAY - 1, 3), (3 * DAY, 0)]),
@@ -215,7 +216,19 @@ LIVES = {
     "unary": ({"domain": 30, "oracle": "ss", "answers": "once"}, [(0, 29), (DAY, 1)]),
     "haar": ({"domain": {"low": 0, "high": 10, "bins": 16}}, [(0, 9.99), (DAY, 3.3), (2 * DAY, 9.99)]),
     "short": ({"domain": 1000, "oracle": "short", "epsilon": 2.0, "noise": "table"}, [(0, 999), (DAY, 500)]),
+    "a group": ({**TABLE, "groups": PLATFORMS}, [(0, 3), (DAY, 4)]),
+    "the last group": ({**TABLE, "groups": {"v": [f"{i}" for i in range(255)]}}, [(0, 3)]),
+    "a group that is not listed": ({**TABLE, "groups": PLATFORMS}, [(0, 3)]),
+    "a group of a query without groups": (TABLE, [(0, 3)]),
+    "no group": ({**TABLE, "groups": PLATFORMS}, [(0, 3)]),
 }
+GROUPS = {
+    "a group": "android",
+    "the last group": "254",
+    "a group that is not listed": "symbian",
+    "a group of a query without groups": "android",
+}
+"""The groups of devices. The others have none."""
 KEYS = ("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "02" * 32)
 
 
@@ -226,18 +239,21 @@ def histories():
 
 def life(name, settings, answers, key):
     query, most, store = query_of(settings), 8.0, Ledger(":memory:", bytes.fromhex(key))
-    steps = [{"at": at, "value": value, **answer(query, store, most, at, value)} for at, value in answers]
-    return {"name": name, "key": key, "max_epsilon": most, "definition": public_definition(query), "steps": steps}
+    group = GROUPS.get(name)
+    steps = [{"at": at, "value": value, **answer(query, store, most, at, value, group)} for at, value in answers]
+    about = {"name": name, "key": key, "max_epsilon": most, "group": group}
+    return {**about, "definition": public_definition(query), "steps": steps}
 
 
-def answer(query, store, most, at, value):
+def answer(query, store, most, at, value, group):
     """Return the frame that a client sends or its error, and what is charged in the present round."""
     try:
-        report = Client(query, store, max_epsilon=most, clock=lambda: at).answer(value)
+        client = Client(query, store, max_epsilon=most, group=group, clock=lambda: at)
+        report = client.answer(value)
     except HubbubError as error:
         step = {"error": type(error).__name__, **({"due": error.due} if isinstance(error, NotYet) else {})}
     else:
-        step = {"frame": encode(query.digest, pane_of(query, at), report).hex()}
+        step = {"frame": encode(query.digest, pane_of(query, at), report, group=client.group).hex()}
     with store.transaction() as transaction:
         start = max(query.round(at), transaction.last_round(query.digest))
         charge = transaction.round_charge(query.name, query.digest, query.record_epsilon, start)

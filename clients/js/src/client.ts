@@ -30,7 +30,7 @@ export interface Options {
   key?: Uint8Array;
   /** Epsilon that the device may reveal over all queries of the store. */
   maxEpsilon?: number;
-  /** The group of the person. No query has groups yet. */
+  /** The person's value of the query's groups, which is public. A value that is not listed is of no group. */
   group?: string;
   /** The time in Unix seconds, for tests. */
   clock?: () => number;
@@ -132,7 +132,7 @@ export class Client {
 
   /** Return the definition: the gateway's, or without a connection the last one. */
   async #query(store: Store): Promise<Query> {
-    const { query: name, pinned, group } = this.#options;
+    const { query: name, pinned } = this.#options;
     const now = this.#clock();
     if (this.#loaded && Math.abs(now - this.#loaded.at) < FRESHNESS) return this.#loaded.query;
     let definition;
@@ -144,7 +144,6 @@ export class Client {
       if (!definition) throw new DeliveryError(`There is no definition of ${name} yet: ${String(error)}`);
     }
     definition ??= definitionOf(listing, name);
-    if (group !== undefined) throw new NotAllowed(`Query ${name} has no groups.`);
     const query = checked(() => new Query(definition, pinned));
     if (listing) {
       await store.update((state) => {
@@ -180,7 +179,8 @@ export class Client {
       const report = answers === "once" ? repeated(state, digest, paid.round, made) : made;
       if (mode === FRESH) state.given[digest] = paid.given + 1;
       state.last[name] = now;
-      const frame = frameOf(query, Math.floor(now / pane) * pane, report.length, report);
+      const group = query.groupOf(this.#options.group);
+      const frame = frameOf(query, Math.floor(now / pane) * pane, report.length, report, group);
       const entry = { key: hex(crypto.getRandomValues(new Uint8Array(16))), frame: hex(frame) };
       state.queue.push(entry);
       return entry;

@@ -82,6 +82,11 @@ export class Query {
     return singles.map((part) => part.positions.of(answer[part.name]!));
   }
 
+  /** Return the number of a group, 0 if the query does not list it. */
+  groupOf(value: string | undefined): number {
+    return Object.values(this.definition.groups ?? {}).flat().indexOf(value!) + 1;
+  }
+
   /** Return the positions of all parts: those of an answer, and those of the pairs. */
   withPairs(positions: number[]): number[] {
     const ofPair = ([first, second]: [number, number]) =>

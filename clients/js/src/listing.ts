@@ -27,5 +27,7 @@ export interface Definition {
   table?: Each<number> | null;
   thresholds: Each<Thresholds[string]> | Record<string, Thresholds>;
   edges?: number[] | Record<string, number[]> | null;
+  /** The name of the groups, and their values. */
+  groups?: Record<string, string[]> | null;
   width: number;
 }

@@ -215,7 +215,7 @@ function definitions({ definitions }: Vectors, expect: Expect): void {
 
 /** Lives of a device: what it sends at each time, or why it is silent. */
 async function histories({ histories }: Vectors, expect: Expect): Promise<void> {
-  for (const { name, key, max_epsilon, steps, definition } of histories) {
+  for (const { name, key, max_epsilon, group, steps, definition } of histories) {
     let now = 0;
     let report: string | undefined;
     const client = new Client({
@@ -223,6 +223,7 @@ async function histories({ histories }: Vectors, expect: Expect): Promise<void> 
       query: definition.name,
       store: ":memory:",
       key: unhex(key),
+      group: group ?? undefined,
       maxEpsilon: max_epsilon,
       clock: () => now,
       fetch: (async (url: string, request: RequestInit) => {
