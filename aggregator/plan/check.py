@@ -28,7 +28,8 @@ example:
 sigma is the standard error of a share near zero. A share of `detectable` is significant with
 probability 0.9. Both hold for a window with that many reports, each from another client.
 The memory of worker and board is right within a factor of 1.5. Several workers share theirs.
-Exit code: 0 valid, perhaps with warnings; 2 an invalid file, or more than --max-state."""
+Exit code: 0 valid, perhaps with warnings; 2 an invalid file, more than --max-state, or more groups than
+a worker can publish in time."""
 
 
 def main(arguments: list[str]) -> int:
@@ -45,7 +46,13 @@ def main(arguments: list[str]) -> int:
         if options.topic:
             sys.stdout.write("".join(f"{line}\n" for line in check_text.label("topic", *_compared(file, options))))
         faults = [
-            fault for query in queries if (fault := check_text.refusal(query, options.partitions, options.max_state))
+            fault
+            for query in queries
+            for fault in (
+                check_text.refusal(query, options.partitions, options.max_state),
+                check_text.group_refusal(query),
+            )
+            if fault
         ]
         faults = faults or list(filter(None, [check_text.sum_refusal(queries, options.partitions, options.max_state)]))
         sys.stderr.write("".join(f"hubbub check: {options.file}: {fault}\n" for fault in faults))

@@ -11,7 +11,7 @@ from hubbub.definitions.versions import open_panes
 from oracles.estimate import Pure
 from oracles.query import Query
 from oracles.query.domain import OTHER, Domain
-from oracles.query.footprint import MOST_BLOCK_VALUES
+from oracles.query.footprint import MOST_BLOCK_VALUES, tally_size
 
 CROWDS = (10**4, 10**6, 10**8)
 """The numbers of reports for which the command prints errors."""
@@ -33,7 +33,7 @@ WIDTH = 100
 
 def worker_bytes(query: Query, partitions: int) -> int:
     """Return the bytes of tallies in a worker with all partitions, if all panes are open that may be."""
-    return partitions * open_panes(query) * query.oracle.state_size * INTEGER
+    return partitions * open_panes(query) * tally_size(query) * INTEGER
 
 
 def id_bytes(query: Query, partitions: int) -> int:
@@ -43,7 +43,7 @@ def id_bytes(query: Query, partitions: int) -> int:
 
 def checkpoint_rate(query: Query, partitions: int) -> float:
     """Return the bytes of checkpoints per second if one tally of every partition changes all the time."""
-    return partitions * query.oracle.state_size * INTEGER / CHECKPOINT_SECONDS
+    return partitions * tally_size(query) * INTEGER / CHECKPOINT_SECONDS
 
 
 def attribute_oracles(query: Query) -> list[tuple[str, Domain, str, Pure]]:
@@ -71,11 +71,23 @@ def refusal(query: Query, partitions: int, limit: int) -> str | None:
     fewer = "reduce the number of values"
     if query.strings is not None:
         fewer = "use fewer `cells` or a smaller `length`"
-    tally = query.oracle.state_size
+    tally = tally_size(query)
     return (
         f"queries.{query.name}: a worker with {partitions} partitions needs {in_bytes(need)} for {open_panes(query)} "
         f"open panes of {tally:,} integers each ({in_bytes(tally * INTEGER)}), above --max-state {in_bytes(limit)}; "
         f"lengthen the pane, shorten lateness or skew, {fewer}, or raise --max-state"
+    )
+
+
+def group_refusal(query: Query) -> str | None:
+    """Return why a query has too many groups, and what helps, or None if their records keep pace with the panes."""
+    seconds = query.pane * costs.busy(query)
+    if query.groups is None or seconds <= query.pane:
+        return None
+    return (
+        f"queries.{query.name}: the records of {query.groups.count} groups and their total take about {seconds:.3g} s "
+        f"for each pane of {query.pane} s; lengthen the pane or the steps of the windows, list fewer groups, or use "
+        "fewer windows, values or methods"
     )
 
 
@@ -150,7 +162,7 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
 
 def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator[str]:
     """Yield all lines about a query, in at most 100 columns."""
-    d, tally = len(query.attributes), query.oracle.state_size
+    d, tally = len(query.attributes), tally_size(query)
     yield f"{query.name}  {query.digest.hex()}"
     attributes = f"{d} attribute{'s' * (d != 1)} per client, solution {query.solution}"
     answer = "one answer per client" if query.strings is None else string_outlook.counts(query.strings)
@@ -169,6 +181,7 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
         yield from label("strings", *string_outlook.costs(query, partitions))
     if clients is not None:
         yield from label("shown", *visibility.sentences(query, clients))
+        yield from label("groups", *visibility.group_sentences(query, clients))
         yield from label("one record", *visibility.crowd_sentences(query, clients))
     everybody = outlook.audiences(query, 1 if clients is None else clients)
     for subject in everybody:

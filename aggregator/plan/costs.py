@@ -67,9 +67,19 @@ def record(query: Query) -> float:
     return RECORD + FIT * fits_prior + VALUE * value_count(query)
 
 
+def records_each(query: Query) -> int:
+    """Return the number of records of a window: one, or one for each group and one for their total."""
+    return 1 if query.groups is None else 1 + query.groups.count
+
+
 def finals(query: Query) -> float:
     """Return the number of finals of a query per second."""
-    return sum(1.0 / (window.step or query.pane) for window in set(query.windows))
+    return records_each(query) * sum(1.0 / (window.step or query.pane) for window in set(query.windows))
+
+
+def busy(query: Query) -> float:
+    """Return the cores that are busy with the finals of a query."""
+    return finals(query) * (record(query) + FINAL)
 
 
 def provisional_records(query: Query) -> float:
@@ -78,7 +88,7 @@ def provisional_records(query: Query) -> float:
         return 0.0
     shortest = min(spans(query))
     inside = sum(window.kind != "all" and window.size > shortest for window in set(query.windows))
-    return inside / max(query.emit_every, shortest)
+    return records_each(query) * inside / max(query.emit_every, shortest)
 
 
 def deliverable_finals(queries: Collection[Query]) -> float:
@@ -86,10 +96,8 @@ def deliverable_finals(queries: Collection[Query]) -> float:
 
     The core also makes their provisional records.
     """
-    busy = sum(
-        finals(query) * (record(query) + FINAL) + provisional_records(query) * record(query) for query in queries
-    )
-    return sum(map(finals, queries)) / busy
+    cores = sum(busy(query) + provisional_records(query) * record(query) for query in queries)
+    return sum(map(finals, queries)) / cores
 
 
 def gateway(rate: float, per_request: int) -> float:

@@ -15,7 +15,7 @@ from hubbub.definitions.versions import open_panes
 from oracles.consistency import find
 from oracles.query import Query
 from oracles.query.domain import Domain
-from oracles.query.footprint import INTEGER, stored_windows
+from oracles.query.footprint import INTEGER, stored_windows, tally_size
 from oracles.query.settings import Window
 
 PANE, PART, COUNTER = 250, 130, 8
@@ -86,10 +86,8 @@ def worker(queries: Collection[Query], partitions: int, *, most: bool = False) -
         return partitions * (open_panes(query) if most else usual_panes(query))
 
     return WorkerMemory(
-        tallies=sum(panes(query) * query.oracle.state_size * (INTEGER + ENCODED_BYTES) for query in queries),
-        merging=sum(
-            partitions * query.oracle.state_size * ENCODED_BYTES + _windows(query, partitions) for query in queries
-        ),
+        tallies=sum(panes(query) * tally_size(query) * (INTEGER + ENCODED_BYTES) for query in queries),
+        merging=sum(partitions * tally_size(query) * ENCODED_BYTES + _windows(query, partitions) for query in queries),
         publishing=max(map(_findings, queries), default=0),
         names=4 * _names(queries),
         estimators=ESTIMATOR * len({value_count(query) > LARGE for query in queries}),
@@ -99,7 +97,7 @@ def worker(queries: Collection[Query], partitions: int, *, most: bool = False) -
 
 def _disk_bytes(query: Query, window: Window, partitions: int) -> int:
     """Return the bytes of the panes of a long window, and of their parts while the worker reads them."""
-    cells = query.oracle.state_size
+    cells = tally_size(query)
     long = window.kind == "hopping" and needs_store(window, query.pane, cells)
     return long * (2 * window.size // query.pane + partitions * _split_panes(query)) * cells * ENCODED_BYTES
 
@@ -113,7 +111,7 @@ def _split_panes(query: Query) -> int:
 def _windows(query: Query, partitions: int) -> int:
     """Return the bytes of a query's panes and sums, and of the windows that later ones are compared with."""
     kinds = set(query.windows)
-    cells, numbers = query.oracle.state_size, PANE + COUNTER * len(query.domains)
+    cells, numbers = tally_size(query), PANE + COUNTER * len(query.domains)
     hopping = [window for window in kinds if window.kind == "hopping"]
     short = [window for window in hopping if not needs_store(window, query.pane, cells)]
     panes = sum(window.size // query.pane * numbers for window in hopping)

@@ -10,6 +10,7 @@ from aggregator.plan.promise import up
 from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy, crowd_privacy
 from hubbub.definitions.versions import Versions
+from hubbub.texts import few
 from oracles.query import Query
 from oracles.query.settings import Window
 
@@ -59,6 +60,30 @@ def sentences(query: Query, clients: int) -> Iterator[str]:
     if share < 1.0:
         pace = f"about every {query.pane / share:,.0f} s" if share else "almost never"
         yield f"`all` shows new values {pace}, since it follows the longest window. A shorter window makes it move."
+
+
+def group_sentences(query: Query, clients: int) -> Iterator[str]:
+    """Yield sentences about the people whose group is too small to be shown. Without weights all groups are equal."""
+    if query.groups is None:
+        return
+    values = query.groups.values
+    shares = query.weights or [1.0 / len(values)] * len(values)
+    sizes = "with the shares of `weights`" if query.weights else "of equal size, because there are no weights"
+    parts = []
+    for window in query.windows:
+        if not window.size:
+            continue  # `all` shows a group once it has `crowd` reports
+        n = reports_per_second(query, clients) * window.size
+        small = [value for value, share in zip(values, shares, strict=True) if share and n * share < query.crowd]
+        people = sum(share for value, share in zip(values, shares, strict=True) if value in small)
+        names = f" ({few(small)})" if small else ""
+        parts.append(f"{_name(window)} {100 * people:.3g}%{names}")
+    if not parts:
+        return
+    yield (
+        f"Share of the people in groups with fewer than crowd = {query.crowd} reports in a window, which it does not "
+        f"show, for groups by {query.groups.name} {sizes}: {', '.join(parts)}."
+    )
 
 
 def crowd_guarantees(query: Query, clients: int) -> dict[Window, CrowdPrivacy]:

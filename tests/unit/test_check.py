@@ -341,3 +341,46 @@ def test_clients_say_which_windows_show_values(clients, sentence, warnings):
     assert ("`all` shows new values about every 60 s" in text) == (clients == 90)
     assert len([each for each in check_text.warnings(query, clients) if "fewer than crowd = 50" in each]) == warnings
     assert "shown" not in " ".join(check_text.lines(query, 1))
+
+
+PLATFORMS = 'groups = { platform = ["ios", "android", "web"] }\n'
+
+
+def test_more_groups_than_records_in_time_are_refused_with_both_numbers(folder, capsys):
+    values = ", ".join(f'"v{number}"' for number in range(255))
+    body = ONE.replace('"10s"', '"1s"') + 'windows = ["1s", "1m/1s", "all"]\n'
+    write(folder, f"[queries.q]\n{body}groups = {{ version = [{values}] }}\n")
+    assert check.main(["hubbub.toml"]) == 2
+    seconds = 257 * 3 * (costs.record(load("hubbub.toml")["q"]) + costs.FINAL)
+    text = f"queries.q: the records of 256 groups and their total take about {seconds:.3g} s for each pane of 1 s"
+    assert text in capsys.readouterr().err
+    assert seconds > 1
+    write(folder, f"[queries.q]\n{body}{PLATFORMS}")
+    assert check.main(["hubbub.toml"]) == 0
+
+
+def test_groups_have_their_own_cells_and_records():
+    plain, query = read(ONE), read(ONE + PLATFORMS)
+    assert costs.finals(query) == 5 * costs.finals(plain)
+    assert check_text.worker_bytes(query, 12) > 4 * check_text.worker_bytes(plain, 12)
+
+
+@pytest.mark.parametrize(
+    ("more", "clients", "text"),
+    [
+        ("", 1000, "of equal size, because there are no weights: 10s 0%, 60s/10s 0%."),
+        ("", 600, "of equal size, because there are no weights: 10s 100% (ios, android, web), 60s/10s 0%."),
+        (
+            "weights = { ios = 0.6, android = 0.4 }\n",
+            600,
+            "with the shares of `weights`: 10s 40% (android), 60s/10s 0%.",
+        ),
+        ("weights = { ios = 0.9, android = 0.07, web = 0.03 }\n", 1000, "10s 10% (android, web), 60s/10s 3% (web)."),
+        ("crowd = 1\n", 600, "10s 0%"),
+    ],
+)
+def test_people_in_groups_below_the_crowd_are_counted(more, clients, text):
+    query = read(ONE + 'windows = ["10s", "1m/10s", "all"]\n' + PLATFORMS + more)
+    [line] = check_text.visibility.group_sentences(query, clients)
+    assert text in line
+    assert not list(check_text.visibility.group_sentences(read(ONE), clients))
