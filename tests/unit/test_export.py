@@ -6,8 +6,8 @@ from aggregator.publishing.records.decoder import decode
 from aggregator.reading.export import reader
 from aggregator.reading.export.command import main, moment
 from aggregator.reading.export.finals import gaps
-from aggregator.reading.export.table import column_lists, columns, rows
-from tests.boards import HOMEPAGE, LOAD_TIME, PANE, START, Crowd, NumberCrowd, withheld
+from aggregator.reading.export.table import column_lists, columns, record_filter, rows
+from tests.boards import HOMEPAGE, LOAD_TIME, PANE, SCREENS, START, Crowd, GroupCrowd, NumberCrowd, withheld
 
 
 def test_a_withheld_window_has_a_row_without_values_and_a_sentence():
@@ -82,3 +82,23 @@ def test_a_table_of_numbers_has_the_types_of_its_columns():
     changes = reader.difference_table(records, (START + PANE, START + 2 * PANE), 0.05)
     assert changes["value"].to_list()[0] == "p50"
     assert set(changes["measure"]) == {"number", "share"}
+
+
+def test_rows_are_those_of_the_total_or_of_one_group():
+    crowd = GroupCrowd(SCREENS)
+    messages = [message for _ in range(2) for message in crowd.next()]
+    records = [decode(value) for _, _, value in messages]
+
+    def groups(*arguments, **settings):
+        is_match = record_filter(0, None, "tumbling", *arguments, **settings)
+        return [record.group for record in records if is_match(record)]
+
+    assert groups() == [None] * 2
+    assert groups("ios") == ["ios"] * 2
+    assert groups(all_groups=True) == [None, "(none)", "ios", "android", "web"] * 2
+    frame = reader.table([record for record in records if record.group == "ios"])
+    assert set(frame["group"]) == {"ios"}
+    assert set(frame["n"]) == {9_000}
+    changes = reader.difference_table(records, (START + PANE, START + 2 * PANE), 0.05)
+    assert set(changes["group"]) == {None, "ios", "android", "web"}
+    assert [text.split(":")[0] for text in gaps(records)] == ["screens, (none) 10s"]

@@ -599,3 +599,18 @@ def test_the_scenario_of_a_demo_fits_any_query(settings):
     assert query.domains[0].name(change.value) == surge.surge_value(query)
     assert change.course.at(surge.BEGINS - 1) == 0.0
     assert change.course.at(surge.BEGINS + surge.RISES) == surge.SHARE
+
+
+def test_the_overview_shows_the_total_or_one_group():
+    records = [value for _, _, value in boards.GroupCrowd(boards.SCREENS).next()]
+    for group, n in ((None, 15_000), ("ios", 9_000), ("(none)", 0)):
+        overview = overviews.Overview(group=group)
+        assert [summary.n for record in records for summary in overview.add_record(record)] == [n]
+
+
+def test_lines_of_json_are_about_the_total_or_one_group():
+    records = [value for _, _, value in boards.GroupCrowd(boards.SCREENS).next()]
+    for group, n in ((None, 15_000), ("web", 2_000)):
+        options = tail._options(["--json"] if group is None else ["--json", "--group", group])
+        matches = [orjson.loads(record)["n"] for record in records if tail._matches_record(record, options)]
+        assert matches == [n]

@@ -45,6 +45,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--from", type=moment, dest="since", default=0, metavar="TIME", help=since)
     parser.add_argument("--to", type=moment, dest="until", metavar="TIME", help=until)
     parser.add_argument("--kind", choices=("tumbling", "hopping", "all"), help="only windows of this kind")
+    group = "only this group, or (none) for reports without a group (default: the total of all groups)"
+    parser.add_argument("--group", metavar="VALUE", help=group)
+    parser.add_argument("--all-groups", action="store_true", help="the total and each group")
     parser.add_argument("--format", choices=FORMATS, default="csv", help="format of the output (default: csv)")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="file to write; required for parquet (default: standard output)"
@@ -54,6 +57,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         parser.error("--format parquet needs --output FILE")
     if options.until is not None and options.until <= options.since:
         parser.error("--to must be later than --from")
+    if options.group is not None and options.all_groups:
+        parser.error("--group and --all-groups exclude each other")
     if options.output is not None and not options.output.absolute().parent.is_dir():
         parser.error(f"--output: folder {options.output.parent} does not exist")
     return options
@@ -74,7 +79,7 @@ async def _export(kafka: Kafka, options: argparse.Namespace) -> None:
     if options.format == "parquet":
         with extra("read"):
             import polars as pl  # noqa: F401 - fails before the topic is read
-    is_match = record_filter(options.since, options.until, options.kind)
+    is_match = record_filter(options.since, options.until, options.kind, options.group, all_groups=options.all_groups)
     records = await finals(kafka, options.query, is_match, _progress if sys.stderr.isatty() else None)
     if options.format == "parquet":
         table(records).write_parquet(options.output)

@@ -16,7 +16,7 @@ from oracles.query.settings import Window
 
 log = logging.getLogger(__name__)
 
-_Key = tuple[str, str | None, str, int, int, int]
+_Key = tuple[str, str | None, str | None, str, int, int, int]
 
 
 async def finals(
@@ -25,7 +25,7 @@ async def finals(
     is_match: Callable[[Record], bool],
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Record]:
-    """Return the matching finals of a query, each window and attribute once. Skip invalid records."""
+    """Return the matching finals of a query, each window, attribute and group once. Skip invalid records."""
     counts = await partitions(kafka, ESTIMATES)
     await formats_record.check(kafka)
     matches: dict[_Key, Record] = {}
@@ -64,10 +64,10 @@ def no_match(query: str, ends: Mapping[str, tuple[int, int]]) -> str:
 
 def gaps(records: Sequence[Record]) -> list[str]:
     """Return since when the newest windows of a query are withheld and why, for each attribute and kind of window."""
-    series: dict[tuple[str, str | None, Window], list[Record]] = {}
+    series: dict[tuple[str, str | None, str | None, Window], list[Record]] = {}
     """The withheld windows since the newest one with values."""
     for record in records:
-        windows = series.setdefault((record.digest, record.attribute, record.span.window), [])
+        windows = series.setdefault((record.digest, record.attribute, record.group, record.span.window), [])
         if record.withheld:
             windows.append(record)
         else:
@@ -77,7 +77,7 @@ def gaps(records: Sequence[Record]) -> list[str]:
 
 def _gap(windows: Sequence[Record]) -> str:
     first, last = windows[0], windows[-1]
-    name = first.query if first.attribute is None else f"{first.query}, {first.attribute}"
+    name = ", ".join(each for each in (first.query, first.attribute, first.group) if each is not None)
     since = datetime.fromtimestamp(first.span.end, UTC).isoformat()
     return f"{name} {label(first.span.window)}: windows since {since} are {WITHHELD[last.withheld or 'small']}"
 
@@ -90,13 +90,13 @@ def _read(record: Any) -> list[Record]:
     except ValueError as error:
         log.warning("%s, partition %d, offset %d: %s", record.topic, record.partition, record.offset, error)
         return []
-    return [final] if final.final and final.group is None else []
+    return [final] if final.final else []
 
 
-def _order(record: Record) -> tuple[int, int, str]:
-    return record.span.end, record.span.window.size, record.attribute or ""
+def _order(record: Record) -> tuple[int, int, str, str]:
+    return record.span.end, record.span.window.size, record.attribute or "", record.group or ""
 
 
 def _window_key(record: Record) -> _Key:
     window, _, end = record.span
-    return record.digest, record.attribute, window.kind, window.size, window.step, end
+    return record.digest, record.attribute, record.group, window.kind, window.size, window.step, end

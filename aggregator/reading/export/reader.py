@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 _DIFFERENCES = {
-    **dict.fromkeys(("query", "digest", "attribute", "kind"), str),
+    **dict.fromkeys(("query", "digest", "attribute", "group", "kind"), str),
     **dict.fromkeys(("size", "step", "from", "to"), int),
     **dict.fromkeys(("value", "measure"), str),
     **dict.fromkeys(("before", "after", "difference", "stderr", "low", "high", "p_value"), float),
@@ -39,11 +39,14 @@ def read(
     since: int = 0,
     until: int | None = None,
     kind: str | None = None,
+    group: str | None = None,
     compare: tuple[int, int] | None = None,
     family_error: float = 0.05,
     prefix: str = PREFIX,
 ) -> "DataFrame":
     """Return a row for each value of each final window that ends in [since, until), in Unix seconds.
+
+    The rows are those of one `group`, such as "ios", by default those of the total of all groups.
 
     With `compare` return the differences between the windows that end at these two times instead, for each attribute
     and kind of window. `family_error` is the chance of any false proof of a change.
@@ -55,8 +58,8 @@ def read(
 
     kafka = Kafka(servers=servers, prefix=prefix)
     if compare is None:
-        return table(_run(finals(kafka, query, record_filter(since, until, kind))))
-    is_kind = record_filter(0, None, kind)
+        return table(_run(finals(kafka, query, record_filter(since, until, kind, group))))
+    is_kind = record_filter(0, None, kind, group)
     records = _run(finals(kafka, query, lambda record: record.span.end in compare and is_kind(record)))
     return difference_table(records, compare, family_error)
 
@@ -65,17 +68,17 @@ def difference_table(records: list[Record], ends: tuple[int, int], family_error:
     """Return the differences between two windows, for each digest, attribute and kind of window that has both."""
     import polars as pl
 
-    by_series: dict[tuple[str, str, str | None, Window], dict[int, Record]] = {}
+    by_series: dict[tuple[str, str, str | None, str | None, Window], dict[int, Record]] = {}
     for record in records:
-        series = record.query, record.digest, record.attribute, record.span.window
+        series = record.query, record.digest, record.attribute, record.group, record.span.window
         by_series.setdefault(series, {})[record.span.end] = record
     rows: list[dict[str, Any]] = []
-    for (query, digest, attribute, window), by_end in by_series.items():
+    for (query, digest, attribute, group, window), by_end in by_series.items():
         before, after = (by_end.get(end) for end in ends)
         if before is None or after is None:
             continue
-        about = {"query": query, "digest": digest, "attribute": attribute, **asdict(window)}
-        about |= {"from": ends[0], "to": ends[1]}
+        about: dict[str, Any] = {"query": query, "digest": digest, "attribute": attribute, "group": group}
+        about |= {**asdict(window), "from": ends[0], "to": ends[1]}
         size = after.size or len({*before.values, *after.values})
         result = differences(before, after, size, family_error)
         rows += [{**about, **asdict(row), "level": result.level} for row in result.rows]

@@ -10,7 +10,7 @@ from oracles.consistency import UNBIASED
 from oracles.intervals import LEVEL
 
 ABOUT = {
-    **dict.fromkeys(("query", "digest", "attribute", "kind"), str),
+    **dict.fromkeys(("query", "digest", "attribute", "group", "kind"), str),
     **dict.fromkeys(("size", "step", "start", "end", "n", "n_independent"), int),
     "flags": str,
 }
@@ -22,11 +22,18 @@ LAST = {"level": float, "proved": bool, "first_rank": int, "last_rank": int, "ce
 Row = dict[str, Any]
 
 
-def record_filter(since: int, until: int | None, kind: str | None) -> Callable[[Record], bool]:
-    """Return a test whether the window of a record has this kind and ends in [since, until)."""
+def record_filter(
+    since: int, until: int | None, kind: str | None, group: str | None = None, *, all_groups: bool = False
+) -> Callable[[Record], bool]:
+    """Return a test whether the window of a record has this kind and ends in [since, until).
+
+    The record is one of this group, by default of the total. With `all_groups` it may be of the total or any group.
+    """
 
     def is_match(record: Record) -> bool:
         window, _, end = record.span
+        if not all_groups and record.group != group:
+            return False
         return kind in (None, window.kind) and since <= end and (until is None or end < until)
 
     return is_match
@@ -51,6 +58,7 @@ def rows(record: Record) -> list[Row]:
         "query": record.query,
         "digest": record.digest,
         "attribute": record.attribute,
+        "group": record.group,
         "kind": window.kind,
         "size": window.size,
         "step": window.step,

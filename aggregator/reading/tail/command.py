@@ -87,6 +87,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("query", nargs="?", metavar="QUERY", help="name of the query (default: all queries)")
     window = 'kind of window, written as in query files: "10s", "1m/10s", "all"'
     parser.add_argument("--window", type=_window, metavar="W", help=window)
+    group = "only this group, or (none) for reports without a group (default: totals of all groups)"
+    parser.add_argument("--group", metavar="VALUE", help=group)
     values = f"maximum number of values (default: {TOP}; in a line {LINE})"
     parser.add_argument("--top", type=whole(0, 10**9), metavar="N", help=values)
     past = f"number of existing records of each partition to begin with (default: {LAST})"
@@ -106,7 +108,7 @@ def _window(text: str) -> Window:
 
 
 async def _show(kafka: Kafka, options: argparse.Namespace) -> None:
-    overview = Overview(options.query, options.window)
+    overview = Overview(options.query, options.window, options.group)
     end = asyncio.Event()
     with output(options.top) as screen, keys(lambda key: end.set() if key == END else screen.press(key)):
         async with aclosing(follow(kafka, options.last)) as stream:
@@ -130,7 +132,8 @@ def _matches_record(value: bytes, options: argparse.Namespace) -> bool:
         record = decode_record(value)
     except ValueError:
         return False
-    return (record.final or options.provisional) and _matches(Heading.of(record), options)
+    is_wanted = record.group == options.group and (record.final or options.provisional)
+    return is_wanted and _matches(Heading.of(record), options)
 
 
 def _matches_alert(value: bytes, options: argparse.Namespace) -> bool:

@@ -102,6 +102,8 @@ class Overview:
     query: str | None = None
     window: Window | None = None
     """The only query and kind of window to show, or None for all queries and their shortest windows."""
+    group: str | None = None
+    """The only group to show, or None for totals."""
     tracks: dict[tuple[str, str], Track] = field(default_factory=dict)
     """The tracks by query and attribute."""
     notices: deque[Notice] = field(default_factory=lambda: deque(maxlen=NOTICES))
@@ -123,8 +125,8 @@ class Overview:
         except ValueError:
             self.unreadable += 1
             return []
-        if content.group is not None:
-            return []  # totals only
+        if content.group != self.group:
+            return []
         summary = Summary.of(content)
         name, end = summary.heading.query, summary.heading.end
         if not self._is_visible(summary.heading):
