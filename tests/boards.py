@@ -267,14 +267,16 @@ def definition_messages(queries=QUERIES):
     return [("queries", *write) for write in writes]
 
 
-def publish(kafka, messages):
-    """Send each message to the partition of its key."""
+def publish(kafka, messages, partition=None):
+    """Send each message to the partition of its key, or all to one partition, as a worker does for a query."""
 
     async def run():
         producer = AIOKafkaProducer(**client_arguments(kafka), max_request_size=16 << 20)
         async with started(producer, kafka):
             for topic, key, value in messages:
-                await producer.send(kafka.topic(topic), value, key=key, partition=0 if topic == "queries" else None)
+                await producer.send(
+                    kafka.topic(topic), value, key=key, partition=0 if topic == "queries" else partition
+                )
             await producer.flush()
 
     in_thread(lambda: asyncio.run(run()))

@@ -3,12 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Annotated, Any, ClassVar, Self
 
-import orjson
-
-from aggregator.board import lookup, numeric_rows, rows
+from aggregator.board import lookup, numeric_rows, rows, string_shares
 from aggregator.board.parameters import MOST, Parameters
 from aggregator.board.reply import bad
 from aggregator.board.rows import (
@@ -22,13 +19,13 @@ from aggregator.board.rows import (
     Withheld,
 )
 from aggregator.board.store import Store
+from aggregator.board.string_shares import SearchRow
 from aggregator.board.view import View
-from aggregator.publishing.alerts.message import Alert, members
 from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy
 from aggregator.publishing.records.encoder import hitter_rows
 from aggregator.publishing.records.rows import RefusedRow, ThresholdRow, WindowRow
-from hubbub.http.schema import Attribute, Count, Digest, Known, read, schema
+from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED
 from oracles.intervals import LEVEL
 from oracles.types import Floats
@@ -101,7 +98,7 @@ class WindowEstimate(WindowAnswer):
     shift_per_fake: Known
     central: Central
     threshold: Annotated[float | None, {"description": "The share above which a value is listed"}]
-    size: Count
+    size: Annotated[int | None, {"minimum": 1, "description": "Values of the domain; null if nobody lists them"}]
     published: Annotated[int, {"minimum": 0, "description": "Values in the record"}]
     missing: Annotated[list[str], {"description": "Requested values that the record does not publish"}]
     level: Level
@@ -114,6 +111,7 @@ class WindowEstimate(WindowAnswer):
         dict[str, Known] | None,
         {"description": "In a simulation: the true quantiles, means and ranges, by name"},
     ]
+    discover: Annotated[SearchRow | None, {"description": "Of unknown strings: what is known about the names"}]
     sets: dict[str, Any]
     refused: RefusedRow
     quality: dict[str, Any]
@@ -124,6 +122,8 @@ class WindowEstimate(WindowAnswer):
         series, view = lookup.view(store, parameters, name)
         if view.definition.has_numbers:
             return cls._of_numbers(view, parameters, rows.true_shares(series, view))
+        if view.definition.has_strings:
+            return cls._of_names(view, parameters)
         method = lookup.method(view.part, parameters)
         names = parameters.values()
         every = rows.values(view, method, rows.true_shares(series, view))
@@ -144,7 +144,26 @@ class WindowEstimate(WindowAnswer):
             values=selection,
             numbers=None,
             truths=None,
+            discover=None,
             error=rows.error(view, every),
+        )
+
+    @classmethod
+    def _of_names(cls, view: View, parameters: Parameters) -> Self:
+        """Return the names of a window of unknown strings, or the shares of the requested strings."""
+        lookup.method(view.part, parameters)
+        answer = string_shares.shares(view, parameters.values(), parameters.whole("top", None))
+        return cls(
+            **_about(view, UNBIASED, [UNBIASED]),
+            threshold=None,
+            published=len(view.part.values),
+            missing=answer.missing,
+            level=answer.level,
+            values=answer.rows,
+            numbers=None,
+            truths=None,
+            discover=answer.discover,
+            error=None,
         )
 
     @classmethod
@@ -163,6 +182,7 @@ class WindowEstimate(WindowAnswer):
             values=blocks[: parameters.whole("top")],
             numbers=numeric_rows.number_fields(view),
             truths=numeric_rows.true_answers(view, truth),
+            discover=None,
             error=rows.error(view, blocks),
         )
 
@@ -243,33 +263,6 @@ class HeavyHitters(WindowAnswer):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Alerts(TableAnswer):
-    table = "alerts"
-    columns = (
-        *("kind", "query", "attribute", "value", "window.kind", "window.size", "window.start", "window.end"),
-        *("share", "low", "high", "before", "probability", "scale", "id"),
-    )
-
-    alerts: list[Annotated[dict[str, Any], schema(Alert)]]
-
-    @property
-    def rows(self) -> Sequence[Any]:
-        return [read(Alert, row) for row in orjson.loads(orjson.dumps(self.alerts))]
-
-    @classmethod
-    def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        del name
-        query, attribute = parameters.text("query"), parameters.text("attribute")
-        if query is not None and query not in store.names:
-            raise lookup.unknown(store, query)
-        kind = parameters.choice("kind")
-        choices = {"query": query, "attribute": attribute, "kind": kind}
-        filters = {key: text for key, text in choices.items() if text is not None}
-        matches = (each for each in store.alerts() if all(getattr(each, key) == text for key, text in filters.items()))
-        return cls(alerts=[members(alert) for alert in islice(matches, parameters.whole("limit"))])
-
-
 def _about(view: View, method: str, methods: list[str]) -> dict[str, Any]:
     """Return the fields of an estimate that are the same for values and numbers."""
     rest = view.part.rest()
@@ -281,7 +274,7 @@ def _about(view: View, method: str, methods: list[str]) -> dict[str, Any]:
         "detectable": view.part.detectable,
         "shift_per_fake": view.part.shift_per_fake,
         "central": view.part.central,
-        "size": view.definition.domain.size,
+        "size": None if view.definition.has_strings else view.definition.domain.size,
         "by_weight": WeightRow.of(view.part),
         "sets": rest["sets"] or {},
         "refused": view.record.refused,

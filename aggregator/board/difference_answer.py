@@ -63,6 +63,7 @@ class DifferenceAnswer(TableAnswer):
         are_groups = parameters.text("with") is not None
         before, after = (_groups if are_groups else _windows)(store, parameters, name)
         definition = after.definition
+        lookup.check_listed(definition)
         family_error = family_error or definition.query.family_error
         if definition.has_numbers:
             for each in names or []:

@@ -15,6 +15,7 @@ from aggregator.board.metrics import BoardMetrics
 from aggregator.board.states import States
 from aggregator.board.store import Store
 from aggregator.publishing.alerts.message import members
+from aggregator.publishing.records.maps_key import is_maps
 from aggregator.topics.layout import MIB
 from hubbub.definitions.formats import KEY
 from hubbub.kafka.clients import partitions
@@ -117,6 +118,8 @@ class BoardFollower:
             self._store.take_truth(value)
         elif topic == STATUS:
             self._store.take_status(value)
+        elif topic == ESTIMATES and is_maps(key):
+            self._store.take_maps(key, value)
         elif topic == ESTIMATES:
             if record := self._store.take_record(value):
                 state = self._store.state(self._store.series(record.query))

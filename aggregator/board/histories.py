@@ -101,11 +101,15 @@ def _value_history(
     series: Series, definition: Definition, records: list[Entry], value: str, parameters: Parameters
 ) -> tuple[dict[str, Any], Iterator[PointRow]]:
     """Return the share of a value in successive windows."""
+    name = definition.name
+    method = lookup.method(records[-1].part(name), parameters) if records else parameters.text("method")
+    if definition.domain.discovery is not None:
+        value = definition.domain.discovery.name(value)
+        points = (PointRow.of(record, name, value, method, None) for record in records)
+        return {"method": method, "measure": "share", "unit": None}, points
     position = definition.domain.find(value)
     if position is None:
         raise missing(f"{value!r} is not in the domain", value=value)
-    name = definition.name
-    method = lookup.method(records[-1].part(name), parameters) if records else parameters.text("method")
     truth = series.truth.shares([record.span for record in records], definition.attribute, position)
     points = (PointRow.of(record, name, value, method, true) for record, true in zip(records, truth, strict=True))
     return {"method": method, "measure": "share", "unit": None}, points

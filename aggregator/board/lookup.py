@@ -65,12 +65,14 @@ def view_of(windows: Windows, parameters: Parameters, subject: Definition) -> Vi
     part = record.part(subject.name)
     since = withheld[0].span.end if withheld else None
     reason = part.withheld or (withheld[-1].part(subject.name).withheld if withheld else None)
-    return View(record, part, subject, since, reason)
+    maps = windows.maps.get(record.span.end) if record.final else None
+    return View(record, part, subject, since, reason, maps)
 
 
 def value_view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]:
-    """Return one attribute of one window, whose answers are values and no numbers."""
+    """Return one attribute of one window, whose answers are listed values."""
     series, subject = view(store, parameters, name)
+    check_listed(subject.definition)
     if subject.definition.has_numbers:
         raise bad(f"the answers of query {name} are numbers; ask for its quantiles, a range or its cdf")
     return series, subject
@@ -82,6 +84,12 @@ def number_view(store: Store, parameters: Parameters, name: str) -> tuple[Series
     if not subject.definition.has_numbers:
         raise bad(f"the answers of query {name} are values, and not numbers; ask for its estimate or a set")
     return series, subject
+
+
+def check_listed(definition: Definition) -> None:
+    """Raise a Problem if the answers are strings that nobody listed."""
+    if definition.has_strings:
+        raise bad(f"query {definition.query.name} has no list of values; ask its estimate for any string with value=")
 
 
 def check_answer(definition: Definition, name: str) -> None:

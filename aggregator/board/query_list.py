@@ -15,6 +15,7 @@ from oracles.consistency import UNBIASED
 from oracles.numbers import LINEAR, LOG
 from oracles.query import Query
 from oracles.query.settings import ANSWERS, Window, quantile_name
+from oracles.query.strings import BYTES, TEXT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,15 +95,43 @@ class GroupsRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StringDomainRow:
+    """How unknown strings are coded and searched."""
+
+    discover: Annotated[str, {"enum": [TEXT, BYTES], "description": "Whether a symbol is a character or a byte"}]
+    length: Annotated[int, {"minimum": 1, "description": "Symbols of a string; longer ones are cut"}]
+    alphabet: Annotated[str | None, {"description": "The symbols of texts; null for bytes"}]
+    normal: str
+    search: Annotated[int, {"description": "Seconds of the shortest window in which names are searched"}]
+    known_names: Annotated[int, {"minimum": 0, "description": "Names in the query file, which are always candidates"}]
+
+    @classmethod
+    def of(cls, query: Query, subject: Subject) -> "StringDomainRow | None":
+        discovery = subject.domain.discovery
+        if discovery is None:
+            return None
+        coding = discovery.coding
+        return cls(
+            discover=discovery.kind,
+            length=coding.length,
+            alphabet=coding.alphabet,
+            normal=coding.normal,
+            search=query.search or 0,
+            known_names=len(query.known),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AttributeRow:
     """An attribute of a query, or the only answer of a query without attributes."""
 
     name: Attribute
-    size: Count
+    size: Annotated[int | None, {"minimum": 1, "description": "Values of the domain; null if nobody lists them"}]
     other: bool
     oracle: str
     sets: list[str]
     numbers: NumberDomainRow | None
+    strings: StringDomainRow | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,11 +173,12 @@ class QueryRow:
         attributes = [
             AttributeRow(
                 name=subject.name,
-                size=subject.domain.size,
+                size=None if subject.domain.discovery else subject.domain.size,
                 other=subject.domain.other,
                 oracle=oracle,
                 sets=[each for each, _ in subject.sets],
                 numbers=NumberDomainRow.of(query, subject),
+                strings=StringDomainRow.of(query, subject),
             )
             for subject, oracle in zip(subjects(query), query.oracle_names, strict=True)
         ]

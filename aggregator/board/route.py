@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from aggregator.board import answers, query_list
+from aggregator.board.alert_list import Alerts
 from aggregator.board.all_queries import AllQueries
 from aggregator.board.answers import TableAnswer
 from aggregator.board.conditional_shares import GivenShares
@@ -73,7 +74,7 @@ ROUTES = (
     Route(PREFIX + "/queries", "The queries, and the windows that the board keeps", query_list.Queries),
     Route(
         f"{_QUERY}/estimate",
-        "The shares of the values in a window, with their errors",
+        "The shares of the values in a window, with their errors. Of unknown strings: the names, or any string",
         answers.WindowEstimate,
         (*RECORD, *VALUES, TOP),
     ),
@@ -135,7 +136,7 @@ ROUTES = (
     Route(
         PREFIX + "/alerts",
         "The alerts: values that entered, left, rose or fell; the newest first",
-        answers.Alerts,
+        Alerts,
         (QUERY, ATTRIBUTE, ALERT_KIND, LIMIT),
     ),
 )

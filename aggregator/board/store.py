@@ -19,6 +19,8 @@ from aggregator.publishing.alerts.message import decode as decode_alert
 from aggregator.publishing.query_status import QueryStatus, State, state_of
 from aggregator.publishing.query_status import decode as decode_status
 from aggregator.publishing.records.decoder import decode as decode_record
+from aggregator.publishing.records.maps_key import MapsKey
+from aggregator.publishing.records.name_rows import decode_maps
 from aggregator.publishing.truth import Truth
 from hubbub.definitions.catalog import DefinitionLog, Definitions, TopicRecord
 from hubbub.definitions.formats import Formats
@@ -49,6 +51,8 @@ class Windows:
     """The finals by their end."""
     ends: list[int] = field(default_factory=list)
     """The ends of the finals, in order."""
+    maps: dict[int, bytes] = field(default_factory=dict)
+    """The records of maps of unknown strings, by the end of their final."""
     provisional: Entry | None = None
     size: int = 0
     """Approximate memory in bytes."""
@@ -85,9 +89,14 @@ class Windows:
         self.size += (record.size if record else 0) - (self.provisional.size if self.provisional else 0)
         self.provisional = record
 
+    def put_maps(self, end: int, value: bytes) -> None:
+        self.size += len(value) - len(self.maps.get(end, b""))
+        self.maps[end] = value
+
     def drop_oldest(self) -> None:
         """Drop the oldest final."""
-        self.size -= self.finals.pop(self.ends.pop(0)).size
+        end = self.ends.pop(0)
+        self.size -= self.finals.pop(end).size + len(self.maps.pop(end, b""))
 
     def between(self, start: int, end: int) -> Iterator[Entry]:
         """Yield the finals that end in [start, end), in order."""
@@ -165,6 +174,19 @@ class Store:
         self.size += windows.size
         self._fit()
         return record
+
+    def take_maps(self, key: bytes, value: bytes) -> None:
+        """Add the maps of a final of unknown strings. A worker writes them after the final."""
+        place = MapsKey.of(key)
+        query = self.definitions.queries.get(bytes.fromhex(place.digest))
+        windows = self._series_of(place.query, place.digest).kinds.get(place.window) if query else None
+        if query is None or query.strings is None or windows is None or place.end not in windows.finals:
+            raise ReportError("the maps belong to no final of unknown strings")
+        decode_maps(value, query.strings.cells)
+        self.size -= windows.size
+        windows.put_maps(place.end, value)
+        self.size += windows.size
+        self._fit()
 
     def take_alert(self, value: bytes) -> Alert | None:
         """Add an alert, and return it unless the store had it already."""

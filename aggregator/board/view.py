@@ -53,6 +53,11 @@ class Definition:
         return self.domain.scale is not None
 
     @property
+    def has_strings(self) -> bool:
+        """Whether the answers are strings that nobody listed."""
+        return self.domain.discovery is not None
+
+    @property
     def scale(self) -> Scale:
         """The scale of numbers."""
         if self.domain.scale is None:
@@ -71,6 +76,8 @@ class View:
     """The end of the first withheld window after this one, or of the first in a row that holds this one."""
     withheld_reason: str | None = None
     """The flag of this window or, if it has values, of the newest window."""
+    maps: bytes | None = None
+    """The record of maps of a final of unknown strings, if the board has it."""
 
     @property
     def whole(self) -> bool:
@@ -84,8 +91,8 @@ class View:
 
     @property
     def threshold(self) -> float | None:
-        """Return the share above which a value is listed, or None without reports."""
-        if not self.part.n_independent:
+        """Return the share above which a value is listed, or None without reports, and for unknown strings."""
+        if not self.part.n_independent or self.definition.has_strings:
             return None
         empty = np.broadcast_to(np.float64(np.nan), self.definition.domain.size)
         query = self.definition.query

@@ -26,6 +26,7 @@ from aggregator.board.route import ROUTES, SCHEMAS, describe
 from aggregator.board.store import MOST_ALERTS, Store
 from aggregator.merging.windows import PUBLISH_SECONDS
 from aggregator.publishing.records.list_intervals import first
+from aggregator.publishing.records.maps_key import is_maps
 from hubbub.definitions import catalog
 from hubbub.http.problem import Problem
 from oracles.consistency import answer, apply
@@ -50,6 +51,8 @@ def feed(board, topic, key, value):
     match topic:
         case "queries":
             board.define(key, value, 0)
+        case "estimates" if is_maps(key):
+            board.take_maps(key, value)
         case "estimates":
             board.take_record(value)
         case "alerts":

@@ -11,6 +11,7 @@ import numpy as np
 
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.digits import all_rounded
+from aggregator.publishing.records.name_list import names_of
 from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate, Pure
 from oracles.intervals import LEVEL, listed_level
@@ -34,8 +35,13 @@ def intervals(record: Record, places: Ints, total: int | None = None) -> ListedI
     """Return the intervals of the values at these places of a record, which a reader lists together.
 
     `total` is the number of values among which they were chosen, by default the size of the domain. Older records do
-    not have their size. Without it the intervals stay those of the record.
+    not have their size. Without it the intervals stay those of the record. Names of unknown strings have the intervals
+    of their search, and the level is the lowest of them.
     """
+    names = names_of(record)
+    if names is not None:
+        level = min((names.interval_levels[place] for place in places), default=LEVEL)
+        return ListedIntervals(level, record.low[places], record.high[places])
     size = total or record.size
     return intervals_at(record, places, LEVEL if size is None or not len(places) else listed_level(len(places), size))
 

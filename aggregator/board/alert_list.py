@@ -1,0 +1,42 @@
+"""The answer of all alerts, the newest first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Any, Self
+
+import orjson
+
+from aggregator.board import lookup
+from aggregator.board.answers import TableAnswer
+from aggregator.board.parameters import Parameters
+from aggregator.board.store import Store
+from aggregator.publishing.alerts.message import Alert, members
+from hubbub.http.schema import read, schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alerts(TableAnswer):
+    table = "alerts"
+    columns = (
+        *("kind", "query", "attribute", "value", "window.kind", "window.size", "window.start", "window.end"),
+        *("share", "low", "high", "before", "probability", "scale", "id"),
+    )
+
+    alerts: list[Annotated[dict[str, Any], schema(Alert)]]
+
+    @property
+    def rows(self) -> Sequence[Any]:
+        return [read(Alert, row) for row in orjson.loads(orjson.dumps(self.alerts))]
+
+    @classmethod
+    def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
+        del name
+        query, attribute = parameters.text("query"), parameters.text("attribute")
+        if query is not None and query not in store.names:
+            raise lookup.unknown(store, query)
+        kind = parameters.choice("kind")
+        choices = {"query": query, "attribute": attribute, "kind": kind}
+        filters = {key: text for key, text in choices.items() if text is not None}
+        matches = (each for each in store.alerts() if all(getattr(each, key) == text for key, text in filters.items()))
+        return cls(alerts=[members(alert) for alert in islice(matches, parameters.whole("limit"))])

@@ -1,0 +1,140 @@
+"""The shares of a window of unknown strings: of the names in its record, or of any string by its maps."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from aggregator.board.reply import missing
+from aggregator.board.rows import ValueRow
+from aggregator.board.view import View
+from aggregator.publishing.records.name_list import NameList, names_of
+from aggregator.publishing.records.name_rows import decode_maps
+from hubbub.http.schema import Chance, Count
+from oracles.consistency import UNBIASED
+from oracles.discover import Maps
+from oracles.intervals import LEVEL
+from oracles.query import Query
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StringNameRow:
+    """What is known about one name, in addition to its share."""
+
+    value: str
+    level: Annotated[float, {"description": "Level of its interval: 0.95 if the name was known before the window"}]
+    n: Annotated[int, {"minimum": 0, "description": "Independent reports that tell of the name; 0 if ambiguous"}]
+    first_seen: Annotated[
+        int | None, {"description": "End of the window that proved the name first; null if none has proved it"}
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchRow:
+    """What is known about the names of a window, and what a search of it can show."""
+
+    smallest: Annotated[
+        Chance, {"description": "Share that a search of so many reports finds with probability 0.9; null if none"}
+    ]
+    has_search: Annotated[bool, {"description": "Whether names are searched in such windows, or only asked for"}]
+    levels: Annotated[list[Count], {"description": "Reports of each level and of each of the four maps"}]
+    ambiguous: Annotated[list[str], {"description": "Strings that no map tells apart from a name that was found"}]
+    names: Annotated[list[StringNameRow], {"description": "Of the rows in `values`, in their order"}]
+
+
+@dataclass(frozen=True)
+class StringShares:
+    """The rows of an answer, what is known about them, and the strings without an answer."""
+
+    rows: list[ValueRow]
+    discover: SearchRow | None
+    missing: list[str]
+    level: float
+    """The lowest level of the intervals."""
+
+
+def shares(view: View, texts: Sequence[str] | None, top: int | None) -> StringShares:
+    """Return the first names of a record, or the shares of these strings. A withheld window has none."""
+    names = names_of(view.part)
+    if names is None:
+        return StringShares([], None, list(texts or ()), LEVEL)
+    rows_of_record = list(_record_rows(view, names))
+    if texts is None:
+        pairs, ambiguous = rows_of_record[:top], list(names.ambiguous)
+    else:
+        pairs = _asked(view, {row.value: (row, about) for row, about in rows_of_record}, texts)
+        ambiguous = [row.value for row, _ in pairs if row.share is None]
+    rows, about = [row for row, _ in pairs], [each for _, each in pairs]
+    query = view.definition.query
+    discover = SearchRow(
+        smallest=names.smallest,
+        has_search=_is_searched(query, view),
+        levels=list(names.levels),
+        ambiguous=ambiguous,
+        names=about,
+    )
+    return StringShares(rows, discover, [], min((each.level for each in about), default=LEVEL))
+
+
+def _is_searched(query: Query, view: View) -> bool:
+    window = view.record.span.window
+    return window.kind == "all" or window.size >= (query.search or 0)
+
+
+def _record_rows(view: View, names: NameList) -> Iterator[tuple[ValueRow, StringNameRow]]:
+    part = view.part
+    numbers = (part.shares[UNBIASED], part.stderr, part.low, part.high)
+    columns = (part.values, *(column.tolist() for column in numbers))
+    about = (names.interval_levels, names.names_n, names.first_seen)
+    for value, share, stderr, low, high, level, n, first_seen in zip(*columns, *about, strict=True):
+        is_above_zero = low > 0.0
+        row = _row(value, share, stderr, low, high, proof=is_above_zero)
+        yield row, StringNameRow(value=value, level=level, n=n, first_seen=first_seen)
+
+
+def _row(value: str, share: float, stderr: float, low: float, high: float, *, proof: bool) -> ValueRow:
+    numbers = {"share": share, "unbiased": share, "stderr": stderr, "low": low, "high": high}
+    return ValueRow(
+        value=value,
+        **{key: None if number != number else number for key, number in numbers.items()},  # noqa: PLR0124 - NaN
+        listed=proof,
+        decided=proof,
+        present=proof,
+        probability=None,
+        ranks=None,
+        truth=None,
+        by_weight=None,
+        by_weight_low=None,
+        by_weight_high=None,
+    )
+
+
+def _asked(
+    view: View, listing: dict[str, tuple[ValueRow, StringNameRow]], texts: Sequence[str]
+) -> list[tuple[ValueRow, StringNameRow]]:
+    """Return a row for each text. A name has the row of the record, and all texts that are coded alike are one."""
+    discovery, maps = view.definition.domain.discovery, None
+    pairs = {}
+    for text in texts:
+        name = text if discovery is None else discovery.name(text)
+        if name not in listing and name not in pairs:
+            maps = maps or _maps(view)
+            answer = maps.ask(text, listing)
+            pairs[name] = (
+                _row(name, answer.share, answer.stderr, answer.low, answer.high, proof=False),
+                StringNameRow(value=name, level=answer.level, n=answer.n, first_seen=None),
+            )
+        else:
+            pairs[name] = listing.get(name) or pairs[name]
+    return list(pairs.values())
+
+
+def _maps(view: View) -> Maps:
+    """Return the maps of a window. Raise a Problem if the board does not have them."""
+    query, part = view.definition.query, view.part
+    if view.maps is None or query.strings is None or query.only_oracle is None:
+        raise missing(
+            "the board has no maps of this window, so it knows the shares of its names only; ask a final window",
+            parameter="value",
+        )
+    counts, answering = decode_maps(view.maps, query.strings.cells)
+    return Maps(query.strings, query.only_oracle, counts, answering, part.n, part.n_independent)
