@@ -1,6 +1,7 @@
 // The alerts: a list of all, and a note for each new one while the page is open.
 
 import { count, element, ends, moment, percent, quantity, windowName } from "./format.js";
+import { nameElement, nameInText } from "./strings/name.js";
 import { PLURAL_VERBS, VERBS, stretch } from "./words.js";
 
 const windowKey = ({ kind, size, step }) => `${kind}-${size}-${step}`;
@@ -55,7 +56,7 @@ export class Alerts {
   notify(alert) {
     if (alert.baseline) return;
     const close = () => note.remove();
-    const text = `${alert.value} ${verb(alert)}${stretch(alert)} (${subject(alert)}): ${measure(alert, alert.share)}${this.#before(alert)}`;
+    const text = `${nameInText(alert.value)} ${verb(alert)}${stretch(alert)} (${subject(alert)}): ${measure(alert, alert.share)}${this.#before(alert)}`;
     const note = element("p", {}, element("span", {}, text), element("button", { type: "button", onclick: close }, "Dismiss"));
     const notes = [...this.news.children];
     note.dataset.key = JSON.stringify([alert.query, alert.attribute, alert.kind, alert.value]);
@@ -102,13 +103,13 @@ export class Alerts {
     const interval = `${measure(alert, alert.low)} to ${measure(alert, alert.high)}`;
     const share = `${measure(alert, alert.share)} (${interval})${this.#before(alert)}`;
     const tag = element("span", { class: `tag ${alert.kind}` }, TAGS[alert.kind]);
-    return element("li", {}, this.#time(alert), tag, element("b", {}, alert.value), share, element("small", {}, `${subject(alert)}${stretch(alert)}`));
+    return element("li", {}, this.#time(alert), tag, element("b", {}, nameElement(alert.value)), share, element("small", {}, `${subject(alert)}${stretch(alert)}`));
   }
 
   #group(group) {
     const [alert] = group;
     const values = [...new Set(group.map((each) => each.value))];
-    const names = values.slice(0, MOST_NAMES).map(ends).join(", ") + (values.length > MOST_NAMES ? ", …" : "");
+    const names = values.slice(0, MOST_NAMES).map((name) => nameInText(ends(name))).join(", ") + (values.length > MOST_NAMES ? ", …" : "");
     const from = `${values.length === 1 ? "value was" : "values were"} frequent from the start:`;
     const text = alert.baseline ? from : `values ${PLURAL_VERBS[alert.kind]}:`;
     const tag = element("span", { class: `tag ${alert.kind}` }, alert.baseline ? "baseline" : TAGS[alert.kind]);

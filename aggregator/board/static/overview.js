@@ -3,6 +3,7 @@
 import { count, digits, element, percent, windowName } from "./format.js";
 import { places, plain, withUnit } from "./numbers/text.js";
 import { about, statusOf } from "./status.js";
+import { nameElement } from "./strings/name.js";
 import { withheld } from "./words.js";
 
 const ORDER = ["late", "withheld", "live", "quiet", "waiting", "retired"];
@@ -81,7 +82,7 @@ export class Overview {
     const attribute = query.attribute === null ? [] : [element("small", {}, `${query.attribute} `)];
     const [value, interval] = this.#figures(query);
     return [
-      element("td", { class: "leader" }, ...attribute, query.value),
+      element("td", { class: "leader" }, ...attribute, nameElement(query.value)),
       element("td", { class: "share" }, element("b", {}, value), " ", element("small", {}, interval)),
     ];
   }

@@ -10,6 +10,7 @@ import { GroupsView, labelsOf } from "./groups/view.js";
 import { NumbersView, answersOf } from "./numbers/view.js";
 import { Ranking } from "./ranking.js";
 import { Series } from "./series.js";
+import { StringsView } from "./strings/view.js";
 import { tiles } from "./tiles.js";
 import { central, flag, flags, forged, gap, privacy, proof, reason, threshold, withheld } from "./words.js";
 
@@ -45,6 +46,7 @@ export class QueryPage {
     this.comparison = new Comparison(address, answers);
     this.groups = new GroupsView($("groups"), choose);
     this.numbers = new NumbersView($("numbers"), (value) => choose({ value }));
+    this.strings = new StringsView($("strings"), choose);
   }
 
   /** Returns the kind of window that the address names, by default the first one. */
@@ -76,13 +78,15 @@ export class QueryPage {
     const of = { kind, size, step, group };
     const attribute = query.attributes.find((each) => each.name === this.address.get("attribute")) ?? query.attributes[0];
     const areNumbers = attribute.numbers !== null;
+    const areStrings = attribute.strings !== null;
+    const isList = !areNumbers && !areStrings; // the values are listed in the query file
     const choice = this.address.get("method");
     const method = areNumbers ? SMOOTH : query.methods.includes(choice) ? choice : query.methods[0]; // unbiased, whose interval the table shows
     const filling = this.address.get("filling") === "1";
     const about = { ...of, method, attribute: attribute.name };
     const at = this.address.get("at"); // the end of the window at which the page is paused
     const search = (this.address.get("find") ?? "").toLowerCase();
-    const top = this.address.has("all") || search || areNumbers ? ALL : FIRST_ROWS;
+    const top = this.address.has("all") || search || !isList ? ALL : FIRST_ROWS;
     const estimate = await this.#estimate(query, name, { ...about, top, window: at }, filling && !at);
     this.#controls(query, attribute, method, filling, of);
     if (!estimate && at) return this.#none(`This board does not have the window of ${query.name} that ended at ${moment(Number(at))}.`, this.newestButton());
@@ -98,19 +102,21 @@ export class QueryPage {
     const span = { to: at && Number(at) + 1, ...(range ? { from: Math.max(0, estimate.window.end - range), limit: ALL } : {}) };
     const pointsOf = (value) =>
       this.answers.get([subject(query.name, of, true)], `queries/${name}/history`, { ...about, value, ...span }).catch((error) => ifGone(error, null));
-    const [points, others, windows, changes] = await Promise.all([
+    const [points, others, windows, changes, asked] = await Promise.all([
       value === undefined ? null : pointsOf(value),
       second === null || value === undefined ? null : pointsOf(second),
       this.answers.get([subject(query.name, rateWindow, true)], `queries/${name}/windows`, { kind: rateWindow.kind, size: rateWindow.size, step: rateWindow.step, group, limit: 200, ...span }),
       this.answers.get([`alerts ${query.name}`], "alerts", { query: query.name, attribute: attribute.name, limit: 500 }),
-      this.comparison.show(query, estimate, { ...of, attribute: attribute.name }, { subject: subject(query.name, of, true), top: this.address.has("all") ? ALL : FIRST_ROWS, labels }),
+      areStrings ? this.#askFor(query, name, { ...about, ...position }) : null,
+      areStrings ? null : this.comparison.show(query, estimate, { ...of, attribute: attribute.name }, { subject: subject(query.name, of, true), top: this.address.has("all") ? ALL : FIRST_ROWS, labels }),
       this.#showPairs(query, name, attribute, { ...of, ...position }),
       this.#showGroups(query, name, attribute, { kind, size, step, ...position }, group),
     ]);
     this.alerts.show(at ? changes.alerts.filter((each) => each.window.end <= at) : changes.alerts);
-    const values = search ? estimate.values.filter((each) => each.value.toLowerCase().includes(search)) : estimate.values;
-    this.#showEstimate(query, { ...estimate, values }, value, windows.windows, areNumbers);
+    const values = search && isList ? estimate.values.filter((each) => each.value.toLowerCase().includes(search)) : estimate.values;
+    this.#showEstimate(query, { ...estimate, values }, value, windows.windows, areNumbers, areStrings);
     this.numbers.show(estimate, value);
+    this.strings.show(estimate, attribute, value, asked);
     const names = areNumbers ? answersOf(estimate).map((each) => each.name) : estimate.values.map((row) => row.value);
     $("values").replaceChildren(...names.map((each) => element("option", { value: each })));
     $("withheld").textContent = gap(estimate, query, Boolean(at));
@@ -150,6 +156,18 @@ export class QueryPage {
     return (await ask(filling)) ?? (await ask(true));
   }
 
+  /** Requests the share of the string in the address. Returns the string, and its answer or the error of the board. */
+  async #askFor(query, name, about) {
+    const text = this.address.get("ask");
+    if (text === null) return null;
+    try {
+      return { text, answer: await this.answers.get([subject(query.name, about, !about.provisional)], `queries/${name}/estimate`, { ...about, value: text }) };
+    } catch (error) {
+      if (error instanceof ApiError && [400, 404].includes(error.status)) return { text, error: error.message };
+      throw error;
+    }
+  }
+
   /** Requests and shows the table of a pair, with the shares within the row that the address names. */
   async #showPairs(query, name, attribute, about) {
     const [first, second] = attribute.name?.split(PAIR) ?? [];
@@ -173,7 +191,8 @@ export class QueryPage {
     else this.groups.show(answer, attribute, query, group);
   }
 
-  #showEstimate(query, estimate, value, windows, areNumbers) {
+  #showEstimate(query, estimate, value, windows, areNumbers, areStrings) {
+    const isList = !areNumbers && !areStrings;
     const { start, end } = estimate.window;
     const name = estimate.final ? "Window" : "Provisional window";
     const cause = reason(estimate.quality.flags);
@@ -183,9 +202,10 @@ export class QueryPage {
     $("board").classList.toggle("plain", !estimate.error);
     $("tiles").replaceChildren(...tiles(estimate, windows));
     $("flags").replaceChildren(...flags(estimate).map((each) => element("li", { class: forged(each) ? "forged" : null }, flag(each))));
-    for (const id of ["methods", "find"]) $(id).hidden = areNumbers;
-    $("ranking-title").textContent = areNumbers ? "Distribution" : "Estimates";
-    if (!areNumbers) this.ranking.show(estimate, value, this.alerts.recent(estimate.attribute, end), proof(query));
+    for (const box of [$("methods").closest("fieldset"), $("find")]) box.hidden = !isList;
+    $("comparison").hidden = areStrings;
+    $("ranking-title").textContent = areNumbers ? "Distribution" : areStrings ? "Names found" : "Estimates";
+    if (isList) this.ranking.show(estimate, value, this.alerts.recent(estimate.attribute, end), proof(query));
     $("level").textContent = `${levelText(estimate.level)} interval`;
     $("legend-level").textContent = `${levelText(estimate.level)} interval (unbiased)`;
     $("legend-proof").textContent = `proved ${proof(query)}`;
@@ -197,7 +217,7 @@ export class QueryPage {
     const more = $("more");
     const scroll = $("ranking").closest(".scroll");
     scroll.classList.toggle("long", estimate.values.length > FIRST_ROWS);
-    scroll.hidden = $("ranking-foot").hidden = cause !== null || areNumbers;
+    scroll.hidden = $("ranking-foot").hidden = cause !== null || !isList;
     more.hidden = estimate.published <= FIRST_ROWS || this.address.has("find");
     more.textContent = this.address.has("all") ? `Show the first ${FIRST_ROWS}` : `Show all ${count(estimate.published)} published`;
   }

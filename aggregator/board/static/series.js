@@ -4,6 +4,7 @@ import { History, Rates } from "./charts.js";
 import { clock, count, element, windowName } from "./format.js";
 import { answerText } from "./numbers/view.js";
 import { spaced } from "./status.js";
+import { nameInText } from "./strings/name.js";
 import { reason, withheld } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
@@ -16,10 +17,10 @@ function historyText(value, answer, simulated) {
   const last = points.findLast((point) => point.share !== null);
   const gaps = points.filter((point) => point.withheld).length;
   const note = gaps ? `; ${gaps} of ${points.length} windows withheld` : "";
-  if (!last) return `${value}: not among the published values${note}`;
+  if (!last) return `${nameInText(value)}: not among the published values${note}`;
   const { measure, unit } = answer;
   const truth = simulated && last.truth !== null ? `, ${measure === "share" ? "true share" : "truth"} ${answerText({ ...last, measure, value: last.truth }, unit).split(" (")[0]}` : "";
-  return `${value}: ${answerText({ ...last, measure, value: last.share }, unit)} at ${clock(last.end)}${truth}${note}`;
+  return `${nameInText(value)}: ${answerText({ ...last, measure, value: last.share }, unit)} at ${clock(last.end)}${truth}${note}`;
 }
 
 export class Series {

@@ -17,6 +17,21 @@ function median(estimate) {
   return tile(name, value === null ? "–" : withUnit(value, decimals, estimate.numbers.unit), value === null ? "" : `${plain(low, decimals)} to ${plain(high, decimals)}`, value);
 }
 
+/** Returns the tile of the smallest share that a search can show. */
+function reach({ discover }) {
+  if (!discover.has_search) return tile("Names", count(discover.names.length), "found before this window");
+  const note = discover.smallest === null ? "more reports needed" : "found with a probability of 90%";
+  return tile("Smallest share", discover.smallest === null ? "–" : percent(discover.smallest), note, discover.smallest);
+}
+
+/** Returns the tile of the errors of an estimate. */
+function accuracy(estimate, after) {
+  if (estimate.numbers) return median(estimate);
+  if (estimate.discover) return reach(estimate);
+  const detectable = estimate.detectable === null ? "more reports needed" : `detectable from ${percent(estimate.detectable, after)}`;
+  return tile("Standard error", `± ${percent(estimate.sigma, after)}`, detectable, estimate.sigma);
+}
+
 /** Returns a tile for each figure of an estimate. The newest window gives the rate. Withheld windows have no figures. */
 export function tiles(estimate, windows) {
   const isWithheld = reason(estimate.quality.flags) !== null;
@@ -25,12 +40,11 @@ export function tiles(estimate, windows) {
   const rate = last && !isRateWithheld ? last.n / Math.max(last.end - last.start, 1) : null;
   const refused = estimate.refused.duplicate + estimate.refused.implausible;
   const after = Math.max(2, digits(estimate.sigma));
-  const detectable = estimate.detectable === null ? "more reports needed" : `detectable from ${percent(estimate.detectable, after)}`;
   const list = [
     isWithheld ? tile("Reports in this window", "–", "withheld") : tile("Reports in this window", brief(estimate.n), "", estimate.n),
     tile("Reports per second", rate === null ? "–" : brief(rate), isRateWithheld ? "withheld" : ""),
     isWithheld ? tile("Refused", "–", "withheld") : tile("Refused", count(refused), refused ? `${count(estimate.refused.duplicate)} twice, ${count(estimate.refused.implausible)} implausible` : "in this window"),
-    isWithheld ? tile("Standard error", "–", "withheld") : estimate.numbers ? median(estimate) : tile("Standard error", `± ${percent(estimate.sigma, after)}`, detectable, estimate.sigma),
+    isWithheld ? tile("Standard error", "–", "withheld") : accuracy(estimate, after),
     tile("Epsilon", String(Number(estimate.oracle.record_epsilon.toPrecision(3))), `oracle ${estimate.oracle.name}`),
   ];
   if (estimate.error) {
