@@ -14,6 +14,7 @@ import orjson
 
 from aggregator.publishing.alerts.message import decode as decode_alert
 from aggregator.publishing.records.decoder import decode as decode_record
+from aggregator.publishing.records.maps_key import is_maps
 from aggregator.reading.tail.keyboard import keys
 from aggregator.reading.tail.overview import Overview
 from aggregator.reading.tail.summary import Heading, Notice, Summary, notice_lines
@@ -250,6 +251,12 @@ def _note_formats(definitions: Sequence[tuple[bytes | None, bytes | None, int]])
 
 
 def _values(batches: Batches, topic: str) -> list[bytes]:
-    """Return the values of the records of a topic, without tombstones."""
-    values = (record.value for tp, records in batches.items() if tp.topic == topic for record in records)
+    """Return the values of the records of a topic, without tombstones and without maps, which people do not read."""
+    values = (
+        record.value
+        for tp, records in batches.items()
+        if tp.topic == topic
+        for record in records
+        if not is_maps(record.key)
+    )
     return [value for value in values if value is not None]

@@ -8,6 +8,7 @@ from typing import Self
 from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.records.decoder import FLAGS, WITHHELD, Record
 from aggregator.publishing.records.list_intervals import first
+from aggregator.publishing.records.name_list import NameList, names_of
 from aggregator.publishing.records.number_answers import NumberAnswers
 from aggregator.publishing.records.rows import HitterRow
 from aggregator.reading.tail.notation import clock, digits, label, level_text, percent, plain, quantity
@@ -186,6 +187,9 @@ class Summary:
         """Return a text with the number of frequent values, the errors and the flags."""
         if self.record.has_numbers:
             return ", ".join([*self._resolution, *self.flags])
+        names = names_of(self.record)
+        if names is not None:
+            return ", ".join([*self._reach(names), *self.flags])
         is_one = self.record.proves_presence and self.frequent == self.proved
         parts = [f"{self.proved} proved present" if is_one else f"{self.frequent} frequent ({self.proved} proved)"]
         if self.sigma is not None:
@@ -199,6 +203,14 @@ class Summary:
         """How well the share of the numbers below any number is known, in words."""
         known = (self.record.rest()["numbers"] or {}).get("resolution")
         return [] if known is None else [f"shares of numbers known to ± {percent(known, 1)}"]
+
+    def _reach(self, names: NameList) -> list[str]:
+        """How many names the window has, and which share a search of it can show, in words."""
+        count = len(self.record.values)
+        text = f"{count} name{'' if count == 1 else 's'}"
+        if names.smallest is None:
+            return [text, "too few reports to find any"]
+        return [text, f"a search finds shares from {percent(names.smallest, 2)}"]
 
     @property
     def state(self) -> str:
@@ -231,13 +243,14 @@ def _number_rows(record: Record) -> Iterator[SummaryRow]:
 
 
 def _rows(record: Record, method: str | None, hitters: dict[str, HitterRow]) -> Iterator[SummaryRow]:
+    are_names = record.discover() is not None
     columns = (record.shares[UNBIASED], record.low, record.high, record.shares[method or UNBIASED])
     numbers = (column[:VALUES].tolist() for column in columns)
     for value, share, low, high, consistent in zip(record.values[:VALUES], *numbers, strict=True):
         if not math.isnan(share):  # NaN: the window has no reports
             by_method = None if method is None or math.isnan(consistent) else consistent
             hitter = hitters.get(value)
-            proved = hitter is not None and hitter.decided
+            proved = low > 0.0 if are_names else hitter is not None and hitter.decided
             present = proved or (record.significance is not None and share >= record.significance)
             ranks = None if hitter is None or hitter.ranks is None else tuple(hitter.ranks)
             yield SummaryRow(value, share, low, high, by_method, hitter is not None, proved, present, ranks)
