@@ -11,8 +11,10 @@ from textwrap import wrap
 from typing import Any, TypeVar
 
 from aggregator.plan import outlook
+from aggregator.plan.name_list_draft import NameListDraft, default_name, listable
 from aggregator.plan.promise import up
-from hubbub.command.options import add_queries, parser_of, run
+from hubbub.command.options import add_kafka, add_queries, parser_of, run
+from hubbub.kafka.settings import Kafka
 from oracles.errors import ParameterError, QueryError, extra
 from oracles.mechanisms import NEWEST
 from oracles.numbers import LOG
@@ -27,12 +29,16 @@ HELP = """\
 Ask five questions and write a commented query file: what is asked, which values or numbers there
 are, how many people answer how often, how sensitive the answers are, and whether they may change.
 The file says in words what these people will show. An existing file is never overwritten.
+With --from, the file lists the names that searches of a query of unknown strings have found. A list
+needs far fewer people for the same share.
 
 example:
   $ hubbub init                 # an empty answer takes the default in brackets
   $ hubbub init --yes           # takes all defaults
+  $ hubbub init --from crashes --queries names.toml
 
-Exit code: 0 done; 2 wrong options, no terminal to ask, or the file exists."""
+Exit code: 0 done; 2 wrong options, no terminal to ask, or the file exists; with --from also: 3 Kafka
+cannot be reached; 4 the topics are missing."""
 
 _Answer = TypeVar("_Answer")
 Domain = list[str] | int | dict[str, Any]
@@ -57,6 +63,7 @@ class Interview:
     span: str = "day"
     sensitivity: str = "normal"
     may_change: bool = True
+    notes: tuple[str, ...] = ()
 
     @property
     def table(self) -> dict[str, Any]:
@@ -81,21 +88,43 @@ def main(arguments: list[str]) -> int:
     parser = parser_of("init", HELP)
     add_queries(parser)
     parser.add_argument("--yes", action="store_true", help="take the defaults and ask nothing")
+    source = "query of unknown strings whose names the file lists"
+    parser.add_argument("--from", dest="source", metavar="QUERY", help=source)
+    add_kafka(parser)
     options = parser.parse_args(arguments)
 
     def work() -> None:
         path = Path(options.queries)
         if path.exists():
             raise ParameterError(f"{path} exists. Name another file with --queries")
-        answers = Interview() if options.yes else ask(input)
+        answers: Interview | NameListDraft
+        if options.source is not None:
+            answers = draft_of(Kafka.read(options), options.source, None if options.yes else input)
+        else:
+            answers = Interview() if options.yes else ask(input)
         text = file_text(answers)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
-        for sentence in outlook.sentences(outlook.audiences(answers.query, answers.people)[0]):
+        for sentence in [*answers.notes, *outlook.sentences(outlook.audiences(answers.query, answers.people)[0])]:
             sys.stdout.write(f"{sentence}\n")
         sys.stdout.write(f"wrote {path}. Next: hubbub check {path} --clients {answers.people}\n")
 
     return run("init", work)
+
+
+def draft_of(kafka: Kafka, source: str, read: Callable[[str], str] | None) -> NameListDraft:
+    """Return the query of the names that a query has found. Its own name is asked for, or the default one."""
+    from aggregator.plan.names_reader import collect  # it needs Kafka, which the five questions do not
+
+    query, collection = collect(kafka, source)
+    names, others = listable(collection.names)
+    default, newest = default_name(query), collection.newest
+    question = f"{len(names):,} names were found. What is the name of the new query? [{default}]: "
+    name = default if read is None else _ask(read, question, default, _name)
+    if name == source:
+        raise ParameterError(f"the new query needs another name than {source}, because it has other reports")
+    people = newest.n if newest is not None else Interview.people
+    return NameListDraft(name, query, names, max(people, 1), collection.smallest, len(others))
 
 
 def ask(read: Callable[[str], str]) -> Interview:
@@ -178,19 +207,21 @@ def _flag(text: str) -> bool:
     return text.lower().startswith("y")
 
 
-def file_text(answers: Interview) -> str:
+def file_text(answers: "Interview | NameListDraft") -> str:
     """Return the query file, with the expected results as comments."""
     query, table = answers.query, answers.table
     [audience] = outlook.audiences(query, answers.people)
     lines = ["# Written by hubbub init. docs/query-file.md explains each key."]
-    for sentence in outlook.sentences(audience):
+    for sentence in [*answers.notes, *outlook.sentences(audience)]:
         lines += wrap(sentence, WIDTH, initial_indent="# ", subsequent_indent="# ")
     rest = '"(other)" takes all other answers' if query.other else 'the values are named "0", "1", ...'
     if isinstance(answers.domain, dict):
         rest = "numbers; one beyond an end counts in the last bin at that end"
     lifetime = f"all answers of a device together change them by at most exp({up(query.record_charge)})"
     comments = {
-        "domain": rest,
+        "domain": rest if isinstance(answers, Interview) else "the names, by falling share",
+        "other": '"(other)" takes all other answers',
+        "budget": "the most epsilon of one device",
         "quantiles": "0.5 is the median; p95 is the number that 95% of the answers are below",
         "epsilon": f"a report changes the odds between two answers by at most {up(math.exp(query.epsilon))}",
         "answers": f"{'follows changes' if answers.may_change else 'does not follow changes'}; {lifetime}",
@@ -213,4 +244,4 @@ def _toml(value: Any) -> str:
     """Return a value as TOML. All but a table is written like JSON."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {_toml(each)}' for key, each in value.items())} }}"
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -6,11 +6,17 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from aggregator.plan import init, outlook
+from aggregator.plan.name_collection import NameCollection, add_all
+from aggregator.plan.name_list_draft import NameListDraft, default_name, listable
+from oracles.errors import ParameterError
 from oracles.query import load_file
+from tests.boards import START
+from tests.string_crowds import CRASHES, NEW, SHARES, StringCrowd
 
 ROOT = Path(__file__).parents[2]
 
@@ -132,3 +138,36 @@ def test_every_file_can_be_read(tmp_path, name, domain, span):
     path = tmp_path / "hubbub.toml"
     path.write_text(init.file_text(answers))
     assert load_file(path).queries == {name: answers.query}
+
+
+def test_the_names_of_a_query_become_a_list(tmp_path):
+    names, others = listable([*SHARES, NEW, 'say "hi"', "tab\tand\x7f", "(other)", ""])
+    draft = NameListDraft(default_name(CRASHES), CRASHES, names, 60_000, 0.013, len(others))
+    path = tmp_path / "hubbub.toml"
+    path.write_text(init.file_text(draft))
+    query = load_file(path).queries["crashes_names"]
+    assert query.domain.values == tuple(names)
+    assert others == ["rangeerror: invalid arra\N{HORIZONTAL ELLIPSIS}", "(other)", ""]
+    assert (query.epsilon, query.period, query.pane) == (CRASHES.epsilon, CRASHES.period, CRASHES.pane)
+    assert "shows shares from 1.3% on" in comments(path)
+    assert "3 more names are left out" in comments(path)
+
+
+def test_a_list_needs_two_names_and_a_name_of_its_own():
+    draft = NameListDraft("crashes_names", CRASHES, ["one"], 1000)
+    with pytest.raises(ParameterError, match="at least 2"):
+        init.file_text(draft)
+
+
+def test_the_collection_has_all_names_by_their_newest_share():
+    crowd = StringCrowd(START)
+    messages = [message for _ in range(3) for message in crowd.next()]
+    collection = NameCollection(CRASHES.digest.hex())
+    records = [SimpleNamespace(key=key, value=value) for topic, key, value in messages if topic == "estimates"]
+    add_all(collection, [*records, SimpleNamespace(key=b"", value=b"{}"), SimpleNamespace(key=b"", value=None)])
+    assert {*collection.names} == {*SHARES, NEW}
+    assert collection.names[0] == next(iter(SHARES))
+    assert collection.newest.span.window.size == 3600
+    stranger = NameCollection("00" * 8)
+    add_all(stranger, records)
+    assert stranger.names == []

@@ -1,0 +1,92 @@
+"""The draft of a query that lists the names which a query of unknown strings has found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aggregator.plan.outlook import percent
+from oracles.discover.alphabet import OPEN_END
+from oracles.errors import ParameterError
+from oracles.mechanisms import NEWEST
+from oracles.query import Query, parse
+from oracles.query.domain import OTHER
+
+SUFFIX = "_names"
+"""The end of the new query's name."""
+LEAST = 2
+"""Fewest values of a domain."""
+_UNREADABLE = "\N{REPLACEMENT CHARACTER}"
+
+
+def default_name(query: Query) -> str:
+    return f"{query.name[: 64 - len(SUFFIX)]}{SUFFIX}"
+
+
+def listable(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the names that a query can list, and those that it cannot, because they are cut or not writable.
+
+    A name that was cut stands for many strings. A client cannot tell which of them a list means.
+    """
+    usable = [name for name in names if _is_usable(name)]
+    return usable, [name for name in names if name not in set(usable)]
+
+
+def _is_usable(name: str) -> bool:
+    return bool(name) and not name.endswith(OPEN_END) and _UNREADABLE not in name and name != OTHER
+
+
+@dataclass(frozen=True)
+class NameListDraft:
+    """A query with the names of another one as its values. All its other settings are those of the other query."""
+
+    name: str
+    source: Query
+    domain: list[str]
+    people: int
+    smallest: float | None = None
+    """The smallest share that the search shows, or None if that is not known."""
+    rest: int = 0
+    """Number of names that a query cannot list."""
+
+    @property
+    def may_change(self) -> bool:
+        return self.source.answers == "life"
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The query, as a query file has it."""
+        source = self.source
+        largest = max((window.size for window in source.windows), default=0)
+        return {
+            "domain": self.domain,
+            "other": True,
+            "epsilon": source.epsilon,
+            "answers": source.answers,
+            **({"budget": source.budget} if source.answers == "fresh" else {}),
+            "period": f"{source.period}s",
+            "pane": f"{source.pane}s",
+            "windows": [f"{largest}s" if largest else "all"],
+        }
+
+    @property
+    def query(self) -> Query:
+        if len(self.domain) < LEAST:
+            raise ParameterError(f"{len(self.domain)} name can be listed, but a list needs at least {LEAST}")
+        return parse({"edition": NEWEST, "queries": {self.name: self.table}}, "hubbub init", None)[self.name]
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences about the list, for the file and for the terminal."""
+        coding = self.source.domains[0].discovery
+        source = f"These are the names that searches of {self.source.name} have found."
+        notes = [f"{source} A list needs far fewer people than a search for the same share."]
+        if self.smallest is not None:
+            notes.append(f"The search of {self.people:,} reports shows shares from {percent(self.smallest)} on.")
+        if coding is not None and coding.coding.normal != "none":
+            notes.append(f"Give a client each string in the form {coding.coding.normal!r}, as the names are.")
+        if self.rest:
+            notes.append(
+                f"{self.rest} more {'name is' if self.rest == 1 else 'names are'} left out: cut at the length of the "
+                "query, empty, or not whole characters."
+            )
+        return notes
