@@ -18,6 +18,7 @@ from tests.deploy.stack.drills import DRILLS, GATEWAY, for_gateway
 from tests.deploy.stack.engine import Project, Refusal
 from tests.deploy.stack.images import START, hubbub
 from tests.deploy.stack.network import NameServer
+from tests.deploy.stack.secured import BROKERS, USERS, password_of, secure
 from tests.deploy.stack.stack import RULES, shorten
 
 pytestmark = pytest.mark.xdist_group("stack")
@@ -51,6 +52,27 @@ def test_the_project_starts_the_services_of_compose_in_the_order_of_their_depend
     assert set(services) == COMPOSE["services"].keys() - {"grafana"}
     assert services.index("kafka") < services.index("topics") < services.index("worker")
     assert "simulator" not in project(tmp_path).enabled(None)
+
+
+def test_each_service_of_a_secured_stack_logs_in_as_a_user_of_its_own(tmp_path):
+    stack = Project(DEPLOY / "compose.yaml", tmp_path, None, None, change=secure(tmp_path))
+    assert set(stack.services) == COMPOSE["services"].keys() | {*BROKERS}
+    services = stack.enabled("demo")
+    assert max(map(services.index, BROKERS)) < services.index("topics")
+    for name, commands in USERS.items():
+        service = stack.services[name]
+        variables = service["environment"]
+        assert variables["HUBBUB_KAFKA"] == "kafka:9094,kafka-2:9094,kafka-3:9094"
+        assert (variables["HUBBUB_KAFKA_SECURITY_PROTOCOL"], variables["HUBBUB_KAFKA_USERNAME"]) == ("SASL_SSL", name)
+        assert [each for each in service["secrets"] if "password" in each] == [password_of(name)]
+        assert commands[0] in (name, "simulate")
+    passwords = {(tmp_path / password_of(name)).read_text() for name in USERS}
+    assert len(passwords) == len(USERS)
+    for number, name in enumerate(BROKERS, 1):
+        variables = stack.services[name]["environment"]
+        assert variables["KAFKA_NODE_ID"] == str(number)
+        assert variables["KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR"] == "3"
+        assert f"LOGIN://{name}:9094" in variables["KAFKA_ADVERTISED_LISTENERS"]
 
 
 def test_a_name_vanishes_with_its_last_container():

@@ -158,8 +158,8 @@ def test_a_query_file_takes_a_new_edition_without_a_new_version(kafka, tmp_path,
             assert plan.main(["--topic", *arguments, str(tmp_path / "copy.toml")]) == 0
             text = " ".join(capsys.readouterr().out.split())
             [lines] = re.findall(r"page: only the edition .*? To keep it: ([^.]*)\.", text)
-            kept = OPEN + lines.replace(", ", "\n") + "\n"
-            for text in (f"edition = 1\n{kept}", f"edition = 2\n{kept}", f"edition = 2\n{kept}{NEW}"):
+            stable = OPEN + lines.replace(", ", "\n") + "\n"
+            for text in (f"edition = 1\n{stable}", f"edition = 2\n{stable}", f"edition = 2\n{stable}{NEW}"):
                 place.define(text)
                 workers[-1].stop()
                 workers.append(place.start().ready())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from tests.deploy.stack import runbook
 from tests.deploy.stack.drills import COMPOSE, SECOND_GATEWAY, Drill
+from tests.deploy.stack.engine import Refusal
 from tests.deploy.stack.stack import SECOND, Stack, until
 from tests.deploy.stack.traffic import Sender
 
@@ -140,10 +141,17 @@ class Campaign:
             until(self.stack.ready, "the stack is whole again", drill.end)
             row.end = f"{time.monotonic() - begin:.0f}"
             say(f"{drill.name}: over after {row.end} s")
-        except (TimeoutError, Fault, OSError) as error:
+        except (TimeoutError, Fault, Refusal, OSError) as error:
             row.faults.append(str(error))
             say(f"{drill.name}: {error}\n{self.stack.sh(COMPOSE + ' ps --all').stdout}")
+            self._relieve(drill)
+
+    def _relieve(self, drill: Drill) -> None:
+        """End the cause of a drill that failed, so that the next one can run."""
+        try:
             drill.relief(self.stack)
+        except (TimeoutError, Refusal, OSError) as error:
+            self._row.faults.append(f"its cause stays: {error}")
 
     def _fires(self, drill: Drill) -> dict | None:
         """Return the alert of a drill, if Prometheus fires it for the first installation."""

@@ -1,9 +1,14 @@
 """The drills. Each causes a failure, expects an alert, follows its runbook, and waits until the alert is over."""
 
+import asyncio
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from aiokafka import TopicPartition
+
+from hubbub.kafka.clients import consumer, partitions, started
+from hubbub.kafka.settings import REPORTS, Kafka
 from tests.deploy.stack.images import clock
 from tests.deploy.stack.stack import Stack, until
 from tests.deploy.stack.traffic import Spoiler
@@ -36,10 +41,15 @@ def compose(*words: str) -> Callable[[Stack], object]:
     return lambda stack: stack.must(f"{COMPOSE} {' '.join(words)}")
 
 
-def repair_broker(stack: Stack) -> None:
-    """Start the broker, and wait until it answers."""
-    stack.must(f"{COMPOSE} up --detach kafka")
-    until(lambda: stack.project.first("kafka").health == "healthy", "the broker answers", QUARTER)
+def stop_brokers(stack: Stack) -> None:
+    stack.must(f"{COMPOSE} stop {' '.join(stack.brokers)}")
+
+
+def repair_brokers(stack: Stack) -> None:
+    """Start the brokers, and wait until they answer."""
+    stack.must(f"{COMPOSE} up --detach {' '.join(stack.brokers)}")
+    for name in stack.brokers:
+        until(lambda name=name: stack.project.first(name).health == "healthy", f"{name} answers", QUARTER)
 
 
 def stop_one(container: str) -> Callable[[Stack], object]:
@@ -52,7 +62,11 @@ def stop_gateways(stack: Stack) -> None:
 
 
 def send(number: signal.Signals) -> Callable[[Stack], object]:
-    return lambda stack: stack.project.first("kafka").signal(number)
+    def act(stack: Stack) -> None:
+        for name in stack.brokers:
+            stack.project.first(name).signal(number)
+
+    return act
 
 
 def remove_one_offs(service: str) -> Callable[[Stack], object]:
@@ -68,7 +82,8 @@ def set_clock(ahead: int) -> Callable[[Stack], object]:
 
     def start(stack: Stack) -> None:
         project = stack.project
-        project.remove(project.first("kafka"))
+        for container in project.replicas("kafka"):
+            project.remove(container)
         variables = {"LD_PRELOAD": str(clock()), "CLOCK_AHEAD": str(ahead)}
         project.extra_environment["kafka"] = variables if ahead else {}
         stack.must(f"{COMPOSE} up --detach kafka")
@@ -93,22 +108,26 @@ def spoil(stack: Stack) -> None:
 def lose_records(stack: Stack) -> None:
     """Stop the workers until Kafka has deleted reports that they have not read."""
     stack.must(f"{COMPOSE} stop worker")
+    ends = asyncio.run(report_offsets("end_offsets"))
     configure = f"{COMPOSE} exec kafka /opt/kafka/bin/kafka-configs.sh --bootstrap-server kafka:9092 --alter"
     stack.must(f"{configure} --topic hubbub.reports --add-config retention.ms=1000,segment.ms=1000")
-    logs = stack.folder / "volumes" / "kafka"
-    until(lambda: deleted(logs), "Kafka deletes reports", 2 * QUARTER)
+
+    def has_deleted() -> bool:
+        firsts = asyncio.run(report_offsets("beginning_offsets"))
+        return any(first > ends[partition] for partition, first in firsts.items())
+
+    until(has_deleted, "Kafka deletes reports", 2 * QUARTER)  # it looks every five minutes
     stack.must(f"{configure} --topic hubbub.reports --delete-config segment.ms")
     stack.must(f"{configure} --topic hubbub.reports --add-config retention.ms=604800000")
     stack.must(f"{COMPOSE} up --detach worker")
 
 
-def deleted(logs) -> bool:
-    """Whether each partition with reports has lost its first records."""
-    return any(
-        int(line.split()[2]) > 100
-        for line in (logs / "log-start-offset-checkpoint").read_text().splitlines()[2:]
-        if line.startswith("hubbub.reports ")
-    )
+async def report_offsets(kind: str) -> dict[TopicPartition, int]:
+    """Return the offsets of all partitions of the reports: `beginning_offsets` or `end_offsets`."""
+    kafka = Kafka("kafka:9092")
+    count = (await partitions(kafka, REPORTS))[REPORTS]
+    async with started(consumer(kafka), kafka) as reader:
+        return await getattr(reader, kind)([TopicPartition(kafka.topic(REPORTS), n) for n in range(count)])
 
 
 def loop(stack: Stack) -> None:
@@ -147,8 +166,8 @@ DRILLS = [
     Drill(
         "broker-gone",
         "HubbubNoWorker",  # workers exit after at most 300 s without a broker
-        compose("stop", "kafka"),
-        repair_broker,
+        stop_brokers,
+        repair_brokers,
         mute=("kafka", "worker"),
     ),
     Drill(

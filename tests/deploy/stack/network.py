@@ -109,6 +109,7 @@ class Network:
         return f"{PREFIX}{number}"
 
     def detach(self, name: str) -> None:
+        ip("link", "delete", f"port{self._numbers[name]}")  # the system deletes it later than its namespace
         ip("netns", "delete", name)
         with self._lock:
             del self._numbers[name]

@@ -22,6 +22,7 @@ from tests.deploy.stack.daemon import Daemon
 from tests.deploy.stack.engine import Project
 from tests.deploy.stack.network import GATEWAY, Network
 from tests.deploy.stack.runners import Runner
+from tests.deploy.stack.secured import BROKERS, add_users, secure
 
 INSIDE = "HUBBUB_STACK_INSIDE"
 PROMETHEUS = "http://127.0.0.1:9090"
@@ -54,7 +55,7 @@ def enter() -> None:
 class Stack:
     """The project with its folder. `factor` divides the times of the alerts, for the short form only."""
 
-    def __init__(self, runner: Runner, factor: float = 1.0, *, second: bool = True) -> None:
+    def __init__(self, runner: Runner, factor: float = 1.0, *, second: bool = True, with_logins: bool = False) -> None:
         self.folder = Path(os.environ[INSIDE])
         subprocess.run(("mount", "-t", "tmpfs", "tmpfs", self.folder), check=True)
         self.folder.chmod(0o755)
@@ -63,9 +64,12 @@ class Stack:
         (self.folder / "deploy" / "secrets").chmod(0o755)
         if factor != 1:
             shorten(self.folder / "deploy" / "prometheus" / RULES, factor)
+        self.with_logins, self.secrets = with_logins, self.folder / "deploy" / "secrets"
+        change = secure(self.secrets) if with_logins else None
         self._resolve_names()
         self.network = Network(self.addresses)
-        project = Project(self.folder / "deploy" / "compose.yaml", self.folder, self.network, runner)
+        compose = self.folder / "deploy" / "compose.yaml"
+        project = Project(compose, self.folder, self.network, runner, change=change)
         self.projects = [project]
         self.project = project
         if second:
@@ -122,7 +126,16 @@ class Stack:
         if process.returncode:
             raise OSError(f"{line}: {process.stdout}")
 
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        """The services that are brokers."""
+        return BROKERS if self.with_logins else BROKERS[:1]
+
     def up(self) -> None:
+        if self.with_logins:
+            self.must(f"docker compose -f deploy/compose.yaml up --detach {' '.join(BROKERS)}")
+            until(lambda: all(self.project.first(each).health == "healthy" for each in BROKERS), "brokers answer", 300)
+            add_users(lambda line: self.must(f"docker compose -f deploy/compose.yaml exec kafka {line}"), self.secrets)
         self.must("docker compose -f deploy/compose.yaml --profile demo up --detach --build")
         for project in self.projects[1:]:
             project.up(["worker", "gateway", "board", "simulator"])
