@@ -93,7 +93,7 @@ def finals_of_panes(versions, panes, is_final):
         active = [pane for pane in panes if panes[pane].n and since <= pane < until]
         if window.kind == "all" and versions.first < since:  # it begins at a mark
             active = list(dropwhile(lambda pane: not all(is_mark(pane, each) for each in stretches), sorted(active)))
-        for start, end in spans(window, versions.query.pane, active):
+        for start, end in spans(window, versions.query, active):
             if since <= start and end <= until and is_final(end):
                 inside = [panes[pane] for pane in panes if start <= pane < end]
                 yield Whole(versions, window, start, end, with_partial(total(inside), versions, start, end), stretches)
@@ -104,15 +104,20 @@ def with_reasons(groups):
 
     `groups` are results of `finals`.
     """
-    for final in sorted(groups, key=lambda final: final.end):
+    for final in sorted(groups, key=in_order):
         query, reasons = final.versions.at(final.end - final.versions.query.pane).query, []
         for place, stretches in enumerate(final.stretches):
             ends = [final.end] if final.window.kind == "all" else [final.start, final.end]
-            if of_attribute(query, final.whole, place) < query.crowd:
+            if np.min(of_attribute(query, final.whole, place)) < query.crowd:
                 reasons.append("small")
             else:
                 reasons.append(None if all(is_mark(edge, stretches) for edge in ends) else "held")
         yield final, reasons
+
+
+def in_order(final):
+    """Return the place of a final: names that `all` has found are known to the other windows with its end."""
+    return final.end, final.window.kind != "all", -final.window.size, -final.window.step
 
 
 def closed_windows(groups):
@@ -138,33 +143,34 @@ def is_mark(edge, stretches):
 
 def unmarked(versions, panes, place):
     """Return the stretches with reports and without a mark inside, by the rule alone, edge by edge."""
-    counts = {pane: n for pane, part in panes.items() if (n := of_attribute(versions.query, part, place))}
+    counts = {pane: n for pane, part in panes.items() if np.any(n := of_attribute(versions.query, part, place))}
     length, stretches, count, least = versions.query.pane, [], 0, 0
     longest = max(max(edge_spans(version.query)) for version in versions.versions)
     for pane, later in pairwise([*sorted(counts), float("inf")]):
         edge = pane
-        while edge < later and (edge == pane or (count and edge < pane + 2 * longest)):
+        while edge < later and (edge == pane or (np.any(count) and edge < pane + 2 * longest)):
             query = versions.at(edge).query
             lengths = edge_spans(query)
             if edge == pane:
-                if not count:
+                if not np.any(count):
                     mark = max([edge // span * span for span in lengths] + [end for _, end in stretches[-1:]])
                 count, least = count + counts[pane], max(least, query.crowd)
             edge += length
             span = max((span for span in lengths if edge % span == 0), default=None)
-            if count >= least and span is not None:
+            if np.min(count) >= least and span is not None:
                 first = max(edge - span, first_with_span(versions, span, edge))
                 within = sum(n for other, n in counts.items() if first <= other < edge)
-                if span == max(lengths) or within >= least:
+                if span == max(lengths) or np.min(within) >= least:
                     stretches.append((mark, edge))
                     count = least = 0
-    return [*stretches, (mark, float("inf"))] if count else stretches
+    return [*stretches, (mark, float("inf"))] if np.any(count) else stretches
 
 
 def edge_spans(query):
     """Return the lengths of time whose multiples are the edges of a query."""
     sized = [(window.size, window.step) for window in query.windows if window.step]
-    return {*chain(*sized), *(gcd(*pair) for pair in sized), *([query.pane] if len(sized) < len(query.windows) else [])}
+    step = query.search or query.pane
+    return {*chain(*sized), *(gcd(*pair) for pair in sized), *([step] if len(sized) < len(query.windows) else [])}
 
 
 def first_with_span(versions, span, edge):
@@ -175,7 +181,12 @@ def first_with_span(versions, span, edge):
 
 
 def of_attribute(query, part, place):
-    """Return how many reports of a pane answer an attribute. With smp a report answers one of them."""
+    """Return how many reports of a pane answer an attribute. With smp a report answers one of them.
+
+    Unknown strings have a number for each level and map, and the smallest counts.
+    """
+    if query.strings is not None:
+        return part.counts[-query.strings.parts :].astype(np.int64)
     return int(part.counts[-len(query.attributes) :][place]) if query.solution == "smp" else part.n
 
 
@@ -212,8 +223,11 @@ def with_partial(whole, versions, start, end):
     return whole.with_flags(PARTIAL) if len(rules) > 1 else whole
 
 
-def spans(window, pane, active):
+def spans(window, query, active):
     """Return start and end of each window that has a report. `active` are the panes with reports."""
+    pane = query.pane
+    if window.kind == "all" and query.search is not None:
+        return {(min(active), start // query.search * query.search + query.search) for start in active}
     if window.kind == "all":
         ends = {start + (1 + rest) * pane for start in active for rest in range(windows.IDLE + 1)}
         return {(min(active), end) for end in ends}

@@ -33,7 +33,7 @@ from aggregator.topics.command import alter, describe
 from hubbub.kafka.clients import started
 from hubbub.kafka.settings import CHANGELOG, SNAPSHOTS
 from oracles.frame import encode, encode_json, partition_of
-from oracles.query import load
+from oracles.query import load, strings
 from tests import hostile
 from tests.brokers import Cluster, Tansu, create_topics
 from tests.hostile import STRANGERS, Stranger, Writer
@@ -100,6 +100,18 @@ lateness = "2s"
 skew = "5s"
 windows = ["5s", "all"]
 
+[queries.strings]
+crowd = 50
+domain = { discover = "text", length = 4, cells = 12 }
+epsilon = 6.0
+answers = "fresh"
+budget = 1e9
+pane = "2s"
+lateness = "2s"
+skew = "6s"
+windows = ["2s", "6s", "all"]
+search = "6s"
+
 [queries.waits]
 crowd = 100
 domain = { low = 1, high = 1000, bins = 64, scale = "log", unit = "ms" }
@@ -112,6 +124,11 @@ skew = "6s"
 windows = ["2s", "6s/2s", "all"]
 emit_every = "1s"
 """
+
+
+HASTE = "from oracles.query import strings\nstrings.LEAST_PANE = 1\n"
+"""Code that lets a worker take panes of seconds for unknown strings."""
+TEXTS = ("oom", "segv", "abrt", "", "日本語", "Naïve", "longer than four")
 
 
 @dataclass
@@ -154,7 +171,7 @@ class Crew:
         """Start the worker with this place in the list."""
         env = {**self.env, "HUBBUB_INSTANCE": f"worker-{number}"} if self.with_names else self.env
         with (self.folder / "workers.log").open("ab") as log:
-            return subprocess.Popen(command(self.patch), env=env, stdout=log, stderr=log)
+            return subprocess.Popen(command(HASTE + (self.patch or "")), env=env, stdout=log, stderr=log)
 
     def double(self, number, freeze):
         """Start a second process with the name of a worker, which may be frozen meanwhile. Return the older one."""
@@ -226,7 +243,9 @@ class Load(Writer):
         shift, kind = self.random.choices([(0, "good"), (-30, "late"), (60, "future")], [94, 3, 3])[0]
         pane = int(time.time() + shift) // query.pane * query.pane
         n = self.random.randint(1, 20)
-        if query.domain is None:
+        if query.strings is not None:
+            reports = query.oracle.perturb([query.strings.cells_of(text) for text in self.random.choices(TEXTS, k=n)])
+        elif query.domain is None:
             values = np.column_stack([self.rng.integers(0, size, n) for size in query.oracle.sizes])
             reports = query.oracle.perturb(values, self.rng)
         elif query.name == "marked":  # one bucket for each frame, so that a frame that counts twice shows
@@ -326,6 +345,7 @@ def campaign(
 ):
     """Run a campaign, and return its verdict."""
     rng = random.Random(seed)
+    strings.LEAST_PANE = 1
     kafka = create_topics(cluster, partitions)
     if compact and not kafka.embedded:
         asyncio.run(clean_always(kafka))

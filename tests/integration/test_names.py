@@ -1,0 +1,63 @@
+"""Unknown strings on a real broker: three workers, one of which is killed after another, find the same names."""
+
+import time
+
+import numpy as np
+import orjson
+
+from oracles.frame import encode
+from oracles.query import strings
+from tests.integration.workers import Place
+
+HASTE = "from oracles.query import strings\nstrings.LEAST_PANE = 1"
+"""Code that lets a worker take panes of seconds, so that the test is short."""
+CRASHES = """\
+[queries.crashes]
+crowd = 50
+domain = { discover = "text", length = 6, cells = 12 }
+epsilon = 6.0
+answers = "fresh"
+budget = 1e9
+pane = "2s"
+lateness = "2s"
+skew = "2s"
+windows = ["2s", "4s", "all"]
+search = "4s"
+"""
+
+
+def frames(query, rng, partitions, count):
+    """Return a frame of the present pane for each partition."""
+    texts = ["crash", "oom", *(f"w{rng.integers(10**6)}" for _ in range(20))]
+    rows = np.array([query.strings.cells_of(text) for text in texts])
+    pane, result = int(time.time()) // query.pane * query.pane, []
+    for partition in range(partitions):
+        places = rng.choice(len(rows), count, p=[0.5, 0.3, *[0.01] * 20])
+        result.append((partition, encode(query.digest, pane, query.oracle.perturb(rows[places], rng))))
+    return result
+
+
+def test_names_are_the_same_bytes_whoever_is_killed(kafka, tmp_path, monkeypatch):
+    monkeypatch.setattr(strings, "LEAST_PANE", 1)
+    rng = np.random.default_rng(5)
+    with Place(kafka, tmp_path, CRASHES, partitions=3) as place:
+        workers = [place.start(patch=HASTE) for _ in range(3)]
+        for worker in workers:
+            worker.ready()
+        query = place.queries["crashes"]
+        for victim in (0, 1, 2):
+            end = time.monotonic() + 4.5
+            while time.monotonic() < end:
+                place.send(*frames(query, rng, place.partitions, 1_500))
+                time.sleep(0.4)
+            workers[victim].kill()
+            workers[victim] = place.start(patch=HASTE)
+        for worker in workers:
+            worker.ready()
+        place.send(*frames(query, rng, place.partitions, 1_500))
+        verdict = place.verdict()
+        assert verdict.exact, verdict
+        records = [orjson.loads(value) for key, value in verdict.expected.items() if b'"maps"' not in value[:8]]
+        names = {each["value"] for each in records if each.get("kind") == "enter"}
+        assert names == {"crash", "oom"}
+        assert any(each.get("values") == ["crash", "oom"] for each in records if each["window"]["size"] == 2)
