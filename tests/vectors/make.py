@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from definition_cases import definitions, histories
 from frame_cases import frames
+from string_cases import strings
 
 from oracles import ORACLES, oracle
 from oracles.mechanisms import NUMBER_ORACLES
@@ -314,6 +315,7 @@ def files():
     """Return the name and the text of each file."""
     contents = {"reports.json": reports(), "support.json": support(), "frames.json": frames(), "keyed.json": keyed()}
     contents |= {"tables.json": tables(), "definitions.json": definitions(), "histories.json": histories()}
+    contents["strings.json"] = strings(Tape)
     return {name: lines(value) + "\n" for name, value in contents.items()}
 
 
