@@ -10,7 +10,7 @@ import pytest
 from tests.browser import js_client
 from tests.browser.js_client import ROOT, run
 
-FILES = ("reports", "keyed", "tables", "frames", "definitions", "histories")
+FILES = ("reports", "keyed", "tables", "frames", "definitions", "histories", "strings")
 VECTORS = {name: json.loads((ROOT / "tests" / "vectors" / f"{name}.json").read_text()) for name in FILES}
 NODE = """
 import {{ readFileSync }} from "node:fs";
@@ -32,7 +32,8 @@ def cases():
     groups = reports["oracles"] + [each for each in reports["solutions"] if each["solution"] != "rsfd"]
     groups += VECTORS["keyed"]["answers"] + VECTORS["tables"]["answers"] + VECTORS["tables"]["laws"]
     lives = sum(len(each["steps"]) for each in VECTORS["histories"])
-    return sum(len(group["cases"]) for group in groups) + lives + len(VECTORS["definitions"]["refused"])
+    texts = sum(len(each["texts"]) + len(each["reports"]) for each in VECTORS["strings"]["definitions"])
+    return sum(len(group["cases"]) for group in groups) + lives + texts + len(VECTORS["definitions"]["refused"])
 
 
 def check_result(result, record_property, where):
@@ -90,7 +91,8 @@ def test_a_wrong_vector_is_found(client, tmp_path):
     other["reports"]["oracles"][0]["cases"][0]["report"] = "ff"
     other["histories"][0]["steps"][0]["spent"] = 1.0
     other["definitions"]["good"][0]["values"][0]["positions"] = [3]
-    assert len(in_node(other, tmp_path)["wrong"]) == 3
+    other["strings"]["definitions"][0]["texts"][0]["cells"][0] ^= 1
+    assert len(in_node(other, tmp_path)["wrong"]) == 4
 
 
 def test_the_client_is_small(client, record_property):

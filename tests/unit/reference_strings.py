@@ -1,6 +1,7 @@
 """A client of unknown strings in plain Python, written from docs/wire-format.md alone.
 
-It needs SHA-256 and Unicode's normal form C. It shares only that page with the package. If both produce the same bytes, the page is right.
+It needs SHA-256 and Unicode's normal form C, and shares only that page with the package. If both produce the same
+bytes, the page is right.
 """
 
 import hashlib

@@ -7,6 +7,7 @@ import { exact, rounded } from "./exact.js";
 import type { Oracle } from "./law.js";
 import type { Definition, Each } from "./listing.js";
 import { oracle, type Thresholds } from "./oracle.js";
+import { Strings, type Texts } from "./strings.js";
 
 /** What the application agreed to. */
 export interface Pinned {
@@ -38,6 +39,8 @@ export class Query {
   readonly parts: Part[];
   /** Numbers of the two attributes of each pair. The parts of pairs follow the other parts, in this order. */
   readonly pairs: [number, number][];
+  /** The strings, if the answer is a text that nobody listed. Then the only part gives the oracle of all their parts. */
+  readonly strings: Strings | undefined;
   /** The charge of the first answer of a round, or of each fresh answer. */
   readonly charge: Charge;
 
@@ -61,18 +64,23 @@ export class Query {
     if (hex(this.digest) !== definition.digest) {
       throw new NotAllowed(`The digest of ${name} does not fit its definition.`);
     }
+    this.strings = areTexts(definition.domain) ? new Strings(definition.domain, this.digest) : undefined;
     this.parts = attributes ? Object.keys(attributes).sort().map((key) => this.#part(key)) : [this.#part()];
     const names = this.parts.map((part) => part.name);
     this.pairs = (definition.pairs ?? []).map(([first, second]) => [names.indexOf(first), names.indexOf(second)]);
     this.parts.push(...this.pairs.map((pair) => this.#pair(...pair)));
     this.charge = this.#charged();
     const widths = this.parts.map((part) => part.oracle.width);
-    const width = solution === "smp" ? 2 + Math.max(...widths) : widths.reduce((a, b) => a + b);
+    const width = solution === "smp" || this.strings ? 2 + Math.max(...widths) : widths.reduce((a, b) => a + b);
     if (width !== definition.width) throw new NotAllowed(`The width of ${name} does not fit its definition.`);
   }
 
-  /** Return the positions of an answer, one for each attribute, without the pairs. */
+  /** Return the positions of an answer, one for each attribute, without the pairs. Of a text they are its chunks. */
   positionsOf(answer: Answer): number[] {
+    if (this.strings) {
+      if (typeof answer !== "string") throw new ReportError("The answer must be a text.");
+      return this.strings.numbers(answer);
+    }
     if (!this.definition.attributes) return [this.parts[0]!.positions.of(answer as Value)];
     const singles = this.parts.slice(0, this.parts.length - this.pairs.length);
     const names = singles.map((part) => part.name);
@@ -105,7 +113,8 @@ export class Query {
   #part(attribute?: string): Part {
     const { definition } = this;
     const { domain, other } = attribute === undefined ? definition : definition.attributes![attribute]!;
-    const positions = new Positions(domain!, other ?? false, own(definition.edges as Each<number[]>, attribute));
+    const known = areTexts(domain) ? 2 ** domain.cells : domain!;
+    const positions = new Positions(known, other ?? false, own(definition.edges as Each<number[]>, attribute));
     return { name: attribute ?? "", positions, oracle: this.#oracle(attribute, positions.size) };
   }
 
@@ -134,6 +143,8 @@ export class Query {
     return { epsilon: rounded(amounts.reduce((a, b) => a + b), true), times: 1 };
   }
 }
+
+const areTexts = (domain?: Domain): domain is Texts => (domain as Texts | undefined)?.discover !== undefined;
 
 /** Return what a member says of an attribute, or of the one answer. */
 function own<T>(each: Each<T> | null | undefined, attribute?: string): T | undefined {

@@ -1,6 +1,7 @@
 /** Domains: the position of a value among the possible answers. */
 
 import { ReportError } from "./errors.js";
+import type { Texts } from "./strings.js";
 
 /** A number of bins between two ends. */
 export interface Scale {
@@ -10,8 +11,8 @@ export interface Scale {
   scale: string;
 }
 
-/** Names of values, their number, or numbers in bins. */
-export type Domain = string[] | number | Scale;
+/** Names of values, their number, numbers in bins, or texts that nobody listed. */
+export type Domain = string[] | number | Scale | Texts;
 
 /** A name, a position or a number. */
 export type Value = string | number;
@@ -28,7 +29,7 @@ export class Positions {
   readonly #edges: number[] | undefined;
 
   constructor(
-    domain: Domain,
+    domain: Exclude<Domain, Texts>,
     other: boolean,
     edges?: number[],
   ) {

@@ -8,17 +8,19 @@ export type Streams = (attribute: number, purpose: number, classes: number[]) =>
 
 /** Return the report of an answer's positions. */
 export function reportOf(query: Query, answer: number[], streams: Streams): Uint8Array {
+  const { strings, parts, definition } = query;
   const positions = query.withPairs(answer);
   const part = (j: number) => {
-    const { oracle } = query.parts[j]!;
+    const { oracle } = strings ? parts[0]! : parts[j]!;
     const rows = oracle.rows?.(streams(j, ROWS, [])) ?? [];
-    const answerClass = oracle.classify(positions[j]!, rows);
+    const answerClass = oracle.classify(strings ? strings.cell(answer, j) : positions[j]!, rows);
     return oracle.answer(answerClass, rows, streams(j, ANSWER, [oracle.table ? EVERY_CLASS : answerClass]));
   };
-  if (query.definition.solution !== "smp") return joined(query.parts.map((_, j) => part(j)));
-  const j = streams(0, ATTRIBUTE, []).below(BigInt(query.parts.length));
-  const report = new Uint8Array(query.definition.width);
-  report.set(joined([bytesOf(j, 2), part(Number(j))]));
+  if (!strings && definition.solution !== "smp") return joined(parts.map((_, j) => part(j)));
+  const draws = streams(0, ATTRIBUTE, []);
+  const j = strings ? strings.part(draws) : Number(draws.below(BigInt(parts.length)));
+  const report = new Uint8Array(definition.width);
+  report.set(joined([bytesOf(BigInt(j), 2), part(j)]));
   return report;
 }
 

@@ -40,7 +40,7 @@ export async function run(vectors: Vectors): Promise<{ held: number; wrong: stri
     if (JSON.stringify(got) === JSON.stringify(wanted)) result.held++;
     else result.wrong.push(`${what}: ${JSON.stringify(got)} instead of ${JSON.stringify(wanted)}`);
   };
-  for (const check of [reports, records, streams, answers, laws, lookedUp, frames, definitions]) {
+  for (const check of [reports, records, streams, answers, laws, lookedUp, frames, definitions, texts]) {
     try {
       check(vectors, expect);
     } catch (error) {
@@ -171,6 +171,27 @@ function laws({ tables }: Vectors, expect: Expect): void {
     for (const { table, entropy } of cases) {
       const tape = new Tape(unhex(entropy));
       expect(`table of ${buckets} at ${epsilon}`, [law.draw(tape), tape.left], [table, 0]);
+    }
+  }
+}
+
+/** Answers that are texts, by random bytes and by the key of a device. */
+function texts({ strings }: Vectors, expect: Expect): void {
+  for (const { canonical, digest, answers, thresholds, width, charge, key, texts, reports } of strings.definitions) {
+    const listing = { digest, answers, thresholds, width, period: 86_400, budget: 1e6 };
+    const query = new Query({ ...JSON.parse(canonical), ...listing });
+    expect(`${canonical}: charge`, rounded(exact(query.charge.epsilon) * BigInt(query.charge.times), true), charge);
+    for (const { text, numbers, cells, answer } of texts) {
+      const got = query.positionsOf(text);
+      const all = cells.map((_: number, part: number) => query.strings!.cell(got, part));
+      const mode = Number(answers === "fresh");
+      const report = reportOf(query, got, (a, purpose, classes) => new Keyed(unhex(key), query.digest, a, mode, purpose, 0, classes));
+      expect(`${canonical}: ${text}`, [got, all, hex(report)], [numbers, cells, answer]);
+    }
+    for (const { text, entropy, report } of reports) {
+      const tape = new Tape(unhex(entropy));
+      const got = hex(reportOf(query, query.positionsOf(text), () => tape));
+      expect(`${canonical}: ${text}`, [got, tape.left], [report, 0]);
     }
   }
 }
