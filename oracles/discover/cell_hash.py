@@ -4,6 +4,7 @@ A string is a row of chunks of a few symbols. Level j hashes the first j + 1 chu
 A cell is the xor of one word for each chunk (tabulation). So the server extends a prefix by one xor.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -120,6 +121,15 @@ class Strings:
         cells = np.zeros(self.parts, np.int64)
         for chunk, number in enumerate(numbers.tolist()):
             cells[chunk:] ^= self.words(chunk, number)[chunk:]
+        return cells
+
+    def cells_of_many(self, texts: Sequence[str]) -> Ints:
+        """Return the cells of many texts, a row for each. It hashes all numbers of all chunks first."""
+        numbers = np.array([self.numbers(text) for text in texts]).reshape(len(texts), self.levels)
+        cells = np.zeros((len(texts), self.parts), np.int64)
+        for chunk in range(self.levels):
+            places = np.searchsorted(self.valid(chunk), numbers[:, chunk])
+            cells[:, chunk:] ^= self.table(chunk)[places, chunk:]
         return cells
 
     def valid(self, chunk: int) -> Ints:

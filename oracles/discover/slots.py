@@ -20,6 +20,8 @@ class Slots(Smp):
     Claim: epsilon-LDP for a whole string. The slot does not depend on it, and the cell is protected by the oracle.
     """
 
+    name = "strings"
+
     def __init__(self, strings: Strings, make: Callable[[int], Oracle]) -> None:
         """Make an oracle for each part by `make`, which takes the number of cells."""
         cell = make(1 << strings.cells)

@@ -112,6 +112,8 @@ class Domain:
 
         A pair is a list of two values, or its text.
         """
+        if self.discovery is not None:
+            return None
         if self.scale is not None:
             return _bin(self.scale, value)
         if self.parts is not None:

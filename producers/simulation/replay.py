@@ -13,6 +13,7 @@ import numpy as np
 
 from hubbub.command.options import parser_of, rate, selected_query, whole
 from oracles.errors import ParameterError
+from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
 from producers.simulation.crowd.population import Draws, generator
 from producers.simulation.delivery.schedule import STEP, RealClock, SimulationClock, fastest_steps, steady_steps
@@ -85,6 +86,8 @@ class Positions:
         return [header.index(name) for name in names]
 
     def _positions(self, row: list[str], places: list[int]) -> list[int] | None:
+        if self.query.strings is not None:
+            return self.query.strings.cells_of(row[places[0]]).tolist() if places[0] < len(row) else None
         positions = []
         for place, domain in zip(places, self.query.answer_domains, strict=True):
             text = row[place] if place < len(row) else ""
@@ -142,7 +145,8 @@ async def _stream(
         batch = list(islice(rows, answers))
         until = at if flood else at + STEP
         if batch:
-            values = np.array(batch, np.int64) if query.attributes else np.array(batch, np.int64)[:, 0]
+            rows_of_batch = np.array(batch, np.int64)
+            values = rows_of_batch[:, 0] if isinstance(query.oracle, Oracle) else rows_of_batch
             reports = query.oracle.perturb(values, rng)
             yield Step(until, builder.put(builder.pane(at), reports, values, np.ones(len(values), np.bool_), at))
         yield Step(until, builder.overdue(at + STEP))

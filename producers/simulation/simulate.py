@@ -11,6 +11,8 @@ from producers.simulation.crowd.crowd_groups import read_groups
 from producers.simulation.crowd.distribution import SPECS, read_crowd
 from producers.simulation.crowd.population import Draws, Population, generator
 from producers.simulation.crowd.scenario import BUNDLED, Scenario, find_scenario
+from producers.simulation.crowd.words import SPECS as WORDS
+from producers.simulation.crowd.words import read_words
 from producers.simulation.delivery.schedule import (
     STEP,
     RealClock,
@@ -35,10 +37,11 @@ example:
   $ hubbub simulate --query homepage --clients 1000000 --values zipf:1.1 --seconds 60
   $ hubbub simulate --query homepage --scenario surge --rate 50000
 
-Values: {SPECS}.
+Values: {SPECS}, {WORDS}.
 They apply to positions in the domain: with zipf the first value is the most common. For several
 attributes, give --values NAME=SPEC for each, or --values file:PATH with their joint counts. A file of
-counts is CSV with the columns `value` (or the names of the attributes) and `count`.
+counts is CSV with the columns `value` (or the names of the attributes) and `count`. A file of words has one
+on each line, the most common first, or with a count after a tab.
 
 Clients answer for life, once or fresh, with the query's budget and renew. They use the SDK's own code.
 In each period, --churn of them draw a new value.
@@ -92,7 +95,7 @@ async def _simulate(options: argparse.Namespace) -> DeliveryCounts:
     seed = secrets.randbelow(10**18) if options.seed is None else options.seed
     scenario = find_scenario(options.scenario, query) if options.scenario else Scenario()
     speed, clients = _crowd(options, query)
-    crowd = read_crowd(options.values, query)
+    crowd = read_crowd(options.values, query) if query.strings is None else read_words(options.values, query)
     groups = read_groups(options.groups, options.values, options.group_values, query) if options.groups else None
     population = Population(query, crowd, clients, seed, scenario, churn=options.churn, groups=groups)
     clock: SimulationClock = RealClock() if options.start is None else VirtualClock(options.start)

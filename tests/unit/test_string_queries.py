@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 from hubbub.definitions.table import dump, query_of
+from hubbub.http.problem import Problem
 from oracles.discover import Slots
 from oracles.discover.alphabet import DEFAULT_ALPHABET
 from oracles.errors import QueryError, ReportError
+from oracles.frame import encode, encode_json
 from oracles.query import parse
 from producers import Client
 from producers.errors import BudgetSpent, NotAllowed
-from producers.gateway.intake.active_definitions import public_definition
+from producers.gateway.intake.active_definitions import ServedDefinitions, public_definition
+from producers.gateway.intake.submission import FRAMES, JSON, read
 from producers.publishers.pinned_query import pin_query
 
 TEXT = {"discover": "text", "length": 24}
@@ -106,6 +109,7 @@ def test_known_strings_are_coded_like_answers():
         ({"sets": {"a": ["x"]}}, "sets", "absent"),
         ({"pairs": [["a", "b"]]}, "pairs", "absent"),
         ({"solution": "rsfd"}, "solution", "absent"),
+        ({"groups": {"platform": ["ios"]}}, "groups", "no groups"),
         ({"methods": ["norm_sub"]}, "methods", "no methods"),
         ({"other": True}, "other", "last symbol"),
         ({"threshold": 0.1}, "threshold", "significance"),
@@ -172,7 +176,7 @@ def test_a_listing_with_another_coding_than_its_digest_is_refused():
         pin_query(text, "crashes", 2.0, "gateway")
 
 
-@pytest.mark.parametrize("domain", [TEXT, BYTES, {**TEXT, "alphabet": "ab\N{LATIN SMALL LETTER E WITH ACUTE} "}])
+@pytest.mark.parametrize("domain", [TEXT, BYTES])
 def test_a_hundred_thousand_texts_have_codes_and_reports(domain):
     """Texts of all lengths and scripts. The empty text, a NUL and composed accents are among them."""
     query, rng = ask(domain), np.random.default_rng(11)
@@ -185,6 +189,24 @@ def test_a_hundred_thousand_texts_have_codes_and_reports(domain):
     assert (rows.max(axis=0) < (strings.coding.size + 1) ** np.array(strings.chunks)).all()
     cells = np.array([strings.cells_of(each) for each in list(texts)[:2_000]])
     assert query.oracle.check(query.oracle.perturb(cells, rng)) is None
+
+
+@pytest.mark.parametrize("kind", [FRAMES, JSON])
+def test_a_gateway_refuses_a_report_of_a_level_that_does_not_exist(kind):
+    query, at = ask(), 1000 * (START // 300 * 300) + 1000
+    definitions = ServedDefinitions.of({query.name: query})
+    reports = query.oracle.perturb(np.tile(query.strings.cells_of("oom"), (3, 1)), np.random.default_rng(1))
+    pane = START // 300 * 300
+    for part, is_good in ((query.strings.parts - 1, True), (query.strings.parts, False), (0xFFFF, False)):
+        reports[1, :2] = np.frombuffer(part.to_bytes(2, "little"), np.uint8)
+        body = encode_json(query.digest, pane, reports) if kind == JSON else encode(query.digest, pane, reports)
+        if is_good:
+            [submission] = read(body, kind, definitions, at, 1 << 20)
+            assert submission.n == 3
+        else:
+            with pytest.raises(Problem) as caught:
+                read(body, kind, definitions, at, 1 << 20)
+            assert caught.value.more["reason"] == "malformed"
 
 
 def test_levels_and_maps_are_drawn_by_their_slots():

@@ -10,6 +10,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.discover import Slots
 from oracles.errors import ParameterError
 from oracles.mechanisms.entropy import Seeded
 from oracles.query import Query
@@ -18,6 +19,7 @@ from producers.client.respondents import RepeatedReports, Respondents
 from producers.simulation.crowd.crowd_groups import CrowdGroups
 from producers.simulation.crowd.distribution import Crowd
 from producers.simulation.crowd.scenario import Attack, Change, Fade, Scenario, Shift, Surge
+from producers.simulation.crowd.words import Dictionary, Words, placed
 
 _BLOCK = 1 << 14
 """The most clients that are made at once."""
@@ -82,6 +84,13 @@ class Population:
         if not 0.0 <= churn <= 1.0:
             raise ParameterError(f"churn is a share from 0 to 1, got {churn}")
         self.query = query
+        self.dictionary: Dictionary | None = None
+        """The words of unknown strings, or None if the values are listed."""
+        self.largest = max(domain.size for domain in query.answer_domains) - 1
+        """The largest value."""
+        if isinstance(query.oracle, Slots) and isinstance(crowd, Words):
+            scenario, crowd = placed(scenario, crowd)
+            self.dictionary, self.largest = Dictionary(crowd, query.oracle), len(crowd.texts) - 1
         self.crowd = crowd
         self.clients = clients
         self.seed = seed
@@ -106,6 +115,16 @@ class Population:
             return 0.0
         last_answers = self._answers - self._first - (self.query.charges - 1) * self.clients
         return min(max(last_answers, 0) / self.clients, 1.0)
+
+    def inputs(self, values: Ints) -> Ints:
+        """Return what clients perturb: their values, or the cells of their words."""
+        return values if self.dictionary is None else self.dictionary.cells(values)
+
+    def targets(self, attack: Attack) -> list[Ints]:
+        """Return the targets of an attack for each attribute, or for each level and map of unknown strings."""
+        if self.dictionary is not None:
+            return self.dictionary.targets(int(target) for target in attack.targets[0])
+        return [np.array(of_attribute, np.int64) for of_attribute in attack.targets]
 
     def answers(self, count: int, seconds: float, at: float = 0.0) -> Iterator[Answers]:
         """Yield the answers of the next `count` clients, `seconds` after the start, at a Unix time.
@@ -137,12 +156,11 @@ class _Block:
         self.count = min(population.block, population.clients - number * population.block)
         self._population = population
         self._rng = generator(population.seed, Draws.VALUES, number)
-        largest = max(domain.size for domain in population.query.answer_domains) - 1
         groups = population.groups
         self._members: NDArray[np.uint8] | None = None
         if groups is not None:
             self._members = groups.draw_members(generator(population.seed, Draws.GROUPS, number), self.count)
-        self._values = self._draw(self._rng).astype(np.min_scalar_type(largest))
+        self._values = self._draw(self._rng).astype(np.min_scalar_type(population.largest))
         self._phases = self._rng.random(self.count if population.churn else 0, np.float32)
         """When each client draws new values, as a part of 1/churn turns."""
         self._conduct = self._conducts(generator(population.seed, Draws.CONDUCT, number))
@@ -167,9 +185,9 @@ class _Block:
         """Draw values for these clients, or for all, without the value of a fade."""
         population, members = self._population, self._members
         if population.groups is not None and members is not None:
-            groups = population.groups if fade is None else population.groups.without(fade.attribute, fade.value)
+            groups = population.groups if fade is None else population.groups.without(fade.attribute, int(fade.value))
             return groups.draw(rng, members if rows is None else members[rows])
-        crowd = population.crowd if fade is None else population.crowd.without(fade.attribute, fade.value)
+        crowd = population.crowd if fade is None else population.crowd.without(fade.attribute, int(fade.value))
         return crowd.draw(rng, self.count if rows is None else len(rows))
 
     def _take_up(self, change: Change, rng: np.random.Generator) -> NDArray[np.integer] | None:
@@ -234,22 +252,24 @@ class _Block:
         """Return the reports of a part: its own values are `first`, and those with all changes `values`."""
         query, noise = self._population.query, self._population.noise
         if query.answers == "life":
-            return self._respondents.reports(values, part)
+            return self._respondents.reports(self._population.inputs(values), part)
         if query.answers == "fresh":
-            return query.oracle.perturb(values, noise)
+            return query.oracle.perturb(self._population.inputs(values), noise)
         # A client that answers once answered before anything changed.
         clients = np.arange(part.start, part.stop)
-        return self._repeats.reports(clients, 0, lambda new: query.oracle.perturb(first[new], noise))
+        inputs = self._population.inputs
+        return self._repeats.reports(clients, 0, lambda new: query.oracle.perturb(inputs(first[new]), noise))
 
     def _attack(self, reports: Reports, part: slice, values: Ints, index: int, change: Attack, rows: Ints) -> None:
         """Replace the reports of attackers, unless they are those of an honest client that holds the target."""
         query, noise = self._population.query, self._population.noise
-        targets = [np.array(of_attribute, np.int64) for of_attribute in change.targets]
+        targets = self._population.targets(change)
+        inputs = self._population.inputs
 
         def forge(new: Ints) -> Reports:
             if change.kind == "maximal_gain":
                 return query.oracle.attack(targets, values[rows[new]], noise)
-            return query.oracle.perturb(values[rows[new]], noise)
+            return query.oracle.perturb(inputs(values[rows[new]]), noise)
 
         if change.kind == "random_value" and query.answers != "once":
             return

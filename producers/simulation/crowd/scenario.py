@@ -54,11 +54,11 @@ class Course:
 
 @dataclass(frozen=True)
 class Surge:
-    """A change in which clients of all values take up one value."""
+    """A change in which clients of all values take up one value, or a text of unknown strings."""
 
     course: Course
     attribute: int
-    value: int
+    value: int | str
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Fade:
 
     course: Course
     attribute: int
-    value: int
+    value: int | str
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Attack:
 
     course: Course
     kind: Literal["maximal_gain", "random_value"]
-    targets: tuple[tuple[int, ...], ...]
+    targets: tuple[tuple[int | str, ...], ...]
 
 
 Change = Surge | Fade | Shift | Attack
@@ -206,6 +206,8 @@ def _attribute(keys: dict[str, Any], at: Place, query: Query) -> tuple[int, Doma
 
 
 def _domain_value(domain: Domain) -> Rule:
+    if domain.discovery is not None:
+        return Rule("a text", lambda value: isinstance(value, str))
     return Rule("a value of the domain", lambda value: domain.find(value) is not None, domain.find)
 
 

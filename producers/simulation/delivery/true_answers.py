@@ -35,8 +35,8 @@ class TrueAnswers:
     def count(self, pane: int, values: Ints, at: int) -> None:
         """Count the honest answers of a frame that entered the log at a time, in milliseconds."""
         self.release(pane)
-        if not len(values) or not in_time(self.query, pane, at):
-            return
+        if not len(values) or self.query.strings is not None or not in_time(self.query, pane, at):
+            return  # strings have no positions to count by
         if pane not in self._counts:
             self._counts[pane] = [np.zeros(domain.size, np.int64) for domain in self.query.domains]
         for counts, column in zip(self._counts[pane], self._columns(values), strict=True):

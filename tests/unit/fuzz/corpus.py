@@ -36,6 +36,16 @@ from producers.simulation.crowd.scenario import BUNDLED
 from tests import boards
 from tests.boards import HOMEPAGE, PROFILE, START
 
+STRINGS = """
+edition = 2
+[queries.crashes]
+domain = { discover = "text", length = 24, alphabet = "abcdefghijklmnopqrstuvwxyz ", cells = 12 }
+normal = "NFC"
+known = ["typeerror: x", ""]
+search = "1h"
+epsilon = 2.0
+pane = "5m"
+"""
 QUERY_FILE = """\
 revision = 7
 [queries.homepage]

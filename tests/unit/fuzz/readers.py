@@ -1,6 +1,7 @@
 """A row for each reader of outside data from topics, files and ports."""
 
 import argparse
+import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -44,12 +45,13 @@ from producers.gateway.intake.active_definitions import ServedDefinitions
 from producers.publishers.pinned_query import pin_query
 from producers.publishers.spool import Spool
 from producers.simulation import replay
-from producers.simulation.crowd import distribution, scenario
+from producers.simulation.crowd import distribution, scenario, words
 from tests.boards import HOMEPAGE, PROFILE, QUERIES, START
 from tests.unit.fuzz import corpus
 from tests.unit.fuzz.corpus import CELLS
 
 NOW = START + 100
+CRASHES = query.parse(tomllib.loads(corpus.STRINGS), "test", None)["crashes"]
 VERSIONS = {query.digest: Versions.of(query) for query in QUERIES.values()}
 MIB = 1 << 20
 
@@ -380,7 +382,7 @@ READERS = (
     ),
     Reader(
         "oracles.query:load",
-        lambda: [corpus.QUERY_FILE],
+        lambda: [corpus.QUERY_FILE, corpus.STRINGS],
         _file(query.load, values=corpus.VALUES),
         (QueryError,),
         memory=64 * MIB,
@@ -399,6 +401,11 @@ READERS = (
             "oracles.query.domain:read_ranges",
             "oracles.query.oracle_keys:read_one",
             "oracles.query.oracle_keys:read_several",
+            "oracles.query.oracle_keys:read_strings",
+            "oracles.query.oracle_keys:read_oracle",
+            "oracles.query.strings:read_discovery",
+            "oracles.query.strings:read_known",
+            "oracles.query.strings:read_search",
             "producers.gateway.intake.active_definitions:ServedDefinitions.read",
         ),
     ),
@@ -442,6 +449,12 @@ READERS = (
         "producers.simulation.crowd.distribution:read_law",
         lambda: COUNTS,
         _file(lambda path: distribution.read_law(f"file:{path}", HOMEPAGE.domains[0])),
+        (ParameterError,),
+    ),
+    Reader(
+        "producers.simulation.crowd.words:read_words",
+        lambda: ["oom\nsegfault\n", "oom\t3\n\t1e3\nsegfault\t0.5\n"],
+        _file(lambda path: words.read_words([f"words:{path}"], CRASHES)),
         (ParameterError,),
     ),
     Reader("producers.simulation.replay:Positions", lambda: CSV, _file(_positions), (ParameterError,)),
