@@ -1,10 +1,12 @@
 """The command `hubbub probe`, which bounds the epsilon of a client in any language from its reports."""
 
 import argparse
+import json
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +15,15 @@ from oracles.conformance import Finding, probe
 from oracles.conformance.privacy_probe import CONFIDENCE, REPORTS
 from oracles.errors import ParameterError, ReportError
 from oracles.query import Query, load
-from oracles.types import Ints, Reports
+from oracles.types import Reports
 
 VIOLATION = 4
 HELP = """\
 Draw reports from a client, and print a lower bound of its epsilon. The command starts the client once,
 without a shell. The client reads one value on a line: its position in the domain, or the number itself
-if the query is about numbers. It writes one report on a line, in hex digits, in the same order. Each line
-is another device. With --periods a line is the life of one device: several values, several reports.
+if the query is about numbers, or the text as JSON if strings are unknown. It writes one report on a line,
+in hex digits, in the same order. Each line is another device. With --periods a line is the life of one
+device: several values, several reports.
 
 Half of the reports show which event tells two inputs apart best. The other half counts it. If the bound is
 above the promise of the query, the client breaks it. Neither the client nor its noise may know --seed.
@@ -42,7 +45,7 @@ class ProbedProgram:
         self._query = query
         self._periods = periods
 
-    def __call__(self, values: Ints) -> Reports:
+    def __call__(self, values: Any) -> Reports:
         """Return the reports of lines of values."""
         rows = values.reshape(len(values), self._periods)
         text = "\n".join(" ".join(line) for line in self._texts(rows)) + "\n"
@@ -57,8 +60,11 @@ class ProbedProgram:
         reports = self._decode(process.stdout.splitlines(), len(values))
         return reports if self._periods > 1 else reports[:, 0]
 
-    def _texts(self, rows: Ints) -> Iterator[list[str]]:
+    def _texts(self, rows: Any) -> Iterator[list[str]]:
         """Yield the values of a line as a client reads them. A number is in the middle of its bin."""
+        if self._query.strings is not None:
+            yield from ([json.dumps(each) for each in row] for row in rows.tolist())
+            return
         domain = self._query.domains[0]
         edges = None if domain.scale is None else domain.scale.edges
         for row in rows.tolist():

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from oracles.conformance.evidence import Guesses, Trial, best_events, epsilon_bound
+from oracles.conformance.probed_strings import ProbedStrings
+from oracles.discover import Slots
 from oracles.errors import ParameterError, ReportError
 from oracles.mechanisms.grr import Grr
 from oracles.mechanisms.hashing import Hashing
@@ -26,8 +28,11 @@ _BITS = 64
 _TUPLE = 4
 """Periods whose support is one label."""
 
-Probed = Callable[[Ints], Reports]
+Subject = Oracle | ProbedStrings
+Probed = Callable[[Any], Reports]
 """A client: it takes positions, of shape (lines, periods), and returns reports, of shape (lines, periods, width).
+
+If strings are unknown, it takes texts in place of positions.
 
 Each line is another device. Without periods the shapes are (lines,) and (lines, width).
 """
@@ -52,7 +57,7 @@ class Finding:
 
 def probe(
     client: Probed,
-    query: Query | Oracle,
+    query: Query | Oracle | Slots,
     reports: int = REPORTS,
     confidence: float = CONFIDENCE,
     *,
@@ -74,10 +79,8 @@ def probe(
     >>> probe(lambda values: values[:, None].astype(np.uint8), o, reports=20_000).violates
     True
     """
-    o = query if isinstance(query, Oracle) else query.oracle
-    if not isinstance(o, Oracle):
-        raise ParameterError("probe takes queries of one answer; probe each attribute by a query of its own")
-    if periods > 1 and isinstance(query, Oracle):
+    o = _subject(query)
+    if periods > 1 and not isinstance(query, Query):
         raise ParameterError("an oracle has no periods: pass a query, which says how its clients repeat themselves")
     if isinstance(query, Query) and query.answers == "fresh" and periods > query.charges:
         raise ParameterError(f"a client is silent after {query.charges} answers: use at most so many periods")
@@ -88,7 +91,8 @@ def probe(
     pair = rng.integers(0, _PAIRS, lines)
     inputs = np.array([[kinds[i].pairs[j % len(kinds[i].pairs)] for j in range(_PAIRS)] for i in range(len(kinds))])
     values = inputs[kind, pair, np.where(first, 0, 1)]
-    output = client(values if periods > 1 else values[:, 0])
+    shaped = values if periods > 1 else values[:, 0]
+    output = client(o.texts(shaped) if isinstance(o, ProbedStrings) else shaped)
     outputs = _checked(o, np.asarray(output), lines, periods)
     search, alpha = np.arange(lines) < lines // 2, (1.0 - confidence) / len(kinds)
     findings = []
@@ -100,6 +104,16 @@ def probe(
         ]
         findings.append(_judge(trials, about.claim, alpha))
     return max(findings, key=lambda finding: finding.epsilon_low - finding.claim)
+
+
+def _subject(query: Query | Oracle | Slots) -> Subject:
+    """Return the oracle whose reports are probed."""
+    o = query.oracle if isinstance(query, Query) else query
+    if isinstance(o, Slots):
+        return ProbedStrings(o)
+    if not isinstance(o, Oracle):
+        raise ParameterError("probe takes queries of one answer; probe each attribute by a query of its own")
+    return o
 
 
 def _judge(trials: list[Trial], claim: float, alpha: float) -> Finding:
@@ -120,9 +134,9 @@ class _Kind:
     """Whether the claim needs histories whose classes repeat at the same times."""
 
 
-def _kinds(o: Oracle, query: Query | Oracle, periods: int, rng: np.random.Generator) -> Iterator[_Kind]:
+def _kinds(o: Subject, query: Query | Oracle | Slots, periods: int, rng: np.random.Generator) -> Iterator[_Kind]:
     """Yield pairs of constant inputs, then of inputs that go round two and three values."""
-    answers = "once" if isinstance(query, Oracle) else query.answers
+    answers = query.answers if isinstance(query, Query) else "once"
     for distinct in (1, 2, 3):
         if distinct > min(periods, o.size):
             return
@@ -135,7 +149,7 @@ def _kinds(o: Oracle, query: Query | Oracle, periods: int, rng: np.random.Genera
         yield _Kind(pairs, claim, answers == "life" and distinct > 1)
 
 
-def _pairs(o: Oracle, distinct: int, rng: np.random.Generator) -> list[tuple[Ints, Ints]]:
+def _pairs(o: Subject, distinct: int, rng: np.random.Generator) -> list[tuple[Ints, Ints]]:
     """Return pairs of sequences of values: those at both ends of the domain, and random ones."""
     size = o.size
     own = np.arange(distinct)
@@ -150,7 +164,7 @@ def _pairs(o: Oracle, distinct: int, rng: np.random.Generator) -> list[tuple[Int
     return list({(tuple(one), tuple(two)): (one, two) for one, two in pairs if not np.array_equal(one, two)}.values())
 
 
-def _checked(o: Oracle, reports: Any, lines: int, periods: int) -> Reports:
+def _checked(o: Subject, reports: Any, lines: int, periods: int) -> Reports:
     """Return reports of shape (lines, periods, width), or raise on a wrong form."""
     shape = (lines, periods, o.width) if periods > 1 else (lines, o.width)
     if reports.dtype != np.uint8 or reports.shape != shape:
@@ -162,7 +176,7 @@ def _checked(o: Oracle, reports: Any, lines: int, periods: int) -> Reports:
     return whole
 
 
-def _trial(o: Oracle, kind: _Kind, inputs: Ints, reports: Reports, first: Flags, search: Flags) -> Trial:
+def _trial(o: Subject, kind: _Kind, inputs: Ints, reports: Reports, first: Flags, search: Flags) -> Trial:
     periods = reports.shape[1]
     labels = {"its bytes": _hashes(reports)}
     labels |= {f"bit {i} of its first report": bit for i, bit in enumerate(_bits(reports[:, 0]))}
@@ -178,7 +192,8 @@ def _trial(o: Oracle, kind: _Kind, inputs: Ints, reports: Reports, first: Flags,
     same = _same_pattern(sides) if kind.by_class else None
     if same is not None:
         labels = {name: np.where(same, each, -1) for name, each in labels.items()}
-    return Trial(_named(inputs), first, search, labels)
+    names = repr if isinstance(o, Oracle) else o.name
+    return Trial(_named(inputs, names), first, search, labels)
 
 
 def _with_distances(steps: list[Ints], sides: list[list[tuple[Any, Any]]]) -> Ints:
@@ -196,8 +211,14 @@ def _same_pattern(sides: list[list[tuple[Any, Any]]]) -> Flags:
     return same
 
 
-def support(o: Oracle, reports: Reports, value: int) -> tuple[Flags | None, Ints]:
+def support(o: Subject, reports: Reports, value: int) -> tuple[Flags | None, Ints]:
     """Return whether each report supports a value, and the value's class under the rows of the report."""
+    if isinstance(o, ProbedStrings):
+        supported, classes = np.zeros(len(reports), np.bool_), np.zeros(len(reports), np.int64)
+        for part in o.parts(reports, value):
+            mine, of_part = support(o.cell_oracle, part.reports, part.cell)
+            supported[part.rows], classes[part.rows] = mine, of_part
+        return supported, classes
     if isinstance(o, Hashing):
         buckets, rows = o.unpack(reports)
         classes = o.classify(np.full(len(reports), value, np.int64), rows)
@@ -237,6 +258,6 @@ def _joined(parts: list[Ints], base: int) -> Ints:
     return label
 
 
-def _named(inputs: Ints) -> str:
-    texts = [" ".join(map(str, dict.fromkeys(row.tolist()))) for row in inputs]
+def _named(inputs: Ints, name: Callable[[int], str]) -> str:
+    texts = [" ".join(map(name, dict.fromkeys(row.tolist()))) for row in inputs]
     return f"values {texts[0]} against {texts[1]}"

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from oracles.conformance import string_promises
 from oracles.consistency import answer, apply, blank
+from oracles.discover import Slots
 from oracles.errors import ConformanceError, HubbubError, ParameterError, ReportError
 from oracles.estimate import Estimate
 from oracles.forgery import p_value
@@ -28,8 +30,10 @@ _SPREAD = 7.0
 """Standard errors that chance does not reach."""
 
 
-def check(subject: Oracle | Method, seed: int = 0) -> None:
+def check(subject: Oracle | Slots | Method, seed: int = 0) -> None:
     """Check the promises of an oracle or a method. A ConformanceError names the first broken promise.
+
+    The oracle of unknown strings is one too.
 
     >>> check(oracle("olh", epsilon=1.0, size=20))
     >>> from oracles.consistency import METHODS
@@ -42,13 +46,15 @@ def check(subject: Oracle | Method, seed: int = 0) -> None:
         steps += [partial(step, subject, rng) for step in (_check_reports, _check_classes, _check_tallies)]
         support = (_check_support, _check_forgeries) if subject.pure else (_check_signs,)
         steps += [partial(step, subject, rng) for step in (_check_refusals, *support, _check_marks)]
+    elif isinstance(subject, Slots):
+        steps = [partial(step, subject, rng) for step in string_promises.STEPS]
     elif isinstance(subject, Method):
         estimates = _estimates(rng)
         steps = [partial(_check_row, subject)]
         steps += [partial(_check_promises, subject, e) for e in estimates]
         steps += [partial(_check_slope, subject, e, rng) for e in estimates if e.n > 1]
     else:
-        raise ParameterError(f"check takes an oracle or a row of METHODS, got {type(subject).__name__}")
+        raise ParameterError(f"check takes an oracle, Slots or a row of METHODS, got {type(subject).__name__}")
     for step in steps:
         try:
             step()
