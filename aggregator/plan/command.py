@@ -7,12 +7,14 @@ from dataclasses import fields
 from textwrap import wrap
 from typing import cast
 
-from aggregator.plan import capacity, number_plan, outlook, pair_table
+from aggregator.plan import capacity, number_plan, outlook, pair_table, string_plan
 from aggregator.plan.check_text import HIGH_EPSILON, INTEGER, WIDTH
 from aggregator.plan.fleet import Assumptions, fleet
 from aggregator.plan.pair_table import table_sizes
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
 from hubbub.command.options import in_bytes, one_of, parsed, parser_of, run, share, whole
+from oracles.discover.alphabet import LONGEST
+from oracles.discover.cell_hash import LEAST_CELLS, MOST_CELLS
 from oracles.errors import ParameterError, QueryError
 from oracles.mechanisms import NEWEST, automatic
 from oracles.mechanisms.haar import BINS
@@ -34,6 +36,7 @@ example:
   $ hubbub plan --clients 1e6 --size 1024 --epsilon 1 --target-share 0.001
   $ hubbub plan --table 16x8 --epsilon 1
   $ hubbub plan --number --bins 256 --clients 1e5
+  $ hubbub plan --strings 24 --clients 1e6 --epsilon 2
   $ hubbub plan --rate 1e6,1e7,1e8 --queries hubbub.toml
 
 The figures are of a query file of the newest edition, like those of `hubbub check --clients`.
@@ -75,8 +78,16 @@ def main(arguments: list[str]) -> int:
         for text, is_heading in number_plan.plan_lines(*plan, options.width):
             sys.stdout.write("".join(f"{line}\n" for line in ([text, ""] if is_heading else _wrap(text))))
 
+    def strings() -> None:
+        epsilon = usable_epsilon(options.epsilon)
+        query = string_plan.query_of(options.strings, options.cells, epsilon, options.answers, options.budget)
+        for text, is_long in string_plan.lines(options.clients, query):
+            sys.stdout.write("".join(f"{line}\n" for line in (_wrap(text) if is_long else [text])))
+
     if options.rate is not None:
         return run("plan", capacity_of_file)
+    if options.strings is not None:
+        return run("plan", strings)
     if options.number:
         return run("plan", numbers)
     return run("plan", work if options.table is None else table)
@@ -96,6 +107,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--bins", type=parsed(_bins), default=BINS_BY_DEFAULT, metavar="B", help=bins)
     reach = "with --number, print the clients for an interval that reaches so far in rank, such as 0.02"
     parser.add_argument("--width", type=share, metavar="H", help=reach)
+    length = "plan for unknown strings of so many letters: the names that will be found"
+    parser.add_argument("--strings", type=whole(1, LONGEST), metavar="L", help=length)
+    hashed = f"with --strings, the logarithm of the number of cells (default: {MOST_CELLS})"
+    parser.add_argument("--cells", type=whole(LEAST_CELLS, MOST_CELLS), default=MOST_CELLS, metavar="B", help=hashed)
     privacy = "privacy of each report (default: 1; smaller is more private)"
     parser.add_argument("--epsilon", type=float, default=1.0, metavar="E", help=privacy)
     repeats = "how a client repeats its answers: life (default), once or fresh"
@@ -110,6 +125,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.table is not None and (options.clients, options.size, options.rate) != (None, None, None):
         parser.error("--table prints how many clients are needed: leave --clients, --size and --rate out")
+    others = (options.size, options.table, options.rate)
+    if options.strings is not None and (options.clients is None or options.number or others != (None,) * 3):
+        parser.error("--strings needs --clients, and takes no --size")
+    if options.strings is not None:
+        return options
     if options.number and (options.clients is None or (options.size, options.table, options.rate) != (None,) * 3):
         parser.error("--number needs --clients, and takes --bins in place of --size")
     if options.number:

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from aggregator.plan import check, check_text, memory, string_outlook
+from aggregator.plan import check, check_text, command, memory, string_outlook
 from oracles.discover import reach
 from oracles.query import parse
 
@@ -84,6 +84,18 @@ def test_definitions_above_the_memory_of_a_worker_are_refused_with_both_numbers(
     assert "needs 27.2 GiB for 290 open panes of 1,049,616 integers each (8.0 MiB), above --max-state 4.0 GiB" in error
     assert "fewer `cells` or a smaller `length`" in error
     assert check.main([str(path), "--max-state", "28GiB"]) == 0
+
+
+def test_the_plan_has_the_sentences_of_check_and_a_table_by_length(capsys):
+    assert command.main(["--strings", "24", "--clients", "1e6", "--epsilon", "2"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert (
+        "With 1,000,000 people in a window at epsilon 2 you will find names of 24 letters that more than 1.7%" in text
+    )
+    assert "24 1.7% 2,890,000" in text
+    for arguments in (["--strings", "24"], ["--strings", "24", "--clients", "9", "--size", "3"]):
+        with pytest.raises(SystemExit):
+            command.main(arguments)
 
 
 @pytest.mark.parametrize("edition", [1, 2])
