@@ -109,8 +109,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--width", type=share, metavar="H", help=reach)
     length = "plan for unknown strings of so many letters: the names that will be found"
     parser.add_argument("--strings", type=whole(1, LONGEST), metavar="L", help=length)
-    hashed = f"with --strings, the logarithm of the number of cells (default: {MOST_CELLS})"
-    parser.add_argument("--cells", type=whole(LEAST_CELLS, MOST_CELLS), default=MOST_CELLS, metavar="B", help=hashed)
+    logarithm = f"with --strings, the logarithm of the number of cells (default: {MOST_CELLS})"
+    parser.add_argument("--cells", type=whole(LEAST_CELLS, MOST_CELLS), default=MOST_CELLS, metavar="B", help=logarithm)
     privacy = "privacy of each report (default: 1; smaller is more private)"
     parser.add_argument("--epsilon", type=float, default=1.0, metavar="E", help=privacy)
     repeats = "how a client repeats its answers: life (default), once or fresh"

@@ -91,8 +91,8 @@ def probe(
     pair = rng.integers(0, _PAIRS, lines)
     inputs = np.array([[kinds[i].pairs[j % len(kinds[i].pairs)] for j in range(_PAIRS)] for i in range(len(kinds))])
     values = inputs[kind, pair, np.where(first, 0, 1)]
-    shaped = values if periods > 1 else values[:, 0]
-    output = client(o.texts(shaped) if isinstance(o, ProbedStrings) else shaped)
+    lines_of_values = values if periods > 1 else values[:, 0]
+    output = client(o.texts(lines_of_values) if isinstance(o, ProbedStrings) else lines_of_values)
     outputs = _checked(o, np.asarray(output), lines, periods)
     search, alpha = np.arange(lines) < lines // 2, (1.0 - confidence) / len(kinds)
     findings = []
@@ -214,11 +214,11 @@ def _same_pattern(sides: list[list[tuple[Any, Any]]]) -> Flags:
 def support(o: Subject, reports: Reports, value: int) -> tuple[Flags | None, Ints]:
     """Return whether each report supports a value, and the value's class under the rows of the report."""
     if isinstance(o, ProbedStrings):
-        supported, classes = np.zeros(len(reports), np.bool_), np.zeros(len(reports), np.int64)
+        supports, classes = np.zeros(len(reports), np.bool_), np.zeros(len(reports), np.int64)
         for part in o.parts(reports, value):
             mine, of_part = support(o.cell_oracle, part.reports, part.cell)
-            supported[part.rows], classes[part.rows] = mine, of_part
-        return supported, classes
+            supports[part.rows], classes[part.rows] = mine, of_part
+        return supports, classes
     if isinstance(o, Hashing):
         buckets, rows = o.unpack(reports)
         classes = o.classify(np.full(len(reports), value, np.int64), rows)

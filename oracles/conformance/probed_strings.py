@@ -23,7 +23,7 @@ TEXTS = (
 """Texts without white space: a client in another process reads several on a line."""
 
 
-class Part(NamedTuple):
+class PartReports(NamedTuple):
     """The reports of one level or map."""
 
     rows: Ints
@@ -49,11 +49,11 @@ class ProbedStrings:
     def bound(self, classes: int) -> float:
         return self.cell_oracle.bound(classes)
 
-    def parts(self, reports: Reports, value: int) -> list[Part]:
+    def parts(self, reports: Reports, value: int) -> list[PartReports]:
         """Return the reports of each level and map, with the cell that the text has there."""
         part_of_report = np.ascontiguousarray(reports[:, :2]).view("<u2")[:, 0]
         return [
-            Part(rows, np.ascontiguousarray(reports[rows, 2:]), int(self.cells[value, part]))
+            PartReports(rows, np.ascontiguousarray(reports[rows, 2:]), int(self.cells[value, part]))
             for part in np.unique(part_of_report).tolist()
             if len(rows := np.flatnonzero(part_of_report == part))
         ]

@@ -24,7 +24,7 @@ SHORTEST = 4
 """Symbols of the shortest generated word, if the query's length allows it."""
 _SEED = 37
 """Seed of the generated words, which are the same in all runs."""
-_GENERATED = re.compile(r"generated:([0-9]{1,7})(?:,([0-9.]+))?")
+_RANDOM_WORDS = re.compile(r"generated:([0-9]{1,7})(?:,([0-9.]+))?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ def read_words(specs: list[str], query: Query) -> Words:
     spec = specs[0] if specs else DEFAULT
     if spec.startswith("words:"):
         return _of_file(Path(spec.removeprefix("words:")))
-    match = _GENERATED.fullmatch(spec)
+    match = _RANDOM_WORDS.fullmatch(spec)
     count, exponent = (int(match[1]), float(match[2] or EXPONENT)) if match else (0, 0.0)
     if not 1 <= count <= MOST_WORDS:
         raise ParameterError(f"words are {SPECS}, with a COUNT from 1 to {MOST_WORDS:,}; got {spec!r}")
