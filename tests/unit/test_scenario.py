@@ -30,6 +30,9 @@ from producers.simulation.crowd.scenario import (
     read_scenario,
 )
 
+CRASHES = parse(
+    {"queries": {"crashes": {"domain": {"discover": "text", "length": 24}, "epsilon": 2.0, "pane": "5m"}}}, "test", None
+)["crashes"]
 EXAMPLES = sorted((Path(producers.__file__).parent / "simulation" / "crowd" / "scenarios").glob("*.toml"))
 CLIENTS = 40_000
 SPREAD = 5.0 / math.sqrt(CLIENTS)
@@ -180,7 +183,7 @@ def test_no_client_has_two_conducts_and_each_keeps_its_own():
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_each_example_is_valid(path):
-    assert read_scenario(path, LOADS if path.stem == "regress" else PAGES) != Scenario()
+    assert read_scenario(path, {"regress": LOADS, "crash": CRASHES}.get(path.stem, PAGES)) != Scenario()
 
 
 def test_the_demo_s_surge_begins_after_a_minute_with_a_rare_page():
@@ -271,7 +274,7 @@ def test_bundled_scenarios_are_listed_and_found_by_name(capsys):
 def test_the_error_of_an_unknown_name_lists_the_bundled_scenarios():
     with pytest.raises(ParameterError, match=r"named 'surges'; bundled scenarios: .*surge, .*"):
         find_scenario("surges", Q)
-    assert find_scenario(EXAMPLES[0].stem, Q) == read_scenario(EXAMPLES[0], Q)
+    assert find_scenario("day", Q) == read_scenario(BUNDLED["day"], Q)
 
 
 def test_p95_regresses_after_a_minute_and_the_median_hardly_moves():
