@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from aggregator.board.entry import Entry
-from aggregator.board.store import Store
+from aggregator.board.store import Series, Store
 from aggregator.merging.windows import shortest_expected_age
 from aggregator.publishing.freshness import Freshness, NewestFinal
 from aggregator.publishing.records.list_intervals import intervals
@@ -20,6 +20,8 @@ from oracles.consistency import UNBIASED
 TOPICS = (QUERIES, ESTIMATES, ALERTS, TRUTH, STATUS)
 TOP, HITTERS = 10, 20
 """Maximum numbers of the most frequent values and of the proved heavy hitters in the metrics."""
+GROUPS, GROUP_TOP = 20, 5
+"""Maximum numbers of groups in the metrics, those with the most reports, and of values of each."""
 
 Sample = tuple[list[str], float]
 
@@ -65,13 +67,15 @@ class ShareSamples(NamedTuple):
         for part in final.parts:
             subject = final.query, part.attribute or ""
             unbiased = part.shares[UNBIASED]
-            top = np.argsort(-unbiased, kind="stable")[:TOP]
+            top = np.argsort(-unbiased, kind="stable")[: TOP if final.group is None else GROUP_TOP]
             ends = intervals(part, top)
             for i, least, most in zip(top.tolist(), ends.low, ends.high, strict=True):
-                key = [*subject, part.values[i]]
+                key = [*subject, final.group or "", part.values[i]]
                 samples.top.append((key, unbiased[i]))
                 samples.low.append((key, least))
                 samples.high.append((key, most))
+            if final.group is not None:
+                continue
             proofs = [hitter for hitter in part.hitters(UNBIASED) if hitter.decided]
             samples.hitters.extend(([*subject, hitter.value], hitter.share) for hitter in proofs[:HITTERS])
         return samples
@@ -86,7 +90,7 @@ class ShareMetrics(Collector):
         """The samples of the finals of the last scrape. Most finals are the same in the next one."""
 
     def collect(self) -> Iterator[Metric]:
-        labels = ["query", "attribute", "value"]
+        labels = ["query", "attribute", "group", "value"]
         top_text = "Unbiased share of the ten most frequent values in the newest final of the shortest window"
         frequent = (
             "Unbiased share of the first twenty values proved frequent in the newest final of the shortest window"
@@ -96,7 +100,7 @@ class ShareMetrics(Collector):
         high = GaugeMetricFamily(
             "hubbub_top_share_high", "Upper end of the interval of hubbub_top_share", labels=labels
         )
-        hitters = GaugeMetricFamily("hubbub_hitter_share", frequent, labels=labels)
+        hitters = GaugeMetricFamily("hubbub_hitter_share", frequent, labels=["query", "attribute", "value"])
         families = share, low, high, hitters
         self._samples = {final: self._samples.get(final) or ShareSamples.of(final) for final in self._newest()}
         for samples in self._samples.values():
@@ -107,8 +111,17 @@ class ShareMetrics(Collector):
 
     def _newest(self) -> Iterator[Entry]:
         for name, query in self._store.definitions.active.items():
-            kinds = self._store.series(name).kinds
+            series = self._store.series(name)
             for window in sorted(query.windows, key=lambda window: window.size or float("inf")):
-                if window in kinds and (final := kinds[window].latest):
+                if window in series.kinds and (final := series.kinds[window].latest):
                     yield final
+                    yield from _groups_of(series, final)
                     break
+
+
+def _groups_of(series: Series, total: Entry) -> Iterator[Entry]:
+    """Yield the groups with the most reports in the window of a total."""
+    window, _, end = total.span
+    finals = [kinds[window].finals.get(end) for kinds in series.groups.values() if window in kinds]
+    members = [final for final in finals if final is not None]
+    yield from sorted(members, key=lambda final: (-final.n, final.group))[:GROUPS]

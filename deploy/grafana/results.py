@@ -117,12 +117,15 @@ def overview() -> dashboard.Dashboard:
 
 def query() -> dashboard.Dashboard:
     value = "query, attribute, value"
-    one = f'{Q}, attribute=~"$attribute", value=~"$value"'
+    total = f'{Q}, group=""'
+    one = f'{total}, attribute=~"$attribute", value=~"$value"'
+    by_group = f'{Q}, group!=""'
+    in_group = "query, attribute, group, value"
     quantile = f'{Q}, quantile=~"$quantile"'
     in_range = f'{Q}, range=~"$range"'
     frequent = f"{{}} and {newest('hubbub_hitter_share', Q, value).replace('{', '{{').replace('}', '}}')}"
     changes = f'hubbub:alerts:increase5m{{{OF}, {Q}, kind="%s", baseline="false"}} > 0'
-    shares = f"hubbub_top_share{{{OF}, {Q}"
+    shares = f"hubbub_top_share{{{OF}, {total}"
     return board(
         "query",
         "Query",
@@ -141,9 +144,9 @@ def query() -> dashboard.Dashboard:
                 "Unbiased shares with their intervals in the newest final of the shortest window.",
                 units.PercentUnit,
                 {
-                    "share": newest("hubbub_top_share", Q, value),
-                    "low": newest("hubbub_top_share_low", Q, value),
-                    "high": newest("hubbub_top_share_high", Q, value),
+                    "share": newest("hubbub_top_share", total, value),
+                    "low": newest("hubbub_top_share_low", total, value),
+                    "high": newest("hubbub_top_share_high", total, value),
                 },
                 labels=["query", "attribute", "value"],
             ),
@@ -153,12 +156,23 @@ def query() -> dashboard.Dashboard:
                 units.PercentUnit,
                 {
                     "share": newest("hubbub_hitter_share", Q, value),
-                    "low": frequent.format(newest("hubbub_top_share_low", Q, value)),
-                    "high": frequent.format(newest("hubbub_top_share_high", Q, value)),
+                    "low": frequent.format(newest("hubbub_top_share_low", total, value)),
+                    "high": frequent.format(newest("hubbub_top_share_high", total, value)),
                 },
                 labels=["query", "attribute", "value"],
                 runbook="HubbubHitterEntered",
             ),
+            rows(
+                "Top values by group",
+                "Unbiased shares with their intervals in each group, five of each. Only for queries with groups.",
+                units.PercentUnit,
+                {
+                    "share": newest("hubbub_top_share", by_group, in_group),
+                    "low": newest("hubbub_top_share_low", by_group, in_group),
+                    "high": newest("hubbub_top_share_high", by_group, in_group),
+                },
+                labels=["query", "attribute", "group", "value"],
+            ).span(24),
             band(
                 "$value",
                 "Unbiased share and its interval. A line ends when its value is no longer among the first.",

@@ -2,7 +2,11 @@
 
 import numpy as np
 import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
+from aggregator.board import metrics
+from aggregator.board.metrics import BoardMetrics
 from aggregator.board.parameters import Parameters
 from aggregator.publishing.records.decoder import decode
 from oracles.changes import compare
@@ -172,6 +176,26 @@ def test_answers_by_group_can_be_a_table(board):
     answer = BY_NAME["groups"].answer.of(board, request, "screens")
     assert answer.columns[:3] == ("group", "value", "measure")
     assert len(answer.rows) == 3
+
+
+def test_metrics_have_few_series_of_each_group_and_those_of_the_total_apart(crowds, board):
+    families = text_string_to_metric_families(generate_latest(BoardMetrics(board).whole).decode())
+    (samples,) = [family.samples for family in families if family.name == "hubbub_top_share"]
+    by_group = {}
+    for sample in samples:
+        if sample.labels["query"] == "screens":
+            by_group.setdefault(sample.labels["group"], {})[sample.labels["value"]] = sample.value
+    assert {group: len(shares) for group, shares in by_group.items()} == {"": 10, "ios": 5, "android": 5, "web": 5}
+    part = records(crowds[0])["android"]
+    largest = dict(zip(part.values[:5], part.shares["unbiased"].tolist(), strict=False))
+    assert by_group["android"] == largest
+
+
+def test_metrics_have_a_bounded_number_of_groups(crowds, monkeypatch):
+    monkeypatch.setattr(metrics, "GROUPS", 2)
+    board = store(crowds[0].messages, queries=GROUPS)
+    families = [*metrics.ShareMetrics(board).collect()]
+    assert {sample.labels["group"] for family in families[:3] for sample in family.samples} == {"", "ios", "android"}
 
 
 def test_a_difference_of_equal_groups_is_proved_at_the_family_error_only():
