@@ -19,11 +19,11 @@ from tests.deploy.stack.engine import Project, Refusal
 from tests.deploy.stack.images import START, hubbub
 from tests.deploy.stack.network import NameServer
 from tests.deploy.stack.secured import BROKERS, USERS, password_of, secure
-from tests.deploy.stack.stack import RULES, shorten
+from tests.deploy.stack.stack import RULES, quicken, shorten
 
 pytestmark = pytest.mark.xdist_group("stack")
 SHORT = ("--processes", "--alone", "--calm", "60", "--hasten", "12", "--drill", "last-worker")
-"""One minute of calm and one drill. Each `for` of a copy of the rules is a twelfth of the real one."""
+"""One minute of calm and one drill. Each `for` is a twelfth of the real one, and Prometheus looks every 5 s."""
 
 
 def test_the_stack_is_calm_and_raises_and_ends_the_alert_for_its_last_worker():
@@ -109,6 +109,19 @@ def test_the_stand_in_refuses_words_that_it_does_not_know(tmp_path):
     assert answer == {"error": 'service "worker" is not running\n', "code": 1}
     with pytest.raises(Refusal):
         daemon.project.first("worker")
+
+
+def test_the_short_form_looks_more_often(tmp_path):
+    text, copy = (DEPLOY / "prometheus" / "prometheus.yml").read_text(), tmp_path / "prometheus.yml"
+    copy.write_text(text)
+    quicken(copy)
+    before, after = yaml.safe_load(text), yaml.safe_load(copy.read_text())
+    for definition, looks in ((before, "15s"), (after, "5s")):
+        assert {definition["global"].pop(name) for name in ("scrape_interval", "evaluation_interval")} == {looks}
+        del definition["global"]["scrape_timeout"]
+        sources = [source for job in definition["scrape_configs"] for source in job["dns_sd_configs"]]
+        assert {source.pop("refresh_interval") for source in sources} == {looks}
+    assert before == after
 
 
 def test_the_short_form_divides_only_the_waits_of_alerts(tmp_path):

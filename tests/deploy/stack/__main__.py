@@ -24,7 +24,9 @@ def main() -> int:
     parser.add_argument("--calm", type=float, default=600, metavar="SECONDS", help="calm before the drills (600)")
     parser.add_argument("--drill", action="append", choices=names, help="a drill to run; repeatable (default: all)")
     parser.add_argument("--alone", action="store_true", help="run no second installation")
-    parser.add_argument("--hasten", type=float, default=1, metavar="FACTOR", help="divide each `for` of the rules (1)")
+    parser.add_argument(
+        "--hasten", type=float, default=1, metavar="FACTOR", help="divide each `for`, and look every 5 s (1)"
+    )
     parser.add_argument("--processes", action="store_true", help="do not use runc")
     arguments = parser.parse_args()
     runner = best_runner(plain=arguments.processes)

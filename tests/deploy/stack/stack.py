@@ -64,6 +64,7 @@ class Stack:
         (self.folder / "deploy" / "secrets").chmod(0o755)
         if factor != 1:
             shorten(self.folder / "deploy" / "prometheus" / RULES, factor)
+            quicken(self.folder / "deploy" / "prometheus" / "prometheus.yml")
         self.with_logins, self.secrets = with_logins, self.folder / "deploy" / "secrets"
         change = secure(self.secrets) if with_logins else None
         self._resolve_names()
@@ -174,6 +175,12 @@ def shorten(file: Path, factor: float) -> None:
                 minutes = float(re.fullmatch(r"(\d+)m", rule["for"])[1])
                 rule["for"] = f"{60 * minutes / factor:.0f}s"
     file.write_text(yaml.safe_dump(definition, sort_keys=False))
+
+
+def quicken(file: Path) -> None:
+    """Let a copy of prometheus.yml look at names, targets and rules three times as often."""
+    text = file.read_text()
+    file.write_text(re.sub(r"_(interval|timeout): (15|10)s$", r"_\1: 5s", text, flags=re.MULTILINE))
 
 
 def watch_second(file: Path) -> None:
