@@ -27,6 +27,22 @@ pane = "10s"
 period = "1d"
 noise = "each"
 
+[queries.weak]
+domain = 5
+oracle = "grr"
+epsilon = 3.0
+answers = "once"
+pane = "10s"
+period = "1d"
+
+[queries.strong]
+domain = 2
+oracle = "grr"
+epsilon = 0.5
+answers = "once"
+pane = "10s"
+period = "1d"
+
 [queries.speed]
 domain = { low = 0, high = 100, bins = 16 }
 epsilon = 2.0
@@ -63,6 +79,8 @@ def long(*about):
         ("screens", 1, 4_000),
         ("each", 2, 12_000),
         ("speed", 3, 6_000),
+        ("weak", 1, 3_000),
+        ("strong", 1, 4_000),
         long("screens", 1, 200_000),
         long("each", 3, 200_000),
         long("speed", 3, 200_000),
