@@ -200,6 +200,7 @@ class Demo:
     def _crowd(self, query: Query) -> Child:
         crowd = self._child(f"crowd of {query.name}")
         answers = ["--query", query.name, "--values", surge.values(query), "--rate", str(self._rate), "--port", "0"]
+        answers += surge.groups(query)
         if self._device is None:
             scenario = crowd.folder / "surge.toml"
             scenario.write_text(surge.scenario(query), encoding="utf-8")

@@ -15,17 +15,36 @@ MIDDLE, WIDTH = 0.46, 0.092
 """Mean and standard deviation of numbers, as parts of their scale."""
 FACTOR = 4.0
 """The factor by which their numbers grow."""
+EXPONENTS = (1.1, 0.7, 1.5)
+"""How uneven the values of the groups are, in turn. The first values are the most common."""
+APART = 0.04
+"""How far the numbers of the groups are apart, as a part of their scale."""
 
 
-def values(query: Query) -> str:
-    """Return the distribution of the values. Most numbers are somewhat below the middle of their scale."""
-    scale = query.domains[0].scale
+def values(query: Query, group: int = 0) -> str:
+    """Return the distribution of the values in a group. Most numbers are somewhat below the middle of their scale."""
+    scale, turn = query.domains[0].scale, group % len(EXPONENTS)
     if scale is None or query.attributes:
-        return "zipf:1.1"
+        return f"zipf:{EXPONENTS[turn]}"
     is_log = scale.kind == LOG
     low, high = (math.log(scale.low), math.log(scale.high)) if is_log else (scale.low, scale.high)
-    law, mean, deviation = "lognormal" if is_log else "normal", low + MIDDLE * (high - low), WIDTH * (high - low)
+    law, mean, deviation = (
+        "lognormal" if is_log else "normal",
+        low + (MIDDLE + APART * turn) * (high - low),
+        WIDTH * (high - low),
+    )
     return f"{law}:{mean:.4g},{deviation:.4g}" if mean > 0.0 else "uniform"
+
+
+def groups(query: Query) -> list[str]:
+    """Return the options of `hubbub simulate` for groups that differ. The first ones are the largest."""
+    if query.groups is None:
+        return []
+    names = query.groups.values
+    total = sum(1.0 / place for place in range(1, 1 + len(names)))
+    shares = ",".join(f"{name}={1.0 / place / total!r}" for place, name in enumerate(names, 1))
+    own = [f"{name}={values(query, place)}" for place, name in enumerate(names)]
+    return ["--groups", shares, *(text for spec in own for text in ("--group-values", spec))]
 
 
 def event(query: Query) -> str:

@@ -2,12 +2,14 @@
 
 import tomllib
 
+import numpy as np
 import pytest
 
 from aggregator.demo import command as demo
 from aggregator.demo import surge
 from oracles.query import load, parse
 from oracles.query.settings import Place
+from producers.simulation.crowd.crowd_groups import read_groups
 from producers.simulation.crowd.distribution import read_crowd
 from producers.simulation.crowd.scenario import parse_scenario
 
@@ -50,3 +52,24 @@ def test_the_demo_shows_a_number_beside_the_homepages():
     assert list(queries) == ["homepage", "load_time"]
     assert queries["load_time"].domain.unit == "ms"
     assert surge.values(queries["load_time"]).startswith("lognormal:6.3")
+
+
+def test_the_platforms_of_the_demo_differ():
+    query = load(demo.QUERIES)["homepage"]
+    option, shares, *own = surge.groups(query)
+    assert (option, own[::2]) == ("--groups", ["--group-values"] * 3)
+    crowd = read_groups(shares, [surge.values(query)], own[1::2], query)
+    assert [round(share, 2) for share in crowd.shares.values()] == [0.55, 0.27, 0.18]
+    first = [law.weights[0] / law.weights.sum() for law in crowd.crowds.values()]
+    assert min(np.diff(sorted(first))) > 0.05
+
+
+@pytest.mark.parametrize("count", [1, 2, 255])
+def test_a_demo_of_other_groups_has_them_all(count):
+    groups = {"v": [f"v{number}" for number in range(count)]}
+    table = {"domain": LOG, "epsilon": 1.0, "pane": "10s", "groups": groups}
+    query = parse({"queries": {"q": table}}, "test", ".")["q"]
+    _, shares, *own = surge.groups(query)
+    crowd = read_groups(shares, [], own[1::2], query)
+    assert list(crowd.shares) == list(range(1, 1 + count))
+    assert sum(crowd.shares.values()) == pytest.approx(1.0)
