@@ -10,8 +10,19 @@ from aggregator.publishing.records.decoder import decode
 from aggregator.publishing.records.maps_key import MapsKey, is_maps
 from hubbub.http.problem import Problem
 from oracles.errors import ReportError
+from tests import schemas
 from tests.boards import START
-from tests.string_crowds import CRASHES, HOSTILE_NAMES, HOUR, NEW, SHARES, STRINGS, StringCrowd, hostile_message
+from tests.string_crowds import (
+    CRASHES,
+    HOSTILE_NAMES,
+    HOUR,
+    NEW,
+    SHARES,
+    STRINGS,
+    StringCrowd,
+    empty_message,
+    hostile_message,
+)
 from tests.unit.test_board_store import ask, feed, store
 
 BEGIN = START // HOUR * HOUR
@@ -168,6 +179,15 @@ def test_a_board_drops_the_maps_of_old_windows(messages):
     assert windows.ends == [LAST - HOUR, LAST]
     assert [*windows.maps] == windows.ends
     assert windows.size == sum(entry.size for entry in windows.finals.values()) + sum(map(len, windows.maps.values()))
+
+
+def test_records_and_alerts_of_names_fit_the_published_schemas(messages):
+    """A record without names and one of strange names fit too. The empty string is a name."""
+    last = hours(messages)[-1]
+    records = [*hours(messages), hostile_message(last), empty_message(last)]
+    assert all(schemas.record(value)["discover"]["levels"] for _, _, value in records)
+    events = [schemas.alert(value) for topic, _, value in messages if topic == "alerts"]
+    assert {(event["kind"], event["threshold"]) for event in events} == {("enter", None)}
 
 
 def test_maps_of_no_final_are_refused(messages):
