@@ -1,6 +1,8 @@
 """The page shows the names of unknown strings, answers for any string, and stays calm if strangers choose names."""
 
 import re
+import subprocess
+import sys
 import time
 
 import pytest
@@ -8,6 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from aggregator.publishing.records.maps_key import is_maps
+from oracles.query import load_file
 from tests.boards import Board, definition_messages, in_thread, publish
 from tests.brokers import create_topics
 from tests.browser.chrome import DESK, PHONE, TABLET
@@ -130,6 +133,20 @@ def test_names_of_strangers_are_text_and_nothing_else(watch, board, fragment):
     assert not set(shown) & {"\u202e", "\x1b", "\x07"}
     assert view.errors == []
     assert view.foreign_requests(board.url) == []
+
+
+@pytest.mark.parametrize(("query", "code"), [("crashes", 0), ("empty", 2), ("strange", 2)])
+def test_the_names_become_a_query_file(kafka, tmp_path, query, code):
+    path = tmp_path / "names.toml"
+    command = [sys.executable, "-m", "hubbub", "init", "--from", query, "--yes", "--queries", str(path)]
+    address = ["--kafka", kafka.servers, "--prefix", kafka.prefix]
+    result = subprocess.run([*command, *address], capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == code, result.stderr
+    assert path.exists() == (code == 0)
+    if code == 0:
+        values = load_file(path).queries["crashes_names"].domain.values
+        assert {*values} == {NEW, *(name for name in SHARES if not name.endswith("\N{HORIZONTAL ELLIPSIS}"))}
+        assert "hubbub check" in result.stdout
 
 
 def test_a_first_proof_appears_by_itself(watch, kafka, board, crowd):
