@@ -11,6 +11,7 @@ from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy, crowd_privacy
 from hubbub.definitions.versions import Versions
 from hubbub.texts import few
+from oracles.discover.cell_hash import MAP_SLOTS
 from oracles.query import Query
 from oracles.query.settings import Window
 
@@ -23,12 +24,18 @@ def reports_per_second(query: Query, clients: int) -> float:
     return clients / query.period / (len(query.attributes) if query.solution == "smp" else 1)
 
 
+def smallest_part(query: Query) -> float:
+    """Return the part of the reports that must hold `crowd`: all, or those of one map of unknown strings."""
+    return 1.0 if query.strings is None else MAP_SLOTS / query.strings.slots
+
+
 def shown_shares(query: Query, clients: int) -> dict[Window, float]:
     """Return the share of the windows of each kind that show values."""
     windows = [window for window in set(query.windows) if 2 * window.size // query.pane <= MOST_PANES]
     longest = max((window.size for window in windows), default=0)
     panes = min(MOST_PANES, 10 * longest // query.pane + 1_000)
-    counts = np.random.default_rng(1).poisson(reports_per_second(query, clients) * query.pane, panes)
+    rate = reports_per_second(query, clients) * smallest_part(query)
+    counts = np.random.default_rng(1).poisson(rate * query.pane, panes)
     marks = QueryMarks(Versions.of(query), places=[Marks(query.pane)])
     for number, count in enumerate(counts.tolist()):
         marks.count(number * query.pane, [count])
@@ -119,9 +126,10 @@ def crowd_sentences(query: Query, clients: int) -> Iterator[str]:
 def small_steps(query: Query, clients: int) -> Iterator[str]:
     """Yield a warning for each kind of window whose steps usually hold fewer reports than `crowd`."""
     for window in query.windows:
-        n = reports_per_second(query, clients) * window.step
+        n = reports_per_second(query, clients) * window.step * smallest_part(query)
         if window.step and n < query.crowd and query.crowd > 1:
-            yield f"a step of window {_name(window)} holds about {n:,.0f} reports, fewer than crowd = {query.crowd}"
+            reports = "reports" if query.strings is None else "reports of each map"
+            yield f"a step of window {_name(window)} holds about {n:,.0f} {reports}, fewer than crowd = {query.crowd}"
 
 
 def _name(window: Window) -> str:

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from aggregator.plan import check, check_text, command, memory, string_outlook
+from aggregator.plan import check, check_text, command, memory, string_outlook, visibility
 from oracles.discover import reach
 from oracles.query import parse
 
@@ -60,6 +60,15 @@ def test_costs_are_those_of_the_tally():
     assert "48 searches a day" in text
     assert memory.worker([query], 12).total > 12 * 2 * query.oracle.state_size * 8
     assert string_outlook.searches(read(windows=["5m", "all"], search="2h")) == 12
+
+
+def test_windows_are_shown_if_each_map_holds_a_crowd():
+    assert visibility.shown_shares(read(), 20_000)[read().windows[0]] == 1.0
+    few = read(windows=["5m", "1h"])
+    pane, _ = few.windows
+    assert visibility.reports_per_second(few, 10_000) * 300 > 800
+    assert visibility.shown_shares(few, 10_000)[pane] < 0.1
+    assert any("holds about 35 reports of each map" in text for text in visibility.small_steps(few, 10_000))
 
 
 def test_a_string_can_be_personal():

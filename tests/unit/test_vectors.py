@@ -342,6 +342,6 @@ def test_the_page_computes_its_example_as_both_clients_do():
 
 def test_the_page_shows_the_digests_of_its_queries():
     canonical = re.findall(r'^\{"(?:domain|attributes)".*\}$', PAGE, re.MULTILINE)
-    assert len(canonical) == 3
+    assert len(canonical) == 4
     for each in canonical:
         assert f"`{hashlib.sha256(each.encode()).hexdigest()[:16]}`" in PAGE
