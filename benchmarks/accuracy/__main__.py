@@ -22,6 +22,7 @@ STUDIES = {
     "methods": "Wang et al.'s study of methods",
     "attributes": "RS+FD and Sarve, on several attributes",
     "intervals": "Intervals, sets, differences and ranks",
+    "groups": "Groups and pairs",
     "hitters": "Heavy hitters and alerts",
     "panels": "Clients that repeat their answers",
     "choice": "The best method by task and data, and recommend",

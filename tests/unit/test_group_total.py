@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import group_total
+from benchmarks.accuracy import groups
 from oracles import oracle
 from oracles.errors import ParameterError
 from oracles.group_total import weighted_total
@@ -25,6 +26,12 @@ def test_the_intervals_hold_the_truth(fits):
     for total, plain in fits:
         assert total.coverage >= 0.945
         assert plain.coverage < 0.9
+
+
+@pytest.mark.parametrize(("name", "epsilon", "size"), groups.DIFFERENCES)
+def test_the_intervals_of_differences_of_two_groups_hold_the_truth(name, epsilon, size):
+    """20 windows of 16 to 64 values: below 0.88 less than once in 1e6 runs, if 95% are right."""
+    assert np.mean([np.mean(hits) for hits in groups.differences(name, epsilon, size, 20)]) >= 0.88
 
 
 def groups_of(*sizes):
