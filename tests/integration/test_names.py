@@ -5,6 +5,7 @@ import time
 import numpy as np
 import orjson
 
+import hubbub
 from oracles.frame import encode
 from oracles.query import strings
 from tests.integration.workers import Place
@@ -57,6 +58,11 @@ def test_names_are_the_same_bytes_whoever_is_killed(kafka, tmp_path, monkeypatch
         place.send(*frames(query, rng, place.partitions, 1_500))
         verdict = place.verdict()
         assert verdict.exact, verdict
+        table = hubbub.read(place.kafka.servers, "crashes", kind="all", ask=["OOM", "never"], prefix=place.kafka.prefix)
+        assert set(table["value"]) == {"oom", "never"}
+        last = table.filter(table["end"] == table["end"].max())
+        assert last.filter(last["value"] == "oom")["low"].item() > 0.2
+        assert last.filter(last["value"] == "never")["high"].item() < 0.1
         records = [orjson.loads(value) for key, value in verdict.expected.items() if b'"maps"' not in value[:8]]
         names = {each["value"] for each in records if each.get("kind") == "enter"}
         assert names == {"crash", "oom"}

@@ -20,6 +20,9 @@ from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.estimator_process import Question, answers
 from aggregator.publishing.finals.final import ResultSequence
 from aggregator.publishing.records import name_rows
+from aggregator.publishing.records.decoder import decode as decode_record
+from aggregator.publishing.records.string_answers import maps_of, record_of
+from aggregator.reading.export.table import columns, rows
 from aggregator.tallies import keys
 from aggregator.tallies.keys import PaneKey, PartitionKey
 from aggregator.tallies.progress import Progress, encode
@@ -124,6 +127,26 @@ def test_the_record_of_maps_answers_for_any_string():
     for bad in (b"", b"{}", b'{"maps":["","","",""],"n":[1,1,1,1]}', value.replace(b'"n":[', b'"n":[-')):
         with pytest.raises(ReportError):
             name_rows.decode_maps(bad, query.strings.cells)
+
+
+def test_an_export_has_names_and_any_strings():
+    query, snapshots = panes()
+    result = whole()[LONG, 1_800]
+    final = decode_record(result.window.records[0][1])
+    assert [(row["value"], row["level"], row["first_seen"], row["proved"]) for row in rows(final)] == [
+        *(("crash", 0.95, 600, True), ("oom", 0.95, 600, True)),
+        ("segv", final.rest()["level"][2], 1_800, True),
+    ]
+    maps = maps_of(final, result.window.maps[0][1], query)
+    answers_of = record_of(final, maps, ["OOM", "never", "segv", ""])
+    table = rows(answers_of)
+    assert [row["value"] for row in table] == ["oom", "never", "segv", ""]
+    assert table[0] == rows(final)[1]
+    assert (table[1]["level"], table[1]["proved"], table[1]["first_seen"]) == (0.95, False, None)
+    total = sum(snapshots[pane].counts for pane in (1_200, 1_500))
+    own = ask(query.oracle, total, 12_000, 12_000, "never", final.values)
+    assert [table[1][key] for key in ("unbiased", "low", "high")] == [own.share, own.low, own.high]
+    assert columns([final]).keys() == columns([answers_of]).keys() >= table[0].keys()
 
 
 def test_a_name_needs_a_crowd_and_so_does_every_level():

@@ -48,6 +48,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     group = "only this group, or (none) for reports without a group (default: the total of all groups)"
     parser.add_argument("--group", metavar="VALUE", help=group)
     parser.add_argument("--all-groups", action="store_true", help="the total and each group")
+    ask = "share of this string, of a query of unknown strings, in place of the names found; repeatable"
+    parser.add_argument("--ask", action="append", metavar="TEXT", help=ask)
     parser.add_argument("--format", choices=FORMATS, default="csv", help="format of the output (default: csv)")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="file to write; required for parquet (default: standard output)"
@@ -80,7 +82,7 @@ async def _export(kafka: Kafka, options: argparse.Namespace) -> None:
         with extra("read"):
             import polars as pl  # noqa: F401 - fails before the topic is read
     is_match = record_filter(options.since, options.until, options.kind, options.group, all_groups=options.all_groups)
-    records = await finals(kafka, options.query, is_match, _progress if sys.stderr.isatty() else None)
+    records = await finals(kafka, options.query, is_match, _progress if sys.stderr.isatty() else None, options.ask)
     if options.format == "parquet":
         table(records).write_parquet(options.output)
     elif options.output is None:

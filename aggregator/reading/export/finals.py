@@ -7,11 +7,15 @@ from itertools import chain
 from typing import Any
 
 from aggregator.publishing.records.decoder import WITHHELD, Record, decode
+from aggregator.publishing.records.name_rows import MAPS_END
+from aggregator.publishing.records.string_answers import maps_of, record_of
 from aggregator.reading.tail.notation import label
 from hubbub.definitions import formats_record
+from hubbub.definitions.follower import Follower
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
+from oracles.errors import ReportError
 from oracles.query.settings import Window
 
 log = logging.getLogger(__name__)
@@ -24,11 +28,16 @@ async def finals(
     query: str,
     is_match: Callable[[Record], bool],
     progress: Callable[[int, int], None] | None = None,
+    texts: Sequence[str] | None = None,
 ) -> list[Record]:
-    """Return the matching finals of a query, each window, attribute and group once. Skip invalid records."""
+    """Return the matching finals of a query, each window, attribute and group once. Skip invalid records.
+
+    With `texts` each final of unknown strings has the shares of these texts in place of its names.
+    """
     counts = await partitions(kafka, ESTIMATES)
     await formats_record.check(kafka)
     matches: dict[_Key, Record] = {}
+    maps: dict[_Key, bytes] = {}
     ends_of: dict[str, tuple[int, int]] = {}
     """The first and the last end of a window, for each query."""
     async with open_log(kafka, {ESTIMATES: range(counts[ESTIMATES])}, max_partition_fetch_bytes=LARGEST) as log_reader:
@@ -37,6 +46,10 @@ async def finals(
         total = sum(log_reader.ends[tp] - begins[tp] for tp in tps)
         async for batches in log_reader.batches_to_end():
             for record in chain(*batches.values()):
+                if (record.key or b"").endswith(MAPS_END):
+                    if texts is not None and (key := _key_of_maps(record.key, query)) is not None:
+                        maps[key] = record.value
+                    continue
                 for each in _read(record):
                     first, last = ends_of.get(each.query, (each.span.end, each.span.end))
                     ends_of[each.query] = min(first, each.span.end), max(last, each.span.end)
@@ -46,10 +59,42 @@ async def finals(
                 progress(sum([await reader.position(tp) - begins[tp] for tp in tps]), total)
     if not matches:
         log.warning("%s", no_match(query, ends_of))
+    if texts is not None:
+        matches = await _asked(kafka, matches, maps, texts)
     records = sorted(matches.values(), key=_order)
     for text in gaps(records):
         log.warning("%s", text)
     return records
+
+
+async def _asked(
+    kafka: Kafka, matches: Mapping[_Key, Record], maps: Mapping[_Key, bytes], texts: Sequence[str]
+) -> dict[_Key, Record]:
+    """Return the finals of unknown strings with the shares of these texts. A withheld one stays as it is."""
+    async with Follower(kafka) as follower:
+        queries = follower.definitions.queries
+    result: dict[_Key, Record] = {}
+    for key, record in matches.items():
+        query, value = queries.get(bytes.fromhex(record.digest)), maps.get(key)
+        if record.withheld:
+            result[key] = record
+        if query is None or value is None or record.withheld:
+            continue
+        try:
+            if (own := maps_of(record, value, query)) is not None:
+                result[key] = record_of(record, own, texts)
+        except ReportError as error:
+            log.warning("maps of a final of query %s that ends at %d: %s", record.query, record.span.end, error)
+    return result
+
+
+def _key_of_maps(key: bytes, query: str) -> _Key | None:
+    """Return the window of a record of maps, or None if it is of another query. Anybody may write there."""
+    try:
+        name, digest, kind, size, step, end = key.removesuffix(MAPS_END).decode().split("|")
+        return (digest, None, None, kind, int(size), int(step), int(end)) if name == query else None
+    except ValueError:
+        return None
 
 
 def no_match(query: str, ends: Mapping[str, tuple[int, int]]) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -42,11 +42,14 @@ def read(
     group: str | None = None,
     compare: tuple[int, int] | None = None,
     family_error: float = 0.05,
+    ask: Sequence[str] | None = None,
     prefix: str = PREFIX,
 ) -> "DataFrame":
     """Return a row for each value of each final window that ends in [since, until), in Unix seconds.
 
     The rows are those of one `group`, such as "ios", by default those of the total of all groups.
+
+    With `ask` the rows are those of these strings, of a query of unknown strings, whether a search found them or not.
 
     With `compare` return the differences between the windows that end at these two times instead, for each attribute
     and kind of window. `family_error` is the chance of any false proof of a change.
@@ -58,7 +61,7 @@ def read(
 
     kafka = Kafka(servers=servers, prefix=prefix)
     if compare is None:
-        return table(_run(finals(kafka, query, record_filter(since, until, kind, group))))
+        return table(_run(finals(kafka, query, record_filter(since, until, kind, group), texts=ask)))
     is_kind = record_filter(0, None, kind, group)
     records = _run(finals(kafka, query, lambda record: record.span.end in compare and is_kind(record)))
     return difference_table(records, compare, family_error)

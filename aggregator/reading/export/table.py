@@ -5,6 +5,7 @@ from typing import Any
 
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.list_intervals import first
+from aggregator.publishing.records.name_rows import DiscoverRow
 from aggregator.publishing.records.number_answers import NumberAnswers
 from oracles.consistency import UNBIASED
 from oracles.intervals import LEVEL
@@ -44,14 +45,15 @@ def columns(records: Iterable[Record]) -> dict[str, type]:
     records = list(records)
     methods = [UNBIASED, *ERRORS, *(method for record in records for method in record.shares)]
     numbers = {"number": float, "unit": str} if any(record.has_numbers for record in records) else {}
-    return {**ABOUT, "value": str, **numbers, **dict.fromkeys(methods, float), **LAST}
+    strings = {"first_seen": int} if any(record.discover() is not None for record in records) else {}
+    return {**ABOUT, "value": str, **numbers, **strings, **dict.fromkeys(methods, float), **LAST}
 
 
 def rows(record: Record) -> list[Row]:
     """Return a row for each value, in the record's order, with None for unknown numbers.
 
     The intervals have the level for all values of the record. A withheld window has no values, and one row.
-    Numbers have a row for each quantile, mean and range of the query.
+    Numbers have a row for each quantile, mean and range of the query. A name of unknown strings has its own level.
     """
     window, start, end = record.span
     about: Mapping[str, Any] = {
@@ -71,6 +73,8 @@ def rows(record: Record) -> list[Row]:
     }
     if record.has_numbers and not record.withheld:
         return _number_rows(record, about)
+    if (discover := record.discover()) is not None:
+        return _string_rows(record, discover, about)
     hitters = {hitter.value: hitter for hitter in record.hitters(UNBIASED)}
     level, low, high = first(record, len(record.values))
     numbers = {**record.shares, "stderr": record.stderr, "low": low, "high": high}
@@ -85,6 +89,21 @@ def rows(record: Record) -> list[Row]:
         table.append({**about, "value": value, **cells, **last})
     if record.withheld:
         table.append({**about, "value": None, **dict.fromkeys((*lists, *LAST))})
+    return table
+
+
+def _string_rows(record: Record, discover: DiscoverRow, about: Mapping[str, Any]) -> list[Row]:
+    """Return a row for each name, or for each string that was asked for. Only a name that was found is proved."""
+    numbers = {**record.shares, "stderr": record.stderr, "low": record.low, "high": record.high}
+    lists = {name: column.tolist() for name, column in numbers.items()}
+    table = []
+    for at, (value, level) in enumerate(zip(record.values, record.rest()["level"], strict=True)):
+        cells = {name: _nan_to_none(column[at]) for name, column in lists.items()}
+        first_seen = discover.first_seen.get(value)
+        proof = first_seen is not None and record.low[at] > 0.0
+        table.append(
+            {**about, "value": value, "first_seen": first_seen, **cells, "level": level, "proved": bool(proof)}
+        )
     return table
 
 

@@ -1,0 +1,51 @@
+"""The shares of any strings in a final of unknown strings, as a record of these strings. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import orjson
+
+from aggregator.publishing.records.decoder import Record
+from aggregator.publishing.records.name_rows import decode_maps
+from oracles.consistency import UNBIASED
+from oracles.discover import Maps
+from oracles.intervals import LEVEL
+from oracles.query import Query
+
+
+def maps_of(record: Record, value: bytes, query: Query) -> Maps | None:
+    """Return the maps of a final from their own record. None if the query lists its values."""
+    if query.strings is None or query.only_oracle is None:
+        return None
+    counts, answering = decode_maps(value, query.strings.cells)
+    return Maps(query.strings, query.only_oracle, counts, answering, record.n, record.n_independent)
+
+
+def record_of(record: Record, maps: Maps, texts: Sequence[str]) -> Record:
+    """Return the record with the shares of these texts. A name that the record lists has the row of the record.
+
+    A text that no map tells apart from the listed names has NaN.
+    """
+    places = {name: place for place, name in enumerate(record.values)}
+    fields = record.rest()
+    rows: dict[str, tuple[float, ...]] = {}
+    for text in texts:
+        name = maps.strings.text(maps.strings.numbers(text))
+        if (place := places.get(name)) is not None:
+            columns = (record.shares[UNBIASED], record.stderr, record.low, record.high, fields["level"])
+            rows[name] = tuple(float(column[place]) for column in columns)
+        else:
+            answer = maps.ask(text, record.values)
+            rows[name] = answer.share, answer.stderr, answer.low, answer.high, LEVEL
+    share, stderr, low, high, level = np.array(list(rows.values()), np.float64).reshape(-1, 5).T
+    fields["level"] = level.tolist()
+    return replace(
+        record,
+        values=tuple(rows),
+        shares={UNBIASED: share},
+        stderr=stderr,
+        low=low,
+        high=high,
+        other=orjson.dumps(fields),
+    )
