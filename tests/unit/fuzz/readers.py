@@ -45,13 +45,15 @@ from producers.gateway.intake.active_definitions import ServedDefinitions
 from producers.publishers.pinned_query import pin_query
 from producers.publishers.spool import Spool
 from producers.simulation import replay
-from producers.simulation.crowd import distribution, scenario, words
+from producers.simulation.crowd import crowd_groups, distribution, scenario, words
 from tests.boards import HOMEPAGE, PROFILE, QUERIES, START
 from tests.unit.fuzz import corpus
 from tests.unit.fuzz.corpus import CELLS
 
 NOW = START + 100
 CRASHES = query.parse(tomllib.loads(corpus.STRINGS), "test", None)["crashes"]
+_GROUPS = {"domain": 4, "epsilon": 1.0, "pane": "10s", "groups": {"platform": ["ios", "web"]}}
+PLATFORMS = query.parse({"queries": {"screens": _GROUPS}}, "test", None)["screens"]
 VERSIONS = {query.digest: Versions.of(query) for query in QUERIES.values()}
 MIB = 1 << 20
 
@@ -449,6 +451,12 @@ READERS = (
         "producers.simulation.crowd.distribution:read_law",
         lambda: COUNTS,
         _file(lambda path: distribution.read_law(f"file:{path}", HOMEPAGE.domains[0])),
+        (ParameterError,),
+    ),
+    Reader(
+        "producers.simulation.crowd.crowd_groups:read_groups",
+        lambda: ["ios=0.5,web=0.3", "ios=1"],
+        _text(lambda text: crowd_groups.read_groups(text, ["uniform"], [], PLATFORMS)),
         (ParameterError,),
     ),
     Reader(
