@@ -5,7 +5,7 @@ It shares two parts with the daemon, `Gate.admit` and the oracles. It has no col
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import chain, dropwhile, pairwise, takewhile
+from itertools import chain, pairwise, takewhile
 from math import gcd
 from typing import NamedTuple
 
@@ -32,16 +32,40 @@ class Cell:
 
     def count(self, frame):
         query, size = frame.query, len(frame.reports)
+        start, end = own_cells(query, frame.group)
+        numbers = self.counts[end : end + 3] if frame.group else np.zeros(3, np.int64)
         if frame.id in self.ids:
             self.duplicates += size
+            numbers[2] += size
             return
         if frame.id is not None and len(self.ids) < query.max_ids:
             self.ids.add(frame.id)
         elif frame.id is not None:
             self.flags |= IDS_OVERFLOW
-        left_out = query.oracle.add(self.counts, frame.reports)
+        left_out = query.oracle.add(self.counts[start:end], frame.reports)
         self.n += size - left_out
         self.implausible += left_out
+        numbers[:2] += size - left_out, left_out
+
+
+def own_cells(query, group):
+    """Return the place of a group's cells. Each group but the first has three numbers after its cells."""
+    cells = query.oracle.state_size
+    start = group * (cells + 3) - min(group, 1) * 3
+    return start, start + cells
+
+
+def group_count(query):
+    return 1 if query.groups is None else query.groups.count
+
+
+def numbers_of(query, part, group):
+    """Return how many reports of a group count, how many are implausible, and how many came again."""
+    _, end = own_cells(query, group)
+    if group:
+        return part.counts[end : end + 3] if end < len(part.counts) else np.zeros(3, np.int64)
+    others = [numbers_of(query, part, other) for other in range(1, group_count(query))]
+    return np.array(part[:3]) - np.sum([*others, np.zeros(3, np.int64)], axis=0)
 
 
 class Whole(NamedTuple):
@@ -78,7 +102,8 @@ def finals(log, definitions, **gate):
             if isinstance(outcome, AcceptedFrame):
                 parts = cells[outcome.query.digest, outcome.pane]
                 if partition not in parts:
-                    parts[partition] = Cell(outcome.query.oracle.zeros())
+                    _, end = own_cells(outcome.query, group_count(outcome.query) - 1)
+                    parts[partition] = Cell(np.zeros(end + (3 if group_count(outcome.query) > 1 else 0), np.int64))
                 parts[partition].count(outcome)
         clocks.append(clock)
     for digest, versions in by_digest.items():
@@ -88,14 +113,21 @@ def finals(log, definitions, **gate):
 
 def finals_of_panes(versions, panes, is_final):
     """Yield the final windows of the panes of one definition. `is_final` takes the end of a window."""
-    stretches = [unmarked(versions, panes, place) for place in range(len(versions.query.domains))]
+    attributes, groups = len(versions.query.domains), range(group_count(versions.query))
+    stretches = [unmarked(versions, panes, place) for place in range(attributes * len(groups))]
     for window, since, until in intervals(versions):
         active = [pane for pane in panes if panes[pane].n and since <= pane < until]
-        if window.kind == "all" and versions.first < since:  # it begins at a mark
-            active = list(dropwhile(lambda pane: not all(is_mark(pane, each) for each in stretches), sorted(active)))
+        own = panes
+        if window.kind == "all" and versions.first < since:  # each group begins at a mark
+            own = {pane: panes[pane] for pane in active}
+            for group in groups:
+                here = stretches[group * attributes : (group + 1) * attributes]
+                own = without_before(versions.query, own, group, here)
+            active = [pane for pane in active if own[pane].n]
+            own |= {pane: part for pane, part in panes.items() if pane not in own and active and pane > min(active)}
         for start, end in spans(window, versions.query, active):
             if since <= start and end <= until and is_final(end):
-                inside = [panes[pane] for pane in panes if start <= pane < end]
+                inside = [own[pane] for pane in own if start <= pane < end]
                 yield Whole(versions, window, start, end, with_partial(total(inside), versions, start, end), stretches)
 
 
@@ -135,6 +167,21 @@ def closed_windows(groups):
             spans.append(BlockSpan(scale, start, end, blocks.known_from(window, before, since, final.start), marks))
         span = windows.Span(window, final.start, final.end)
         yield final.versions, windows.ClosedWindow(span, final.whole, windows.Position(final.end), reasons, spans)
+
+
+def without_before(query, panes, group, stretches):
+    """Return panes without the reports of a group before its first pane with reports that begins at a mark."""
+    result = dict(panes)
+    for pane in sorted(panes):
+        part, numbers = panes[pane], numbers_of(query, panes[pane], group)
+        if numbers[0] and all(is_mark(pane, each) for each in stretches):
+            break
+        if numbers[0]:
+            start, end = own_cells(query, group)
+            counts = part.counts.copy()
+            counts[start : end + 3 * min(group, 1)] = 0
+            result[pane] = Snapshot(*np.subtract(part[:3], numbers).tolist(), part.flags, counts)
+    return result
 
 
 def is_mark(edge, stretches):
@@ -181,13 +228,18 @@ def first_with_span(versions, span, edge):
 
 
 def of_attribute(query, part, place):
-    """Return how many reports of a pane answer an attribute. With smp a report answers one of them.
+    """Return how many reports of a group answer an attribute. With smp a report answers one of them.
 
-    Unknown strings have a number for each level and map, and the smallest counts.
+    A place is an attribute of a group. Those of group 0 come first. Unknown strings have a number for each level and
+    map, and the smallest counts.
     """
     if query.strings is not None:
         return part.counts[-query.strings.parts :].astype(np.int64)
-    return int(part.counts[-len(query.attributes) :][place]) if query.solution == "smp" else part.n
+    group, attribute = divmod(place, len(query.domains))
+    start, end = own_cells(query, group)
+    if query.solution == "smp":
+        return int(part.counts[start:end][-len(query.attributes) :][attribute]) if end <= len(part.counts) else 0
+    return int(numbers_of(query, part, group)[0])
 
 
 def intervals(versions):
@@ -245,4 +297,6 @@ def total(parts):
     for part in parts:
         flags |= part.flags
     sums = [sum(getattr(part, name) for part in parts) for name in ("n", "implausible", "duplicates")]
-    return Snapshot(*sums, flags, np.sum([part.counts for part in parts], axis=0))
+    longest = max(len(part.counts) for part in parts)
+    counts = [np.pad(part.counts, (0, longest - len(part.counts))) for part in parts]
+    return Snapshot(*sums, flags, np.sum(counts, axis=0))

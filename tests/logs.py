@@ -8,9 +8,11 @@ import numpy as np
 from hubbub.definitions.versions import Version, Versions
 from oracles.frame import TICK, encode, encode_json
 from oracles.query import parse
+from oracles.query.groups import Groups
 from oracles.query.settings import Window
 
 START = 1_700_000_000
+PLATFORMS = ("ios", "web", "android")
 QUERIES = parse(
     tomllib.loads("""
         [queries.web]
@@ -82,9 +84,12 @@ VERSIONS = {
     for versions in (
         with_changes(
             "web",
-            (40, {"lateness": 30, "windows": (_SHORT, _HOPS), "crowd": 2}),
+            (
+                40,
+                {"lateness": 30, "windows": (_SHORT, _HOPS), "crowd": 2, "groups": Groups("platform", ("ios", "web"))},
+            ),
             (70, {"lateness": 0, "windows": (Window("hopping", 30, 10), _ALL, _HOPS, _HALF)}),
-            (100, {"skew": 5, "max_ids": 3, "crowd": 8}),
+            (100, {"skew": 5, "max_ids": 3, "crowd": 8, "groups": Groups("platform", PLATFORMS)}),
             (120, {"publish": 3}),
         ),
         with_changes("app", (50, {"lateness": 10}), (75, None), (105, {"lateness": 5, "require_id": False})),
@@ -113,7 +118,13 @@ def frame(random, partition, partitions, seconds):
     where = partition if random.random() < 0.97 else partition + 1
     number = random.randrange(1, 7) * partitions + where
     name = number.to_bytes(8, "little") if query.require_id or random.random() < 0.6 else None
-    data = random.choice([encode, encode, encode, encode_json])(query.digest, pane, reports, name)
+    group = random.choice([0, 1, 1, 2, 3, 4]) if query.name == "web" else 0
+    data = encode(query.digest, pane, reports, name, group=group)
+    if random.random() < 0.25:
+        named = (
+            {"platform": random.choice([*PLATFORMS, "tv"])} if query.name == "web" and random.random() < 0.9 else None
+        )
+        data = encode_json(query.digest, pane, reports, name, group=named)
     if random.random() < 0.1:
         bad = np.full((1, query.oracle.width), 255, np.uint8)
         another = encode(b"nobody!!", pane, reports)

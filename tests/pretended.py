@@ -11,6 +11,7 @@ from aggregator.counting.admission.gate import Gate
 from aggregator.merging.merger import ALL, Merger
 from aggregator.merging.snapshot_records import decode_state, encode_state
 from aggregator.tallies import progress
+from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.id_log import decode_ids, encode_ids
 from aggregator.tallies.progress import Progress, combine, resume
 from aggregator.tallies.snapshot import decode_snapshot, encode_snapshot
@@ -59,7 +60,8 @@ class Worker:
         self.tallies, self.segments, self.changed, self.writes = {}, {}, set(), None
         for (kind, _, *pane), value in mine:
             if kind == "tally" and not self.settled.covers(*pane):
-                self.tallies[tuple(pane)] = decode_tally(value, BY_DIGEST[pane[0]].oracle.state_size)
+                query = VERSIONS[pane[0]].at(pane[1]).query
+                self.tallies[tuple(pane)] = decode_tally(value, query.oracle.state_size, further_groups(query))
             elif kind == "ids":
                 self.segments.setdefault(tuple(pane[:2]), []).append(value)
         for pane, tally in self.tallies.items():
@@ -75,7 +77,7 @@ class Worker:
         result = self.gate.admit_records(run, self.clock)
         for pane, (query, frames) in result.batches.items():
             if not self.settled.covers(*pane):
-                tally = self.tallies.setdefault(pane, Tally(query.oracle.zeros()))
+                tally = self.tallies.setdefault(pane, Tally.empty(query))
                 tally.add(query.oracle, frames, query.max_ids)
                 self.changed.add(pane)
                 assert len(tally.ids) <= query.max_ids
@@ -175,9 +177,9 @@ class Reader:
         kind, digest, *of = key
         merger = self.mergers[digest]
         if kind == "closed":
-            merger.take(*of, decode_snapshot(value, merger.cells))
+            merger.take(*of, decode_snapshot(value, merger.cells, further_groups(merger.versions.query)))
         elif kind == "merged":
-            merger.take(*of, ALL, decode_snapshot(value, merger.cells))
+            merger.take(*of, ALL, decode_snapshot(value, merger.cells, further_groups(merger.versions.query)))
         elif kind == "watermark":
             merger.mark(of[0], value)
 

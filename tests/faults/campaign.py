@@ -68,6 +68,8 @@ emit_every = "1s"
 [queries.hashed]
 crowd = 400
 domain = 1000
+groups = { platform = ["ios", "android"] }
+weights = { ios = 0.3, android = 0.7 }
 oracle = "olh"
 epsilon = 1.0
 budget = 1e9
@@ -116,6 +118,7 @@ search = "6s"
 crowd = 100
 domain = { low = 1, high = 1000, bins = 64, scale = "log", unit = "ms" }
 ranges = { slow = [100, 1000] }
+groups = { platform = ["ios", "android", "web"] }
 epsilon = 2.0
 budget = 1e9
 pane = "2s"
@@ -252,7 +255,7 @@ class Load(Writer):
             reports = np.full((n, 1), self._bucket(), np.uint8)
         else:
             reports = query.oracle.perturb(self.rng.integers(0, query.oracle.size, n), self.rng)
-        what = self.random.random()
+        what, group = self.random.random(), self.random.choice([0, 1, 1, 2, 2, 2, 3, 200])
         if what < 0.02:
             kinds = hostile.frames(query, pane, reports, self.random, self.partitions)
             kind = self.random.choice([*kinds])
@@ -261,11 +264,19 @@ class Load(Writer):
             return "sent again", *self.random.choice(self.ids)
         if query.require_id or what < 0.3:
             name = self.rng.bytes(8)
-            frame = encode(query.digest, pane, reports, name), partition_of(name, self.partitions)
+            frame = encode(query.digest, pane, reports, name, group=group), partition_of(name, self.partitions)
             self.ids = [*self.ids[-200:], frame]
             return f"{kind}, with an id", *frame
-        write = encode_json if what > 0.95 else encode
-        return kind, write(query.digest, pane, reports), self.random.randrange(self.partitions)
+        partition = self.random.randrange(self.partitions)
+        if what > 0.95:
+            return kind, encode_json(query.digest, pane, reports, group=self._named(query, group)), partition
+        return kind, encode(query.digest, pane, reports, group=group), partition
+
+    def _named(self, query, group):
+        """Return a group as JSON names it, or a value that the query does not have, or None."""
+        if not group or query.groups is None:
+            return None
+        return {query.groups.name: query.groups.label(group) if group < query.groups.count else "tv"}
 
     def _bucket(self):
         """Return a bucket. Every few seconds another one is the favourite, so that there are alerts."""
