@@ -71,6 +71,8 @@ def refusal(query: Query, partitions: int, limit: int) -> str | None:
     fewer = "reduce the number of values"
     if query.strings is not None:
         fewer = "use fewer `cells` or a smaller `length`"
+    if query.groups is not None:
+        fewer += " or of groups"
     tally = tally_size(query)
     return (
         f"queries.{query.name}: a worker with {partitions} partitions needs {in_bytes(need)} for {open_panes(query)} "

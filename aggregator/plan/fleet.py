@@ -17,7 +17,7 @@ from aggregator.publishing.finals.final import value_count
 from oracles.errors import ParameterError
 from oracles.frame import HEADER_SIZE, MAX_FRAME
 from oracles.query import Query
-from oracles.query.footprint import INTEGER, state_bytes
+from oracles.query.footprint import INTEGER, state_bytes, tally_size
 from oracles.query.settings import Window
 
 CLOSING = 2
@@ -165,7 +165,7 @@ def _state(
     """Return the cores and bytes per second for state. A tally changes at most as often as frames arrive."""
     writes = snapshots = finals = size = 0.0
     for query in queries:
-        arrivals, tally = frames[query.name], KEY + ENCODED_BYTES * query.oracle.state_size
+        arrivals, tally = frames[query.name], KEY + ENCODED_BYTES * tally_size(query)
         closes = min(partitions / query.pane, arrivals)
         changes = min(partitions / CHECKPOINT_SECONDS, arrivals)
         is_long = any(window.kind != "all" and window.size > query.pane for window in query.windows)
@@ -185,4 +185,4 @@ def _state(
 
 def state_size(query: Query, window: Window) -> int:
     """Return the usual bytes of the state after a final: the total of `all`, or the windows to compare with."""
-    return KEY + ENCODED_BYTES * state_bytes(window, query.oracle.state_size, value_count(query)) // INTEGER
+    return KEY + ENCODED_BYTES * state_bytes(window, tally_size(query), value_count(query)) // INTEGER

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from aggregator.merging import blocks
 from aggregator.merging.windows import ENCODED_BYTES, needs_store
-from aggregator.publishing.finals.final import LARGE, value_count
+from aggregator.publishing.finals.final import LARGE, estimate_count, value_count
 from hubbub.definitions.versions import open_panes
 from oracles.consistency import find
 from oracles.query import Query
@@ -90,7 +90,7 @@ def worker(queries: Collection[Query], partitions: int, *, most: bool = False) -
         merging=sum(partitions * tally_size(query) * ENCODED_BYTES + _windows(query, partitions) for query in queries),
         publishing=max(map(_findings, queries), default=0),
         names=4 * _names(queries),
-        estimators=ESTIMATOR * len({value_count(query) > LARGE for query in queries}),
+        estimators=ESTIMATOR * len({estimate_count(query) > LARGE for query in queries}),
         disk=sum(_disk_bytes(query, window, partitions) for query in queries for window in set(query.windows)),
     )
 
@@ -141,7 +141,7 @@ def _findings(query: Query) -> int:
     fits_prior = any(find(name).fits_a_prior for name in query.methods)
     vectors = FINDING + PRIOR * fits_prior + SEVERAL * any(window.kind != "tumbling" for window in query.windows)
     vectors += THRESHOLD * (query.threshold.kind != "significance") + ALL_VALUES * (query.publish is None)
-    return vectors * INTEGER * value_count(query)
+    return vectors * INTEGER * estimate_count(query)
 
 
 def board(queries: Collection[Query], retention: int, memory: int) -> int:

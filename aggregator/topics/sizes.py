@@ -11,7 +11,7 @@ from hubbub.definitions.catalog import Definitions, changes
 from hubbub.kafka.settings import LARGEST
 from oracles.query import File, Query
 from oracles.query.domain import Domain
-from oracles.query.footprint import INTEGER
+from oracles.query.footprint import INTEGER, tally_size
 
 LEAST = 1 << 20
 """The least size in bytes. Kafka's default is a little more, so no service has a lower limit."""
@@ -42,7 +42,7 @@ def sizes(queries: Collection[Query]) -> Sizes:
     """Return the sizes that these queries need."""
     writes = changes(File({query.name: query for query in queries}), Definitions(), (), "0" * 16).writes
     return Sizes(
-        tallies=_most(INTEGER * query.oracle.state_size for query in queries),
+        tallies=_most(INTEGER * tally_size(query) for query in queries),
         definitions=_most([sum(len(key) + len(value) + 1000 for key, value in writes)]),
         estimates=min(RECORD, _most(_estimate_bytes(query) for query in queries)),
         truth=_most(NUMBER * sum(domain.size for domain in query.domains) for query in queries),
@@ -61,7 +61,10 @@ def _estimate_bytes(query: Query) -> int:
 def _record_bytes(query: Query, domain: Domain) -> int:
     values = domain.size  # every value may be proved
     methods = 1 + len(query.methods)
-    numbers = NUMBER * (3 + methods) + _name_bytes(domain)  # stderr, low and high, and a share of each method
+    columns = 3 + methods  # stderr, low and high, and a share of each method
+    if query.weights is not None:
+        columns *= 2
+    numbers = NUMBER * columns + _name_bytes(domain)
     hitters = methods * values * (HITTER + _name_bytes(domain))
     sets = query.sets or tuple(pair for attribute in query.attributes for pair in attribute.sets)
     return values * numbers + hitters + sum(SET + NUMBER * methods + len(name) for name, _ in sets)

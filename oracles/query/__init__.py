@@ -16,7 +16,7 @@ from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.multi.attributes import Multi
 from oracles.pure import Pure
 from oracles.query.domain import Domain, Ranges, Sets
-from oracles.query.footprint import check_sizes
+from oracles.query.footprint import check_sizes, tally_cells
 from oracles.query.groups import Groups, read_groups
 from oracles.query.lifetime import check_lifetime, times
 from oracles.query.oracle_keys import Attribute, OracleSettings, read_one, read_several, read_strings
@@ -374,11 +374,11 @@ def _query(name: str, value: object, at: Place, folder: Path | None, edition: in
     if domain is not None and discovery is None:  # a search compares no windows with earlier ones
         values = domain.size
     of = "domain" if domain is not None else "attributes"
-    check_sizes(oracle_settings["oracle"].state_size, values, windows, at, of)
+    groups, weights = read_groups(keys, at)
+    check_sizes(tally_cells(oracle_settings["oracle"].state_size, groups), values, windows, at, of)
     if answers == "life" and not standing:
         check_lifetime(oracle_settings["oracle"], oracle_settings["budget"], make, at / "answers")
     quantiles, limits = _number_settings(keys, oracle_settings, at)
-    groups, weights = read_groups(keys, at)
     query = Query(
         **settings,
         **oracle_settings,
