@@ -112,7 +112,8 @@ class Worker:
             if self.is_dead():
                 return
             query = self.state.query_for(window.span)
-            yield from build(query, window.span, window.total, window.withheld, through=window.through).records
+            span, through, total, withheld, totals = window
+            yield from build(query, span, total, withheld, through=through, totals=totals).records
 
     def is_dead(self):
         self.died = self.died or self.writes == self.dies
@@ -140,11 +141,17 @@ def revealed(records, n, crowd):
 
     `n` has the number of reports of each pane. A record with values is a row with 1 for each of its panes.
     """
-    rows = set()
-    for record in records:
-        if record["values"]:
-            end = record["window"].get("through", record["window"]["end"])
-            rows.add(tuple(float(record["window"]["start"] <= PANE * at < end) for at in range(len(n))))
+    return smallest({row_of(record["window"], len(n)) for record in records if record["values"]}, n, crowd)
+
+
+def row_of(window, count):
+    """Return a row with 1 for each of the first panes that a window holds."""
+    end = window.get("through", window["end"])
+    return tuple(float(window["start"] <= PANE * at < end) for at in range(count))
+
+
+def smallest(rows, n, crowd):
+    """Return the smallest group below the crowd that sums and differences of rows are about, or None."""
     live = [at for at, size in enumerate(n) if size]
     small = [at for at in live if n[at] < crowd]
     matrix = np.array(sorted(rows)).reshape(-1, len(n))
@@ -187,6 +194,36 @@ def test_each_attribute_has_marks_of_its_own(numbers, is_smp, seed):
     for place, name in enumerate(("age", "sex")):
         counts = [answer_counts(query, panes[PANE * at])[place] if n else 0 for at, n in enumerate(numbers)]
         assert revealed([record for _, record in records if record["attribute"] == name], counts, 10) is None
+
+
+few = st.lists(st.sampled_from([0, 0, 1, 3, 6, 9, 12, 30]), min_size=1, max_size=5)
+
+
+@FIXED
+@given(few, few, kinds, st.dictionaries(st.integers(0, 4).map(lambda at: at * PANE), st.integers(0, 12), max_size=2))
+def test_nothing_smaller_than_the_crowd_follows_from_records_of_groups(plain, ios, names, kills):
+    """A total is the sum of the groups whose records of the same window have values."""
+    query = ask(domain=3, oracle="grr", crowd=10, budget=1e9, windows=names, groups={"platform": ["ios"]})
+    count, rng, panes = max(len(plain), len(ios)), np.random.default_rng(3), {}
+    numbers = [each + [0] * (count - len(each)) for each in (plain, ios)]
+    for at, (without, within) in enumerate(zip(*numbers, strict=True)):
+        parts = [crowd_of(query, n, rng) for n in (without, within)]
+        counts = np.concatenate([parts[0].counts, parts[1].counts, [within, 0, 0]])
+        panes |= {PANE * at: Snapshot(without + within, 0, 0, 0, counts)} if without + within else {}
+    labels, nothing, by_window, rows = ["(none)", "ios"], (0.0,) * count, {}, set()
+    records = [record for _, record in published(Versions.of(query), panes, kills) if record["values"]]
+    for record in (record for record in records if record["group"]):
+        place, row = labels.index(record["group"]["platform"]), row_of(record["window"], count)
+        by_window.setdefault(str(record["window"]), {})[place] = row
+        rows.add((*row, *nothing) if not place else (*nothing, *row))
+    for record in (record for record in records if not record["group"]):
+        parts = by_window[str(record["window"])]
+        held = sum(
+            sum(n for n, inside in zip(numbers[place], row, strict=True) if inside) for place, row in parts.items()
+        )
+        assert record["n"] == held
+        rows.add((*parts.get(0, nothing), *parts.get(1, nothing)))
+    assert smallest(rows, [*numbers[0], *numbers[1]], 10) is None
 
 
 @FIXED

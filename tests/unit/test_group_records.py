@@ -244,3 +244,132 @@ def test_a_version_adds_groups_and_another_one_appends_values():
     first = records[key_of(plain, "tumbling", 10)]
     assert "group" not in first
     assert first == finals_of(Versions.of(plain), panes, PANE)[key_of(plain, "tumbling", 10)]
+
+
+# --- weights ----------------------------------------------------------------------------------------------------------
+
+WEIGHTS = {"ios": 0.28, "android": 0.72, "web": 0}
+
+
+def by_value(record, shares):
+    return dict(zip(record["values"], shares, strict=True))
+
+
+def test_a_weighted_total_holds_the_groups_that_are_shown_and_have_a_weight():
+    query = ask(weights=WEIGHTS, windows=["10s"], epsilon=3.0, publish="all")
+    frames = log_of(query, [(400, 300, 900, 200), (400, 300, 5, 200)])
+    records = finals_of(Versions.of(query), counted(query, frames), 20)
+    for end, weights in ((10, {"ios": 0.28, "android": 0.72}), (20, {"ios": 1.0})):
+        total = records[key_of(query, "tumbling", end)]
+        groups = {label: records[key_of(query, "tumbling", end, label)] for label in weights}
+        for method in ("unbiased", "norm_sub"):
+            parts = {label: by_value(group, group["shares"][method]) for label, group in groups.items()}
+            for value, share in by_value(total, total["weighted"]["shares"][method]).items():
+                expected = sum(weight * parts[label][value] for label, weight in weights.items())
+                assert share == pytest.approx(expected, abs=1e-6)
+        assert [len(total["weighted"][column]) for column in ("stderr", "low", "high")] == [5, 5, 5]
+        assert not any("weighted" in group for group in groups.values())
+    both, one = (records[key_of(query, "tumbling", end)]["weighted"] for end in (10, 20))
+    assert both["n_effective"] == pytest.approx(1 / (0.28**2 / 300 + 0.72**2 / 900), rel=1e-6)
+    assert (both["weight"], one["weight"], one["n_effective"]) == (1, 0.28, 300)
+
+
+def test_a_total_without_a_weight_that_counts_is_null():
+    query = ask(weights=WEIGHTS, windows=["10s"])
+    records = finals_of(Versions.of(query), counted(query, log_of(query, [(400, 0, 0, 200)])), 10)
+    assert records[key_of(query, "tumbling", 10)]["weighted"] is None
+
+
+def test_errors_of_weighted_totals_are_right_if_response_differs_by_group():
+    """The bound is 4.9 standard errors of the ratio, so with another seed it fails once in a million times."""
+    query = ask(
+        domain=16, oracle="olh", weights={"ios": 0.2, "android": 0.5, "web": 0.3}, windows=["10s"], publish="all"
+    )
+    rng = np.random.default_rng(11)
+    people = {"ios": (0.2, 3_000), "android": (0.5, 400), "web": (0.3, 1_200)}
+    laws = {label: rng.dirichlet(np.full(16, 0.6)) for label in people}
+    truth = sum(weight * laws[label] for label, (weight, _) in people.items())
+    ratios = []
+    for _ in range(320):
+        rows = [
+            (0, group, query.oracle.perturb(rng.choice(16, n, p=laws[label]), rng))
+            for group, (label, (_, n)) in enumerate(people.items(), 1)
+        ]
+        [snapshot] = counted(query, rows).values()
+        [(_, value), *_] = build(query, fold.windows.Span(query.windows[0], 0, PANE), snapshot).records
+        record = orjson.loads(value)
+        order = [int(name) for name in record["values"]]
+        errors = np.array(record["weighted"]["shares"]["unbiased"]) - truth[order]
+        ratios.append(errors / np.array(record["weighted"]["stderr"]))
+    assert 0.95 <= np.sqrt(np.mean(np.square(ratios))) <= 1.05
+
+
+# --- alerts -----------------------------------------------------------------------------------------------------------
+
+
+def alerts_of(query, sizes, law):
+    """Return the kinds of the alerts of each window. `law` gives the value of all people of a pane and group."""
+    rng, merger, results, kinds = np.random.default_rng(4), Merger(Versions.of(query), 1), ResultSequence(), []
+    for at, counts in enumerate(sizes):
+        rows = [
+            (PANE * at, group, query.oracle.perturb(np.full(n, law(at, group)), rng))
+            for group, n in enumerate(counts)
+            if n
+        ]
+        merger.take(PANE * at, 0, counted(query, rows)[PANE * at])
+        merger.mark(0, PANE * (at + 1))
+        kinds += [
+            {orjson.loads(value)["kind"] for _, value in results.next(query, final).alerts} for final in merger.finals()
+        ]
+    return kinds
+
+
+@pytest.mark.parametrize("answers", ["fresh", "life"])
+def test_a_change_is_looked_for_only_between_windows_of_the_same_groups(answers):
+    """A group whose people answer differently falls below the crowd for a window. That is no surge of its values."""
+    query = ask(epsilon=4.0, windows=["10s"], answers=answers, budget=1e9)
+    sizes = [(0, 800, 800, 0)] * 3 + [(0, 800, 5, 0)] + [(0, 800, 800, 0)] * 3
+    calm = alerts_of(query, sizes, lambda _, group: group)
+    assert calm[0] == {"enter"}
+    assert not any({"surge", "fade"} & kinds for kinds in calm)
+    moved = alerts_of(query, [(0, 800, 800, 0)] * 4, lambda at, group: group if at < 2 else 4)
+    assert {"surge", "fade"} <= moved[2]
+
+
+def test_blocks_of_different_groups_are_not_compared():
+    """A long block in which the groups of its windows differ is no block of the total."""
+    query = ask(epsilon=4.0, windows=["10s"], answers="fresh", budget=1e9)
+    sizes = [(0, 800, 800 if at % 2 else 5, 0) for at in range(24)]
+    assert not any({"surge", "fade"} & kinds for kinds in alerts_of(query, sizes, lambda _, group: group))
+
+
+# --- provisional records ----------------------------------------------------------------------------------------------
+
+
+def test_provisional_records_end_at_the_marks_of_their_group():
+    query = ask(windows=["10s", "1m"], crowd=20)
+    frames = log_of(query, [(0, 25, 8, 0), (0, 30, 9, 0), (0, 7, 30, 0)])
+    merger, records = Merger(Versions.of(query), 1), {}
+    for pane, snapshot in counted(query, frames).items():
+        merger.take(pane, 0, snapshot)
+        merger.mark(0, pane + PANE)
+        list(merger.finals())
+        for window in merger.provisional():
+            built = build(
+                query, window.span, window.total, window.withheld, through=window.through, totals=window.totals
+            )
+            records |= {(pane + PANE, key.decode()): orjson.loads(value) for key, value in built.records}
+    minute = key_of(query, "tumbling", 60).replace("10|10", "60|60")
+    rows = {
+        end: {
+            label: (records[at]["window"]["through"], records[at]["n"], records[at]["quality"]["flags"])
+            for label, part in ((None, ""), ("ios", "|g:platform=ios"), ("android", "|g:platform=android"))
+            if (at := (end, f"{minute}{part}|p")) in records
+        }
+        for end in (10, 20, 30)
+    }
+    assert rows == {
+        10: {None: (10, 25, ["partial_groups"]), "ios": (10, 25, [])},
+        20: {None: (20, 55, ["partial_groups"]), "ios": (20, 55, [])},
+        30: {None: (30, 47, ["partial_groups"]), "ios": (20, 55, []), "android": (30, 47, [])},
+    }
