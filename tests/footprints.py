@@ -114,8 +114,8 @@ class Worker:
         if query.emit_every is not None:
             coming = list(state.merger.provisional())
             while coming:
-                span, through, total, withheld = coming.pop()
-                records += build(query, span, total, withheld, through=through).records
+                span, through, total, withheld, totals = coming.pop()
+                records += build(query, span, total, withheld, through=through, totals=totals).records
         return records
 
 
