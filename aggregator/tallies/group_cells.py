@@ -46,17 +46,29 @@ def count_reports(
     if groups is None or len(counts) == cells:
         return oracle.add(counts[:cells], reports)
     numbers = np.where(groups < group_count(counts, cells), groups, 0)
+    totals = np.bincount(numbers, weights=sizes).astype(np.int64)
+    reports, ends = _by_group(reports, np.asarray(sizes), numbers), np.cumsum(totals)
     total = 0
-    for group in np.unique(numbers).tolist():
-        flags = numbers == group
-        part = reports if flags.all() else reports[np.repeat(flags, sizes)]
-        start = _start(cells, group)
+    for group in np.flatnonzero(totals).tolist():
+        start, end = _start(cells, group), int(ends[group])
+        part = reports[end - int(totals[group]) : end]
         implausible = oracle.add(counts[start : start + cells], part)
         if group:
             counts[start + cells] += len(part) - implausible
             counts[start + cells + 1] += implausible
         total += implausible
     return total
+
+
+def _by_group(reports: Reports, sizes: Ints, groups: NDArray[np.integer]) -> Reports:
+    """Return the reports of frames in the order of their groups."""
+    order = np.argsort(groups, kind="stable")
+    if (sizes == sizes[0]).all():  # whole frames move at once
+        width = reports.shape[1]
+        return reports.reshape(len(sizes), -1)[order].reshape(-1, width)
+    ends = np.cumsum(sizes)
+    new_ends = np.cumsum(sizes[order])
+    return reports[np.repeat(ends[order] - new_ends, sizes[order]) + np.arange(len(reports))]
 
 
 def note_duplicates(counts: Ints, cells: int, group: int, reports: int) -> None:
