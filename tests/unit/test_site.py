@@ -26,7 +26,9 @@ def test_the_site_builds_and_every_internal_link_and_anchor_exists(tmp_path):
         timeout=300,
     )
     assert process.returncode == 0, process.stderr
-    assert {"index.html", "search.html", "searchindex.js"} <= {path.name for path in (tmp_path / "site").iterdir()}
+    names = {path.name for path in (tmp_path / "site").iterdir()}
+    assert {"index.html", "search.html", "searchindex.js", "device.html"} <= names
+    assert '<a href="../device.html">' in (tmp_path / "site" / "docs" / "start.html").read_text(encoding="utf-8")
     assert (tmp_path / "site" / "docs" / "tour.html").exists()
 
 
