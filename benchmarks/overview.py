@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from aggregator.board.all_queries import AllQueries  # noqa: E402
-from aggregator.board.compared_windows import ComparedWindows  # noqa: E402
+from aggregator.board.difference_answer import DifferenceAnswer  # noqa: E402
 from aggregator.board.metrics import BoardMetrics  # noqa: E402
 from aggregator.board.parameters import Parameters  # noqa: E402
 from aggregator.board.query_list import Queries  # noqa: E402
@@ -80,7 +80,7 @@ def main() -> None:
         f"overview of {options.queries:,} queries": lambda: Reply.json(AllQueries.of(store, Parameters([], ()), "")),
         "states of all queries, each 5 s": lambda: States().changes(store),
         f"comparison of {options.values:,} values": lambda: Reply.json(
-            ComparedWindows.of(store, Parameters(pairs, compare.all_parameters), "query-0000")
+            DifferenceAnswer.of(store, Parameters(pairs, compare.all_parameters), "query-0000")
         ),
         "list of all queries": lambda: Reply.json(Queries.of(store, Parameters([], ()), "")),
         "metrics, all finals new": lambda: generate_latest(BoardMetrics(store).whole),

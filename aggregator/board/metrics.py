@@ -12,7 +12,9 @@ from aggregator.board.entry import Entry
 from aggregator.board.store import Series, Store
 from aggregator.merging.windows import shortest_expected_age
 from aggregator.publishing.freshness import Freshness, NewestFinal
+from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.list_intervals import intervals
+from aggregator.publishing.records.number_answers import NumberAnswers
 from hubbub.command.metrics import MetricRow, MetricTable
 from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, STATUS, TRUTH
 from oracles.consistency import UNBIASED
@@ -60,12 +62,18 @@ class ShareSamples(NamedTuple):
     low: list[Sample]
     high: list[Sample]
     hitters: list[Sample]
+    quantiles: list[Sample]
+    quantiles_low: list[Sample]
+    quantiles_high: list[Sample]
 
     @classmethod
     def of(cls, final: Entry) -> Self:
-        samples = cls([], [], [], [])
+        samples = cls([], [], [], [], [], [], [])
         for part in final.parts:
             subject = final.query, part.attribute or ""
+            if part.has_numbers:
+                samples.add_quantiles(final, part)
+                continue
             unbiased = part.shares[UNBIASED]
             top = np.argsort(-unbiased, kind="stable")[: TOP if final.group is None else GROUP_TOP]
             ends = intervals(part, top)
@@ -79,6 +87,20 @@ class ShareSamples(NamedTuple):
             proofs = [hitter for hitter in part.hitters(UNBIASED) if hitter.decided]
             samples.hitters.extend(([*subject, hitter.value], hitter.share) for hitter in proofs[:HITTERS])
         return samples
+
+    def add_quantiles(self, final: Entry, part: Record) -> None:
+        """Add the quantiles of a group. Those of the total are metrics of the workers."""
+        if final.group is None:
+            return
+        answers = NumberAnswers(part)
+        for share in answers.quantiles:
+            row = answers.quantile(share)
+            if row is None or row.value is None or row.low is None or row.high is None:
+                continue
+            key = [final.query, part.attribute or "", final.group, str(share)]
+            self.quantiles.append((key, row.value))
+            self.quantiles_low.append((key, row.low))
+            self.quantiles_high.append((key, row.high))
 
 
 class ShareMetrics(Collector):
@@ -101,7 +123,14 @@ class ShareMetrics(Collector):
             "hubbub_top_share_high", "Upper end of the interval of hubbub_top_share", labels=labels
         )
         hitters = GaugeMetricFamily("hubbub_hitter_share", frequent, labels=["query", "attribute", "value"])
-        families = share, low, high, hitters
+        of_group = ["query", "attribute", "group", "quantile"]
+        quantile_text = "Quantile of the numbers of a group in the newest final of the shortest window"
+        quantiles = (
+            GaugeMetricFamily("hubbub_group_quantile", quantile_text, labels=of_group),
+            GaugeMetricFamily("hubbub_group_quantile_low", "Lower end of its 95% interval", labels=of_group),
+            GaugeMetricFamily("hubbub_group_quantile_high", "Upper end of its 95% interval", labels=of_group),
+        )
+        families = share, low, high, hitters, *quantiles
         self._samples = {final: self._samples.get(final) or ShareSamples.of(final) for final in self._newest()}
         for samples in self._samples.values():
             for family, pairs in zip(families, samples, strict=True):

@@ -191,6 +191,17 @@ def test_metrics_have_few_series_of_each_group_and_those_of_the_total_apart(crow
     assert by_group["android"] == largest
 
 
+def test_metrics_have_the_quantiles_of_each_group(board):
+    families = {family.name: family for family in metrics.ShareMetrics(board).collect()}
+    ends = {"value": "", "low": "_low", "high": "_high"}
+    for group in LABELS:
+        (row,) = ask(board, "quantiles", "load", group=group, p="0.95")["quantiles"]
+        labels = {"query": "load", "attribute": "", "group": group, "quantile": "0.95"}
+        for key, end in ends.items():
+            samples = families[f"hubbub_group_quantile{end}"].samples
+            assert [sample.value for sample in samples if sample.labels == labels] == [row[key]]
+
+
 def test_metrics_have_a_bounded_number_of_groups(crowds, monkeypatch):
     monkeypatch.setattr(metrics, "GROUPS", 2)
     board = store(crowds[0].messages, queries=GROUPS)
