@@ -33,7 +33,8 @@ Count the log again, by the definitions of their topic, and compare each final r
 with the published one, byte for byte. With --from the audit compares only tumbling and hopping windows
 within the range, from the end of the first one that shows values. Without it, it also compares windows
 since the start, and alerts. Incomplete windows are not compared, since the log has lost some of their
-reports. Behind them the audit continues at the end of the next window that shows values.
+reports. Behind them the audit continues at the end of the next window that shows values. Names of
+unknown strings depend on all earlier searches, so with --from only the counts of their maps are compared.
 
 example:
   $ hubbub audit --from 2026-01-01T10:00:00Z --to 2026-01-01T11:00:00Z
