@@ -4,6 +4,7 @@ The strings are so frequent that a false or missing name has a probability below
 """
 
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import orjson
@@ -22,6 +23,8 @@ from aggregator.publishing.finals.final import ResultSequence
 from aggregator.publishing.records import name_rows
 from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.publishing.records.string_answers import maps_of, record_of
+from aggregator.reading.audit.comparison import compare
+from aggregator.reading.audit.fold import Fold
 from aggregator.reading.export.table import columns, rows
 from aggregator.tallies import keys
 from aggregator.tallies.keys import PaneKey, PartitionKey
@@ -30,6 +33,8 @@ from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.versions import Version, Versions
 from oracles.discover import ask
 from oracles.errors import ReportError
+from oracles.frame import MAX_FRAME
+from oracles.frame import encode as frame
 from oracles.query import parse
 from oracles.query.settings import Window
 
@@ -165,6 +170,24 @@ def test_known_names_are_candidates_from_the_start():
     early = {place: record(result) for place, result in whole(20, "oom", "never").items()}
     assert early[SHORT, 300]["values"] == ["oom"]
     assert early[LONG, 600]["values"] == ["crash", "oom"]
+
+
+def test_an_audit_compares_names_from_the_start_and_maps_from_any_time():
+    query, rng = asked(), np.random.default_rng(4)
+    catalog = SimpleNamespace(versions={query.digest: Versions.of(query)})
+    fold = Fold(catalog, 1, log_has_time=True, limit=MAX_FRAME)
+    rows_of = np.array([query.strings.cells_of(text) for text in ("crash", "oom", "segv")])
+    for place, count in enumerate([6_000] * 6 + [1]):
+        reports = query.oracle.perturb(rows_of[rng.integers(0, 3, count)], rng)
+        late = 600 if count == 1 else 0
+        fold.read(0, [(place, 1_000 * (place * PANE + 10 + late), frame(query.digest, place * PANE, reports))])
+    records = compare(fold, catalog, {}, None, None).expected
+    assert len([key for key in records if key.endswith(b"|m")]) == 6 + 3 + 3
+    assert len([key for key in records if b"|enter|" in key]) == 3
+    part = compare(fold, catalog, records, 600, None)
+    assert part.expected.keys() == part.compared
+    assert part.compared
+    assert all(key.endswith(b"|m") and records[key] == value for key, value in part.expected.items())
 
 
 class Death(Exception):
