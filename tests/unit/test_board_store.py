@@ -384,7 +384,6 @@ def test_the_computed_memory_is_about_the_real_one():
     tracemalloc.start()
     for value in values:
         board.take_record(value)
-    gc.collect()  # with a large heap the collector waits longer
     measurement = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert measurement / 2 < board.size < measurement * 2
