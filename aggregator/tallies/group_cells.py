@@ -43,7 +43,7 @@ def count_reports(
     `sizes` and `groups` are those of the frames. Groups that the vector does not have count as group 0.
     """
     cells = oracle.state_size
-    if groups is None or len(counts) == cells:
+    if groups is None or len(counts) == cells or not len(groups):
         return oracle.add(counts[:cells], reports)
     numbers = np.where(groups < group_count(counts, cells), groups, 0)
     totals = np.bincount(numbers, weights=sizes).astype(np.int64)

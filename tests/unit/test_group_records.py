@@ -196,6 +196,16 @@ def test_a_frame_that_comes_again_is_counted_in_its_group():
     ]
 
 
+def test_a_batch_of_nothing_but_frames_that_come_again_counts_nothing():
+    query, rng = ask(), np.random.default_rng(3)
+    ids, groups = [b"12345678"], np.array([2], np.uint8)
+    tally = Tally.empty(query)
+    for offset in range(2):
+        batch = FrameBatch([offset], [20], ids, answers_of(query, 20, rng), offset + 1, 0, groups)
+        assert tally.add(query.oracle, batch, 10) == [0] * offset
+    assert (tally.n, tally.duplicates) == (20, 20)
+
+
 def test_implausible_reports_are_those_of_their_group():
     query = ask(domain=100, oracle="oue")
     wrong = np.array([[255] * 12 + [15]], np.uint8)
