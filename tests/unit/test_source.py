@@ -118,7 +118,7 @@ def test_lost_records_flag_every_pane_that_they_may_belong_to():
     for key, value in topics.snapshots[0]:
         kind, digest, *rest = key.decode().split("|")
         if kind == "closed" and digest == query.digest.hex():
-            panes_by_query[int(rest[0])] = decode_snapshot(value, query.oracle.state_size).flags
+            panes_by_query[int(rest[0])] = decode_snapshot(value, query.oracle.state_size, 3).flags
     assert set(range(START, START + 51, 10)) <= panes_by_query.keys()
     assert set(panes_by_query.values()) == {INCOMPLETE}
     assert INCOMPLETE in FLAGS.values()
