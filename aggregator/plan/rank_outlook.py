@@ -20,7 +20,7 @@ def sentence(encoder: Haar, n: int, clients: int, start: str, of: str) -> str:
     if rank >= 0.5:
         return f"{start} you will not know the median{of}."
     return (
-        f"{start} you will know the median{of} to within {100 * rank:.2g}% in rank: the 95% interval reaches about "
-        f"from the {50 - 100 * rank:.1f}th to the {50 + 100 * rank:.1f}th percentile. Half of that needs "
+        f"{start} you will know the median{of} to within {100 * rank:.2g}% in rank: the 95% interval reaches from "
+        f"about {50 - 100 * rank:.1f}% to {50 + 100 * rank:.1f}% of the people. Half of that needs "
         f"{4 * clients:,} people."
     )
