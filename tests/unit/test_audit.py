@@ -1,5 +1,7 @@
 """The audit counts like the simple fold of the tests, for any division of the records into runs."""
 
+from itertools import groupby
+from operator import itemgetter
 from random import Random
 
 import numpy as np
@@ -12,12 +14,14 @@ from aggregator.merging.merger import Merger
 from aggregator.publishing.records.encoder import build
 from aggregator.reading.audit.comparison import compare as comparison_of
 from aggregator.reading.audit.fold import Fold
+from aggregator.tallies.group_cells import count_reports
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, encode_snapshot
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.columns import UNTRUSTED
 from oracles.frame import TICK, encode
 from oracles.query import parse
+from oracles.query.footprint import tally_size
 from tests.fold import fold
 from tests.logs import LIMIT, START, VERSIONS, random_log
 
@@ -70,32 +74,38 @@ def catalog_of(query):
 
 
 def log_of(query, sizes):
-    """Return a log with so many reports in each pane, one frame each, and a tick far behind the last."""
+    """Return a log with so many reports in each pane, one frame for each group. A number is that of group 0."""
     rng, log = np.random.default_rng(5), []
-    for at, n in enumerate(sizes):
-        values = rng.integers(0, query.domains[0].size, (n, len(query.domains)))
-        reports = query.oracle.perturb(values if query.attributes else values[:, 0], rng)
-        log.append((at, START + PANE * at, reports))
+    for at, numbers in enumerate(sizes):
+        for group, n in enumerate(numbers if isinstance(numbers, tuple) else (numbers,)):
+            values = rng.integers(0, query.domains[0].size, (n, len(query.domains)))
+            reports = query.oracle.perturb(values if query.attributes else values[:, 0], rng)
+            log.append((at, START + PANE * at, group, reports))
     return log
 
 
 def read_log(query, log, lost=()):
-    """Return an audit of a log that lost some of its records."""
+    """Return an audit of a log that lost the records of some panes. A tick is far behind the last one."""
     audit = Fold(catalog_of(query), 1, log_has_time=True, limit=LIMIT)
-    records = [(at, 1000 * pane, encode(query.digest, pane, reports)) for at, pane, reports in log if len(reports)]
-    tick = (len(log), 1000 * (START + PANE * (len(log) + 20)), TICK)
-    audit.read(0, [*[record for record in records if record[0] not in lost], tick])
+    records = [
+        (offset, 1000 * pane, encode(query.digest, pane, reports, group=group))
+        for offset, (at, pane, group, reports) in enumerate(log)
+        if len(reports) and at not in lost
+    ]
+    audit.read(0, [*records, (len(log), 1000 * (START + PANE * (len(log) + 20)), TICK)])
     return audit
 
 
 def published(query, log, incomplete=()):
     """Return the finals that a worker publishes that has read the whole log. Some panes are flagged."""
     merger = Merger(Versions.of(query), 1)
-    for at, pane, reports in log:
-        if len(reports):
-            state = query.oracle.zeros()
-            query.oracle.add(state, reports)
-            merger.take(pane, 0, Snapshot(len(reports), 0, 0, INCOMPLETE if at in incomplete else 0, state))
+    for (at, pane), frames in groupby(log, key=itemgetter(0, 1)):
+        state, n = np.zeros(tally_size(query), np.int64), 0
+        for *_, group, reports in frames:
+            count_reports(query.oracle, state, reports, [len(reports)], np.array([group], np.uint8))
+            n += len(reports)
+        if n:
+            merger.take(pane, 0, Snapshot(n, 0, 0, INCOMPLETE if at in incomplete else 0, state))
     merger.mark(0, START + PANE * (len(log) + 19))
     records = {}
     for final in merger.finals():
@@ -134,6 +144,34 @@ def test_records_from_a_time_on_match_the_log(numbers, names, first, lost):
     records = published(query, log, incomplete=lost)
     audit = read_log(query, log, {*range(first), *lost})
     assert compare(query, audit, records, START + PANE * first)[1] == []
+
+
+@FIXED
+@given(
+    st.lists(st.tuples(*[st.sampled_from([0, 1, 8, 12, 30])] * 3), min_size=8, max_size=20),
+    kinds,
+    st.integers(0, 12),
+    st.sets(st.integers(0, 19), max_size=2),
+)
+def test_records_of_groups_from_a_time_on_match_the_log(numbers, names, first, lost):
+    query = ask(names, groups={"platform": ["ios", "web"]})
+    log = log_of(query, numbers)
+    records = published(query, log, incomplete=lost)
+    assert compare(query, read_log(query, log, lost), records)[1] == []
+    audit = read_log(query, log, {*range(first), *lost})
+    assert compare(query, audit, records, START + PANE * first)[1] == []
+
+
+def test_the_audit_compares_groups_from_a_time_on():
+    query = ask(["10s"], groups={"platform": ["ios", "web"]})
+    log = log_of(query, [(12, 12, 12)] * 6)
+    records = published(query, log)
+    audit = read_log(query, log, range(2))
+    right, wrong = compare(query, audit, records, START + PANE * 2)
+    assert wrong == []
+    assert right >= 12, "three groups and their total, for at least three windows"
+    last = max(key for key in records if b"|g:platform=ios" in key)
+    assert compare(query, audit, records | {last: records[last][:-1]}, START + PANE * 2)[1] == [last]
 
 
 def test_the_audit_goes_on_at_the_first_window_with_values_behind_an_incomplete_one():
