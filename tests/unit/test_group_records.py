@@ -105,10 +105,7 @@ def finals_of(versions, panes, through):
         for final in merger.finals():
             query = versions.at(final.span.end - PANE).query
             records |= dict(results.next(query, final).window.records)
-    return {
-        key.decode(): schemas.record(value) if "*" not in key.decode() else orjson.loads(value)
-        for key, value in records.items()
-    }
+    return {key.decode(): schemas.record(value) for key, value in records.items()}
 
 
 SIZES = [(30, 40, 12, 5), (25, 31, 0, 4), (8, 50, 7, 3), (40, 44, 13, 0), (2, 60, 11, 1), (31, 30, 30, 30)]
