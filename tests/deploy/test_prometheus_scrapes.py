@@ -54,6 +54,7 @@ threshold = 0.1
 crowd = 1
 attributes = { load = { low = 10, high = 60000, scale = "log", unit = "ms" }, network = ["wifi", "mobile"] }
 ranges = { load = { slow = [1000, 60000] } }
+groups = { platform = ["ios", "web"] }
 oracle = "hr"
 epsilon = 4.0
 budget = 1000.0
@@ -129,7 +130,8 @@ class Deployment:
         surge = ("--port", ports["hubbub-simulator"], "--scenario", folder / "surge.toml")
         crowd(self.place, "page", *surge, *common, "zipf:1.5")
         crowd(self.place, "profile", "--port", 0, *common, "age=uniform", "--values", "sex=uniform")
-        crowd(self.place, "waits", "--port", 0, *common, "load=lognormal:6.3,0.8", "--values", "network=uniform")
+        waits = ("load=lognormal:6.3,0.8", "--values", "network=uniform", "--groups", "ios=0.6,web=0.3")
+        crowd(self.place, "waits", "--port", 0, *common, *waits)
         until(lambda: self.alerts("HubbubHitterSurging"), "an alert of the surge")
         until(lambda: self.prometheus.query("hubbub_true_mse"), "a final with its true error")
 
