@@ -170,29 +170,12 @@ def test_a_query_file_takes_a_new_edition_without_a_new_version(kafka, tmp_path,
         assert check(place).reports > 10
 
 
-def test_an_installation_moves_to_another_prefix_with_more_partitions(kafka, tmp_path):
-    """The old prefix runs until its last window is final. Each report is counted in one of the two."""
+def move(old_broker, new_broker, tmp_path, **settings):
+    """Move an installation. The old one runs until its last window is final. One of the two counts each report."""
     folders = [tmp_path / "old", tmp_path / "new"]
     for folder in folders:
         folder.mkdir()
-    with Place(kafka, folders[0], PATIENT) as old, Place(kafka, folders[1], PATIENT, partitions=5) as new:
-        worker = old.start().ready()
-        new.start().ready()
-        with load(old, old.queries.values()):
-            time.sleep(2)
-        with load(new, new.queries.values()):
-            time.sleep(2)
-        assert check(old).reports > 10
-        assert worker.stop() == 0
-        assert check(new).reports > 10
-
-
-def test_an_installation_moves_to_another_cluster(kafka, lone_kafka, tmp_path):
-    """The old cluster runs until its last window is final. Each report is counted in one of the two."""
-    folders = [tmp_path / "old", tmp_path / "new"]
-    for folder in folders:
-        folder.mkdir()
-    with Place(kafka, folders[0], PATIENT) as old, Place(lone_kafka, folders[1], PATIENT) as new:
+    with Place(old_broker, folders[0], PATIENT) as old, Place(new_broker, folders[1], PATIENT, **settings) as new:
         worker = old.start().ready()
         new.start().ready()
         with load(old, old.queries.values()):
@@ -202,3 +185,11 @@ def test_an_installation_moves_to_another_cluster(kafka, lone_kafka, tmp_path):
         assert check(old).reports > 10
         assert worker.stop() == 0
         assert check(new).reports > 10
+
+
+def test_an_installation_moves_to_another_prefix_with_more_partitions(kafka, tmp_path):
+    move(kafka, kafka, tmp_path, partitions=5)
+
+
+def test_an_installation_moves_to_another_cluster(kafka, lone_kafka, tmp_path):
+    move(kafka, lone_kafka, tmp_path)

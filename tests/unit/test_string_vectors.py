@@ -3,29 +3,16 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from oracles.mechanisms.entropy import Source
 from oracles.query import parse
 from producers import Client
+from tests.unit.fixed_source import Fixed
 from tests.unit.reference_client import Stream
 from tests.unit.reference_strings import Strings
 
 GROUPS = json.loads((Path(__file__).parents[1] / "vectors" / "strings.json").read_text())["definitions"]
 PAGE = (Path(__file__).parents[2] / "docs" / "wire-format.md").read_text()
-
-
-class Fixed(Source):
-    """A source of exactly these bytes."""
-
-    def __init__(self, data):
-        self.left = data
-
-    def raw(self, count):
-        assert count <= len(self.left)
-        data, self.left = self.left[:count], self.left[count:]
-        return np.frombuffer(data, np.uint8)
 
 
 def query_of(group):

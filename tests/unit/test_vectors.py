@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from oracles import ORACLES, oracle
 from oracles.frame import FrameError, decode, partition_of
-from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.table import best
 from oracles.multi import multi
 from producers.client.respondents import Respondents
 from producers.entropy import Keyed
+from tests.unit.fixed_source import Fixed
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "tests" / "vectors"
@@ -39,18 +39,6 @@ reference = load(Path(__file__).with_name("reference_client.py"))
 REPORTS, SUPPORT, FRAMES, KEY_STREAMS, TABLES = (
     json.loads((VECTORS / f"{name}.json").read_text()) for name in ("reports", "support", "frames", "keyed", "tables")
 )
-
-
-class Fixed(Source):
-    """A source of exactly these bytes."""
-
-    def __init__(self, data):
-        self.left = data
-
-    def raw(self, count):
-        assert count <= len(self.left)
-        data, self.left = self.left[:count], self.left[count:]
-        return np.frombuffer(data, np.uint8)
 
 
 def label(group):
