@@ -104,7 +104,7 @@ def _value_history(
     name = definition.name
     method = lookup.method(records[-1].part(name), parameters) if records else parameters.text("method")
     if definition.domain.discovery is not None:
-        value = definition.domain.discovery.name(value)
+        value = definition.domain.discovery.coding.name(value)
         points = (PointRow.of(record, name, value, method, None) for record in records)
         return {"method": method, "measure": "share", "unit": None}, points
     position = definition.domain.find(value)

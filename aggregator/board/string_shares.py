@@ -8,12 +8,11 @@ from aggregator.board.reply import missing
 from aggregator.board.rows import ValueRow
 from aggregator.board.view import View
 from aggregator.publishing.records.name_list import NameList, names_of
-from aggregator.publishing.records.name_rows import decode_maps
+from aggregator.publishing.records.string_answers import maps_of
 from hubbub.http.schema import Chance, Count
 from oracles.consistency import UNBIASED
 from oracles.discover import Maps
 from oracles.intervals import LEVEL
-from oracles.query import Query
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,20 +63,14 @@ def shares(view: View, texts: Sequence[str] | None, top: int | None) -> StringSh
         pairs = _asked(view, {row.value: (row, about) for row, about in rows_of_record}, texts)
         ambiguous = [row.value for row, _ in pairs if row.share is None]
     rows, about = [row for row, _ in pairs], [each for _, each in pairs]
-    query = view.definition.query
     discover = SearchRow(
         smallest=names.smallest,
-        has_search=_is_searched(query, view),
+        has_search=view.definition.query.is_searched(view.record.span.window),
         levels=list(names.levels),
         ambiguous=ambiguous,
         names=about,
     )
     return StringShares(rows, discover, [], min((each.level for each in about), default=LEVEL))
-
-
-def _is_searched(query: Query, view: View) -> bool:
-    window = view.record.span.window
-    return window.kind == "all" or window.size >= (query.search or 0)
 
 
 def _record_rows(view: View, names: NameList) -> Iterator[tuple[ValueRow, StringNameRow]]:
@@ -115,7 +108,7 @@ def _asked(
     discovery, maps = view.definition.domain.discovery, None
     pairs = {}
     for text in texts:
-        name = text if discovery is None else discovery.name(text)
+        name = text if discovery is None else discovery.coding.name(text)
         if name not in listing and name not in pairs:
             maps = maps or _maps(view)
             answer = maps.ask(text, listing)
@@ -130,11 +123,10 @@ def _asked(
 
 def _maps(view: View) -> Maps:
     """Return the maps of a window. Raise a Problem if the board does not have them."""
-    query, part = view.definition.query, view.part
-    if view.maps is None or query.strings is None or query.only_oracle is None:
+    maps = None if view.maps is None else maps_of(view.part, view.maps, view.definition.query)
+    if maps is None:
         raise missing(
             "the board has no maps of this window, so it knows the shares of its names only; ask a final window",
             parameter="value",
         )
-    counts, answering = decode_maps(view.maps, query.strings.cells)
-    return Maps(query.strings, query.only_oracle, counts, answering, part.n, part.n_independent)
+    return maps

@@ -100,25 +100,13 @@ def costs(query: Query, partitions: int) -> Iterator[str]:
         f"Written: up to {in_bytes(changelog)} a day in the changelog, which keeps the newest of each tally, and up to "
         f"{in_bytes(snapshots)} a day of snapshots."
     )
-    yield f"CPU: {SEARCH_SECONDS:g} s for each search, {searches(query):,.3g} searches a day."
+    yield f"CPU: {SEARCH_SECONDS:g} s for each search, {query.searches_a_day:,.3g} searches a day."
 
 
 def written(query: Query, partitions: int) -> tuple[int, int]:
     """Return the most bytes a day in the changelog and in snapshots, of one worker with all partitions."""
     tally = partitions * query.oracle.state_size * ENCODED_BYTES
     return int(min(CHANGELOG_RATE, tally / CHECKPOINT_SECONDS) * DAY), tally * DAY // query.pane
-
-
-def searches(query: Query) -> float:
-    """Return the number of searches a day."""
-    least = query.search or 0
-    steps = [window.step or least for window in set(query.windows) if _is_searched(query, window.size)]
-    return sum(DAY / step for step in steps)
-
-
-def _is_searched(query: Query, size: int) -> bool:
-    """Whether names are searched in windows of this size. `all` has size 0."""
-    return not size or size >= (query.search or 0)
 
 
 def warnings(query: Query) -> Iterator[str]:
@@ -131,7 +119,7 @@ def warnings(query: Query) -> Iterator[str]:
         f"the client answers, and keep `crowd`: names are listed only if their estimate is at least {query.crowd} "
         "reports. `crowd` does not apply to strings that somebody asks for"
     )
-    if not any(_is_searched(query, window.size) for window in query.windows):
+    if not any(map(query.is_searched, query.windows)):
         yield (
             f"no window is as long as search = {query.search} s, so no name is ever found; lower `search`, or add the "
             'window "all"'

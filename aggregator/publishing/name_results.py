@@ -16,7 +16,6 @@ from oracles.discover.cell_hash import MAPS
 from oracles.discover.reach import smallest_share
 from oracles.discover.slot_test import skewed
 from oracles.query import Query
-from oracles.query.settings import Window
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +42,13 @@ class NameResult:
     """Whether the reports look forged."""
 
 
-def is_searched(query: Query, window: Window) -> bool:
-    """Whether names are searched in a kind of window: in `all`, and in windows that are long enough."""
-    return query.search is not None and (window.kind == "all" or window.size >= query.search)
-
-
 def name_result(query: Query, slots: Slots, span: Span, total: Snapshot, history: NameHistory) -> NameResult:
     """Return the names of a window with this total."""
     n, independent = total.n, span.independent(total.n, query)
     counts = total.counts.astype(np.int64, copy=False)
     before = history.before(span)
-    dictionary = [*before, *query.known]
-    if is_searched(query, span.window):
+    dictionary, is_searched = [*before, *query.known], query.is_searched(span.window)
+    if is_searched:
         result = search(slots, counts, n, independent, dictionary=dictionary, family_error=query.family_error)
         names, ambiguous, maps = [*result.names], [*result.ambiguous], result.maps
     else:
@@ -76,7 +70,7 @@ def name_result(query: Query, slots: Slots, span: Span, total: Snapshot, history
         before=before,
         end=span.end,
         smallest=smallest_share(slots.strings, slots.cell_oracle, independent),
-        is_searched=is_searched(query, span.window),
+        is_searched=is_searched,
         is_first=history.is_first(span),
         skewed=skewed(slots, counts, n, independent),
     )

@@ -79,6 +79,10 @@ class Coding:
             text = "".join(self.alphabet[code - 1] for code in codes)
         return text + OPEN_END if len(codes) == self.length else text
 
+    def name(self, text: str) -> str:
+        """Return the name of a text: all texts that are coded alike have one name."""
+        return self.text(self.symbols(text))
+
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {symbol: i + 1 for i, symbol in enumerate(self.alphabet or "")}

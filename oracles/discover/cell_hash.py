@@ -103,7 +103,7 @@ class Strings:
         Bytes that are no character have one mark in all names, for example in a name that was cut within a character.
         """
         is_clear = self.coding.alphabet is not None or _UNREADABLE not in text
-        return is_clear and self.text(self.numbers(text)) == text
+        return is_clear and self.coding.name(text) == text
 
     def words(self, chunk: int, number: int) -> Ints:
         """Return the word of a chunk's number for each level and map."""

@@ -113,7 +113,7 @@ class Maps:
 
     def ask(self, text: str, names: Iterable[str] = ()) -> Name:
         """Return the share of any text, by the maps in which no confirmed name has its cell."""
-        whole = self.strings.text(self.strings.numbers(text))
+        whole = self.strings.coding.name(text)
         others = NamedCells()
         for name in names:
             if name != whole:

@@ -42,6 +42,8 @@ from oracles.query.strings import KEYS_OF_STRINGS, check_keys, is_discovery, rea
 from oracles.query.text import read_toml
 from oracles.tally import RecordTally, ValueTally
 
+_DAY = 86_400
+
 
 @dataclass(frozen=True)
 class Query:
@@ -105,6 +107,16 @@ class Query:
     groups: Groups | None = None
     weights: tuple[float, ...] | None = None
     """Shares of the groups in the population, in the order of their values. None if they are unknown."""
+
+    def is_searched(self, window: Window) -> bool:
+        """Whether names are searched in a kind of window: in `all`, and in windows that are long enough."""
+        return self.search is not None and (window.kind == "all" or window.size >= self.search)
+
+    @property
+    def searches_a_day(self) -> float:
+        """Number of searches for names in a day."""
+        steps = (window.step or self.search for window in self.windows if self.is_searched(window))
+        return sum(_DAY / step for step in steps if step)
 
     @property
     def singles(self) -> tuple[Attribute, ...]:

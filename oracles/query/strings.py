@@ -69,13 +69,9 @@ class Discovery:
         """The settings that the digest covers."""
         return {**self.table, "normal": self.coding.normal}
 
-    def name(self, text: str) -> str:
-        """Return the name of a text: all texts that are coded alike have one name."""
-        return self.coding.text(self.coding.symbols(text))
-
     def is_whole(self, text: str) -> bool:
         """Whether the name of a text is coded like the text. Bytes may end inside a character."""
-        name = self.name(text).removesuffix(OPEN_END)
+        name = self.coding.name(text).removesuffix(OPEN_END)
         return bool((self.coding.symbols(name) == self.coding.symbols(text)).all())
 
 
@@ -140,7 +136,7 @@ def read_known(value: object, at: Place, discovery: Discovery) -> tuple[str, ...
     if not isinstance(value, list) or len(value) > MOST_NAMES:
         raise at.error(f"must be a list of at most {MOST_NAMES:,} texts, got {shown(value)}")
     texts = [_NAME(item, at) for item in value]
-    names = [discovery.name(text) for text in texts]
+    names = [discovery.coding.name(text) for text in texts]
     again = repeated(names)
     if again is not None:
         first = texts[names.index(names[again])]

@@ -59,7 +59,7 @@ def test_costs_are_those_of_the_tally():
     assert changelog <= string_outlook.CHANGELOG_RATE * 86_400
     assert "48 searches a day" in text
     assert memory.worker([query], 12).total > 12 * 2 * query.oracle.state_size * 8
-    assert string_outlook.searches(read(windows=["5m", "all"], search="2h")) == 12
+    assert read(windows=["5m", "all"], search="2h").searches_a_day == 12
 
 
 def test_windows_are_shown_if_each_map_holds_a_crowd():

@@ -3,8 +3,8 @@
 from aggregator.merging.name_history import NameSearch, surplus
 from aggregator.merging.windows import Span
 from aggregator.publishing.alerts.message import Alert
-from aggregator.publishing.alerts.watch import DAY, KINDS
-from aggregator.publishing.name_results import NameResult, is_searched
+from aggregator.publishing.alerts.watch import KINDS
+from aggregator.publishing.name_results import NameResult
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.rows import WindowRow
 from oracles.query import Query
@@ -49,6 +49,5 @@ def name_step(query: Query, span: Span, result: NameResult) -> tuple[NameSearch 
 
 def enter_error(query: Query) -> float:
     """Return the probability of a false alert in one search. All searches share the budget of a day."""
-    steps = (window.step or query.search for window in query.windows if is_searched(query, window))
-    searches_a_day = sum(DAY / step for step in steps if step)
+    searches_a_day = query.searches_a_day
     return min(query.family_error, query.alerts_a_day / (KINDS * searches_a_day)) if searches_a_day else 0.0

@@ -31,7 +31,7 @@ def record_of(record: Record, maps: Maps, texts: Sequence[str]) -> Record:
     fields = record.rest()
     rows: dict[str, tuple[float, ...]] = {}
     for text in texts:
-        name = maps.strings.text(maps.strings.numbers(text))
+        name = maps.strings.coding.name(text)
         if (place := places.get(name)) is not None:
             columns = (record.shares[UNBIASED], record.stderr, record.low, record.high, fields["level"])
             rows[name] = tuple(float(column[place]) for column in columns)
