@@ -2,10 +2,10 @@
 
 import importlib
 import os
-import signal
 import sys
 from importlib.metadata import version
 
+from hubbub.command import early_sigterm
 from oracles.errors import MissingExtra, extra
 from oracles.kernels import c_library
 
@@ -59,7 +59,7 @@ def usage() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops every command like Ctrl-C
+    early_sigterm.install()
     try:
         try:
             return run(sys.argv[1:] if arguments is None else arguments)

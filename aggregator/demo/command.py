@@ -23,6 +23,7 @@ from aggregator.reading.tail.command import Lines, follow, output, take
 from aggregator.reading.tail.notation import plain
 from aggregator.reading.tail.overview import Overview
 from aggregator.topics.command import ensure
+from hubbub.command import early_sigterm
 from hubbub.command.exit import exit_process
 from hubbub.command.options import parsed, parser_of, run, whole
 from hubbub.kafka.settings import PREFIX, Kafka, parse_prefix, parse_servers
@@ -137,6 +138,8 @@ def _handle_signals() -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, end)
+    if early_sigterm.has_come():
+        end()
 
 
 class Demo:

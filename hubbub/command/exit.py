@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from hubbub.command import early_sigterm
 from hubbub.kafka.rights import access_refusal
 from oracles.errors import HubbubError
 
@@ -71,6 +72,8 @@ async def until_asked(work: Coroutine[Any, Any, _Result]) -> _Result | None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end)
+    if early_sigterm.has_come():
+        end()
     try:
         return await task
     except asyncio.CancelledError:

@@ -75,6 +75,36 @@ def test_a_process_that_hangs_exits_at_its_deadline():
     assert subprocess.run([sys.executable, "-c", code], timeout=BOUND, check=False).returncode == 3
 
 
+LOSES_SIGTERM = """
+import asyncio, signal, sys, types
+from hubbub import __main__ as command
+from hubbub.command.exit import until_asked
+
+class Dying:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+def main(arguments):
+    Dying()  # Python prints and drops what a destructor raises
+    print("it goes on", flush=True)
+    asyncio.run(until_asked(asyncio.Event().wait()))
+    return 0
+
+sys.modules["dying"] = types.SimpleNamespace(main=main)
+command.COMMANDS["dying"] = ("dying", "all", "lose a signal")
+sys.exit(command.main(["dying"]))
+"""
+
+
+def test_a_command_ends_after_a_signal_whose_exception_was_lost():
+    """So it was with a signal during an import."""
+    process = subprocess.run(
+        [sys.executable, "-c", LOSES_SIGTERM], capture_output=True, text=True, timeout=BOUND, check=False
+    )
+    assert (process.returncode, process.stdout) == (0, "it goes on\n"), process.stderr
+    assert "Exception ignored" in process.stderr
+
+
 class Client:
     """A client that loses a cancellation while it stops, as those of aiokafka do."""
 
