@@ -19,6 +19,8 @@ ABOUT = {
 ERRORS = ("stderr", "low", "high")
 LAST = {"level": float, "proved": bool, "first_rank": int, "last_rank": int, "central": float}
 """The last columns, with their types."""
+WEIGHTED = ("by_weight", "by_weight_low", "by_weight_high")
+"""The columns of a total that is weighted to known shares of the groups."""
 
 Row = dict[str, Any]
 
@@ -46,7 +48,8 @@ def columns(records: Iterable[Record]) -> dict[str, type]:
     methods = [UNBIASED, *ERRORS, *(method for record in records for method in record.shares)]
     numbers = {"number": float, "unit": str} if any(record.has_numbers for record in records) else {}
     strings = {"first_seen": int} if any(record.discover() is not None for record in records) else {}
-    return {**ABOUT, "value": str, **numbers, **strings, **dict.fromkeys(methods, float), **LAST}
+    weighted = dict.fromkeys(WEIGHTED, float) if any(_weighted_columns(record) for record in records) else {}
+    return {**ABOUT, "value": str, **numbers, **strings, **dict.fromkeys(methods, float), **LAST, **weighted}
 
 
 def rows(record: Record) -> list[Row]:
@@ -79,6 +82,7 @@ def rows(record: Record) -> list[Row]:
     level, low, high = first(record, len(record.values))
     numbers = {**record.shares, "stderr": record.stderr, "low": low, "high": high}
     lists = {name: column.tolist() for name, column in numbers.items()}
+    weighted = _weighted_columns(record)
     table = []
     for at, value in enumerate(record.values):
         cells = {name: _nan_to_none(column[at]) for name, column in lists.items()}
@@ -86,10 +90,21 @@ def rows(record: Record) -> list[Row]:
         first_rank, last_rank = (hitter and hitter.ranks) or (None, None)
         proof = hitter is not None and hitter.decided
         last = {"level": level, "proved": proof, "first_rank": first_rank, "last_rank": last_rank}
-        table.append({**about, "value": value, **cells, **last})
+        by_weight = {name: column[at] for name, column in weighted.items()}
+        table.append({**about, "value": value, **cells, **last, **by_weight})
     if record.withheld:
         table.append({**about, "value": None, **dict.fromkeys((*lists, *LAST))})
     return table
+
+
+def _weighted_columns(record: Record) -> dict[str, list[float | None]]:
+    """Return the unbiased shares of a weighted total and their intervals. A record without weights has none."""
+    total = record.rest()["weighted"]
+    return (
+        {}
+        if total is None
+        else dict(zip(WEIGHTED, (total["shares"][UNBIASED], total["low"], total["high"]), strict=True))
+    )
 
 
 def _string_rows(record: Record, discover: DiscoverRow, about: Mapping[str, Any]) -> list[Row]:
