@@ -9,6 +9,7 @@ from aggregator.board import metrics
 from aggregator.board.metrics import BoardMetrics
 from aggregator.board.parameters import Parameters
 from aggregator.publishing.records.decoder import decode
+from aggregator.reading.export.reader import difference_table, pair_filter
 from oracles.changes import compare
 from oracles.intervals import listed_level
 from tests.boards import GROUPS, HOMEPAGE, LOAD, PANE, SCREENS, START, Crowd, GroupCrowd
@@ -146,6 +147,22 @@ def test_two_groups_of_one_window_are_compared(crowds, board):
     assert earlier["before"]["window"]["end"] == START + PANE
     median = ask(board, "compare", "load", group="ios", values="p50", **{"with": "android"})["values"][0]
     assert median["proved"]
+
+
+@pytest.mark.parametrize("query", ["screens", "load"])
+def test_a_comparison_of_groups_read_in_python_is_that_of_the_api(crowds, board, query):
+    crowd = crowds[["screens", "load"].index(query)]
+    pair = "ios", "android"
+    is_match = pair_filter(pair, kind="tumbling")
+    parts = [decode(value) for topic, _, value in crowd.messages if topic == "estimates"]
+    table = difference_table([part for part in parts if is_match(part)], pair, crowd.query.family_error).to_dicts()
+    assert {row["to"] for row in table} == {START + PANE * pane for pane in range(1, PANES + 1)}
+    answer = ask(board, "compare", query, group="ios", **{"with": "android", "top": 10_000})
+    last = [row for row in table if row["to"] == LAST]
+    assert {(row["group"], row["with"], row["from"]) for row in last} == {(*pair, LAST)}
+    assert [{key: row[key] for key in ("level", *answer["values"][0])} for row in last] == [
+        {"level": answer["level"], **row} for row in answer["values"]
+    ]
 
 
 def test_two_windows_of_one_group_are_compared(board):

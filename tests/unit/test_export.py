@@ -7,7 +7,9 @@ from aggregator.reading.export import reader
 from aggregator.reading.export.command import main, moment
 from aggregator.reading.export.finals import gaps
 from aggregator.reading.export.table import column_lists, columns, record_filter, rows
+from oracles.errors import ParameterError
 from tests.boards import HOMEPAGE, LOAD_TIME, PANE, SCREENS, START, Crowd, GroupCrowd, NumberCrowd, withheld
+from tests.string_crowds import StringCrowd
 
 
 def test_a_withheld_window_has_a_row_without_values_and_a_sentence():
@@ -102,3 +104,44 @@ def test_rows_are_those_of_the_total_or_of_one_group():
     changes = reader.difference_table(records, (START + PANE, START + 2 * PANE), 0.05)
     assert set(changes["group"]) == {None, "ios", "android", "web"}
     assert [text.split(":")[0] for text in gaps(records)] == ["screens, (none) 10s"]
+
+
+def test_a_weighted_total_has_columns_of_its_own():
+    """Only the total of a query with weights has them, so the tables of other queries stay the same."""
+    names = ("by_weight", "by_weight_low", "by_weight_high")
+    records = [decode(value) for _, _, value in GroupCrowd(SCREENS).next()]
+    for record in records:
+        total = record.rest()["weighted"]
+        lines = rows(record)
+        if total is None:
+            assert record.group is not None
+            assert not {*names} & {*columns([record])}
+            assert [[line.get(name) for name in names] for line in lines] == [[None] * 3] * len(lines)
+        else:
+            columns_of_total = zip(total["shares"]["unbiased"], total["low"], total["high"], strict=True)
+            assert [tuple(line[name] for name in names) for line in lines] == [*columns_of_total]
+            assert tuple(columns([record]))[-3:] == names
+            assert columns([record]).keys() == lines[0].keys()
+    assert sum(record.group is None for record in records) == 1
+    frame = reader.table(records)
+    assert frame["by_weight"].null_count() == sum(len(rows(record)) for record in records if record.group is not None)
+    plain = [decode(value) for topic, _, value in Crowd(HOMEPAGE, clients=2_000).next() if topic == "estimates"]
+    assert not {*names} & {*columns(plain)}
+
+
+def test_two_windows_or_two_groups_are_compared_but_not_one_with_itself():
+    for pair in [(START, START), ("ios", "ios")]:
+        with pytest.raises(ParameterError, match="two different windows or groups"):
+            reader.pair_filter(pair)
+    with pytest.raises(ParameterError, match="leave `group` out"):
+        reader.pair_filter(("ios", "web"), group="android")
+    with pytest.raises(ParameterError, match="leave `compare` or `ask` out"):
+        reader.read("127.0.0.1:1", "crashes", compare=(START, START + PANE), ask=["oom"])
+
+
+def test_windows_of_unknown_strings_are_not_compared():
+    records = [
+        decode(value) for topic, key, value in StringCrowd(START).next() if topic == "estimates" and key[-2:] != b"|m"
+    ]
+    with pytest.raises(ParameterError, match="no list of values"):
+        reader.difference_table(records, (START, START + PANE), 0.05)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,8 +12,7 @@ from aggregator.publishing.records.differences import differences
 from aggregator.reading.export.finals import finals
 from aggregator.reading.export.table import column_lists, columns, record_filter
 from hubbub.kafka.settings import PREFIX, Kafka
-from oracles.errors import extra
-from oracles.query.settings import Window
+from oracles.errors import ParameterError, extra
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -21,8 +20,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
+Pair = tuple[int, int] | tuple[str, str]
+"""The ends of two windows, or two groups."""
 _DIFFERENCES = {
-    **dict.fromkeys(("query", "digest", "attribute", "group", "kind"), str),
+    **dict.fromkeys(("query", "digest", "attribute", "group", "with", "kind"), str),
     **dict.fromkeys(("size", "step", "from", "to"), int),
     **dict.fromkeys(("value", "measure"), str),
     **dict.fromkeys(("before", "after", "difference", "stderr", "low", "high", "p_value"), float),
@@ -40,7 +41,7 @@ def read(
     until: int | None = None,
     kind: str | None = None,
     group: str | None = None,
-    compare: tuple[int, int] | None = None,
+    compare: Pair | None = None,
     family_error: float = 0.05,
     ask: Sequence[str] | None = None,
     prefix: str = PREFIX,
@@ -52,7 +53,8 @@ def read(
     With `ask` the rows are those of these strings, of a query of unknown strings, whether a search found them or not.
 
     With `compare` return the differences between the windows that end at these two times instead, for each attribute
-    and kind of window. `family_error` is the chance of any false proof of a change.
+    and kind of window. If they are two groups, such as ("ios", "android"), return the differences between these groups
+    in each window. `family_error` is the chance of any false proof in two windows, or in two groups of one window.
 
     `.to_pandas()` makes a table of pandas.
     """
@@ -62,32 +64,76 @@ def read(
     kafka = Kafka(servers=servers, prefix=prefix)
     if compare is None:
         return table(_run(finals(kafka, query, record_filter(since, until, kind, group), texts=ask)))
-    is_kind = record_filter(0, None, kind, group)
-    records = _run(finals(kafka, query, lambda record: record.span.end in compare and is_kind(record)))
-    return difference_table(records, compare, family_error)
+    if ask is not None:
+        raise ParameterError("strings of an open domain cannot be compared; leave `compare` or `ask` out")
+    is_match = pair_filter(compare, since, until, kind, group)
+    return difference_table(_run(finals(kafka, query, is_match)), compare, family_error)
 
 
-def difference_table(records: list[Record], ends: tuple[int, int], family_error: float) -> "DataFrame":
-    """Return the differences between two windows, for each digest, attribute and kind of window that has both."""
+def pair_filter(
+    pair: Pair, since: int = 0, until: int | None = None, kind: str | None = None, group: str | None = None
+) -> Callable[[Record], bool]:
+    """Return a test whether a record is of one of two windows or groups. Raise a ParameterError if these are the same.
+
+    Two windows are of one group, by default of the total. Two groups are in windows that end in [since, until).
+    """
+    if pair[0] == pair[1]:
+        raise ParameterError(f"compare needs two different windows or groups, got {pair[0]!r} twice")
+    if not isinstance(pair[0], str):
+        is_kind = record_filter(0, None, kind, group)
+        return lambda record: record.span.end in pair and is_kind(record)
+    if group is not None:
+        raise ParameterError("compare names two groups already; leave `group` out")
+    is_window = record_filter(since, until, kind, all_groups=True)
+    return lambda record: record.group in pair and is_window(record)
+
+
+def difference_table(records: list[Record], pair: Pair, family_error: float) -> "DataFrame":
+    """Return the differences between two windows or two groups, for each digest, attribute and kind of window.
+
+    Two windows are named by their ends, and compared within each group. Two groups are compared within each window.
+    """
     import polars as pl
 
-    by_series: dict[tuple[str, str, str | None, str | None, Window], dict[int, Record]] = {}
+    are_groups = isinstance(pair[0], str)
+    by_series: dict[tuple[Any, ...], dict[int | str | None, Record]] = {}
     for record in records:
-        series = record.query, record.digest, record.attribute, record.group, record.span.window
-        by_series.setdefault(series, {})[record.span.end] = record
+        place, other = (record.span.end, record.group) if are_groups else (record.group, record.span.end)
+        series = record.query, record.digest, record.attribute, record.span.window, place
+        by_series.setdefault(series, {})[other] = record
     rows: list[dict[str, Any]] = []
-    for (query, digest, attribute, group, window), by_end in by_series.items():
-        before, after = (by_end.get(end) for end in ends)
+    if any(record.discover() is not None for record in records):
+        raise ParameterError("the query has no list of values, so its windows cannot be compared; read them one by one")
+    for by_name in by_series.values():
+        before, after = (by_name.get(name) for name in pair)
         if before is None or after is None:
             continue
-        about: dict[str, Any] = {"query": query, "digest": digest, "attribute": attribute, "group": group}
-        about |= {**asdict(window), "from": ends[0], "to": ends[1]}
         size = after.size or len({*before.values, *after.values})
-        result = differences(before, after, size, family_error)
+        result = differences(before, after, size, family_error, apart=are_groups)
+        about = _about(before, after)
         rows += [{**about, **asdict(row), "level": result.level} for row in result.rows]
     if records and not rows:
-        log.warning("the windows that end at %d and %d are not both published, or one is withheld", *ends)
+        log.warning("%s", _no_difference(pair, are_groups=are_groups))
     return pl.DataFrame(rows, schema=_DIFFERENCES)
+
+
+def _about(before: Record, after: Record) -> dict[str, Any]:
+    return {
+        "query": after.query,
+        "digest": after.digest,
+        "attribute": after.attribute,
+        "group": before.group,
+        "with": after.group if after.group != before.group else None,
+        **asdict(after.span.window),
+        "from": before.span.end,
+        "to": after.span.end,
+    }
+
+
+def _no_difference(pair: tuple[Any, Any], *, are_groups: bool) -> str:
+    if are_groups:
+        return "no window shows values of both groups, {} and {}".format(*pair)
+    return "the windows that end at {} and {} are not both published, or one is withheld".format(*pair)
 
 
 def table(records: list[Record]) -> "DataFrame":
