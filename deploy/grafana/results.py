@@ -119,8 +119,11 @@ def query() -> dashboard.Dashboard:
     value = "query, attribute, value"
     total = f'{Q}, group=""'
     one = f'{total}, attribute=~"$attribute", value=~"$value"'
-    by_group = f'{Q}, group!=""'
+    by_group = f'{Q}, group!="", group=~"$group"'
     in_group = "query, attribute, group, value"
+    quantile_by_group = f'{Q}, group=~"$group", quantile=~"$quantile"'
+    in_quantile = "query, attribute, group, quantile"
+    with_group = f'{{__name__=~"hubbub_top_share|hubbub_group_quantile", {OF}, {Q}, group!=""}}'
     quantile = f'{Q}, quantile=~"$quantile"'
     in_range = f'{Q}, range=~"$range"'
     frequent = f"{{}} and {newest('hubbub_hitter_share', Q, value).replace('{', '{{').replace('}', '}}')}"
@@ -135,6 +138,7 @@ def query() -> dashboard.Dashboard:
             ONE,
             variable("attribute", "Attribute", f"label_values({shares}}}, attribute)", several=False),
             variable("value", "Value", f'label_values({shares}, attribute=~"$attribute"}}, value)'),
+            variable("group", "Group", f"label_values({with_group}, group)"),
             variable("quantile", "Quantile", f"label_values(hubbub_quantile{{{OF}, {Q}}}, quantile)"),
             variable("range", "Range", f"label_values(hubbub_range_share{{{OF}, {Q}}}, range)"),
         ],
@@ -172,7 +176,38 @@ def query() -> dashboard.Dashboard:
                     "high": newest("hubbub_top_share_high", by_group, in_group),
                 },
                 labels=["query", "attribute", "group", "value"],
-            ).span(24),
+            ),
+            rows(
+                "Quantiles by group",
+                "Quantiles with their intervals in each group. Only for queries of numbers with groups.",
+                units.Short,
+                {
+                    "number": newest("hubbub_group_quantile", quantile_by_group, in_quantile),
+                    "low": newest("hubbub_group_quantile_low", quantile_by_group, in_quantile),
+                    "high": newest("hubbub_group_quantile_high", quantile_by_group, in_quantile),
+                },
+                labels=["query", "attribute", "group", "quantile"],
+            ),
+            graph(
+                "Shares by group over time",
+                "Unbiased shares of the chosen values in each group. The table of top values has their intervals.",
+                units.PercentUnit,
+                {
+                    f"{{{{attribute}}}} {{{{value}}}} {{{{group}}}} {AT}": newest(
+                        "hubbub_top_share", f'{by_group}, attribute=~"$attribute", value=~"$value"', in_group
+                    )
+                },
+            ),
+            graph(
+                "Quantiles by group over time",
+                "The chosen quantiles in each group. The table of quantiles has their intervals.",
+                units.Short,
+                {
+                    f"{{{{attribute}}}} {{{{quantile}}}} {{{{group}}}} {AT}": newest(
+                        "hubbub_group_quantile", quantile_by_group, in_quantile
+                    )
+                },
+            ),
             band(
                 "$value",
                 "Unbiased share and its interval. A line ends when its value is no longer among the first.",

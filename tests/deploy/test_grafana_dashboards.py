@@ -58,9 +58,12 @@ def test_surges_and_fades_are_marked_on_the_dashboard_of_a_query():
 
 @pytest.mark.parametrize("panel", PANELS)
 def test_a_graph_of_a_share_draws_the_band_of_its_interval(panel):
+    """The bands of several groups would cover each other. A table has their intervals."""
     names = {target["legendFormat"]: target["expr"] for target in panel["targets"]}
-    if panel["type"] != "timeseries" or not re.search(
-        r"\bhubbub_(top_share|hitter_share|quantile|range_share)\b", str(names)
+    if (
+        panel["type"] != "timeseries"
+        or not re.search(r"\bhubbub_(top_share|hitter_share|quantile|range_share)\b", str(names))
+        or "{{group}}" in str(names)
     ):
         return
     assert names.keys() == {"share", "low", "high"}
@@ -71,6 +74,18 @@ def test_a_graph_of_a_share_draws_the_band_of_its_interval(panel):
 
 def test_a_dashboard_has_such_a_graph():
     assert sum("custom.fillBelowTo" in json.dumps(panel.values[0]) for panel in PANELS) == 3
+
+
+def test_each_series_of_groups_is_in_a_panel_of_the_chosen_groups():
+    """The other panels are about the total, so no person is counted twice."""
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
+    series = {name for name, labels in rows if "group" in re.findall(r"\w+", labels)}
+    assert len(series) == 6
+    text = " ".join(target["expr"] for panel in BOARDS["query"]["panels"] for target in panel["targets"])
+    selectors = [(name, selector) for name, selector in re.findall(r"(hubbub_\w+)\{([^}]*)\}", text) if name in series]
+    assert all(('group=~"$group"' in selector) != ('group=""' in selector) for _, selector in selectors)
+    names = {name for name, selector in selectors if 'group=~"$group"' in selector}
+    assert names == series
 
 
 @pytest.mark.parametrize("name", BOARDS)

@@ -249,8 +249,13 @@ def test_a_variable_of_a_dashboard_has_values(deployment):
         for variable in json.loads(file.read_text())["templating"]["list"]:
             if variable["type"] == "query":
                 selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]).groups()
-                series = deployment.prometheus.query(chosen(selector))
-                assert {one["metric"].get(label) for one in series}, variable["query"]
+                until(lambda s=selector, la=label: values_of(deployment, s, la), f"values of {variable['query']}")
+
+
+def values_of(deployment, selector, label):
+    """Return the values of a label that a user can choose."""
+    series = deployment.prometheus.query(chosen(selector))
+    return {one["metric"].get(label) for one in series} - {None, ""}
 
 
 @pytest.mark.parametrize("job", sorted(RUNNING))
