@@ -1,16 +1,19 @@
-"""Measure what groups cost: one query with 16 groups beside 16 queries with the same reports, in one run.
+"""Measure what groups cost: one query with groups beside as many queries with the same reports, in one run.
 
-python benchmarks/grouped.py [--rounds 5]
+python benchmarks/grouped.py [--groups 16] [--rounds 5]
 
 Both count the same frames of olh, 1,024 values, in panes of 10 s, and make the records of a tumbling window. Counting
 goes from the bytes of frames to closed snapshots: the gate, the tallies and their encoding. The rest goes from these
 snapshots to records. The costs are CPU seconds of this process, and the ratio is that of one round. The query with
-groups also makes a record of the total.
+groups also makes a record of the total. Then it prints the sizes of a pane's snapshot and of a window's records, with
+weights too, and the memory of making a final: the peak of what Python and NumPy allocate.
 """
 
 import argparse
 import sys
 import time
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -29,11 +32,11 @@ from oracles.frame import encode
 from oracles.query import parse
 from oracles.query.footprint import tally_size
 
-GROUPS = 16
 PANE, PANES = 10, 6
 FRAMES, REPORTS = 40, 100
 """Frames of a group and pane, and reports of a frame."""
 START = 1_700_000_000
+MIB = 1 << 20
 COMMON = {
     "domain": 1024,
     "oracle": "olh",
@@ -47,10 +50,10 @@ COMMON = {
 }
 
 
-def queries():
+def queries(groups):
     """Return the query with groups, and the queries that stand for its groups."""
-    values = [f"g{number}" for number in range(1, GROUPS)]
-    tables = {f"q{number}": COMMON for number in range(GROUPS)} | {"all": {**COMMON, "groups": {"of": values}}}
+    values = [f"g{number}" for number in range(1, groups)]
+    tables = {f"q{number}": COMMON for number in range(groups)} | {"all": {**COMMON, "groups": {"of": values}}}
     parsed = parse({"queries": tables}, "the benchmark", None)
     return parsed.pop("all"), list(parsed.values())
 
@@ -77,24 +80,49 @@ def counted(kinds, frames):
 
 
 def published(query, snapshots):
-    """Return the number of records of these snapshots."""
-    cells, count = query.oracle.state_size, 0
+    """Return the sizes of the records of these snapshots, of each window."""
+    cells, windows = query.oracle.state_size, []
     further = (tally_size(query) - cells) // (cells + 3)
     merger, results = Merger(Versions.of(query), 1), ResultSequence()
     for pane, data in snapshots.items():
         merger.take(pane, 0, decode_snapshot(data, cells, further))
         merger.mark(0, pane + PANE)
-        for final in merger.finals():
-            count += len(results.next(query, final).window.records)
-    return count
+        finals = [results.next(query, final) for final in merger.finals()]
+        windows += [[len(value) for _, value in final.window.records] for final in finals]
+    return windows
 
 
 def all_published(kinds, snapshots):
     """Return the number of records of the snapshots of several queries."""
-    return sum(
-        published(query, {pane: data for (of, pane), data in sorted(snapshots.items()) if of == query.digest})
-        for query in kinds
-    )
+    windows = [window for query in kinds for window in published(query, panes_of(query, snapshots))]
+    return sum(map(len, windows))
+
+
+def panes_of(query, snapshots):
+    """Return the snapshots of one query by their pane."""
+    return {pane: data for (digest, pane), data in sorted(snapshots.items()) if digest == query.digest}
+
+
+def print_sizes(query, snapshots):
+    """Print how large snapshots and records are, and how much memory a final takes."""
+    panes = panes_of(query, snapshots)
+    print(f"snapshot of a pane: {max(map(len, panes.values())) / MIB:.2f} MiB")
+    first = dict([next(iter(panes.items()))])
+    for name, each in (("records", query), ("records with weights", weighted(query))):
+        tracemalloc.start()
+        [sizes] = published(each, first)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        print(
+            f"{name}: {sum(sizes) / MIB:.2f} MiB a window, the largest {max(sizes) / 1024:.1f} KiB, "
+            f"{peak / MIB:.1f} MiB of memory to make them"
+        )
+
+
+def weighted(query):
+    """Return the query with equal weights of its groups."""
+    count = len(query.groups.values)
+    return replace(query, weights=(1.0 / count,) * count)
 
 
 def cost(work, *arguments):
@@ -106,13 +134,15 @@ def cost(work, *arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--groups", type=int, default=16, metavar="N", help="groups, with the one without a name")
     parser.add_argument("--rounds", type=int, default=5, metavar="N")
     options = parser.parse_args()
-    whole, alone = queries()
+    groups = options.groups
+    whole, alone = queries(groups)
     rng = np.random.default_rng(1)
     reports = whole.oracle.perturb(rng.integers(0, 1024, FRAMES * REPORTS), rng)
-    order = rng.permutation(GROUPS * PANES * FRAMES)
-    mixed = [frame for group in range(GROUPS) for frame in frames_of(whole, reports, group)]
+    order = rng.permutation(groups * PANES * FRAMES)
+    mixed = [frame for group in range(groups) for frame in frames_of(whole, reports, group)]
     apart = [frame for query in alone for frame in frames_of(query, reports, 0)]
     mixed, apart = [mixed[at] for at in order], [apart[at] for at in order]
     rows = []
@@ -122,13 +152,16 @@ def main():
         records, publish_one = cost(all_published, [whole], one)
         others, publish_many = cost(all_published, alone, many)
         rows.append((count_one, count_many, publish_one, publish_many))
-    print(f"{GROUPS} groups: {records} records, {GROUPS} queries: {others}; median of {options.rounds} rounds")
+    print(f"{groups} groups: {records} records, {groups} queries: {others}; median of {options.rounds} rounds")
     for name, first in (("counting", 0), ("records", 2)):
         ratio = median(row[first] / row[first + 1] for row in rows)
         seconds = [1000 * median(row[at] for row in rows) for at in (first, first + 1)]
         print(f"{name}: {seconds[0]:.0f} ms with groups, {seconds[1]:.0f} ms with queries, ratio {ratio:.2f}")
     ratio = median((row[0] + row[2]) / (row[1] + row[3]) for row in rows)
     print(f"together: ratio {ratio:.2f}")
+    seconds = median(row[2] for row in rows) / PANES
+    print(f"a final with its records: {1000 * seconds:.0f} ms of CPU")
+    print_sizes(whole, one)
 
 
 if __name__ == "__main__":
