@@ -58,8 +58,6 @@ def test_each_login_works(secured_kafka, how, in_place, monkeypatch):
     assert asyncio.run(run()) == [frame]
 
 
-# aiokafka does not wait for the sockets that it closes:
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("how", "wrong"),
     [
@@ -86,7 +84,6 @@ def test_a_wrong_login_is_an_error_that_gives_the_reason(secured_kafka, how, wro
     assert "wrong" not in str(refused.value)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # for the same reason
 def test_each_connection_reads_the_token_again(secured_kafka):
     login = secured_kafka.login("token")
     kafka = where(login)

@@ -43,7 +43,7 @@ async def stalled(checkpoints, *rest, **more):
 
 CheckpointPlan.phases, Checkpoints._once, Checkpoints._send = numbered, held, stalled
 """
-"""While the file `hold` exists there is no checkpoint. The records of one phase are acknowledged only after a rebalance."""
+"""While the file `hold` exists there is no checkpoint. A rebalance precedes the acknowledgement of one phase."""
 
 TRIES = 3
 """Rebalances until one interrupts a checkpoint."""
