@@ -17,6 +17,7 @@ import {{ readFileSync }} from "node:fs";
 import {{ run }} from {module};
 console.log(JSON.stringify(await run(JSON.parse(readFileSync({vectors}, "utf8")))));
 """
+GZIP = 'require("zlib").gzipSync(require("fs").readFileSync'
 LIMIT = 12_000
 """Bytes of the client for a page, minified and compressed."""
 
@@ -96,7 +97,10 @@ def test_a_wrong_vector_is_found(client, tmp_path):
 
 
 def test_the_client_is_small(client, record_property):
-    size = len(gzip.compress((client / "dist" / "hubbub.min.js").read_bytes(), 9))
+    """The compressor of Node makes a larger file than Python's, and both are below the limit."""
+    path = client / "dist" / "hubbub.min.js"
+    size_in_node = int(run("node", "--print", f"{GZIP}({json.dumps(str(path))})).length"))
+    size = max(size_in_node, len(gzip.compress(path.read_bytes())))
     record_property("note", f"the client has {size:,} bytes, minified and compressed")
     assert size < LIMIT
 

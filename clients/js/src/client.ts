@@ -141,7 +141,7 @@ export class Client {
       listing = await this.#gateway.queries();
     } catch (error) {
       definition = await store.update((state) => state.definitions[name]);
-      if (!definition) throw new DeliveryError(`There is no definition of ${name} yet: ${String(error)}`);
+      if (!definition) throw new DeliveryError(`There is no definition of ${name} yet: ${error}`);
     }
     definition ??= definitionOf(listing, name);
     const query = checked(() => new Query(definition, pinned));
@@ -201,7 +201,7 @@ function checked<T>(make: () => T): T {
   try {
     return make();
   } catch (error) {
-    throw error instanceof HubbubError ? error : new NotAllowed(`The gateway's definition is not valid: ${String(error)}`);
+    throw error instanceof HubbubError ? error : new NotAllowed(`The gateway's definition is not valid: ${error}`);
   }
 }
 

@@ -33,6 +33,8 @@ export interface Charge {
   times: number;
 }
 
+const MOST_EPSILON = 16;
+
 /** A query that passed all checks. */
 export class Query {
   readonly digest: Uint8Array;
@@ -49,16 +51,14 @@ export class Query {
     pinned: Pinned = {},
   ) {
     const { name, epsilon, attributes, solution } = definition;
-    if (!(epsilon > 0 && epsilon <= 16)) throw new NotAllowed(`Epsilon of ${name} is ${epsilon}, not in 0 to 16.`);
-    if (pinned.epsilon !== undefined && epsilon > pinned.epsilon) {
-      throw new NotAllowed(`Epsilon of ${name} is ${epsilon}. The application allows ${pinned.epsilon}.`);
-    }
+    const most = Math.min(pinned.epsilon ?? MOST_EPSILON, MOST_EPSILON);
+    if (!(epsilon > 0 && epsilon <= most)) throw new NotAllowed(`Epsilon of ${name} is ${epsilon}, not in 0 to ${most}.`);
     const domains = attributes && Object.fromEntries(Object.entries(attributes).map(([key, each]) => [key, each.domain]));
     if (pinned.domain !== undefined && !same(pinned.domain, definition.domain ?? domains)) {
-      throw new NotAllowed(`The domain of ${name} is not the one that the application allows.`);
+      throw new NotAllowed(`The domain of ${name} is not the pinned one.`);
     }
     if (attributes && solution !== "smp" && solution !== "spl") {
-      throw new NotAllowed(`This client does not answer ${name}, whose solution is ${solution}.`);
+      throw new NotAllowed(`This client has no solution ${solution}. Update it.`);
     }
     this.digest = digestOf(definition);
     if (hex(this.digest) !== definition.digest) {

@@ -61,7 +61,7 @@ function read(files: Files, path: string): State | undefined {
   try {
     return JSON.parse(files.readFileSync(path, "utf8")) as State;
   } catch (error) {
-    throw new StoreError(`Store ${path} is damaged: ${String(error)}. Restore it.`);
+    throw new StoreError(`Store ${path} is damaged: ${error}. Restore it.`);
   }
 }
 
@@ -130,5 +130,5 @@ function ended(files: Files, lock: string): boolean {
 }
 
 function failure(path: string, error: unknown): StoreError {
-  return new StoreError(`Store ${path} cannot be used: ${String(error)}`);
+  return new StoreError(`Store ${path} cannot be used: ${error}`);
 }

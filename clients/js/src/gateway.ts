@@ -37,7 +37,7 @@ export class Gateway {
     const { protocol, hostname } = new URL(url);
     const local = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
     if (protocol !== "https:" && !(protocol === "http:" && local)) {
-      throw new DeliveryError(`A gateway's address must be https://HOST (http:// only on this machine), not ${url}.`);
+      throw new DeliveryError(`The gateway must be https://HOST (http:// only on this machine), not ${url}.`);
     }
   }
 
@@ -72,7 +72,7 @@ export class Gateway {
   async #send(path: string, settings: RequestInit): Promise<Response> {
     const token = typeof this.#token === "function" ? await this.#token() : this.#token;
     // Nothing in a request tells devices apart, except the address.
-    return this.#request(this.#url.replace(/\/+$/, "") + path, {
+    return this.#request(this.#url.replace(/\/*$/, path), {
       ...settings,
       headers: { ...settings.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) },
       credentials: "omit",

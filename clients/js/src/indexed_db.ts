@@ -43,7 +43,7 @@ type Step<T> = (state: State | undefined, key: Uint8Array | undefined, table: ID
 /** Read state and key, and write the new state, in one transaction. */
 function step<T>(database: IDBDatabase, name: string, change: Step<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const failed = (error: unknown) => reject(new StoreError(`Store ${name} cannot be used: ${String(error)}`));
+    const failed = (error: unknown) => reject(new StoreError(`Store ${name} cannot be used: ${error}`));
     try {
       const transaction = database.transaction(TABLE, "readwrite", { durability: "strict" });
       const table = transaction.objectStore(TABLE);

@@ -66,7 +66,7 @@ export function bound(state: State | undefined, key: Uint8Array, name: string): 
   if (state.version > 1) throw new StoreError(`Store ${name} is of version ${state.version}. Update the client.`);
   if (state.version !== 1 || !Array.isArray(state.charges)) throw new StoreError(`Store ${name} is damaged. Restore it.`);
   if (state.mark !== mark && state.charges.length) {
-    throw new StoreError(`The key is not the first key of store ${name}, and would draw new noise. Use the first key.`);
+    throw new StoreError(`Store ${name} has another key. Use its first key.`);
   }
   return { ...state, mark };
 }
