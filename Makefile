@@ -121,15 +121,18 @@ test-prometheus3: .venv/.test build/.prometheus build/.prometheus3 build/.kafka 
 
 # The versions that README promises. Maven has them all.
 KAFKAS ?= 3.9.2 4.1.2 4.4.0
-test-kafka: .venv/.test build/.helm ## run the tests that need a broker with each version of Kafka that README promises
+test-kafka: .venv/.test build/.helm build/.chromium build/.client ## run the tests that need a broker with each version of Kafka that README promises
 	@for version in $(KAFKAS); do echo "Apache Kafka $$version"; export KAFKA_VERSION=$$version; \
 		$(BIN)/python -m tests.brokers && $(BIN)/pytest -n auto --dist loadgroup -m 'apache and not long' tests || exit 1; done
 
-# AIOKAFKA is a folder with its sources, for example of its main branch. The environment is one of its own.
-test-aiokafka: .venv/.test build/.kafka ## run the tests that need a broker with other sources of aiokafka: AIOKAFKA=folder
+# AIOKAFKA is a folder with its sources, for example of its main branch. The environment is one of its own. hubbub is
+# installed again there, because the commands of a copied environment run the Python of the first one.
+test-aiokafka: .venv/.test build/.kafka build/.chromium build/.client ## run the tests that need a broker with other sources of aiokafka: AIOKAFKA=folder
 	@test -d "$(AIOKAFKA)" || { echo "say AIOKAFKA=folder with the sources of aiokafka"; exit 2; }
 	rm -rf build/aiokafka-venv && cp -a .venv build/aiokafka-venv && build/aiokafka-venv/bin/python -m venv --upgrade build/aiokafka-venv
 	build/aiokafka-venv/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$(AIOKAFKA)"
+	PATH="$(CURDIR)/build/aiokafka-venv/bin:$$PATH" build/aiokafka-venv/bin/python -m pip install --quiet --disable-pip-version-check \
+		--force-reinstall --no-build-isolation --no-deps --editable .
 	build/aiokafka-venv/bin/python -m pytest -n auto --dist loadgroup -m 'apache and not long' -k 'not is_supported' tests
 
 test-k8s: .venv/.test build/.helm ## install the chart at a real API server of Kubernetes (built once, 3 to 6 minutes)
