@@ -20,6 +20,7 @@ from deploy.release import archive, packages
 from deploy.release.image import configuration
 from deploy.release.provenance import statement
 from hatch_build import PLATFORMS
+from tests.brokers import skip
 from tests.deploy.charts import CHART, helm, tools
 from tests.deploy.containers import ROOT
 
@@ -216,6 +217,26 @@ def test_the_wheel_for_arm64_counts_the_same(release, tmp_path):
     )
     assert there.stdout == here.stdout
     assert there.stdout.startswith("c True 0xe3069283 [")
+
+
+@pytest.mark.long
+def test_the_loader_of_musl_loads_the_kernels(release, tmp_path):
+    """The loader is from Debian's package. It refuses, for example, functions that GCC chooses at run time on glibc."""
+    fetch = ["apt-get", "-o", "APT::Sandbox::User=root", "download", "-q", "musl"]
+    download = subprocess.run(fetch, cwd=tmp_path, check=False, capture_output=True, text=True)
+    if download.returncode:
+        skip(RuntimeError(f"no musl: {download.stderr}"))
+    subprocess.run(["dpkg", "-x", next(tmp_path.glob("musl_*.deb")), tmp_path], check=True)
+    source, program = Path(__file__).with_name("musl.c"), tmp_path / "program"
+    options = ["-target", "x86_64-linux-musl", "-dynamic", "-rdynamic", "-O1"]
+    subprocess.run([TOOLS, "-m", "ziglang", "cc", *options, "-o", program, source], check=True, timeout=300)
+
+    with zipfile.ZipFile(wheel_of(release, "musllinux_1_2_x86_64")) as wheel:
+        library = wheel.extract("oracles/kernels/_compiled.abi3.so", tmp_path)
+    command = [tmp_path / "lib" / "ld-musl-x86_64.so.1", program, library]
+    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    ones = [sum(number.bit_count() for number in range(start, start + 8)) for start in range(0, 80, 8)]
+    assert process.stdout.split() == ["0xe3069283", *map(str, ones)], process.stderr
 
 
 @pytest.mark.long
