@@ -171,6 +171,11 @@ def report(watch, since, last_end, queries, out):
         for low, high in ((since, since + (last_end - since) / 3), (last_end - (last_end - since) / 3, last_end))
     )
     out(f"growth: median of the last third minus that of the first {last - first:+.2f} s")
+    minutes = {}
+    for end, seconds in late:
+        minutes.setdefault(int(end - since) // 60, []).append(seconds)
+    tails = (quantiles(each, n=100)[98] for each in minutes.values() if len(each) > 1)
+    out("p99 of each minute: " + " ".join(f"{seconds:.2f}" for seconds in tails) + " s")
     samples = [sample for sample in watch.cpu if since <= sample[0] <= last_end + PANE]
     took = samples[-1][0] - samples[0][0]
     count = len(late) / (last_end - since) * took
