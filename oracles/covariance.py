@@ -34,7 +34,10 @@ class Noise:
     def variance(self, shares: float | Floats) -> Floats:
         """Return the variance at these shares, with shares outside [0, 1] moved to the nearest end."""
         f = np.minimum(np.maximum(shares, 0.0), 1.0)
-        result: Floats = np.maximum(self.a + self.b * f + self.c * f * (1.0 - f), 0.0)
+        variance = self.a + self.b * f
+        if self.c:
+            variance += self.c * f * (1.0 - f)
+        result: Floats = np.maximum(variance, 0.0)
         return result
 
     def stderr(self, shares: Floats) -> Floats:

@@ -104,7 +104,7 @@ class Estimate:
     def sigma(self) -> float:
         return self.noise.sigma
 
-    @property
+    @cached_property
     def stderr(self) -> Floats:
         """Standard error of each share."""
         return self.noise.stderr(self.shares)
@@ -172,7 +172,7 @@ class Estimate:
         if not n:
             return np.ones(len(self.shares))
         counts = self.scaled(self.counts, up=below)
-        if self.population is not None:
+        if self.population is not None or not threshold:
             return binomial_tail(counts, n, oracle.q + threshold * oracle.gap, below=below)
         own = int(np.ceil(n * threshold - 1e-9)) if below else int(np.floor(n * threshold + 1e-9))
         return two_binomials_tail(counts, own, oracle.p, n - own, oracle.q, below=below)

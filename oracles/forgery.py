@@ -42,18 +42,17 @@ def p_value(oracle: Oracle, marks: Ints, n: int, n_independent: int) -> float | 
 
     Reports that repeat also repeat their marks, so the statistic counts only the independent ones.
     """
-    with extra("stats"):
-        from scipy import special
-
     if marks.shape != (MARKS,):
         raise ReportError(f"marks must be the last {MARKS} integers of a tally, got shape {marks.shape}")
     law = oracle.honest_marks
-    total = int(marks.sum())
-    if law is None or total < _LEAST * MARKS:
+    if law is None or (total := int(marks.sum())) < _LEAST * MARKS:
         return None
     counts, expectation = _pooled(marks.astype(np.float64), total * law)
     if len(expectation) < 2:
         return None
+    with extra("stats"):
+        from scipy import special
+
     statistic = float(((counts - expectation) ** 2 / expectation).sum()) * n_independent / (n * oracle.mark_variance)
     return float(special.gammaincc((len(expectation) - 1) / 2.0, statistic / 2.0))
 

@@ -116,9 +116,10 @@ def least(holds: Callable[[Ints], Flags], size: int, n: int, near: Ints | None =
     steps = np.arange(1, max(1, CANDIDATES // max(size, 1)) + 1)[:, None]
     around = None if near is None else near + np.arange(-AROUND, AROUND)[:, None]
     while (width := high - low).max(initial=0) > 1:
-        k = np.minimum(low + np.maximum(width * steps // (len(steps) + 1), 1), high)
         if around is not None:
             k, around = np.minimum(np.maximum(around, 0), high), None
+        else:
+            k = np.minimum(low + np.maximum(width * steps // (len(steps) + 1), 1), high)
         yes = (k > n) | holds(np.minimum(k, n)) | (k >= high)
         below = np.where(yes, low, k).max(axis=0)
         high = np.where(yes, k, high).min(axis=0)

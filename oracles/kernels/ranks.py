@@ -2,6 +2,8 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
+from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 
@@ -23,10 +25,10 @@ def ranks(many: Ints, places: Ints, is_above: IsAbove) -> tuple[Ints, Ints]:
     >>> ranks(np.array([1, 1, 2]), np.array([0, 2]), lambda u, v: u - v > 1)
     (array([3, 1]), array([4, 3]))
     """
+    if len(many) <= _FEW:
+        return _ranks_of_few(list(accumulate(many.tolist(), initial=0)), places.tolist(), is_above)
     upto = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
     size, top = int(upto[-1]), len(many)
-    if top <= _FEW:
-        return _ranks_of_few(upto.tolist(), places.tolist(), is_above)
     first_above = _first(places, np.full_like(places, top), lambda place: is_above(place, places))
     # Mirrored: the nearest count below this value that it is proved to exceed.
     first_below = top - 1 - _first(top - 1 - places, np.full_like(places, top), lambda m: is_above(places, top - 1 - m))
@@ -36,8 +38,7 @@ def ranks(many: Ints, places: Ints, is_above: IsAbove) -> tuple[Ints, Ints]:
 def _ranks_of_few(upto: list[int], places: list[int], is_above: IsAbove) -> tuple[Ints, Ints]:
     """Return the same ranks for few distinct counts. All pairs are compared at once, which costs less than a search."""
     size, top = upto[-1], len(upto) - 1
-    pairs = np.arange(top * top)
-    rows = is_above(pairs // top, pairs % top).reshape(top, top).tolist()
+    rows = is_above(*_pairs(top)).reshape(top, top).tolist()
     first, last = [], []
     for place in places:
         above = bisect_left(range(top), True, place + 1, key=lambda other: rows[other][place])
@@ -45,6 +46,13 @@ def _ranks_of_few(upto: list[int], places: list[int], is_above: IsAbove) -> tupl
         first.append(1 + size - upto[above])
         last.append(size - upto[top - below])
     return np.array(first, np.int64), np.array(last, np.int64)
+
+
+@lru_cache(maxsize=_FEW)
+def _pairs(top: int) -> tuple[Ints, Ints]:
+    """Return the first and the second number of all pairs below `top`."""
+    pairs = np.arange(top * top)
+    return pairs // top, pairs % top
 
 
 def _first(low: Ints, high: Ints, holds: Callable[[Ints], Flags]) -> Ints:

@@ -51,7 +51,9 @@ def two_binomials_tail(
         return _joint_tails(n, float(p), float(q))[own, sure]
     far = np.where(alone, 1, own)
     tail = _saddlepoint(x, far, p, n - far, q)
-    return np.where(alone, binomial_tail(x, n, np.where(own == 0, q, p)), tail) if alone.any() else tail
+    if alone.any():
+        tail[alone] = binomial_tail(x[alone], n, np.where(own == 0, q, p)[alone])
+    return tail
 
 
 @lru_cache(maxsize=32)
@@ -78,7 +80,8 @@ def _saddlepoint(counts: Ints, k: Ints, p: float | Floats, m: Ints, q: float | F
     inside = (counts > 0) & (counts <= n)
     x = np.where(inside, counts, 1).astype(np.float64) - 0.5
     u, s = _saddle(x, k, p, m, q)
-    cumulant = k * np.log1p(p * np.expm1(u)) + m * np.log1p(q * np.expm1(u))
+    growth = np.expm1(u)
+    cumulant = k * np.log1p(p * growth) + m * np.log1p(q * growth)
     own, other = p * s / (1.0 - p + p * s), q * s / (1.0 - q + q * s)
     spread = np.sqrt(k * own * (1.0 - own) + m * other * (1.0 - other))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -87,12 +90,17 @@ def _saddlepoint(counts: Ints, k: Ints, p: float | Floats, m: Ints, q: float | F
         density = np.exp(-w * w / 2.0) / np.sqrt(2.0 * np.pi)
         far = special.ndtr(-w) + density * (1.0 / v - 1.0 / w)
     # The formula is 0/0 around the mean. Its limit, the Edgeworth expansion, is as good there.
+    is_near = np.abs(w) < 1e-3
+    tail = np.where(is_near, _edgeworth(x, k, p, m, q), far) if is_near.any() else far
+    return np.where(inside, np.clip(tail, 0.0, 1.0), np.where(counts <= 0, 1.0, 0.0))
+
+
+def _edgeworth(x: Floats, k: Ints, p: float | Floats, m: Ints, q: float | Floats) -> Floats:
     mean, variance, third = _moments(k, p, m, q)
     z = (x - mean) / np.sqrt(variance)
     skew = third / variance**1.5
-    near = special.ndtr(-z) + skew / 6.0 * (z * z - 1.0) * np.exp(-z * z / 2.0) / np.sqrt(2.0 * np.pi)
-    tail = np.where(np.abs(w) < 1e-3, near, far)
-    return np.where(inside, np.clip(tail, 0.0, 1.0), np.where(counts <= 0, 1.0, 0.0))
+    tail: Floats = special.ndtr(-z) + skew / 6.0 * (z * z - 1.0) * np.exp(-z * z / 2.0) / np.sqrt(2.0 * np.pi)
+    return tail
 
 
 def _saddle(x: Floats, k: Ints, p: float | Floats, m: Ints, q: float | Floats) -> tuple[Floats, Floats]:

@@ -56,6 +56,15 @@ def test_tails_of_few_are_summed_term_by_term(n):
         assert below == pytest.approx(np.minimum(np.cumsum(law(k, p, n - k, q)), 1), rel=1e-6, abs=1e-12)
 
 
+@pytest.mark.parametrize("n", [40, 350, 20_000])
+@pytest.mark.parametrize("below", [False, True])
+def test_a_test_at_a_threshold_of_zero_has_the_bits_of_an_empty_second_binomial(n, below):
+    o = oracle("grr", epsilon=1.0, size=4)
+    counts = np.array([0, n // 5, n // 3, n])
+    tails = two_binomials_tail(counts, 0, o.p, n, o.q, below=below)
+    assert of_counts(o, counts, n).test(0.0, below=below).tolist() == tails.tolist()
+
+
 CELLS = [("grr", 30, 3.0), ("oue", 12, 1.0), ("olh", 16, 4.0), ("hr", 6, 8.0), ("sue", 5, 16.0), ("ss", 20, 6.0)]
 MORE = [
     (name, size, epsilon) for name in ORACLES for size in (2, 9, 200) for epsilon in (0.25, 1.0, 2.0, 4.0, 8.0, 16.0)
