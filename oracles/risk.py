@@ -35,26 +35,30 @@ def risk(
     top: int | None = None,
     calibrated: Calibration | None = None,
     seed: int = 0,
+    shares: Floats | None = None,
 ) -> float:
     """Return the expected squared error of a value's share by `method`, the mean over all values.
 
     Stein's formula needs no truth and holds for every truth. It does not hold for methods with jumps: for these
-    the error comes from a rehearsal. NaN without independent reports.
+    the error comes from a rehearsal. NaN without independent reports. `shares` are those by this method, if they are
+    at hand.
     """
     if not estimate.n_independent:
         return float("nan")
     if not find(method).jumps:
-        return float(stein(method, estimate, calibrated).mean())
+        return float(stein(method, estimate, calibrated, shares).mean())
     truth = likely_truth(estimate)
     fresh = rehearse(estimate, truth, seed)
     return float(np.mean([np.mean((apply(method, e, alpha=alpha, top=top) - truth) ** 2) for e in fresh]))
 
 
-def stein(method: str, estimate: Estimate, calibrated: Calibration | None = None) -> Floats:
+def stein(
+    method: str, estimate: Estimate, calibrated: Calibration | None = None, shares: Floats | None = None
+) -> Floats:
     """Return each value's term of Stein's unbiased estimate of the risk, for a method without jumps.
 
     With g the shares of the method, v the variance of x and C the covariance of all x: (g - x)^2 - v + 2 tr(C
-    g'). Raising x_j by 1 raises g_j by own_j, and lowers every g_i by own_j back_i.
+    g'). Raising x_j by 1 raises g_j by own_j, and lowers every g_i by own_j back_i. `shares` are g, if it is at hand.
     """
     row = find(method)
     if row.slope is None:
@@ -64,7 +68,7 @@ def stein(method: str, estimate: Estimate, calibrated: Calibration | None = None
     elif calibrated is None:
         calibrated = fit_prior(estimate)
     x, v = estimate.shares, estimate.stderr**2
-    g = apply(method, estimate, calibrated=calibrated)
+    g = apply(method, estimate, calibrated=calibrated) if shares is None else shares
     distance = (g - x) ** 2 - v
     if blank(row, estimate):
         return distance

@@ -204,4 +204,5 @@ def _find(query: Query, subject: Subject, estimate: Estimate, flags: set[str]) -
 def _method_result(method: str, evidence: Evidence) -> MethodResult:
     estimate, prior = evidence.estimate, evidence.posterior
     shares = apply(method, estimate, calibrated=prior)
-    return MethodResult(method, shares, evidence.hitters(shares), risk(method, estimate, calibrated=prior))
+    error = risk(method, estimate, calibrated=prior, shares=shares)
+    return MethodResult(method, shares, evidence.hitters(shares), error)

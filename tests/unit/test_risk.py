@@ -320,6 +320,15 @@ def test_the_smallest_cases_have_a_risk(name):
         assert np.isfinite(risk(name, e))
 
 
+def test_shares_at_hand_change_no_bit_of_the_risk():
+    o = oracle("oue", epsilon=1.0, size=40)
+    e = next(windows(o, population("zipf", 40, 20_000), 1, seeded("at hand")))
+    posterior = calibrate(e)
+    for name in METHODS:
+        shares = apply(name, e, calibrated=posterior)
+        assert risk(name, e, calibrated=posterior, shares=shares) == risk(name, e, calibrated=posterior)
+
+
 def test_without_independent_reports_the_risk_is_nan():
     o = oracle("grr", epsilon=1.0, size=3)
     for e in (o.estimate(o.zeros(), 0), Estimate(np.array([0.5, 0.4, 0.1]), 4, o, 0)):
