@@ -1,13 +1,16 @@
 """The API answers for unknown strings: the names of a record, and any other string by the maps."""
 
 import math
+from dataclasses import replace
 
 import orjson
 import pytest
 
 from aggregator.board.metrics import ShareMetrics
+from aggregator.publishing.alerts import message as alert
 from aggregator.publishing.records.decoder import decode
 from aggregator.publishing.records.maps_key import MapsKey, is_maps
+from aggregator.reading.tail.summary import Notice, notice_lines
 from hubbub.http.problem import Problem
 from oracles.errors import ReportError
 from tests import schemas
@@ -171,6 +174,17 @@ def test_the_first_proof_of_a_name_is_an_alert(board):
         (NEW, "enter", LAST)
     ]
     assert {each["value"] for each in alerts if each["baseline"]} == {*SHARES}
+
+
+def test_an_alert_of_a_name_says_that_it_was_found_for_the_first_time(messages):
+    notices = [Notice.of(alert.decode(value)) for topic, _, value in messages if topic == "alerts"]
+    new = [notice for notice in notices if not notice.baseline]
+    assert str(new[0]).startswith(f"{NEW} was found for the first time: {new[0].row}")
+    two = [replace(new[0], row=replace(new[0].row, value=name)) for name in ("one", "two")]
+    ((_, line),) = notice_lines(two, 5)
+    assert "ALERT enter: 2 names were found for the first time: one " in line
+    ((_, baseline),) = notice_lines([notice for notice in notices if notice.baseline], 9)
+    assert f"baseline: {len(SHARES)} names found by the first search: " in baseline
 
 
 def test_a_board_drops_the_maps_of_old_windows(messages):

@@ -2,14 +2,13 @@
 
 import { count, element, ends, moment, percent, quantity, windowName } from "./format.js";
 import { nameElement, nameInText } from "./strings/name.js";
-import { PLURAL_VERBS, VERBS, stretch } from "./words.js";
+import { fromTheStart, stretch, tag, thing, verb } from "./words.js";
 
 const windowKey = ({ kind, size, step }) => `${kind}-${size}-${step}`;
 const FRESH = 60; // seconds of log time that a tag or a note stays
 const MOST_NOTES = 3;
 const MOST_NAMES = 5; // values that a group names
 const MOST_ROWS = 3; // more simultaneous alerts of a kind become one row
-const TAGS = { enter: "proved", leave: "not proved", surge: "risen", fade: "fallen" };
 
 const CHANGED = ["surge", "fade"];
 const LIMITS = { enter: "is proved above", leave: "is proved below" };
@@ -17,9 +16,9 @@ const LIMITS = { enter: "is proved above", leave: "is proved below" };
 /** Returns a share of an alert as text, or the number of a quantile with its unit. */
 const measure = ({ quantile, unit }, number) => (quantile === null ? percent(number) : quantity(number, unit));
 
-/** Returns what has become of a value, in words. */
-const verb = ({ kind, quantile, threshold, unit }) =>
-  quantile === null || !LIMITS[kind] ? VERBS[kind] : `${LIMITS[kind]} ${quantity(threshold, unit)}`;
+/** Returns what has become of a value or of a quantile, in words. */
+const change = (alert) =>
+  alert.quantile === null || !LIMITS[alert.kind] ? verb(alert) : `${LIMITS[alert.kind]} ${quantity(alert.threshold, alert.unit)}`;
 
 const subject = ({ query, attribute, window }) =>
   `${query}${attribute === null ? "" : `, ${attribute}`}, ${window.kind === "all" ? "" : "window of "}${windowName(window)}`;
@@ -56,7 +55,7 @@ export class Alerts {
   notify(alert) {
     if (alert.baseline) return;
     const close = () => note.remove();
-    const text = `${nameInText(alert.value)} ${verb(alert)}${stretch(alert)} (${subject(alert)}): ${measure(alert, alert.share)}${this.#before(alert)}`;
+    const text = `${nameInText(alert.value)} ${change(alert)}${stretch(alert)} (${subject(alert)}): ${measure(alert, alert.share)}${this.#before(alert)}`;
     const note = element("p", {}, element("span", {}, text), element("button", { type: "button", onclick: close }, "Dismiss"));
     const notes = [...this.news.children];
     note.dataset.key = JSON.stringify([alert.query, alert.attribute, alert.kind, alert.value]);
@@ -102,18 +101,18 @@ export class Alerts {
   #row(alert) {
     const interval = `${measure(alert, alert.low)} to ${measure(alert, alert.high)}`;
     const share = `${measure(alert, alert.share)} (${interval})${this.#before(alert)}`;
-    const tag = element("span", { class: `tag ${alert.kind}` }, TAGS[alert.kind]);
-    return element("li", {}, this.#time(alert), tag, element("b", {}, nameElement(alert.value)), share, element("small", {}, `${subject(alert)}${stretch(alert)}`));
+    const label = element("span", { class: `tag ${alert.kind}` }, tag(alert));
+    return element("li", {}, this.#time(alert), label, element("b", {}, nameElement(alert.value)), share, element("small", {}, `${subject(alert)}${stretch(alert)}`));
   }
 
   #group(group) {
     const [alert] = group;
     const values = [...new Set(group.map((each) => each.value))];
     const names = values.slice(0, MOST_NAMES).map((name) => nameInText(ends(name))).join(", ") + (values.length > MOST_NAMES ? ", …" : "");
-    const from = `${values.length === 1 ? "value was" : "values were"} frequent from the start:`;
-    const text = alert.baseline ? from : `values ${PLURAL_VERBS[alert.kind]}:`;
-    const tag = element("span", { class: `tag ${alert.kind}` }, alert.baseline ? "baseline" : TAGS[alert.kind]);
+    const from = `${values.length === 1 ? "was" : "were"} ${fromTheStart(alert)}`;
+    const text = `${thing(alert, values.length)} ${alert.baseline ? from : verb(alert, true)}:`;
+    const label = element("span", { class: `tag ${alert.kind}` }, alert.baseline ? "baseline" : tag(alert));
     const source = alert.baseline ? alert.query : subject(alert);
-    return element("li", {}, this.#time(alert), tag, element("span", {}, element("b", {}, count(values.length)), ` ${text} ${names}`), element("small", {}, source));
+    return element("li", {}, this.#time(alert), label, element("span", {}, element("b", {}, count(values.length)), ` ${text} ${names}`), element("small", {}, source));
   }
 }

@@ -124,16 +124,22 @@ export function threshold(query, share) {
 export const stretch = ({ scale, from }) =>
   scale > 1 ? ` over ${count(scale)} windows, compared with ${moment(from.start)} to ${clock(from.end)}` : "";
 
-export const VERBS = {
-  enter: "is now proved frequent",
-  leave: "is no longer proved frequent",
-  surge: "has risen",
-  fade: "has fallen",
-};
+/** Whether an alert is of a name that a search has found: its query has no threshold, because nobody listed the values. */
+const isName = ({ kind, by, threshold }) => kind === "enter" && by !== null && threshold === null;
 
-export const PLURAL_VERBS = {
-  enter: "are now proved frequent",
-  leave: "are no longer proved frequent",
-  surge: "have risen",
-  fade: "have fallen",
-};
+/** Returns the word for the thing that an alert is about. */
+export const thing = (alert, size) => `${isName(alert) ? "name" : "value"}${size === 1 ? "" : "s"}`;
+
+/** Returns how the values of a first window were there before, in words. */
+export const fromTheStart = (alert) => (isName(alert) ? "found by the first search" : "frequent from the start");
+
+/** Returns what has become of a value, or of several values, in words. */
+export function verb(alert, isPlural = false) {
+  const { kind, by } = alert;
+  if (isName(alert)) return isPlural ? "were found for the first time" : "was found for the first time";
+  if (kind === "surge" || kind === "fade") return `${isPlural ? "have" : "has"} ${kind === "surge" ? "risen" : "fallen"}`;
+  return `${isPlural ? "are" : "is"} ${kind === "enter" ? "now" : "no longer"} proved ${by === "significance" ? "present" : "frequent"}`;
+}
+
+/** Returns one word for what has become of a value. */
+export const tag = (alert) => (isName(alert) ? "found" : { enter: "proved", leave: "not proved", surge: "risen", fade: "fallen" }[alert.kind]);

@@ -79,6 +79,11 @@ class Alert:
         return "|".join(map(str, (*about, self.kind, self.value, *scale))).encode()
 
     @property
+    def is_name(self) -> bool:
+        """Whether the alert is of a name that a search has found. Nobody listed it, so it has no threshold."""
+        return self.kind == "enter" and self.by is not None and self.threshold is None
+
+    @property
     def order(self) -> tuple[int, int, str, str, str]:
         """The sort key: the newest windows first, then the shortest."""
         return -self.window.end, self.window.size, self.kind, self.attribute or "", self.value

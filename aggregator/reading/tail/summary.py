@@ -32,6 +32,8 @@ _PLURAL_VERBS = {
     "surge": "have risen",
     "fade": "have fallen",
 }
+_FOUND, _PLURAL_FOUND = "was found for the first time:", "were found for the first time"
+"""The verbs of names that nobody listed. Page and alert have the same words."""
 
 
 @dataclass(frozen=True)
@@ -271,6 +273,8 @@ class Notice:
     """The word for what is proved of a value."""
     scale: int | None
     """The number of windows of a change that took longer than one, else None."""
+    is_name: bool = False
+    """Whether the value is a name that a search has found."""
 
     @classmethod
     def of(cls, alert: Alert) -> Self:
@@ -282,7 +286,13 @@ class Notice:
             limit = "" if alert.threshold is None else f"{alert.threshold:,.10g}"
             proof = f"above {limit}{f' {plain(alert.unit)}' if alert.unit else ''}"
         scale = alert.scale if alert.scale != 1 else None
-        return cls(alert.id, alert.kind, Heading.of(alert), row, alert.before, alert.baseline, proof, scale)
+        heading, is_name = Heading.of(alert), alert.is_name
+        return cls(alert.id, alert.kind, heading, row, alert.before, alert.baseline, proof, scale, is_name)
+
+    @property
+    def thing(self) -> str:
+        """The word for what the alert is about."""
+        return "name" if self.is_name else "value"
 
     @property
     def over(self) -> str:
@@ -291,7 +301,8 @@ class Notice:
 
     def __str__(self) -> str:
         before = "" if self.before is None else f", before {self.row.text(self.before)}"
-        return f"{self.row.name} {_VERBS[self.kind].format(self.proof)} {self.row}{before}{self.over}"
+        verb = _FOUND if self.is_name else _VERBS[self.kind].format(self.proof)
+        return f"{self.row.name} {verb} {self.row}{before}{self.over}"
 
 
 def notice_lines(notices: Iterable[Notice], top: int) -> Iterator[tuple[str, str]]:
@@ -305,12 +316,14 @@ def notice_lines(notices: Iterable[Notice], top: int) -> Iterator[tuple[str, str
         if ranking[0].baseline:
             names = list(dict.fromkeys(notice.row.name for notice in ranking))
             some = ", ".join(names[:top]) + ", ..." * (len(names) > top)
-            count = f"{len(names)} value{'s' * (len(names) != 1)}"
-            yield kind, f"{clock(heading.end)} {heading.query}: baseline: {count} frequent from the start: {some}"
+            count = f"{len(names)} {ranking[0].thing}{'s' * (len(names) != 1)}"
+            start = "found by the first search" if ranking[0].is_name else "frequent from the start"
+            yield kind, f"{clock(heading.end)} {heading.query}: baseline: {count} {start}: {some}"
             continue
         text = str(ranking[0])
         if len(ranking) > 1:
             values = ", ".join(f"{notice.row.name} {notice.row}" for notice in ranking[:top])
-            verb = _PLURAL_VERBS[kind].format(ranking[0].proof)
-            text = f"{len(ranking)} values {verb}: {values}{', ...' * (len(ranking) > top)}"
+            first = ranking[0]
+            verb = _PLURAL_FOUND if first.is_name else _PLURAL_VERBS[kind].format(first.proof)
+            text = f"{len(ranking)} {first.thing}s {verb}: {values}{', ...' * (len(ranking) > top)}"
         yield kind, f"{clock(heading.end)} {heading}: ALERT {kind}: {text}"
