@@ -130,7 +130,7 @@ def _heading(address: str, families: list[Metric]) -> str:
     if build is not None:
         parts.append(f"version {build.labels.get('version')}, kernels {build.labels.get('kernels')}")
     if start is not None:
-        parts.append(f"running for {_duration(time.time() - start.value)}")
+        parts.append(f"running for {duration(time.time() - start.value)}")
     return ", ".join(parts)
 
 
@@ -208,8 +208,10 @@ def _amount(name: str, value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.3g}"
 
 
-def _duration(seconds: float) -> str:
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86_400
-    if days:
-        return f"{days:.0f} days"
-    return f"{hours:.0f} hours" if hours else f"{minutes:.0f} minutes" if minutes else f"{seconds:.0f} seconds"
+def duration(seconds: float) -> str:
+    """Return a time in its largest whole unit."""
+    for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'s' if count > 1 else ''}"
+    return "0 seconds"

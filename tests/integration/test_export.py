@@ -79,6 +79,16 @@ def test_it_reports_why_there_is_no_match(place, caplog):
     assert "its finals end from 2023-11-14T22:13:30+00:00 to 2023-11-14T22:14:30+00:00" in caplog.text
 
 
+def test_the_command_refuses_a_query_that_does_not_exist(place, tmp_path, capsys):
+    output = tmp_path / "estimates.csv"
+    where = ["--kafka", place.servers, "--prefix", place.prefix, "--output", str(output)]
+    assert main(["--query", "homepages", *where]) == 2
+    assert "there are no finals of query 'homepages'; there are finals of" in capsys.readouterr().err
+    assert not output.exists()
+    assert main(["--query", "homepage", "--from", "2030-01-01", *where]) == 0
+    assert output.read_text().startswith("query,")
+
+
 def test_it_works_in_a_notebook(place):
     """A notebook has an event loop in the thread already."""
 

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.aiohttp import make_aiohttp_handler
 
 from aggregator.process.metrics import Metrics
-from aggregator.reading.metrics import main
+from aggregator.reading.metrics import duration, main
 from hubbub.http.health import health, serving_alone
 
 
@@ -35,6 +35,11 @@ def metrics_of_a_day():
     for seconds in (0.002, 0.02, 0.02, 7.0):
         metrics.checkpoint.observe(seconds)
     return metrics
+
+
+def test_one_of_a_unit_is_no_plural():
+    times = {0.4: "0 seconds", 1: "1 second", 59: "59 seconds", 61: "1 minute", 7_200: "2 hours", 90_000: "1 day"}
+    assert {seconds: duration(seconds) for seconds in times} == times
 
 
 def test_important_metrics_are_shown_in_words(capsys):

@@ -28,7 +28,8 @@ example:
   $ hubbub export --query homepage --from 2026-11-01 --to 2026-11-02 > day.csv
   $ hubbub export --query homepage --kind tumbling --format parquet --output homepage.parquet
 
-Exit code: 0 done; 2 wrong options; 3 Kafka cannot be reached; 4 the topic is missing; 1 other errors."""
+Exit code: 0 done; 2 wrong options, or there is no such query; 3 Kafka cannot be reached; 4 the topic is
+missing; 1 other errors."""
 FORMATS = ("csv", "jsonl", "parquet")
 
 
@@ -82,7 +83,8 @@ async def _export(kafka: Kafka, options: argparse.Namespace) -> None:
         with extra("read"):
             import polars as pl  # noqa: F401 - fails before the topic is read
     is_match = record_filter(options.since, options.until, options.kind, options.group, all_groups=options.all_groups)
-    records = await finals(kafka, options.query, is_match, _progress if sys.stderr.isatty() else None, options.ask)
+    progress = _progress if sys.stderr.isatty() else None
+    records = await finals(kafka, options.query, is_match, progress, options.ask, must_exist=True)
     if options.format == "parquet":
         table(records).write_parquet(options.output)
     elif options.output is None:

@@ -15,7 +15,7 @@ from hubbub.definitions.follower import Follower
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
-from oracles.errors import ReportError
+from oracles.errors import ParameterError, ReportError
 from oracles.query.settings import Window
 
 log = logging.getLogger(__name__)
@@ -29,10 +29,13 @@ async def finals(
     is_match: Callable[[Record], bool],
     progress: Callable[[int, int], None] | None = None,
     texts: Sequence[str] | None = None,
+    *,
+    must_exist: bool = False,
 ) -> list[Record]:
     """Return the matching finals of a query, each window, attribute and group once. Skip invalid records.
 
-    With `texts` each final of unknown strings has the shares of these texts in place of its names.
+    With `texts` each final of unknown strings has the shares of these texts in place of its names. With `must_exist`
+    a query that has neither a definition nor finals is an error.
     """
     counts = await partitions(kafka, ESTIMATES)
     await formats_record.check(kafka)
@@ -58,13 +61,21 @@ async def finals(
             if progress is not None:
                 progress(sum([await reader.position(tp) - begins[tp] for tp in tps]), total)
     if not matches:
-        log.warning("%s", no_match(query, ends_of))
+        reason = no_match(query, ends_of)
+        if must_exist and query not in ends_of and not await _is_defined(kafka, query):
+            raise ParameterError(reason)
+        log.warning("%s", reason)
     if texts is not None:
         matches = await _asked(kafka, matches, maps, texts)
     records = sorted(matches.values(), key=_order)
     for text in gaps(records):
         log.warning("%s", text)
     return records
+
+
+async def _is_defined(kafka: Kafka, name: str) -> bool:
+    async with Follower(kafka) as follower:
+        return any(query.name == name for query in follower.definitions.queries.values())
 
 
 async def _asked(
