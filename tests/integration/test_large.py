@@ -47,7 +47,7 @@ def test_writes_larger_than_one_request_are_acknowledged(kafka, count, size):
 
 
 def test_a_checkpoint_larger_than_one_request_is_acknowledged(kafka, tmp_path):
-    with Place(kafka, tmp_path, PAGE, partitions=8) as place:
+    with Place(kafka, tmp_path, PAGE + 'lateness = "10s"\n', partitions=8) as place:
         worker = place.start(patch=HEAVY).ready()
         place.send(*[(partition, place.frame("page", [0, 1, 2])) for partition in range(8)])
         until(lambda: worker.total("hubbub_checkpoint_bytes_total") > 8 * 16 * MIB)
