@@ -15,17 +15,15 @@ import numpy as np
 
 from aggregator.merging import blocks
 from aggregator.merging.blocks import BlockSpan
+from aggregator.merging.cumulative_window import CumulativeWindow, SearchWindow
 from aggregator.merging.marks import Count, QueryMarks, Withheld, fewest
 from aggregator.merging.pane_queue import PaneStore
-from aggregator.merging.search_window import SearchWindow
 from aggregator.merging.windows import (
     ClosedWindow,
     OpenWindow,
     Position,
     SizedWindows,
     Span,
-    Windows,
-    make_windows,
     needs_store,
     order,
 )
@@ -41,6 +39,9 @@ QUIET_PANES = 2
 """Closed panes in a row without reports after which a query is quiet."""
 ALL = -1
 """The partition number of a merged snapshot: the total of a pane that is closed on all partitions."""
+
+
+Windows = SizedWindows | CumulativeWindow
 
 
 class _Part(NamedTuple):
@@ -111,10 +112,10 @@ class Merger:
     def _windows(self, interval: PublicationInterval, position: Position | None = None) -> Windows:
         is_long = needs_store(interval.window, self._pane, tally_size(self.versions.query))
         store = self._store if is_long else None
-        arguments = interval, self._pane, self.cells, position, store, self._is_mark
-        if interval.window.kind == "all" and self.versions.query.strings is not None:
-            return SearchWindow(self._all_end, *arguments)
-        return make_windows(*arguments)
+        if interval.window.kind != "all":
+            return SizedWindows(interval, self.cells, position, store)
+        kind = CumulativeWindow if self.versions.query.strings is None else SearchWindow
+        return kind(interval, self._pane, self.cells, self._all_end, position, store, self._is_mark)
 
     def _all_end(self, pane: int) -> int:
         return self.versions.all_end(pane)

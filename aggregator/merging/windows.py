@@ -6,7 +6,7 @@ window stay in a queue until the window has left them. For other windows the que
 that are not added yet. After a restart a kind of window needs a Position and the panes from `needed_from` on.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -16,24 +16,17 @@ import numpy as np
 from aggregator.merging.blocks import BlockSpan
 from aggregator.merging.marks import Withheld, all_step
 from aggregator.merging.pane_queue import PaneQueue, PaneStore
-from aggregator.tallies.group_cells import report_counts, without
 from aggregator.tallies.snapshot import Snapshot, Sum
 from hubbub.definitions.versions import FOR_EVER, PublicationInterval
 from oracles.query import Query
 from oracles.query.settings import Window
 
-IDLE = 360
-"""Panes without reports after which `all` publishes nothing until the next report."""
 MEMORY_LIMIT = 1 << 20
 """Most bytes of the panes of a window in memory. The panes of longer windows go to the store."""
 ENCODED_BYTES = 2
 """Approximate bytes of an integer in an encoded tally, which has 1 to 4."""
 PUBLISH_SECONDS = 10
 """Seconds that workers may need from the time when a window can be final to its record."""
-
-
-IsMark = Callable[[int, int], bool]
-"""Whether an edge is a mark of all attributes of a group."""
 
 
 class Span(NamedTuple):
@@ -155,14 +148,14 @@ class SizedWindows:
         last = self._first + size - step if self._last is None else self._last
         starts = [self._oldest] if self._inside and not self._hops and self._sum.n else []
         starts += [*self._queue.starts_with_reports(), *later]
-        return _count_ends(starts, size, step, last, min(through, self.until))
+        return count_ends(starts, size, step, last, min(through, self.until))
 
     def next_end(self, later: Iterable[int]) -> int | None:
         """Return the end of the next window with reports, due or not, or None if there is none. See `count_due`."""
         size, step = self.window.size, self.window.step
         last = self._first + size - step if self._last is None else self._last
         starts = [self._oldest] if self._inside and not self._hops and self._sum.n else []
-        return _first_end(chain(starts, self._queue.lazy_starts(), later), size, step, last, self.until)
+        return first_end(chain(starts, self._queue.lazy_starts(), later), size, step, last, self.until)
 
     def current(self) -> tuple[Span, Sum] | None:
         """Return the next window with its panes so far, if it has reports. `advance` has yielded all finals."""
@@ -215,115 +208,6 @@ class SizedWindows:
         return Span(self.window, end - self.window.size, end)
 
 
-class CumulativeWindow:
-    """The window `all`, from the first pane with reports that begins at a mark. It is final at the end of each pane.
-
-    See SearchWindow for unknown strings.
-    """
-
-    def __init__(
-        self,
-        interval: PublicationInterval,
-        pane: int,
-        cells: int,
-        position: Position | None = None,
-        store: PaneStore | None = None,
-        is_mark: IsMark = lambda _edge, _group: True,
-    ) -> None:
-        self.window, self.since, self.until = interval
-        self._pane = pane
-        self._cells = cells
-        self._is_mark = is_mark
-        self._queue = PaneQueue(store)
-        """The panes to come."""
-        self._sum = Sum(np.zeros(cells, np.int64))
-        # An earlier position belongs to an earlier publication interval.
-        self._position = position if position is not None and position.end > self.since else None
-        self._groups: set[int] = set()
-        """The groups with reports in `all`. Another group may only enter at a mark of its own."""
-        if self._position is not None and self._position.total is not None:
-            self._sum.add(self._position.total)
-            self._groups = _groups_of(self._position.total, cells)
-
-    @property
-    def needed_from(self) -> int | None:
-        """The start of the first pane that a window to come needs, or None if it is unknown."""
-        if self._position is None:
-            return self.since if self.since > -FOR_EVER else None
-        return self._position.end
-
-    def put(self, pane: int, snapshot: Snapshot) -> None:
-        """Add a pane that is closed on all partitions. It is later than all panes before it."""
-        first = self.needed_from
-        if (first is not None and pane < first) or pane >= self.until:
-            return
-        new = _groups_of(snapshot, self._cells) - self._groups
-        # The first pane with reports of a definition always begins at a mark.
-        is_first = self._position is None and self.since == -FOR_EVER and not self._has_begun
-        late: set[int] = set() if is_first else {group for group in new if not self._is_mark(pane, group)}
-        if late:
-            snapshot = without(snapshot, late, self._cells)
-        if self._has_begun or snapshot.n:
-            self._groups |= new - late
-            self._queue.append(pane, snapshot)
-
-    @property
-    def _has_begun(self) -> bool:
-        return bool(len(self._queue)) or (self._position is not None and self._position.start is not None)
-
-    def advance(self, through: int) -> Iterator[ClosedWindow]:
-        """Yield the windows that end at `through` or before, in order."""
-        through = min(through, self.until)
-        while (end := self._next(self._queue.first_with_reports())) is not None and end <= through:
-            position = self._enter(end)
-            if position.start is not None and position.total is not None:
-                yield ClosedWindow(Span(self.window, position.start, end), position.total, position)
-        while len(self._queue) and not self._queue.n():
-            self._sum.add(self._queue.popleft())  # every later window holds it, and a long idle time would fill memory
-
-    def count_due(self, through: int, later: Sequence[int]) -> int:
-        """Return the number of windows that end at `through` or before, and are not yielded yet. See SizedWindows."""
-        at, pane = self._position, self._pane
-        starts = [] if at is None or at.newest is None else [at.newest - pane]
-        starts += [*self._queue.starts_with_reports(), *(later if self._has_begun or at is None else ())]
-        last = -FOR_EVER if at is None else at.end
-        return _count_ends(starts, (IDLE + 1) * pane, pane, last, min(through, self.until))
-
-    def next_end(self, later: Iterable[int]) -> int | None:
-        """Return the end of the next window with reports, due or not, or None if there is none. See SizedWindows."""
-        at, pane = self._position, self._pane
-        starts = [] if at is None or at.newest is None else [at.newest - pane]
-        later = later if self._has_begun or at is None else ()
-        last = -FOR_EVER if at is None else at.end
-        return _first_end(chain(starts, self._queue.lazy_starts(), later), (IDLE + 1) * pane, pane, last, self.until)
-
-    def _next(self, pane: int | None) -> int | None:
-        """Return the end of the next window, if `pane` is the next one with reports."""
-        at = self._position
-        if at is not None and at.newest is not None and at.end < at.newest + IDLE * self._pane:
-            return at.end + self._pane
-        return None if pane is None else pane + self._pane
-
-    def _enter(self, end: int) -> Position:
-        """Add the panes up to `end`, and return the new position."""
-        start, newest = (self._position.start, self._position.newest) if self._position else (None, None)
-        while len(self._queue) and (pane := self._queue.start()) < end:
-            snapshot = self._queue.popleft()
-            self._sum.add(snapshot)
-            if snapshot.n:
-                start = pane if start is None else start
-                newest = pane + self._pane
-        self._position = Position(end, start, newest, self._sum.snapshot())
-        return self._position
-
-
-def _groups_of(snapshot: Snapshot, cells: int) -> set[int]:
-    return {group for group, n in enumerate(report_counts(snapshot, cells)) if n}
-
-
-Windows = SizedWindows | CumulativeWindow
-
-
 def order(span: Span) -> tuple[int, bool, int, int]:
     """Return the place of a final: by its end, then `all` first, then the larger size, then the larger step."""
     window = span.window
@@ -335,24 +219,7 @@ def needs_store(window: Window, pane: int, cells: int) -> bool:
     return ENCODED_BYTES * cells * max(1, window.size // pane) > MEMORY_LIMIT
 
 
-def make_windows(
-    interval: PublicationInterval,
-    pane: int,
-    cells: int,
-    position: Position | None = None,
-    store: PaneStore | None = None,
-    is_mark: IsMark = lambda _edge, _group: True,
-) -> Windows:
-    """Return one kind of window of a query, which continues from a position.
-
-    A group has `cells` integers. Windows of `all` need to know whether an edge is a mark of a group.
-    """
-    if interval.window.kind == "all":
-        return CumulativeWindow(interval, pane, cells, position, store, is_mark)
-    return SizedWindows(interval, cells, position, store)
-
-
-def _count_ends(starts: Iterable[int], size: int, step: int, last: int, through: int) -> int:
+def count_ends(starts: Iterable[int], size: int, step: int, last: int, through: int) -> int:
     """Return the number of ends after `last` and up to `through` of windows [k step, k step + size) with these panes.
 
     `starts` are the starts of the panes in rising order.
@@ -362,8 +229,8 @@ def _count_ends(starts: Iterable[int], size: int, step: int, last: int, through:
     return sum((min(end, newest) - first) // step + 1 for first, end in runs if first <= newest)
 
 
-def _first_end(starts: Iterable[int], size: int, step: int, last: int, through: int) -> int | None:
-    """Return the first of the ends that `_count_ends` counts, or None if there is none."""
+def first_end(starts: Iterable[int], size: int, step: int, last: int, through: int) -> int | None:
+    """Return the first of the ends that `count_ends` counts, or None if there is none."""
     first = next((first for first, _ in _runs_of_ends(starts, size, step, last)), None)
     return None if first is None or first > through else first
 

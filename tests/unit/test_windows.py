@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.merging.windows import IDLE, Span, make_windows
+from aggregator.merging.cumulative_window import IDLE, CumulativeWindow
+from aggregator.merging.windows import SizedWindows, Span
 from aggregator.tallies.snapshot import PARTIAL, Snapshot, encode_snapshot, merge_snapshots
 from hubbub.definitions.versions import PublicationInterval
 from oracles.query import parse
@@ -44,9 +45,15 @@ def brute(window, panes, through):
     return windows
 
 
+def windows_of(window, position):
+    if window.kind == "all":
+        return CumulativeWindow(PublicationInterval(window), PANE, 2, lambda pane: pane + PANE, position)
+    return SizedWindows(PublicationInterval(window), 2, position)
+
+
 def run(window, panes, steps, position=None):
     """Return the finals with their positions, if `steps` close the panes."""
-    rolling, finals, before = make_windows(PublicationInterval(window), PANE, 2, position), [], -(1 << 40)
+    rolling, finals, before = windows_of(window, position), [], -(1 << 40)
     for through in steps:
         for pane in sorted(pane for pane in panes if before < pane + PANE <= through):
             rolling.put(pane, panes[pane])
@@ -83,7 +90,7 @@ def test_a_position_and_its_panes_are_sufficient_to_resume(window, panes, steps,
     if finals:
         cut = at % len(finals)
         position = finals[cut].position
-        first = make_windows(PublicationInterval(window), PANE, 2, position).needed_from
+        first = windows_of(window, position).needed_from
         rest = {pane: one for pane, one in panes.items() if pane >= first}
         again = run(window, rest, steps, position)
         assert shown(again) == shown(finals[cut + 1 :])
