@@ -224,14 +224,14 @@ def main():
             since, began = time.time() - PANE, time.time()
             watch.writes.clear()
             time.sleep(options.seconds)
-            report(watch, since, time.time() - PANE, list(place.queries.values()), out)
-            took = time.time() - began
+            took, last_end = time.time() - began, time.time() - PANE
+            watch.stop()
+            report(watch, since, last_end, list(place.queries.values()), out)
             out(f"provisional records: {watch.writes['provisional'] / took:.1f} a second, which the CPU includes")
             out(
                 f"topic `snapshots`: {watch.writes['records'] / took:.0f} records and "
                 f"{watch.writes['bytes'] / took / 1000:.1f} kB a second"
             )
-            watch.stop()
             ended = time.monotonic()
             worker.process.terminate()
             worker.process.wait()
