@@ -6,14 +6,13 @@ windows first, but keeps the newest of each kind.
 """
 
 import math
-from bisect import bisect_left, insort
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from operator import attrgetter
 
 from aggregator.board.entry import Entry, IncompleteWindows
+from aggregator.board.series import Series, Windows
 from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.message import decode as decode_alert
 from aggregator.publishing.query_status import QueryStatus, State, state_of
@@ -21,14 +20,14 @@ from aggregator.publishing.query_status import decode as decode_status
 from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.publishing.records.maps_key import MapsKey
 from aggregator.publishing.records.name_rows import decode_maps
-from aggregator.publishing.truth import Truth
 from hubbub.definitions.catalog import DefinitionLog, Definitions, TopicRecord
 from hubbub.definitions.formats import Formats
 from hubbub.true_counts import decode as decode_truth
 from oracles.errors import ReportError
 from oracles.query import Query
 from oracles.query.groups import MAX_VALUES
-from oracles.query.settings import Window
+
+__all__ = ["AHEAD", "EARLY", "EARLY_BYTES", "GROUPS", "KINDS", "MOST_ALERTS", "Series", "Store", "Windows"]
 
 AHEAD = 600
 """Maximum difference of clocks, in seconds."""
@@ -40,95 +39,6 @@ GROUPS = 1 + MAX_VALUES
 """Maximum number of groups of a query."""
 MOST_ALERTS = 10_000
 """Maximum number of alerts in memory."""
-
-
-@dataclass(slots=True, eq=False)
-class Windows:
-    """The finals of a kind of window, and the provisional window after them."""
-
-    window: Window
-    finals: dict[int, Entry] = field(default_factory=dict)
-    """The finals by their end."""
-    ends: list[int] = field(default_factory=list)
-    """The ends of the finals, in order."""
-    maps: dict[int, bytes] = field(default_factory=dict)
-    """The records of maps of unknown strings, by the end of their final."""
-    provisional: Entry | None = None
-    size: int = 0
-    """Approximate memory in bytes."""
-
-    @property
-    def latest(self) -> Entry | None:
-        return self.finals[self.ends[-1]] if self.ends else None
-
-    @property
-    def newest(self) -> Entry | None:
-        """Return the provisional window if there is one, otherwise the last final."""
-        return self.provisional or self.latest
-
-    def shown(self, attribute: str | None) -> tuple[Entry | None, list[Entry]]:
-        """Return the newest final with values of an attribute, and the withheld finals after it."""
-        count = next((at for at in range(len(self.ends), 0, -1) if self.finals[self.ends[at - 1]].shows(attribute)), 0)
-        newest = self.finals[self.ends[count - 1]] if count else None
-        return newest, [self.finals[end] for end in self.ends[count:]]
-
-    def put(self, record: Entry) -> None:
-        end = record.span.end
-        if not record.final:
-            if not self.ends or end > self.ends[-1]:
-                self._set_provisional(record)
-            return
-        if end not in self.finals:
-            insort(self.ends, end)
-        self.size += record.size - (self.finals[end].size if end in self.finals else 0)
-        self.finals[end] = record
-        if self.provisional and self.provisional.span.end <= self.ends[-1]:
-            self._set_provisional(None)
-
-    def _set_provisional(self, record: Entry | None) -> None:
-        self.size += (record.size if record else 0) - (self.provisional.size if self.provisional else 0)
-        self.provisional = record
-
-    def put_maps(self, end: int, value: bytes) -> None:
-        self.size += len(value) - len(self.maps.get(end, b""))
-        self.maps[end] = value
-
-    def drop_oldest(self) -> None:
-        """Drop the oldest final."""
-        end = self.ends.pop(0)
-        self.size -= self.finals.pop(end).size + len(self.maps.pop(end, b""))
-
-    def between(self, start: int, end: int) -> Iterator[Entry]:
-        """Yield the finals that end in [start, end), in order."""
-        for at in self.ends[bisect_left(self.ends, start) : bisect_left(self.ends, end)]:
-            yield self.finals[at]
-
-
-@dataclass(slots=True, eq=False)
-class Series:
-    """The windows and true counts of one digest."""
-
-    query: str
-    digest: str
-    kinds: dict[Window, Windows] = field(default_factory=dict)
-    """The windows of the total."""
-    groups: dict[str, dict[Window, Windows]] = field(default_factory=dict)
-    """The windows of each group."""
-    truth: Truth = field(default_factory=Truth)
-
-    @property
-    def latest_end(self) -> int | None:
-        """Return the end of the newest final of any kind."""
-        return max((windows.ends[-1] for windows in self.kinds.values() if windows.ends), default=None)
-
-    def kinds_of(self, group: str | None) -> dict[Window, Windows]:
-        """Return the windows of a group, or of the total."""
-        return self.kinds if group is None else self.groups.get(group, {})
-
-    @property
-    def newest_end(self) -> int:
-        newest = [windows.newest for windows in self.kinds.values()]
-        return max((record.span.end for record in newest if record), default=0)
 
 
 class Store:
