@@ -1,9 +1,7 @@
 """The value classes of the API's answers, each built from the store. Pure."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from aggregator.board import lookup, numeric_rows, rows, string_shares
 from aggregator.board.parameters import MOST, Parameters
@@ -20,6 +18,7 @@ from aggregator.board.rows import (
 )
 from aggregator.board.store import Store
 from aggregator.board.string_shares import SearchRow
+from aggregator.board.table_answer import TableAnswer
 from aggregator.board.view import View
 from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy
@@ -30,37 +29,24 @@ from oracles.consistency import UNBIASED
 from oracles.intervals import LEVEL
 from oracles.types import Floats
 
+__all__ = [
+    "HeavyHitters",
+    "Level",
+    "SetShares",
+    "TableAnswer",
+    "ThresholdShare",
+    "Unit",
+    "WindowAnswer",
+    "WindowEstimate",
+    "heading",
+]
+
 Central = Annotated[
     CrowdPrivacy | None,
     {"description": "What a person reveals to somebody who sees only this record. Every further window adds to it"},
 ]
 Unit = Annotated[str | None, {"description": "Unit of numbers, as in the query file; null for values"}]
 Level = Annotated[float, {"description": "The level of the intervals: above 0.95 in a list of the largest"}]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableAnswer(ABC):
-    """An answer with one table, which CSV shows."""
-
-    table: ClassVar[str]
-    """The name of the field that holds the rows."""
-    columns: ClassVar[tuple[str, ...]]
-    """The columns of the CSV, in order."""
-
-    @classmethod
-    @abstractmethod
-    def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        """Return the answer about the query `name`, limited by the parameters."""
-
-    @classmethod
-    def parts(cls, store: Store, parameters: Parameters, name: str) -> Iterator[Self | None]:
-        """Yield None after each part of the work, and then the answer. A short answer has one part."""
-        yield cls.of(store, parameters, name)
-
-    @property
-    def rows(self) -> Sequence[Any]:
-        rows: Sequence[Any] = getattr(self, self.table)
-        return rows
 
 
 @dataclass(frozen=True, kw_only=True)
