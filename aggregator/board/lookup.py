@@ -162,12 +162,18 @@ def _entry(windows: Windows, parameters: Parameters, attribute: str | None) -> t
             return provisional, []
         record = newest or windows.latest
         if record is None:
-            raise missing("no window is final yet; provisional=true returns the provisional one")
+            raise _no_final(parameters.text("group"))
         return record, withheld
     end = parameters.whole("window", 0)
     if provisional is not None and provisional.span.end == end:
         return provisional, []
     return _final(windows, end), withheld if newest is None or end >= newest.span.end else []
+
+
+def _no_final(group: str | None) -> Problem:
+    if group is None:
+        return missing("no window is final yet; provisional=true returns the provisional one")
+    return missing(f"no final window has reports of group {group!r}; `groups` lists the groups that have some")
 
 
 def _final(windows: Windows, end: int) -> Entry:

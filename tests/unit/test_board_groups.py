@@ -10,6 +10,7 @@ from aggregator.board.metrics import BoardMetrics
 from aggregator.board.parameters import Parameters
 from aggregator.publishing.records.decoder import decode
 from aggregator.reading.export.reader import difference_table, pair_filter
+from hubbub.http.problem import Problem
 from oracles.changes import compare
 from oracles.intervals import listed_level
 from tests.boards import GROUPS, HOMEPAGE, LOAD, PANE, SCREENS, START, Crowd, GroupCrowd
@@ -71,6 +72,18 @@ def test_an_unknown_group_is_refused(board):
     assert problem(plain, "groups", "homepage") == 400
     (query,) = ask(plain, "queries")["queries"][:1]
     assert query["groups"] is None
+
+
+def test_a_group_without_reports_is_told_from_a_query_without_finals():
+    class Absent(GroupCrowd):
+        clients_by_group = (30, 9_000, 4_000, 0)
+
+    board = store([message for message in Absent(SCREENS).next() if b"web" not in message[1]], queries=GROUPS)
+    assert ask(board, "estimate", "screens", group="ios")["n"] == 9_000
+    with pytest.raises(Problem) as error_info:
+        ask(board, "estimate", "screens", group="web")
+    assert error_info.value.detail.startswith("no final window has reports of group 'web'")
+    assert "web" not in [row["group"] for row in ask(board, "groups", "screens")["groups"]]
 
 
 def test_the_list_of_queries_names_the_groups(board):
