@@ -149,6 +149,20 @@ def test_two_windows_are_compared_in_the_unit_of_the_query(watch, board, start):
     assert view.errors == []
 
 
+def test_a_proof_beside_an_interval_with_0_is_explained(watch, board, start):
+    view = watch()
+
+    def widen(route):
+        answer = route.fetch().json()
+        answer["values"][0].update(low=-1e6, high=1e6, proved=True)
+        route.fulfill(json=answer)
+
+    view.page.route("**/compare?*", widen)
+    view.page.goto(f"{board.url}#q=load_time&from={start + PANE}")
+    expect(view.page.locator("#changes-text")).to_contain_text("its interval may hold 0: it is wider than needed.")
+    assert view.errors == []
+
+
 def test_the_overview_has_the_median_with_its_interval(watch, board):
     view = watch()
     view.page.goto(board.url)

@@ -16,8 +16,10 @@ export class NumberChanges extends Changes {
     return answer.values.map((row) => this.#row(row, reach));
   }
 
-  note({ unit }) {
-    return unit ? ` Numbers are in ${unit}.` : "";
+  note({ unit, values }) {
+    const isWide = values.some(({ proved, low, high }) => proved && low < 0 && high > 0);
+    const wide = isWide ? " The proof that a quantile moved is a test of its own. So its interval may hold 0: it is wider than needed." : "";
+    return (unit ? ` Numbers are in ${unit}.` : "") + wide;
   }
 
   #row(row, reach) {
