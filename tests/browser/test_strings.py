@@ -69,6 +69,24 @@ def test_the_page_lists_the_names_of_the_record(watch, board):
     assert view.errors == []
 
 
+def test_a_name_of_the_query_file_is_not_new(watch, board):
+    view = watch()
+
+    def make_known(route):
+        answer = route.fetch()
+        content = answer.json()
+        names = (content.get("discover") or {}).get("names", [])
+        for each in names:
+            each["level"] = 0.95
+        route.fulfill(response=answer, json=content)
+
+    view.page.route("**/queries/crashes/estimate*", make_known)
+    view.page.goto(f"{board.url}#q=crashes")
+    expect(view.page.locator("#names tbody tr").filter(has_text=NEW)).to_be_visible()
+    expect(view.page.locator("#names .tag")).to_have_count(0)
+    assert view.errors == []
+
+
 def test_a_name_has_its_history_with_keyboard_only(watch, board):
     view = open_page(watch, board)
     button = view.page.locator("#names").get_by_role("button", name=NEW, exact=True)

@@ -3,7 +3,7 @@
 import { count, digits, duration, levelText, percent } from "../format.js";
 import { nameInText } from "./name.js";
 
-const LEVEL = 0.95;
+export const LEVEL = 0.95; // of the intervals of names that were known before
 
 const after = ({ low, high }) => digits((high - low) / 4);
 

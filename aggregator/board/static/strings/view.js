@@ -2,7 +2,7 @@
 
 import { digits, element, moment, percent } from "../format.js";
 import { nameElement, plainName } from "./name.js";
-import { PROTECTION, answerText, levels, nothing, reach, unclear } from "./text.js";
+import { LEVEL, PROTECTION, answerText, levels, nothing, reach, unclear } from "./text.js";
 
 const LONGEST = 4096; // characters of a string that somebody asks for
 
@@ -54,7 +54,7 @@ export class StringsView {
     this.answer.textContent = asked === null ? "" : asked.error ?? answerText(asked.text, asked.answer, names);
   }
 
-  #row(row, { first_seen: seen }, rank, end, windowEnd, selection) {
+  #row(row, { first_seen: seen, level }, rank, end, windowEnd, selection) {
     const places = digits((row.high - row.low) / 4);
     const isChosen = row.value === selection;
     const at = (share) => `${Math.min(Math.max((100 * share) / end, 0), 100)}%`;
@@ -64,7 +64,7 @@ export class StringsView {
     whisker.style.left = at(row.low);
     whisker.style.width = at(row.high - row.low);
     const button = element("button", { type: "button", "data-name": row.value, "aria-label": plainName(row.value), "aria-pressed": String(isChosen), onclick: () => this.choose({ value: row.value }) }, nameElement(row.value));
-    const tag = seen === windowEnd ? [element("span", { class: "tag enter" }, "new")] : [];
+    const tag = seen === windowEnd && level !== LEVEL ? [element("span", { class: "tag enter" }, "new")] : [];
     return element(
       "tr",
       { class: isChosen ? "chosen" : null },
