@@ -11,6 +11,7 @@ from oracles.query import parse
 from tests import boards
 from tests.brokers import Tansu, create_topics
 from tests.browser.chrome import DESK, PHONE, TABLET, launch_browser
+from tests.string_crowds import CRASHES, HOUR, NEW, SHARES, StringCrowd
 
 PANES = 40
 TABLE = {"domain": 8, "epsilon": 2.0, "pane": f"{boards.PANE}s", "windows": [f"{boards.PANE}s"]}
@@ -76,10 +77,27 @@ def take_numbers(browser, board, start, folder):
     page.screenshot(path=folder / "page-numbers.png", clip=clip, full_page=True, animations="disabled")
 
 
+def take_strings(browser, kafka, folder):
+    """Take the picture of the names that searches have found, and of the answer about another string."""
+    hours = 6
+    crowd = StringCrowd(int(time.time()) // HOUR * HOUR - hours * HOUR, new_from=hours - 1)
+    messages = [message for _ in range(hours) for message in crowd.next()]
+    boards.publish(kafka, [*boards.definition_messages({"crashes": CRASHES}), *messages], 0)
+    with boards.Board(kafka) as board:
+        board.ready()
+        board.until(lambda: board.get("api/v1/queries/crashes/estimate?value=x").status == 200)
+        page = browser.new_context(viewport=DESK).new_page()
+        page.goto(f"{board.url}#q=crashes&value={NEW}&ask=stack overflow")
+        expect(page.locator("#names tbody tr")).to_have_count(len(SHARES) + 1)
+        expect(page.locator("#answer")).to_contain_text("stack overflow")
+        page.wait_for_function(AT_REST)
+        page.locator(".card:has(#names)").screenshot(path=folder / "page-strings.png", animations="disabled")
+
+
 def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     with Tansu() as broker:
-        kafka = create_topics(broker)
+        kafka, strings = create_topics(broker), create_topics(broker)
         # The last pane ends one or two minutes in the future, so the windows are still new at the last picture.
         # The first pane starts at a full minute, so the last window of a minute has each client once.
         start = (int(time.time()) // 60 + 2) * 60 - PANES * boards.PANE
@@ -99,6 +117,7 @@ def main(folder):
             expect(page.locator("#window")).to_contain_text(f"{n:,} reports")
             take_overview(browser, board, folder)
             take_numbers(browser, board, start, folder)
+            take_strings(browser, strings, folder)
             for name, size, scheme in PICTURES:
                 page.set_viewport_size(size)
                 page.emulate_media(color_scheme=scheme)
