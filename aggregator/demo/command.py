@@ -14,10 +14,11 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontex
 from importlib.util import find_spec
 from pathlib import Path
 
-from aggregator.demo import surge
+from aggregator.demo import crashes, story
 from aggregator.demo.broker import EmbeddedBroker, free_port
 from aggregator.demo.child import Child
 from aggregator.demo.device import static_page
+from aggregator.demo.keeper import temporary_file
 from aggregator.errors import ChildEnded
 from aggregator.reading.tail.command import Lines, follow, output, take
 from aggregator.reading.tail.notation import plain
@@ -30,12 +31,11 @@ from hubbub.kafka.settings import PREFIX, Kafka, parse_prefix, parse_servers
 from oracles.errors import ParameterError
 from oracles.query import Query, load
 
-QUERIES = Path(__file__).with_name("demo.toml")
 DEVICE_QUERIES = static_page.QUERIES
 DEMO_PREFIX = "hubbub-demo."
 PARTITIONS = 4
 RATE = 50_000
-"""Answers a second, of all queries together."""
+"""Answers a second, of all queries with listed values and numbers together."""
 DEVICE_RATE = 30
 """Answers a second beside the page of a device. Among more, nobody would see his own answer."""
 PAGE = 8803
@@ -46,7 +46,9 @@ HELP = f"""\
 Start everything on this machine: a broker in memory, the topics, a worker, a board with its page, and
 a crowd of simulated clients. Each client adds noise to its answers, and the page still shows the
 shares of the crowd, and how long their pages take to load. After a minute one value surges and causes
-an alert, and one page load in ten takes four times as long. Ctrl-C ends the demo and removes everything.
+an alert, and one page load in ten takes four times as long. The app of some clients crashes in a way that
+nobody has listed. A search finds the name of this crash 75 seconds after the start. Ctrl-C ends the demo
+and removes everything.
 
 example:
   $ hubbub demo
@@ -60,6 +62,7 @@ small, and nothing surges. With --device-file the command writes the same page t
 crowd in it, and ends. That page needs no server.
 
 With --kafka the demo creates topics with their own prefix ({DEMO_PREFIX}) there, and they remain.
+Names are then searched every five minutes of the clock.
 From the environment the demo uses only the login, so that it never answers real queries.
 
 Exit code: 0 ended by Ctrl-C, SIGTERM or --seconds; 2 wrong options or query file; 3 Kafka cannot be
@@ -70,7 +73,7 @@ def main(arguments: list[str]) -> int:
     options = _options(arguments)
     if options.device_file is not None:
         return run("demo", lambda: _write(options.device_file))
-    return run("demo", lambda: asyncio.run(_run(options, load(options.queries))))
+    return run("demo", lambda: _demonstrate(options))
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -79,7 +82,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--kafka", type=parsed(parse_servers), metavar="HOST:PORT", help=address)
     prefix = f"prefix of the topics (default: {PREFIX}; with --kafka {DEMO_PREFIX})"
     parser.add_argument("--prefix", type=parsed(parse_prefix), metavar="P", help=prefix)
-    file = "query file (default: favourites among 100 pages, and loading times)"
+    file = "query file (default: favourites among 100 pages, loading times, and crashes)"
     parser.add_argument("--queries", type=Path, metavar="FILE", help=file)
     device = "show a page on which you are a device, beside the board (default query file: favourite drinks)"
     parser.add_argument("--device", action="store_true", help=device)
@@ -90,9 +93,18 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.prefix is None:
         options.prefix = DEMO_PREFIX if options.kafka else PREFIX
-    if options.queries is None:
-        options.queries = DEVICE_QUERIES if options.device else QUERIES
+    if options.queries is None and options.device:
+        options.queries = DEVICE_QUERIES
     return options
+
+
+def _demonstrate(options: argparse.Namespace) -> None:
+    # The topics of a real Kafka remain, and the definitions in them should not change.
+    options.delay = 0 if options.queries or options.kafka else crashes.clock_delay(time.time())
+    text = story.query_text(options.delay)
+    file = nullcontext(options.queries) if options.queries else temporary_file(story.QUERIES.name, text)
+    with file as options.queries:
+        asyncio.run(_run(options, load(options.queries)))
 
 
 def _write(path: Path) -> None:
@@ -147,18 +159,20 @@ class Demo:
 
     def __init__(self, kafka: Kafka, options: argparse.Namespace, queries: Mapping[str, Query]) -> None:
         self._kafka, self._options = kafka, options
-        self._queries = list(queries.values())
+        self._queries = queries
         self._device = static_page.device_query(queries) if options.device else None
-        self._rate = DEVICE_RATE if self._device else max(1, RATE // len(queries))
+        self._rates = dict.fromkeys(queries, DEVICE_RATE) if self._device else story.rates(queries.values(), RATE)
         self._children: list[Child] = []
         self._board = ""
+        self._discoveries: set[tuple[str, str]] = set()
+        """Queries and names that the terminal has shown as found."""
 
     async def run(self) -> None:
         """Run until cancelled, or until a process ends and cannot start again."""
         await ensure(self._kafka, PARTITIONS)
         self._introduce()
         start = time.monotonic()
-        counting = [self._worker(), *map(self._crowd, self._queries)]
+        counting = [self._worker(), *map(self._crowd, self._queries.values())]
         try:
             async with asyncio.TaskGroup() as tasks:
                 for child in counting:
@@ -179,11 +193,11 @@ class Demo:
     def _introduce(self) -> None:
         kafka = self._kafka
         _print(f"Kafka: {kafka.servers}, {'in memory' if kafka.embedded else f'topics {kafka.prefix}*, which remain'}")
-        for query in self._queries:
+        for query in self._queries.values():
             promise = f"each report of a whole record is {query.record_epsilon:g}-LDP"
-            _print(f"crowd: {self._rate:,} answers per second to {query.name}; {promise}")
-            if self._device is None:
-                _print(plain(surge.event(query), EVENT))
+            _print(f"crowd: {self._rates[query.name]:,} answers per second to {query.name}; {promise}")
+            for event in story.events(query, self._options.delay) if self._device is None else ():
+                _print(plain(event, EVENT))
 
     def _child(self, name: str) -> Child:
         environment = {
@@ -202,12 +216,10 @@ class Demo:
 
     def _crowd(self, query: Query) -> Child:
         crowd = self._child(f"crowd of {query.name}")
-        answers = ["--query", query.name, "--values", surge.values(query), "--rate", str(self._rate), "--port", "0"]
-        answers += surge.groups(query)
+        rate = str(self._rates[query.name])
+        answers = ["--query", query.name, "--rate", rate, "--port", "0", *story.values(query, crowd.folder)]
         if self._device is None:
-            scenario = crowd.folder / "surge.toml"
-            scenario.write_text(surge.scenario(query), encoding="utf-8")
-            answers += ["--scenario", str(scenario)]
+            answers += story.changes(query, self._options.delay, crowd.folder)
         crowd.start("simulate", *answers)
         return crowd
 
@@ -264,6 +276,8 @@ class Demo:
                         _print(f"first estimates: {time.monotonic() - start:.1f} s after the start")
                         first = False
                     screen.show(overview, [] if page else summaries, notices)
+                    for line in crashes.discoveries(self._queries, summaries, self._discoveries):
+                        _print(line)
 
 
 def _print(text: str) -> None:

@@ -5,7 +5,8 @@ import secrets
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 # A shell waits for the end of its input. It comes when we close the pipe, or when the system does because we died.
@@ -76,3 +77,15 @@ class Keeper:
         self.stop(signal.SIGKILL)
         os.close(self._line)
         self._shell.wait()
+
+
+@contextmanager
+def temporary_file(name: str, text: str) -> Iterator[Path]:
+    """Write a file that disappears with the block, or when this process ends."""
+    keeper = Keeper("file")
+    try:
+        path = keeper.folder / name
+        path.write_text(text, encoding="utf-8")
+        yield path
+    finally:
+        keeper.close()

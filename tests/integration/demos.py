@@ -29,7 +29,7 @@ def processes(folder):
 class Running:
     """A demo with its temporary files and home in its own folder, and its output so far."""
 
-    def __init__(self, folder, command):
+    def __init__(self, folder, command, wait):
         self.folder = folder
         self.process = subprocess.Popen(
             command,
@@ -45,7 +45,7 @@ class Running:
             text=True,
         )
         self.output = ""
-        self._late = threading.Timer(WAIT, self.process.kill)
+        self._late = threading.Timer(wait, self.process.kill)
         self._late.start()
 
     def until(self, pattern):
@@ -55,6 +55,10 @@ class Running:
             if match := re.search(pattern, text):
                 return match
         pytest.fail(f"{pattern!r} was not printed: {self.output}")
+
+    def has_printed(self, pattern):
+        """Find a line in the output so far, or read on until one matches."""
+        return re.search(pattern, self.output, re.MULTILINE) or self.until(pattern)
 
     def worker(self):
         """Return the process of the worker."""
@@ -79,8 +83,8 @@ class Running:
 
 
 @contextmanager
-def running(folder, *options, command=(sys.executable, "-m", "hubbub", "demo")):
-    run = Running(folder, (*command, "--no-browser", *options))
+def running(folder, *options, command=(sys.executable, "-m", "hubbub", "demo"), wait=WAIT):
+    run = Running(folder, (*command, "--no-browser", *options), wait)
     try:
         yield run
     finally:

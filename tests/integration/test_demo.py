@@ -1,17 +1,24 @@
 """`hubbub demo`, the first minute of a new user, and its clean end."""
 
 import os
+import re
 import signal
 import socket
 import sys
 
+import pytest
+
 from tests.integration.demos import processes, running
 
-PATCH_OF_DEMO = "import sys; from aggregator.demo import command, surge; {}; sys.exit(command.main(sys.argv[1:]))"
-EARLY = PATCH_OF_DEMO.format("surge.BEGINS = 8")
+PATCH_OF_DEMO = (
+    "import sys; from aggregator.demo import command, crashes, surge; {}; sys.exit(command.main(sys.argv[1:]))"
+)
+EARLY = PATCH_OF_DEMO.format(
+    "surge.BEGINS = 8; crashes.FIRST = 30; crashes.SHARE = 0.5; crashes.CRASHES = {'null tile in map view': 0}"
+)
 
 
-def test_it_shows_estimates_and_a_surge_survives_a_killed_worker_and_ends_on_ctrl_c(tmp_path):
+def test_it_shows_estimates_a_surge_and_a_new_crash_survives_a_killed_worker_and_ends_on_ctrl_c(tmp_path):
     with running(tmp_path, command=(sys.executable, "-c", EARLY)) as run:
         run.until("page: |there is no page")
         os.kill(run.worker(), signal.SIGKILL)
@@ -22,6 +29,10 @@ def test_it_shows_estimates_and_a_surge_survives_a_killed_worker_and_ends_on_ctr
         rise = run.until(r"ALERT surge: page-42 has risen to ([\d.]+)% \(([\d.]+)% to ([\d.]+)%\), before ([\d.-]+)%")
         share, low, high, before = map(float, rise.groups())
         assert before < low < share < high
+        crash = run.has_printed(r"^FOUND: null tile in map view of crashes: ([\d.]+)% \(([\d.]+)% to ([\d.]+)%\)")
+        share, low, high = map(float, crash.groups())
+        assert 0.0 < low < share < high
+        assert len(re.findall("^FOUND", run.output, re.MULTILINE)) == 1
         run.process.send_signal(signal.SIGINT)
         assert run.ended() == 0
         assert run.output.endswith("ending\n")
@@ -63,3 +74,14 @@ def test_it_ends_after_its_seconds_and_uses_another_port_if_its_own_is_in_use(tm
     assert "surge: y of a, 60 s from now" in run.output
     assert "25,000 answers per second to b" in run.output
     assert "started again" not in run.output
+
+
+@pytest.mark.long
+def test_it_finds_both_new_crashes(tmp_path):
+    with running(tmp_path, wait=600) as run:
+        run.until("^FOUND: null tile in map view of crashes")
+        run.until("crashes 5m: ALERT enter: bad magic in cache ")
+        run.has_printed("^FOUND: bad magic in cache of crashes")
+        run.process.send_signal(signal.SIGINT)
+        assert run.ended() == 0
+    assert "anr in login of" not in run.output

@@ -1,17 +1,25 @@
 """`hubbub demo` refuses options that cannot work."""
 
+import math
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from aggregator.demo import command as demo
-from aggregator.demo import surge
+from aggregator.demo import crashes, story, surge
+from aggregator.demo.keeper import temporary_file
+from aggregator.publishing.records.decoder import decode
+from aggregator.publishing.records.maps_key import is_maps
+from aggregator.reading.tail.summary import Summary
 from oracles.query import load, parse
 from oracles.query.settings import Place
 from producers.simulation.crowd.crowd_groups import read_groups
 from producers.simulation.crowd.distribution import read_crowd
 from producers.simulation.crowd.scenario import parse_scenario
+from producers.simulation.crowd.words import read_words
+from tests.string_crowds import CRASHES, HOUR, NEW, SHARES, StringCrowd
 
 
 def test_a_missing_requirement_is_an_error(tmp_path, capsys):
@@ -48,14 +56,14 @@ def test_the_crowd_of_a_demo_fits_any_numbers(settings, values):
 
 
 def test_the_demo_shows_a_number_beside_the_homepages():
-    queries = load(demo.QUERIES)
+    queries = load(story.QUERIES)
     assert list(queries) == ["homepage", "load_time"]
     assert queries["load_time"].domain.unit == "ms"
     assert surge.values(queries["load_time"]).startswith("lognormal:6.3")
 
 
 def test_the_platforms_of_the_demo_differ():
-    query = load(demo.QUERIES)["homepage"]
+    query = load(story.QUERIES)["homepage"]
     option, shares, *own = surge.groups(query)
     assert (option, own[::2]) == ("--groups", ["--group-values"] * 3)
     crowd = read_groups(shares, [surge.values(query)], own[1::2], query)
@@ -73,3 +81,62 @@ def test_a_demo_of_other_groups_has_them_all(count):
     crowd = read_groups(shares, [], own[1::2], query)
     assert list(crowd.shares) == list(range(1, 1 + count))
     assert sum(crowd.shares.values()) == pytest.approx(1.0)
+
+
+START = 1_700_000_123.4
+BYTES = {"domain": {"discover": "bytes", "length": 8}, "epsilon": 1.0, "pane": "10m", "search": "10m"}
+
+
+def demo_crashes(now):
+    with temporary_file("demo.toml", story.query_text(crashes.clock_delay(now))) as path:
+        return load(path)["crashes"]
+
+
+@pytest.mark.parametrize("now", [START, START + 0.6, START + 101, 1_699_999_925.0])
+def test_the_first_pane_of_strings_ends_soon_after_the_start(now):
+    query, delay = demo_crashes(now), crashes.clock_delay(now)
+    assert 0 <= delay < query.pane
+    assert (math.ceil(now) + crashes.FIRST - delay) % query.pane == 0
+    assert query.lateness == crashes.LATENESS + delay
+    assert query.is_searched(query.windows[0])
+    scenario = parse_scenario(tomllib.loads(crashes.scenario(delay)), Place("test"), query)
+    assert [conduct.clock for conduct in scenario.conducts] == ([-delay] if delay else [])
+    assert [change.value for change in scenario.changes] == list(crashes.CRASHES)
+    assert ("behind" in " ".join(story.events(query, delay))) == bool(delay)
+
+
+def test_the_query_file_of_a_demo_is_gone_after_it():
+    with temporary_file("demo.toml", story.query_text(1)) as path:
+        assert list(load(path)) == ["homepage", "load_time", "crashes"]
+    assert not path.parent.exists()
+
+
+@pytest.mark.parametrize("table", [None, BYTES, {**BYTES, "known": ["a\tb", "\n", "c"]}])
+def test_the_clients_know_none_of_the_new_crashes(table, tmp_path):
+    query = demo_crashes(START) if table is None else parse({"queries": {"q": table}}, "test", ".")["q"]
+    _, spec = story.values(query, tmp_path)
+    words = read_words([spec], query)
+    assert len(words.texts) == crashes.RARE + max(1, sum(name.isprintable() for name in query.known))
+    assert not {*crashes.CRASHES} & {*words.texts}
+    assert words.weights[-crashes.RARE :].sum() == pytest.approx(crashes.RARE_SHARE)
+    assert words.weights.sum() == pytest.approx(1.0)
+
+
+def test_queries_of_unknown_strings_have_a_rate_of_their_own():
+    queries = [*load(story.QUERIES).values(), demo_crashes(START)]
+    assert story.rates(queries, 50_000) == {"homepage": 25_000, "load_time": 25_000, "crashes": crashes.RATE}
+    assert story.rates(queries[2:], 100) == {"crashes": 100}
+
+
+def test_the_terminal_names_each_crash_that_the_query_file_does_not_list_once():
+    crowd = StringCrowd(HOUR * 400_000, clients=20_000)
+    query = replace(CRASHES, known=("out of memory",))
+    lines, memory = [], set()
+    for _ in range(3):
+        records = [value for topic, key, value in crowd.next() if topic == "estimates" and not is_maps(key)]
+        lines.append(
+            list(crashes.discoveries({"crashes": query}, [Summary.of(decode(each)) for each in records], memory))
+        )
+    assert [len(each) for each in lines] == [len(SHARES) - 1, 0, 1]
+    assert lines[2][0].startswith(f"FOUND: {NEW} of crashes: ")
+    assert list(crashes.discoveries({}, [Summary.of(decode(records[0]))], set())) == []

@@ -1,0 +1,87 @@
+"""The crowd of a demo whose clients have unknown strings, and the new crashes that a search finds. Pure.
+
+A pane of unknown strings takes five minutes. The clocks of the demo's clients are behind, so that the first pane ends
+soon after the start. The lateness of the query allows for that.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from aggregator.publishing.records.name_list import names_of
+from aggregator.reading.tail.summary import Summary
+from oracles.query import Query
+
+TABLE = Path(__file__).with_name("crashes.toml")
+PANE, LATENESS = 300, 2
+"""Seconds of a pane, and the lateness of clients whose clocks are right."""
+FIRST = 75
+"""Seconds from the start to the end of the first pane."""
+RATE = 5_000
+"""Maximum answers a second to a query of unknown strings. One core simulates about 40,000."""
+CRASHES = {"null tile in map view": 20, "bad magic in cache": 180}
+"""The new crashes, each with the seconds from the start until it appears."""
+RISES, SHARE = 5, 0.1
+"""Seconds of the rise of a new crash, and its share of all clients."""
+RARE, RARE_SHARE = 1_000, 0.2
+"""Number of rare crashes, which no search should find, and their share together."""
+
+
+def clock_delay(now: float) -> int:
+    """Return by how many seconds clocks must be behind, so that a pane ends `FIRST` seconds from now."""
+    return (math.ceil(now) + FIRST) % PANE
+
+
+def table(delay: int) -> str:
+    """Return the table of the query file, with a lateness for clocks that are behind."""
+    return TABLE.read_text("utf-8").replace(f'"{LATENESS}s"', f'"{LATENESS + delay}s"')
+
+
+def words(query: Query) -> str:
+    """Return the clients' words as `hubbub simulate` reads them: the known names, and many rare ones."""
+    names = [name for name in query.known if name.isprintable()] or ["crash"]
+    weights = [1.0 / place for place in range(1, 1 + len(names))]
+    scale = (1.0 - RARE_SHARE) / sum(weights)
+    lines = [f"{name}\t{scale * weight}" for name, weight in zip(names, weights, strict=True)]
+    lines += [f"abort {number:04x}\t{RARE_SHARE / RARE}" for number in range(RARE)]
+    return "\n".join(lines)
+
+
+def scenario(delay: int) -> str:
+    """Return the scenario as `hubbub simulate` reads it."""
+    clocks = f'[[clock]]\nshare = 1.0\nby = "-{delay}s"\n' if delay else ""
+    return clocks + "".join(
+        f'[[surge]]\nvalue = {json.dumps(name)}\nshare = {SHARE}\nbegins = "{begins}s"\nrises = "{RISES}s"\n'
+        for name, begins in CRASHES.items()
+    )
+
+
+def events(query: Query, delay: int) -> Iterator[str]:
+    """Yield what happens in the demo, in words."""
+    for name, begins in CRASHES.items():
+        yield f"new string: {name} of {query.name}, {begins} s from now"
+    if delay:
+        yield (
+            f"search: the first pane of {query.name} ends {FIRST} s from now, because the clocks of its clients are "
+            f"{delay} s behind"
+        )
+
+
+def discoveries(
+    queries: Mapping[str, Query], summaries: Iterable[Summary], memory: set[tuple[str, str]]
+) -> Iterator[str]:
+    """Yield a line for each name that a final proves for the first time, and that no query file lists.
+
+    Add its query and the name to `memory`, because a record may come twice.
+    """
+    for summary in summaries:
+        query, names = queries.get(summary.heading.query), names_of(summary.record)
+        if query is None or names is None or not summary.final:
+            continue
+        first_seen = dict(zip(summary.record.values, names.first_seen, strict=True))
+        for row in summary.rows:
+            name, is_first = (query.name, row.value), first_seen[row.value] == summary.heading.end
+            if is_first and row.value not in query.known and name not in memory:
+                memory.add(name)
+                yield f"FOUND: {row.name} of {query.name}: {row}. The query file does not list it."
