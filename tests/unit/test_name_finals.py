@@ -3,6 +3,8 @@
 The strings are so frequent that a false or missing name has a probability below 1e-6, with fixed seeds.
 """
 
+import base64
+import zlib
 from functools import cache
 from types import SimpleNamespace
 
@@ -181,13 +183,35 @@ def test_an_audit_compares_names_from_the_start_and_maps_from_any_time():
         reports = query.oracle.perturb(rows_of[rng.integers(0, 3, count)], rng)
         late = 600 if count == 1 else 0
         fold.read(0, [(place, 1_000 * (place * PANE + 10 + late), frame(query.digest, place * PANE, reports))])
-    records = compare(fold, catalog, {}, None, None).expected
+    comparison = compare(fold, catalog, {}, None, None)
+    records = comparison.expected
+    check_maps(comparison)
     assert len([key for key in records if key.endswith(b"|m")]) == 6 + 3 + 3
     assert len([key for key in records if b"|enter|" in key]) == 3
     part = compare(fold, catalog, records, 600, None)
     assert part.expected.keys() == part.compared
     assert part.compared
     assert all(key.endswith(b"|m") and records[key] == value for key, value in part.expected.items())
+
+
+def check_maps(comparison):
+    """Check that maps are compared by their counts, whichever zlib has compressed them."""
+    key = min(comparison.cells)
+    fields = orjson.loads(comparison.expected[key])
+    data = [zlib.decompress(base64.b64decode(each)) for each in fields["maps"]]
+
+    def packed(maps, level=0, n=fields["n"]):
+        return orjson.dumps({"maps": [base64.b64encode(zlib.compress(each, level)).decode() for each in maps], "n": n})
+
+    assert packed(data) != comparison.expected[key]
+    assert comparison.is_right(key, packed(data))
+    assert comparison.is_right(key, packed(data, 9))
+    other = bytes([data[0][0] ^ 1]) + data[0][1:]
+    for wrong in (None, b"", packed(data)[:-1], packed([other, *data[1:]]), packed(data, n=[*fields["n"][:3], 10**6])):
+        assert not comparison.is_right(key, wrong)
+    record = key.removesuffix(b"|m")
+    assert comparison.is_right(record, comparison.expected[record])
+    assert not comparison.is_right(record, comparison.expected[record] + b" ")
 
 
 class Death(Exception):

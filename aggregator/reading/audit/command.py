@@ -81,14 +81,14 @@ async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:
     if options.start is None:
         records |= await _newest(kafka, ALERTS, counts[ALERTS])
     expected = comparison.expected
-    wrong = sorted(key for key, value in expected.items() if records.get(key) != value)
+    wrong = sorted(key for key in expected if not comparison.is_right(key, records.get(key)))
+    right = len(expected) - len(wrong)
     wrong += sorted(key for key in comparison.compared if key not in expected)
     for key in wrong[:MOST_FAULTS]:
         fault = "differs from the log" if key in records else "is missing"
         sys.stderr.write(f"hubbub audit: {key.decode()}: {fault}\n")
     if len(wrong) > MOST_FAULTS:
         sys.stderr.write(f"hubbub audit: and {len(wrong) - MOST_FAULTS} more\n")
-    right = sum(records.get(key) == value for key, value in expected.items())
     sys.stdout.write(f"{right} of {len(expected)} records match the log\n")
     sys.stdout.write(f"not compared: {_exclusions(fold, catalog, options, comparison.incomplete)}\n")
     return 4 if wrong else 0
