@@ -19,6 +19,7 @@ from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.alerts.message import decode
 from aggregator.publishing.records import decoder
 from aggregator.publishing.records.encoder import build
+from aggregator.publishing.records.maps_key import is_maps
 from aggregator.reading.tail import command as tail
 from aggregator.reading.tail import overview as overviews
 from aggregator.reading.tail.command import Lines, News, line, take
@@ -33,6 +34,7 @@ from oracles.query import parse
 from oracles.query.settings import Place, Window, read_windows
 from producers.simulation.crowd.scenario import parse_scenario
 from tests import boards
+from tests.string_crowds import CRASHES, HOUR, StringCrowd
 
 START = 1_700_000_000
 
@@ -614,3 +616,21 @@ def test_lines_of_json_are_about_the_total_or_one_group():
         options = tail._options(["--json"] if group is None else ["--json", "--group", group])
         matches = [orjson.loads(record)["n"] for record in records if tail._matches_record(record, options)]
         assert matches == [n]
+
+
+def test_a_line_promises_a_search_only_if_such_windows_are_searched():
+    crowd = StringCrowd(HOUR * 400_000, clients=20_000)
+    records = [value for topic, key, value in crowd.next() if topic == "estimates" and not is_maps(key)]
+    blank, overview = overviews.Overview(), overviews.Overview()
+    for _, key, value in boards.definition_messages({"crashes": CRASHES}):
+        overview.define(key, value, 0)
+    texts = {}
+    for value in records:
+        window = decoder.decode(value).span.window
+        for one, state in ((blank, "unknown"), (overview, "known")):
+            one.window = window
+            (summary,) = one.add_record(value)
+            texts[window.size, state] = summary.quality
+    assert texts[3600, "known"].startswith("4 names, a search finds shares from ")
+    assert texts[300, "known"] == "4 names that were found before"
+    assert {texts[size, "unknown"] for size in (300, 3600)} == {"4 names"}

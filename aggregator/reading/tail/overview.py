@@ -127,7 +127,9 @@ class Overview:
             return []
         if content.group != self.group:
             return []
-        summary = Summary.of(content)
+        query = self._definitions.definitions.queries.get(bytes.fromhex(content.digest))
+        has_search = None if query is None else query.is_searched(content.span.window)
+        summary = Summary.of(content, has_search=has_search)
         name, end = summary.heading.query, summary.heading.end
         if not self._is_visible(summary.heading):
             return []

@@ -149,9 +149,11 @@ class Summary:
     proved: int
     flags: tuple[str, ...]
     record: Record = field(repr=False, compare=False)
+    has_search: bool | None = None
+    """Whether unknown strings are searched in such windows. None if the definition is not known."""
 
     @classmethod
-    def of(cls, record: Record) -> Self:
+    def of(cls, record: Record, *, has_search: bool | None = None) -> Self:
         method = next((name for name in record.shares if name != UNBIASED), None)
         hitters = {hitter.value: hitter for hitter in record.hitters(method or UNBIASED)}
         return cls(
@@ -168,6 +170,7 @@ class Summary:
             proved=sum(hitter.decided for hitter in hitters.values()),
             flags=tuple(FLAGS.get(flag, plain(flag)) for flag in record.flags if flag not in WITHHELD),
             record=record,
+            has_search=has_search,
         )
 
     def listed(self, top: int) -> tuple[float, list[SummaryRow]]:
@@ -207,9 +210,11 @@ class Summary:
         return [] if known is None else [f"shares of numbers known to ± {percent(known, 1)}"]
 
     def _reach(self, names: NameList) -> list[str]:
-        """How many names the window has, and which share a search of it can show, in words."""
+        """How many names the window has, and which share a search of it can show if there is one, in words."""
         count = len(self.record.values)
         text = f"{count} name{'' if count == 1 else 's'}"
+        if not self.has_search:
+            return [text] if self.has_search is None else [f"{text} that were found before"]
         if names.smallest is None:
             return [text, "too few reports to find any"]
         return [text, f"a search finds shares from {percent(names.smallest, 2)}"]
