@@ -374,7 +374,7 @@ READERS = (
         _bytes(_definitions),
         memory=32 * MIB,
         steps=200_000,
-        through=("oracles.query:parse", "hubbub.definitions.formats:read"),
+        through=("oracles.query.file:parse", "hubbub.definitions.formats:read"),
     ),
     Reader(
         "hubbub.definitions.formats:read",
@@ -383,14 +383,14 @@ READERS = (
         (ValueError,),
     ),
     Reader(
-        "oracles.query:load",
+        "oracles.query.file:load",
         lambda: [corpus.QUERY_FILE, corpus.STRINGS],
         _file(query.load, values=corpus.VALUES),
         (QueryError,),
         memory=64 * MIB,
         steps=200_000,
         through=(
-            "oracles.query:load_file",
+            "oracles.query.file:load_file",
             "oracles.query.text:read_toml",
             "oracles.query.settings:read_windows",
             "oracles.query.settings:read_methods",

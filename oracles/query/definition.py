@@ -1,0 +1,259 @@
+"""A query of a file, with every setting resolved, and the digest that its reports carry."""
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+from oracles.discover import Slots, Strings
+from oracles.mechanisms import EACH, TABLE
+from oracles.mechanisms.protocol import Charge, Oracle
+from oracles.multi.attributes import Multi
+from oracles.pure import Pure
+from oracles.query.domain import Domain, Ranges, Sets
+from oracles.query.groups import Groups
+from oracles.query.lifetime import times
+from oracles.query.oracle_keys import Attribute
+from oracles.query.settings import (
+    Threshold,
+    Window,
+)
+from oracles.tally import RecordTally, ValueTally
+
+_DAY = 86_400
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query of a file, with every setting resolved. Times are whole seconds."""
+
+    name: str
+    oracle: Oracle | Multi = field(compare=False)
+    epsilon: float
+    record_epsilon: float
+    """Guarantee of a whole record: epsilon, except for rsfd."""
+    pane: int
+    lateness: int
+    skew: int
+    windows: tuple[Window, ...]
+    period: int
+    starts: int | None
+    """Time of the first pane, or None (`from` in the file). The last pane starts before `until`."""
+    until: int | None
+    emit_every: int | None
+    methods: tuple[str, ...]
+    fallback: str
+    publish: int | None
+    """Number of values in a record, or None for all."""
+    crowd: int
+    """Smallest group whose values records of one kind can reveal. 1 means any."""
+    threshold: Threshold
+    require_id: bool
+    family_error: float
+    alerts_a_day: float
+    max_ids: int
+    answers: str
+    """Way in which a client repeats itself: life, once or fresh."""
+    budget: float
+    """Epsilon that a client may spend on this definition in a round."""
+    renew: int | None
+    """Length of a round, or None. A new round has new noise and new charges."""
+    season: int | None
+    """Seconds after which shares are expected to repeat, or None. Slow changes are compared with earlier seasons."""
+    domain: Domain | None
+    """Domain of the answer, or None for several attributes."""
+    sets: Sets
+    ranges: Ranges
+    """Named ranges of numbers."""
+    quantiles: tuple[float, ...]
+    """Quantiles of numbers in a record. Empty if no answer is a number."""
+    limits: tuple[tuple[float, float], ...]
+    """Quantiles of numbers with the limits that alerts watch."""
+    attributes: tuple[Attribute, ...]
+    """Attributes in code-point order of their names, then their pairs. Empty for one answer."""
+    solution: str | None
+    oracle_names: tuple[str, ...]
+    """Oracle of each attribute or of the one answer, never `auto` or `adaptive`."""
+    fewer: tuple[int | None, ...]
+    """Number of buckets of each oracle, or None unless it is olh with fewer than the best."""
+    known: tuple[str, ...]
+    """Names of unknown strings that are always candidates, as coded."""
+    search: int | None
+    """Seconds of the shortest window in which names are searched. None unless strings are unknown."""
+    open: frozenset[str] = field(compare=False)
+    """Keys about reports (oracle, buckets, noise, table) that the file leaves open."""
+    groups: Groups | None = None
+    weights: tuple[float, ...] | None = None
+    """Shares of the groups in the population, in the order of their values. None if they are unknown."""
+
+    def is_searched(self, window: Window) -> bool:
+        """Whether names are searched in a kind of window: in `all`, and in windows that are long enough."""
+        return self.search is not None and (window.kind == "all" or window.size >= self.search)
+
+    @property
+    def searches_a_day(self) -> float:
+        """Number of searches for names in a day."""
+        steps = (window.step or self.search for window in self.windows if self.is_searched(window))
+        return sum(_DAY / step for step in steps if step)
+
+    @property
+    def singles(self) -> tuple[Attribute, ...]:
+        """Attributes to which a client gives an answer. Pairs follow from them."""
+        return tuple(attribute for attribute in self.attributes if attribute.pair is None)
+
+    @property
+    def pairs(self) -> list[list[str]]:
+        """Names of the two attributes of each pair."""
+        return [[self.attributes[place].name for place in each.pair] for each in self.attributes if each.pair]
+
+    @property
+    def domains(self) -> tuple[Domain, ...]:
+        """Domain of each attribute, or of the one answer."""
+        return tuple(attribute.domain for attribute in self.attributes) if self.domain is None else (self.domain,)
+
+    @property
+    def answer_domains(self) -> tuple[Domain, ...]:
+        """Domain of each answer of a client, which are all but the pairs."""
+        return tuple(domain for domain in self.domains if domain.parts is None)
+
+    @property
+    def other(self) -> bool | None:
+        """Whether answers outside the domain count as "(other)". None if attributes differ."""
+        kinds = {domain.other for domain in self.answer_domains}
+        return kinds.pop() if len(kinds) == 1 else None
+
+    @property
+    def attribute_oracles(self) -> tuple[Pure, ...]:
+        """The law of each attribute, or of the one answer."""
+        if self.only_oracle is not None:
+            return (self.only_oracle,)
+        return () if isinstance(self.oracle, Oracle) else self.oracle.attributes
+
+    @property
+    def only_oracle(self) -> Oracle | None:
+        """The oracle of the one answer, or of its cells if strings are unknown. None for several attributes."""
+        if isinstance(self.oracle, Slots):
+            return self.oracle.cell_oracle
+        return self.oracle if isinstance(self.oracle, Oracle) else None
+
+    @property
+    def strings(self) -> Strings | None:
+        """The hash of unknown strings, or None if the answers are listed."""
+        return self.oracle.strings if isinstance(self.oracle, Slots) else None
+
+    @property
+    def _encoders(self) -> dict[str, Oracle]:
+        """Oracle of each attribute, by its name."""
+        encoders = () if isinstance(self.oracle, Oracle) else self.oracle.encoders
+        return {attribute.name: encoder for attribute, encoder in zip(self.attributes, encoders, strict=True)}
+
+    def tally(self) -> ValueTally[Oracle] | RecordTally[Multi]:
+        """Return an empty tally whose estimates know the names of the values."""
+        names = [domain.names for domain in self.domains]
+        if isinstance(self.oracle, Oracle):
+            return self.oracle.tally(names[0])
+        return self.oracle.tally(names if self.strings is None else None)
+
+    @property
+    def charge(self) -> Charge:
+        """Charge of a client's first answer of a round. "fresh" has this charge for every answer."""
+        if self.answers == "life" and self.oracle.life is not None:
+            return self.oracle.life
+        return Charge(self.record_epsilon, 1)
+
+    @property
+    def record_charge(self) -> float:
+        """Sum of `charge`, in epsilon."""
+        return float(self.charge.amount)
+
+    @property
+    def charges(self) -> int:
+        """Number of charges in a round before a client is silent: one, or one for each fresh answer."""
+        return times(self.budget, self.record_epsilon) if self.answers == "fresh" else 1
+
+    @property
+    def classes(self) -> int | dict[str, int] | None:
+        """Number of different answers, K, of a client that answers for life. One for each attribute, None for rsfd."""
+        if self.only_oracle is not None:
+            return self.only_oracle.classes
+        return None if self.oracle.life is None else {name: each.classes for name, each in self._encoders.items()}
+
+    @property
+    def buckets(self) -> int | dict[str, int] | None:
+        """Buckets of olh if they are not the best for epsilon, by attribute if there are several. Else None."""
+        if not self.attributes:
+            return self.fewer[0]
+        names = (attribute.name for attribute in self.attributes)
+        return {name: fewer for name, fewer in zip(names, self.fewer, strict=True) if fewer} or None
+
+    @property
+    def table(self) -> int | dict[str, int] | None:
+        """The t of the clients' tables, by attribute if there are several. None if no answer comes from a table."""
+        if self.only_oracle is not None:
+            return self.only_oracle.table
+        return {name: t for name, each in self._encoders.items() if (t := each.table) is not None} or None
+
+    @property
+    def thresholds(self) -> dict[str, str] | dict[str, dict[str, str]]:
+        """Integers that a client compares with random ones, in decimal. By attribute if there are several."""
+        if self.only_oracle is not None:
+            return self.only_oracle.thresholds
+        return {name: each.thresholds for name, each in self._encoders.items()}
+
+    @property
+    def edges(self) -> list[float] | dict[str, list[float]] | None:
+        """Edges of the bins of numbers, by attribute if there are several. None if no answer is a number."""
+        if self.domain is not None:
+            return None if self.domain.scale is None else self.domain.scale.edges.tolist()
+        scales = ((each.name, each.domain.scale) for each in self.attributes)
+        return {name: scale.edges.tolist() for name, scale in scales if scale is not None} or None
+
+    @property
+    def noise(self) -> str:
+        """How a client's answers to different values depend on one another: "table" or "each"."""
+        return EACH if self.table is None else TABLE
+
+    def round(self, at: float) -> int:
+        """Return the Unix second at which the round of a time began, 0 without renew."""
+        return 0 if self.renew is None else int(at // self.renew) * self.renew
+
+    def repeats(self, start: int, end: int) -> int:
+        """Return how often a window may hold one client's noise: the number of aligned periods that it touches."""
+        if self.answers == "fresh":
+            return 1
+        periods = max(1, -(-end // self.period) - start // self.period)
+        return periods if self.renew is None else min(periods, self.renew // self.period)
+
+    @cached_property
+    def canonical(self) -> str:
+        """All settings that give a report its meaning, as canonical JSON."""
+        meaning: dict[str, Any] = {"format": 1, "name": self.name, "epsilon": self.epsilon, "pane": self.pane}
+        if self.domain is not None:
+            meaning |= _meaning(self.domain) | {"oracle": self.oracle_names[0]}
+        else:
+            names = [attribute.name for attribute in self.attributes]
+            meaning["attributes"] = {attribute.name: _meaning(attribute.domain) for attribute in self.singles}
+            meaning["oracle"] = dict(zip(names, self.oracle_names, strict=True))
+            meaning["solution"] = self.solution
+        if self.pairs:
+            meaning["pairs"] = self.pairs
+        if self.buckets is not None:
+            meaning["buckets"] = self.buckets
+        if self.table is not None:
+            meaning["table"] = self.table
+        return json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """8 bytes that change if the meaning of a report changes."""
+        return sha256(self.canonical.encode()).digest()[:8]
+
+
+def _meaning(domain: Domain) -> dict[str, Any]:
+    if domain.discovery is not None:
+        return {"domain": domain.discovery.meaning}
+    if domain.scale is not None:
+        scale = domain.scale
+        return {"domain": {"bins": scale.bins, "high": scale.high, "low": scale.low, "scale": scale.kind}}
+    return {"domain": domain.named if domain.values is None else domain.values, "other": domain.other}
