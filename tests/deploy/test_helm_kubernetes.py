@@ -41,6 +41,9 @@ def kubernetes(crds):
             assert process.returncode == 0, process.stderr
         process = server.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
         assert process.returncode == 0, process.stderr
+        # The example `everything` names it, and an installation does not bring it.
+        process = server.kubectl("create", "priorityclass", "counting", "--value=1000")
+        assert process.returncode == 0, process.stderr
         yield server
 
 
@@ -124,11 +127,12 @@ def test_helm_installs_upgrades_and_removes_the_chart(name, kubernetes, namespac
     process = kubernetes.helm("install", "crowd", CHART, *place, "--no-hooks", "--wait=hookOnly")
     assert process.returncode == 0, process.stderr
     deployments = kubernetes.kubectl("get", "deployments", "--namespace", namespace, "-o", "json")
-    assert any(item["metadata"]["name"] == "crowd-hubbub-worker" for item in json.loads(deployments.stdout)["items"])
+    names = [item["metadata"]["name"] for item in json.loads(deployments.stdout)["items"]]
+    (worker,) = [name for name in names if name.endswith("-worker")]
     upgrade = ("upgrade", "crowd", CHART, *place, "--no-hooks", "--set", "worker.maxUnavailable=2")
     process = kubernetes.helm(*upgrade)
     assert process.returncode == 0, process.stderr
-    budget = kubernetes.kubectl("get", "pdb", "crowd-hubbub-worker", "--namespace", namespace, "-o", "json")
+    budget = kubernetes.kubectl("get", "pdb", worker, "--namespace", namespace, "-o", "json")
     assert json.loads(budget.stdout)["spec"]["maxUnavailable"] == 2
     process = kubernetes.helm("uninstall", "crowd", "--namespace", namespace, "--no-hooks")
     assert process.returncode == 0, process.stderr
