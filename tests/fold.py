@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.counting.admission.gate import AcceptedFrame, Gate
-from aggregator.merging import blocks, windows
+from aggregator.merging import blocks, cumulative_window, windows
 from aggregator.merging.blocks import BlockSpan
 from aggregator.tallies.snapshot import IDS_OVERFLOW, PARTIAL, Snapshot
 from hubbub.definitions.versions import Versions
@@ -281,7 +281,7 @@ def spans(window, query, active):
     if window.kind == "all" and query.search is not None:
         return {(min(active), start // query.search * query.search + query.search) for start in active}
     if window.kind == "all":
-        ends = {start + (1 + rest) * pane for start in active for rest in range(windows.IDLE + 1)}
+        ends = {start + (1 + rest) * pane for start in active for rest in range(cumulative_window.IDLE + 1)}
         return {(min(active), end) for end in ends}
     return {
         (start, start + window.size)

@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from aggregator.counting.admission.gate import Gate, Reason, Refusal
-from aggregator.merging import windows
+from aggregator.merging import cumulative_window
 from aggregator.tallies.snapshot import encode_snapshot
 from aggregator.tallies.tally import Tally
 from hubbub.definitions.versions import Versions
@@ -34,7 +34,7 @@ def truth(log, **gate):
     }
 
 
-@patch.object(windows, "IDLE", 3)
+@patch.object(cumulative_window, "IDLE", 3)
 def check(seed, partitions, length, *, log_has_time, ends):
     random = Random(seed)
     log = random_log(random, partitions, length, log_has_time=log_has_time, ends=ends)

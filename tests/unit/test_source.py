@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.counting.admission.gate import Gate
 from aggregator.counting.partition import SourcePartition
-from aggregator.merging import windows
+from aggregator.merging import cumulative_window, windows
 from aggregator.merging.pane_queue import FileStore
 from aggregator.tallies.keys import PartitionKey, home
 from aggregator.tallies.progress import Progress, decode, encode
@@ -21,7 +21,7 @@ from tests.logs import LIMIT, POOL, QUERIES, START, VERSIONS, random_log
 from tests.owners import Merge, Owner, Topics, settle
 
 
-@patch.object(windows, "IDLE", 3)
+@patch.object(cumulative_window, "IDLE", 3)
 def check(seed, *, log_has_time=True):
     random, store = Random(seed), FileStore()
     partitions = random.randint(1, 3)
