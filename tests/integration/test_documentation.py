@@ -1,15 +1,17 @@
 """README.md and docs/. Every code block runs in order and unchanged, or gives a reason against it."""
 
+import asyncio
 import re
 
 import pytest
 import trustme
 
 from aggregator.demo.broker import free_port
-from aggregator.demo.command import QUERIES as DEMO
+from aggregator.demo.story import query_text
 from oracles.query import load
 from producers.simulation.crowd.scenario import read_scenario
 from tests.blocks import DOCUMENTS, Session, blocks
+from tests.integration.workers import define
 
 LANGUAGES = {"python", "js", "console", "toml", "json", "text"}
 TUTORIAL = "tutorial.md"
@@ -31,7 +33,7 @@ def session(tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     document = request.node.callspec.params["document"]
     if document.name != TUTORIAL:
-        (tmp_path / "hubbub.toml").write_text(DEMO.read_text() if document.name == "simulate.md" else QUERIES)
+        (tmp_path / "hubbub.toml").write_text(query_text(0) if document.name == "simulate.md" else QUERIES)
     certificate = trustme.CA().issue_cert("127.0.0.1")
     certificate.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
     certificate.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
@@ -47,6 +49,8 @@ def session(tmp_path, monkeypatch, request):
     session = Session(tmp_path, instead, environment)
     if kafka is not None and not any("hubbub topics" in block.text for block in run(document)):
         session.command("hubbub topics")
+    if document.name == "export.md":
+        asyncio.run(define(kafka.kafka(prefix), load(tmp_path / "hubbub.toml")))
     yield session
     session.close()
 

@@ -222,8 +222,13 @@ class Place:
 
     def define_in_topic(self, queries, *retired):
         """Append the definitions that a worker with these queries and `--retire` would append."""
-        writes = catalog.changes(File(queries), self.definitions(), retired, secrets.token_hex(8)).writes
-        self.send(*[(0, value, key) for key, value in writes], topic="queries")
+        asyncio.run(define(self.kafka, queries, *retired))
+
+
+async def define(kafka, queries, *retired):
+    """Append the definitions that a worker with these queries and `--retire` would append."""
+    writes = catalog.changes(File(queries), await read_definitions(kafka), retired, secrets.token_hex(8)).writes
+    await _send(kafka, "queries", [(0, value, key) for key, value in writes])
 
 
 async def read_definitions(kafka):
