@@ -135,7 +135,9 @@ def _is_quiet(query: Query, status: QueryStatus | None, latest: int, now: float)
     if status is None:
         return _is_over(query, now) and now - latest > shortest_expected_age(query)
     newest = status.newest_report
-    return newest is None or newest <= status.closed_through - QUIET_PANES * query.pane
+    if newest is None:
+        return latest <= status.closed_through  # else the status is older than the first final
+    return newest <= status.closed_through - QUIET_PANES * query.pane
 
 
 def _is_over(query: Query, now: float) -> bool:

@@ -59,6 +59,11 @@ def test_a_query_is_quiet_after_two_closed_panes_without_reports(panes):
     assert state(newest, status(newest)) == ("quiet" if panes >= 2 else "live")
 
 
+def test_a_first_final_is_live_before_the_next_status_tells_of_its_reports():
+    assert state(CLOSED, status(None, CLOSED - PANE)) == "live"
+    assert state(CLOSED, status(None)) == "quiet"
+
+
 def test_a_dead_worker_is_not_taken_for_a_quiet_query():
     """The status of a dead worker stands still, whether clients still reported or not."""
     limit = PANE + LATENESS + PUBLISH_SECONDS + EVERY
