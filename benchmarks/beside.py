@@ -3,9 +3,9 @@
 python benchmarks/beside.py             needs two idle cores
 
 First it counts small frames for a second: alone, next to a thread that makes records of 1,024 values with calibrate,
-and next to the process that a worker uses for records. It also counts the records. Then the windows of five queries
-close at the same time, one with a million values and calibrate. It measures the seconds until the last final of each
-query.
+and next to the process that a worker uses for records. It also counts the records. Then the windows of four queries
+close at the same time: alone, with a window of a million values and calibrate, and with a window in which a search
+finds names of unknown strings. It measures the seconds until the last final of each query.
 """
 
 import os
@@ -13,9 +13,11 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core, as a worker has
 
 import asyncio
+import statistics
 import threading
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from records import USUAL, query_of, window_of
@@ -26,9 +28,11 @@ from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.estimator_process import Question
 from aggregator.publishing.finals.final import window_result
 from aggregator.tallies.snapshot import Snapshot
-from oracles.query import Query
+from oracles.query import Query, parse
 
-SECONDS, OTHERS, FINALS = 3.0, 4, 1
+SECONDS, OTHERS, FINALS, TURNS = 3.0, 4, 1, 9
+STRINGS = {"domain": {"discover": "text", "length": 24}, "epsilon": 2.0, "pane": "1h", "windows": ["1h"]}
+NAMES, CLIENTS = ("out of memory", "null tile in map view", "bad magic in cache"), 200_000
 
 
 class Work:
@@ -83,6 +87,17 @@ async def beside_a_process(work: Work, estimators: EstimatorPool) -> tuple[float
     return await counts, records / SECONDS
 
 
+def strings_work() -> Work:
+    """Return a window of clients that have one of a few strings."""
+    query = parse({"queries": {"crashes": STRINGS}}, "benchmark", ".")["crashes"]
+    slots: Any = query.oracle
+    rng = np.random.default_rng(5)
+    rows = np.array([slots.strings.cells_of(name) for name in NAMES])
+    state = slots.zeros()
+    refusals = slots.add(state, slots.perturb(rows[rng.integers(0, len(rows), CLIENTS)], rng))
+    return Work(query, Snapshot(CLIENTS - refusals, refusals, 0, 0, state))
+
+
 async def waits(works: list[Work], estimators: EstimatorPool) -> list[float]:
     """Return the seconds until the last final of each. Small ones take turns, and a large one has its own process."""
     start, durations = time.perf_counter(), [0.0] * len(works)
@@ -96,6 +111,23 @@ async def waits(works: list[Work], estimators: EstimatorPool) -> list[float]:
     return durations
 
 
+async def compare_waits(works: list[Work], large: dict[str, Work], estimators: EstimatorPool) -> None:
+    """Print how long finals of small queries wait next to each large one. The median of several turns."""
+    for each in (*works, *large.values()):
+        await each.beside(estimators)  # start both processes
+    turns: dict[str, list[tuple[float, float]]] = {"nothing else": [], **{name: [] for name in large}}
+    for _ in range(TURNS):
+        for name, times in turns.items():
+            own = [large[name]] if name in large else []
+            durations = await waits(own + works, estimators)
+            times.append((durations[0], max(durations[len(own) :])))
+    alone = statistics.median(small for _, small in turns["nothing else"])
+    print(f"{'':24} {'its final after':>15} {f'the other {OTHERS} after':>20} {'relative':>9}")
+    for name, times in turns.items():
+        slow, small = (statistics.median(column) for column in zip(*times, strict=True))
+        print(f"{name:24} {f'{slow:.3f} s' if name in large else '':>15} {small:18.3f} s {small / alone:9.2f}")
+
+
 async def measure() -> None:
     small, estimators = query_of(1_024, USUAL), EstimatorPool()
     work = Work(small, window_of(small))
@@ -107,15 +139,10 @@ async def measure() -> None:
         ("next to a process", await beside_a_process(work, estimators)),
     ):
         print(f"{name:24} {rate:15,.0f} {rate / alone:9.2f} {records:17.1f}")
-    large = query_of(1_000_000, USUAL)
-    works = [
-        Work(large, window_of(large)),
-        *(Work(replace(small, name=f"small{at}"), work.total) for at in range(OTHERS)),
-    ]
-    for each in works:
-        await each.beside(estimators)  # start both processes
-    slow, *others = await waits(works, estimators)
-    print(f"{FINALS} finals of each: the large query {slow:.2f} s, the other {OTHERS} at most {max(others):.2f} s")
+    million = query_of(1_000_000, USUAL)
+    large = {"a million values": Work(million, window_of(million)), "a search for names": strings_work()}
+    others = [Work(replace(small, name=f"small{at}"), work.total) for at in range(OTHERS)]
+    await compare_waits(others, large, estimators)
     estimators.close()
 
 
