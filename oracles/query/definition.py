@@ -15,10 +15,7 @@ from oracles.query.domain import Domain, Ranges, Sets
 from oracles.query.groups import Groups
 from oracles.query.lifetime import times
 from oracles.query.oracle_keys import Attribute
-from oracles.query.settings import (
-    Threshold,
-    Window,
-)
+from oracles.query.settings import Threshold, Window
 from oracles.tally import RecordTally, ValueTally
 
 _DAY = 86_400
