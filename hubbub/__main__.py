@@ -59,7 +59,7 @@ def usage() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    early_sigterm.install()
+    early_sigterm.exit_at_once()
     try:
         try:
             return run(sys.argv[1:] if arguments is None else arguments)
@@ -90,6 +90,7 @@ def run(arguments: list[str]) -> int:
     except MissingExtra as error:
         print(f"hubbub {command}: {error}", file=sys.stderr)
         return error.exit_code
+    early_sigterm.interrupt()
     return int(main(arguments[1:]))
 
 

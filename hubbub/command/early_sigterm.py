@@ -1,9 +1,11 @@
-"""SIGTERM before a command handles signals by itself. It ends the command like Ctrl-C.
+"""SIGTERM before a command handles signals by itself.
 
-Python loses an exception that a signal raises in a destructor, or in the callback that ends an import. So the signal is
-noted too, and a command looks for it when its event loop starts.
+While modules are imported, nothing has begun, so the process ends at once. An exception would not do: Python and C
+libraries replace it there, lose it, or crash. Afterwards the signal raises KeyboardInterrupt, like Ctrl-C. Python loses
+an exception in a destructor, so the signal is noted too, and a command looks for it when its event loop starts.
 """
 
+import os
 import signal
 from types import FrameType
 from typing import NoReturn
@@ -12,15 +14,24 @@ _numbers: list[int] = []
 """The signals that have come."""
 
 
-def install() -> None:
-    """Let SIGTERM raise KeyboardInterrupt, and note it."""
+def exit_at_once() -> None:
+    """Let SIGTERM end the process, with code 0. It is for the time of imports."""
     _numbers.clear()
+    signal.signal(signal.SIGTERM, _exit)
+
+
+def interrupt() -> None:
+    """Let SIGTERM raise KeyboardInterrupt, and note it. It is for the time after the imports."""
     signal.signal(signal.SIGTERM, _interrupt)
 
 
 def has_come() -> bool:
-    """Whether SIGTERM has come since `install`."""
+    """Whether SIGTERM has come since `interrupt`."""
     return bool(_numbers)
+
+
+def _exit(_number: int, _frame: FrameType | None) -> NoReturn:
+    os._exit(0)
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:

@@ -97,12 +97,37 @@ sys.exit(command.main(["dying"]))
 
 
 def test_a_command_ends_after_a_signal_whose_exception_was_lost():
-    """So it was with a signal during an import."""
     process = subprocess.run(
         [sys.executable, "-c", LOSES_SIGTERM], capture_output=True, text=True, timeout=BOUND, check=False
     )
     assert (process.returncode, process.stdout) == (0, "it goes on\n"), process.stderr
     assert "Exception ignored" in process.stderr
+
+
+INTERRUPTED_IMPORT = """
+import signal, sys
+from hubbub import __main__ as command
+
+class Field:
+    def __set_name__(self, owner, name):  # Python turns what it raises into a RuntimeError
+        signal.raise_signal(signal.SIGTERM)
+
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == "slow":
+            type("Record", (), {"field": Field()})
+
+sys.meta_path.insert(0, Finder())
+command.COMMANDS["slow"] = ("slow", "all", "be interrupted during its import")
+sys.exit(command.main(["slow"]))
+"""
+
+
+def test_a_command_ends_in_order_after_a_signal_during_its_imports():
+    process = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, text=True, timeout=BOUND, check=False
+    )
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
 
 
 class Client:
