@@ -36,7 +36,8 @@ TOOLS = {"4.4.0": "4.3.1"}
 """Kafka's commands come from another version if Maven has none of the broker's."""
 JAVA = (
     "java",
-    "-Xmx256m",
+    "-Xmx512m",
+    "-XX:+ExitOnOutOfMemoryError",
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",

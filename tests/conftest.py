@@ -77,6 +77,18 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """If a test fails, show what its brokers of Apache Kafka logged last."""
+    report = yield
+    if report.failed and call.when != "teardown":
+        clusters = [value for value in getattr(item, "funcargs", {}).values() if isinstance(value, brokers.Cluster)]
+        for node in dict.fromkeys(node for cluster in clusters for node in cluster.nodes):
+            state = "runs" if node.running else "has ended"
+            report.sections.append((f"log of the broker at {node.bootstrap}, which {state}", node.log_end()))
+    return report
+
+
 def pytest_terminal_summary(terminalreporter):
     """Print the notes of tests, also of those that ran in another process."""
     for report in terminalreporter.getreports("passed"):
