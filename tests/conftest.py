@@ -1,5 +1,7 @@
 """Brokers that several suites share. A process of pytest starts each of them at most once."""
 
+import logging
+
 import pytest
 
 from tests import brokers
@@ -7,6 +9,15 @@ from tests.secured import Secured
 
 HANGS = 7_200
 """The seconds after which a long test ends as hung."""
+
+
+@pytest.fixture(autouse=True)
+def handlers_of_the_log():
+    """Leave the log as it was. A command that runs in the test writes it to a stream that ends with the test."""
+    root = logging.getLogger()
+    before = list(root.handlers)
+    yield
+    root.handlers = before
 
 
 @pytest.fixture(scope="session")
