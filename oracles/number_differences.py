@@ -77,7 +77,11 @@ class NumberDifferences:
     def range(self, start: float, end: float) -> NumberDifference:
         """Return the change of the share of the numbers from the bin of `start` to before the bin of `end`."""
         one, two = (each.range(start, end) for each in (self.before, self.after))
-        change = self._linear((one.share, one.stderr), (two.share, two.stderr))
+        return self.shares((one.share, one.stderr), (two.share, two.stderr))
+
+    def shares(self, before: tuple[float, float], after: tuple[float, float]) -> NumberDifference:
+        """Return the change of a range's share from its value and standard error in each window."""
+        change = self._linear(before, after)
         return change._replace(low=max(change.low, -1.0), high=min(change.high, 1.0))
 
     def mean(self) -> NumberDifference:

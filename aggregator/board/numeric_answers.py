@@ -13,8 +13,10 @@ from aggregator.board.numeric_rows import QuantileRow, RangeShareRow, StepRow, a
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import bad, missing
 from aggregator.board.store import Store
+from aggregator.publishing.records.number_answers import NumberAnswers
 from hubbub.http.schema import json_name, schema
 from oracles.consistency import UNBIASED
+from oracles.numbers import Scale
 from oracles.query.settings import quantile_name
 
 _NO_RANGE = dict.fromkeys(("share", "stderr", "low", "high"))
@@ -65,17 +67,26 @@ class RangeShares(WindowAnswer):
         definition, true, record = view.definition, rows.true_shares(series, view), answers(view)
         shares = []
         for range_name, (start, end) in _ranges(parameters, dict(definition.subject.ranges), definition.scale):
-            first, last = definition.scale.bounds(start, end)
-            if first >= last:
-                raise bad(f"the range from {start:g} to {end:g} holds no whole bin; use ends that are further apart")
-            ends = {"from": float(definition.scale.edges[first]), "to": float(definition.scale.edges[last])}
-            truth = None if true is None else true_range(definition.scale, true, start, end)
-            shares.append({"name": range_name, **ends, **_NO_RANGE, **(record.range(start, end) or {}), "truth": truth})
+            row = record.named_range(range_name) or _range_row(record, definition.scale, start, end)
+            truth = None if true is None else true_range(definition.scale, true, row["from"], row["to"])
+            shares.append({"name": range_name, **row, "truth": truth})
         return cls(**heading(view, UNBIASED), unit=definition.domain.unit, ranges=shares)
 
 
+def _range_row(record: NumberAnswers, scale: Scale, start: float, end: float) -> dict[str, Any]:
+    """Return a range that the record does not name, from its cumulative shares, which have at most 1,024 steps."""
+    steps = scale if record.numbers is None else record.numbers.scale
+    first, last = steps.bounds(start, end)
+    if first >= last:
+        are_bins = steps.bins == scale.bins
+        reason = "bin;" if are_bins else f"step; a record has {steps.bins:,} steps for {scale.bins:,} bins, so"
+        raise bad(f"the range from {start:g} to {end:g} holds no whole {reason} use ends that are further apart")
+    ends = {"from": float(steps.edges[first]), "to": float(steps.edges[last])}
+    return {**ends, **_NO_RANGE, **(record.range(start, end) or {})}
+
+
 def _ranges(
-    parameters: Parameters, named: dict[str, tuple[float, float]], scale: Any
+    parameters: Parameters, named: dict[str, tuple[float, float]], scale: Scale
 ) -> list[tuple[str | None, tuple[float, float]]]:
     """Return the names and ends of the requested ranges. A missing end is that of the scale."""
     name, start, end = parameters.text("name"), parameters.decimal("from"), parameters.decimal("to")

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import tomllib
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +15,9 @@ from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
 from aggregator.publishing.records.decoder import decode
 from hubbub.definitions import catalog
+from hubbub.http.problem import Problem
 from oracles.numbers import Numbers, Scale
-from oracles.query import File
+from oracles.query import File, parse
 from tests.boards import HOMEPAGE, LOAD_TIME, NUMBERS, PANE, START, VISIT, Crowd, NumberCrowd, withheld
 from tests.unit.test_board_store import BY_NAME, ask, problem, store
 
@@ -197,6 +199,65 @@ def test_an_attribute_of_several_may_be_numbers():
     names = [row["value"] for row in ask(board, "compare", "visit", **ends)["values"]]
     assert names == ["p50", "p90", "p95", "p99", "mean", "adult"]
     assert ask(board, "compare", "visit", attribute="sex", **ends)["values"][0]["measure"] == "share"
+
+
+FINE = parse(
+    tomllib.loads(f"""
+        [queries.latency]
+        domain = {{ low = 1, high = 60000, bins = 16384, scale = "log", unit = "ms" }}
+        ranges = {{ middle = [300, 700], narrow = [500, 503], slow = [1000, 60000] }}
+        epsilon = 4.0
+        answers = "fresh"
+        budget = 1e9
+        pane = "{PANE}s"
+        windows = ["{PANE}s"]
+    """),
+    "test",
+    ".",
+)
+
+
+@pytest.fixture(scope="module")
+def fine():
+    """Return the board of a query with more bins than a record has steps."""
+    crowd = NumberCrowd(FINE["latency"], clients=20_000, surge=1)
+    return store([message for _ in range(2) for message in crowd.next()], queries=FINE)
+
+
+def test_ranges_of_the_query_are_those_of_the_record_however_many_bins(fine):
+    expected = ask(fine, "estimate", "latency")["numbers"]["ranges"]
+    rows = ask(fine, "range", "latency")["ranges"]
+    assert {row["name"]: {key: row[key] for key in expected["slow"]} for row in rows} == expected
+    assert [ask(fine, "range", "latency", name=row["name"])["ranges"] for row in rows] == [[row] for row in rows]
+    truths = ask(fine, "estimate", "latency")["truths"]
+    assert {row["name"]: row["truth"] for row in rows} == {name: truths[name] for name in expected}
+    for row in rows:
+        assert abs(row["share"] - row["truth"]) <= 5.2 * row["stderr"], "more comes by chance in less than 1e-6"
+
+
+def test_the_truth_of_a_range_is_between_the_edges_that_the_answer_names(fine):
+    (row,) = ask(fine, "range", "latency", **{"from": 300, "to": 700})["ranges"]
+    times = FINE["latency"].domain.scale.edges
+    assert {row["from"], row["to"]} <= set(times[::16].tolist())
+    (same,) = ask(fine, "range", "latency", **{"from": row["from"], "to": row["to"]})["ranges"]
+    assert same == row
+    with pytest.raises(Problem, match="no whole step; a record has 1,024 steps for 16,384 bins"):
+        ask(fine, "range", "latency", **{"from": 500, "to": 501})
+
+
+def test_a_comparison_has_the_numbers_of_both_records_however_many_bins(fine):
+    ends = {"from": FIRST, "to": FIRST + PANE}
+    answer = ask(fine, "compare", "latency", **ends)
+    names = [row["value"] for row in answer["values"]]
+    assert names == ["p50", "p90", "p95", "p99", "mean", "geometric_mean", "middle", "narrow", "slow"]
+    for row in answer["values"]:
+        points = ask(fine, "history", "latency", value=row["value"])["points"]
+        assert [row["before"], row["after"]] == [point["share"] for point in points]
+        assert row["difference"] == pytest.approx(row["after"] - row["before"], rel=1e-6)
+        assert row["low"] <= row["difference"] <= row["high"]
+    assert {row["value"] for row in answer["values"] if row["proved"]} >= {"p50", "geometric_mean", "slow"}
+    (narrow,) = ask(fine, "compare", "latency", **ends, values="narrow")["values"]
+    assert narrow == next(row for row in answer["values"] if row["value"] == "narrow")
 
 
 def test_a_withheld_window_has_no_numbers(crowd):

@@ -1,6 +1,6 @@
 """The differences between two records of one query, attribute and kind of window: two windows or two groups. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ import numpy as np
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.list_intervals import estimate_of
-from aggregator.publishing.records.number_answers import GEOMETRIC_MEAN, MEAN, Measure, NumberAnswers
+from aggregator.publishing.records.number_answers import GEOMETRIC_MEAN, MEAN, Measure, NumberAnswers, NumberRow
 from hubbub.http.schema import Chance, Known
 from oracles.changes import compare, holm
 from oracles.consistency import UNBIASED
@@ -128,12 +128,12 @@ def _number_differences(
 
     Each has an interval of 95% at least. Holm's procedure counts all that the query asks for.
     """
-    later = NumberAnswers(after)
-    one, two = before.numbers(), later.numbers
+    earlier, later = NumberAnswers(before), NumberAnswers(after)
+    one, two = earlier.numbers, later.numbers
     if one is None or two is None or not (one.known and two.known):
         return Differences(LEVEL, 0, 0, [])
     changes = NumberDifferences(one, two, not apart and after.answers in PANEL)
-    answers = {name: _number_change(changes, name, later.ranges) for name in [*later.names, *(names or [])]}
+    answers = {name: _number_change(changes, name, earlier, later) for name in [*later.names, *(names or [])]}
     tested = {name: change for name, change in answers.items() if change is not None}
     proofs = holm(np.array([change.p_value for change in tested.values()]), len(tested), family_error).tolist()
     rows = {
@@ -145,17 +145,46 @@ def _number_differences(
 
 
 def _number_change(
-    changes: NumberDifferences, name: str, ranges: Mapping[str, tuple[float, float]]
+    changes: NumberDifferences, name: str, earlier: NumberAnswers, later: NumberAnswers
 ) -> NumberDifference | None:
     """Return the change of the answer with a name, or None if there is no such answer."""
-    if name in ranges:
-        return changes.range(*ranges[name])
-    if name == MEAN:
-        return changes.mean()
-    if name == GEOMETRIC_MEAN:
-        return changes.geometric_mean() if changes.before.scale.kind == LOG else None
+    if name in later.ranges:
+        return _range_change(changes, name, earlier, later)
     share = quantile_of(name)
-    return None if share is None else changes.quantile(share)
+    if name == MEAN:
+        change = changes.mean()
+    elif name == GEOMETRIC_MEAN and changes.before.scale.kind == LOG:
+        change = changes.geometric_mean()
+    elif share is not None:
+        change = changes.quantile(share)
+    else:
+        return None
+    return change if later.shows_all_bins else _as_shown(change, earlier.row(name), later.row(name))
+
+
+def _as_shown(change: NumberDifference, before: NumberRow | None, after: NumberRow | None) -> NumberDifference:
+    """Return a change from the values that both records show. They are finer than the steps that its error is from."""
+    if before is None or after is None or before.value is None or after.value is None:
+        return change
+    difference = after.value - before.value
+    low, high = min(change.low, difference), max(change.high, difference)
+    return change._replace(before=before.value, after=after.value, difference=difference, low=low, high=high)
+
+
+def _range_change(
+    changes: NumberDifferences, name: str, earlier: NumberAnswers, later: NumberAnswers
+) -> NumberDifference | None:
+    """Return the change of a range of the query, by the shares that both records show.
+
+    An earlier record may lack the range, because the query file named it later. Then the steps of the cumulative shares
+    tell its change. They are coarser than many bins, so there is none if the range holds no whole step.
+    """
+    ends = later.ranges[name]
+    if earlier.ranges.get(name) == ends:
+        before, after = (each.known_range(name) for each in (earlier, later))
+        return None if before is None or after is None else changes.shares(before, after)
+    first, last = changes.after.scale.bounds(*ends)
+    return changes.range(*ends) if first < last else None
 
 
 def _number_row(name: str, measure: Measure, change: NumberDifference, is_proved: bool) -> DifferenceRow:

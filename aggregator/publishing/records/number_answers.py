@@ -50,6 +50,11 @@ class NumberAnswers:
         return self._record.numbers()
 
     @property
+    def shows_all_bins(self) -> bool:
+        """Whether the cumulative shares have a step for each bin."""
+        return not self._fields or len(self._fields["cdf"]) == self._fields["bins"]
+
+    @property
     def unit(self) -> str | None:
         unit: str | None = self._fields.get("unit")
         return unit
@@ -96,6 +101,16 @@ class NumberAnswers:
     def range(self, start: float, end: float) -> dict[str, float | None] | None:
         """Return any range, with the edges of its bins, or None if the window is withheld."""
         return None if self.numbers is None else range_fields(self.numbers, start, end)
+
+    def named_range(self, name: str | None) -> dict[str, Any] | None:
+        """Return a range of the query as the record has it, or None if the record does not have it."""
+        fields: dict[str, Any] | None = self._fields.get("ranges", {}).get(name)
+        return fields
+
+    def known_range(self, name: str) -> tuple[float, float] | None:
+        """Return the share and the standard error of a range of the query, or None if they are unknown."""
+        row = read(RangeRow, self._fields["ranges"][name])
+        return None if row.share is None or row.stderr is None else (row.share, row.stderr)
 
 
 def is_answer(name: str, scale: Scale, ranges: Sequence[str]) -> bool:
