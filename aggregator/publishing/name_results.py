@@ -47,7 +47,8 @@ def name_result(query: Query, slots: Slots, span: Span, total: Snapshot, history
     n, independent = total.n, span.independent(total.n, query)
     counts = total.counts.astype(np.int64, copy=False)
     before = history.before(span)
-    dictionary, is_searched = [*before, *query.known], query.is_searched(span.window)
+    is_searched = query.is_searched(span.window)
+    dictionary = {*before, *query.known} if is_searched else set(before)
     if is_searched:
         result = search(slots, counts, n, independent, dictionary=dictionary, family_error=query.family_error)
         names, ambiguous, maps = [*result.names], [*result.ambiguous], result.maps
@@ -58,8 +59,7 @@ def name_result(query: Query, slots: Slots, span: Span, total: Snapshot, history
     def is_crowd(name: Name) -> bool:
         return round(name.share * n) >= query.crowd
 
-    earlier = set(dictionary)
-    unclear = (text for text in ambiguous if text in earlier)
+    unclear = (text for text in ambiguous if text in dictionary)
     return NameResult(
         maps=maps,
         levels=tuple(slots.answering(counts, n)),

@@ -22,6 +22,7 @@ from aggregator.publishing.alerts.name_decision import enter_error
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.estimator_process import Question, answers
 from aggregator.publishing.finals.final import ResultSequence
+from aggregator.publishing.name_results import name_result
 from aggregator.publishing.records import name_rows
 from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.publishing.records.string_answers import maps_of, record_of
@@ -170,8 +171,16 @@ def test_a_name_needs_a_crowd_and_so_does_every_level():
 
 def test_known_names_are_candidates_from_the_start():
     early = {place: record(result) for place, result in whole(20, "oom", "never").items()}
-    assert early[SHORT, 300]["values"] == ["oom"]
-    assert early[LONG, 600]["values"] == ["crash", "oom"]
+    assert early[ALL, 600]["values"] == ["crash", "oom"]
+    assert [level == 0.95 for level in early[ALL, 600]["level"]] == [False, True], "known before"
+    assert early[SHORT, 600]["values"] == ["crash", "oom"]
+
+
+def test_known_names_that_nobody_has_are_not_shown_before_a_search():
+    """The noise lifts about half of them above a small crowd, and one in forty above zero at 95%."""
+    query, snapshots = panes(20, *(f"{first}{second}" for first in "ghijklmnop" for second in "ghijklmnop"))
+    result = name_result(query, query.oracle, Span(SHORT, 0, 300), snapshots[0], NameHistory())
+    assert (result.is_searched, result.names, result.ambiguous) == (False, (), ())
 
 
 def test_an_audit_compares_names_from_the_start_and_maps_from_any_time():
