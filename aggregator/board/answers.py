@@ -111,15 +111,14 @@ class WindowEstimate(WindowAnswer):
         if view.definition.has_strings:
             return cls._of_names(view, parameters)
         method = lookup.method(view.part, parameters)
-        names = parameters.values()
+        texts = parameters.values()
+        names = view.names(texts) if texts else None
         every = rows.values(view, method, rows.true_shares(series, view))
         by_name = {row.value: row for row in every}
         selection = [by_name[name] for name in names if name in by_name] if names else every
         selection = selection[: parameters.whole("top", MOST if names else None)]
         level = LEVEL
-        if names:
-            view.positions(names)
-        else:
+        if names is None:
             level, selection = rows.listed(view, selection)
         return cls(
             **_about(view, method, list(view.part.shares)),
@@ -195,7 +194,7 @@ class SetShares(WindowAnswer):
             members = dict(subjects(view.definition.query)[view.definition.attribute].sets).get(set_name, ())
         else:
             share, stderr = view.answer(method, values or [])
-            members = tuple(view.positions(values or []))
+            members = tuple(dict.fromkeys(view.positions(values or [])))
         true = rows.true_shares(series, view)
         row = SetRow(
             name=set_name,

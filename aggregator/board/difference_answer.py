@@ -68,8 +68,8 @@ class DifferenceAnswer(TableAnswer):
         if definition.has_numbers:
             for each in names or []:
                 lookup.check_answer(definition, each)
-        else:
-            after.positions(names or [])
+        elif names:
+            names = after.names(names)
         result = differences(
             before.part, after.part, definition.domain.size, family_error, names, top, apart=are_groups
         )

@@ -114,8 +114,7 @@ def _names(total: View, parameters: Parameters, top: int) -> list[str]:
             lookup.check_answer(total.definition, each)
         return names or NumberAnswers(total.part).names
     if names is not None:
-        total.positions(names)
-        return names
+        return total.names(names)
     order = np.argsort(-total.part.shares[UNBIASED], kind="stable")[:top]
     return [total.part.values[at] for at in order.tolist()]
 

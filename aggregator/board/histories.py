@@ -111,6 +111,7 @@ def _value_history(
     if position is None:
         raise missing(f"{value!r} is not in the domain", value=value)
     truth = series.truth.shares([record.span for record in records], definition.attribute, position)
+    value = definition.domain.name(position)
     points = (PointRow.of(record, name, value, method, true) for record, true in zip(records, truth, strict=True))
     return {"method": method, "measure": "share", "unit": None}, points
 

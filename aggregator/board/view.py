@@ -106,10 +106,15 @@ class View:
                 raise missing(f"{value!r} is not in the domain", value=value)
         return [position for position in positions if position is not None]
 
+    def names(self, values: Sequence[str]) -> list[str]:
+        """Return values as the domain and the records write them, each once. A request may write them otherwise."""
+        return list(dict.fromkeys(map(self.definition.domain.name, self.positions(values))))
+
     def answer(self, method: str, values: Sequence[str]) -> tuple[float | None, float | None]:
         """Return the share of a set of values by a method, and its standard error if it is known."""
         if self.part.withheld:
             return None, None
+        values = self.names(values)
         extra = sorted(set(values) - set(self.part.values))
         if extra:
             raise bad(

@@ -1,5 +1,7 @@
 """The API answers by group: the same routes for each group, all groups side by side, and the difference of two."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 from prometheus_client import generate_latest
@@ -13,6 +15,7 @@ from aggregator.reading.export.reader import difference_table, pair_filter
 from hubbub.http.problem import Problem
 from oracles.changes import compare
 from oracles.intervals import listed_level
+from oracles.query import parse
 from tests.boards import GROUPS, HOMEPAGE, LOAD, PANE, SCREENS, START, Crowd, GroupCrowd
 from tests.unit.test_board_store import BY_NAME, ask, problem, store
 
@@ -252,3 +255,24 @@ def test_a_difference_of_equal_groups_is_proved_at_the_family_error_only():
             estimates.append(oracle.estimate(tally, n))
         hits += bool(compare(*estimates, size=oracle.size).proved.any())
     assert hits <= 27  # a binomial law with 200 draws at 0.05 exceeds this with probability below 1e-6
+
+
+def test_a_value_has_its_answers_however_its_accents_are_typed():
+    """The domain compares values in normal form C, so a request may have the other form."""
+    typed = unicodedata.normalize("NFD", "café")
+    table = {"domain": ["café", "thé", "eau"], "groups": {"platform": ["ios", "android", "web"]}, "epsilon": 2.0}
+    drinks = parse({"queries": {"drinks": table | {"pane": f"{PANE}s", "oracle": "grr"}}}, "test", ".")
+    board = store([*GroupCrowd(drinks["drinks"]).next()], queries=drinks)
+    for question, parameters, rows in [
+        ("estimate", {}, "values"),
+        ("groups", {}, "values"),
+        ("compare", {"group": "ios", "with": "android"}, "values"),
+        ("set", {}, "sets"),
+        ("history", {}, "points"),
+    ]:
+        answer = ask(board, question, "drinks", value=typed, **parameters)
+        assert answer[rows] == ask(board, question, "drinks", value="café", **parameters)[rows]
+        assert answer.get("missing", []) == []
+    both = ask(board, "estimate", "drinks", values=f"café,{typed}")
+    assert [row["value"] for row in both["values"]] == ["café"]
+    assert ask(board, "set", "drinks", values=f"café,{typed}")["sets"][0]["values"] == ["café"]
