@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from aggregator.plan import rank_outlook, string_outlook
+from aggregator.plan.promise import up
 from oracles.errors import ParameterError
 from oracles.estimate import Pure
 from oracles.mechanisms import EACH, NEWEST, automatic, fitted
@@ -72,7 +73,7 @@ def ways(query: Query, encoder: Oracle) -> list[Way]:
     life = encoder if query.answers == "life" else _for_life(epsilon, size, budget)
     if life is not None:
         amount = float(life.life.amount)
-        note = f"{amount:.4g} of the budget of {budget:.4g}"
+        note = f"{amount:.4g} of the budget of {query.budget:.4g}"
         result.append(Way("life", distance(life, epsilon), epsilon, amount, note))
     note = f"{answers:,} answer{'s' * (answers != 1)}, then silent"
     return [*result, Way("fresh", error, epsilon, float(answers * Fraction(epsilon)), note)]
@@ -294,6 +295,6 @@ def table(subject: Audience) -> Iterator[tuple[str, ...]]:
             way.name,
             f"{float(f'{need:.3g}'):,.0f}",
             f"{way.report:.4g}",
-            f"{way.lifetime:.5g}",
+            up(way.lifetime),
             way.note,
         )

@@ -71,9 +71,13 @@ def promises(query: Query) -> Iterator[str]:
 
 
 def _second(query: Query) -> float:
-    """Return the epsilon that somebody who knows one answer of a client can learn about another one."""
+    """Return the epsilon that somebody who knows one answer of a client can learn about another one.
+
+    A report of spl answers all attributes, so theirs add up.
+    """
     encoders = [query.oracle] if isinstance(query.oracle, Oracle) else query.oracle.encoders
-    return max(each.epsilon if each.tables is None else each.bound(2) for each in encoders)
+    seconds = [each.epsilon if each.tables is None else each.bound(2) for each in encoders]
+    return math.fsum(seconds) if query.solution == "spl" else max(seconds)
 
 
 def sum_of_charges(queries: Collection[Query], default: float) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from aggregator.plan import check, command, outlook, topic
 from aggregator.plan.check_text import lines
+from aggregator.plan.promise import promises, up
 from hubbub.definitions.catalog import TopicRecord, changes, read
 from oracles.mechanisms.choice import least_variance, optimum
 from oracles.query import File, load_file, parse
@@ -115,6 +116,29 @@ def test_each_attribute_has_its_sentences():
     assert "values of sex that" in " ".join(text.split())
     hidden = "\n".join(lines(query(**SEVERAL | {"solution": "rsfd"}), 12, 20_000))
     assert "values of age that" in " ".join(hidden.split())
+
+
+def test_an_attribute_takes_its_charge_from_the_budget_of_the_whole_query():
+    several = query(**SEVERAL | {"attributes": {"sex": ["f", "m"], "age": 40}, "solution": "spl", "budget": 30.0})
+    for encoder in several.oracle.encoders:
+        note = next(way.note for way in outlook.ways(several, encoder) if way.name == "life")
+        assert note.endswith(" of the budget of 30")
+
+
+def test_a_table_rounds_the_epsilon_of_a_lifetime_up():
+    """The bound of 8 buckets at epsilon 2 is 6.685227, and no figure of it may be below."""
+    rows = {row[0]: row for row in outlook.table(subject(domain=64, epsilon=2.0, pane="1m", other=False))}
+    assert rows["life"][3] == "6.6853"
+
+
+def test_who_knows_an_answer_of_every_attribute_learns_about_all_of_them():
+    """For spl an answer is a whole record: the bounds of both tables add up. For smp it is one of them."""
+    several = {"attributes": {"age": 6, "sex": 2}, "epsilon": 2.0, "budget": 30.0, "pane": "1m"}
+    spl, smp = (query(**several | {"solution": solution}) for solution in ("spl", "smp"))
+    for each, add in ((spl, math.fsum), (smp, max)):
+        second = add([encoder.bound(2) for encoder in each.oracle.encoders])
+        assert f"learns up to exp({up(second)}) about another" in " ".join(promises(each))
+        assert second >= 2.0, "it is never less than one report tells"
 
 
 def test_too_few_people_see_nothing():
