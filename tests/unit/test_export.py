@@ -5,7 +5,7 @@ import pytest
 from aggregator.publishing.records.decoder import decode
 from aggregator.reading.export import reader
 from aggregator.reading.export.command import main, moment
-from aggregator.reading.export.finals import gaps
+from aggregator.reading.export.finals import answers, gaps
 from aggregator.reading.export.table import column_lists, columns, record_filter, rows
 from oracles.errors import ParameterError
 from tests.boards import HOMEPAGE, LOAD_TIME, PANE, SCREENS, START, Crowd, GroupCrowd, NumberCrowd, withheld
@@ -145,3 +145,10 @@ def test_windows_of_unknown_strings_are_not_compared():
     ]
     with pytest.raises(ParameterError, match="no list of values"):
         reader.difference_table(records, (START, START + PANE), 0.05)
+
+
+def test_asking_a_query_that_lists_its_values_is_an_error():
+    record = next(decode(value) for topic, _, value in Crowd(HOMEPAGE).next() if topic == "estimates")
+    key = record.digest, None, None, "tumbling", PANE, PANE, record.span.end
+    with pytest.raises(ParameterError, match="the query has no unknown strings to ask for; leave `ask` out"):
+        answers({HOMEPAGE.digest: HOMEPAGE}, {key: record}, {}, ["oom"])

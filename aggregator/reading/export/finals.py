@@ -16,6 +16,7 @@ from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
 from oracles.errors import ParameterError, ReportError
+from oracles.query import Query
 from oracles.query.settings import Window
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,13 @@ async def _asked(
     """Return the finals of unknown strings with the shares of these texts. A withheld one stays as it is."""
     async with Follower(kafka) as follower:
         queries = follower.definitions.queries
+    return answers(queries, matches, maps, texts)
+
+
+def answers(
+    queries: Mapping[bytes, Query], matches: Mapping[_Key, Record], maps: Mapping[_Key, bytes], texts: Sequence[str]
+) -> dict[_Key, Record]:
+    """Return the finals with the shares of these texts. Raise a ParameterError if their query lists its values."""
     result: dict[_Key, Record] = {}
     for key, record in matches.items():
         query, value = queries.get(bytes.fromhex(record.digest)), maps.get(key)
@@ -96,6 +104,9 @@ async def _asked(
                 result[key] = record_of(record, own, texts)
         except ReportError as error:
             log.warning("maps of a final of query %s that ends at %d: %s", record.query, record.span.end, error)
+    definitions = [queries.get(bytes.fromhex(record.digest)) for record in matches.values()]
+    if not result and any(query is not None and query.strings is None for query in definitions):
+        raise ParameterError("the query has no unknown strings to ask for; leave `ask` out")
     return result
 
 
