@@ -8,11 +8,17 @@ import orjson
 import pytest
 
 from aggregator.merging.windows import Span
+from aggregator.publishing.alerts.number_decision import number_step
+from aggregator.publishing.alerts.watch import number_watch_of
+from aggregator.publishing.findings import find_all, subjects
 from aggregator.publishing.records.decoder import decode
+from aggregator.publishing.records.differences import differences
+from aggregator.publishing.records.digits import digits_of
 from aggregator.publishing.records.encoder import build
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.table import dump, query_of
 from oracles.errors import QueryError, ReportError
+from oracles.numbers import Numbers, Scale
 from oracles.query import parse
 from oracles.query.settings import quantile_name, quantile_of
 from producers import Client
@@ -213,3 +219,48 @@ def test_a_record_with_faulty_numbers_is_refused(change):
     fields["numbers"] |= change
     with pytest.raises(ReportError):
         decode(orjson.dumps(fields))
+
+
+FAR = {"low": 1.7e9, "high": 1.7e9 + 86_400.0, "bins": 1024}
+"""The seconds of a day, as Unix times. With seven digits they would be multiples of 1,000 s."""
+
+
+def test_numbers_far_from_zero_have_the_digits_that_tell_their_bins_apart():
+    query, rng = ask(FAR, epsilon=4.0), np.random.default_rng(1)
+    whole = total(query, FAR["low"] + rng.uniform(0.0, 60_000.0, 50_000), rng)
+    fields = orjson.loads(records(query, whole)[0])["numbers"]
+    numbers = Numbers(query.oracle.estimate(whole.counts, whole.n, whole.n), query.domain.scale)
+    for row, quantity in ((fields["mean"], numbers.mean()), (fields["quantiles"]["0.5"], numbers.quantile(0.5))):
+        np.testing.assert_allclose([*row.values()], quantity, rtol=0.0, atol=1.0)
+
+
+def test_alerts_and_differences_of_numbers_far_from_zero_have_these_digits():
+    query, rng = ask(FAR, epsilon=4.0, crowd=1), np.random.default_rng(2)
+    scale, watch = query.domain.scale, number_watch_of(query, subjects(query)[0], query.windows[0])
+    state, results = None, []
+    for number, latest in enumerate((20_000.0, 60_000.0)):
+        whole = total(query, FAR["low"] + rng.uniform(0.0, latest, 50_000), rng)
+        start = START + 10 * number
+        span = Span(query.windows[0], start, start + 10)
+        [(_, record)] = build(query, span, whole).records
+        findings = find_all(query, span, whole)
+        state, alerts = number_step(watch, state, span, findings[0], [])
+        results.append((decode(record), findings[0].numbers))
+    (before, earlier), (after, later) = results
+    rise = next(alert for alert in alerts if alert.value == "p50")
+    medians = earlier.quantile(0.5).value, later.quantile(0.5).value
+    assert (rise.before, rise.share) == pytest.approx(medians, rel=0.0, abs=1.0)
+    silence = next(each for each in state.silences if each.value == "p50")
+    assert silence.before == rise.before
+    [row] = differences(before, after, scale.bins, 0.05, ["p50"], None).rows
+    assert (row.before, row.after) == pytest.approx(medians, rel=0.0, abs=1.0)
+
+
+@pytest.mark.parametrize("ends", [(0.0, 60_000.0, 65_536), (10.0, 60_000.0, 256, "log"), (-40.0, 60.0, 4096)])
+def test_usual_numbers_have_seven_digits(ends):
+    assert digits_of(Scale(*ends)) == 7
+
+
+@pytest.mark.parametrize("ends", [(1e15, 1e15 + 1.0, 1024), (0.0, 5e-324, 16)])
+def test_numbers_never_have_more_digits_than_processors_agree_on(ends):
+    assert digits_of(Scale(*ends)) <= 15

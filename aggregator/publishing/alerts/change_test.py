@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from aggregator.publishing.records.digits import rounded
 from oracles.estimate import Estimate, change, quantile
 from oracles.types import Floats, Ints
 
@@ -27,9 +28,9 @@ class ChangedValues:
     shares_before: Floats
     shares: Floats
 
-    def before(self, value: int) -> float:
+    def before(self, value: int) -> float | None:
         """Return the share of a value in the stretch before."""
-        return float(self.shares_before[value])
+        return rounded(float(self.shares_before[value]))
 
     def is_back(self, value: int, before: float) -> bool:
         """Whether the share of a value is again what it was before an alert."""

@@ -15,12 +15,12 @@ from aggregator.publishing.alerts.silence import Look, after_silence, in_order, 
 from aggregator.publishing.alerts.state import State, Value, later_references, newest_before
 from aggregator.publishing.alerts.watch import Measure, NumberWatch
 from aggregator.publishing.findings import NumberFindings
-from aggregator.publishing.records.digits import rounded
+from aggregator.publishing.records.digits import DIGITS, digits_of, rounded
 from aggregator.publishing.records.rows import WindowRow
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.covariance import quantile as normal_quantile
 from oracles.number_changes import NumberChanges, crossing
-from oracles.numbers import Numbers
+from oracles.numbers import Numbers, Scale
 from oracles.query.settings import quantile_name
 from oracles.tree import TreeEstimate
 
@@ -51,8 +51,9 @@ class ChangedNumbers:
     def falls(self) -> list[str]:
         return [name for name, rise in self._rises.items() if rise < -self.z]
 
-    def before(self, value: str) -> float:
-        return self.measures[value].interval(self.changes.before)[0]
+    def before(self, value: str) -> float | None:
+        measure = self.measures[value]
+        return rounded(measure.interval(self.changes.before)[0], _digits(measure, self.changes.before.scale))
 
     def is_back(self, value: str, before: float) -> bool:
         """Whether the interval of the newest stretch holds the value before an alert."""
@@ -112,6 +113,11 @@ def _changed(watch: NumberWatch, pair: StretchPair, measures: Mapping[str, Measu
     return ChangedNumbers(changes, measures, normal_quantile(watch.look_error))
 
 
+def _digits(measure: Measure, scale: Scale) -> int:
+    """Return the digits of a quantile on a scale, or of a share."""
+    return DIGITS if measure.quantile is None else digits_of(scale)
+
+
 @dataclass(frozen=True)
 class _NumberWriter:
     """Writes the alerts of one final."""
@@ -137,7 +143,8 @@ class _NumberWriter:
         before: float | None,
         stretches: StretchPair | None,
     ) -> Alert:
-        watch, (value, low, high) = self.watch, map(rounded, interval)
+        watch, digits = self.watch, _digits(measure, self.watch.scale)
+        value, low, high = (rounded(each, digits) for each in interval)
         limit = watch.limit(measure)
         return Alert.of(
             kind=kind,
@@ -152,7 +159,7 @@ class _NumberWriter:
             threshold=limit,
             by=None if limit is None else LIMIT,
             baseline=self.baseline,
-            before=rounded(before),
+            before=rounded(before, digits),
             probability=None,
             scale=None if stretches is None else stretches.scale,
             from_=None if stretches is None else StretchRow(*stretches.earlier),

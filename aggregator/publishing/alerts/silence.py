@@ -11,7 +11,6 @@ from typing import Protocol
 from aggregator.merging.blocks import BLOCKS_BEFORE, LONGEST
 from aggregator.publishing.alerts.comparisons import StretchPair
 from aggregator.publishing.alerts.state import ALL_SCALES, Direction, Silence, Value
-from aggregator.publishing.records.digits import rounded
 from oracles.query.settings import Window
 
 Change = tuple[Direction, Value]
@@ -27,7 +26,7 @@ class ProvedChanges(Protocol):
     @property
     def falls(self) -> Sequence[Value]: ...
 
-    def before(self, value: Value) -> float:
+    def before(self, value: Value) -> float | None:
         """Return the value in the stretch before, as an alert shows it."""
 
     def is_back(self, value: Value, before: float) -> bool:
@@ -68,7 +67,7 @@ def after_silence(
                 if (kind, value) not in hits and not (before and before.scales & scale):
                     hits[kind, value] = look
     for (kind, value), look in hits.items():
-        before_it = rounded(look.changes.before(value))
+        before_it = look.changes.before(value)
         silent[kind, value] = Silence(value, kind, look.stretches.newest[1], before_it, ALL_SCALES)
     rest = (one for _, one in sorted(silent.items()) if one.scales)
     return tuple(rest), hits

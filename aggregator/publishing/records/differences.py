@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.publishing.records.decoder import Record
-from aggregator.publishing.records.digits import rounded
+from aggregator.publishing.records.digits import DIGITS, digits_of, rounded
 from aggregator.publishing.records.list_intervals import estimate_of
 from aggregator.publishing.records.number_answers import GEOMETRIC_MEAN, MEAN, Measure, NumberAnswers, NumberRow
 from hubbub.http.schema import Chance, Known
@@ -16,7 +16,7 @@ from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate
 from oracles.intervals import LEVEL, listed_level
 from oracles.number_differences import NumberDifference, NumberDifferences
-from oracles.numbers import LOG
+from oracles.numbers import LOG, Scale
 from oracles.query.settings import quantile_of
 from oracles.types import Ints
 
@@ -137,7 +137,7 @@ def _number_differences(
     tested = {name: change for name, change in answers.items() if change is not None}
     proofs = holm(np.array([change.p_value for change in tested.values()]), len(tested), family_error).tolist()
     rows = {
-        name: _number_row(name, "share" if name in later.ranges else "number", change, is_proved)
+        name: _number_row(name, None if name in later.ranges else one.scale, change, is_proved)
         for (name, change), is_proved in zip(tested.items(), proofs, strict=True)
     }
     selection = [name for name in (later.names if names is None else names) if name in rows][:top]
@@ -187,8 +187,11 @@ def _range_change(
     return changes.range(*ends) if first < last else None
 
 
-def _number_row(name: str, measure: Measure, change: NumberDifference, is_proved: bool) -> DifferenceRow:
-    columns = {key: rounded(number) for key, number in change._asdict().items() if key != "p_value"}
+def _number_row(name: str, scale: Scale | None, change: NumberDifference, is_proved: bool) -> DifferenceRow:
+    """Return the row of a number on a scale, or of a share."""
+    measure: Measure = "share" if scale is None else "number"
+    digits = DIGITS if scale is None else digits_of(scale)
+    columns = {key: rounded(number, digits) for key, number in change._asdict().items() if key != "p_value"}
     return DifferenceRow(value=name, measure=measure, **columns, p_value=change.p_value, proved=is_proved)
 
 

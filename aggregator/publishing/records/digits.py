@@ -1,24 +1,42 @@
-"""Rounding to seven significant digits. Mathematical libraries differ between processors after the fifteenth digit."""
+"""Rounding to seven significant digits. Mathematical libraries differ between processors after the fifteenth digit.
+
+Numbers on a scale far from zero have more digits, so that its bins can be told apart.
+"""
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
+from oracles.numbers import Scale
 from oracles.types import Floats
 
 DIGITS = 7
+_MOST_DIGITS = 15
 _LEAST, _MOST = 1e-15, 1e15
 _POWERS = np.array([float(f"1e{power}") for power in range(23)])
 """Exact powers of ten. An integer divided by one of them is the nearest float to that decimal."""
 
 
-def rounded(number: float | None) -> float | None:
-    """Return a number with seven digits, or None for NaN.
+@lru_cache(maxsize=256)
+def digits_of(scale: Scale) -> int:
+    """Return the digits of a number on a scale: two more than tell its bins apart, and at least seven.
+
+    >>> digits_of(Scale(0.0, 60_000.0, 65_536)), digits_of(Scale(1.7e9, 1.7e9 + 86_400.0, 1024))
+    (7, 10)
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):  # edges can be equal if floats cannot tell them apart
+        widths_from_zero = np.nanmax(np.abs(scale.edges[1:]) / np.diff(scale.edges))
+    return min(max(DIGITS, len(str(int(min(widths_from_zero, _MOST)))) + 2), _MOST_DIGITS)
+
+
+def rounded(number: float | None, digits: int = DIGITS) -> float | None:
+    """Return a number with seven digits, or as many as given, or None for NaN.
 
     >>> rounded(0.123456789), rounded(None)
     (0.1234568, None)
     """
-    return None if number is None or not math.isfinite(number) else float(f"{number:.{DIGITS}g}")
+    return None if number is None or not math.isfinite(number) else float(f"{number:.{digits}g}")
 
 
 def all_rounded(numbers: Floats) -> Floats:

@@ -96,7 +96,9 @@ class NumberAnswers:
         if fields is not None:
             return _number_row(quantile_name(share), read(QuantityRow, fields))
         numbers = self.numbers
-        return None if numbers is None else _number_row(quantile_name(share), quantity_row(numbers.quantile(share)))
+        if numbers is None:
+            return None
+        return _number_row(quantile_name(share), quantity_row(numbers.quantile(share), numbers.scale))
 
     def range(self, start: float, end: float) -> dict[str, float | None] | None:
         """Return any range, with the edges of its bins, or None if the window is withheld."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from aggregator.publishing.records.digits import all_rounded, rounded
+from aggregator.publishing.records.digits import all_rounded, digits_of, rounded
 from hubbub.http.schema import Chance, Count, Known, read
 from oracles.consistency import NORM_SUB
 from oracles.errors import ParameterError, ReportError
@@ -98,9 +98,9 @@ def number_fields(numbers: Numbers, domain: Domain, quantiles: tuple[float, ...]
         "bins": scale.bins,
         "unit": domain.unit,
         "resolution": rounded(numbers.resolution),
-        "mean": quantity_row(numbers.mean()),
-        "geometric_mean": quantity_row(numbers.geometric_mean()) if scale.kind == LOG else None,
-        "quantiles": {repr(share): quantity_row(numbers.quantile(share)) for share in quantiles},
+        "mean": quantity_row(numbers.mean(), scale),
+        "geometric_mean": quantity_row(numbers.geometric_mean(), scale) if scale.kind == LOG else None,
+        "quantiles": {repr(share): quantity_row(numbers.quantile(share), scale) for share in quantiles},
         "ranges": {name: range_fields(numbers, *ends) for name, ends in ranges},
         "histogram": {
             "edges": histogram.edges.tolist(),
@@ -111,8 +111,9 @@ def number_fields(numbers: Numbers, domain: Domain, quantiles: tuple[float, ...]
     }
 
 
-def quantity_row(quantity: Quantity) -> QuantityRow:
-    return QuantityRow(value=rounded(quantity.value), low=rounded(quantity.low), high=rounded(quantity.high))
+def quantity_row(quantity: Quantity, scale: Scale) -> QuantityRow:
+    value, low, high = (rounded(each, digits_of(scale)) for each in quantity)
+    return QuantityRow(value=value, low=low, high=high)
 
 
 def range_fields(numbers: Numbers, start: float, end: float) -> dict[str, float | None]:
