@@ -9,7 +9,7 @@ from aggregator.reading.export.finals import answers, gaps
 from aggregator.reading.export.table import column_lists, columns, record_filter, rows
 from oracles.errors import ParameterError
 from tests.boards import HOMEPAGE, LOAD_TIME, PANE, SCREENS, START, Crowd, GroupCrowd, NumberCrowd, withheld
-from tests.string_crowds import StringCrowd
+from tests.string_crowds import CRASHES, StringCrowd
 
 
 def test_a_withheld_window_has_a_row_without_values_and_a_sentence():
@@ -152,3 +152,22 @@ def test_asking_a_query_that_lists_its_values_is_an_error():
     key = record.digest, None, None, "tumbling", PANE, PANE, record.span.end
     with pytest.raises(ParameterError, match="the query has no unknown strings to ask for; leave `ask` out"):
         answers({HOMEPAGE.digest: HOMEPAGE}, {key: record}, {}, ["oom"])
+
+
+def test_finals_that_cannot_tell_of_a_string_are_left_out_with_a_sentence(caplog):
+    messages = [message for message in StringCrowd(START).next() if message[0] == "estimates"]
+    records = [decode(value) for _, key, value in messages if not key.endswith(b"|m")]
+    keys = [(record.span.window, record.span.end) for record in records]
+    whole = next(value for _, key, value in messages if key.endswith(b"|m"))
+    matches = dict(zip(keys, records, strict=True))
+    queries = {CRASHES.digest: CRASHES}
+    result = answers(queries, matches, {keys[0]: whole}, ["oom"])
+    assert [*result] == keys[:1]
+    assert "finals without rows, because their maps are not in the topic of estimates: 1 of 2" in caplog.text
+    answers(queries, matches, {keys[0]: whole, keys[1]: b"{}"}, ["oom"])
+    assert "finals without rows, because their maps cannot be read: 1 of 2" in caplog.text
+    answers({}, matches, {keys[0]: whole}, ["oom"])
+    assert "because their definition is not in the topic of queries: 2 of 2" in caplog.text
+    caplog.clear()
+    answers(queries, matches, dict.fromkeys(keys, whole), ["oom"])
+    assert not caplog.text

@@ -1,6 +1,7 @@
 """Reads the finals of a query from the topic `estimates`, from its beginning to its current end."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
@@ -91,22 +92,34 @@ async def _asked(
 def answers(
     queries: Mapping[bytes, Query], matches: Mapping[_Key, Record], maps: Mapping[_Key, bytes], texts: Sequence[str]
 ) -> dict[_Key, Record]:
-    """Return the finals with the shares of these texts. Raise a ParameterError if their query lists its values."""
+    """Return the finals with the shares of these texts. Raise a ParameterError if their query lists its values.
+
+    Log how many finals are left out, and why.
+    """
     result: dict[_Key, Record] = {}
+    reasons: Counter[str] = Counter()
     for key, record in matches.items():
         query, value = queries.get(bytes.fromhex(record.digest)), maps.get(key)
         if record.withheld:
             result[key] = record
-        if query is None or value is None or record.withheld:
-            continue
-        try:
-            if (own := maps_of(record, value, query)) is not None:
-                result[key] = record_of(record, own, texts)
-        except ReportError as error:
-            log.warning("maps of a final of query %s that ends at %d: %s", record.query, record.span.end, error)
+        elif query is None:
+            reasons["their definition is not in the topic of queries"] += 1
+        elif query.strings is None:
+            reasons["their definition lists its values"] += 1
+        elif value is None:
+            reasons["their maps are not in the topic of estimates"] += 1
+        else:
+            try:
+                if (own := maps_of(record, value, query)) is not None:
+                    result[key] = record_of(record, own, texts)
+            except ReportError as error:
+                log.warning("maps of a final of query %s that ends at %d: %s", record.query, record.span.end, error)
+                reasons["their maps cannot be read"] += 1
     definitions = [queries.get(bytes.fromhex(record.digest)) for record in matches.values()]
     if not result and any(query is not None and query.strings is None for query in definitions):
         raise ParameterError("the query has no unknown strings to ask for; leave `ask` out")
+    for reason, count in reasons.items():
+        log.warning("finals without rows, because %s: %d of %d", reason, count, len(matches))
     return result
 
 
