@@ -77,6 +77,10 @@ def test_it_reports_why_there_is_no_match(place, caplog):
     assert no_match("homepage", {}) == "there are no finals yet, of any query"
     hubbub.read(place.servers, "homepage", prefix=place.prefix, since=START + 1000)
     assert "its finals end from 2023-11-14T22:13:30+00:00 to 2023-11-14T22:14:30+00:00" in caplog.text
+    caplog.clear()
+    hubbub.read(place.servers, "homepage", prefix=place.prefix, group="ios")
+    assert "there are no finals of query homepage of the group 'ios'; they have no groups" in caplog.text
+    assert "finals end" not in caplog.text
 
 
 def test_the_command_refuses_a_query_that_does_not_exist(place, tmp_path, capsys):

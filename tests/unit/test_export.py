@@ -5,7 +5,7 @@ import pytest
 from aggregator.publishing.records.decoder import decode
 from aggregator.reading.export import reader
 from aggregator.reading.export.command import main, moment
-from aggregator.reading.export.finals import answers, gaps
+from aggregator.reading.export.finals import answers, gaps, no_group
 from aggregator.reading.export.table import column_lists, columns, record_filter, rows
 from oracles.errors import ParameterError
 from tests.boards import HOMEPAGE, LOAD_TIME, PANE, SCREENS, START, Crowd, GroupCrowd, NumberCrowd, withheld
@@ -171,3 +171,10 @@ def test_finals_that_cannot_tell_of_a_string_are_left_out_with_a_sentence(caplog
     caplog.clear()
     answers(queries, matches, dict.fromkeys(keys, whole), ["oom"])
     assert not caplog.text
+
+
+def test_a_message_about_an_unknown_group_names_the_groups():
+    groups = {"web", "ios"}
+    assert no_group("screens", ["ios"], groups) == no_group("screens", [], groups) == ""
+    assert no_group("screens", ["ios", "mac"], groups).endswith("of the group 'mac'; they are of the groups ios, web")
+    assert no_group("homepage", ["ios"], set()).endswith("of the group 'ios'; they have no groups")

@@ -84,7 +84,8 @@ async def _export(kafka: Kafka, options: argparse.Namespace) -> None:
             import polars as pl  # noqa: F401 - fails before the topic is read
     is_match = record_filter(options.since, options.until, options.kind, options.group, all_groups=options.all_groups)
     progress = _progress if sys.stderr.isatty() else None
-    records = await finals(kafka, options.query, is_match, progress, options.ask, must_exist=True)
+    groups = [] if options.group is None else [options.group]
+    records = await finals(kafka, options.query, is_match, progress, options.ask, groups=groups, must_exist=True)
     if options.format == "parquet":
         table(records).write_parquet(options.output)
     elif options.output is None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -16,6 +16,7 @@ from hubbub.definitions.follower import Follower
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
+from hubbub.texts import few
 from oracles.errors import ParameterError, ReportError
 from oracles.query import Query
 from oracles.query.settings import Window
@@ -32,12 +33,14 @@ async def finals(
     progress: Callable[[int, int], None] | None = None,
     texts: Sequence[str] | None = None,
     *,
+    groups: Collection[str] = (),
     must_exist: bool = False,
 ) -> list[Record]:
     """Return the matching finals of a query, each window, attribute and group once. Skip invalid records.
 
-    With `texts` each final of unknown strings has the shares of these texts in place of its names. With `must_exist`
-    a query that has neither a definition nor finals is an error.
+    With `texts` each final of unknown strings has the shares of these texts in place of its names. `groups` are
+    those that match, for the message if there are none. With `must_exist` a query that has neither a definition nor
+    finals is an error.
     """
     counts = await partitions(kafka, ESTIMATES)
     await formats_record.check(kafka)
@@ -45,6 +48,7 @@ async def finals(
     maps: dict[_Key, bytes] = {}
     ends_of: dict[str, tuple[int, int]] = {}
     """The first and the last end of a window, for each query."""
+    groups_of_query: set[str] = set()
     async with open_log(kafka, {ESTIMATES: range(counts[ESTIMATES])}, max_partition_fetch_bytes=LARGEST) as log_reader:
         tps, reader = log_reader.partitions, log_reader.consumer
         begins = await reader.beginning_offsets(tps)
@@ -58,15 +62,18 @@ async def finals(
                 for each in _read(record):
                     first, last = ends_of.get(each.query, (each.span.end, each.span.end))
                     ends_of[each.query] = min(first, each.span.end), max(last, each.span.end)
-                    if each.query == query and is_match(each):
-                        matches[_window_key(each)] = each
+                    if each.query == query:
+                        groups_of_query.update([] if each.group is None else [each.group])
+                        if is_match(each):
+                            matches[_window_key(each)] = each
             if progress is not None:
                 progress(sum([await reader.position(tp) - begins[tp] for tp in tps]), total)
     if not matches:
         reason = no_match(query, ends_of)
         if must_exist and query not in ends_of and not await _is_defined(kafka, query):
             raise ParameterError(reason)
-        log.warning("%s", reason)
+        unknown = "" if query not in ends_of else no_group(query, groups, groups_of_query)
+        log.warning("%s", unknown or reason)
     if texts is not None:
         matches = await _asked(kafka, matches, maps, texts)
     records = sorted(matches.values(), key=_order)
@@ -140,6 +147,15 @@ def no_match(query: str, ends: Mapping[str, tuple[int, int]]) -> str:
         return f"there are no finals of query {query!r}; there are finals of {', '.join(sorted(ends))}"
     first, last = (datetime.fromtimestamp(end, UTC).isoformat() for end in ends[query])
     return f"no final of query {query} matches; its finals end from {first} to {last}"
+
+
+def no_group(query: str, groups: Collection[str], groups_of_query: Collection[str]) -> str:
+    """Return which of these groups the query does not have, and the groups of its finals. Empty if it has them all."""
+    missing = [group for group in groups if group not in groups_of_query]
+    if not missing:
+        return ""
+    choices = f"they are of the groups {few(sorted(groups_of_query))}" if groups_of_query else "they have no groups"
+    return f"there are no finals of query {query} of the group {missing[0]!r}; {choices}"
 
 
 def gaps(records: Sequence[Record]) -> list[str]:

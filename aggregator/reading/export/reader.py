@@ -62,12 +62,14 @@ def read(
         import polars as pl  # noqa: F401 - fails before the topic is read
 
     kafka = Kafka(servers=servers, prefix=prefix)
+    groups = [each for each in (group, *(compare or ())) if isinstance(each, str)]
     if compare is None:
-        return table(_run(finals(kafka, query, record_filter(since, until, kind, group), texts=ask)))
+        is_match = record_filter(since, until, kind, group)
+        return table(_run(finals(kafka, query, is_match, texts=ask, groups=groups)))
     if ask is not None:
         raise ParameterError("strings of an open domain cannot be compared; leave `compare` or `ask` out")
     is_match = pair_filter(compare, since, until, kind, group)
-    return difference_table(_run(finals(kafka, query, is_match)), compare, family_error)
+    return difference_table(_run(finals(kafka, query, is_match, groups=groups)), compare, family_error)
 
 
 def pair_filter(
