@@ -216,6 +216,8 @@ class Numbers:
 
     def range(self, start: float, end: float) -> RangeShare:
         """Return the share of the numbers from the bin of `start` to before the bin of `end`."""
+        if start >= end:
+            raise ParameterError(f"the start of a range must be below its end, got {start!r} and {end!r}")
         first, last = self.scale.bounds(start, end)
         if first >= last:
             raise ParameterError(f"the range from {start!r} to {end!r} holds no whole bin")

@@ -75,6 +75,8 @@ class RangeShares(WindowAnswer):
 
 def _range_row(record: NumberAnswers, scale: Scale, start: float, end: float) -> dict[str, Any]:
     """Return a range that the record does not name, from its cumulative shares, which have at most 1,024 steps."""
+    if start >= end:
+        raise bad(f"from must be below to, got {start:g} and {end:g}", parameter="from")
     steps = scale if record.numbers is None else record.numbers.scale
     first, last = steps.bounds(start, end)
     if first >= last:

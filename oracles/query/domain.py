@@ -277,6 +277,8 @@ def read_ranges(value: object, at: Place, domain: Domain) -> Ranges:
         if not isinstance(ends, list) or len(ends) != 2:
             raise (at / name).error(f"must be a list of two numbers, from and to; got {shown(ends)}")
         start, end = (_FINITE(each, at / name) for each in ends)
+        if start >= end:
+            raise (at / name).error(f"must begin below its end, got {shown(ends)}")
         first, last = domain.scale.bounds(start, end)
         if first >= last:
             raise (at / name).error(f"must hold a whole bin, got {shown(ends)}; use ends that are further apart")

@@ -235,6 +235,14 @@ def test_ranges_of_the_query_are_those_of_the_record_however_many_bins(fine):
         assert abs(row["share"] - row["truth"]) <= 5.2 * row["stderr"], "more comes by chance in less than 1e-6"
 
 
+def test_a_range_that_ends_below_its_start_is_refused_for_this_reason(fine):
+    for start, end in [(100, 50), (700, 700)]:
+        with pytest.raises(Problem, match=f"from must be below to, got {start} and {end}"):
+            ask(fine, "range", "latency", **{"from": start, "to": end})
+    with pytest.raises(Problem, match="from must be below to, got 90000 and 60000"):
+        ask(fine, "range", "latency", **{"from": 90_000})
+
+
 def test_the_truth_of_a_range_is_between_the_edges_that_the_answer_names(fine):
     (row,) = ask(fine, "range", "latency", **{"from": 300, "to": 700})["ranges"]
     times = FINE["latency"].domain.scale.edges

@@ -110,6 +110,8 @@ def test_a_quantile_of_known_shares_is_linear_within_its_bin():
     assert distribution.quantile(0.75).value == pytest.approx(9.5, abs=0.1)
     assert distribution.range(2.0, 4.0).share == pytest.approx(0.5, abs=0.02)
     assert distribution.histogram().edges.tolist() == list(range(17))
+    with pytest.raises(ParameterError, match="start of a range must be below its end"):
+        distribution.range(4.0, 2.0)
 
 
 def test_a_tree_that_a_level_does_not_answer_knows_nothing():
