@@ -81,6 +81,7 @@ def value_view(store: Store, parameters: Parameters, name: str) -> tuple[Series,
 def number_view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]:
     """Return one attribute of one window, whose answers are numbers."""
     series, subject = view(store, parameters, name)
+    check_listed(subject.definition)
     if not subject.definition.has_numbers:
         raise bad(f"the answers of query {name} are values, and not numbers; ask for its estimate or a set")
     return series, subject

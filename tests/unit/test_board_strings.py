@@ -127,6 +127,11 @@ def test_a_window_without_maps_says_so(messages):
     assert "no maps of this window" in refusal(alone, "estimate", "crashes", value="rare 7")
 
 
+def test_questions_about_numbers_get_advice_that_works(board):
+    for question in ("quantiles", "range", "cdf"):
+        assert "ask its estimate for any string with value=" in refusal(board, question, "crashes")
+
+
 def test_short_windows_have_the_names_that_were_found_before(board):
     answer = ask(board, "estimate", "crashes", kind="tumbling", size=300)
     assert not answer["discover"]["has_search"]
