@@ -527,6 +527,21 @@ def test_hostile_values_are_shown_as_text_in_the_table():
         assert "[blink]c" in part
 
 
+def test_an_empty_value_is_visible(capsys):
+    record = one_record(VISITS, MANY)
+    record["values"][:2] = "", "   "
+    overview = Overview()
+    hitters = {"a": "", "b": "   "}
+    for row in (row for rows in record["hitters"].values() for row in rows):
+        row["value"] = hitters.get(row["value"], row["value"])
+    Lines(10).show(overview, *take(overview, News([record], [])))
+    for text in (capsys.readouterr().out, text_of(overview)):
+        assert '"" ' in text
+        assert '"   " ' in text
+    overview.add_record(record | {"query": "others"})
+    assert '"" ' in next(row for row in text_of(overview).splitlines() if "others" in row)
+
+
 def test_hostile_values_are_escaped_in_json():
     (record,) = news().records
     output = line(orjson.dumps(record))

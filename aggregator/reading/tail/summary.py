@@ -41,7 +41,7 @@ class SummaryRow:
     """A value of a window."""
 
     value: str
-    """The value as published. Use `name` for the terminal."""
+    """The value as published. Use `name` for the terminal, or `visible` if it is shortened to a width."""
     share: float
     """The unbiased share, with its 95% interval from `low` to `high`."""
     low: float
@@ -56,8 +56,13 @@ class SummaryRow:
     """The first and the last place that its true share can have, if they are in the record."""
 
     @property
+    def visible(self) -> str:
+        """The value, in quotes if it is empty or only blanks."""
+        return self.value if self.value.strip(" ") else f'"{self.value}"'
+
+    @property
     def name(self) -> str:
-        return plain(self.value)
+        return plain(self.visible)
 
     @property
     def rank(self) -> str:

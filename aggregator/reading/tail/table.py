@@ -134,7 +134,7 @@ def _overview_cells(pulse: QueryPulse | None, tracks: Sequence[Track]) -> tuple[
     if not summary.rows:
         return state, age, brief(summary.n), "", ""
     _, [first] = summary.listed(1)
-    return state, age, brief(summary.n), first.value, f"{first.text(first.share)} ({first.short_interval})"
+    return state, age, brief(summary.n), first.visible, f"{first.text(first.share)} ({first.short_interval})"
 
 
 def _one_query(
@@ -164,7 +164,7 @@ def _summary(track: Track, top: int, width: int) -> Table:
         None if summary.withheld else Text(f"{legend}{summary.quality}", style="dim", overflow="ellipsis", no_wrap=True)
     )
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=None, pad_edge=False)
-    longest = max((len(row.value) for row in rows), default=0)
+    longest = max((len(row.visible) for row in rows), default=0)
     ranks = max((len(row.rank) for row in rows), default=0)
     others = OTHERS + (max(ranks, len("rank")) + 1 if ranks else 0)
     is_wide = width >= others + EXTRAS + min(longest, LONG_NAME)
@@ -183,7 +183,7 @@ def _summary(track: Track, top: int, width: int) -> Table:
     for row in rows:
         mark = "●" if row.proved else "○" if row.frequent else ""
         consistent = "" if row.consistent is None else percent(row.consistent, row.digits)
-        name = _fitted(row.value, space)
+        name = _fitted(row.visible, space)
         rank = [row.rank] if ranks else []
         cells = [mark, *rank, name, row.text(row.share), row.interval, consistent]
         if is_wide:
