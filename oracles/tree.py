@@ -148,8 +148,16 @@ class TreeEstimate(Estimate):
         return errors
 
     def linear(self, weights: Floats) -> tuple[float, float]:
-        """Return the answer with these weights of the bins, and its standard error."""
-        return float(weights @ self.shares), float(self.deviation(self.tree.squares(weights)))
+        """Return the answer with these weights of the bins, and its standard error.
+
+        The weights are squared at about 1, since squares of very large or small ones have no float. Powers of two
+        change no other bit.
+        """
+        exponent = int(np.frexp(np.abs(weights).max())[1])
+        weights = np.ldexp(weights, -exponent)
+        answer = np.array([weights @ self.shares, self.deviation(self.tree.squares(weights))])
+        value, stderr = np.ldexp(answer, exponent).tolist()
+        return value, stderr
 
     def between(self, first: int, last: int) -> tuple[float, float]:
         """Return the share of the bins first..last-1, and its standard error."""

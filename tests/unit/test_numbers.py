@@ -114,6 +114,22 @@ def test_a_quantile_of_known_shares_is_linear_within_its_bin():
         distribution.range(4.0, 2.0)
 
 
+@pytest.mark.parametrize("factor", [2.0**-900, 2.0**-600, 2.0**600, 2.0**900])
+def test_the_mean_of_very_large_or_small_numbers_has_its_interval(factor):
+    """Their squares have no float. A power of two changes no other bit."""
+    o, rng = oracle("haar", epsilon=2.0, size=256), np.random.default_rng(5)
+    tally = estimate(o, rng.integers(0, 256, 5_000), rng)
+    usual = Numbers(tally, Scale(0.0, 256.0, 256)).mean()
+    assert Numbers(tally, Scale(0.0, 256.0 * factor, 256)).mean() == tuple(factor * number for number in usual)
+
+
+def test_the_mean_of_a_log_scale_of_600_decades_has_an_interval():
+    o, scale = oracle("haar", epsilon=2.0, size=256), Scale(1e-300, 1e300, 256, "log")
+    mean = Numbers(estimate(o, np.full(5_000, 100), np.random.default_rng(5)), scale).mean()
+    assert np.isfinite(mean).all()
+    assert mean.low < mean.high
+
+
 def test_a_tree_that_a_level_does_not_answer_knows_nothing():
     o, scale = oracle("haar", epsilon=1.0, size=256), Scale(1.0, 9.0, 256, "log")
     distribution = Numbers(o.estimate(o.zeros(), 0), scale)
