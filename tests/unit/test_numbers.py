@@ -114,6 +114,15 @@ def test_a_quantile_of_known_shares_is_linear_within_its_bin():
         distribution.range(4.0, 2.0)
 
 
+def test_the_mean_of_few_people_is_unbiased_though_it_can_lie_outside_the_scale():
+    """A mean that is cut to the scale would be too large here."""
+    o, scale, rng = oracle("haar", epsilon=1.0, size=16), Scale(0.0, 16.0, 16), np.random.default_rng(5)
+    means = np.array([Numbers(estimate(o, np.zeros(200, int), rng), scale).mean().value for _ in range(1_000)])
+    stderr = means.std() / np.sqrt(len(means))
+    assert (means < scale.low).mean() > 0.2
+    assert abs(means.mean() - 0.5) < SPREAD * stderr < np.maximum(means, scale.low).mean() - 0.5
+
+
 @pytest.mark.parametrize("factor", [2.0**-900, 2.0**-600, 2.0**600, 2.0**900])
 def test_the_mean_of_very_large_or_small_numbers_has_its_interval(factor):
     """Their squares have no float. A power of two changes no other bit."""
