@@ -34,6 +34,14 @@ def test_the_intervals_of_differences_of_two_groups_hold_the_truth(name, epsilon
     assert np.mean([np.mean(hits) for hits in groups.differences(name, epsilon, size, 20)]) >= 0.88
 
 
+def test_most_windows_have_no_conditional_shares_if_the_margin_is_near_zero():
+    """200 windows at one standard error and at four, where 83% and 2% are expected."""
+    near, far = (groups.small_margin("hr", 1.0, 10_000, margin, 200) for margin in (1.0, 4.0))
+    assert near[0].mean > 0.7
+    assert far[0].mean < 0.1
+    assert far[1].mean > 0.9
+
+
 def groups_of(*sizes):
     grr = oracle("grr", epsilon=2.0, size=3)
     tallies = []
