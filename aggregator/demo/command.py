@@ -227,16 +227,19 @@ class Demo:
         """Start the board and wait for its page. Return None if there is no board."""
         if not find_spec("aggregator.board"):
             return None
+        board, address = self._child("board"), ""
         port = PAGE if _is_free(PAGE) else free_port()
-        if port != PAGE:
-            _print(f"port {PAGE} is in use; the page uses port {port}")
-        board = self._child("board")
-        board.start("board", "--port", str(port))
-        try:
-            address = (await board.find_output(r"hubbub board: (http://\S+)"))[1]
-        except ChildEnded as error:
-            _print(f"no page: {error}")
-            return None
+        while not address:
+            if port != PAGE:
+                _print(f"port {PAGE} is in use; the page uses port {port}")
+            board.start("board", "--port", str(port))
+            try:
+                address = (await board.find_output(r"hubbub board: (http://\S+)"))[1]
+            except ChildEnded as error:
+                if port != PAGE or _is_free(PAGE):
+                    _print(f"no page: {error}")
+                    return None
+                port = free_port()  # another demo has taken the first one meanwhile
         _print(f"page: {address}")
         self._board = address
         if self._device is None:

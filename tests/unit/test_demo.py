@@ -1,6 +1,9 @@
 """`hubbub demo` refuses options that cannot work."""
 
+import argparse
+import asyncio
 import math
+import re
 import tomllib
 from dataclasses import replace
 
@@ -10,6 +13,7 @@ import pytest
 from aggregator.demo import command as demo
 from aggregator.demo import crashes, story, surge
 from aggregator.demo.keeper import temporary_file
+from aggregator.errors import ChildEnded
 from aggregator.publishing.records.decoder import decode
 from aggregator.publishing.records.maps_key import is_maps
 from aggregator.reading.tail.summary import Summary
@@ -31,6 +35,39 @@ def test_a_missing_requirement_is_an_error(tmp_path, capsys):
         with pytest.raises(SystemExit) as ending:
             demo.main(wrong)
         assert ending.value.code == 2
+
+
+class LateBoard:
+    """A board that finds its first port taken, because another demo started at the same time."""
+
+    def __init__(self, *, ends):
+        self.ends, self.ports = ends, []
+
+    def start(self, *arguments):
+        self.ports.append(int(arguments[-1]))
+
+    async def find_output(self, pattern):
+        if self.ends or self.ports == [demo.PAGE]:
+            raise ChildEnded("board", 2, "cannot be listened on")
+        return re.search(pattern, f"hubbub board: http://127.0.0.1:{self.ports[-1]}")
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_the_page_of_a_demo_takes_another_port_if_its_own_is_taken_meanwhile(ends, monkeypatch, capsys):
+    options = argparse.Namespace(device=False, no_browser=True)
+    board, looks = LateBoard(ends=ends), iter([True, ends])
+    the_demo = demo.Demo(None, options, {})
+    monkeypatch.setattr(the_demo, "_child", lambda _: board)
+    monkeypatch.setattr(demo, "_is_free", lambda _: next(looks))
+    page = asyncio.run(the_demo._page())
+    output = capsys.readouterr().out
+    if ends:
+        assert (page, board.ports) == (None, [demo.PAGE])
+        assert output == "no page: the board exited with code 2: cannot be listened on\n"
+    else:
+        assert page is board
+        assert board.ports[0] == demo.PAGE != board.ports[1]
+        assert f"page: http://127.0.0.1:{board.ports[1]}" in output
 
 
 LOG = {"low": 10, "high": 60_000, "scale": "log"}
