@@ -190,6 +190,11 @@ class CountingApp:
         log.info("recovered", extra={"generation": self.generation, "offsets": offsets, "kept": sorted(old_sources)})
         self.on_assignment(partitions)
 
+    def closes_before(self, time_s: float) -> dict[int, int]:
+        """Return the log times in ms after which a pane closes, by partition, of those before a time."""
+        closes = ((partition, source.next_close) for partition, source in self.sources.items())
+        return {partition: close for partition, close in closes if close is not None and close < 1000 * time_s}
+
     def _resume_offsets(self) -> Mapping[Any, int]:
         topic, sources = self.topic, self.sources
         return {TP(topic, partition): source.next_offset for partition, source in sources.items()}

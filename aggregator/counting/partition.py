@@ -99,6 +99,11 @@ class SourcePartition:
         """Whether panes have closed since the last settled plan."""
         return self._closed_through != self._last.closed
 
+    @property
+    def next_close(self) -> int | None:
+        """The log time after which the next pane closes, or None if it is unknown because no clock has moved yet."""
+        return None if self._open_until[0] is None else self._open_until[1]
+
     def unsettled_panes(self) -> Iterator[Pane]:
         """Yield the panes with reports whose snapshots are not acknowledged, open ones too."""
         yield from (pane for pane, tally in self.tallies.items() if tally.n)

@@ -42,6 +42,7 @@ class WorkerGauges:
         self._metrics, self._counting = metrics, counting
         self._follower, self._registrar = follower, registrar
         self._alarm = ClockSkewAlarm(metrics.clock_ahead)
+        metrics.definitions_unread.set_function(lambda: len(follower.definitions.unreadable))
         metrics.tally_bytes.set_function(self._tally_bytes)
         metrics.predicted_tally_bytes.set_function(self._predicted_bytes)
 
@@ -49,7 +50,6 @@ class WorkerGauges:
         """Set the gauges of lag, skew and definitions."""
         self._metrics.definitions_behind.set(self._registrar.behind)
         self._metrics.definitions_refused.set(self._registrar.refused)
-        self._metrics.definitions_unread.set(len(self._follower.definitions.unreadable))
         lag = 0.0
         for partition, source in self._counting.sources.items():
             end = self._counting.highwater(partition)

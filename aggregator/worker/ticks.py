@@ -1,4 +1,8 @@
-"""Ticks: empty frames that move the clocks of idle partitions."""
+"""Ticks: empty frames that move the clocks of idle partitions.
+
+All partitions must close a pane before its windows are final. So the owner of a partition without a record appends a
+tick as soon as one would close a pane, and not only after a second.
+"""
 
 import logging
 import time
@@ -14,6 +18,12 @@ log = logging.getLogger(__name__)
 
 TICK = 1.0
 """Seconds without a record after which the owner of a partition appends a tick."""
+SOON = 0.1
+"""Seconds without a record after which it appends a tick that closes a pane."""
+BEHIND = 0.1
+"""Seconds by which a broker's clock may be behind. So much later a tick closes the pane on such a broker too."""
+LOOK = 0.05
+"""Seconds between two looks for partitions that need a tick."""
 
 
 class IdlePartitions:
@@ -23,15 +33,25 @@ class IdlePartitions:
         self._always = always
         """Whether partitions with traffic need ticks too. On the embedded broker only ticks move a clock."""
         self._ticks: dict[int, float] = {}
+        self._closes: dict[int, int] = {}
+        """The newest close that a tick was sent for, by partition."""
 
-    def due(self, arrivals: Mapping[int, float], now: float) -> list[int]:
-        """Return the partitions that need a tick now, given the arrival time of the newest record of each."""
+    def due(self, arrivals: Mapping[int, float], closes: Mapping[int, int], now: float) -> list[int]:
+        """Return the partitions that need a tick now, given the arrival time of the newest record of each.
+
+        `closes` has the log time after which a pane closes, for the partitions on which a tick closes one now. Each
+        such time gets one tick, because a tick does nothing if the clock of the broker is behind by much.
+        """
         partitions = []
         for partition, arrival in arrivals.items():
-            last = self._ticks.get(partition, 0.0)
-            if now - (last if self._always else max(last, arrival)) >= TICK:
+            last, close = self._ticks.get(partition, 0.0), closes.get(partition)
+            quiet = now - (last if self._always else max(last, arrival))
+            is_new = close is not None and close != self._closes.get(partition)
+            if quiet >= TICK or (is_new and quiet >= SOON):
                 self._ticks[partition] = now
                 partitions.append(partition)
+                if close is not None:
+                    self._closes[partition] = close
         return partitions
 
 

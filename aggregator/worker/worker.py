@@ -27,7 +27,7 @@ from aggregator.publishing.service import PublishingService
 from aggregator.topics.identity import watch_identity
 from aggregator.topics.upgrade_gate import UpgradeGate
 from aggregator.worker.gauges import WorkerGauges
-from aggregator.worker.ticks import IdlePartitions, TickWriter
+from aggregator.worker.ticks import BEHIND, LOOK, IdlePartitions, TickWriter
 from aggregator.worker.unpublished_windows import oldest_due
 from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions
@@ -39,8 +39,8 @@ from hubbub.kafka.settings import Kafka
 
 log = logging.getLogger(__name__)
 
-LOOK = 0.25
-"""Seconds between two beats, and between two looks for idle partitions."""
+BEAT = 0.25
+"""Seconds between two beats."""
 WRITE_PATIENCE = 15.0
 """Seconds without the acknowledgement of a write until the worker is not ready. The loss of a broker takes less."""
 GRACE = 8.0
@@ -197,8 +197,10 @@ class Worker:
         """Write ticks, which move the clocks of idle partitions. Without log times only ticks move a clock."""
         idle, ticks = IdlePartitions(always=not self._kafka.dialect.log_has_time), TickWriter(self._outbox)
         while not self._counting.stopping:
-            for partition in idle.due(self._counting.arrivals, time.monotonic()) if self._counting.current else ():
-                await ticks.write(partition)
+            if self._counting.current:
+                closes = self._counting.closes_before(time.time() - BEHIND)
+                for partition in idle.due(self._counting.arrivals, closes, time.monotonic()):
+                    await ticks.write(partition)
             await asyncio.sleep(LOOK)
 
     async def _beat(self) -> None:
@@ -226,7 +228,7 @@ class Worker:
                 rounds=self._publishing.rounds,
                 pause=self._checkpoints.interval,
             )
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(BEAT)
 
 
 def finished_definitions(

@@ -18,9 +18,9 @@ checkpoint.INTERVAL = 0.5
 PHASE, FOLDER = int(os.environ["CUT_PHASE"]), os.environ["CUT_FOLDER"]
 phases, once, send, full = CheckpointPlan.phases, Checkpoints._once, Checkpoints._send, []
 
-async def held(checkpoints, **more):
-    if not os.path.exists(f"{FOLDER}/hold"):
-        await once(checkpoints, **more)
+async def held(checkpoints, *, whole):
+    if not os.path.exists(f"{FOLDER}/hold") and (whole or not os.path.exists(f"{FOLDER}/armed")):
+        await once(checkpoints, whole=whole)
 
 def numbered(plan, *rest):
     for number, phase in enumerate(phases(plan, *rest)):
@@ -43,7 +43,10 @@ async def stalled(checkpoints, *rest, **more):
 
 CheckpointPlan.phases, Checkpoints._once, Checkpoints._send = numbered, held, stalled
 """
-"""While the file `hold` exists there is no checkpoint. A rebalance precedes the acknowledgement of one phase."""
+"""While the file `hold` exists there is no checkpoint. The next whole one is cut.
+
+A rebalance precedes the acknowledgement of one phase.
+"""
 
 TRIES = 3
 """Rebalances until one interrupts a checkpoint."""

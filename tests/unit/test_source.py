@@ -101,6 +101,19 @@ def test_every_refused_record_is_one_reject_if_nothing_fails():
     assert owner.source.rejects == []
 
 
+def test_a_record_just_after_the_next_close_closes_a_pane():
+    source = Owner(Topics(1), [[]], 0, "first").source
+    assert source.next_close is None
+    source.take([(0, START * 1000, TICK)])
+    for offset in range(1, 20):
+        before, close = dict(source._closed_through), source.next_close
+        source.take([(2 * offset, close, TICK)])
+        assert source._closed_through == before
+        source.take([(2 * offset + 1, close + 1, TICK)])
+        assert source._closed_through != before
+        assert source.next_close > close
+
+
 def test_lost_records_flag_every_pane_that_they_may_belong_to():
     query = QUERIES["web"]
     topics = Topics(1)
