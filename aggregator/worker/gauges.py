@@ -40,16 +40,16 @@ class WorkerGauges:
 
     def __init__(self, metrics: Metrics, counting: CountingApp, follower: Follower, registrar: Registrar) -> None:
         self._metrics, self._counting = metrics, counting
-        self._follower, self._registrar = follower, registrar
+        self._follower = follower
         self._alarm = ClockSkewAlarm(metrics.clock_ahead)
+        metrics.definitions_behind.set_function(lambda: registrar.behind)
+        metrics.definitions_refused.set_function(lambda: registrar.refused)
         metrics.definitions_unread.set_function(lambda: len(follower.definitions.unreadable))
         metrics.tally_bytes.set_function(self._tally_bytes)
         metrics.predicted_tally_bytes.set_function(self._predicted_bytes)
 
     def measure(self) -> None:
-        """Set the gauges of lag, skew and definitions."""
-        self._metrics.definitions_behind.set(self._registrar.behind)
-        self._metrics.definitions_refused.set(self._registrar.refused)
+        """Set the gauges of lag and skew."""
         lag = 0.0
         for partition, source in self._counting.sources.items():
             end = self._counting.highwater(partition)
