@@ -101,8 +101,9 @@ class SourcePartition:
 
     @property
     def next_close(self) -> int | None:
-        """The log time after which the next pane closes, or None if it is unknown because no clock has moved yet."""
-        return None if self._open_until[0] is None else self._open_until[1]
+        """The log time after which the next pane closes. None before the first record, or without definitions."""
+        gate, close = self._open_until
+        return close if gate is not None and gate.definitions else None
 
     def unsettled_panes(self) -> Iterator[Pane]:
         """Yield the panes with reports whose snapshots are not acknowledged, open ones too."""

@@ -114,6 +114,12 @@ def test_a_record_just_after_the_next_close_closes_a_pane():
         assert source.next_close > close
 
 
+def test_without_definitions_no_pane_closes():
+    source = Owner(Topics(1), [[]], 0, "first", definitions={}).source
+    source.take([(0, START * 1000, TICK)])
+    assert source.next_close is None
+
+
 def test_lost_records_flag_every_pane_that_they_may_belong_to():
     query = QUERIES["web"]
     topics = Topics(1)
