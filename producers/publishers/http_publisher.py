@@ -43,8 +43,8 @@ _REQUESTS = 4
 """Requests at a time."""
 _FINAL = (400, 409, 413, 415)
 """Statuses of refusals that another try would not change."""
-_FULL = "quota"
-"""The reason of a 429 for a pane's quota. The pane never gets more room."""
+_FULL = ("quota", "ids")
+"""The reasons of a 429 for a pane that never gets more room."""
 _ENDLESS = 1 << 30
 
 Token = str | Callable[[], str] | None
@@ -193,9 +193,13 @@ class HttpPublisher:
         headers = {}
         if frame is not None:
             headers = {"Content-Type": "application/vnd.hubbub.frames", "Idempotency-Key": frame.id.hex()}
-        token = self._token() if callable(self._token) else self._token
+        try:
+            token = self._token() if callable(self._token) else self._token
+        except Exception as error:  # noqa: BLE001 - it is the application's, and it may fail in any way while offline
+            self._in_flight.trouble = DeliveryError(f"the function `token` failed: {error!r}")
+            return 0, b"", 0.0
         if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
+            headers["Authorization"] = f"Bearer {token.strip()}"  # a file of a token ends with a line end
         data = None if frame is None else frame.data
         try:
             async with session.request(
@@ -223,7 +227,7 @@ class HttpPublisher:
 
 
 def _is_final(status: int, body: bytes) -> bool:
-    return status in _FINAL or (status == 429 and _reason(body) == _FULL)
+    return status in _FINAL or (status == 429 and _reason(body) in _FULL)
 
 
 def _reason(body: bytes) -> object:

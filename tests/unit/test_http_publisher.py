@@ -1,12 +1,113 @@
-"""A publisher over HTTP refuses addresses that would carry its token in clear."""
+"""A publisher over HTTP refuses addresses that would carry its token in clear, and tries again until it is answered."""
 
+import asyncio
+import time
+
+import numpy as np
 import pytest
+from aiohttp import web
 
+from hubbub.http.server import serving
 from oracles.errors import ParameterError
-from producers import HttpPublisher
+from oracles.query import parse
+from producers import DeliveryError, HttpPublisher
+from producers.publishers import http_publisher
+
+QUERY = parse({"queries": {"page": {"domain": 4, "oracle": "grr", "epsilon": 1.0, "pane": "10s"}}}, "test", None)[
+    "page"
+]
+REPORT = np.zeros((1, 1), np.uint8)
 
 
 @pytest.mark.parametrize("url", ["http://gateway.example", "ftp://127.0.0.1", "127.0.0.1:8802", ""])
 def test_a_token_is_not_sent_in_clear(url, tmp_path):
     with pytest.raises(ParameterError, match="https"):
         HttpPublisher(url, queue=tmp_path)
+
+
+def publish(folder, answer, work, **more):
+    """Do some work with a publisher to a gateway that gives these answers."""
+
+    async def run():
+        app = web.Application()
+        app.add_routes([web.post("/v1/reports", answer), web.get("/v1/queries", answer)])
+        async with serving(app, "127.0.0.1", 0, drain=1.0) as (host, port):
+            publisher = HttpPublisher(f"http://{host}:{port}", queue=folder, **more)
+            await publisher.start()
+            try:
+                await work(publisher)
+            finally:
+                await publisher.close()
+
+    asyncio.run(run())
+
+
+def failing(times):
+    """A function of tokens that fails so many times, like one whose server cannot be reached."""
+    failures = iter(range(times))
+
+    def token():
+        if next(failures, None) is not None:
+            raise ConnectionError("no network")
+        return "fresh\n"
+
+    return token
+
+
+def test_reports_wait_for_a_function_of_tokens_that_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(http_publisher, "_FIRST", 0.01)
+    tokens = []
+
+    async def answer(request):
+        tokens.append(request.headers["Authorization"])
+        return web.json_response({"accepted": 1}, status=202)
+
+    async def work(publisher):
+        await publisher.put(QUERY, REPORT)
+        await publisher.flush()
+
+    publish(tmp_path, answer, work, token=failing(3))
+    assert tokens == ["Bearer fresh"]
+    assert not [*tmp_path.iterdir()]
+
+
+async def unreached(_):
+    raise AssertionError
+
+
+def test_a_publisher_names_the_failure_of_a_function_of_tokens(tmp_path):
+    async def work(publisher):
+        await publisher.put(QUERY, REPORT)
+        with pytest.raises(DeliveryError, match=r"1 reports are not accepted .*`token` failed: .*no network"):
+            await publisher.flush()
+        with pytest.raises(DeliveryError, match=r"did not list its queries .*no network"):
+            await publisher.query("page", max_epsilon=1.0)
+
+    publish(tmp_path, unreached, work, token=failing(100), patience=0.1)
+    assert len([*tmp_path.iterdir()]) == 1, "the next publisher sends it"
+
+
+def test_a_pane_without_room_for_keys_holds_up_no_other_pane(tmp_path):
+    pane = int(time.time()) // 10 * 10
+    panes, is_put = [], asyncio.Event()
+
+    async def answer(request):
+        body = await request.read()
+        await is_put.wait()
+        panes.append(int.from_bytes(body[16:24], "little"))
+        if panes[-1] == pane:
+            return web.json_response({"status": 429, "reason": "ids", "counted": "unknown"}, status=429)
+        return web.json_response({"accepted": 1}, status=202)
+
+    async def work(publisher):
+        for _ in range(http_publisher._REQUESTS):
+            await publisher.put(QUERY, REPORT, at=pane)
+        await publisher.put(QUERY, REPORT, at=pane + 10)
+        is_put.set()
+        with pytest.raises(DeliveryError, match=r'4 reports were refused: 429 .*"ids"'):
+            await publisher.flush()
+        await publisher.flush()
+
+    publish(tmp_path, answer, work, patience=5.0)
+    assert sorted(panes) == [pane] * 4 + [pane + 10]
+    assert not [*tmp_path.iterdir()]
