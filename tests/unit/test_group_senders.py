@@ -21,7 +21,7 @@ from producers.gateway.access.tokens import Account, Caller
 from producers.gateway.intake.active_definitions import ServedDefinitions
 from producers.gateway.intake.keyed_frames import frame_id, keyed_frames
 from producers.gateway.intake.pipeline import Intake
-from producers.gateway.intake.submission import FRAMES, JSON, read
+from producers.gateway.intake.submission import FRAMES, ITEMS, JSON, Reading, read
 from producers.publishers.frames import Batches
 from producers.publishers.pinned_query import pin_query
 
@@ -130,6 +130,21 @@ def test_a_body_gives_a_submission_for_each_group(kind):
 def test_one_json_frame_may_have_a_group():
     [submission] = submissions(in_json({"platform": "android"}), JSON)
     assert (submission.group, submission.n) == (2, 1)
+
+
+@pytest.mark.parametrize("group", [{"platform": "ios"}, {"group": "group"}])
+def test_a_json_frame_with_a_group_counts_as_one_frame(group):
+    frame = in_json(group)
+    for text in (frame, frame.replace(b":{", b": {")):
+        assert Reading(array(*[text] * 6000), JSON, DEFINITIONS, AT, 1 << 20).frames == 6000
+    with pytest.raises(Problem) as error:
+        submissions(array(*[frame] * (ITEMS + 1)), JSON)
+    assert error.value.status == 413
+
+
+def test_a_request_may_have_as_many_json_frames_with_groups_as_without():
+    [submission] = submissions(array(*[in_json({"platform": "ios"})] * ITEMS), JSON)
+    assert submission.n == ITEMS
 
 
 def test_the_version_of_the_pane_decides_which_values_exist():

@@ -232,8 +232,9 @@ def _objects(body: bytes) -> Iterable[Data]:
 
 
 def _count_objects(body: bytes) -> int:
-    """Return the number of objects, or a little more. An object that ends in a group counts once."""
-    return body.count(b"}") - body.count(b"}}")
+    """Return the number of objects, or a little more. A group is an object after a colon. A frame has at most one."""
+    braces = body.count(b"}")
+    return max(braces - body.count(b":{") - body.count(b": {"), -(-braces // 2))
 
 
 def _whole(pieces: Iterable[bytes]) -> Iterator[bytes]:
