@@ -74,22 +74,33 @@ async def _examine(kafka: Kafka, options: argparse.Namespace) -> tuple[list[str]
     reports = descriptions.get(kafka.topic(REPORTS))
     count, copies = (reports.partitions, reports.replication) if reports else (PARTITIONS, None)
     formats = await formats_record.look_up(kafka) if kafka.topic(QUERIES) in descriptions else None
-    code = 4 if formats is not None and formats.is_higher else 0
+    code, first = 4 if formats is not None and formats.is_higher else 0, ""
+    present = f" --partitions {count} --replication {copies}" if reports else ""
     try:
         changes = await ensure(kafka, count, copies, options.max_frame, sizes=needs, dry=True, rise=NoRise(kafka))
+        if any(topic_steps(changes)) and not (formats is not None and formats.is_lower):
+            first = f"run `hubbub topics{present}`, then "
     except TopicsError as error:
         changes, code = [f"cannot be made right: {line}" for line in str(error).splitlines()], 4
-    return [*topic_lines(changes), *state_lines(formats, running)], code
+        first = "make the topics right, then "
+    return [*topic_lines(changes), *state_lines(formats, running, first, present)], code
+
+
+def topic_steps(changes: Sequence[str]) -> list[str]:
+    """Return the lines of `hubbub topics` that change something."""
+    return [line for line in changes if not line.startswith("right ")]
 
 
 def topic_lines(changes: Sequence[str]) -> Iterator[str]:
     """Yield what `hubbub topics` would change."""
-    steps = [line for line in changes if not line.startswith("right ")]
-    yield from (f"topics: {line}" for line in steps or ["all are right"])
+    yield from (f"topics: {line}" for line in topic_steps(changes) or ["all are right"])
 
 
-def state_lines(formats: Formats | None, running: Sequence[str]) -> Iterator[str]:
-    """Yield the formats version, the running workers, the steps of an upgrade, and the way back."""
+def state_lines(formats: Formats | None, running: Sequence[str], first: str = "", options: str = "") -> Iterator[str]:
+    """Yield the formats version, the running workers, the steps of an upgrade, and the way back.
+
+    `first` is a step before all others. `options` are those that `hubbub topics` needs for the present topics.
+    """
     workers = f"{len(running)} in the group: {few(running)}" if running else "none in the group"
     if formats is None:
         yield f"formats: the prefix is new, so `hubbub topics` gives it version {NEWEST}"
@@ -101,11 +112,11 @@ def state_lines(formats: Formats | None, running: Sequence[str]) -> Iterator[str
         yield f"upgrade: this release cannot work here: {formats.excess}"
         return
     if formats.is_lower:
-        yield f"upgrade: stop all workers, run `{RAISE}`, start workers of this release; the log waits"
+        yield f"upgrade: {first}stop all workers, run `{RAISE}{options}`, start workers of this release; the log waits"
         yield (
             f"way back: none to releases of formats version {formats.version} after the rise, except a count from "
             "nothing (docs/life.md)"
         )
         return
-    yield "upgrade: replace one worker after the other; the formats version does not rise"
+    yield f"upgrade: {first}replace one worker after the other; the formats version does not rise"
     yield f"way back: every release that writes formats version {NEWEST} may replace this one, in any order"

@@ -19,6 +19,7 @@ from hubbub.kafka.group import members
 from producers.gateway import command as gateway
 from producers.simulation import replay
 from tests.brokers import create_topics
+from tests.integration.admin import change_settings, recreate
 from tests.integration.queries import PAGE
 from tests.integration.workers import Place, until
 
@@ -189,3 +190,28 @@ def test_the_doctor_names_the_topics_that_it_would_create(kafka, capsys):
     output = capsys.readouterr().out
     assert "topics: all are right" in output
     assert f"way back: every release that writes formats version {NEWEST} may replace this one" in output
+
+
+def test_the_doctor_names_the_steps_without_which_a_new_worker_exits(kafka, capsys):
+    prefix = create_topics(kafka, 2)
+    change_settings(prefix, "reports", {"message.timestamp.type": "CreateTime"})
+    assert doctor.main(where(prefix)) == 0
+    output = capsys.readouterr().out
+    assert "topics: would set" in output
+    assert "upgrade: run `hubbub topics --partitions 2 --replication 1`, then replace one worker" in output
+    assert topics.main(where(prefix, "--partitions", "2", "--replication", "1")) == 0
+    capsys.readouterr()
+    assert doctor.main(where(prefix)) == 0
+    assert "upgrade: replace one worker after the other" in capsys.readouterr().out
+    recreate(prefix, "snapshots", 3)
+    assert doctor.main(where(prefix)) == 4
+    output = capsys.readouterr().out
+    assert "cannot be made right" in output
+    assert "upgrade: make the topics right, then replace one worker" in output
+
+
+def test_the_doctor_names_the_options_with_which_the_version_rises(place, capsys):
+    set_formats(place, None)
+    assert doctor.main(where(place.kafka)) == 0
+    assert "run `hubbub topics --raise-formats --partitions 2 --replication 1`" in capsys.readouterr().out
+    assert raise_formats(place, "--replication", "1") == 0
