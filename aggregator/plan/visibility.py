@@ -17,6 +17,8 @@ from oracles.query.settings import Window
 
 MOST_PANES = 50_000
 """Most panes of the simulation that looks for marks. Longer windows are left out."""
+MOST_REPORTS = 10**8
+"""Most reports of a record whose guarantee is computed. It holds for larger ones too, which would take minutes."""
 
 
 def reports_per_second(query: Query, clients: int) -> float:
@@ -101,7 +103,7 @@ def crowd_guarantees(query: Query, clients: int) -> dict[Window, CrowdPrivacy]:
     guarantees = {}
     names = [subject.name for subject in subjects(query)]
     for window in query.windows:
-        n = int(reports_per_second(query, clients) * window.size)
+        n = min(int(reports_per_second(query, clients) * window.size), MOST_REPORTS)
         of_names = [crowd_privacy(query, name, Span(window, 0, window.size), n) for name in names if n]
         if bounds := [each for each in of_names if each is not None]:
             guarantees[window] = max(bounds, key=lambda each: each.epsilon)

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from aggregator.plan import check, check_text, costs
+from aggregator.plan import check, check_text, costs, visibility
 from hubbub.command import options
 from oracles.estimate import quantile
 from oracles.query import load, parse
@@ -384,3 +384,13 @@ def test_people_in_groups_below_the_crowd_are_counted(more, clients, text):
     [line] = check_text.visibility.group_sentences(query, clients)
     assert text in line
     assert not list(check_text.visibility.group_sentences(read(ONE), clients))
+
+
+def test_the_guarantee_of_a_huge_crowd_is_that_of_a_large_one_and_takes_no_longer(monkeypatch):
+    table = {"domain": 8, "epsilon": 1.0, "pane": "1d", "windows": ["1d"]}
+    query = parse({"queries": {"page": table}}, "test", None)["page"]
+    sizes = []
+    monkeypatch.setattr(visibility, "crowd_privacy", lambda *arguments: sizes.append(arguments[-1]))
+    visibility.crowd_guarantees(query, 10**6)
+    visibility.crowd_guarantees(query, 10**12)
+    assert sizes == [10**6, visibility.MOST_REPORTS]
