@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.publishing.records.decoder import decode
-from aggregator.reading.export import reader
+from aggregator.reading.export import command, reader
 from aggregator.reading.export.command import main, moment
 from aggregator.reading.export.finals import answers, gaps, no_group
 from aggregator.reading.export.table import column_lists, columns, record_filter, rows
@@ -45,6 +45,7 @@ def test_times_have_several_forms(capsys):
         ["--format", "parquet"],
         ["--format", "xml"],
         ["--output", "/nowhere/at/all.csv"],
+        ["--output", "/"],
     ):
         with pytest.raises(SystemExit) as ending:
             main(["--query", "q", *wrong])
@@ -178,3 +179,15 @@ def test_a_message_about_an_unknown_group_names_the_groups():
     assert no_group("screens", ["ios"], groups) == no_group("screens", [], groups) == ""
     assert no_group("screens", ["ios", "mac"], groups).endswith("of the group 'mac'; they are of the groups ios, web")
     assert no_group("homepage", ["ios"], set()).endswith("of the group 'ios'; they have no groups")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_file_that_cannot_be_written_is_named_in_a_sentence(form, monkeypatch, capsys):
+    message = next(message for message in Crowd(HOMEPAGE, clients=20_000).next() if message[0] == "estimates")
+
+    async def finals(*_arguments, **_options):
+        return [decode(message[2])]
+
+    monkeypatch.setattr(command, "finals", finals)
+    assert main(["--query", "homepage", "--format", form, "--output", "/dev/full"]) == 1
+    assert capsys.readouterr().err.startswith("hubbub export: /dev/full cannot be written: ")

@@ -17,7 +17,7 @@ from aggregator.reading.export.reader import table
 from aggregator.reading.export.table import columns, record_filter, rows
 from hubbub.command.options import add_kafka, parser_of, run
 from hubbub.kafka.settings import Kafka
-from oracles.errors import extra
+from oracles.errors import HubbubError, extra
 
 HELP = """\
 Write the published finals of a query as a table. Each row is one value of a window and attribute: its
@@ -64,6 +64,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         parser.error("--group and --all-groups exclude each other")
     if options.output is not None and not options.output.absolute().parent.is_dir():
         parser.error(f"--output: folder {options.output.parent} does not exist")
+    if options.output is not None and options.output.is_dir():
+        parser.error(f"--output: {options.output} is a folder; name a file in it")
     return options
 
 
@@ -86,17 +88,25 @@ async def _export(kafka: Kafka, options: argparse.Namespace) -> None:
     progress = _progress if sys.stderr.isatty() else None
     groups = [] if options.group is None else [options.group]
     records = await finals(kafka, options.query, is_match, progress, options.ask, groups=groups, must_exist=True)
-    if options.format == "parquet":
-        table(records).write_parquet(options.output)
-    elif options.output is None:
+    if options.output is None:
         _write(records, options.format, sys.stdout)
-    else:
-        with options.output.open("w", encoding="utf-8", newline="") as file:
-            _write(records, options.format, file)
+        return
+    try:
+        _save(records, options.format, options.output)
+    except OSError as error:
+        raise HubbubError(f"{options.output} cannot be written: {error.strerror or error}") from error
 
 
 def _progress(count: int, total: int) -> None:
     sys.stderr.write(f"\r{count:,} of {total:,} records read{chr(10) if count >= total else ''}")
+
+
+def _save(records: list[Record], form: str, path: Path) -> None:
+    if form == "parquet":
+        table(records).write_parquet(path)
+        return
+    with path.open("w", encoding="utf-8", newline="") as file:
+        _write(records, form, file)
 
 
 def _write(records: list[Record], form: str, file: TextIO) -> None:
