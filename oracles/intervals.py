@@ -64,11 +64,12 @@ def listed_level(rows: int, size: int) -> float:
 
     What is listed first is partly there by luck, so intervals of 95% would miss too often. With this level 95% of the
     intervals in a list hold the truth, on average and whatever the true shares are (Benjamini and Yekutieli 2005).
+    An empty list has the usual level.
 
-    >>> listed_level(10, 500)
-    0.999
+    >>> listed_level(10, 500), listed_level(0, 500)
+    (0.999, 0.95)
     """
-    return 1.0 - (1.0 - LEVEL) * rows / size if rows < size else LEVEL
+    return 1.0 - (1.0 - LEVEL) * rows / size if 0 < rows < size else LEVEL
 
 
 def of_values(estimate: Counted, level: float, *, cut: bool) -> Ends:

@@ -124,7 +124,7 @@ def _level(total: View, parameters: Parameters, names: Sequence[str], visible: d
     if total.definition.has_numbers or parameters.values() is not None or not visible:
         return LEVEL
     listed = sum(name in part.values for part in visible.values() for name in names)
-    return listed_level(listed, total.definition.domain.size * len(visible)) if listed else LEVEL
+    return listed_level(listed, total.definition.domain.size * len(visible))
 
 
 def _rows(group: str, part: Record, names: Sequence[str], level: float) -> Iterator[GroupAnswerRow]:

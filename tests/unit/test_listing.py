@@ -6,6 +6,7 @@ import pytest
 
 from oracles import Estimate, oracle
 from oracles.errors import ParameterError, ReportError
+from oracles.heavy import heavy_hitters
 from oracles.multi import multi
 from oracles.query import load
 
@@ -63,6 +64,18 @@ def test_the_largest_come_first_and_ties_in_the_domain_s_order():
     estimate = Estimate(np.array([0.1, 0.4, 0.1, 0.4]), 1_000, o)
     assert [row.value for row in estimate.top(3)] == [1, 3, 0]
     assert len(estimate.top()) == 4
+
+
+@pytest.mark.parametrize("n", [0, 30, 40_000])
+def test_a_list_of_none_is_empty(n):
+    """Counts are sparse or dense, or there are none."""
+    tally = oracle("oue", epsilon=1.0, size=64).tally()
+    estimate = tally.estimate() if not n else Estimate(np.full(64, -0.01), n, tally.oracle)
+    assert estimate.top(0) == []
+    with pytest.raises(ParameterError, match="k must be a whole number"):
+        estimate.top(-1)
+    hitters = heavy_hitters(estimate, threshold=0.5)
+    assert (hitters.level, len(hitters.low), len(hitters.high)) == (0.95, 0, 0)
 
 
 def test_its_text_has_the_largest_shares_with_their_errors():

@@ -43,7 +43,7 @@ def intervals(record: Record, places: Ints, total: int | None = None) -> ListedI
         level = min((names.interval_levels[place] for place in places), default=LEVEL)
         return ListedIntervals(level, record.low[places], record.high[places])
     size = total or record.size
-    return intervals_at(record, places, LEVEL if size is None or not len(places) else listed_level(len(places), size))
+    return intervals_at(record, places, LEVEL if size is None else listed_level(len(places), size))
 
 
 def intervals_at(record: Record, places: Ints, level: float) -> ListedIntervals:
