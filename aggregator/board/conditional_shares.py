@@ -39,6 +39,9 @@ class MarginRow:
     high: Chance
 
 
+_UNKNOWN = MarginRow(share=None, low=None, high=None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class GivenShares(TableAnswer):
     """A row of the table of a pair, as shares of that row."""
@@ -89,10 +92,7 @@ class GivenShares(TableAnswer):
             n_independent=view.part.n_independent,
             withheld=view.part.withheld,
             margin=_margin(view, cells),
-            single=_margin(
-                View(view.record, view.record.part(query.attributes[attribute].name), Definition(query, attribute)),
-                np.array([position]),
-            ),
+            single=_single(view, Definition(query, attribute), position),
             values=_rows(view, cells, [names.name(place) for place in range(names.size)]),
         )
 
@@ -130,8 +130,16 @@ def _rows(view: View, cells: Ints, names: list[str]) -> list[GivenRow]:
     return [GivenRow(value=name, share=share, low=low, high=high) for name, share, low, high in rows]
 
 
+def _single(view: View, definition: Definition, position: int) -> MarginRow:
+    """Return the share of one value by the reports that answer its attribute alone."""
+    if not view.record.shows(definition.name):  # a provisional window has no record of a withheld attribute
+        return _UNKNOWN
+    part = view.record.part(definition.name)
+    return _margin(View(view.record, part, definition), np.array([position]))
+
+
 def _margin(view: View, positions: Ints) -> MarginRow:
     if view.part.withheld or not view.part.n_independent or not view.whole:
-        return MarginRow(share=None, low=None, high=None)
+        return _UNKNOWN
     share, _, low, high = map(rounded, view.estimate.of_set(positions))
     return MarginRow(share=share, low=low, high=high)

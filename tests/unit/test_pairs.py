@@ -173,6 +173,17 @@ def test_the_board_answers_conditional_shares(messages):
     assert {row["value"] for row in reverse["values"]} == {"3.1", "3.2", "(other)"}
 
 
+def test_a_provisional_window_may_have_the_pair_alone():
+    """The other attributes are withheld, or their records have not arrived."""
+    span = Span(QUERY.windows[0], START, START + 10)
+    messages = [("estimates", *record) for record in build(QUERY, span, snapshot()[0], through=START + 10).records]
+    board = store([messages[3]], queries={QUERY.name: QUERY})
+    parameters = {"attribute": "version", "value": "3.2", "of": "crash", "provisional": "true"}
+    answer = ask(board, "given", "crashes", **parameters)
+    assert answer["margin"]["low"] < 0.6 < answer["margin"]["high"]
+    assert answer["single"] == {"share": None, "low": None, "high": None}
+
+
 def test_wrong_requests_for_conditional_shares_are_refused(messages):
     board = store(messages, queries={QUERY.name: QUERY})
     assert problem(board, "given", "crashes", attribute="version", of="system", value="3.2") == 400
