@@ -123,8 +123,8 @@ def _check(record: Record, query: Query) -> None:
     subject = next((each for each in subjects(query) if each.name == record.attribute), None)
     if subject is None:
         raise ReportError(f"query {query.name} has no attribute {record.attribute!r}")
-    if record.group is not None and query.groups is None:
-        raise ReportError(f"query {query.name} has no groups")
+    if record.group is not None and (query.groups is None or not query.groups.has_label(record.group)):
+        raise ReportError(f"query {query.name} has no group {record.group[:64]!r}")
     if subject.domain.discovery is not None:
         return  # any string may be a name
     strange = next((value for value in record.values if subject.domain.find(value) is None), None)

@@ -112,7 +112,10 @@ def _value_history(
         raise missing(f"{value!r} is not in the domain", value=value)
     truth = series.truth.shares([record.span for record in records], definition.attribute, position)
     value = definition.domain.name(position)
-    points = (PointRow.of(record, name, value, method, true) for record, true in zip(records, truth, strict=True))
+    points = (
+        PointRow.of(record, name, value, method, true if rows.has_truth(record) else None)
+        for record, true in zip(records, truth, strict=True)
+    )
     return {"method": method, "measure": "share", "unit": None}, points
 
 

@@ -218,13 +218,16 @@ def true_shares(series: Series, view: View) -> Floats | None:
     return None if view.part.withheld else true_shares_of(series, view.record, view.definition)
 
 
+def has_truth(record: Entry) -> bool:
+    """Whether the true counts of a simulation belong to a window. They are those of all groups, in whole panes."""
+    return record.final and record.group is None and PARTIAL_GROUPS not in record.flags
+
+
 def true_shares_of(series: Series, record: Entry, definition: Definition) -> Floats | None:
     """Return the true share of every value in a window, or None if it is not final or has no true counts."""
-    if record.group is not None or PARTIAL_GROUPS in record.flags:
-        return None  # the true counts are those of all groups
-    totals = series.truth.counts(record.span)
+    totals = series.truth.counts(record.span) if has_truth(record) else None
     counts = None if totals is None else totals[definition.attribute]
-    if counts is None or not counts.any() or not record.final:
+    if counts is None or not counts.any():
         return None
     shares: Floats = counts / counts.sum()
     return shares

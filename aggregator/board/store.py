@@ -25,9 +25,8 @@ from hubbub.definitions.formats import Formats
 from hubbub.true_counts import decode as decode_truth
 from oracles.errors import ReportError
 from oracles.query import Query
-from oracles.query.groups import MAX_VALUES
 
-__all__ = ["AHEAD", "EARLY", "EARLY_BYTES", "GROUPS", "KINDS", "MOST_ALERTS", "Series", "Store", "Windows"]
+__all__ = ["AHEAD", "EARLY", "EARLY_BYTES", "KINDS", "MOST_ALERTS", "Series", "Store", "Windows"]
 
 AHEAD = 600
 """Maximum difference of clocks, in seconds."""
@@ -35,8 +34,6 @@ EARLY, EARLY_BYTES = 256, 1 << 16
 """Maximum number of records that wait for their definitions, and their maximum size in bytes."""
 KINDS = 64
 """Maximum number of kinds of windows of a query."""
-GROUPS = 1 + MAX_VALUES
-"""Maximum number of groups of a query."""
 MOST_ALERTS = 10_000
 """Maximum number of alerts in memory."""
 
@@ -72,8 +69,6 @@ class Store:
             return None
         series = self._series_of(record.query, record.digest)
         kinds = series.kinds if record.group is None else series.groups.setdefault(record.group, {})
-        if len(series.groups) > GROUPS:
-            raise ReportError(f"query {record.query} has more than {GROUPS} groups")
         if record.span.window not in kinds and len(kinds) >= KINDS:
             raise ReportError(f"query {record.query} has more than {KINDS} kinds of windows")
         windows = kinds.setdefault(record.span.window, Windows(record.span.window))

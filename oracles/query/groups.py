@@ -47,6 +47,10 @@ class Groups:
         """Return the value of a group, "(none)" for group 0."""
         return self.values[number - 1] if number else NO_GROUP
 
+    def has_label(self, label: str) -> bool:
+        """Whether this is the label of a group."""
+        return label == NO_GROUP or label in self._numbers
+
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {value: number for number, value in enumerate(self.values, 1)}

@@ -3,6 +3,7 @@
 import unicodedata
 
 import numpy as np
+import orjson
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -14,10 +15,11 @@ from aggregator.publishing.records.decoder import decode
 from aggregator.reading.export.reader import difference_table, pair_filter
 from hubbub.http.problem import Problem
 from oracles.changes import compare
+from oracles.errors import ReportError
 from oracles.intervals import listed_level
 from oracles.query import parse
 from tests.boards import GROUPS, HOMEPAGE, LOAD, PANE, SCREENS, START, Crowd, GroupCrowd
-from tests.unit.test_board_store import BY_NAME, ask, problem, store
+from tests.unit.test_board_store import BY_NAME, ask, feed, problem, store
 
 PANES = 7
 LAST = START + PANE * PANES
@@ -87,6 +89,33 @@ def test_a_group_without_reports_is_told_from_a_query_without_finals():
         ask(board, "estimate", "screens", group="web")
     assert error_info.value.detail.startswith("no final window has reports of group 'web'")
     assert "web" not in [row["group"] for row in ask(board, "groups", "screens")["groups"]]
+
+
+def test_a_history_has_the_truth_of_all_groups_together_alone():
+    class Whole(GroupCrowd):
+        clients_by_group = (300, 9_000, 4_000, 2_000)
+
+    body = {"query": "screens", "digest": SCREENS.digest.hex(), "pane": START, "source": "test"}
+    counts = [("truth", b"", orjson.dumps({**body, "counts": [10] * SCREENS.domain.size}))]
+    for crowd, truth in ((Whole, 1 / 13), (GroupCrowd, None)):
+        board = store([*crowd(SCREENS).next(), *counts], queries=GROUPS)
+        assert [point["truth"] for point in ask(board, "history", "screens", value="cart")["points"]] == [truth]
+        for group in LABELS:
+            points = ask(board, "history", "screens", value="cart", group=group)["points"]
+            assert [point["truth"] for point in points] == [None]
+
+
+def test_records_of_unknown_groups_are_refused_and_hide_no_others(crowds):
+    """A query may have 256 groups, and each of these records has a new one."""
+    board = store(queries=GROUPS)
+    (message,) = [each for each in GroupCrowd(SCREENS).next() if b"ios" in each[1]]
+    record = orjson.loads(message[2])
+    for number in range(300):
+        with pytest.raises(ReportError, match="has no group"):
+            feed(board, *message[:2], orjson.dumps({**record, "group": {"platform": f"strange-{number}"}}))
+    for each in crowds[0].messages:
+        feed(board, *each)
+    assert ask(board, "estimate", "screens", group="ios")["n"] == 9_000
 
 
 def test_the_list_of_queries_names_the_groups(board):
