@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import orjson
 import pytest
+from rich.cells import cell_len
 from rich.console import Console, Group
 
 from aggregator.demo import surge
@@ -322,6 +323,13 @@ def test_baselines_of_all_windows_share_a_line():
     assert f"baseline: {len(notices) // 2} values frequent from the start: a, b, ..." in text
 
 
+def test_names_that_look_alike_when_shortened_are_counted_each():
+    names = [f"{'a' * 20}{number}{'b' * 40}" for number in range(4)]
+    notices = [read_alert(message) for message in alert_messages(make_query(domain=names), MANY)]
+    ((_, text),) = notice_lines(notices, 2)
+    assert f"baseline: {len({notice.row.value for notice in notices})} values frequent from the start" in text
+
+
 def test_baselines_are_shown_once_for_successive_windows(capsys):
     query = make_query(windows=["10s", "all"])
     overview, lines = Overview(), Lines()
@@ -413,6 +421,30 @@ def test_names_are_as_wide_as_the_terminal_allows(eleven):
     assert name[:60] in text_of(overview, width=120)
     assert name[:60] not in text_of(overview, width=80)
     assert all(name in text_of(eleven, width=120) for name in NAMES)
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_wide_names_stay_different_and_cost_no_number(width):
+    """A Chinese character fills two columns."""
+    names = [f"{'東京都新宿区西新宿二丁目の庁舎' * 3}{end}" for end in "甲乙丙戊"]
+    query = make_query(domain=names)
+    one, two = Overview(), Overview()
+    for overview in (one, two):
+        overview.add_record(one_record(query, MANY))
+        for message in alert_messages(query, MANY, (1000, 7000, 1500, 500)):
+            overview.add_alert(message)
+    two.add_record(one_record(make_query("others", domain=names), MANY))
+    for overview in (one, two):
+        lines = text_of(overview, width=width, height=24).splitlines()
+        assert len(lines) <= 24
+        assert all(cell_len(line) <= width for line in lines)
+    summary, alerts = text_of(one, width=width).split("alerts\n")
+    rows = [row for row in summary.splitlines() if "東京" in row]
+    assert [next(end for end in "甲乙丙戊" if end in row) for row in rows] == [*"甲乙丙戊"]
+    assert len(alerts.splitlines()) == len(one.notices)
+    assert all(row.count("%") == 4 and "\N{HORIZONTAL ELLIPSIS}" not in row for row in rows)
+    rows = [row for row in text_of(two, width=width).splitlines() if row.startswith(("1 visits", "2 others"))]
+    assert all("甲 " in row and row.endswith("%)") for row in rows), rows
 
 
 def test_one_key_leads_to_each_page(eleven):
@@ -525,6 +557,14 @@ def test_hostile_values_are_shown_as_text_in_the_table():
         assert r"\x1b[2J\n\r\u202e\x9b31my" in part
         assert r"\x1b]0;owned\x07[bold]evil" in part
         assert "[blink]c" in part
+
+
+def test_letters_that_the_encoding_lacks_are_escaped(monkeypatch):
+    content = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(content, "ascii"))
+    with tail.output() as lines:
+        lines.show(Overview(), *take(Overview(), News([one_record(make_query(domain=[*"ab日"]), (500, 400, 900))], [])))
+    assert rb"\u65e5 " in content.getvalue()
 
 
 def test_an_empty_value_is_visible(capsys):

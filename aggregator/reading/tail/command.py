@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import io
 import json
 import os
 import sys
@@ -206,6 +207,8 @@ def _origin(notice: Notice) -> tuple[str, str | None, str]:
 
 def output(top: int | None = None) -> AbstractContextManager[Output]:
     """Return a table if the output is a terminal and rich is installed, otherwise lines."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names have letters that not every encoding has
     if sys.stdout.isatty():
         try:
             from aggregator.reading.tail.table import Screen

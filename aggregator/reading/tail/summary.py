@@ -324,7 +324,7 @@ def notice_lines(notices: Iterable[Notice], top: int) -> Iterator[tuple[str, str
         ranking = sorted(group, key=lambda notice: -notice.row.share)
         heading = ranking[0].heading
         if ranking[0].baseline:
-            names = list(dict.fromkeys(notice.row.name for notice in ranking))
+            names = [row.name for row in {notice.row.value: notice.row for notice in ranking}.values()]
             some = ", ".join(names[:top]) + ", ..." * (len(names) > top)
             count = f"{len(names)} {ranking[0].thing}{'s' * (len(names) != 1)}"
             start = "found by the first search" if ranking[0].is_name else "frequent from the start"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -22,7 +23,9 @@ BAR = 20
 OTHERS, EXTRAS = 46, BAR + HISTORY + 4
 """Columns of the numbers of a value, and of its bar and its history. These are left out if its name needs the room."""
 LONG_NAME = 60
-"""Letters of a name that go before bar and history."""
+"""Columns of a name that go before bar and history."""
+LEAST_NAME = 6
+"""Fewest letters of a name that is shortened."""
 STATE_STYLES = {"late": "bold red", "withheld": "yellow", "live": "green"}
 _STYLES = {"enter": "", "leave": "dim", "surge": "bold", "fade": "bold"}
 
@@ -94,9 +97,9 @@ def _all_queries(overview: Overview, pages: Pages, width: int, height: int, now:
     rows = [(key, name, overview.pulse(name, now), overview.tracks_of(name)) for key, name in visible]
     cells = [(key, name, *_overview_cells(pulse, tracks)) for key, name, pulse, tracks in rows]
     columns = ([heading, *(row[at] for row in cells)] for at, heading in _NUMBER_COLUMNS)
-    number_width = sum(max(map(len, column)) + 1 for column in columns) + 2
-    longest = max(len(name) for _, name in visible)
-    values = max(7, *(len(row[5]) for row in cells))
+    number_width = sum(max(map(cell_len, column)) + 1 for column in columns) + 2
+    longest = max(_columns(name) for _, name in visible)
+    values = max(7, *(_columns(row[5]) for row in cells))
     space = max(12, width - number_width)
     name_width = min(longest, max(space - values, space // 2))
     value_width = max(7, space - name_width)
@@ -115,7 +118,7 @@ def _all_queries(overview: Overview, pages: Pages, width: int, height: int, now:
     yield Text(f"keys: {visible[0][0]} to {visible[-1][0]}: a query{more}, q: end", style="dim")
     room = height - len(visible) - 3
     for _, line in list(notice_lines(last_notices(overview.notices, LATEST), 1))[: max(0, room)]:
-        yield Text(line if len(line) < width else f"{line[: width - 4]}...", style="bold")
+        yield Text(_cut(line, width), style="bold")
 
 
 _NUMBER_COLUMNS = ((0, ""), (2, "state"), (3, "age"), (4, "reports"), (6, "share"))
@@ -164,7 +167,7 @@ def _summary(track: Track, top: int, width: int) -> Table:
         None if summary.withheld else Text(f"{legend}{summary.quality}", style="dim", overflow="ellipsis", no_wrap=True)
     )
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=None, pad_edge=False)
-    longest = max((len(row.visible) for row in rows), default=0)
+    longest = max((_columns(row.visible) for row in rows), default=0)
     ranks = max((len(row.rank) for row in rows), default=0)
     others = OTHERS + (max(ranks, len("rank")) + 1 if ranks else 0)
     is_wide = width >= others + EXTRAS + min(longest, LONG_NAME)
@@ -194,9 +197,19 @@ def _summary(track: Track, top: int, width: int) -> Table:
 
 
 def _fitted(text: str, width: int) -> str:
-    """Return foreign text in this width. Escaped characters need more room than they have letters."""
-    short = plain(text, width)
-    return short if len(short) <= width else plain(text, max(7, 2 * width - len(short)))
+    """Return foreign text in this width. Wide and escaped characters need more room than one column each."""
+    texts = (plain(text, length) for length in range(width, LEAST_NAME, -1))
+    return next((short for short in texts if cell_len(short) <= width), plain(text, LEAST_NAME))
+
+
+def _columns(text: str) -> int:
+    """Return the number of columns that foreign text needs."""
+    return cell_len(plain(text, len(text)))
+
+
+def _cut(line: str, width: int) -> str:
+    """Return a line without its end, if it is wider than this."""
+    return line if cell_len(line) < width else f"{set_cell_size(line, width - 4)}..."
 
 
 def _share_bar(row: SummaryRow, widest: float) -> str:
@@ -212,4 +225,4 @@ def _notices(notices: Sequence[Notice], width: int) -> Iterator[Text]:
     for notice in notices:
         attribute = "" if notice.heading.attribute is None else f"{notice.heading.attribute}, "
         text = f"{clock(notice.heading.end)} {notice.kind} {attribute}{label(notice.heading.window)}: {notice}"
-        yield Text(text if len(text) < width else f"{text[: width - 4]}...", style=_STYLES[notice.kind])
+        yield Text(_cut(text, width), style=_STYLES[notice.kind])
