@@ -106,6 +106,7 @@ def test_a_name_has_its_history_with_keyboard_only(watch, board):
         ("rare 7", r"“rare 7” has a share of .* and may be zero \(95% interval"),
         ("<b>bold</b>", r"“<b>bold</b>” counts as “ b bold /b ”, which has a share of"),
         ("", r"“\(empty\)” has a share of .* may be zero"),
+        pytest.param("字" * 2000, "counts as “ +….*has a share of", id="long"),
     ],
 )
 def test_any_string_has_an_answer(watch, board, text, sentence):

@@ -4,7 +4,7 @@ import { digits, element, moment, percent } from "../format.js";
 import { nameElement, plainName } from "./name.js";
 import { LEVEL, PROTECTION, answerText, levels, nothing, reach, unclear } from "./text.js";
 
-const LONGEST = 4096; // characters of a string that somebody asks for
+const LONGEST = 800; // characters of a string that somebody asks for: more than any coding reads, and few enough for an address
 
 export class StringsView {
   /** Builds the view in a box. `choose` changes the address: the name of the history, and the string to ask for. */
@@ -79,6 +79,6 @@ export class StringsView {
 
   #ask(event) {
     event.preventDefault();
-    this.choose({ ask: this.field.value });
+    this.choose({ ask: this.field.value.slice(0, LONGEST) });
   }
 }
