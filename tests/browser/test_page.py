@@ -4,7 +4,9 @@ import os
 import re
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -269,6 +271,60 @@ def test_a_search_covers_all_values_and_the_head_stays(watch, still):
     page.get_by_role("button", name="Show all").click()
     expect(page.locator("#rows tr")).to_have_count(22)
     assert page.locator("#ranking thead th").first.evaluate("node => getComputedStyle(node).position") == "sticky"
+
+
+def test_a_search_finds_an_accent_however_it_was_typed(watch, still):
+    view = watch()
+
+    def accent(route):
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text().replace("books.example", "cafe\u0301.example"))
+
+    view.page.route("**/queries/homepage/estimate*", accent)
+    view.page.goto(f"{still.url}#q=homepage&value=news.example&find=CAF%C3%89")
+    expect(view.page.locator("#rows tr")).to_have_count(1)
+    assert view.errors == []
+
+
+PARTS = """
+async (values) => {
+  const { ends } = await import("/static/format.js");
+  const { Ranking } = await import("/static/ranking.js");
+  const body = document.getElementById("rows");
+  const none = Object.fromEntries(["truth", "by_weight", "ranks"].map((name) => [name, null]));
+  const row = { share: 0.1, low: 0, high: 0.2, listed: true, decided: true, present: true, ...none };
+  const rows = values.map((value) => ({ ...row, value }));
+  const estimate = { values: rows, detectable: null, threshold: null, sigma: 0.01 };
+  new Ranking(body, document.getElementById("axis"), () => {}).show(estimate, null, new Map(), "present");
+  const part = (node) => [encodeURIComponent(node.textContent), node.getBoundingClientRect().left];
+  const parts = (name) => [...name.children].map(part);
+  return [...body.querySelectorAll("button")].map((name, at) => [encodeURIComponent(ends(values[at])), ...parts(name)]);
+}
+"""
+"""A half emoji has no UTF-8, so that its encoding is an error."""
+FAMILY = "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{WOMAN}\N{ZERO WIDTH JOINER}\N{GIRL}"
+EMOJI, INNER = "\N{GRINNING FACE}", "\u0301\N{ZERO WIDTH JOINER}"
+
+
+def test_a_long_name_is_cut_between_its_letters(watch, still):
+    values = ["a" * 21 + EMOJI * 20 + "x", "e\u0301" * 40 + "x", FAMILY * 10, "א" * 40 + "ב" * 8]
+    page = open_page(watch, still).page
+    rows = page.evaluate(PARTS, values)
+    for value, (short, begin, end) in zip(values, rows, strict=True):
+        texts = [*unquote(short).split("…"), *(unquote(part) for part, _ in (begin, end))]
+        assert "".join(texts[-2:]) == value
+        assert value.startswith(texts[0])
+        assert all(value.endswith(each) for each in (texts[1], texts[3]))
+        assert {texts[1][0], texts[3][0]}.isdisjoint(INNER)
+        is_rtl = value == values[3]
+        assert (begin[1] > end[1]) == is_rtl, "a name from right to left begins on the right"
+
+
+def test_a_wide_name_keeps_its_end(watch, still):
+    """17 Chinese letters need more room than 24 others."""
+    values = [f"東京都新宿区西新宿二丁目の庁舎{end}" for end in "甲乙"]
+    rows = open_page(watch, still).page.evaluate(PARTS, values)
+    assert [unquote(end)[-1:] for _, _, (end, _) in rows] == ["甲", "乙"]
 
 
 def test_csv_has_the_visible_table(watch, still):

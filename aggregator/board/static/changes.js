@@ -80,7 +80,7 @@ export class Changes {
     return element(
       "tr",
       { class: row.proved ? "proved" : "unproved" },
-      element("th", { scope: "row", class: "name" }, name, " ", element("span", { class: row.proved ? "tag" : "tag none" }, word)),
+      element("th", { scope: "row", class: "name" }, element("bdi", {}, name), " ", element("span", { class: row.proved ? "tag" : "tag none" }, word)),
       element("td", { class: "number" }, before),
       element("td", { class: "number" }, after),
       element("td", { class: "number" }, difference),

@@ -64,8 +64,14 @@ export const axis = (share) => `${Number((100 * share).toFixed(2))}%`;
 
 const LONGEST = 44; // letters of a name
 
+const letters = Intl.Segmenter && new Intl.Segmenter(LOCALE);
+
+/** Returns the place at `at`, or before it, where a cut splits no emoji and no letter with its accents. */
+export const boundary = (text, at) => letters?.segment(text).containing(at)?.index ?? at;
+
 /** Shortens a long name in the middle, because related names often differ at the end. */
-export const ends = (name) => (name.length <= LONGEST ? name : `${name.slice(0, 14)}…${name.slice(15 - LONGEST)}`);
+export const ends = (name) =>
+  name.length <= LONGEST ? name : `${name.slice(0, boundary(name, 14))}…${name.slice(boundary(name, name.length + 15 - LONGEST))}`;
 
 const MARKS = [".", "-", "_", "/", ":", "?", "&", "="];
 

@@ -1,6 +1,7 @@
 // The table of a pair of attributes: a cell for each pair of values, shaded by its share.
 
 import { count, element, percent } from "./format.js";
+import { nameInText } from "./strings/name.js";
 
 export const PAIR = "*"; // between the two names of a pair
 
@@ -60,9 +61,9 @@ export class PairTable {
     const [list] = this.within.getElementsByTagName("ul");
     const items = [...given.values].sort((one, other) => (other.share ?? -1) - (one.share ?? -1));
     const words = ({ value, share, low, high }) =>
-      share === null ? `${value}: not known` : `${value}: ${percent(share, 1)} (${percent(low, 1)} to ${percent(high, 1)})`;
+      share === null ? `${nameInText(value)}: not known` : `${nameInText(value)}: ${percent(share, 1)} (${percent(low, 1)} to ${percent(high, 1)})`;
     const size = given.margin.share === null ? "" : ` (${percent(given.margin.share, 1)} of all clients)`;
-    this.within.querySelector("h3").textContent = `Among clients with ${given.attribute} = ${given.value}${size}`;
+    this.within.querySelector("h3").textContent = `Among clients with ${given.attribute} = ${nameInText(given.value)}${size}`;
     list.replaceChildren(...items.map((item) => element("li", {}, words(item))));
   }
 }

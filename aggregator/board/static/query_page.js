@@ -26,6 +26,9 @@ export const windowKey = ({ kind, size, step }) => `${kind}-${size}-${step}`;
 /** Returns the key of what an event changes: the finals of a kind of window, or its provisional window. */
 export const subject = (name, window, final) => `${name} ${windowKey(window)} ${final}`;
 
+/** Returns a text for searches: an accent is the same however it was typed. */
+const folded = (text) => text.normalize().toLowerCase();
+
 const ifGone = (error, instead) => {
   if (error instanceof ApiError && error.status === 404) return instead;
   throw error;
@@ -85,7 +88,7 @@ export class QueryPage {
     const filling = this.address.get("filling") === "1";
     const about = { ...of, method, attribute: attribute.name };
     const at = this.address.get("at"); // the end of the window at which the page is paused
-    const search = (this.address.get("find") ?? "").toLowerCase();
+    const search = folded(this.address.get("find") ?? "");
     const top = this.address.has("all") || search || !isList ? ALL : FIRST_ROWS;
     const estimate = await this.#estimate(query, name, { ...about, top, window: at }, filling && !at);
     this.#controls(query, attribute, method, filling, of);
@@ -113,7 +116,7 @@ export class QueryPage {
       this.#showGroups(query, name, attribute, { kind, size, step, ...position }, group),
     ]);
     this.alerts.show(at ? changes.alerts.filter((each) => each.window.end <= at) : changes.alerts);
-    const values = search && isList ? estimate.values.filter((each) => each.value.toLowerCase().includes(search)) : estimate.values;
+    const values = search && isList ? estimate.values.filter((each) => folded(each.value).includes(search)) : estimate.values;
     this.#showEstimate(query, { ...estimate, values }, value, windows.windows, areNumbers, areStrings);
     this.numbers.show(estimate, value);
     this.strings.show(estimate, attribute, value, asked);

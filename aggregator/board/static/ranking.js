@@ -1,10 +1,14 @@
 // The ranking: a table with a bar, an interval, the threshold and, in a simulation, the true share in each row.
 
-import { axis, digits, element, percent, prefixLength, ticks } from "./format.js";
+import { axis, boundary, digits, element, percent, prefixLength, ticks } from "./format.js";
 
 const SHORT = 24; // letters of a name that is never shortened
 const TAIL = 12; // letters at the end of a long name that stay visible
 const APART = 46; // pixels from one tick to the next
+const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6]/g; // as Chinese letters
+
+/** Returns the width of a name in letters. Wide ones count twice. */
+const widthOf = (name) => name.length + (name.match(WIDE)?.length ?? 0);
 
 const place = (node, left, width) => {
   node.style.left = `${Math.min(Math.max(left, 0), 100)}%`;
@@ -64,7 +68,7 @@ export class Ranking {
 
   /** Returns the length of the common start that long names omit. Once omitted, a start stays omitted if it still fits. */
   #prefixLength(values) {
-    const long = values.filter((value) => value.length > SHORT);
+    const long = values.filter((value) => widthOf(value) > SHORT);
     const length = prefixLength(long);
     const isNew = long[0] !== undefined && (this.prefix === undefined || !long[0].startsWith(this.prefix) || length < this.prefix.length);
     if (isNew) this.prefix = long[0].slice(0, length);
@@ -73,8 +77,10 @@ export class Ranking {
 
   /** Returns a name in two parts. In a narrow cell the first part is shortened. */
   #name(value) {
-    const text = value.length > SHORT && this.#cut ? `…${value.slice(this.#cut)}` : value;
-    const at = value.length > SHORT ? Math.max(0, text.length - TAIL) : text.length;
+    const isLong = widthOf(value) > SHORT;
+    const text = isLong && this.#cut ? `…${value.slice(this.#cut)}` : value;
+    const tail = widthOf(text) > text.length ? TAIL / 2 : TAIL;
+    const at = isLong ? boundary(text, Math.max(0, text.length - tail)) : text.length;
     return [element("span", { class: "begins" }, text.slice(0, at)), element("span", { class: "ends" }, text.slice(at))];
   }
 
@@ -93,7 +99,7 @@ export class Ranking {
       mark: element("i", { class: "mark" }),
       proof: element("span", { class: "hidden" }),
       tag: element("span", { class: "tag" }),
-      button: element("button", { type: "button", title: value, "aria-label": value, onclick: () => this.choose(value) }),
+      button: element("button", { type: "button", dir: "auto", title: value, "aria-label": value, onclick: () => this.choose(value) }),
       share: element("data"),
       byWeight: element("small", { class: "by-weight" }),
       bar: element("i", { class: "bar" }),
