@@ -75,6 +75,9 @@ def test_a_window_that_the_board_does_not_have_is_named(watch, board):
     page = open_page(watch, board, "q=homepage&compare=604800").page
     expect(page.locator("#changes-text")).to_have_text("This board has no window that ended a week ago or earlier.")
     expect(page.locator("#changes")).to_be_hidden()
+    page = open_page(watch, board, "q=homepage&from=1000000").page
+    text = re.compile(r"This board does not have the window that ended at 1970-01-12 \d\d:46:40\.")
+    expect(page.locator("#changes-text")).to_have_text(text)
 
 
 def test_two_values_have_their_histories_in_one_chart(watch, board):

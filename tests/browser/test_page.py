@@ -597,6 +597,21 @@ def test_the_page_explains_the_wait_before_the_first_report(watch, broker):
         expect(view.page.locator("#window")).to_contain_text("Provisional window from")
 
 
+def test_a_kind_without_windows_leads_to_others_and_an_older_record_needs_no_new_method(watch, broker):
+    kafka = in_thread(lambda: create_topics(broker))
+    start = int(time.time()) // PANE * PANE - PANE
+    older = Crowd(replace(HOMEPAGE, methods=("norm_sub",)), clients=2_000, start=start)
+    publish(kafka, [*definition_messages({"homepage": HOMEPAGE}), *older.next()])
+    with Board(kafka) as board:
+        page = watch().page
+        page.goto(f"{board.ready().url}#q=homepage&window=hopping-60-10&method=calibrate")
+        expect(page.locator("#empty")).to_contain_text("No window of homepage (1 min, every 10 s) is final yet.")
+        page.get_by_role("button", name="Show windows: 10 s").click()
+        expect(page.locator("#rows tr").first).to_be_visible()
+        expect(page.locator("#methods input[value=unbiased]")).to_be_checked()
+        expect(page.locator("#history-text")).to_contain_text("%")
+
+
 @pytest.mark.parametrize(
     ("size", "scheme"), [*((size, scheme) for size in (PHONE, DESK) for scheme in ("light", "dark")), (TABLET, "light")]
 )

@@ -7,9 +7,10 @@ const PAUSE = 1000; // milliseconds until the next attempt
 const PATIENCE = 10_000; // milliseconds until a request fails
 
 export class ApiError extends Error {
-  constructor(status, detail) {
+  /** `parameter` names the wrong parameter of the request, if there is one. */
+  constructor(status, detail, parameter) {
     super(detail);
-    this.status = status;
+    Object.assign(this, { status, parameter });
   }
 }
 
@@ -31,8 +32,9 @@ async function request(path, parameters) {
   const search = new URLSearchParams(pairs).toString();
   const url = `${API}/${path}${search ? `?${search}` : ""}`;
   const response = await fetch(url, { headers: headers(), cache: "no-cache", signal: AbortSignal.timeout(PATIENCE) });
-  if (!response.ok) throw new ApiError(response.status, (await response.json()).detail ?? response.statusText);
-  return response;
+  if (response.ok) return response;
+  const { detail, parameter } = await response.json();
+  throw new ApiError(response.status, detail ?? response.statusText, parameter);
 }
 
 /** Follows the events until the board refuses the token.

@@ -44,7 +44,8 @@ export class Comparison {
     const answer = await this.answers
       .get([subject], `${path}/compare`, { ...about, ...two, top })
       .catch((error) => (error instanceof ApiError && [400, 404].includes(error.status) ? error : Promise.reject(error)));
-    if (answer instanceof ApiError) changes.say(answer.message);
+    const gone = other === undefined ? `This board does not have the window that ended at ${moment(Number(this.from))}.` : `${query.groups.name} ${other} has no reports in this window.`;
+    if (answer instanceof ApiError) changes.say(answer.status === 404 ? gone : answer.message);
     else changes.show(answer, query);
   }
 

@@ -84,16 +84,17 @@ export class QueryPage {
     const areStrings = attribute.strings !== null;
     const isList = !areNumbers && !areStrings; // the values are listed in the query file
     const choice = this.address.get("method");
-    const method = areNumbers ? SMOOTH : query.methods.includes(choice) ? choice : query.methods[0]; // unbiased, whose interval the table shows
+    let method = areNumbers ? SMOOTH : query.methods.includes(choice) ? choice : query.methods[0]; // unbiased, whose interval the table shows
     const filling = this.address.get("filling") === "1";
-    const about = { ...of, method, attribute: attribute.name };
     const at = this.address.get("at"); // the end of the window at which the page is paused
     const search = folded(this.address.get("find") ?? "");
     const top = this.address.has("all") || search || !isList ? ALL : FIRST_ROWS;
-    const estimate = await this.#estimate(query, name, { ...about, top, window: at }, filling && !at);
+    const estimate = await this.#estimate(query, name, { ...of, method, attribute: attribute.name, top, window: at }, filling && !at);
+    method = estimate?.method ?? method;
+    const about = { ...of, method, attribute: attribute.name };
     this.#controls(query, attribute, method, filling, of);
-    if (!estimate && at) return this.#none(`This board does not have the window of ${query.name} that ended at ${moment(Number(at))}.`, this.newestButton());
-    if (!estimate) return this.#none(this.#waiting(query, of));
+    if (!estimate && at) return this.#none(`This board does not have the window of ${query.name}${group === null ? "" : `, ${query.groups.name} ${group},`} that ended at ${moment(Number(at))}.`, this.newestButton());
+    if (!estimate) return this.#none(...this.#waiting(query, of));
     const position = { window: estimate.window.end, provisional: !estimate.final };
     const nameParts = [query.name, attribute.name, group, windowKey(of), position.window, method].filter((each) => each !== null).join("-");
     this.#download = [`queries/${name}/estimate`, { ...about, ...position, top: ALL }, `${nameParts}.csv`];
@@ -138,23 +139,38 @@ export class QueryPage {
 
   /** Returns a button that leads to the newest window. */
   newestButton() {
-    return element("button", { type: "button", onclick: () => this.choose({ at: null, from: null }) }, "Show the newest");
+    return this.#button("Show the newest", { at: null, from: null });
   }
 
-  /** Returns why a query has no windows yet. */
-  #waiting({ name, starts, lateness }, of) {
-    if (starts !== null && starts > this.now()) return `${name} begins at ${moment(starts)}. Earlier reports are refused.`;
-    return (
+  #button(text, changes) {
+    return element("button", { type: "button", onclick: () => this.choose(changes) }, text);
+  }
+
+  /** Returns why there is no window to show, and buttons that lead to others. */
+  #waiting({ name, starts, lateness, windows, groups }, of) {
+    if (starts !== null && starts > this.now()) return [`${name} begins at ${moment(starts)}. Earlier reports are refused.`];
+    const others = windows.filter(({ latest }) => latest !== null);
+    if (of.group !== null && others.some((each) => windowKey(each) === windowKey(of))) {
+      return [`No final window of ${name} has reports of ${groups.name} ${of.group}.`, this.#button("Show the total", { group: null })];
+    }
+    if (others.length) {
+      const buttons = others.map((each) => this.#button(`Show windows: ${windowName(each)}`, { window: windowKey(each), group: null }));
+      return [`No window of ${name} (${windowName(of)}) is final yet.`, ...buttons];
+    }
+    return [
       `${name} has no final window yet, so no report has been counted. This page has waited since ${clock(this.since)}. ` +
       `A window of ${windowName(of)} becomes final ${duration(lateness)} after its end, if it has reports.`
-    );
+    ];
   }
 
-  /** Requests a window; before the first final one, the provisional window. */
+  /** Requests a window; before the first final one, the provisional window. Older records may lack a method: then the unbiased shares. */
   async #estimate(query, name, about, filling) {
-    const ask = (provisional) => {
+    const ask = (provisional, method = about.method) => {
       const subjects = [true, ...(provisional ? [false] : [])].map((final) => subject(query.name, about, final));
-      return this.answers.get(subjects, `queries/${name}/estimate`, { ...about, provisional }).catch((error) => ifGone(error, null));
+      return this.answers.get(subjects, `queries/${name}/estimate`, { ...about, method, provisional }).catch((error) => {
+        if (error.parameter === "method" && method !== null) return ask(provisional, null);
+        return ifGone(error, null);
+      });
     };
     return (await ask(filling)) ?? (await ask(true));
   }
@@ -208,7 +224,10 @@ export class QueryPage {
     for (const box of [$("methods").closest("fieldset"), $("find")]) box.hidden = !isList;
     $("comparison").hidden = areStrings;
     $("ranking-title").textContent = areNumbers ? "Distribution" : areStrings ? "Names found" : "Estimates";
-    if (isList) this.ranking.show(estimate, value, this.alerts.recent(estimate.attribute, end), proof(query));
+    if (isList) {
+      const tags = estimate.group === null ? this.alerts.recent(estimate.attribute, end) : new Map(); // alerts are about the total
+      this.ranking.show(estimate, value, tags, proof(query));
+    }
     $("level").textContent = `${levelText(estimate.level)} interval`;
     $("legend-level").textContent = `${levelText(estimate.level)} interval (unbiased)`;
     $("legend-proof").textContent = `proved ${proof(query)}`;
