@@ -6,6 +6,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from aggregator.publishing.alerts.message import Alert, StretchRow, encode
+from aggregator.publishing.records.rows import WindowRow
 from tests.boards import GROUPS, LOAD, PANE, SCREENS, Board, GroupCrowd, definition_messages, in_thread, publish
 from tests.brokers import create_topics
 from tests.browser.chrome import DESK, PHONE
@@ -14,13 +16,25 @@ PANES = 3
 LABELS = ["ios", "android", "web", "(none)"]
 
 
+def surge(end):
+    """Return the message of a surge of the total."""
+    earlier, newest = StretchRow(end - 2 * PANE, end - PANE), StretchRow(end - PANE, end)
+    about = {"query": "screens", "digest": SCREENS.digest.hex(), "attribute": None, "value": "cart"}
+    shares = {"share": 0.2, "low": 0.19, "high": 0.21, "before": 0.1, "probability": None}
+    window = WindowRow(kind="tumbling", start=end - PANE, end=end, size=PANE, step=PANE)
+    limit = {"threshold": 0.01, "by": "significance", "baseline": False}
+    alert = Alert.of(kind="surge", **about, window=window, **shares, **limit, scale=1, from_=earlier, to=newest)
+    return "alerts", alert.key, encode(alert)
+
+
 @pytest.fixture(scope="module")
 def board(broker):
     start = int(time.time()) // PANE * PANE - PANES * PANE
     crowds = [GroupCrowd(query, start=start) for query in (SCREENS, LOAD)]
     messages = [message for _ in range(PANES) for crowd in crowds for message in crowd.next()]
+    messages = [each for each in messages if not (b"load" in each[1] and b"web" in each[1])]
     kafka = in_thread(lambda: create_topics(broker))
-    publish(kafka, [*definition_messages(GROUPS), *messages])
+    publish(kafka, [*definition_messages(GROUPS), *messages, surge(start + PANES * PANE)])
     with Board(kafka) as process:
         yield process.ready()
 
@@ -78,3 +92,60 @@ def test_quantiles_stand_side_by_side(watch, board):
     rows = view.page.locator(".multiple").first.locator("tbody tr")
     assert rows.locator("th").all_inner_texts() == ["p50", "p90", "p95", "p99", "Mean", "Geometric mean", "slow"]
     assert view.errors == []
+
+
+def test_an_alert_is_about_the_total_on_the_page_of_a_group_too(watch, board):
+    view = open_page(watch, board, "q=screens")
+    page = view.page
+    cart = page.locator("#rows tr", has_text="cart")
+    expect(cart.locator(".tag")).to_have_text("risen")
+    page.locator("#group").select_option("ios")
+    expect(page.locator("#window")).to_contain_text("9,000 reports")
+    expect(cart.locator(".tag")).to_be_hidden()
+    page.locator("#alerts li").get_by_role("link").click()
+    expect(page.locator("#window")).to_contain_text("15,000 reports")
+    expect(page.locator("#status")).to_contain_text("Paused")
+    assert "group=" not in page.url
+    assert view.errors == []
+
+
+def test_a_group_without_reports_leads_to_the_total(watch, board):
+    page = watch().page
+    page.goto(f"{board.url}#q=load&group=web")
+    expect(page.locator("#empty")).to_contain_text("No final window of load has reports of platform web.")
+    page.get_by_role("button", name="Show the total").click()
+    expect(page.locator(".multiple").first).to_be_visible()
+    assert "group=" not in page.url
+    page.goto(f"{board.url}#q=load&group=web&at={1_700_000_000}")
+    expect(page.locator("#empty")).to_contain_text("the window of load, platform web, that ended at")
+
+
+def test_values_keep_their_names_and_weights_their_digits(watch, board):
+    """A value can have the name of an answer about numbers, or of something in JavaScript."""
+    view = watch()
+
+    def rename(route):
+        answer = route.fetch()
+        text = answer.text().replace('"cart"', '"constructor"').replace('"home"', '"mean"')
+        route.fulfill(response=answer, body=text)
+
+    def weigh(route):
+        answer = route.fetch()
+        content = answer.json()
+        for query in content["queries"]:
+            query["groups"]["weights"] = {"ios": 0.004, "android": 0.996}
+        route.fulfill(response=answer, json=content)
+
+    view.page.route("**/queries/screens/groups*", rename)
+    view.page.route("**/api/v1/queries", weigh)
+    view.page.goto(f"{board.url}#q=screens")
+    names = view.page.locator(".multiple").first.locator("tbody th")
+    expect(names.first).to_be_visible()
+    assert {"constructor", "mean"} <= {*names.all_inner_texts()}
+    expect(view.page.locator("#groups .sub")).to_contain_text("Known shares: ios 0.4%, android 99.6%.")
+    assert view.errors == []
+
+
+def test_a_comparison_with_a_group_without_reports_says_so(watch, board):
+    page = open_page(watch, board, "q=load&group=ios&compare=group+web").page
+    expect(page.locator("#changes-text")).to_have_text("platform web has no reports in this window.")

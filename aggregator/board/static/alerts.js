@@ -94,7 +94,7 @@ export class Alerts {
   #time({ query, attribute, value, window }) {
     const time = element("time", { datetime: new Date(1000 * window.end).toISOString() }, moment(window.end));
     if (this.address === null) return time;
-    const settings = { q: query, window: windowKey(window), attribute, value, at: window.end, filling: null, find: null, compare: null, from: null };
+    const settings = { q: query, window: windowKey(window), attribute, group: null, value, at: window.end, filling: null, find: null, compare: null, from: null };
     return element("a", { href: this.address.link(settings), title: "Show this window" }, time);
   }
 

@@ -1,6 +1,6 @@
 // All groups of a query side by side: a small chart for each, with the same values on the same scale.
 
-import { count, digits, element, levelText, percent } from "../format.js";
+import { axis, count, digits, element, levelText, percent } from "../format.js";
 import { position } from "../numbers/scale.js";
 import { places, plain, title, withUnit } from "../numbers/text.js";
 import { withheld } from "../words.js";
@@ -37,25 +37,25 @@ export class GroupsView {
     const kind = numbers ? "Quantiles, means and ranges" : "The most frequent values of the total";
     const level = `${levelText(answer.level)} interval`;
     this.text.textContent = `${kind}, with the ${level} of each. The groups are public and sent in clear.${this.#weights(query)}`;
-    const parts = answer.groups.map((part) => this.#group(part, rows.filter(({ group }) => group === part.group), { at, unit: answer.unit, query, selection }));
+    const parts = answer.groups.map((part) => this.#group(part, rows.filter(({ group }) => group === part.group), { at, unit: answer.unit, name: numbers ? title : String, query, selection }));
     this.box.replaceChildren(...parts);
   }
 
   #weights({ groups }) {
     if (groups.weights === null) return "";
-    const texts = Object.entries(groups.weights).map(([value, weight]) => `${value} ${percent(weight, 0)}`);
+    const texts = Object.entries(groups.weights).map(([value, weight]) => `${value} ${axis(weight)}`);
     return ` Known shares: ${texts.join(", ")}.`;
   }
 
-  #group({ group, n, withheld: reason }, rows, { at, unit, query, selection }) {
+  #group({ group, n, withheld: reason }, rows, { at, unit, name, query, selection }) {
     const isChosen = group === selection;
     const button = element("button", { type: "button", class: "plain", "aria-pressed": String(isChosen), onclick: () => this.choose({ group: isChosen ? null : group, compare: null, from: null }) }, group);
     const size = element("small", {}, reason === null ? `${count(n)} reports` : withheld(reason, query));
-    const table = element("table", {}, element("tbody", {}, ...rows.map((row) => this.#row(row, at, unit))));
+    const table = element("table", {}, element("tbody", {}, ...rows.map((row) => this.#row(row, name(row.value), at, unit))));
     return element("section", { class: isChosen ? "multiple chosen" : "multiple" }, element("h3", {}, button, " ", size), ...(rows.length ? [table] : []));
   }
 
-  #row(row, at, unit) {
+  #row(row, name, at, unit) {
     const isNumber = row.measure === "number";
     const isKnown = row.share !== null && row.low !== null;
     const decimals = !isKnown ? 0 : isNumber ? places(row.low, row.high) : digits((row.high - row.low) / 4);
@@ -71,7 +71,7 @@ export class GroupsView {
     return element(
       "tr",
       { title: isKnown ? `${text(row.low)} to ${text(row.high)}` : "not published" },
-      element("th", { scope: "row" }, title(row.value)),
+      element("th", { scope: "row" }, name),
       element("td", { class: "plot" }, track),
       element("td", { class: "number" }, value, interval),
     );

@@ -34,7 +34,7 @@ export const axisNumber = (value) => {
   return Number.isInteger(value) ? brief(value).replace("-", "−") : String(Number(value.toPrecision(3))).replace("-", "−");
 };
 
-const NAMES = { mean: "Mean", geometric_mean: "Geometric mean" };
+const NAMES = new Map([["mean", "Mean"], ["geometric_mean", "Geometric mean"]]);
 
 /** Returns the name of an answer for people. */
-export const title = (name) => NAMES[name] ?? name;
+export const title = (name) => NAMES.get(name) ?? name;
