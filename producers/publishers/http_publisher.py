@@ -195,11 +195,11 @@ class HttpPublisher:
             headers = {"Content-Type": "application/vnd.hubbub.frames", "Idempotency-Key": frame.id.hex()}
         try:
             token = self._token() if callable(self._token) else self._token
+            if token is not None:
+                headers["Authorization"] = "Bearer " + token.strip()  # a file of a token ends with a line end
         except Exception as error:  # noqa: BLE001 - it is the application's, and it may fail in any way while offline
             self._in_flight.trouble = DeliveryError(f"the function `token` failed: {error!r}")
             return 0, b"", 0.0
-        if token is not None:
-            headers["Authorization"] = f"Bearer {token.strip()}"  # a file of a token ends with a line end
         data = None if frame is None else frame.data
         try:
             async with session.request(
@@ -211,7 +211,7 @@ class HttpPublisher:
                 if answer.status not in (200, 202):
                     self._in_flight.trouble = DeliveryError(f"{answer.status} {_detail(body)}")
                 return answer.status, body, _seconds(answer.headers.get("Retry-After"))
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:  # the last: a token with line breaks
             self._in_flight.trouble = error
             return 0, b"", 0.0
 

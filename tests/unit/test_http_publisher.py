@@ -42,19 +42,24 @@ def publish(folder, answer, work, **more):
     asyncio.run(run())
 
 
-def failing(times):
-    """A function of tokens that fails so many times, like one whose server cannot be reached."""
+def failing(times, mistake=None):
+    """Return a function of tokens that fails so many times, like one whose server cannot be reached."""
     failures = iter(range(times))
 
     def token():
         if next(failures, None) is not None:
-            raise ConnectionError("no network")
+            if mistake is None:
+                raise ConnectionError("no network")
+            return mistake
         return "fresh\n"
 
     return token
 
 
-def test_reports_wait_for_a_function_of_tokens_that_fails(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "mistake", [pytest.param("<html>\n<h1>502</h1>\n</html>", id="a page"), pytest.param(b"bytes", id="bytes"), None]
+)
+def test_reports_wait_for_a_function_of_tokens_that_fails(tmp_path, monkeypatch, mistake):
     monkeypatch.setattr(http_publisher, "_FIRST", 0.01)
     tokens = []
 
@@ -66,7 +71,7 @@ def test_reports_wait_for_a_function_of_tokens_that_fails(tmp_path, monkeypatch)
         await publisher.put(QUERY, REPORT)
         await publisher.flush()
 
-    publish(tmp_path, answer, work, token=failing(3))
+    publish(tmp_path, answer, work, token=failing(3, mistake))
     assert tokens == ["Bearer fresh"]
     assert not [*tmp_path.iterdir()]
 
