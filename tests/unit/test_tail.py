@@ -447,6 +447,21 @@ def test_wide_names_stay_different_and_cost_no_number(width):
     assert all("甲 " in row and row.endswith("%)") for row in rows), rows
 
 
+@pytest.mark.parametrize(("width", "numbers"), [(34, 1), (40, 1), (50, 3), (60, 4)])
+def test_a_narrow_terminal_shows_fewer_numbers_and_cuts_none(width, numbers):
+    query = make_query(domain=[f"{'東京都新宿区' * 3}{end}" for end in "甲乙丙戊"])
+    overview = Overview()
+    overview.add_record(one_record(query, MANY))
+    rows = [text for text in text_of(overview, width=width).splitlines() if text.startswith("●   ")]
+    assert len(rows) == 4
+    summary = overview.tracks["visits", ""].newest
+    for text, row in zip(rows, summary.rows, strict=True):
+        assert f" {row.text(row.share)}" in text
+        assert text.count("%") == numbers
+        assert "\N{HORIZONTAL ELLIPSIS}" not in text
+        assert row.value[-1] in text
+
+
 def test_one_key_leads_to_each_page(eleven):
     pages = Pages()
     for key, name in zip(KEYS, NAMES, strict=False):

@@ -26,6 +26,9 @@ LONG_NAME = 60
 """Columns of a name that go before bar and history."""
 LEAST_NAME = 6
 """Fewest letters of a name that is shortened."""
+COLUMN_GAP = 2
+MARK_AND_NAME = 1 + COLUMN_GAP + 12
+"""Columns of the mark and of the shortest name."""
 STATE_STYLES = {"late": "bold red", "withheld": "yellow", "live": "green"}
 _STYLES = {"enter": "", "leave": "dim", "surge": "bold", "fade": "bold"}
 
@@ -169,31 +172,48 @@ def _summary(track: Track, top: int, width: int) -> Table:
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=None, pad_edge=False)
     longest = max((_columns(row.visible) for row in rows), default=0)
     ranks = max((len(row.rank) for row in rows), default=0)
-    others = OTHERS + (max(ranks, len("rank")) + 1 if ranks else 0)
+    rank_width = COLUMN_GAP + max(ranks, len("rank")) if ranks else 0
+    others = OTHERS + rank_width
     is_wide = width >= others + EXTRAS + min(longest, LONG_NAME)
     table.add_column("")
     if ranks:
         table.add_column("rank", justify="right", no_wrap=True)
     space = max(12, width - others - (EXTRAS if is_wide else 0))
+    numbers = _fitting_columns(
+        width - MARK_AND_NAME - rank_width,
+        [
+            ("value" if summary.record.has_numbers else "share", [row.text(row.share) for row in rows]),
+            (f"{level_text(level)} interval", [row.interval for row in rows]),
+            (summary.method or "", [_consistent(row) for row in rows]),
+        ],
+    )
     table.add_column("answer" if summary.record.has_numbers else "value", no_wrap=True, min_width=12, max_width=space)
-    table.add_column("value" if summary.record.has_numbers else "share", justify="right", no_wrap=True)
-    table.add_column(f"{level_text(level)} interval", justify="right", no_wrap=True)
-    table.add_column(Text(summary.method or ""), justify="right", no_wrap=True)
+    for heading, _ in numbers:
+        table.add_column(Text(heading), justify="right", no_wrap=True)
     if is_wide:
         table.add_column("")
         table.add_column("history", no_wrap=True)
     widest = max((row.high for row in rows), default=0.0)
-    for row in rows:
+    for at, row in enumerate(rows):
         mark = "●" if row.proved else "○" if row.frequent else ""
-        consistent = "" if row.consistent is None else percent(row.consistent, row.digits)
         name = _fitted(row.visible, space)
         rank = [row.rank] if ranks else []
-        cells = [mark, *rank, name, row.text(row.share), row.interval, consistent]
+        cells = [mark, *rank, name, *(texts[at] for _, texts in numbers)]
         if is_wide:
             bar = "" if summary.record.has_numbers else _share_bar(row, widest)
             cells += [bar, sparkline(track.history(row.value))]
         table.add_row(*(Text(cell, style="" if row.present else "dim") for cell in cells))
     return table
+
+
+def _fitting_columns(width: int, columns: Sequence[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
+    """Return the first columns of numbers that fit into this width, at least one, each with its heading."""
+    widths = [COLUMN_GAP + max(map(cell_len, (heading, *texts))) for heading, texts in columns]
+    return [column for at, column in enumerate(columns) if not at or sum(widths[: at + 1]) <= width]
+
+
+def _consistent(row: SummaryRow) -> str:
+    return "" if row.consistent is None else percent(row.consistent, row.digits)
 
 
 def _fitted(text: str, width: int) -> str:
