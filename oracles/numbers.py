@@ -25,6 +25,8 @@ BLOCKS = 32
 _DIGITS = Context(prec=80)
 """Decimal context of edges: every edge is exact to 60 digits before it is rounded to a float."""
 _TAIL = 0.025
+_LARGEST_LOG = float(np.log(np.finfo(np.float64).max))
+"""The largest logarithm of a number that a float can hold. The error of few people can reach beyond it."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,8 @@ class Numbers:
         """Return the geometric mean. On a log scale few large numbers move it less than the mean."""
         if self.scale.low <= 0:
             raise ParameterError("a geometric mean needs numbers above 0")
-        return Quantity(*(float(np.exp(end)) for end in self._mean_of(np.log(self.scale.middles), level)))
+        logarithms = self._mean_of(np.log(self.scale.middles), level)
+        return Quantity(*(float(np.exp(min(end, _LARGEST_LOG))) for end in logarithms))
 
     def _mean_of(self, middles: Floats, level: float) -> Quantity:
         """Return the mean of the bins' middles on some scale."""

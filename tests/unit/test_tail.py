@@ -24,7 +24,7 @@ from aggregator.publishing.records.maps_key import is_maps
 from aggregator.reading.tail import command as tail
 from aggregator.reading.tail import overview as overviews
 from aggregator.reading.tail.command import Lines, News, line, take
-from aggregator.reading.tail.notation import clock, digits, label, percent, plain, sparkline
+from aggregator.reading.tail.notation import clock, digits, label, percent, plain, quantity, sparkline
 from aggregator.reading.tail.overview import HISTORY
 from aggregator.reading.tail.pages import KEYS, Pages
 from aggregator.reading.tail.summary import Notice, Summary, notice_lines
@@ -635,6 +635,23 @@ def test_numbers_have_as_many_digits_as_their_error_allows():
 def test_windows_are_named_as_in_query_files():
     for text in ("10s", "1m", "90s", "1m/10s", "2h/15m", "7d/1d", "all"):
         assert label(read_windows([text], Place("test"), 1)[0]) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "text"),
+    [
+        (1.7e308, 1e308, "1.7e+308"),
+        (-3.14159e15, 2e10, "-3.14159e+15"),
+        (2.5e14, 1e13, "250,000,000,000,000"),
+        (1.23456e-300, 5e-302, "1.235e-300"),
+        (1e-300, 5e299, "0"),
+        (1e-9, 0.5, "0.00"),
+        (-1e-9, 0.5, "0.00"),
+        (0.0, 0.0, "0.00"),
+    ],
+)
+def test_numbers_of_any_size_are_short(number, error, text):
+    assert quantity(number, error) == text
 
 
 def test_a_sparkline_is_scaled_from_zero_to_the_largest():

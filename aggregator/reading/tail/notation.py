@@ -11,6 +11,8 @@ LENGTH = 40
 _JOINER = "\u200d"
 """Zero width joiner, a part of emojis. All other invisible characters are escaped."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
+_SMALL, _LARGE = 1e-6, 1e15
+"""Numbers below and above these are shown with a power of ten."""
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -96,11 +98,15 @@ def percent(share: float, after: int) -> str:
 def quantity(number: float, error: float, unit: str | None = None) -> str:
     """Return a number with its unit, so that two digits of its error are visible.
 
-    >>> quantity(2310.4, 120.0, "ms"), quantity(0.1234, 0.02, None)
-    ('2,310 ms', '0.123')
+    >>> quantity(2310.4, 120.0, "ms"), quantity(0.1234, 0.02, None), quantity(1.234e20, 1e18)
+    ('2,310 ms', '0.123', '1.234e+20')
     """
-    after = min(8, max(0, 1 - math.floor(math.log10(error)))) if error > 0.0 else 2
-    return f"{number:z,.{after}f}{f' {plain(unit)}' if unit else ''}"
+    size, power = abs(number), math.floor(math.log10(error)) if error > 0.0 else -1
+    if size >= _LARGE or (0.0 < size < _SMALL and error < size):
+        text = f"{number:.{min(15, max(1, math.floor(math.log10(size)) - power + 2))}g}"
+    else:
+        text = f"{number:z,.{min(8, max(0, 1 - power))}f}"
+    return f"{text}{f' {plain(unit)}' if unit else ''}"
 
 
 def sparkline(shares: Sequence[float | None]) -> str:
