@@ -77,8 +77,8 @@ class SnapshotReader:
     def _partition(self, number: int, definitions: Mapping[bytes, Versions]) -> SnapshotPartition:
         return SnapshotPartition(number, self.partition_count, definitions, self.check_states, self._store)
 
-    async def take(self, timeout_ms: int, define: Callable[[], Awaitable[None]]) -> None:
-        """Fetch records and put them into their partitions.
+    async def take(self, timeout_ms: int, define: Callable[[], Awaitable[None]]) -> set[int]:
+        """Fetch records and put them into their partitions. Return the partitions with new records.
 
         `define` runs after the fetch, so that each version is known before the snapshots that it concerns.
         """
@@ -95,6 +95,7 @@ class SnapshotReader:
             more = not self.kafka.dialect.ends_are_exact and self._at(partition) in batches
             if not snapshots.loaded and not more and await self._is_past_its_end(partition):
                 await self._load(snapshots)
+        return {tp.partition for tp in batches}
 
     async def has_read_all(self, partition: int) -> bool:
         """Whether the log held nothing more at the last fetch.

@@ -40,6 +40,8 @@ LOOK = 1.0
 """Seconds after which the service reads the definitions again. Each version first applies after a longer time."""
 POLL_MS = 100
 """Milliseconds of waiting for new records."""
+LOOK_AT_ALL = 0.25
+"""Seconds between two looks at all queries. In between only those with new records or due finals are looked at."""
 SHORT_POLL_MS = 20
 """Milliseconds of waiting for new records while finals are due."""
 PROMPT = 1.0
@@ -78,6 +80,8 @@ class PublishingService:
     _status_task: asyncio.Task[None] | None = None
     _next_status: float = 0.0
     """The time of the next status records."""
+    _next_look: float = 0.0
+    """The time of the next look at all queries."""
     rounds: int = 0
     """A number that rises after each round over all queries."""
     _last_round: float = field(default_factory=time.monotonic)
@@ -142,8 +146,8 @@ class PublishingService:
                 if not self.reader.partitions:
                     await asyncio.sleep(POLL_MS / 1000)
                     continue
-                await self.reader.take(SHORT_POLL_MS if self._due_since else POLL_MS, self._define)
-                await self.round(await self._states())
+                new = await self.reader.take(SHORT_POLL_MS if self._due_since else POLL_MS, self._define)
+                await self.round(await self._states(new))
                 self._report_status()
         except Exception as error:  # noqa: BLE001 - a supervisor restarts the worker
             self.ending.fail(error)
@@ -169,25 +173,37 @@ class PublishingService:
             if keys.home(digest, self.partitions) in self._assignment and not versions.newest.retired
         )
 
-    async def _states(self) -> list[QueryState]:
-        """Return the states of all queries whose partitions are read to their end."""
+    async def _states(self, new: set[int]) -> list[QueryState]:
+        """Return the states of the queries to look at, if their partitions are read to their end.
+
+        Those are the queries of partitions with new records or due finals, and from time to time all.
+        """
         states: list[QueryState] = []
-        for partition, snapshots in self.reader.partitions.items():
+        for partition in self._partitions_to_look_at(new):
+            snapshots = self.reader.partitions[partition]
             if snapshots.must_reload:
                 self._must_assign = True
             elif snapshots.loaded and await self.reader.has_read_all(partition):
                 states += snapshots.queries.values()
         return [] if self._must_assign else states
 
+    def _partitions_to_look_at(self, new: set[int]) -> list[int]:
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._next_look = now + LOOK_AT_ALL
+            return list(self.reader.partitions)
+        due = {keys.home(state.versions.query.digest, self.partitions) for state in self._due_since}
+        return sorted((new | due) & self.reader.partitions.keys())
+
     async def round(self, states: Sequence[QueryState]) -> None:
         """Publish for one round: due finals first, then provisional records of the queries that owe none."""
         now, active = time.monotonic(), []
         for state in states:
+            if state.has_due_finals:
+                self._due_since.setdefault(state, now)
             if state in self._busy:
                 continue
             state.collect()
-            if state.has_due_finals:
-                self._due_since.setdefault(state, now)
             if state in self._due_since or self.provisional.may_be_due(state, now):
                 active.append(state)
         is_large = self.estimators.is_large

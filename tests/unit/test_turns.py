@@ -101,7 +101,8 @@ class Reading:
         await asyncio.sleep(0)
         for record in self._coming:
             self.partitions[0].put(*record, 0)
-        self._coming = []
+        new, self._coming = {0} if self._coming else set(), []
+        return new
 
     async def has_read_all(self, _):
         return True
@@ -354,6 +355,19 @@ def test_no_provisional_record_while_a_final_is_late(late):
     provisional = [key for topic, key, value in outbox.records if key.endswith(b"|p") and value is not None]
     assert bool(provisional) == (not late)
     assert len(outbox.finals) - len(provisional) == 2 * 3
+
+
+def test_between_two_looks_at_all_only_new_records_and_due_finals_are_looked_at():
+    partition = partition_of(*snapshots(BEHIND, range(3)))
+    service = service_of(partition, Sent())
+    service.reader.partitions[1] = partition_of()
+    assert service._partitions_to_look_at(set()) == [0, 1]
+    assert service._partitions_to_look_at(set()) == []
+    assert service._partitions_to_look_at({1, 7}) == [1]
+    service._due_since[partition.queries[BEHIND.digest]] = 0.0
+    assert service._partitions_to_look_at(set()) == [0]
+    service._next_look = 0.0
+    assert service._partitions_to_look_at(set()) == [0, 1]
 
 
 def test_an_error_in_the_task_of_a_large_query_ends_the_worker():
