@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
+from weakref import WeakKeyDictionary
 
 from aggregator.counting.app import CountingApp
 from aggregator.counting.checkpoint_plan import Reject, WriteBudget, WritePhase
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 
 INTERVAL = 2.0
 """Seconds between two whole checkpoints. A worker that starts reads at most the reports of this time again."""
+GATHER = 0.03
+"""Seconds from the first closed pane to its checkpoint. Other partitions close the same pane meanwhile."""
 REFRESH = 10.0
 """Seconds until a tally without new reports, and progress by ticks alone, is written again.
 
@@ -45,13 +48,15 @@ class Checkpoints:
     """The budget of writes. After a large checkpoint the next one waits."""
     interval: float = INTERVAL
     """Seconds from the last whole checkpoint to the next."""
+    _deletions: WeakKeyDictionary[SourcePartition, list[Write]] = field(default_factory=WeakKeyDictionary)
+    """The deletions after the last checkpoint, which go with the next one. A recovery repeats lost ones."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _whole_at: float = 0.0
     _refresh_at: float = 0.0
 
     def request(self) -> None:
-        """Request a checkpoint at once, because a pane has closed or a recovery has ended."""
+        """Request a checkpoint soon, because a pane has closed or a recovery has ended."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -62,6 +67,7 @@ class Checkpoints:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(timeout):
                         await self._wake.wait()
+                        await asyncio.sleep(GATHER)
                 self._wake.clear()
                 await self._round()
         except Exception as error:  # noqa: BLE001 - memory may be ahead of the log: fail-stop
@@ -71,6 +77,7 @@ class Checkpoints:
         """Write the last checkpoint, with all counts."""
         async with self._turn:
             await self._once(whole=True)
+            log_failures(await self._write(self._deletions, {}))
 
     async def _round(self) -> None:
         """Write what is due. Closed panes are always due."""
@@ -96,14 +103,15 @@ class Checkpoints:
             await asyncio.gather(*acks)
             if generation != counting.generation or not counting.current:
                 return  # other workers own these partitions, or soon will
-        deletions = {source: source.settle(plan) for source, plan in plans}
+        for source, plan in plans:
+            self._deletions.setdefault(source, []).extend(source.settle(plan))
         for source in sources:
             event = events.get(source.partition)
             if event is not None:
                 event.ack()  # one ack is enough, because Consumer._new_offset commits the newest event
                 if counting.events.get(source.partition) is event:
                     del counting.events[source.partition]
-        log_failures(await self._write(deletions, self._obsolete_watermarks(sources), urgent=not whole))
+        log_failures(await self._write({}, self._obsolete_watermarks(sources), urgent=not whole))
         if refresh:
             self._refresh_at = start
         if plans:
@@ -119,7 +127,11 @@ class Checkpoints:
             watermark = PartitionKey("watermark", source.partition, source.writer).encode()
             for target, ends in phase.watermarks.items():
                 snapshots[target].append((watermark, encode(Progress(closed=ends))))
-        changelog = {source: phase.changelog for source, phase in phases.items()}
+        changelog = {
+            source: [*self._deletions.pop(source, ()), *phase.changelog]
+            for source, phase in phases.items()
+            if phase.changelog
+        }
         acks = await self._write(changelog, snapshots, urgent=urgent)
         for source, phase in phases.items():
             acks += await self._set_aside(source.partition, phase.rejects)
