@@ -58,12 +58,15 @@ class InFlight:
             self._release(size)
 
     def add(self, ack: "asyncio.Future[Any]", size: int, reports: int = 0) -> None:
-        """Count a record until its future is done."""
+        """Count a record until its future is done. Several records may share a future."""
         if size < self._least:
             return
-        self._sends[ack] = _Send(size, reports, asyncio.get_running_loop().time())
+        send = self._sends.get(ack)
+        if send is None:
+            send = _Send(0, 0, asyncio.get_running_loop().time())
+            ack.add_done_callback(self._finish)
+        self._sends[ack] = _Send(send.size + size, send.reports + reports, send.start)
         self.bytes += size
-        ack.add_done_callback(self._finish)
 
     @property
     def oldest(self) -> float | None:

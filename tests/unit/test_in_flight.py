@@ -141,3 +141,17 @@ def test_cancelled_records_have_ended_and_are_not_refused():
         assert (in_flight.bytes, in_flight.refused) == (0, 0)
 
     asyncio.run(run())
+
+
+def test_records_that_share_a_future_count_together_from_the_first_one():
+    async def run():
+        in_flight, ack = InFlight(10), future()
+        in_flight.add(ack, 3, reports=1)
+        start = in_flight.oldest
+        in_flight.add(ack, 4, reports=2)
+        assert (in_flight.bytes, in_flight.oldest) == (7, start)
+        ack.set_exception(OSError("away"))
+        await turns()
+        assert (in_flight.bytes, in_flight.oldest, in_flight.refused) == (0, None, 3)
+
+    asyncio.run(run())

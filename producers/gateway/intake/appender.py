@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError
 from hubbub.in_flight import InFlight
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import TopicMissing
+from hubbub.kafka.patches.open_batch import OpenBatch
 from hubbub.kafka.patches.single_record_batch import ALONE, SingleRecordBatch
 from hubbub.kafka.settings import REPORTS, Kafka
 from oracles.errors import HubbubError
@@ -45,6 +46,10 @@ _UNKNOWN = -1
 """The offset of a duplicate, for which the broker returns no offset."""
 
 
+Ack = asyncio.Task[Any]
+"""A task that ends when the broker has acknowledged a batch."""
+
+
 class NoLogTime(HubbubError, RuntimeError):
     """A topic that stores the senders' times. So nobody could tell which reports are late."""
 
@@ -62,11 +67,14 @@ class Appender:
         self._kafka = kafka
         self._topic = kafka.topic(REPORTS)
         self._limit = limit
+        self._batch_size = min(limit, BATCH)
         self._memory = memory
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._producer: Any = None
         self._in_flight = InFlight(memory)
+        self._newest: dict[int, tuple[OpenBatch, Ack]] = {}
+        """The newest batch of small frames of each partition, with its acknowledgement."""
         self._silence: str | None = None
         """Why the last check of Kafka failed, or None."""
         self.partitions = 0
@@ -81,7 +89,7 @@ class Appender:
             acks="all",
             enable_idempotence=self._kafka.dialect.is_idempotent,
             max_request_size=max(self._limit + _ENVELOPE, BATCH),
-            max_batch_size=min(self._limit, BATCH),
+            max_batch_size=self._batch_size,
             request_timeout_ms=_REQUEST,
             metadata_max_age_ms=30_000,
         )
@@ -119,29 +127,45 @@ class Appender:
 
     async def append(self, frames: Iterable[OutgoingFrame]) -> list[int]:
         """Send frames, wait until all are acknowledged, and return their log times in milliseconds."""
+        acks = [self._add(frame) for frame in frames]
+        _, late = await asyncio.wait(acks, timeout=PATIENCE)
+        if late:
+            raise Unacknowledged(f"Kafka did not acknowledge the reports within {PATIENCE:g} s. Try again.")
         try:
-            async with asyncio.timeout(PATIENCE):
-                acks = [await self._send(frame) for frame in frames]
-                for ack in acks:
-                    if not ack.done():
-                        await asyncio.wait([ack])
             return [self._time(ack.result()) for ack in acks]
-        except TimeoutError:
-            raise Unacknowledged(f"Kafka did not acknowledge the reports within {PATIENCE:g} s. Try again.") from None
         except KafkaError as error:
             raise Unacknowledged(f"Kafka refused the reports: {type(error).__name__}. Try again.") from error
 
-    async def _send(self, frame: OutgoingFrame) -> asyncio.Future[Any]:
+    def _add(self, frame: OutgoingFrame) -> Ack:
+        """Add a frame to a batch of its partition, and return the acknowledgement of the batch."""
         partition = self.partition(frame)
         time_ms = 1000 * frame.pane  # the time of sending stays private, and the log's own time replaces this
-        ack: asyncio.Future[Any]
         data = frame.data
         if len(data) >= ALONE and can_sum():
-            ack = await self._producer.send_batch(SingleRecordBatch(data, time_ms), self._topic, partition=partition)
+            ack = asyncio.create_task(self._send(SingleRecordBatch(data, time_ms), partition))
         else:
-            ack = await self._producer.send(self._topic, bytes(data), partition=partition, timestamp_ms=time_ms)
+            ack = self._share(partition, timestamp=time_ms, key=None, value=bytes(data))
         self._in_flight.add(ack, len(data))
         return ack
+
+    def _share(self, partition: int, **record: Any) -> Ack:
+        """Add a record to the open batch of a partition, or to a new one if there is none or it has no room."""
+        newest = self._newest.get(partition)
+        if newest is not None and newest[0].append(**record) is not None:
+            return newest[1]
+        batch = OpenBatch(self._batch_size, 0)
+        batch.append(**record)
+        ack = asyncio.create_task(self._send(batch, partition))
+        self._newest[partition] = batch, ack
+        return ack
+
+    async def _send(self, batch: SingleRecordBatch | OpenBatch, partition: int) -> Any:
+        """Send a batch, and return its acknowledgement. Frames may join it until aiokafka takes it from its queue."""
+        try:
+            return await (await self._producer.send_batch(batch, self._topic, partition=partition))
+        finally:
+            if self._newest.get(partition, (None,))[0] is batch:
+                del self._newest[partition]
 
     def _time(self, record: Any) -> int:
         """Return the log time of a record. A duplicate has none, so its time is at most the present time."""
