@@ -38,7 +38,7 @@ from producers.gateway.access.limits import SHARE, Quotas, Rates, Work
 from producers.gateway.access.origins import cors_headers, origins, preflight
 from producers.gateway.access.tokens import ANYBODY, Account, Caller, Tokens, short_lived
 from producers.gateway.body_decoder import BodyDecoder
-from producers.gateway.intake import mix_buffer
+from producers.gateway.intake import active_definitions, mix_buffer
 from producers.gateway.intake.active_definitions import ActiveDefinitions, ServedDefinitions
 from producers.gateway.intake.keyed_frames import frame_id, keyed_frames
 from producers.gateway.intake.mix_buffer import MixBuffer, shuffle
@@ -341,6 +341,29 @@ def test_nothing_is_accepted_without_current_definitions(tmp_path):
     assert active.missing is None
     topic.age = 60.0
     assert "definitions" in active.missing
+
+
+def test_an_answer_waits_for_the_definitions_only_if_they_are_old(monkeypatch):
+    monkeypatch.setattr(active_definitions, "PATIENCE", 0.01)
+    reads = []
+
+    async def within(seconds):
+        reads.append(seconds)
+        await asyncio.sleep(60)
+
+    async def run():
+        topic = Topic()
+        topic.within = within
+        active = ActiveDefinitions(None, topic)
+        topic.age = active_definitions.LATELY
+        await active.read_lately()
+        assert not reads
+        topic.age += 0.1
+        with pytest.raises(TimeoutError):
+            await active.read_lately()
+        assert reads == [active_definitions.LATELY]
+
+    asyncio.run(run())
 
 
 # Compression

@@ -4,6 +4,7 @@ They come from the topic `queries`, like those of the workers. While the topic i
 The first worker will write that file to the topic, for all panes.
 """
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from hubbub.definitions.follower import Follower
 from hubbub.definitions.versions import Version, Versions
 from hubbub.file_watch import FileWatch
 from oracles.query import Query, load
+from producers.gateway.intake.appender import PATIENCE
 from producers.gateway.intake.timeliness import untimely
 
 LATELY = MARGIN / 2
@@ -93,8 +95,13 @@ class ActiveDefinitions:
         )
 
     async def read_lately(self) -> None:
-        """Wait until the definitions cover every record in the log. A version applies only after `MARGIN` seconds."""
-        await self._follower.within(LATELY)
+        """Wait until the definitions cover every record in the log. A version applies only after `MARGIN` seconds.
+
+        Raise TimeoutError after `PATIENCE` seconds.
+        """
+        if self._follower.age > LATELY:  # a timer costs more than this look, and is almost never needed
+            async with asyncio.timeout(PATIENCE):
+                await self._follower.within(LATELY)
 
     def _update(self, definitions: Definitions) -> None:
         self._topic = ServedDefinitions(definitions.versions) if definitions.versions else None

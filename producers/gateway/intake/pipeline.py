@@ -128,8 +128,7 @@ class Intake:
     async def _append(self, frames: list[tuple[Submission, OutgoingFrame]]) -> Outcome:
         try:
             times = await self._appender.append(frame for _, frame in frames)
-            async with asyncio.timeout(PATIENCE):
-                await self._definitions.read_lately()
+            await self._definitions.read_lately()
         except (Unacknowledged, NoLogTime) as error:
             return _UNAVAILABLE, str(error)
         except TimeoutError:
