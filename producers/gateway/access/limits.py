@@ -52,7 +52,7 @@ class Quotas:
 
         Panes open and close at whole seconds. So an answer holds for its second, unless reports are given back.
         """
-        limits = [(salt, quota) for salt, quota, _ in _limits(caller) if quota]
+        limits = [(salt, quota) for salt, quota, _ in _limits(caller)]
         if not limits:
             return
         if int(now) != self._second:
@@ -73,10 +73,9 @@ class Quotas:
         """Count all submissions, or raise a Problem and count none."""
         self._forget(now)
         counts: list[tuple[_Key, int]] = []
+        limits = _limits(caller)
         for submission in submissions:
-            for salt, quota, owner in _limits(caller):
-                if not quota:
-                    continue
+            for salt, quota, owner in limits:
                 key = caller.account.name, salt, submission.query.digest, submission.pane
                 total = self._reports[key]
                 detail = None
@@ -107,18 +106,20 @@ class Quotas:
         Clients choose these ids. Too many would fill the memory of the workers.
         """
         submissions: dict[tuple[bytes, int], Submission] = {}
-        new: Counter[tuple[bytes, int, int]] = Counter()
+        new: dict[tuple[bytes, int, int], int] = {}
         for submission, partition in frames:
             submissions[submission.query.digest, submission.pane] = submission
-            new[submission.query.digest, submission.pane, partition] += 1
+            key = submission.query.digest, submission.pane, partition
+            new[key] = new.get(key, 0) + 1
         for key, n in new.items():
             submission = submissions[key[:2]]
             if self._ids[key] + n > max(1, submission.query.max_ids // SHARE):
                 detail = f"This gateway accepts no more requests with keys for pane {submission.pane}."
                 rest = "Send several reports in a request. The next pane has room."
                 raise Problem(429, f"{detail} {rest}", reason="ids")
-        self._ids.update(new)
-        self._closes.update({key: submission.closes / 1000 for key, submission in submissions.items()})
+        for key, n in new.items():
+            self._ids[key] += n
+            self._closes[key[:2]] = submissions[key[:2]].closes / 1000
 
     def _refusal(self, caller: Caller, query: str, detail: str) -> Problem:
         """Return the Problem of an exhausted quota. It has no time to wait, because a pane never gets more room."""
@@ -199,9 +200,11 @@ class Work:
 
 
 def _limits(caller: Caller) -> list[tuple[str, int, str]]:
-    """Return the limits of a caller in each pane: a salt or an empty text, the quota, and its owner."""
+    """Return the limits of a caller in each pane, if any: a salt or an empty text, the quota, and its owner."""
     account = caller.account
-    limits = [("", account.quota, f"The quota of {account.name!r}")]
-    if caller.salt:
+    limits: list[tuple[str, int, str]] = []
+    if account.quota:
+        limits.append(("", account.quota, f"The quota of {account.name!r}"))
+    if caller.salt and account.each:
         limits.append((caller.salt, account.each, "The quota of this token"))
     return limits

@@ -23,12 +23,16 @@ def untimely(versions: Versions | None, pane: int, at: int) -> Refusal | None:
 
 def inapplicable(version: Version, pane: int) -> Refusal | None:
     """Return why a definition does not count this pane at any time, or None if it does."""
-    name = f"Definition {version.query.digest.hex()} of query {version.query.name!r}"
     if version.retired:
-        return STALE, f"{name} is retired. Read GET /v1/queries again."
+        return STALE, f"{_definition(version)} is retired. Read GET /v1/queries again."
     if pane < version.first:
-        return UNKNOWN, f"{name} counts panes from {version.first} on, not the pane {pane}. Drop these reports."
+        detail = f"counts panes from {version.first} on, not the pane {pane}. Drop these reports."
+        return UNKNOWN, f"{_definition(version)} {detail}"
     return None
+
+
+def _definition(version: Version) -> str:
+    return f"Definition {version.query.digest.hex()} of query {version.query.name!r}"
 
 
 def _sentence(reason: Untimely, query: Query, pane: int, closes: int) -> str:
