@@ -1,7 +1,6 @@
 """Request bodies, within limits of size, time, total memory and the memory of each caller."""
 
 import asyncio
-from collections import Counter
 
 from aiohttp import web
 
@@ -28,7 +27,7 @@ class Bodies:
         self._work = work
         self.held = 0
         """Bytes of all these bodies."""
-        self._shares: Counter[tuple[str, str]] = Counter()
+        self._shares: dict[tuple[str, str], int] = {}
         """Bytes of each caller, and of each name of tokens."""
 
     async def read(self, request: web.BaseRequest, caller: Caller) -> bytes:
@@ -85,7 +84,7 @@ class Bodies:
         """Count bytes, or raise a Problem if there is no room for them."""
         share = max(MEMORY // SHARE, self._most)
         for key in _names(caller):
-            if self._shares[key] + size > share:
+            if self._shares.get(key, 0) + size > share:
                 detail = "Your unfinished requests take too much memory. Finish some of them, then try again."
                 raise Problem(429, detail, retry_after=1.0, reason="memory")
             share = max(share // SHARE, self._most)
@@ -96,9 +95,9 @@ class Bodies:
     def _count(self, size: int, caller: Caller) -> None:
         self.held += size
         for key in _names(caller):
-            self._shares[key] += size
-            if not self._shares[key]:
-                del self._shares[key]
+            total = self._shares.pop(key, 0) + size
+            if total:
+                self._shares[key] = total
 
 
 def _names(caller: Caller) -> tuple[tuple[str, str], ...]:

@@ -1,6 +1,7 @@
 """The metrics of a gateway. No label contains an address, a token or a key, but one has the names of tokens."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -63,6 +64,9 @@ class GatewayMetrics(MetricTable):
         """Read each gauge by the function of its name. The series of `queries` exist from the start."""
         super().__init__()
         self._pairs: set[tuple[str, str]] = set()
+        # A look for a series costs more than to count in it.
+        self._answers = lru_cache(self.requests.labels)
+        self._reports = lru_cache(self.reports.labels)
         for name, function in gauges.items():
             vars(self)[name].set_function(function)
         for route in ROUTES:
@@ -72,7 +76,7 @@ class GatewayMetrics(MetricTable):
             self.add_series(query=query)
 
     def count_answer(self, path: str, status: int) -> None:
-        self.requests.labels(path if path in PATHS else "", str(status)).inc()
+        self._answers(path if path in PATHS else "", status).inc()
 
     def count_refusal(self, reason: object) -> None:
         if reason in REASONS:
@@ -84,4 +88,4 @@ class GatewayMetrics(MetricTable):
         self.full_quotas.labels(*((token, query) if (token, query) in self._pairs else (OTHERS, OTHERS))).inc()
 
     def count_reports(self, query: str, reports: int, *, has_key: bool) -> None:
-        self.reports.labels(query, str(int(has_key))).inc(reports)
+        self._reports(query, int(has_key)).inc(reports)

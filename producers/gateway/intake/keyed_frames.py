@@ -9,6 +9,10 @@ from producers.gateway.intake.submission import Submission
 from producers.publishers.frames import OutgoingFrame, capacity
 
 _LENGTH = struct.Struct("<I")
+_PART = struct.Struct("<I8sIqII")
+"""Digest, pane and part, each after its length."""
+_GROUP = struct.Struct("<IH")
+"""A group after its length."""
 
 
 def keyed_frames(
@@ -37,7 +41,8 @@ def frame_id(name: str, key: bytes, digest: bytes, pane: int, part: int, group: 
     >>> frame_id("app", b"0123456789abcdef", bytes.fromhex("e49ed91b111b507a"), 1_700_000_000, 0).hex()
     'f53402a688751c09'
     """
-    fields = [name.encode(), key, digest, struct.pack("<q", pane), struct.pack("<I", part)]
+    owner = name.encode()
+    data = _LENGTH.pack(len(owner)) + owner + _LENGTH.pack(len(key)) + key + _PART.pack(8, digest, 8, pane, 4, part)
     if group:
-        fields.append(struct.pack("<H", group))
-    return sha256(b"".join(_LENGTH.pack(len(field)) + field for field in fields)).digest()[:8]
+        data += _GROUP.pack(2, group)
+    return sha256(data).digest()[:8]
