@@ -191,6 +191,10 @@ class TreeEstimate(Estimate):
         low, high = self.shares - reach, self.shares + reach
         return (np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)) if cut else (low, high)
 
+    def intervals_at(self, positions: Ints, level: float) -> tuple[Floats, Floats]:
+        low, high = self.interval(level)
+        return low[positions], high[positions]
+
 
 def estimate_of(oracle: Pure, counts: Ints, n: int, n_independent: int) -> Estimate:
     """Return the estimate that follows from the counts of an oracle, for example from the sum of several windows."""

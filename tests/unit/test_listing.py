@@ -41,6 +41,19 @@ def test_implausible_reports_are_subtracted_from_n():
     assert (tally.n, tally.implausible) == (5, 3)
 
 
+@pytest.mark.parametrize("name", ["grr", "haar"])
+@pytest.mark.parametrize("n", [800, 16_000])
+def test_some_values_have_the_results_that_they_have_among_all(name, n):
+    o = oracle(name, epsilon=1.0, size=16)
+    tally = o.tally()
+    tally.add(o.perturb(np.arange(n) % 16 // 2, np.random.default_rng(1)))
+    estimate, places = tally.estimate(), np.array([5, 0])
+    for some, every in zip(estimate.intervals_at(places, 0.99), estimate.interval(0.99), strict=True):
+        np.testing.assert_array_equal(some, every[places])
+    assert estimate.top(3)[0].low == estimate.interval(estimate.top(3)[0].level)[0][estimate.top(3)[0].value]
+    assert (estimate[5].low, estimate[5].high) == (estimate.low[5], estimate.high[5])
+
+
 def test_names_replace_positions_everywhere():
     estimate = counted().estimate()
     assert estimate["h"] == estimate[7] == estimate.top(8)[0]
