@@ -80,8 +80,7 @@ class Estimate:
 
     @cached_property
     def noise(self) -> Noise:
-        noise = self.oracle.noise(self.n_independent)
-        return Noise(noise.a, noise.b, self._sampling)
+        return self.oracle.noise(self.n_independent, self._sampling)
 
     @cached_property
     def covariance(self) -> Covariance:
@@ -127,11 +126,11 @@ class Estimate:
 
         It is limited to [0, 1], as it is published, unless `cut` is false.
         """
-        return intervals.of_values(self, level, cut=cut)
+        return intervals.of_values(self, slice(None), level, cut=cut)
 
     def intervals_at(self, positions: Ints, level: float) -> tuple[Floats, Floats]:
         """Return the intervals of the values at these positions alone, which needs less time than all."""
-        return replace(self, shares=self.shares[positions], labels=None).interval(level)
+        return intervals.of_values(self, positions, level, cut=True)
 
     def critical(self, family_error: float = 0.05) -> int | None:
         """Return the count, of n_independent reports, at which a value becomes significant. None if no count is.
@@ -153,9 +152,12 @@ class Estimate:
     @cached_property
     def counts(self) -> Ints:
         """Support counts from which the shares were computed, exactly."""
+        return self._counts_of(self.shares)
+
+    def _counts_of(self, shares: Floats) -> Ints:
         if not self.n:
-            return np.zeros(len(self.shares), np.int64)
-        return np.rint(self.n * (self.shares * self.oracle.gap + self.oracle.q)).astype(np.int64)
+            return np.zeros(len(shares), np.int64)
+        return np.rint(self.n * (shares * self.oracle.gap + self.oracle.q)).astype(np.int64)
 
     def test(self, threshold: float, *, below: bool = False) -> Floats:
         """Return a p-value for each value: the probability of its count if its share is at most `threshold`.
@@ -164,14 +166,21 @@ class Estimate:
         `threshold`, and a small p-value proves that the share is under it. Tails are exact at a threshold of 0,
         and otherwise as exact as a saddlepoint. Gaussian tails are wrong by factors.
         """
+        return self._p_values(self.counts, threshold, below=below)
+
+    def test_shares(self, shares: Floats, threshold: float, *, below: bool = False) -> Floats:
+        """Return the p-values of these unbiased shares alone, which needs less time than all."""
+        return self._p_values(self._counts_of(shares), threshold, below=below)
+
+    def _p_values(self, supports: Ints, threshold: float, *, below: bool) -> Floats:
         from oracles.kernels.tails import binomial_tail, two_binomials_tail
 
         if not 0.0 <= threshold <= 1.0:
             raise ParameterError(f"threshold must be a share between 0 and 1, got {threshold!r}")
         n, oracle = self.n_independent, self.oracle
         if not n:
-            return np.ones(len(self.shares))
-        counts = self.scaled(self.counts, up=below)
+            return np.ones(len(supports))
+        counts = self.scaled(supports, up=below)
         if self.population is not None or not threshold:
             return binomial_tail(counts, n, oracle.q + threshold * oracle.gap, below=below)
         own = int(np.ceil(n * threshold - 1e-9)) if below else int(np.floor(n * threshold + 1e-9))
@@ -219,9 +228,13 @@ class Estimate:
 
     def ranks(self, values: Sequence[int | str] | ArrayLike) -> tuple[Ints, Ints]:
         """Return the first and last possible rank of each value's true share, 95% each. Rank 1 is the most frequent."""
+        return self.ranks_at(self._positions(values))
+
+    def ranks_at(self, positions: Ints) -> tuple[Ints, Ints]:
+        """Return the first and last possible ranks of the values at valid positions."""
         from oracles.kernels.tails import binomial_tail
 
-        positions, size, n = self._positions(values), len(self.shares), self.n_independent
+        size, n = len(self.shares), self.n_independent
         if not n:
             return np.ones(len(positions), np.int64), np.full(len(positions), size, np.int64)
         counts, place, many = self.distinct

@@ -9,7 +9,7 @@ false value in up to 94% of windows.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -22,9 +22,10 @@ from oracles.fitting import Calibration
 from oracles.intervals import listed_level
 from oracles.kernels.arrays import Distinct, distinct
 from oracles.query.settings import Threshold
-from oracles.types import Flags, Floats, Ints
+from oracles.types import Floats, Ints
 
 ListRule = Literal["decided", "paper"]
+_RULES: tuple[ListRule, ...] = get_args(ListRule)
 SIGNIFICANCE = Threshold("significance")
 _FIRST = 256
 """Size of the first block of tails. Blocks grow, so a domain without heavy hitters costs one short block."""
@@ -137,8 +138,8 @@ class Evidence:
         posterior: Calibration | None = None,
         rule: ListRule = "decided",
     ) -> None:
-        if rule not in get_args(ListRule):
-            raise ParameterError(f"rule must be one of {', '.join(get_args(ListRule))}, got {rule!r}")
+        if rule not in _RULES:
+            raise ParameterError(f"rule must be one of {', '.join(_RULES)}, got {rule!r}")
         self.estimate = estimate
         self.family_error = family_error
         self.posterior = posterior
@@ -156,9 +157,9 @@ class Evidence:
         by_method = estimates if shares is None else np.asarray(shares, np.float64)
         if by_method.shape != estimates.shape:
             raise ParameterError(f"shares must have shape ({len(estimates)},), got {by_method.shape}")
-        members = np.flatnonzero(self._listed(by_method)) if self.estimate.n else np.zeros(0, np.int64)
+        members = self._members(by_method)
         p_values, ranks = self._proofs(members)
-        order = np.argsort(-by_method[members], kind="stable")
+        order = (-by_method[members]).argsort(kind="stable")
         members = members[order]
         likely = self.likely
         return Hitters(
@@ -177,7 +178,7 @@ class Evidence:
         """Return p-values and ranks of values. Most methods list the same values, so the newest result is kept."""
         if self._newest_proofs is None or not np.array_equal(self._newest_proofs[0], members):
             p_values = self._p_values_of(members)
-            ranks = np.column_stack(self.estimate.ranks(members)) if len(members) else np.zeros((0, 2), np.int64)
+            ranks = np.array(self.estimate.ranks_at(members)).T if len(members) else np.zeros((0, 2), np.int64)
             self._newest_proofs = members, p_values, ranks
         return self._newest_proofs[1:]
 
@@ -188,12 +189,15 @@ class Evidence:
         shares, places, _ = distinct(self.estimate.shares[members])
         return _p_values(self.estimate, shares, self.proved_above)[places]
 
-    def _listed(self, shares: Floats) -> Flags:
-        """Return a mask of the values that a method lists."""
+    def _members(self, shares: Floats) -> Ints:
+        """Return the positions of the values that a method lists."""
+        if not self.estimate.n:
+            return np.zeros(0, np.int64)
         if self._paper:
-            return shares > self.listed_above
-        decided = self.estimate.shares >= self.least_decided
-        return decided | (shares >= self.listed_above) if self._by_share else decided
+            return np.flatnonzero(shares > self.listed_above)
+        if not self._by_share:
+            return self.decided
+        return np.flatnonzero((self.estimate.shares >= self.least_decided) | (shares >= self.listed_above))
 
     @cached_property
     def likely(self) -> Floats | None:
@@ -214,7 +218,7 @@ class Evidence:
     def least_decided(self) -> float:
         """Least unbiased share that is decided, infinite if none is."""
         shares, _, many = self._distinct
-        falling, ahead = shares[::-1], np.cumsum(many[::-1]) - many[::-1]
+        falling, ahead = shares[::-1], many[::-1].cumsum() - many[::-1]
         levels = self.family_error / (len(self.estimate.shares) - ahead)
         start, stop = 0, _FIRST
         while start < len(falling):
@@ -261,7 +265,7 @@ def _read_threshold(threshold: Threshold | str | float) -> Threshold:
 
 def _p_values(estimate: Estimate, shares: Floats, threshold: float) -> Floats:
     """Return p-values of unbiased shares of this estimate. No true share exceeds 1."""
-    return replace(estimate, shares=shares).test(threshold) if threshold < 1.0 else np.ones(len(shares))
+    return estimate.test_shares(shares, threshold) if threshold < 1.0 else np.ones(len(shares))
 
 
 def _expected(likely: Floats, members: Ints) -> Expected:

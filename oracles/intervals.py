@@ -72,13 +72,13 @@ def listed_level(rows: int, size: int) -> float:
     return 1.0 - (1.0 - LEVEL) * rows / size if 0 < rows < size else LEVEL
 
 
-def of_values(estimate: Counted, level: float, *, cut: bool) -> Ends:
-    """Return the interval of each value alone, limited to [0, 1] if `cut`."""
+def of_values(estimate: Counted, positions: Ints | slice, level: float, *, cut: bool) -> Ends:
+    """Return the interval of each of these values alone, limited to [0, 1] if `cut`."""
     n, oracle = estimate.n_independent, estimate.oracle
     if not n or dense(n, oracle.p, oracle.q):
-        score = estimate.noise.interval(estimate.shares, level)
+        score = estimate.noise.interval(estimate.shares[positions], level)
         return _cut(score) if cut else score
-    counts, place, _ = distinct(estimate.counts)
+    counts, place, _ = distinct(estimate.counts[positions])
     low, high = _of_sparse(estimate, counts, level)
     return low[place], high[place]
 
@@ -128,7 +128,7 @@ def of_difference(estimate: Counted, first: Ints, last: Ints) -> tuple[Floats, F
 
 def difference_error(estimate: Counted, f: Floats, g: Floats) -> Floats:
     """Return the standard error of the difference of two shares."""
-    f, g = np.clip(f, 0.0, 1.0), np.clip(g, 0.0, 1.0)
+    f, g = f.clip(0.0, 1.0), g.clip(0.0, 1.0)
     variance = estimate.noise.variance(f) + estimate.noise.variance(g) - 2.0 * estimate.covariance.pair(f, g)
     error: Floats = np.sqrt(np.maximum(variance, 0.0))
     return error
@@ -172,4 +172,4 @@ def _bounded(estimate: Counted, counts: Ints, values: int, tail: float) -> Ends:
 
 
 def _cut(interval: Ends) -> Ends:
-    return np.clip(interval[0], 0.0, 1.0), np.clip(interval[1], 0.0, 1.0)
+    return interval[0].clip(0.0, 1.0), interval[1].clip(0.0, 1.0)

@@ -50,9 +50,9 @@ class Pure:
         del positions, n
         return False
 
-    def noise(self, n: int) -> Noise:
-        """Return the error law of `n` independent reports, NaN for n = 0."""
-        return Noise(self._a / n, self._b / n) if n else Noise(float("nan"), float("nan"))
+    def noise(self, n: int, sampling: float = 0.0) -> Noise:
+        """Return the error law of `n` independent reports, NaN for n = 0. `sampling` is that of their clients (smp)."""
+        return Noise(self._a / n, self._b / n, sampling) if n else Noise(float("nan"), float("nan"))
 
     @property
     def excludes(self) -> bool:

@@ -52,6 +52,9 @@ def test_some_values_have_the_results_that_they_have_among_all(name, n):
         np.testing.assert_array_equal(some, every[places])
     assert estimate.top(3)[0].low == estimate.interval(estimate.top(3)[0].level)[0][estimate.top(3)[0].value]
     assert (estimate[5].low, estimate[5].high) == (estimate.low[5], estimate.high[5])
+    if name == "grr":
+        some = estimate.test_shares(estimate.shares[places], 0.05)
+        np.testing.assert_array_equal(some, estimate.test(0.05)[places])
 
 
 def test_names_replace_positions_everywhere():

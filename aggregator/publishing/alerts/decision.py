@@ -123,7 +123,7 @@ def _below(sample: Estimate, above: Mapping[int, float | None], error: float) ->
     for tau in {tau for tau in above.values() if tau is not None}:
         positions = np.array([v for v, its in sorted(above.items()) if its == tau and sample.shares[v] < tau])
         if len(positions):
-            p = replace(sample, shares=sample.shares[positions]).test(tau, below=True)
+            p = sample.test_shares(sample.shares[positions], tau, below=True)
             below.update(positions[p <= error / len(sample.shares)].tolist())
     return below
 

@@ -4,7 +4,7 @@ The bytes of a final record depend only on the query and on the tallies. So ever
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -211,12 +211,13 @@ def _values(query: Query, findings: Findings, total: Snapshot, population: Popul
     count = min(MOST_HITTERS, int(result.hitters.decided.sum()))
     every = query.publish is None or findings.subject.domain.parts is not None
     most = MOST_VALUES if every else max(query.publish or 0, count)
-    positions = np.argsort(-result.shares, kind="stable")[:most]
-    top = replace(estimate, shares=estimate.shares[positions])
+    positions = (-result.shares).argsort(kind="stable")[:most]
     methods = [method for method in findings.by_method if method != UNBIASED]
     shares = [findings.by_method[method].shares[positions] for method in methods]
     # One call for all columns, since a call costs more than the numbers of a small record.
-    stderr, low, high, *shares = all_rounded(np.stack([top.stderr, *top.interval(), *shares]))
+    stderr, low, high, *shares = all_rounded(
+        np.array([estimate.stderr[positions], *estimate.intervals_at(positions, LEVEL), *shares])
+    )
     name = findings.subject.domain.name
     return {
         "n": estimate.n,
