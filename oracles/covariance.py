@@ -1,6 +1,7 @@
 """Errors of shares: the variance of one, and the covariance of two for sums, differences and projections."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from oracles.errors import ParameterError
 from oracles.types import Floats
 
 
+@lru_cache(maxsize=1 << 10)
 def quantile(tail: float) -> float:
     """Return the normal quantile that leaves `tail` above it, exact for tails down to 1e-300."""
     from statistics import NormalDist

@@ -12,6 +12,7 @@ from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.table import Forms, table_for
+from oracles.pure import Pure
 from oracles.types import MARKS, Flags, Ints, Reports, Rows
 
 
@@ -86,17 +87,17 @@ class Grr(Oracle):
 
     def set_variance(self, n: int, values: int, share: float) -> float:
         """Return the variance of a set, which acts as one value with p + (M - 1) q and M q."""
-        p, q = self.exact
-        return set_as_value(p, q, n, values, share)
+        return set_as_value(self, n, values, share)
 
 
-def set_as_value(p: Fraction, q: Fraction, n: int, values: int, share: float) -> float:
+def set_as_value(oracle: Pure, n: int, values: int, share: float) -> float:
     """Return the variance of a set's share if each report supports exactly one value, as in GRR."""
-    return _one_report(p, q, values, share) / n
+    return _one_report(oracle, values, share) / n
 
 
-@lru_cache(maxsize=1 << 10)
-def _one_report(p: Fraction, q: Fraction, values: int, share: float) -> float:
+@lru_cache(maxsize=1 << 12)
+def _one_report(oracle: Pure, values: int, share: float) -> float:
     """Return the variance of one report. Exact fractions are slow, and each final needs the same few."""
+    p, q = oracle.exact
     inside, outside = p + (values - 1) * q, values * q
     return float(outside * (1 - outside) / (p - q) ** 2 + Fraction(share) * (1 - inside - outside) / (p - q))

@@ -82,7 +82,7 @@ class Hidden(Pure):
     def set_variance(self, n: int, values: int, share: float) -> float:
         """Return the variance of a set. For oue_r it is an upper bound: bits of a one-hot fake correlate negatively."""
         if self.supports_one:
-            return set_as_value(*self.exact, n, values, share)
+            return set_as_value(self, n, values, share)
         return super().set_variance(n, values, share)
 
 

@@ -1,7 +1,6 @@
 """The guarantee of a person towards somebody who sees one record only."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Annotated
 
 from aggregator.merging.windows import Span
@@ -23,18 +22,19 @@ def crowd_privacy(query: Query, attribute: str | None, span: Span, n: int) -> Cr
     """Return the guarantee of a final of `n` reports to an attribute, or None if a person may stand in it twice."""
     periods = max(1, -(-span.end // query.period) - span.start // query.period)
     is_unclear = query.solution == "rsfd" and query.answers == "life"
-    return None if periods > 1 or is_unclear or honest(n) < 1 else _guarantee(query, attribute, honest(n))
-
-
-@lru_cache(maxsize=1 << 12)
-def _guarantee(query: Query, attribute: str | None, people: int) -> CrowdPrivacy:
-    """Return the guarantee. There are 90 numbers of people for each power of ten, so finals find theirs here."""
-    oracle = query.oracle
-    overlap = None
-    if query.only_oracle is not None:
-        overlap = query.only_oracle.overlap
-    elif not isinstance(oracle, Oracle) and query.solution == "smp":
-        names = [each.name for each in query.attributes]
-        overlap = oracle.encoders[names.index(attribute or "")].overlap
-    epsilon, delta = crowd_epsilon(query.record_epsilon, people, overlap)
+    people = honest(n)
+    if periods > 1 or is_unclear or people < 1:
+        return None
+    epsilon, delta = crowd_epsilon(query.record_epsilon, people, _overlap(query, attribute))
     return CrowdPrivacy(epsilon=epsilon, delta=delta, honest=people)
+
+
+def _overlap(query: Query, attribute: str | None) -> float | None:
+    """Return the common part of the reports to an attribute, or None if it is not known."""
+    oracle = query.oracle
+    if query.only_oracle is not None:
+        return query.only_oracle.overlap
+    if isinstance(oracle, Oracle) or query.solution != "smp":
+        return None
+    names = [each.name for each in query.attributes]
+    return oracle.encoders[names.index(attribute or "")].overlap
