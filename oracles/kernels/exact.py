@@ -97,7 +97,7 @@ def rates(counts: Ints, above: Ints, n: int, level: float) -> tuple[Floats, Floa
 def _normal(counts: Ints, above: Ints, p: float, q: float, level: float, trials: int) -> Ints:
     """Return about the ends of the intervals, a row of each, by a normal law of Bin(k, p) + Bin(trials - k, q)."""
     z = NormalDist().inv_cdf(level) * np.array([[1.0], [-1.0]])
-    own, other, ends = p * (1.0 - p), q * (1.0 - q), np.stack([counts, above]) - trials * q
+    own, other, ends = p * (1.0 - p), q * (1.0 - q), np.array([counts, above]) - trials * q
     k = np.minimum(np.maximum(ends / (p - q), 0.0), trials)
     for _ in range(2):
         k = (ends + z * np.sqrt(k * own + (trials - k) * other)) / (p - q)
@@ -113,14 +113,14 @@ def least(holds: Callable[[Ints], Flags], size: int, n: int, near: Ints | None =
     divides the range into many parts if there are few places. The first step looks at the numbers around `near`.
     """
     low, high = np.full(size, -1, np.int64), np.full(size, n + 1, np.int64)
-    steps = np.arange(1, max(1, CANDIDATES // max(size, 1)) + 1)[:, None]
     around = None if near is None else near + np.arange(-AROUND, AROUND)[:, None]
     while (width := high - low).max(initial=0) > 1:
         if around is not None:
             k, around = np.minimum(np.maximum(around, 0), high), None
         else:
+            steps = np.arange(1, max(1, CANDIDATES // size) + 1)[:, None]
             k = np.minimum(low + np.maximum(width * steps // (len(steps) + 1), 1), high)
-        yes = (k > n) | holds(np.minimum(k, n)) | (k >= high)
+        yes = (k >= high) | holds(np.minimum(k, n))  # no candidate is above `high`
         below = np.where(yes, low, k).max(axis=0)
         high = np.where(yes, k, high).min(axis=0)
         low = below

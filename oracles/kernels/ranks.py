@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, islice
 
 import numpy as np
 
@@ -38,7 +38,8 @@ def ranks(many: Ints, places: Ints, is_above: IsAbove) -> tuple[Ints, Ints]:
 def _ranks_of_few(upto: list[int], places: list[int], is_above: IsAbove) -> tuple[Ints, Ints]:
     """Return the same ranks for few distinct counts. All pairs are compared at once, which costs less than a search."""
     size, top = upto[-1], len(upto) - 1
-    rows = is_above(*_pairs(top)).reshape(top, top).tolist()
+    flags = iter(is_above(*_pairs(top)).tolist())
+    rows = [list(islice(flags, place)) for place in range(top)]  # whether each is above those below it
     first, last = [], []
     for place in places:
         above = bisect_left(range(top), True, place + 1, key=lambda other: rows[other][place])
@@ -50,9 +51,8 @@ def _ranks_of_few(upto: list[int], places: list[int], is_above: IsAbove) -> tupl
 
 @lru_cache(maxsize=_FEW)
 def _pairs(top: int) -> tuple[Ints, Ints]:
-    """Return the first and the second number of all pairs below `top`."""
-    pairs = np.arange(top * top)
-    return pairs // top, pairs % top
+    """Return the larger and the smaller number of all pairs of different ones below `top`, by rows."""
+    return np.tril_indices(top, -1)
 
 
 def _first(low: Ints, high: Ints, holds: Callable[[Ints], Flags]) -> Ints:

@@ -15,6 +15,7 @@ with extra("stats"):
 
 FEW = 100
 """Trials below which the saddlepoint fails (0 for a true 1.4e-4 at 3). There a sum over all outcomes is cheap."""
+_ROOT = np.sqrt(2.0 * np.pi)
 
 
 def binomial_tail(counts: Ints, n: int | Ints, p: float | Floats, *, below: bool = False) -> Floats:
@@ -39,20 +40,21 @@ def two_binomials_tail(
     """
     if below:  # The failures are counted upwards instead.
         return two_binomials_tail(k + m - counts, k, 1.0 - p, m, 1.0 - q)
-    x, own, other = (np.asarray(each, np.int64) for each in np.broadcast_arrays(counts, k, m))
-    if not x.size:
-        return np.zeros(x.shape)
-    n = int(own.flat[0] + other.flat[0])
-    alone = (own == 0) | (other == 0)
+    together = np.asarray(k + m)
+    if not counts.size or not together.size:
+        return np.zeros(np.broadcast(counts, together).shape)
+    n, empty = int(together.flat[0]), np.equal(k, 0)
+    alone, rate = empty | np.equal(m, 0), np.where(empty, q, p)
     if alone.all():
-        return binomial_tail(x, n, np.where(own == 0, q, p))
+        return binomial_tail(counts, n, rate)
     if n < FEW:
-        sure = np.clip(x, 0, n + 1)
-        return _joint_tails(n, float(p), float(q))[own, sure]
-    far = np.where(alone, 1, own)
-    tail = _saddlepoint(x, far, p, n - far, q)
+        joint: Floats = _joint_tails(n, float(p), float(q))[k, np.minimum(np.maximum(counts, 0), n + 1)]
+        return joint
+    far = np.where(alone, 1, k)
+    tail = _saddlepoint(counts, far, p, n - far, q)
     if alone.any():
-        tail[alone] = binomial_tail(x[alone], n, np.where(own == 0, q, p)[alone])
+        x, alone, rate = np.broadcast_arrays(counts, alone, rate)
+        tail[alone] = binomial_tail(x[alone], n, rate[alone])
     return tail
 
 
@@ -87,19 +89,19 @@ def _saddlepoint(counts: Ints, k: Ints, p: float | Floats, m: Ints, q: float | F
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         w = np.sign(u) * np.sqrt(np.maximum(2.0 * (u * x - cumulant), 0.0))
         v = 2.0 * np.sinh(u / 2.0) * spread
-        density = np.exp(-w * w / 2.0) / np.sqrt(2.0 * np.pi)
+        density = np.exp(-w * w / 2.0) / _ROOT
         far = special.ndtr(-w) + density * (1.0 / v - 1.0 / w)
     # The formula is 0/0 around the mean. Its limit, the Edgeworth expansion, is as good there.
     is_near = np.abs(w) < 1e-3
     tail = np.where(is_near, _edgeworth(x, k, p, m, q), far) if is_near.any() else far
-    return np.where(inside, np.clip(tail, 0.0, 1.0), np.where(counts <= 0, 1.0, 0.0))
+    return np.where(inside, tail.clip(0.0, 1.0), np.where(counts <= 0, 1.0, 0.0))
 
 
 def _edgeworth(x: Floats, k: Ints, p: float | Floats, m: Ints, q: float | Floats) -> Floats:
     mean, variance, third = _moments(k, p, m, q)
     z = (x - mean) / np.sqrt(variance)
     skew = third / variance**1.5
-    tail: Floats = special.ndtr(-z) + skew / 6.0 * (z * z - 1.0) * np.exp(-z * z / 2.0) / np.sqrt(2.0 * np.pi)
+    tail: Floats = special.ndtr(-z) + skew / 6.0 * (z * z - 1.0) * np.exp(-z * z / 2.0) / _ROOT
     return tail
 
 
