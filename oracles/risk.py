@@ -46,7 +46,8 @@ def risk(
     if not estimate.n_independent:
         return float("nan")
     if not find(method).jumps:
-        return float(stein(method, estimate, calibrated, shares).mean())
+        terms = stein(method, estimate, calibrated, shares)
+        return float(terms.sum()) / len(terms)
     truth = likely_truth(estimate)
     fresh = rehearse(estimate, truth, seed)
     return float(np.mean([np.mean((apply(method, e, alpha=alpha, top=top) - truth) ** 2) for e in fresh]))
@@ -75,7 +76,7 @@ def stein(
     own, back = row.slope(estimate, g, calibrated)
     if back is None:
         return distance + 2.0 * own * v
-    return distance + 2.0 * own * (v - estimate.covariance.times(back, np.clip(x, 0.0, 1.0)))
+    return distance + 2.0 * own * (v - estimate.covariance.times(back, x.clip(0.0, 1.0)))
 
 
 def rejects_prior(calibration: Calibration, estimate: Estimate, fallback: str = NORM_SUB) -> bool:

@@ -59,7 +59,7 @@ def changes(before: Estimate, now: Estimate, error: float, *, panel: bool) -> Ch
 
 def _sampling(estimate: Estimate) -> Floats:
     """Return the variance of the shares of those who answer, around the shares of all who could."""
-    f = np.clip(estimate.shares, 0.0, 1.0)
+    f = estimate.shares.clip(0.0, 1.0)
     variance: Floats = f * (1.0 - f) / (estimate.population or estimate.n_independent)
     return variance
 

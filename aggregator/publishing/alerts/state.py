@@ -118,7 +118,7 @@ def dump(state: State) -> bytes:
             for one in state.references
         ],
     }
-    counts = [one.counts.astype(f"<u{one.counts.itemsize}").tobytes() for one in state.references]
+    counts = [one.counts.astype(_WIDTHS[one.counts.itemsize]).tobytes() for one in state.references]
     return b"".join([orjson.dumps(head), b"\n", *counts])
 
 
@@ -184,5 +184,6 @@ def _check_values(*values: object) -> None:
 
 
 def _check_whole(*numbers: object) -> None:
-    if any(type(number) is not int or abs(number) > EVERYONE for number in numbers):
-        raise ReportError("the alert state needs whole numbers as times, positions and counts")
+    for number in numbers:
+        if type(number) is not int or abs(number) > EVERYONE:
+            raise ReportError("the alert state needs whole numbers as times, positions and counts")

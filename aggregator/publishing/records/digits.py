@@ -47,11 +47,11 @@ def all_rounded(numbers: Floats) -> Floats:
     """
     size = np.abs(numbers)
     usual = (size > _LEAST) & (size < _MOST)
-    short = np.array(numbers)
-    inputs = numbers[usual]
-    places = DIGITS - 1 - np.floor(np.log10(size[usual])).astype(np.int64)
+    inputs = np.where(usual, numbers, 1.0)
+    places = DIGITS - 1 - np.floor(np.log10(np.abs(inputs))).astype(np.int64)
     power = _POWERS[np.abs(places)]
-    short[usual] = np.where(places >= 0, np.rint(inputs * power) / power, np.rint(inputs / power) * power)
+    results = np.where(places >= 0, np.rint(inputs * power) / power, np.rint(inputs / power) * power)
+    short = np.where(usual, results, numbers)
     unusual = ~usual & np.isfinite(numbers) & (numbers != 0.0)
     if unusual.any():
         short[unusual] = [float(f"{number:.{DIGITS}g}") for number in numbers[unusual].tolist()]
