@@ -142,9 +142,9 @@ def test_the_mean_of_a_log_scale_of_600_decades_has_an_interval():
 def test_the_geometric_mean_of_few_people_is_finite_on_a_log_scale_of_600_decades():
     o, scale, rng = oracle("haar", epsilon=1.0, size=256), Scale(1e-300, 1e300, 256, "log"), np.random.default_rng(5)
     means = [Numbers(estimate(o, np.full(60, 250), rng), scale).geometric_mean() for _ in range(20)]
-    known = [mean for mean in means if not np.isnan(mean.value)]
-    assert np.isfinite(known).all()
-    assert max(mean.high for mean in known) > 1e308
+    answers = [mean for mean in means if not np.isnan(mean.value)]
+    assert np.isfinite(answers).all()
+    assert max(mean.high for mean in answers) > 1e308
 
 
 def test_a_tree_that_a_level_does_not_answer_knows_nothing():
