@@ -108,6 +108,25 @@ def test_a_checkpoint_writes_nothing_after_it_loses_its_partitions():
         assert not any(source.at_rest for source in sources.values())
 
 
+def test_the_deletions_after_a_checkpoint_go_with_the_next_one():
+    async def run():
+        sources, log = recovered_sources()
+        broker = Prompt()
+        checkpoints = checkpoints_of(sources, broker, WriteBudget(10**9))
+        kinds = []
+        for end in (30, 60):
+            for at, source in sources.items():
+                source.take(log[at][:end])
+            checkpoints._whole_at = 0.0
+            await checkpoints._round()
+            kinds.append({kind for _, kind in broker.deleted})
+        return kinds
+
+    first, second = asyncio.run(run())
+    assert "progress" not in first
+    assert "progress" in second, "otherwise the changelog grows until the worker stops"
+
+
 def test_after_many_writes_the_next_records_wait():
     async def run():
         sources, log = recovered_sources()
