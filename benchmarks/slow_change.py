@@ -10,7 +10,7 @@ from statistics import median
 
 import numpy as np
 
-from aggregator.merging import blocks
+from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
 from aggregator.publishing.alerts.comparisons import StretchPair, comparisons
 from aggregator.publishing.alerts.decision import Final, step
@@ -65,7 +65,7 @@ class Follower:
     def take(self, estimate: Estimate) -> list[Alert]:
         """Return the alerts of the next window."""
         start, self.end = self.end, self.end + self.window.size
-        quiet_from = blocks.known_from(self.window, self.previous, -1, start)
+        quiet_from = blocks.quiet_from(self.window, self.previous, -1, start)
         ends = blocks.completions(self.window, self.previous, self.end)
         spans = [BlockSpan(*each, quiet_from, (True,)) for each in ends]
         counts = estimate.counts.astype(np.min_scalar_type(estimate.n))
@@ -168,7 +168,7 @@ def cost(size: int, windows: int = 256, answers: str = "fresh", oracle: str = "o
         follower.take(estimate)
     cpu = 1000.0 * (time.process_time() - begin) / windows
     assert follower.state is not None  # noqa: S101 - a window was taken
-    store = sum(len(blocks.encode(block)) for block in follower.store.values())
+    store = sum(len(block_records.encode(block)) for block in follower.store.values())
     return cpu, len(dump(follower.state)), store
 
 

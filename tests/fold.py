@@ -164,7 +164,7 @@ def closed_windows(groups):
         spans = []
         for scale, start, end in blocks.completions(window, before, final.end):
             marks = tuple(all(is_mark(edge, each) for edge in (start, end)) for each in final.stretches)
-            spans.append(BlockSpan(scale, start, end, blocks.known_from(window, before, since, final.start), marks))
+            spans.append(BlockSpan(scale, start, end, blocks.quiet_from(window, before, since, final.start), marks))
         span = windows.Span(window, final.start, final.end)
         yield final.versions, windows.ClosedWindow(span, final.whole, windows.Position(final.end), reasons, spans)
 

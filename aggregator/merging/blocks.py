@@ -1,8 +1,8 @@
 """Blocks: sums of windows in a row, with which slow changes are found.
 
 A block of scale s covers s windows, and begins at a multiple of its length. It is complete with the first final that
-ends at its end or later. The block of 2 s windows is the sum of two blocks of s windows, so nobody keeps partial sums.
-Each block is a record of its own in the topic `snapshots`.
+ends at its end or later. Nobody keeps partial sums, because the block of 2 s windows is the sum of two blocks of
+s windows. Each block is a record of its own in the topic `snapshots`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
-from aggregator.tallies.group_cells import GROUP_0, GroupNumbers, groups_of_row, groups_row
-from oracles.errors import ReportError
+from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.query import Query
 from oracles.query.footprint import MOST_BLOCK_VALUES
 from oracles.query.settings import Window
@@ -30,10 +28,8 @@ BLOCKS_BEFORE = 4
 """Number of blocks before the newest one with which it is compared."""
 SEASONAL = 16
 """The scale from which blocks are compared with the same time of earlier seasons."""
-VERSION = 1
-"""The version of a block's record."""
-_WIDTHS = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
-_MOST = 1 << 62
+NEVER = 1 << 62
+"""A time after all windows."""
 
 
 class BlockSpan(NamedTuple):
@@ -42,7 +38,7 @@ class BlockSpan(NamedTuple):
     scale: int
     start: int
     end: int
-    known_from: int
+    quiet_from: int
     """A time. From there to the window of the final there are no reports."""
     marks: tuple[bool, ...]
     """Whether both ends are marks, for each place. See QueryMarks."""
@@ -69,11 +65,22 @@ class Part:
 
     def __add__(self, other: "Part") -> "Part":
         n = self.n + other.n
+        # A sum in the narrow type of a half would wrap around, so 64 bits hold it first.
         counts = np.add(self.counts, other.counts, dtype=np.int64).astype(np.min_scalar_type(n))
-        independent = self.n_independent + other.n_independent
-        is_complete = self.is_complete and other.is_complete
-        groups = self.groups if self.groups == other.groups or not other.n else () if self.n else other.groups
-        return Part(n, independent, counts, is_visible=False, is_complete=is_complete, groups=groups)
+        return Part(
+            n=n,
+            n_independent=self.n_independent + other.n_independent,
+            counts=counts,
+            is_visible=False,
+            is_complete=self.is_complete and other.is_complete,
+            groups=self._common_groups(other),
+        )
+
+    def _common_groups(self, other: "Part") -> GroupNumbers:
+        """Return the groups of both parts, or none if they differ. A part without reports has no groups of its own."""
+        if self.groups == other.groups or not other.n:
+            return self.groups
+        return () if self.n else other.groups
 
     def is_between(self, marks: Sequence[bool]) -> bool:
         """Whether the ends of its block are marks of all its groups. `marks` has each group."""
@@ -88,30 +95,44 @@ class Part:
 class Block:
     """The attributes of a block."""
 
-    since: int
-    """The time since which the block holds all reports. If it is after its start, windows before are unknown."""
+    known_from: int
+    """The time from which on the block holds all reports. If it is after its start, windows before it are unknown."""
     parts: tuple[Part | None, ...]
     """A part for each attribute. None if the attribute has no blocks."""
 
 
-def completions(window: Window, previous: int | None, end: int) -> Iterator[tuple[int, int, int]]:
+def completions(window: Window, previous_end: int | None, end: int) -> Iterator[tuple[int, int, int]]:
     """Yield scale, start and end of the blocks that the final of a window completes, the shorter ones first.
 
-    `previous` is the end of the final before it. Windows in between have no reports.
+    `previous_end` is the end of the final before it. Windows in between have no reports.
     """
-    after = end - window.step if previous is None else previous
-    for scale in SCALES if window.kind != "all" else ():
+    if window.kind == "all":
+        return
+
+    if previous_end is None:
+        previous_end = end - window.step
+    for scale in SCALES:
         length = scale * window.size
-        first, last = (after // length + 1) * length, end // length * length
-        if first <= end:
-            yield scale, first - length, first
-        if first < last == end:
-            yield scale, last - length, last
+        open_end = (previous_end // length + 1) * length
+        newest_end = end // length * length
+
+        # Only the block that was open at the previous final and the one that ends here can hold reports.
+        if open_end <= end:
+            yield scale, open_end - length, open_end
+        if open_end < newest_end == end:
+            yield scale, newest_end - length, newest_end
 
 
-def known_from(window: Window, previous: int | None, since: int, start: int) -> int:
-    """Return the time from which to the start of a window there are no reports. `since` is the first window's start."""
-    return min(start, since if previous is None else previous // window.size * window.size)
+def quiet_from(window: Window, previous_end: int | None, first_start: int, start: int) -> int:
+    """Return the time from which to the start of a window there are no reports.
+
+    `previous_end` is the end of the final before it, and `first_start` the start of the first window of all.
+    """
+    if previous_end is None:
+        return min(start, first_start)
+
+    # The windows between both finals have no reports. They reach back to this multiple of the size, or further.
+    return min(start, previous_end // window.size * window.size)
 
 
 def current_start(window: Window, end: int) -> int:
@@ -127,27 +148,41 @@ def is_panel(query: Query) -> bool:
 def before(query: Query, window: Window, place: Place, store: Iterable[Place]) -> list[Place]:
     """Return the stored blocks with which a block is compared, the oldest first. Its scale is 2 or more."""
     scale, end = place
-    places, length = set(store), scale * window.size
+    places = set(store)
     count = 1 if is_panel(query) else BLOCKS_BEFORE
+
+    # A daily rhythm is a true change to a neighbouring block. The same time of earlier days does not show it.
     if query.season is not None and scale >= SEASONAL:
         seasons = [(scale, end - query.season * number) for number in range(1, BLOCKS_BEFORE + 1)]
-        if there := [each for each in seasons if each in places][:count]:
-            return there[::-1]
+        seasonal_places = [season_place for season_place in seasons if season_place in places][:count]
+        if seasonal_places:
+            return seasonal_places[::-1]
+
     if is_panel(query):
-        return sorted(each for each in places if each[0] == scale and each[1] < end)[-1:]
-    return [each for number in range(BLOCKS_BEFORE, 0, -1) if (each := (scale, end - length * number)) in places]
+        return sorted(stored for stored in places if stored[0] == scale and stored[1] < end)[-1:]
+
+    length = scale * window.size
+    neighbours = [(scale, end - length * number) for number in range(BLOCKS_BEFORE, 0, -1)]
+    return [neighbour for neighbour in neighbours if neighbour in places]
 
 
 def needed(query: Query, window: Window, spans: Sequence[BlockSpan], store: Iterable[Place]) -> set[Place]:
     """Return the stored blocks that a final needs to complete these blocks and to compare them."""
     places = set(store)
     result: set[Place] = set()
-    for scale, start, end, *_ in spans:
-        if scale > 1:
-            result.update(before(query, window, (scale, end), places))
+    for span in spans:
+        if span.scale > 1:
+            result.update(before(query, window, span.place, places))
             if not is_panel(query):
-                result |= {(scale // 2, (start + end) // 2), (scale // 2, end)} & places
+                result |= places.intersection(_halves(span))
     return result
+
+
+def _halves(span: BlockSpan) -> tuple[Place, Place]:
+    """Return the places of the two blocks whose sum a block is."""
+    half = span.scale // 2
+    middle = (span.start + span.end) // 2
+    return (half, middle), (half, span.end)
 
 
 def obsolete(query: Query, window: Window, store: Iterable[Place], end: int) -> list[Place]:
@@ -156,117 +191,94 @@ def obsolete(query: Query, window: Window, store: Iterable[Place], end: int) -> 
     for scale, block_end in store:
         if block_end <= end:
             by_scale.setdefault(scale, []).append(block_end)
+
     result: list[Place] = []
     for scale, ends in by_scale.items():
-        limit = 1 if scale == 1 or is_panel(query) else BLOCKS_BEFORE + 1
-        newest = sorted(ends)[-limit:]
+        limit = _retained_count(query, scale)
+        newest_ends = sorted(ends)[-limit:]
+
         if query.season is not None and scale >= SEASONAL:
-            first = end - BLOCKS_BEFORE * query.season - (BLOCKS_BEFORE + 1) * scale * window.size
-            newest = [each for each in ends if each >= min(first, newest[0])]
-        result += [(scale, each) for each in ends if each not in newest]
+            # Without the blocks of four seasons, a comparison takes the neighbours, and the daily rhythm is a change.
+            limit_end = end - BLOCKS_BEFORE * query.season - (BLOCKS_BEFORE + 1) * scale * window.size
+            newest_ends = [block_end for block_end in ends if block_end >= min(limit_end, newest_ends[0])]
+
+        result += [(scale, block_end) for block_end in ends if block_end not in newest_ends]
     return result
 
 
-def encode(block: Block) -> bytes:
-    """Return a block as bytes: a line of JSON, then the counts."""
-    parts = [
-        None
-        if part is None
-        else (
-            *(part.n, part.n_independent, part.is_visible, part.is_complete, len(part.counts), part.counts.itemsize),
-            *groups_row(part.groups),
-        )
-        for part in block.parts
-    ]
-    counts = [part.counts.astype(_WIDTHS[part.counts.itemsize]).tobytes() for part in block.parts if part is not None]
-    return b"".join([orjson.dumps({"version": VERSION, "since": block.since, "parts": parts}), b"\n", *counts])
-
-
-def decode(data: bytes, query: Query) -> Block:
-    """Return the block that `encode` has written, or raise a ReportError."""
-    line, _, body = data.partition(b"\n")
-    parts: list[Part | None] = []
-    at = 0
-    try:
-        head = orjson.loads(line)
-        if head["version"] != VERSION:
-            raise ReportError(f"the block has version {head['version']}, but {VERSION} is expected")
-        since = head["since"]
-        if type(since) is not int or abs(since) > _MOST:
-            raise ReportError("the block needs a whole number as time")
-        for row, oracle in zip(head["parts"], query.attribute_oracles, strict=True):
-            if row is None:
-                parts.append(None)
-                continue
-            n, independent, visible, complete, size, width, *numbers = row
-            if any(type(number) is not int or not 0 <= number <= _MOST for number in (n, independent, size)):
-                raise ReportError("the block needs whole numbers as counts")
-            counts = np.frombuffer(body, _WIDTHS[width], size, at)
-            at += size * width
-            if size != oracle.counters or independent > n or (size and int(counts.max()) > n):
-                raise ReportError(f"the block does not fit query {query.name}")
-            groups = groups_of_row(numbers)
-            part = Part(n, independent, counts, is_visible=visible is True, is_complete=complete is True, groups=groups)
-            parts.append(part)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ReportError(f"the block is unreadable: {error!r}") from error
-    if at != len(body):
-        raise ReportError(f"the block has {len(body)} bytes of counts, but claims {at}")
-    return Block(since, tuple(parts))
+def _retained_count(query: Query, scale: int) -> int:
+    """Return the number of newest blocks of a scale that stay: those of a comparison, or half of a sum."""
+    return 1 if scale == 1 or is_panel(query) else BLOCKS_BEFORE + 1
 
 
 def extended(
     query: Query, spans: Sequence[BlockSpan], parts: Sequence[Part | None], end: int, store: Mapping[Place, Block]
 ) -> dict[Place, Block]:
     """Return the blocks that a final completes. `parts` are those of its own window, which ends at `end`."""
-    new: dict[Place, Block] = {}
+    result: dict[Place, Block] = {}
     for span in spans:
-        scale, start, block_end, quiet_from, marks = span
         if is_panel(query):
-            if block_end == end and any(part is not None and part.is_visible for part in parts):
-                new[span.place] = Block(start, tuple(parts))
+            if span.end == end and any(part is not None and part.is_visible for part in parts):
+                result[span.place] = Block(span.start, tuple(parts))
             continue
-        if scale == 1:
-            block = Block(quiet_from, tuple(parts)) if block_end == end else None
+
+        if span.scale == 1:
+            # A window that ended before this final has no reports, because it would have a final of its own.
+            block = Block(span.quiet_from, tuple(parts)) if span.end == end else None
         else:
-            middle = (start + block_end) // 2
-            first_half, second_half = (
-                new.get(place) or store.get(place) for place in ((scale // 2, middle), (scale // 2, block_end))
-            )
-            block = _sum(first_half, second_half, middle, quiet_from)
+            block = _sum_of_halves(span, result, store)
+
         if block is not None:
-            is_whole, attributes = block.since <= start, len(block.parts)
-            visible = [
-                part is not None
-                and is_whole
-                and part.n >= query.crowd
-                and part.is_between(marks[attribute::attributes])
-                for attribute, part in enumerate(block.parts)
-            ]
-            new_parts = (
-                part and replace(part, is_visible=each) for part, each in zip(block.parts, visible, strict=True)
-            )
-            new[span.place] = Block(block.since, tuple(new_parts))
-    return new
+            result[span.place] = _with_visible_parts(query, block, span)
+    return result
 
 
-def _sum(left: Block | None, right: Block | None, middle: int, quiet_from: int) -> Block | None:
-    """Return the sum of two halves that meet in the middle. A missing one has no reports, or nobody knows them."""
-    if left is None:
-        return right
-    if right is None:
-        return left if quiet_from <= middle else Block(_MOST, left.parts)
-    since = left.since if right.since <= middle else right.since
-    both = zip(left.parts, right.parts, strict=True)
-    return Block(since, tuple(one + two if one is not None and two is not None else None for one, two in both))
+def _sum_of_halves(span: BlockSpan, recent: Mapping[Place, Block], store: Mapping[Place, Block]) -> Block | None:
+    """Return the sum of the two halves of a block. A missing half has no reports, or nobody knows them."""
+    first_place, second_place = _halves(span)
+    middle = first_place[1]
+    first_half = recent.get(first_place) or store.get(first_place)
+    second_half = recent.get(second_place) or store.get(second_place)
+    if first_half is None:
+        return second_half
+    if second_half is None:
+        # A block that lacks reports must never be compared. With this time it is never whole.
+        return first_half if span.quiet_from <= middle else Block(NEVER, first_half.parts)
+
+    known_from = first_half.known_from if second_half.known_from <= middle else second_half.known_from
+    parts = [
+        first_part + second_part if first_part is not None and second_part is not None else None
+        for first_part, second_part in zip(first_half.parts, second_half.parts, strict=True)
+    ]
+    return Block(known_from, tuple(parts))
+
+
+def _with_visible_parts(query: Query, block: Block, span: BlockSpan) -> Block:
+    """Return a block in which the parts that may be published are visible."""
+    is_whole = block.known_from <= span.start
+    attributes = len(block.parts)
+
+    parts: list[Part | None] = []
+    for attribute, part in enumerate(block.parts):
+        if part is None:
+            parts.append(None)
+            continue
+
+        has_crowd = part.n >= query.crowd
+        # A place is one attribute of one group, so the marks of an attribute are that many places apart.
+        marks = span.marks[attribute::attributes]
+        parts.append(replace(part, is_visible=is_whole and has_crowd and part.is_between(marks)))
+    return Block(block.known_from, tuple(parts))
 
 
 def stored_count(query: Query, window: Window) -> int:
     """Return the largest number of stored blocks of a kind of window."""
     if window.kind == "all":
         return 0
-    limit = 1 if is_panel(query) else BLOCKS_BEFORE + 1
-    count = (0 if is_panel(query) else 1) + limit * (len(SCALES) - 1)
+
+    # A panel stores no single windows, because its blocks are no sums.
+    scales = SCALES[1:] if is_panel(query) else SCALES
+    count = sum(_retained_count(query, scale) for scale in scales)
     if query.season is not None:
         lengths = (scale * window.size for scale in SCALES if scale >= SEASONAL)
         count += sum(BLOCKS_BEFORE * query.season // length + BLOCKS_BEFORE + 1 for length in lengths)

@@ -265,7 +265,7 @@ class Merger:
         """Return the blocks that a final completes."""
         window, start, end = span
         previous, self._last_ends[window] = self._last_ends.get(window), end
-        quiet = blocks.known_from(window, previous, self._since(window, start), start) if window.size else start
+        quiet = blocks.quiet_from(window, previous, self._since(window, start), start) if window.size else start
         spans = blocks.completions(window, previous, end)
         return [BlockSpan(scale, first, last, quiet, self._marked(first, last)) for scale, first, last in spans]
 

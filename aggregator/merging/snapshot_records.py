@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.merging import blocks, marks, name_history
+from aggregator.merging import block_records, blocks, marks, name_history
 from aggregator.merging.blocks import Block
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.name_history import NameHistory
@@ -119,7 +119,7 @@ def read_block(key: BlockKey, value: bytes, versions: Versions) -> Block:
     """Read a block."""
     if key.scale not in blocks.SCALES or not 0 < key.end < MOST_SECONDS or key.window.size <= 0:
         raise ReportError(f"no block of {key.scale} windows ends at {key.end}")
-    return blocks.decode(value, versions.query)
+    return block_records.decode(value, versions.query)
 
 
 def substitute_state(key: StateKey, cells: int) -> WindowState:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from aggregator.merging import blocks
+from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part
 from aggregator.merging.merger import Merger
 from aggregator.publishing.alerts.message import encode
@@ -224,7 +224,7 @@ def test_blocks_are_sums_between_marks_by_a_simple_fold():
         hits |= {(final.span.window, *place): value for place, value in result.blocks.items()}
     visible = 0
     for (window, scale, end), value in hits.items():
-        block = blocks.decode(value, query)
+        block = block_records.decode(value, query)
         (part,) = block.parts
         start = end - scale * window.size
         inside = [snapshot for pane, snapshot in panes.items() if start <= pane < end]
@@ -233,7 +233,7 @@ def test_blocks_are_sums_between_marks_by_a_simple_fold():
         assert part.n == sum(snapshot.n for snapshot in inside)
         assert part.is_complete == (not any(snapshot.flags & INCOMPLETE for snapshot in inside))
         marks = not any(first < edge < last for first, last in stretches for edge in (start, end))
-        assert part.is_visible == (marks and part.n >= query.crowd and block.since <= start)
+        assert part.is_visible == (marks and part.n >= query.crowd and block.known_from <= start)
         visible += part.is_visible
     assert {scale for _, scale, _ in hits} == set(blocks.SCALES)
     assert 10 < visible < len(hits)
@@ -288,16 +288,16 @@ def test_a_season_compares_with_the_same_time_of_earlier_seasons():
 def test_a_block_reads_back_and_damage_is_refused():
     query = query_of()
     part = Part(300, 300, np.array([300, 0, 1, 2, 3], np.uint16), is_visible=True, is_complete=False)
-    data = blocks.encode(Block(START, (part,)))
-    read = blocks.decode(data, query)
+    data = block_records.encode(Block(START, (part,)))
+    read = block_records.decode(data, query)
     (again,) = read.parts
-    assert (read.since, again.n, again.is_visible, again.is_complete) == (START, 300, True, False)
+    assert (read.known_from, again.n, again.is_visible, again.is_complete) == (START, 300, True, False)
     np.testing.assert_array_equal(again.counts, part.counts)
     for wrong in (data[:-1], data + b"x", b"", b"{}\n", data.replace(b'"version":1', b'"version":9')):
         with pytest.raises(ReportError, match="block"):
-            blocks.decode(wrong, query)
+            block_records.decode(wrong, query)
     with pytest.raises(ReportError, match="does not fit"):
-        blocks.decode(blocks.encode(Block(START, (replace(part, n=200, n_independent=200),))), query)
+        block_records.decode(block_records.encode(Block(START, (replace(part, n=200, n_independent=200),))), query)
 
 
 def test_an_older_state_is_read_and_its_surges_stay_silent():
@@ -326,7 +326,7 @@ def test_numbers_have_blocks_and_alerts():
         for final in merged(query, panes, START + 1_400).finals():
             result = results.next(query, final)
             scales |= {scale for scale, _ in result.blocks}
-            sizes = [len(blocks.decode(value, query).parts[-1].counts) for value in result.blocks.values()]
+            sizes = [len(block_records.decode(value, query).parts[-1].counts) for value in result.blocks.values()]
             assert set(sizes) <= {255 + 8}
             keys |= {tuple(key.split(b"|")) for key, _ in result.alerts}
         assert scales == set(blocks.SCALES)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from aggregator.merging import blocks
+from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import BlockSpan, Place
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory, NameSearch
@@ -125,12 +125,12 @@ def _blocks(
     spans, kind = block_input.spans, span.window
     if not spans or not any(blocks.has_blocks(query)):
         return {}, []
-    store = {place: blocks.decode(value, query) for place, value in block_input.store.items()}
+    store = {place: block_records.decode(value, query) for place, value in block_input.store.items()}
     parts = own_parts(query, span, total, window.findings, window.groups)
     new = blocks.extended(query, spans, parts, span.end, store)
     slow = comparisons(query, kind, spans, new, store)
     records = {
-        each.place: blocks.encode(new[each.place])
+        each.place: block_records.encode(new[each.place])
         for each in spans
         if each.place in new and blocks.is_stored(query, each, kind)
     }

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import orjson
 
+from aggregator.merging.block_records import encode as encode_block
 from aggregator.merging.blocks import Block, Part
-from aggregator.merging.blocks import encode as encode_block
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.name_history import NameHistory, NameSearch, Sighting
 from aggregator.merging.snapshot_records import encode_state

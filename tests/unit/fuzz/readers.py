@@ -16,7 +16,7 @@ from aggregator.board.store import Store
 from aggregator.counting.admission.gate import Gate
 from aggregator.counting.changelog import ChangelogUnreadable, sort_records
 from aggregator.counting.partition import SourcePartition
-from aggregator.merging import blocks, marks, name_history, snapshot_records
+from aggregator.merging import block_records, marks, name_history, snapshot_records
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.publishing import query_status
 from aggregator.publishing.accuracy import Truths
@@ -292,9 +292,9 @@ READERS = (
         ),
     ),
     Reader(
-        "aggregator.merging.blocks:decode",
+        "aggregator.merging.block_records:decode",
         corpus.blocks,
-        _bytes(lambda data: blocks.decode(data, HOMEPAGE)),
+        _bytes(lambda data: block_records.decode(data, HOMEPAGE)),
         (ReportError,),
     ),
     Reader(
