@@ -1,11 +1,12 @@
-"""`make lint` checks the messages of the commits that the rule covers, and no older ones."""
+"""`make lint` checks messages, sizes and moves of the commits that the rules cover, and no older ones."""
 
 import subprocess
 
 import pytest
 
-from tests.commits import LAST_FREE, ROOT, exists, faults, git, newest
+from tests.commits import LAST_FREE, LAST_UNBOUNDED, MOST_LINES, ROOT, change_faults, exists, faults, git, newest
 
+AUTHOR = ("-c", "user.name=a", "-c", "user.email=a@example.org")
 GOOD = "board: show gaps in charts\n\nAn outage looked like a straight line.\n"
 
 
@@ -37,8 +38,7 @@ def repository(tmp_path):
     folder = tmp_path / "repository"
     subprocess.run(["git", "init", "-q", folder], check=True)
     for message in ("Of old", GOOD, "topics: set one more setting\n\nWhy."):
-        author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        git(folder, *author, "commit", "-q", "--allow-empty", "-m", message)
+        git(folder, *AUTHOR, "commit", "-q", "--allow-empty", "-m", message)
     return folder
 
 
@@ -56,6 +56,86 @@ def test_a_shallow_clone_passes(repository, tmp_path, depth, areas):
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a source distribution has no history")
-def test_the_last_free_commit_is_part_of_the_history():
+@pytest.mark.parametrize("commit", [LAST_FREE, LAST_UNBOUNDED])
+def test_the_last_commit_before_a_rule_is_part_of_the_history(commit):
     shallow = git(ROOT, "rev-parse", "--is-shallow-repository").strip() == "true"
-    assert shallow or exists(ROOT, LAST_FREE)
+    assert shallow or exists(ROOT, commit)
+
+
+def lines(number, word="value"):
+    return "".join(f"{word}_{index} = {index}\n" for index in range(number))
+
+
+def commit(folder, files):
+    """Write files, remove those without text, commit all, and return the faults of the commit."""
+    for name, text in files.items():
+        path = folder / name
+        if text is None:
+            path.unlink()
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    git(folder, "add", "--all")
+    git(folder, *AUTHOR, "commit", "-q", "-m", GOOD)
+    return change_faults(folder, "HEAD")
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        ({"a.py": lines(MOST_LINES)}, None),
+        ({"a.py": lines(MOST_LINES), "b.py": lines(1)}, "401 lines"),
+        ({"package-lock.json": lines(1000), "docs/options.md": lines(1000)}, None),
+        ({"package-lock.json": lines(1000), "a.py": lines(1)}, "1001 lines"),
+    ],
+)
+def test_a_commit_has_a_bounded_size_unless_its_files_are_generated(repository, files, fault):
+    messages = commit(repository, files)
+    assert bool(messages) == (fault is not None)
+    assert all(fault in message for message in messages)
+
+
+MODULE = "from aggregator.store import Store\n\n" + lines(600)
+MODULE_AFTER = MODULE.replace("aggregator.store", "aggregator.board.store")
+ROOM = '"""The store."""\n\nfrom aggregator.board.store import Store\n\n__all__ = ["Store"]\n'
+LAYERS = "layers =\n    worker\n    {}\n    errors\n"
+USER = """\
+from aggregator.store import (
+    Entry,
+    Series,
+)
+
+text = "{}"
+number = {}
+"""
+USER_AFTER = USER.replace("aggregator.store import (", "aggregator.board.store import (").replace("    Entry,\n", "")
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        ({}, None),
+        ({"user.py": USER_AFTER.format("aggregator/board/store.py", 1)}, None),
+        ({"layers": LAYERS.format("board")}, None),
+        ({"aggregator/board/__init__.py": ROOM}, None),
+        ({"aggregator/board/__init__.py": ROOM + "number = 1\n"}, "aggregator/board/__init__.py"),
+        ({"user.py": USER_AFTER.format("aggregator/board/store.py", 1) + lines(9)}, "user.py"),
+        ({"user.py": USER.format("aggregator/store.py", 2)}, "user.py"),
+        ({"aggregator/board/store.py": MODULE_AFTER + "number = 1\n"}, "aggregator/board/store.py"),
+        ({"docs/options.md": lines(1)}, "docs/options.md"),
+        ({"other.py": lines(1)}, "other.py"),
+        ({"aggregator/board/store.py": MODULE_AFTER + lines(900, "other")}, "% equal lines"),
+    ],
+)
+def test_a_move_changes_names_only(repository, files, fault):
+    before = {
+        "aggregator/store.py": MODULE,
+        "user.py": USER.format("aggregator/store.py", 1),
+        "layers": LAYERS.format("store"),
+    }
+    commit(repository, before)
+    messages = commit(repository, {"aggregator/store.py": None, "aggregator/board/store.py": MODULE_AFTER} | files)
+    assert bool(messages) == (fault is not None)
+    assert fault is None or fault in messages[0]
+    history = git(repository, "log", "--follow", "--format=%h", "--", "aggregator/board/store.py").split()
+    assert len(history) == 2 or "equal lines" in messages[0]
