@@ -1,12 +1,12 @@
 """Measure the admission of a frame in microseconds, for good frames and for alternating good and malformed ones.
 
-python benchmarks/admission.py
+python -m benchmarks.admission
 """
 
 import numpy as np
-from timing import together
 
 from aggregator.counting.admission.gate import Gate
+from benchmarks.timing import together
 from hubbub.definitions.versions import Versions
 from oracles.frame import encode
 from oracles.query import parse

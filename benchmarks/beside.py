@@ -1,16 +1,12 @@
 """Measure how much estimates slow the counting down, and how long small queries wait for a large one.
 
-python benchmarks/beside.py             needs two idle cores
+python -m benchmarks.beside             needs two idle cores
 
 First it counts small frames for a second: alone, next to a thread that makes records of 1,024 values with calibrate,
 and next to the process that a worker uses for records. It also counts the records. Then the windows of four queries
 close at the same time: alone, with a window of a million values and calibrate, and with a window in which a search
 finds names of unknown strings. It measures the seconds until the last final of each query.
 """
-
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core, as a worker has
 
 import asyncio
 import statistics
@@ -20,7 +16,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from records import USUAL, query_of, window_of
 
 from aggregator.merging.windows import Span
 from aggregator.publishing.finals.estimator import EstimateTask
@@ -28,6 +23,7 @@ from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.estimator_process import Question
 from aggregator.publishing.finals.final import window_result
 from aggregator.tallies.snapshot import Snapshot
+from benchmarks.records import USUAL, query_of, window_of
 from oracles.query import Query, parse
 
 SECONDS, OTHERS, FINALS, TURNS = 3.0, 4, 1, 9

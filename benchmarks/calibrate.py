@@ -1,15 +1,11 @@
 """Measure the time of Calibrate with 8 million reports, and its error on data of several shapes.
 
-python benchmarks/calibrate.py [counts.csv]     one core
+python -m benchmarks.calibrate [counts.csv]     one core
 
 The first table has a line for each size and family, and compares with the direct sum. The second table has a line for
 each data set and epsilon. It shows the mean squared errors of other methods as multiples of Calibrate's, and the number
 of runs with a rejected prior. A file of true counts (a column `count`; .csv or .csv.gz) is one more data set.
 """
-
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core, as a worker has
 
 import csv
 import gzip
@@ -18,8 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from timing import best, together
 
+from benchmarks.timing import best, together
 from oracles import Estimate, oracle
 from oracles.calibrate import FAMILIES, Calibrated, calibrate
 from oracles.consistency import apply

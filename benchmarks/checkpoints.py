@@ -1,6 +1,6 @@
 """Measure checkpoints at several intervals: bytes written, CPU of a report, and the recovery after a kill.
 
-python benchmarks/checkpoints.py [--intervals 0.5 2 5]     needs Java and Maven; two minutes
+python -m benchmarks.checkpoints [--intervals 0.5 2 5]     needs Java and Maven; two minutes
 
 A process sends frames at a steady rate to many queries with panes of 10 s, on four partitions. The worker is killed
 under this load just before a checkpoint is due, and another one starts. `caught up` is the time from the start of its
@@ -9,19 +9,15 @@ process until it has counted all that was sent before, and `again` counts the re
 
 import argparse
 import multiprocessing
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.live import send  # noqa: E402
-from benchmarks.state import cpu  # noqa: E402
-from benchmarks.worker import BROKER, PARTITIONS  # noqa: E402
-from tests.brokers import Cluster  # noqa: E402
-from tests.integration.workers import Place, until  # noqa: E402
+from benchmarks.live import send
+from benchmarks.state import cpu
+from benchmarks.worker import BROKER, PARTITIONS
+from tests.brokers import Cluster
+from tests.integration.workers import Place, until
 
 QUERY = """\
 [queries.q{number}]

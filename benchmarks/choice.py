@@ -1,4 +1,4 @@
-"""Prints how far the oracle of "auto" is from the smallest possible error: python benchmarks/choice.py [BUDGET].
+"""Prints how far the oracle of "auto" is from the smallest possible error: python -m benchmarks.choice [BUDGET].
 
 Columns are sizes of the domain, rows are epsilons. A cell is the sum of all variances, as a multiple of the sum of
 the best report of any length. With BUDGET, as a multiple of epsilon, clients answer for life within it.

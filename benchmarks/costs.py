@@ -1,25 +1,21 @@
 """Measure the costs that `hubbub plan --rate` assumes, relative to the machine of docs/performance.md.
 
-python benchmarks/costs.py     half a minute, without a broker
+python -m benchmarks.costs     half a minute, without a broker
 
 benchmarks/end_to_end.py measures the costs that need a broker (reading a message and its bytes). benchmarks/state.py
 measures records of state from a real worker. This file measures their steps in Python. The last line is for `--speed`.
 """
 
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core, as a worker has
-
 import math
 
 import numpy as np
-from records import USUAL, query_of, window_of
-from steps import steps as steps_of_a_message
-from timing import best
 
 from aggregator.merging.windows import Span
 from aggregator.plan import costs
 from aggregator.publishing.records.encoder import build
+from benchmarks.records import USUAL, query_of, window_of
+from benchmarks.steps import steps as steps_of_a_message
+from benchmarks.timing import best
 from oracles import oracle
 
 RNG = np.random.default_rng(20260101)

@@ -1,20 +1,18 @@
 """Draw latency against throughput: the time from the record that closes a pane to its final, at rising rates.
 
-python benchmarks/curves.py     needs the extra `plot`, Java and Maven; about ten minutes; writes docs/latency.png
+python -m benchmarks.curves     needs the extra `plot`, Java and Maven; about ten minutes; writes docs/latency.png
 """
 
 import argparse
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+from benchmarks.accuracy.plots import draw
+from benchmarks.accuracy.study import Line, Panel, Plot
+from benchmarks.latency import latency
+from benchmarks.worker import BROKER, OURS, THEIRS, pin
+from tests.brokers import Cluster
 
-from benchmarks.accuracy.plots import draw  # noqa: E402
-from benchmarks.accuracy.study import Line, Panel, Plot  # noqa: E402
-from benchmarks.latency import latency  # noqa: E402
-from benchmarks.worker import BROKER, OURS, THEIRS, pin  # noqa: E402
-from tests.brokers import Cluster  # noqa: E402
+ROOT = Path(__file__).parents[1]
 
 RATES = {
     "grr, frames of 1,000": (1e6, 4e6, 12e6, 24e6),

@@ -1,6 +1,6 @@
 """Measure the start and the memory of every process with 200, 1,000 and 3,000 definitions, and its answer to SIGTERM.
 
-python benchmarks/definitions.py [N ...]     needs Java and Maven; about three minutes
+python -m benchmarks.definitions [N ...]     needs Java and Maven; about three minutes
 
 Each process starts with the definitions in the topic, except for the worker, which writes them. `start` is the wall
 time until the process is ready, `CPU` its CPU time until then, `memory` its peak. The `stop` is the longest time from
@@ -23,15 +23,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from aggregator.merging.windows import Span  # noqa: E402
-from aggregator.publishing.records.encoder import build  # noqa: E402
-from aggregator.tallies.snapshot import Snapshot  # noqa: E402
-from tests.boards import publish  # noqa: E402
-from tests.brokers import Cluster  # noqa: E402
-from tests.integration.workers import HUBBUB, Place, environment, until  # noqa: E402
+from aggregator.merging.windows import Span
+from aggregator.publishing.records.encoder import build
+from aggregator.tallies.snapshot import Snapshot
+from tests.boards import publish
+from tests.brokers import Cluster
+from tests.integration.workers import HUBBUB, Place, environment, until
 
 COUNTS = (200, 1_000, 3_000)
 PARTITIONS = 4

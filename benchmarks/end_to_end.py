@@ -1,6 +1,6 @@
 """Measure a worker on a filled topic, relative to the costs of its parts, in one run.
 
-python benchmarks/end_to_end.py [case ...]     needs Java and Maven; a few minutes
+python -m benchmarks.end_to_end [case ...]     needs Java and Maven; a few minutes
 
 The broker has one core, and the measured process has the other. `raw` is a tuned getmany over the same topic (bare
 records, the worker's garbage collector settings) that ignores the content. `kernel` is the oracle's own add over the
@@ -10,7 +10,6 @@ that of its whole process, including metrics and checkpoints.
 
 import argparse
 import asyncio
-import sys
 import tempfile
 import time
 from contextlib import contextmanager
@@ -19,16 +18,12 @@ from pathlib import Path
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.consumer import fetcher
 
+from aggregator.counting import faust_patches
+from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, Metrics, pin, worker
 from hubbub.kafka.clients import client_arguments
-
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from aggregator.counting import faust_patches  # noqa: E402
-from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, Metrics, pin, worker  # noqa: E402
-from oracles.frame import encode, with_id  # noqa: E402
-from oracles.query import load as load_queries  # noqa: E402
-from tests.brokers import Cluster, create_topics  # noqa: E402
+from oracles.frame import encode, with_id
+from oracles.query import load as load_queries
+from tests.brokers import Cluster, create_topics
 
 CASES = {
     # name: oracle, size, reports a frame, frames, whether they have ids, frames a batch

@@ -1,6 +1,6 @@
 """Measure the cost of a request for a gateway, relative to a bare aiohttp handler with the same body.
 
-python benchmarks/gateway.py [--seconds 6] [--keyed]     needs Java and Maven; a few minutes
+python -m benchmarks.gateway [--seconds 6] [--keyed]     needs Java and Maven; a few minutes
 
 Gateway, handler, Kafka and the client are separate processes. Gateway and handler take turns on one core. CPU is the
 CPU time of the process per request. Latency is measured at the client. The ratio is the handler's CPU divided by the
@@ -20,13 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from oracles.frame import encode  # noqa: E402
-from oracles.query import load  # noqa: E402
-from tests.brokers import Cluster, create_topics  # noqa: E402
-from tests.integration.workers import environment  # noqa: E402
+from oracles.frame import encode
+from oracles.query import load
+from tests.brokers import Cluster, create_topics
+from tests.integration.workers import environment
 
 OURS, THEIRS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
 BROKER = ("-XX:TieredStopAtLevel=4", "-Xmx1g")

@@ -1,6 +1,6 @@
 """Measure what groups cost: one query with groups beside as many queries with the same reports, in one run.
 
-python benchmarks/grouped.py [--groups 16] [--rounds 5]
+python -m benchmarks.grouped [--groups 16] [--rounds 5]
 
 Both count the same frames of olh, 1,024 values, in panes of 10 s, and make the records of a tumbling window. Counting
 goes from the bytes of frames to closed snapshots: the gate, the tallies and their encoding. The rest goes from these
@@ -10,16 +10,12 @@ weights too, and the memory of making a final: the peak of what Python and NumPy
 """
 
 import argparse
-import sys
 import time
 import tracemalloc
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from aggregator.counting.admission import record_run
 from aggregator.counting.admission.gate import Gate

@@ -1,6 +1,6 @@
 """Measure the cost of `import producers` in addition to NumPy, in fresh processes and in turns.
 
-python benchmarks/imports.py            CPU time, the least of several runs; the first target is 50 ms
+python -m benchmarks.imports            CPU time, the least of several runs; the first target is 50 ms
 """
 
 import os

@@ -1,19 +1,16 @@
 """Measure the speed of the kernels, relative to primitives of this machine in the same run.
 
-python benchmarks/kernels.py [--bits 256] [part ...]     prints a table
+python -m benchmarks.kernels [--bits 256] [part ...]     prints a table
 
 A rate should be above its target, and a cost below it. With `--bits` the compiled kernels use narrower vectors than the
 widest of this processor.
 """
 
 import argparse
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core, as a worker has
 
 import numpy as np
-from timing import Work, best, together
 
+from benchmarks.timing import Work, best, together
 from oracles import oracle
 from oracles.kernels import c_library
 from oracles.kernels.walsh import walsh

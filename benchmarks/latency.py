@@ -1,30 +1,25 @@
 """Measure the time from the close of a pane to its readable final record, at half of a worker's maximum rate.
 
-python benchmarks/latency.py [case ...]     needs Java and Maven; a few minutes
+python -m benchmarks.latency [case ...]     needs Java and Maven; a few minutes
 
 The broker has one core and the worker the other. The last case has records of a million values.
 """
 
 import argparse
 import asyncio
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from aggregator.counting import faust_patches
+from benchmarks.end_to_end import CASES, measure
+from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, Metrics, pin, worker
 from hubbub.kafka.clients import client_arguments
-
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from aggregator.counting import faust_patches  # noqa: E402
-from benchmarks.end_to_end import CASES, measure  # noqa: E402
-from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, Metrics, pin, worker  # noqa: E402
-from oracles.frame import encode  # noqa: E402
-from oracles.query import load as load_queries  # noqa: E402
-from tests.brokers import Cluster, create_topics  # noqa: E402
+from oracles.frame import encode
+from oracles.query import load as load_queries
+from tests.brokers import Cluster, create_topics
 
 RATE_CASES = ("grr, frames of 1,000", "oue, frames of 1,000 with ids")
 LARGE = "a million values"

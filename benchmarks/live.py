@@ -1,6 +1,6 @@
 """Measure the CPU of a report at a steady rate, with few and many queries, beside a plain aiokafka consumer.
 
-python benchmarks/live.py [--queries 1 100] [--rate 100000] [--frame 100]     needs Java and Maven; three minutes
+python -m benchmarks.live [--queries 1 100] [--rate 100000] [--frame 100]     needs Java and Maven; three minutes
 
 A process sends frames at the rate, spread over the queries and four partitions. A worker and a plain consumer read them
 at the same time. The consumer decodes each frame and adds its reports with hubbub's own kernel, and does nothing else.
@@ -12,7 +12,6 @@ estimator is the process of the worker that makes records.
 import argparse
 import asyncio
 import multiprocessing
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,18 +19,15 @@ from pathlib import Path
 import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.many import usage  # noqa: E402
-from benchmarks.state import cpu  # noqa: E402
-from benchmarks.worker import BROKER, PARTITIONS  # noqa: E402
-from hubbub.kafka.clients import client_arguments, started  # noqa: E402
-from hubbub.kafka.settings import REPORTS  # noqa: E402
-from oracles.frame import HEADER_SIZE, encode, header  # noqa: E402
-from oracles.query import load  # noqa: E402
-from tests.brokers import Cluster  # noqa: E402
-from tests.integration.workers import Place  # noqa: E402
+from benchmarks.many import usage
+from benchmarks.state import cpu
+from benchmarks.worker import BROKER, PARTITIONS
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.settings import REPORTS
+from oracles.frame import HEADER_SIZE, encode, header
+from oracles.query import load
+from tests.brokers import Cluster
+from tests.integration.workers import Place
 
 QUERY = """\
 [queries.q{number}]

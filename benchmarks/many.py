@@ -1,6 +1,6 @@
 """Measure many small queries: the CPU of a final, how late finals arrive at a consumer, and a restart under load.
 
-python benchmarks/many.py [--seconds 3600]     needs Java and Maven; by default three minutes
+python -m benchmarks.many [--seconds 3600]     needs Java and Maven; by default three minutes
 
 Broker, load, consumer and worker share the cores of the machine. Every query counts 4 values with grr in panes of 10 s,
 and publishes windows of 10 s and of a minute that hops by 10 s. So all finals of a pane are due at once.
@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import multiprocessing
 import random
-import sys
 import tempfile
 import threading
 import time
@@ -27,18 +26,15 @@ from statistics import quantiles
 import numpy as np
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from aggregator.worker.ticks import TICK  # noqa: E402
-from benchmarks.state import cpu  # noqa: E402
-from benchmarks.worker import BROKER  # noqa: E402
-from hubbub.kafka.clients import client_arguments, consumer, started  # noqa: E402
-from hubbub.kafka.settings import ESTIMATES, REPORTS, SNAPSHOTS  # noqa: E402
-from oracles.frame import encode  # noqa: E402
-from oracles.query import load  # noqa: E402
-from tests.brokers import Cluster  # noqa: E402
-from tests.integration.workers import Place, until  # noqa: E402
+from aggregator.worker.ticks import TICK
+from benchmarks.state import cpu
+from benchmarks.worker import BROKER
+from hubbub.kafka.clients import client_arguments, consumer, started
+from hubbub.kafka.settings import ESTIMATES, REPORTS, SNAPSHOTS
+from oracles.frame import encode
+from oracles.query import load
+from tests.brokers import Cluster
+from tests.integration.workers import Place, until
 
 PANE = 10
 QUERY = """\

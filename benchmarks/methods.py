@@ -1,15 +1,11 @@
 """Measure the time of the methods on 1,000,000 values, relative to sorting the same vector in the same run.
 
-python benchmarks/methods.py            a line for each method and vector; a cost below its target is good
+python -m benchmarks.methods            a line for each method and vector; a cost below its target is good
 """
 
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core, as a worker has
-
 import numpy as np
-from timing import together
 
+from benchmarks.timing import together
 from oracles import Estimate, oracle
 from oracles.consistency import METHODS, apply
 

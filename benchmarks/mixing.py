@@ -1,6 +1,6 @@
 """Measure what `--least` hides and what it costs, with real gateways and a real Kafka.
 
-python benchmarks/mixing.py [--seconds 100] [--rate 1]     needs Java and Maven; the default takes two minutes
+python -m benchmarks.mixing [--seconds 100] [--rate 1]     needs Java and Maven; the default takes two minutes
 
 Each gateway gets requests of one report at random times, on average `rate` a second. A reader of the log knows the time
 of a request, and guesses: it takes any report of the first frame that Kafka has appended after that time. The last
@@ -9,7 +9,6 @@ column is the share of requests for which this finds the right report, on averag
 
 import argparse
 import asyncio
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,14 +16,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+from aiohttp import ClientSession
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from aiohttp import ClientSession  # noqa: E402
-
-from tests.brokers import Cluster  # noqa: E402
-from tests.integration.gateways import FRAMES, Gateway, Site, now  # noqa: E402
+from tests.brokers import Cluster
+from tests.integration.gateways import FRAMES, Gateway, Site, now
 
 LEAST = (1, 5, 20)
 PANES = """

@@ -1,18 +1,14 @@
 """Measure the time of a record with every statistic of the vector, in seconds and relative to sorting the vector.
 
-python benchmarks/records.py            a line for each size and list of methods, then the parts of the time
+python -m benchmarks.records            a line for each size and list of methods, then the parts of the time
 """
 
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core, as a worker has
-
 import numpy as np
-from timing import best
 
 from aggregator.merging.windows import Span
 from aggregator.publishing.records.encoder import build
 from aggregator.tallies.snapshot import Snapshot
+from benchmarks.timing import best
 from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, apply
 from oracles.estimate import Estimate

@@ -1,6 +1,6 @@
 """Measure the CPU of each record of state, by queries and partitions, in one run.
 
-python benchmarks/state.py [case ...]     needs Java and Maven; a few minutes
+python -m benchmarks.state [case ...]     needs Java and Maven; a few minutes
 
 First it measures the steps of a record in this process, without sockets. It encodes a tally and puts it into a batch,
 for the changelog and for the snapshots. Then the merger reads the snapshots from the batch into its partition.
@@ -15,7 +15,6 @@ than it needs, a batch has fewer records, and each record costs more.
 import argparse
 import asyncio
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,24 +25,19 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
-from hubbub.kafka.clients import client_arguments
-
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from aggregator.counting import faust_patches  # noqa: E402
-from aggregator.counting.admission.gate import Gate  # noqa: E402
-from aggregator.counting.partition import SourcePartition  # noqa: E402
-from aggregator.merging.snapshot_partition import SnapshotPartition  # noqa: E402
-from aggregator.tallies.keys import PaneKey, home  # noqa: E402
-from aggregator.tallies.snapshot import encode_snapshot  # noqa: E402
-from hubbub.definitions.versions import Versions  # noqa: E402
-from hubbub.kafka.clients import started  # noqa: E402
-from hubbub.kafka.settings import CHANGELOG, REPORTS, SNAPSHOTS  # noqa: E402
-from oracles.frame import encode  # noqa: E402
-from oracles.query import load  # noqa: E402
-from tests.brokers import Cluster  # noqa: E402
-from tests.integration.workers import Place  # noqa: E402
+from aggregator.counting import faust_patches
+from aggregator.counting.admission.gate import Gate
+from aggregator.counting.partition import SourcePartition
+from aggregator.merging.snapshot_partition import SnapshotPartition
+from aggregator.tallies.keys import PaneKey, home
+from aggregator.tallies.snapshot import encode_snapshot
+from hubbub.definitions.versions import Versions
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.settings import CHANGELOG, REPORTS, SNAPSHOTS
+from oracles.frame import encode
+from oracles.query import load
+from tests.brokers import Cluster
+from tests.integration.workers import Place
 
 OURS, THEIRS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
 BROKER = ("-XX:TieredStopAtLevel=4", "-Xmx1g")

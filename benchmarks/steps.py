@@ -1,6 +1,6 @@
 """Measure the CPU of each step of a message in a worker, from the bytes of Kafka's client on.
 
-python benchmarks/steps.py     needs compiled kernels
+python -m benchmarks.steps     needs compiled kernels
 
 One thread, the least CPU time of several rounds, in microseconds per message. In addition to the steps it measures the
 slow path, which takes the same records one by one if they are unusual or there are no compiled kernels. It also

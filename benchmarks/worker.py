@@ -8,10 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from tests.integration.workers import environment  # noqa: E402
+from tests.integration.workers import environment
 
 HUBBUB = Path(sys.executable).with_name("hubbub")
 OURS, THEIRS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
