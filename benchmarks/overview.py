@@ -1,34 +1,29 @@
 """Measure the CPU of the board for one overview of many queries, a comparison of two windows, and a scrape of metrics.
 
-python benchmarks/overview.py [--queries 200] [--values 1024]
+python -m benchmarks.overview [--queries 200] [--values 1024]
 
 The store holds twelve windows of each query, and the most alerts that a board keeps. No broker is needed.
 """
 
 import argparse
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 
 from prometheus_client import generate_latest
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from aggregator.board.all_queries import AllQueries  # noqa: E402
-from aggregator.board.difference_answer import DifferenceAnswer  # noqa: E402
-from aggregator.board.metrics import BoardMetrics  # noqa: E402
-from aggregator.board.parameters import Parameters  # noqa: E402
-from aggregator.board.query_list import Queries  # noqa: E402
-from aggregator.board.reply import Reply  # noqa: E402
-from aggregator.board.route import ROUTES  # noqa: E402
-from aggregator.board.states import States  # noqa: E402
-from aggregator.board.store import MOST_ALERTS, Store  # noqa: E402
-from aggregator.publishing.alerts.message import decode, encode  # noqa: E402
-from oracles.query import parse  # noqa: E402
-from tests.boards import HOMEPAGE, PANE, START, Crowd, definition_messages, status_message  # noqa: E402
+from aggregator.board.all_queries import AllQueries
+from aggregator.board.difference_answer import DifferenceAnswer
+from aggregator.board.metrics import BoardMetrics
+from aggregator.board.parameters import Parameters
+from aggregator.board.query_list import Queries
+from aggregator.board.reply import Reply
+from aggregator.board.route import ROUTES
+from aggregator.board.states import States
+from aggregator.board.store import MOST_ALERTS, Store
+from aggregator.publishing.alerts.message import decode, encode
+from oracles.query import parse
+from tests.boards import HOMEPAGE, PANE, START, Crowd, definition_messages, status_message
 
 WINDOWS = 12
 REPEATS = 20

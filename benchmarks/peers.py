@@ -1,6 +1,6 @@
 """Compare hubbub with two libraries from the literature on the same work: counting and estimating reports.
 
-python benchmarks/peers.py     needs `pip install -e '.[bench]'`; one or two minutes
+python -m benchmarks.peers     needs `pip install -e '.[bench]'`; one or two minutes
 
 The servers of the other libraries handle one report at a time. Each gets reports of its own client, as many as it
 counts in about a second. Times are per report. A ratio of 20 means that hubbub is 20 times faster.
@@ -12,8 +12,8 @@ import time
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core for all
 
 import numpy as np
-from timing import best
 
+from benchmarks.timing import best
 from oracles import oracle
 
 EPSILON, SIZE = 1.0, 1024

@@ -1,6 +1,6 @@
 """Measure the effect of forged reports of 1% of 100,000 clients, and their detection, for every oracle.
 
-python benchmarks/poison.py             a line for each oracle, number of targets and attacker
+python -m benchmarks.poison             a line for each oracle, number of targets and attacker
 
 The attacker `all` sends reports that support the most targets. The attacker `quiet` has less effect but looks honest:
 it sends as many ones as honest clients, or supports 7 of 10 targets per report, with a new choice each time. A shift is

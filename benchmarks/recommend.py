@@ -1,6 +1,6 @@
 """Compare the recommended method with one fixed method, on data of many shapes.
 
-python benchmarks/recommend.py [--runs N] [--new] [--retail FILE]
+python -m benchmarks.recommend [--runs N] [--new] [--retail FILE]
     a line for each data set, epsilon and task, then the scores of each task and of all; with --new the data are four
     populations from which `recommend` was not made; FILE is the Retail data set as CSV with a column "count",
     gzipped or not

@@ -1,6 +1,6 @@
 """Measure the CPU seconds of a worker's start on a long log, and of a plain reader of the same topics, in one run.
 
-python benchmarks/recovery.py     needs Java and Maven; a minute or two
+python -m benchmarks.recovery     needs Java and Maven; a minute or two
 
 There are two logs on four partitions. The first is the log after a day at full load with the topics' settings
 (deletions and segments of the last minutes, two checkpoints a second). The second has 100,000 deletions per partition,
@@ -21,21 +21,18 @@ from typing import NamedTuple
 import numpy as np
 from aiokafka import AIOKafkaProducer
 
-from hubbub.kafka.clients import client_arguments
+from aggregator.tallies import progress as clock
+from aggregator.tallies.keys import PaneKey, PartitionKey, home
+from aggregator.tallies.progress import Progress
+from aggregator.tallies.tally import Tally, encode_tally
+from aggregator.topics.layout import SHORT
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.settings import CHANGELOG, REPORTS, SNAPSHOTS
+from oracles.frame import TICK
+from tests.brokers import Cluster
+from tests.integration.workers import Place
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from aggregator.tallies import progress as clock  # noqa: E402
-from aggregator.tallies.keys import PaneKey, PartitionKey, home  # noqa: E402
-from aggregator.tallies.progress import Progress  # noqa: E402
-from aggregator.tallies.tally import Tally, encode_tally  # noqa: E402
-from aggregator.topics.layout import SHORT  # noqa: E402
-from hubbub.kafka.clients import started  # noqa: E402
-from hubbub.kafka.settings import CHANGELOG, REPORTS, SNAPSHOTS  # noqa: E402
-from oracles.frame import TICK  # noqa: E402
-from tests.brokers import Cluster  # noqa: E402
-from tests.integration.workers import Place  # noqa: E402
 
 PARTITIONS = 4
 QUERIES = '[queries.page]\ndomain = 1024\noracle = "grr"\nepsilon = 1.0\nanswers = "fresh"\npane = "10s"\n'

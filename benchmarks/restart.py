@@ -1,6 +1,6 @@
 """Measure how long finals pause when one of two workers is killed, restarted or removed, with and without names.
 
-python benchmarks/restart.py [--times 3]     needs Java and Maven; ten minutes
+python -m benchmarks.restart [--times 3]     needs Java and Maven; ten minutes
 
 Two workers share four partitions, and a process sends frames all the time. The figure is the time from the signal to
 the arrival of the first final whose window ends after it, because such a final needs the partitions of both. `kill`
@@ -11,7 +11,6 @@ has ended. `scale-down` sends SIGTERM only.
 import argparse
 import asyncio
 import multiprocessing
-import sys
 import tempfile
 import threading
 import time
@@ -20,16 +19,13 @@ from statistics import median
 
 from aiokafka import TopicPartition
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.live import send  # noqa: E402
-from benchmarks.many import end_of  # noqa: E402
-from benchmarks.worker import BROKER, PARTITIONS  # noqa: E402
-from hubbub.kafka.clients import consumer  # noqa: E402
-from hubbub.kafka.settings import ESTIMATES  # noqa: E402
-from tests.brokers import Cluster  # noqa: E402
-from tests.integration.workers import Place  # noqa: E402
+from benchmarks.live import send
+from benchmarks.many import end_of
+from benchmarks.worker import BROKER, PARTITIONS
+from hubbub.kafka.clients import consumer
+from hubbub.kafka.settings import ESTIMATES
+from tests.brokers import Cluster
+from tests.integration.workers import Place
 
 QUERY = """\
 [queries.page]

@@ -1,15 +1,11 @@
 """Measure the speed of simulated clients, up to their frames, relative to `perturb` alone in the same run.
 
-taskset -c 0 python benchmarks/simulate.py
+taskset -c 0 python -m benchmarks.simulate
 """
 
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core, as the figure says
-
 import numpy as np
-from timing import together
 
+from benchmarks.timing import together
 from oracles.query import parse
 from producers.simulation.crowd.distribution import read_crowd
 from producers.simulation.crowd.population import Population

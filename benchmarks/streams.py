@@ -1,6 +1,6 @@
 """Compare the CPU time per message of hubbub and of other stream processors, on the same topic of reports.
 
-python benchmarks/streams.py [case ...]     needs the extra `bench`, Java and Maven; a few minutes
+python -m benchmarks.streams [case ...]     needs the extra `bench`, Java and Maven; a few minutes
 
 Each peer does the minimum. It takes the reports out of the frames, several thousand at a time, and adds them
 with hubbub's own kernel. The broker has one core, and the measured process has the other. The measurement covers the
@@ -19,15 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.end_to_end import count_by_worker, fill  # noqa: E402
-from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, pin  # noqa: E402
-from oracles import oracle  # noqa: E402
-from oracles.frame import HEADER_SIZE  # noqa: E402
-from oracles.query import load as load_queries  # noqa: E402
-from tests.brokers import Cluster, create_topics  # noqa: E402
+from benchmarks.end_to_end import count_by_worker, fill
+from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, pin
+from oracles import oracle
+from oracles.frame import HEADER_SIZE
+from oracles.query import load as load_queries
+from tests.brokers import Cluster, create_topics
 
 SIZE = 1024
 CASES = {
@@ -178,8 +175,8 @@ def measure(cluster, name):
         except PackageNotFoundError:
             print(f"{name:30} {peer:24} left out: {package} is not installed", flush=True)
             continue
-        command = [sys.executable, __file__, "--peer", peer, kafka.servers, kafka.topic("reports")]
-        process = subprocess.run(  # noqa: S603 - this very file
+        command = [sys.executable, "-m", "benchmarks.streams", "--peer", peer, kafka.servers, kafka.topic("reports")]
+        process = subprocess.run(  # noqa: S603 - this very module
             ["timeout", "300", *command, str(min(frames, most))],  # noqa: S607 - coreutils'
             stdout=subprocess.PIPE,
             text=True,

@@ -1,16 +1,12 @@
 """Measure the board's CPU time for one pane of records, without viewers and with a hundred viewers.
 
-python benchmarks/viewers.py            events only, then events and the requests of a page after each
+python -m benchmarks.viewers            events only, then events and the requests of a page after each
 """
 
 import http.client
-import sys
 import threading
 import time
 from contextlib import ExitStack, closing
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.boards import HOMEPAGE, PANE, Board, Crowd, definition_messages, publish
 from tests.brokers import Tansu, create_topics

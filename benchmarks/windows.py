@@ -1,15 +1,11 @@
 """Measure a long window: its memory, and the CPU to load it, to continue and to make one final.
 
-python benchmarks/windows.py            a line for each window and number of partitions
+python -m benchmarks.windows            a line for each window and number of partitions
 
 A list of records replaces the broker. Memory is measured for one query's snapshot partition after loading, and as a
 maximum during loading. For comparison there is the size of its panes as int64. `slice` is the longest pause of the
 event loop during loading.
 """
-
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core, as a worker has
 
 import gc
 import time

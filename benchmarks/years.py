@@ -2,7 +2,7 @@
 
 Answers for life come from one table, as in query files of edition 2. One row has noise for each class instead.
 
-python benchmarks/years.py [--panels 20] [--people 20000] [--days 730]
+python -m benchmarks.years [--panels 20] [--people 20000] [--days 730]
 
 One person in ten changes the value each day, and from the middle on a new value has 30%. The old client is included for
 comparison. It paid for each new *value*, and was silent from its fifth on. Its shares are biased, because silence

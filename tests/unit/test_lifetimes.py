@@ -4,27 +4,12 @@ Each figure is a mean over 20 panels with independent noise. Its limit is 8 stan
 Student's law with 19 degrees of freedom has 2e-7 on both sides. Five figures have 1e-6.
 """
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from benchmarks import years
+
 PANELS, PEOPLE, DAYS = 20, 1_000, 40
-
-
-def load():
-    spec = importlib.util.spec_from_file_location("years", Path(__file__).parents[2] / "benchmarks" / "years.py")
-    module = importlib.util.module_from_spec(spec)
-    # A dataclass looks up its module.
-    import sys
-
-    sys.modules["years"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-years = load()
 
 
 def off(panels):
