@@ -158,31 +158,31 @@ soak: .venv/.test build/.kafka ## days of short panes hurried through: make soak
 	$(BIN)/python tests/faults/soak.py --days $(or $(DAYS),1)
 
 bench: .venv/.bench build/.kafka ## print the published figures
-	$(BIN)/python benchmarks/kernels.py
-	$(BIN)/python benchmarks/admission.py
-	$(BIN)/python benchmarks/peers.py
-	$(BIN)/python benchmarks/methods.py
-	$(BIN)/python benchmarks/calibrate.py
-	$(BIN)/python benchmarks/poison.py
-	$(BIN)/python benchmarks/records.py
-	$(BIN)/python benchmarks/windows.py
-	$(BIN)/python benchmarks/beside.py
-	$(BIN)/python benchmarks/imports.py
-	$(BIN)/python benchmarks/simulate.py
-	$(BIN)/python benchmarks/steps.py
-	$(BIN)/python benchmarks/costs.py
-	$(BIN)/python benchmarks/end_to_end.py
-	$(BIN)/python benchmarks/latency.py
-	$(BIN)/python benchmarks/live.py
-	$(BIN)/python benchmarks/streams.py
-	$(BIN)/python benchmarks/curves.py
-	$(BIN)/python benchmarks/state.py
-	$(BIN)/python benchmarks/checkpoints.py
-	$(BIN)/python benchmarks/recovery.py
-	$(BIN)/python benchmarks/definitions.py
-	$(BIN)/python benchmarks/gateway.py
-	$(BIN)/python benchmarks/viewers.py
-	$(BIN)/python benchmarks/overview.py
+	$(BIN)/python -m benchmarks.kernels
+	$(BIN)/python -m benchmarks.admission
+	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks.methods
+	$(BIN)/python -m benchmarks.calibrate
+	$(BIN)/python -m benchmarks.poison
+	$(BIN)/python -m benchmarks.records
+	$(BIN)/python -m benchmarks.windows
+	$(BIN)/python -m benchmarks.beside
+	$(BIN)/python -m benchmarks.imports
+	$(BIN)/python -m benchmarks.simulate
+	$(BIN)/python -m benchmarks.steps
+	$(BIN)/python -m benchmarks.costs
+	$(BIN)/python -m benchmarks.end_to_end
+	$(BIN)/python -m benchmarks.latency
+	$(BIN)/python -m benchmarks.live
+	$(BIN)/python -m benchmarks.streams
+	$(BIN)/python -m benchmarks.curves
+	$(BIN)/python -m benchmarks.state
+	$(BIN)/python -m benchmarks.checkpoints
+	$(BIN)/python -m benchmarks.recovery
+	$(BIN)/python -m benchmarks.definitions
+	$(BIN)/python -m benchmarks.gateway
+	$(BIN)/python -m benchmarks.viewers
+	$(BIN)/python -m benchmarks.overview
 
 # DATA names a folder with the public data sets; without them the page says what is left out.
 bench-accuracy: .venv/.test build/.kafka ## measure how accurate shares are (half an hour), and write docs/accuracy.md
