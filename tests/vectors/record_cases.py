@@ -9,7 +9,7 @@ from itertools import count
 
 import numpy as np
 
-from oracles.frame import TICK, encode
+from oracles.frame import TICK, encode, encode_json
 from oracles.mechanisms.entropy import Source
 from oracles.query import parse
 
@@ -334,5 +334,100 @@ def several():
     return case
 
 
-CASES = {make.__name__: make for make in (values, limits, crowds, numbers, many_numbers, groups, several)}
+def names():
+    """Unknown strings, of which some are known before, one appears later, and one stretch is withheld."""
+    case = Case("""
+        [queries.errors]
+        domain = { discover = "text", length = 12, cells = 12 }
+        known = ["timeout", "never seen"]
+        epsilon = 6.0
+        answers = "fresh"
+        budget = 1e9
+        pane = "5m"
+        windows = ["10m", "5m", "all"]
+        search = "10m"
+    """)
+    query = case.queries["errors"]
+    strings = query.oracle.strings
+    texts = ["oom", "timeout", "x is null", "é" * 20, *(f"rare {number}" for number in range(60))]
+    rows = np.array([strings.cells_of(text) for text in texts])
+    for pane in range(6):
+        start = START + 300 * pane
+        stream = Stream(f"names/{pane}")
+        weights = [300, 150, 200 if pane > 3 else 0, 120, *[5] * 60]
+        reports = query.oracle.perturb(rows[stream.draw(weights, 16_000 if pane != 2 else 90)], stream)
+        case.append(start + 300, encode(query.digest, start, reports))
+    return case
+
+
+def large_record():
+    """A record that is too large, with groups and a weighted total."""
+    long_names = [f"{number:0>8}{'x' * 210}" for number in range(32_000)]
+    case = Case(f"""
+        [queries.large]
+        domain = {long_names}
+        oracle = "olh"
+        epsilon = 8.0
+        answers = "fresh"
+        budget = 1e9
+        pane = "10s"
+        publish = "all"
+        groups = {{ platform = ["ios", "android"] }}
+        weights = {{ ios = 0.5, android = 0.5 }}
+    """)
+    for group in (1, 2):
+        case.report("large", 0, [30] * 10 + [0] * 31_980 + [30] * 10, size=800, group=group)
+    return case
+
+
+def rejects():
+    """Frames that are late, early, malformed, unknown or empty, and frames in JSON, among good ones."""
+    case = Case(
+        """
+        [queries.web]
+        domain = 9
+        oracle = "oue"
+        epsilon = 1.0
+        answers = "fresh"
+        budget = 1e9
+        pane = "10s"
+        lateness = "5s"
+        skew = "20s"
+        windows = ["10s", "20s/10s", "all"]
+        require_id = true
+        groups = { platform = ["ios", "web"] }
+        crowd = 30
+    """,
+        partitions=2,
+    )
+    query = case.queries["web"]
+    all_ones = np.full((5, query.oracle.width), 255, np.uint8)
+    all_ones[:, -1] = 1
+    for pane in range(14):
+        start = START + 10 * pane
+        for partition in range(2):
+            frame_id = (2 * pane + partition + 2).to_bytes(8, "little")
+            other_id = (2 * pane + partition + 1000).to_bytes(8, "little")
+            reports = case.report(
+                "web", pane, falling(9), size=120, group=1 + pane % 2, frame_id=frame_id, partition=partition
+            )
+            later = start + 10 + partition
+            in_json = encode_json(
+                query.digest, start, reports[:40], other_id, group={"platform": ("ios", "tv")[pane % 2]}
+            )
+            case.append(later, in_json, partition)
+            case.append(later, encode(query.digest, start, all_ones, bytes([pane + 1] * 8)), partition)
+            case.append(later, encode(query.digest, start, reports), partition)
+            case.append(later, encode(query.digest, start - 100, reports, other_id), partition)
+            case.append(later, encode(query.digest, start + 100, reports, other_id), partition)
+            case.append(later, encode(b"nobody!!", start, reports, other_id), partition)
+            case.append(later, b"{", partition)
+            case.append(later, TICK, partition)
+    return case
+
+
+CASES = {
+    make.__name__: make
+    for make in (values, limits, crowds, numbers, many_numbers, groups, several, names, large_record, rejects)
+}
 """A function that makes each case, by its name."""
