@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.merging.windows import Span
 from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.estimator_process import Question
 from aggregator.publishing.finals.final import window_result
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from benchmarks.records import USUAL, query_of, window_of
 from oracles.query import Query, parse

@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 
-from aggregator.merging.windows import Span
 from aggregator.plan import costs
 from aggregator.publishing.records.encoder import build
 from benchmarks.records import USUAL, query_of, window_of

@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.merging.windows import Span
 from aggregator.publishing.records.encoder import build
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from tests.boards import publish
 from tests.brokers import Cluster

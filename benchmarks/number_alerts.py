@@ -11,13 +11,13 @@ from typing import cast
 
 import numpy as np
 
-from aggregator.merging.windows import Span
 from aggregator.publishing.alerts.comparisons import StretchPair
 from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.state import State
 from aggregator.publishing.alerts.watch import DAY, number_watch_of
 from aggregator.publishing.findings import NumberFindings, subjects
+from aggregator.records.span import Span
 from benchmarks.slow_change import AFTER, BEFORE, MINUTE, Course, Follower, jump, rise
 from oracles import Estimate, Oracle
 from oracles.mechanisms.entropy import source

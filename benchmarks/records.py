@@ -5,8 +5,8 @@ python -m benchmarks.records            a line for each size and list of methods
 
 import numpy as np
 
-from aggregator.merging.windows import Span
 from aggregator.publishing.records.encoder import build
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from benchmarks.timing import best
 from oracles.calibrate import calibrate

@@ -12,8 +12,8 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from aggregator.merging.windows import Span  # noqa: E402 - the path comes first
 from aggregator.publishing.records.encoder import build  # noqa: E402
+from aggregator.records.span import Span  # noqa: E402 - the path comes first
 from aggregator.tallies import progress  # noqa: E402
 from aggregator.tallies.id_log import IdEntry, encode_ids  # noqa: E402
 from aggregator.tallies.keys import PaneKey, PartitionKey  # noqa: E402

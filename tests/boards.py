@@ -17,9 +17,9 @@ import orjson
 from aiokafka import AIOKafkaProducer
 
 from aggregator.merging.merger import answer_counts
-from aggregator.merging.windows import Span
 from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.records.encoder import build
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot, merge_snapshots
 from hubbub.definitions import catalog
 from hubbub.kafka.clients import client_arguments, started

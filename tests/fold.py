@@ -14,6 +14,7 @@ import numpy as np
 from aggregator.counting.admission.gate import AcceptedFrame, Gate
 from aggregator.merging import blocks, cumulative_window, windows
 from aggregator.merging.blocks import BlockSpan
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import IDS_OVERFLOW, PARTIAL, Snapshot
 from hubbub.definitions.versions import Versions
 from oracles.query.settings import Window
@@ -165,7 +166,7 @@ def closed_windows(groups):
         for scale, start, end in blocks.completions(window, before, final.end):
             marks = tuple(all(is_mark(edge, each) for edge in (start, end)) for each in final.stretches)
             spans.append(BlockSpan(scale, start, end, blocks.quiet_from(window, before, since, final.start), marks))
-        span = windows.Span(window, final.start, final.end)
+        span = Span(window, final.start, final.end)
         yield final.versions, windows.ClosedWindow(span, final.whole, windows.Position(final.end), reasons, spans)
 
 

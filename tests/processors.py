@@ -12,8 +12,8 @@ from hashlib import sha256
 import numpy as np
 
 from aggregator.merging.merger import answer_counts
-from aggregator.merging.windows import Span
 from aggregator.publishing.finals.final import window_result
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import METHODS
 from oracles.query import parse

@@ -6,8 +6,8 @@ import numpy as np
 import orjson
 
 from aggregator.merging.name_history import NameHistory
-from aggregator.merging.windows import Span
 from aggregator.publishing.finals.final import window_result
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import parse
 

@@ -10,11 +10,11 @@ from aggregator.board.parameters import Parameters
 from aggregator.board.rows import Age, NewestReport, StateName, Withheld
 from aggregator.board.store import Series, Store
 from aggregator.board.view import Definition
-from aggregator.merging.windows import shortest_expected_age
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.list_intervals import intervals
 from aggregator.publishing.records.number_answers import Measure, NumberAnswers
 from aggregator.publishing.records.rows import Kind
+from aggregator.records.span import shortest_expected_age
 from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED
 from oracles.intervals import LEVEL

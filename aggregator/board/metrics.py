@@ -10,11 +10,11 @@ from prometheus_client.registry import Collector
 
 from aggregator.board.entry import Entry
 from aggregator.board.store import Series, Store
-from aggregator.merging.windows import shortest_expected_age
 from aggregator.publishing.freshness import Freshness, NewestFinal
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.list_intervals import intervals
 from aggregator.publishing.records.number_answers import NumberAnswers
+from aggregator.records.span import shortest_expected_age
 from hubbub.command.metrics import MetricRow, MetricTable
 from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, STATUS, TRUTH
 from oracles.consistency import UNBIASED

@@ -6,7 +6,8 @@ from itertools import chain
 import numpy as np
 
 from aggregator.merging.pane_queue import PaneQueue, PaneStore
-from aggregator.merging.windows import ClosedWindow, Position, Span, count_ends, first_end
+from aggregator.merging.windows import ClosedWindow, Position, count_ends, first_end
+from aggregator.records.span import Span
 from aggregator.tallies.group_cells import report_counts, without
 from aggregator.tallies.snapshot import Snapshot, Sum
 from hubbub.definitions.versions import FOR_EVER, PublicationInterval

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import orjson
 
+from aggregator.records.span import all_step
 from aggregator.tallies.group_cells import further_groups
 from hubbub.definitions.versions import FOR_EVER, Versions
 from oracles.errors import ReportError
@@ -40,11 +41,6 @@ def _sum(count: Count, other: Count) -> Count:
         return count + other
     one, two = ([each] if isinstance(each, int) else each for each in (count, other))
     return tuple(map(add, one * len(two) if len(one) == 1 else one, two))
-
-
-def all_step(query: Query) -> int:
-    """Return the seconds between two finals of `all`: a pane, or the time between searches for names."""
-    return query.search or query.pane
 
 
 def spans(query: Query) -> list[int]:

@@ -18,15 +18,8 @@ from aggregator.merging.blocks import BlockSpan
 from aggregator.merging.cumulative_window import CumulativeWindow, SearchWindow
 from aggregator.merging.marks import Count, QueryMarks, Withheld, fewest
 from aggregator.merging.pane_queue import PaneStore
-from aggregator.merging.windows import (
-    ClosedWindow,
-    OpenWindow,
-    Position,
-    SizedWindows,
-    Span,
-    needs_store,
-    order,
-)
+from aggregator.merging.windows import ClosedWindow, OpenWindow, Position, SizedWindows, needs_store, order
+from aggregator.records.span import QUIET_PANES, Span
 from aggregator.tallies.group_cells import further_groups, group_count, report_counts, split, subtract
 from aggregator.tallies.snapshot import INCOMPLETE, PARTIAL, Snapshot, Sum, encode_snapshot, merge_snapshots
 from hubbub.definitions.versions import PublicationInterval, Versions
@@ -35,8 +28,6 @@ from oracles.query import Query
 from oracles.query.footprint import tally_size
 from oracles.query.settings import Window
 
-QUIET_PANES = 2
-"""Closed panes in a row without reports after which a query is quiet."""
 ALL = -1
 """The partition number of a merged snapshot: the total of a pane that is closed on all partitions."""
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from aggregator.merging.windows import Span, order
+from aggregator.merging.windows import order
+from aggregator.records.span import Span
 from hubbub.definitions.versions import MOST_SECONDS
 from oracles.errors import ReportError
 from oracles.query.settings import Window

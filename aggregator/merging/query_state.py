@@ -15,7 +15,8 @@ from aggregator.merging.blocks import Place
 from aggregator.merging.merger import Merger
 from aggregator.merging.name_history import NameHistory, NameSearch
 from aggregator.merging.snapshot_records import encode_state, split_state
-from aggregator.merging.windows import ClosedWindow, Position, Span
+from aggregator.merging.windows import ClosedWindow, Position
+from aggregator.records.span import Span
 from aggregator.tallies.keys import BlockKey, PaneKey, StateKey, Write
 from hubbub.definitions.versions import FOR_EVER, PublicationInterval, Versions
 from oracles.query import Query

@@ -16,7 +16,8 @@ from aggregator.merging.name_history import NameHistory
 from aggregator.merging.pane_queue import MemoryStore, PaneStore
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_records import Content, StateCheck, WindowState, is_valid_key
-from aggregator.merging.windows import Span, order
+from aggregator.merging.windows import order
+from aggregator.records.span import Span
 from aggregator.tallies import keys
 from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.keys import BlockKey, Key, PaneKey, PartitionKey, StateKey

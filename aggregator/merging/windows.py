@@ -14,31 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.merging.blocks import BlockSpan
-from aggregator.merging.marks import Withheld, all_step
+from aggregator.merging.marks import Withheld
 from aggregator.merging.pane_queue import PaneQueue, PaneStore
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot, Sum
 from hubbub.definitions.versions import FOR_EVER, PublicationInterval
-from oracles.query import Query
 from oracles.query.settings import Window
 
 MEMORY_LIMIT = 1 << 20
 """Most bytes of the panes of a window in memory. The panes of longer windows go to the store."""
 ENCODED_BYTES = 2
 """Approximate bytes of an integer in an encoded tally, which has 1 to 4."""
-PUBLISH_SECONDS = 10
-"""Seconds that workers may need from the time when a window can be final to its record."""
-
-
-class Span(NamedTuple):
-    """One window: [start, end) in Unix seconds."""
-
-    window: Window
-    start: int
-    end: int
-
-    def independent(self, n: int, query: Query) -> int:
-        """Return how many of the window's n reports are independent, whatever values the clients have."""
-        return n // query.repeats(self.start, self.end)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,13 +229,3 @@ def _runs_of_ends(starts: Iterable[int], size: int, step: int, last: int) -> Ite
         if end >= first:
             yield first, end
             last = end
-
-
-def expected_age(query: Query, window: Window) -> int:
-    """Return the age in seconds that the newest final of a kind of window reaches in normal operation."""
-    return (window.step or all_step(query)) + query.lateness + PUBLISH_SECONDS
-
-
-def shortest_expected_age(query: Query) -> int:
-    """Return the age in seconds that the newest final of any kind reaches in normal operation."""
-    return min(expected_age(query, window) for window in query.windows)

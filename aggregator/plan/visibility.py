@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from aggregator.merging.marks import Marks, QueryMarks
-from aggregator.merging.windows import Span
 from aggregator.plan.promise import up
 from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy, crowd_privacy
+from aggregator.records.span import Span
 from hubbub.definitions.versions import Versions
 from hubbub.texts import few
 from oracles.discover.cell_hash import MAP_SLOTS

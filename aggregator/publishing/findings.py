@@ -12,8 +12,8 @@ import numpy as np
 
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory
-from aggregator.merging.windows import Span
 from aggregator.publishing.name_results import NameResult, name_result
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import FLAGS, Snapshot
 from oracles.calibrate import Calibrated, calibrate
 from oracles.consistency import UNBIASED, apply, find

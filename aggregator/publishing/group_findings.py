@@ -12,7 +12,6 @@ import numpy as np
 from aggregator.merging.marks import Withheld
 from aggregator.merging.merger import answer_counts
 from aggregator.merging.name_history import NameHistory
-from aggregator.merging.windows import Span
 from aggregator.publishing.findings import (
     PARTIAL_GROUPS,
     AnyFindings,
@@ -21,6 +20,7 @@ from aggregator.publishing.findings import (
     find_all,
     with_flag,
 )
+from aggregator.records.span import Span
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers, combine, split
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aggregator.merging.name_history import NameHistory, Sighting
-from aggregator.merging.windows import Span
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.discover import Maps, Name, Slots, search
 from oracles.discover.cell_hash import MAPS

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from aggregator.merging.query_state import QueryState
-from aggregator.merging.windows import OpenWindow, Span
+from aggregator.merging.windows import OpenWindow
+from aggregator.records.span import Span
 from hubbub.definitions.versions import Versions
 
 

@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 import orjson
 
-from aggregator.merging.merger import QUIET_PANES
 from aggregator.merging.query_state import QueryState
-from aggregator.merging.windows import PUBLISH_SECONDS, shortest_expected_age
+from aggregator.records.span import PUBLISH_SECONDS, QUIET_PANES, shortest_expected_age
 from hubbub.http.schema import LATE, Digest, Name, Time, read
 from oracles.errors import ReportError
 from oracles.query import Query

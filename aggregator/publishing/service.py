@@ -14,7 +14,6 @@ from typing import Any
 
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_reader import SnapshotReader
-from aggregator.merging.windows import shortest_expected_age
 from aggregator.process.metrics import Metrics
 from aggregator.publishing import query_status
 from aggregator.publishing.accuracy import Accuracy
@@ -26,6 +25,7 @@ from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.publisher import FinalPublisher
 from aggregator.publishing.freshness import NewestFinal
 from aggregator.publishing.provisional import ProvisionalRecords
+from aggregator.records.span import shortest_expected_age
 from aggregator.tallies import keys
 from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aggregator.merging.windows import Span
+from aggregator.records.span import Span
 from oracles.types import Ints
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.merging.windows import Span
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.records.encoder import build
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.kafka.settings import Kafka
 from oracles.query import parse

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aggregator.merging.windows import Span
 from aggregator.publishing.alerts.decision import Final, alerts
 from aggregator.publishing.alerts.decision import step as stepped
 from aggregator.publishing.alerts.message import encode
@@ -26,6 +25,7 @@ from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day, watch_o
 from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.encoder import build
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles import Estimate, oracle
 from oracles.errors import ReportError

@@ -24,9 +24,9 @@ from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
 from aggregator.board.route import ROUTES, SCHEMAS, describe
 from aggregator.board.store import MOST_ALERTS, Store
-from aggregator.merging.windows import PUBLISH_SECONDS
 from aggregator.publishing.records.list_intervals import first
 from aggregator.publishing.records.maps_key import is_maps
+from aggregator.records.span import PUBLISH_SECONDS
 from hubbub.definitions import catalog
 from hubbub.http.problem import Problem
 from oracles.consistency import answer, apply

@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from aggregator.merging.windows import Span
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy, crowd_privacy
+from aggregator.records.span import Span
 from oracles import oracle
 from oracles.central import crowd_epsilon, failure, honest
 from oracles.query import parse

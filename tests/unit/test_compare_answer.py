@@ -4,9 +4,9 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.merging.windows import Span
 from aggregator.publishing.records.decoder import decode
 from aggregator.publishing.records.encoder import build
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.changes import compare
 from oracles.intervals import listed_level

@@ -17,6 +17,7 @@ from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.finals.final import window_result
 from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.publishing.records.encoder import build
+from aggregator.records.span import Span
 from aggregator.tallies.keys import StateKey, decode
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.versions import Version, Versions
@@ -247,7 +248,7 @@ def test_records_are_those_of_the_plain_rule(numbers, names, is_several):
     last = max(panes, default=0) + 4 * PANE
     expected = {}
     for final, reasons in fold.with_reasons(fold.finals_of_panes(versions, panes, lambda end: end <= last)):
-        span = fold.windows.Span(final.window, final.start, final.end)
+        span = Span(final.window, final.start, final.end)
         expected |= dict(build(query, span, final.whole, reasons).records)
     results = {key: record for key, record in published(versions, panes) if record["final"]}
     assert results == {key: orjson.loads(value) for key, value in expected.items()}

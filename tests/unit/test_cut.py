@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from aggregator.merging.windows import Span
 from aggregator.publishing.finals.final import final_metrics
 from aggregator.publishing.records import cut
 from aggregator.publishing.records.decoder import decode
 from aggregator.publishing.records.encoder import build
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from aggregator.topics.sizes import ENVELOPE, RECORD, sizes
 from oracles.query import parse

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from aggregator.errors import EstimatorEnded
-from aggregator.merging.windows import Span
 from aggregator.publishing.finals import estimator
 from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.estimator_process import Question, Request, answers, read, write
 from aggregator.publishing.finals.final import final_metrics, window_result
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles import ORACLES
 from oracles.multi.rsfd import FAKES

@@ -8,13 +8,14 @@ from aggregator.merging.merger import Merger
 from aggregator.publishing.finals.final import ResultSequence
 from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.publishing.records.encoder import build
+from aggregator.records.span import Span
 from aggregator.tallies.frame_batch import FrameBatch
 from aggregator.tallies.group_cells import split
 from aggregator.tallies.snapshot import decode_snapshot, encode_snapshot
 from aggregator.tallies.tally import Tally
 from hubbub.definitions.versions import Version, Versions
 from oracles.query import parse
-from tests import fold, schemas
+from tests import schemas
 
 PANE = 10
 PLATFORMS = ["ios", "android", "web"]
@@ -164,7 +165,7 @@ def test_the_total_is_that_of_the_groups_that_are_shown(kind):
         sum_of = counted(
             alone, [(start, 0, reports) for at, group, reports in frames if at == start and group in visible]
         )
-        built = build(alone, fold.windows.Span(query.windows[0], start, start + PANE), sum_of[start]).records
+        built = build(alone, Span(query.windows[0], start, start + PANE), sum_of[start]).records
         [expected] = [each for each in map(orjson.loads, dict(built).values()) if each["attribute"] == attribute]
         assert {name: record[name] for name in expected if name != "quality"} == {
             name: expected[name] for name in expected if name != "quality"
@@ -303,7 +304,7 @@ def test_errors_of_weighted_totals_are_right_if_response_differs_by_group():
             for group, (label, (_, n)) in enumerate(people.items(), 1)
         ]
         [snapshot] = counted(query, rows).values()
-        [(_, value), *_] = build(query, fold.windows.Span(query.windows[0], 0, PANE), snapshot).records
+        [(_, value), *_] = build(query, Span(query.windows[0], 0, PANE), snapshot).records
         record = orjson.loads(value)
         order = [int(name) for name in record["values"]]
         errors = np.array(record["weighted"]["shares"]["unbiased"]) - truth[order]

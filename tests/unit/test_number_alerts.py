@@ -10,7 +10,6 @@ import pytest
 from prometheus_client import generate_latest
 from scipy import stats
 
-from aggregator.merging.windows import Span
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.alerts.message import decode, encode
 from aggregator.publishing.alerts.number_decision import number_step
@@ -20,6 +19,7 @@ from aggregator.publishing.finals.final import final_metrics, window_result
 from aggregator.publishing.finals.publisher import set_gauges
 from aggregator.publishing.findings import NumberFindings, subjects
 from aggregator.reading.tail.summary import Notice
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from benchmarks.number_alerts import NumberFollower, delays, estimates, false_alerts, follow, query
 from benchmarks.slow_change import BEFORE, jump

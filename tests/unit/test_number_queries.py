@@ -7,7 +7,6 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.merging.windows import Span
 from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.watch import number_watch_of
 from aggregator.publishing.findings import find_all, subjects
@@ -15,6 +14,7 @@ from aggregator.publishing.records.decoder import decode
 from aggregator.publishing.records.differences import differences
 from aggregator.publishing.records.digits import digits_of
 from aggregator.publishing.records.encoder import build
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.table import dump, query_of
 from oracles.errors import QueryError, ReportError

@@ -7,10 +7,10 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.merging.windows import Span
 from aggregator.plan.command import main as plan_main
 from aggregator.publishing.records.decoder import decode
 from aggregator.publishing.records.encoder import build
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.table import dump, query_of
 from oracles import oracle

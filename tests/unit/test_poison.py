@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from aggregator.merging.windows import Span
 from aggregator.publishing.findings import find_all
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles import ORACLES, oracle
 from oracles.errors import ReportError

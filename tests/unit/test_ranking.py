@@ -4,12 +4,12 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.merging.windows import Span
 from aggregator.publishing.records.decoder import decode
 from aggregator.publishing.records.encoder import build
 from aggregator.publishing.records.list_intervals import first, intervals
 from aggregator.reading.export.table import rows
 from aggregator.reading.tail.summary import Summary
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from benchmarks.ranking import CASES, coverage
 from oracles.errors import ReportError

@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from aggregator.merging.snapshot_partition import SnapshotPartition
-from aggregator.merging.windows import Span
 from aggregator.publishing.records.encoder import key
+from aggregator.records.span import Span
 from aggregator.tallies import keys
 from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey
 from aggregator.tallies.progress import Progress, TopicIds, decode, encode

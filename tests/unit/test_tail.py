@@ -15,7 +15,6 @@ from rich.cells import cell_len
 from rich.console import Console, Group
 
 from aggregator.demo import surge
-from aggregator.merging.windows import Span, shortest_expected_age
 from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.alerts.message import decode
 from aggregator.publishing.records import decoder
@@ -29,6 +28,7 @@ from aggregator.reading.tail.overview import HISTORY
 from aggregator.reading.tail.pages import KEYS, Pages
 from aggregator.reading.tail.summary import Notice, Summary, notice_lines
 from aggregator.reading.tail.table import Screen, page
+from aggregator.records.span import Span, shortest_expected_age
 from aggregator.tallies.snapshot import Snapshot
 from oracles.errors import ReportError
 from oracles.query import parse

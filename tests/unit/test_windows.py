@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.merging.cumulative_window import IDLE, CumulativeWindow
-from aggregator.merging.windows import SizedWindows, Span
+from aggregator.merging.windows import SizedWindows
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import PARTIAL, Snapshot, encode_snapshot, merge_snapshots
 from hubbub.definitions.versions import PublicationInterval
 from oracles.query import parse

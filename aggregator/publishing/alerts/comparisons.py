@@ -13,8 +13,8 @@ import numpy as np
 
 from aggregator.merging import blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
-from aggregator.merging.windows import Span
 from aggregator.publishing.findings import AnyFindings, NameFindings, WithheldFindings, estimates
+from aggregator.records.span import Span
 from aggregator.tallies.group_cells import GroupNumbers, whole
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot
 from oracles.estimate import Estimate, Pure

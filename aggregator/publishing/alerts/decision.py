@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aggregator.merging.windows import Span
 from aggregator.publishing.alerts.change_test import changes
 from aggregator.publishing.alerts.comparisons import StretchPair
 from aggregator.publishing.alerts.message import Alert, AlertKind, StretchRow, encode
@@ -25,6 +24,7 @@ from aggregator.publishing.findings import NameFindings, NumberFindings, Withhel
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.encoder import WindowRecords
 from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.span import Span
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.estimate import Estimate
 from oracles.heavy import Evidence, bounds

@@ -1,12 +1,12 @@
 """The alerts of unknown strings: a name that a search has proved for the first time. Pure."""
 
 from aggregator.merging.name_history import NameSearch, surplus
-from aggregator.merging.windows import Span
 from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.watch import KINDS
 from aggregator.publishing.name_results import NameResult
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.span import Span
 from oracles.query import Query
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
-from aggregator.merging.windows import Span
 from aggregator.publishing.alerts.comparisons import StretchPair
 from aggregator.publishing.alerts.message import Alert, AlertKind, StretchRow
 from aggregator.publishing.alerts.silence import Look, after_silence, in_order, longest_silence
@@ -17,6 +16,7 @@ from aggregator.publishing.alerts.watch import Measure, NumberWatch
 from aggregator.publishing.findings import NumberFindings
 from aggregator.publishing.records.digits import DIGITS, digits_of, rounded
 from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.span import Span
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.covariance import quantile as normal_quantile
 from oracles.number_changes import NumberChanges, crossing

@@ -19,9 +19,9 @@ from typing import IO, NamedTuple
 from aggregator.merging.blocks import BlockSpan, Place
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory, NameSearch
-from aggregator.merging.windows import Span
 from aggregator.publishing.finals.final import BlockInput, FinalMetrics, estimate_count, final_metrics, window_result
 from aggregator.publishing.findings import AnyFindings
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import Query
 from oracles.query.settings import Window

@@ -8,7 +8,7 @@ from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import BlockSpan, Place
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory, NameSearch
-from aggregator.merging.windows import ClosedWindow, Span
+from aggregator.merging.windows import ClosedWindow
 from aggregator.publishing.alerts.comparisons import StretchPair, comparisons, own_parts
 from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.alerts.message import encode
@@ -16,6 +16,7 @@ from aggregator.publishing.alerts.name_decision import name_step
 from aggregator.publishing.findings import AnyFindings, Findings, NameFindings, WithheldFindings
 from aggregator.publishing.records.cut import CUT
 from aggregator.publishing.records.encoder import WindowRecords, build
+from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.numbers import Quantity
 from oracles.query import Query

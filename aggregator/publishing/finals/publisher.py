@@ -11,7 +11,7 @@ import orjson
 from prometheus_client import Gauge
 
 from aggregator.merging.query_state import OwedFinal, QueryState
-from aggregator.merging.windows import OpenWindow, Position, Span
+from aggregator.merging.windows import OpenWindow, Position
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.finals.deletions import Deletions
@@ -20,6 +20,7 @@ from aggregator.publishing.finals.estimator_process import Answer, Question
 from aggregator.publishing.finals.final import FinalMetrics, NumberMetrics
 from aggregator.publishing.finals.round import Batch
 from aggregator.publishing.records.encoder import provisional_key
+from aggregator.records.span import Span
 from aggregator.tallies import keys
 from hubbub.kafka.outbox import Outbox, OutboxRecord, count_refused, is_oversized
 from hubbub.kafka.settings import ALERTS, ESTIMATES, SNAPSHOTS

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from aggregator.merging.windows import Span
+from aggregator.records.span import Span
 from oracles.central import crowd_epsilon, honest
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query

@@ -12,7 +12,6 @@ import numpy as np
 
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory
-from aggregator.merging.windows import Span
 from aggregator.publishing.findings import (
     AnyFindings,
     Findings,
@@ -29,6 +28,7 @@ from aggregator.publishing.records.group_fields import group_field, key_part, we
 from aggregator.publishing.records.name_rows import MAPS_END, encode_maps, name_fields
 from aggregator.publishing.records.number_rows import number_fields
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
+from aggregator.records.span import Span
 from aggregator.tallies.group_cells import GroupNumbers
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED, answer

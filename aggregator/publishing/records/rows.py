@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from aggregator.merging.windows import Span
+from aggregator.records.span import Span
 from hubbub.http.schema import Chance, Count, Time
 from oracles.errors import ReportError
 from oracles.query.settings import Window

@@ -9,10 +9,10 @@ from operator import itemgetter
 from typing import NamedTuple, cast, get_args
 
 from aggregator.merging.marks import spans
-from aggregator.merging.windows import Span
 from aggregator.publishing.records.decoder import WITHHELD, decode
 from aggregator.publishing.records.group_fields import value_in_key
 from aggregator.publishing.records.rows import Kind
+from aggregator.records.span import Span
 from aggregator.tallies.group_cells import further_groups
 from hubbub.definitions.versions import FOR_EVER, Versions
 from oracles.query.groups import NO_GROUP

@@ -1,0 +1,1 @@
+"""The records, which writers and readers share."""

@@ -1,0 +1,38 @@
+"""A window's bounds, and the age that its newest final reaches in normal operation."""
+
+from typing import NamedTuple
+
+from oracles.query import Query
+from oracles.query.settings import Window
+
+PUBLISH_SECONDS = 10
+"""Seconds that workers may need from the time when a window can be final to its record."""
+QUIET_PANES = 2
+"""Closed panes in a row without reports after which a query is quiet."""
+
+
+class Span(NamedTuple):
+    """One window: [start, end) in Unix seconds."""
+
+    window: Window
+    start: int
+    end: int
+
+    def independent(self, n: int, query: Query) -> int:
+        """Return how many of the window's n reports are independent, whatever values the clients have."""
+        return n // query.repeats(self.start, self.end)
+
+
+def all_step(query: Query) -> int:
+    """Return the seconds between two finals of `all`: a pane, or the time between searches for names."""
+    return query.search or query.pane
+
+
+def expected_age(query: Query, window: Window) -> int:
+    """Return the age in seconds that the newest final of a kind of window reaches in normal operation."""
+    return (window.step or all_step(query)) + query.lateness + PUBLISH_SECONDS
+
+
+def shortest_expected_age(query: Query) -> int:
+    """Return the age in seconds that the newest final of any kind reaches in normal operation."""
+    return min(expected_age(query, window) for window in query.windows)
