@@ -17,7 +17,7 @@ from aggregator.publishing.alerts.decision import Final, step
 from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.state import State, dump
 from aggregator.publishing.alerts.watch import DAY, watch_of
-from aggregator.publishing.findings import subjects
+from aggregator.records.subject import subjects
 from oracles import Estimate
 from oracles.pure import Pure
 from oracles.query import Query, parse

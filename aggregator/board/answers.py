@@ -20,10 +20,10 @@ from aggregator.board.store import Store
 from aggregator.board.string_shares import SearchRow
 from aggregator.board.table_answer import TableAnswer
 from aggregator.board.view import View
-from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy
 from aggregator.publishing.records.encoder import hitter_rows
 from aggregator.publishing.records.rows import RefusedRow, ThresholdRow, WindowRow
+from aggregator.records.subject import subjects
 from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED
 from oracles.intervals import LEVEL

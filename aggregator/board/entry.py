@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.rows import RefusedRow
 from aggregator.records.span import Span
+from aggregator.records.subject import subjects
 from oracles.errors import ReportError
 from oracles.query import Query
 

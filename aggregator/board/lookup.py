@@ -5,9 +5,9 @@ from aggregator.board.parameters import LATEST, Parameters
 from aggregator.board.reply import bad, missing
 from aggregator.board.store import Series, Store, Windows
 from aggregator.board.view import Definition, View
-from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.number_answers import is_answer
+from aggregator.records.subject import subjects
 from hubbub.http.problem import Problem
 from hubbub.texts import few
 from oracles.consistency import UNBIASED

@@ -7,9 +7,9 @@ from aggregator.board.answers import TableAnswer
 from aggregator.board.parameters import Parameters
 from aggregator.board.rows import Age, NewestReport, StateName
 from aggregator.board.store import Series, Store, Windows
-from aggregator.publishing.findings import Subject, subjects
 from aggregator.publishing.records.rows import Kind, ThresholdRow
 from aggregator.records.span import expected_age, shortest_expected_age
+from aggregator.records.subject import Subject, subjects
 from hubbub.http.schema import Attribute, Count, Digest
 from oracles.consistency import UNBIASED
 from oracles.numbers import LINEAR, LOG

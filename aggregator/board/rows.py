@@ -9,11 +9,11 @@ import numpy as np
 from aggregator.board.entry import Entry
 from aggregator.board.store import Series
 from aggregator.board.view import Definition, View
-from aggregator.publishing.findings import PARTIAL_GROUPS
 from aggregator.publishing.query_status import State
 from aggregator.publishing.records.decoder import WITHHELD, Record
 from aggregator.publishing.records.list_intervals import ListedIntervals, intervals
 from aggregator.publishing.records.rows import HitterRow, Indication, Ranks
+from aggregator.records.subject import PARTIAL_GROUPS
 from hubbub.http.schema import Chance, Count, Known, Time
 from oracles.consistency import UNBIASED
 from oracles.types import Floats

@@ -12,8 +12,8 @@ import numpy as np
 
 from aggregator.board.entry import Entry
 from aggregator.board.reply import bad, missing
-from aggregator.publishing.findings import Subject, subjects
 from aggregator.publishing.records.decoder import Record
+from aggregator.records.subject import Subject, subjects
 from oracles.consistency import UNBIASED, answer
 from oracles.estimate import Estimate
 from oracles.heavy import Evidence, Hitters, bounds

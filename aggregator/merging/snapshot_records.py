@@ -16,11 +16,12 @@ from aggregator.merging.blocks import Block
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.name_history import NameHistory
 from aggregator.merging.windows import Position
+from aggregator.records.size import ENVELOPE
 from aggregator.tallies import progress
 from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.keys import BlockKey, PaneKey, PartitionKey, StateKey, Write
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, decode_snapshot, encode_snapshot
-from aggregator.topics.sizes import ENVELOPE, LEAST
+from aggregator.topics.sizes import LEAST
 from hubbub.definitions.versions import MOST_SECONDS, Versions
 from oracles.errors import ReportError
 from oracles.query import Query

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from aggregator.merging.marks import spans
 from aggregator.plan import string_outlook
-from aggregator.publishing.finals.final import value_count
+from aggregator.records.subject import value_count
 from oracles.consistency import find
 from oracles.mechanisms.protocol import Oracle
 from oracles.multi.attributes import Multi

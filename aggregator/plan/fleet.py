@@ -13,7 +13,7 @@ from aggregator.counting.checkpoint_plan import RECORDS_PER_S
 from aggregator.merging.windows import ENCODED_BYTES
 from aggregator.plan import costs, memory
 from aggregator.plan.check_text import CHECKPOINT_SECONDS
-from aggregator.publishing.finals.final import value_count
+from aggregator.records.subject import value_count
 from oracles.errors import ParameterError
 from oracles.frame import HEADER_SIZE, MAX_FRAME
 from oracles.query import Query

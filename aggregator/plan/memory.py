@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from aggregator.merging import blocks
 from aggregator.merging.windows import ENCODED_BYTES, needs_store
-from aggregator.publishing.finals.final import LARGE, estimate_count, value_count
+from aggregator.records.subject import LARGE, estimate_count, value_count
 from hubbub.definitions.versions import open_panes
 from oracles.consistency import find
 from oracles.query import Query

@@ -14,6 +14,7 @@ from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory
 from aggregator.publishing.name_results import NameResult, name_result
 from aggregator.records.span import Span
+from aggregator.records.subject import PARTIAL_GROUPS, Subject, subjects
 from aggregator.tallies.snapshot import FLAGS, Snapshot
 from oracles.calibrate import Calibrated, calibrate
 from oracles.consistency import UNBIASED, apply, find
@@ -24,23 +25,11 @@ from oracles.heavy import Evidence, Hitters
 from oracles.multi.attributes import Multi
 from oracles.numbers import Numbers
 from oracles.query import Query
-from oracles.query.domain import Domain, Ranges, Sets
 from oracles.risk import risk
 from oracles.types import MARKS, Floats
 
-PARTIAL_GROUPS = "partial_groups"
-"""The flag of a total that lacks a group with reports, because the group is withheld."""
 _FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", PARTIAL_GROUPS, "small", "held")
 """All flags, in the order of a record."""
-
-
-class Subject(NamedTuple):
-    """A subject of estimates: one of several attributes, or the only answer, which has no name."""
-
-    name: str | None
-    domain: Domain
-    sets: Sets
-    ranges: Ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,13 +159,6 @@ def with_flag(findings: AnyFindings, flag: str) -> AnyFindings:
     if isinstance(findings, WithheldFindings):
         return findings._replace(flags=flags)
     return replace(findings, flags=flags)
-
-
-def subjects(query: Query) -> list[Subject]:
-    """Return the subjects of a query, in the order of its attributes."""
-    if query.domain is not None:
-        return [Subject(None, query.domain, query.sets, query.ranges)]
-    return [Subject(each.name, each.domain, each.sets, each.ranges) for each in query.attributes]
 
 
 def _find(query: Query, subject: Subject, estimate: Estimate, flags: set[str]) -> Findings:

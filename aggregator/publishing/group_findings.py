@@ -12,15 +12,9 @@ import numpy as np
 from aggregator.merging.marks import Withheld
 from aggregator.merging.merger import answer_counts
 from aggregator.merging.name_history import NameHistory
-from aggregator.publishing.findings import (
-    PARTIAL_GROUPS,
-    AnyFindings,
-    Findings,
-    WithheldFindings,
-    find_all,
-    with_flag,
-)
+from aggregator.publishing.findings import AnyFindings, Findings, WithheldFindings, find_all, with_flag
 from aggregator.records.span import Span
+from aggregator.records.subject import PARTIAL_GROUPS
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers, combine, split
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED

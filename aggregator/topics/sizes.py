@@ -7,6 +7,7 @@ no more than the queries need. After a query is added, run `hubbub topics` again
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from aggregator.records.size import ENVELOPE, RECORD
 from hubbub.definitions.catalog import Definitions, changes
 from hubbub.kafka.settings import LARGEST
 from oracles.query import File, Query
@@ -15,16 +16,12 @@ from oracles.query.footprint import INTEGER, tally_size
 
 LEAST = 1 << 20
 """The least size in bytes. Kafka's default is a little more, so no service has a lower limit."""
-ENVELOPE = 64 << 10
-"""The bytes of the batch, the key, and all fields except integers and values."""
 NUMBER = 22
 """The bytes of a number in JSON, with its comma."""
 HITTER = 170
 """The bytes of a heavy hitter in JSON, without its name."""
 SET = 250
 """The bytes of a set in JSON, without its name."""
-RECORD = 8 << 20
-"""The most bytes of a published record with its batch. A larger one is cut. Many Kafka services take no more."""
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from aggregator.publishing.alerts.decision import step as stepped
 from aggregator.publishing.alerts.message import encode
 from aggregator.publishing.alerts.state import State, dump, load
 from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day, watch_of
-from aggregator.publishing.findings import subjects
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.encoder import build
 from aggregator.records.span import Span
+from aggregator.records.subject import subjects
 from aggregator.tallies.snapshot import Snapshot
 from oracles import Estimate, oracle
 from oracles.errors import ReportError

@@ -9,9 +9,10 @@ from aggregator.publishing.finals.final import final_metrics
 from aggregator.publishing.records import cut
 from aggregator.publishing.records.decoder import decode
 from aggregator.publishing.records.encoder import build
+from aggregator.records.size import ENVELOPE, RECORD
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
-from aggregator.topics.sizes import ENVELOPE, RECORD, sizes
+from aggregator.topics.sizes import sizes
 from oracles.query import parse
 from oracles.query.settings import Window
 from tests import schemas

@@ -10,11 +10,12 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, Part
 from aggregator.merging.snapshot_records import split_state
+from aggregator.records.size import ENVELOPE
 from aggregator.tallies.keys import StateKey
 from aggregator.tallies.tally import Tally, encode_tally
 from aggregator.topics import command
 from aggregator.topics.layout import GUARANTEES, layout
-from aggregator.topics.sizes import ENVELOPE, LEAST, Sizes, sizes
+from aggregator.topics.sizes import LEAST, Sizes, sizes
 from hubbub.definitions.catalog import Definitions, changes
 from hubbub.kafka.settings import LARGEST
 from oracles.query import File, parse

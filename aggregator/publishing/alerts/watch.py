@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from aggregator.merging import blocks
-from aggregator.publishing.findings import Subject
+from aggregator.records.subject import Subject
 from oracles.number_changes import NumberChanges
 from oracles.numbers import Numbers, Scale
 from oracles.query import Query

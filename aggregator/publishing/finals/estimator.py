@@ -30,7 +30,7 @@ from aggregator.publishing.finals.estimator_process import (
     read,
     write,
 )
-from aggregator.publishing.finals.final import estimate_count
+from aggregator.records.subject import estimate_count
 from oracles.query import Query
 from oracles.query.settings import Window
 

@@ -19,9 +19,10 @@ from typing import IO, NamedTuple
 from aggregator.merging.blocks import BlockSpan, Place
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory, NameSearch
-from aggregator.publishing.finals.final import BlockInput, FinalMetrics, estimate_count, final_metrics, window_result
+from aggregator.publishing.finals.final import BlockInput, FinalMetrics, final_metrics, window_result
 from aggregator.publishing.findings import AnyFindings
 from aggregator.records.span import Span
+from aggregator.records.subject import estimate_count
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import Query
 from oracles.query.settings import Window

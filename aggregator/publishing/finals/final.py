@@ -17,13 +17,11 @@ from aggregator.publishing.findings import AnyFindings, Findings, NameFindings, 
 from aggregator.publishing.records.cut import CUT
 from aggregator.publishing.records.encoder import WindowRecords, build
 from aggregator.records.span import Span
+from aggregator.records.subject import LARGE, estimate_count
 from aggregator.tallies.snapshot import Snapshot
 from oracles.numbers import Quantity
 from oracles.query import Query
 from oracles.query.settings import Window
-
-LARGE = 1 << 16
-"""Values up to which a query shares its process with others."""
 
 
 class WindowResult(NamedTuple):
@@ -161,16 +159,6 @@ def _metrics(query: Query, findings: AnyFindings, *, is_cut: bool) -> FinalMetri
         {name: Quantity(row.share, row.low, row.high) for name, row in shares.items()},
     )
     return FinalMetrics(name, False, math.nan, None, None, findings.flags, metrics if numbers.known else None)
-
-
-def value_count(query: Query) -> int:
-    """Return the number of values of all attributes."""
-    return sum(domain.size for domain in query.domains)
-
-
-def estimate_count(query: Query) -> int:
-    """Return the number of shares that a window estimates: of all values in the total and in each group."""
-    return value_count(query) * (1 if query.groups is None else 1 + query.groups.count)
 
 
 def is_large(query: Query) -> bool:

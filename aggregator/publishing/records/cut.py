@@ -8,7 +8,7 @@ import orjson
 
 from aggregator.publishing.records.group_fields import first_of_weighted
 from aggregator.publishing.records.rows import HitterRow
-from aggregator.topics.sizes import ENVELOPE, RECORD
+from aggregator.records.size import ENVELOPE, RECORD
 
 CUT = "cut"
 """The flag of a record without all its values."""

@@ -7,7 +7,6 @@ from typing import Annotated, Any, cast
 
 import orjson
 
-from aggregator.publishing.findings import PARTIAL_GROUPS
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy
 from aggregator.publishing.records.encoder import VERSION
 from aggregator.publishing.records.group_fields import check_weighted, value_in_record
@@ -16,6 +15,7 @@ from aggregator.publishing.records.number_columns import by_name, floats
 from aggregator.publishing.records.number_rows import ScaleRow, check_fields, numbers_of
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
 from aggregator.records.span import Span
+from aggregator.records.subject import PARTIAL_GROUPS
 from hubbub.http.schema import Attribute, Count, Digest, Known, Name, Time, read
 from oracles.consistency import UNBIASED
 from oracles.errors import ReportError

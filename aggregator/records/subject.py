@@ -1,0 +1,39 @@
+"""The subjects of records: the attributes of a query, and how many values they have."""
+
+from typing import NamedTuple
+
+from oracles.query import Query
+from oracles.query.domain import Domain, Ranges, Sets
+
+PARTIAL_GROUPS = "partial_groups"
+"""The flag of a total that lacks a group with reports, because the group is withheld."""
+LARGE = 1 << 16
+"""Values up to which a query shares its process with others."""
+
+
+class Subject(NamedTuple):
+    """A subject of estimates: one of several attributes, or the only answer, which has no name."""
+
+    name: str | None
+    domain: Domain
+    sets: Sets
+    ranges: Ranges
+
+
+def subjects(query: Query) -> list[Subject]:
+    """Return the subjects of a query, in the order of its attributes."""
+    if query.domain is not None:
+        return [Subject(None, query.domain, query.sets, query.ranges)]
+    return [
+        Subject(attribute.name, attribute.domain, attribute.sets, attribute.ranges) for attribute in query.attributes
+    ]
+
+
+def value_count(query: Query) -> int:
+    """Return the number of values of all attributes."""
+    return sum(domain.size for domain in query.domains)
+
+
+def estimate_count(query: Query) -> int:
+    """Return the number of shares that a window estimates: of all values in the total and in each group."""
+    return value_count(query) * (1 if query.groups is None else 1 + query.groups.count)
