@@ -16,7 +16,7 @@ from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.state import State
 from aggregator.publishing.alerts.watch import DAY, number_watch_of
-from aggregator.publishing.findings import NumberFindings
+from aggregator.records.findings import NumberFindings
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects
 from benchmarks.slow_change import AFTER, BEFORE, MINUTE, Course, Follower, jump, rise

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from aggregator.merging.windows import order
+from aggregator.records.findings import Sighting
 from aggregator.records.span import Span
 from hubbub.definitions.versions import MOST_SECONDS
 from oracles.errors import ReportError
@@ -22,17 +23,6 @@ MOST_NAMES = 4_096
 VERSION = 1
 _LONGEST = 1_024
 """Most characters of a name."""
-
-
-class Sighting(NamedTuple):
-    """When a name was found."""
-
-    first: int
-    """The end of the first window that found it."""
-    last: int
-    """The end of the last one."""
-    is_announced: bool
-    """Whether an alert has told of it."""
 
 
 class NameSearch(NamedTuple):

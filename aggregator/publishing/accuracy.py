@@ -11,8 +11,8 @@ from itertools import chain
 import numpy as np
 
 from aggregator.process.metrics import Metrics
-from aggregator.publishing.findings import AnyFindings, Findings
 from aggregator.publishing.truth import Truth
+from aggregator.records.findings import AnyFindings, Findings
 from aggregator.records.span import Span
 from aggregator.records.subject import PARTIAL_GROUPS
 from hubbub.kafka.log_reader import Batches, open_log

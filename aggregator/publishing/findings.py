@@ -4,99 +4,39 @@ They are computed once for a window. Its record, its alerts and the metrics use 
 on the query and the tally of the window.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory
-from aggregator.publishing.name_results import NameResult, name_result
+from aggregator.publishing.name_results import name_result
+from aggregator.records.findings import (
+    AnyFindings,
+    Findings,
+    MethodResult,
+    NameFindings,
+    NumberFindings,
+    WithheldFindings,
+)
 from aggregator.records.span import Span
 from aggregator.records.subject import PARTIAL_GROUPS, Subject, subjects
 from aggregator.tallies.snapshot import FLAGS, Snapshot
-from oracles.calibrate import Calibrated, calibrate
+from oracles.calibrate import calibrate
 from oracles.consistency import UNBIASED, apply, find
 from oracles.discover import Slots
-from oracles.estimate import Estimate, Pure
+from oracles.estimate import Estimate
 from oracles.forgery import skewed, skewed_attributes
-from oracles.heavy import Evidence, Hitters
+from oracles.heavy import Evidence
 from oracles.multi.attributes import Multi
 from oracles.numbers import Numbers
 from oracles.query import Query
 from oracles.risk import risk
-from oracles.types import MARKS, Floats
+from oracles.types import MARKS
 
 _FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", PARTIAL_GROUPS, "small", "held")
 """All flags, in the order of a record."""
-
-
-@dataclass(frozen=True, eq=False)
-class MethodResult:
-    """The shares, hitters and risk by one method."""
-
-    method: str
-    shares: Floats
-    hitters: Hitters
-    risk: float
-    """The estimated mean squared error of a share."""
-
-
-@dataclass(frozen=True, eq=False)
-class Findings:
-    """The findings of a window for one attribute."""
-
-    subject: Subject
-    estimate: Estimate
-    calibration: Calibrated | None
-    """The calibrated prior, if the query has a method that fits one."""
-    by_method: Mapping[str, MethodResult]
-    """The results of the unbiased shares and of each method of the query.
-
-    If the prior is rejected, the methods that fit one have the result of the fallback.
-    """
-    likely: Floats | None
-    """The probability of each value to exceed the threshold, if there is a prior."""
-    detectable: float | None
-    flags: tuple[str, ...]
-
-    @property
-    def prior_rejected(self) -> bool:
-        return self.calibration is not None and self.calibration.rejected
-
-
-@dataclass(frozen=True, eq=False)
-class NumberFindings:
-    """The findings of a window for an attribute whose answers are numbers."""
-
-    subject: Subject
-    estimate: Estimate
-    numbers: Numbers
-    flags: tuple[str, ...]
-
-
-class WithheldFindings(NamedTuple):
-    """An attribute of which a window shows no values."""
-
-    subject: Subject
-    oracle: Pure
-    flags: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class NameFindings:
-    """The findings of a window of unknown strings."""
-
-    subject: Subject
-    oracle: Pure
-    n: int
-    n_independent: int
-    names: NameResult
-    flags: tuple[str, ...]
-
-
-AnyFindings = Findings | NumberFindings | NameFindings | WithheldFindings
 
 
 def find_all(

@@ -4,52 +4,28 @@ The findings of a group are those of a query of its own with the same reports.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from aggregator.merging.marks import Withheld
 from aggregator.merging.merger import answer_counts
 from aggregator.merging.name_history import NameHistory
-from aggregator.publishing.findings import AnyFindings, Findings, WithheldFindings, find_all, with_flag
+from aggregator.publishing.findings import find_all, with_flag
+from aggregator.records.findings import (
+    AnyFindings,
+    Findings,
+    GroupTotal,
+    PopulationShares,
+    WindowFindings,
+    WithheldFindings,
+)
 from aggregator.records.span import Span
 from aggregator.records.subject import PARTIAL_GROUPS
-from aggregator.tallies.group_cells import GROUP_0, GroupNumbers, combine, split
+from aggregator.tallies.group_cells import GroupNumbers, combine, split
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED
-from oracles.group_total import WeightedTotal, weighted_total
+from oracles.group_total import weighted_total
 from oracles.query import Query
-from oracles.types import Floats
-
-
-class PopulationShares(NamedTuple):
-    """A total of groups, weighted to their known shares."""
-
-    total: WeightedTotal
-    shares: Mapping[str, Floats]
-    """The weighted shares by method."""
-
-
-@dataclass(frozen=True, eq=False)
-class GroupTotal:
-    """The findings of one attribute in one group, or in the total of some groups."""
-
-    findings: AnyFindings
-    reports: Snapshot
-    """The reports that they are about."""
-    groups: GroupNumbers = GROUP_0
-    """The groups of these reports. If a total is withheld, all groups with reports."""
-    population: PopulationShares | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class WindowFindings:
-    """The findings of a window for each attribute."""
-
-    totals: Sequence[GroupTotal]
-    by_group: Mapping[int, Sequence[GroupTotal]] = field(default_factory=dict)
-    """The findings of each group with reports. Empty for a query without groups."""
 
 
 def find_groups(

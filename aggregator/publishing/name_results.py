@@ -3,12 +3,10 @@
 They depend only on the query, on the tally of the window, and on the names that searches before it have found.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 
-from aggregator.merging.name_history import NameHistory, Sighting
+from aggregator.merging.name_history import NameHistory
+from aggregator.records.findings import NameResult
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.discover import Maps, Name, Slots, search
@@ -16,30 +14,6 @@ from oracles.discover.cell_hash import MAPS
 from oracles.discover.reach import smallest_share
 from oracles.discover.slot_test import skewed
 from oracles.query import Query
-
-
-@dataclass(frozen=True, eq=False)
-class NameResult:
-    """The names of one window."""
-
-    maps: Maps
-    levels: tuple[int, ...]
-    """Number of reports of each level and map."""
-    names: tuple[Name, ...]
-    """The names of at least `crowd` reports, by falling share."""
-    ambiguous: tuple[str, ...]
-    """Names that no map tells apart from others."""
-    before: Mapping[str, Sighting]
-    """The names that were known before."""
-    end: int
-    """The end of the window."""
-    smallest: float | None
-    """The smallest share that a search of so many reports finds with probability 0.9."""
-    is_searched: bool
-    is_first: bool
-    """Whether no search came before."""
-    skewed: bool
-    """Whether the reports look forged."""
 
 
 def name_result(query: Query, slots: Slots, span: Span, total: Snapshot, history: NameHistory) -> NameResult:

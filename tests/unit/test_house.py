@@ -123,6 +123,7 @@ SAME_JOB = {
     "command": "what `hubbub NAME` starts, one for each command",
     "entropy": "random bytes: of the system, and of a device key",
     "errors": "the exceptions of a package",
+    "findings": "what a window shows: its values, and how they are found",
     "follower": "reads a topic from its beginning and goes on",
     "metrics": "the metrics of a process, one for each kind of process",
     "rows": "the members of JSON objects: of records, and of the board's answers",

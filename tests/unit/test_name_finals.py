@@ -15,7 +15,7 @@ import pytest
 from aggregator.merging import name_history
 from aggregator.merging.marks import QueryMarks, decode
 from aggregator.merging.merger import Merger
-from aggregator.merging.name_history import NameHistory, NameSearch, Sighting, surplus
+from aggregator.merging.name_history import NameHistory, NameSearch, surplus
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.publishing.alerts.name_decision import enter_error
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
@@ -28,6 +28,7 @@ from aggregator.publishing.records.string_answers import maps_of, record_of
 from aggregator.reading.audit.comparison import compare
 from aggregator.reading.audit.fold import Fold
 from aggregator.reading.export.table import columns, rows
+from aggregator.records.findings import Sighting
 from aggregator.records.span import Span
 from aggregator.tallies import keys
 from aggregator.tallies.keys import PaneKey, PartitionKey

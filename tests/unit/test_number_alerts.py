@@ -17,8 +17,8 @@ from aggregator.publishing.alerts.state import Silence, State, check_states, dum
 from aggregator.publishing.alerts.watch import number_watch_of
 from aggregator.publishing.finals.final import final_metrics, window_result
 from aggregator.publishing.finals.publisher import set_gauges
-from aggregator.publishing.findings import NumberFindings
 from aggregator.reading.tail.summary import Notice
+from aggregator.records.findings import NumberFindings
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects
 from aggregator.tallies.snapshot import Snapshot

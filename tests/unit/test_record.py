@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.publishing.alerts.decision import alerts
-from aggregator.publishing.findings import Findings
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.encoder import build, provisional_key
+from aggregator.records.findings import Findings
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import FLAGS, IDS_OVERFLOW, INCOMPLETE, PARTIAL, Snapshot
 from oracles import ORACLES

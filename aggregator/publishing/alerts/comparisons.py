@@ -13,7 +13,8 @@ import numpy as np
 
 from aggregator.merging import blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
-from aggregator.publishing.findings import AnyFindings, NameFindings, WithheldFindings, estimates
+from aggregator.publishing.findings import estimates
+from aggregator.records.findings import AnyFindings, NameFindings, WithheldFindings
 from aggregator.records.span import Span
 from aggregator.tallies.group_cells import GroupNumbers, whole
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot

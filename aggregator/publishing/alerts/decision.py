@@ -20,10 +20,10 @@ from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.silence import Look, after_silence, in_order, longest_silence
 from aggregator.publishing.alerts.state import EVERYONE, State, dump, later_references, load, newest_before
 from aggregator.publishing.alerts.watch import Watch, number_watch_of, watch_of
-from aggregator.publishing.findings import NameFindings, NumberFindings, WithheldFindings
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.encoder import WindowRecords
 from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.findings import NameFindings, NumberFindings, WithheldFindings
 from aggregator.records.span import Span
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.estimate import Estimate

@@ -3,9 +3,9 @@
 from aggregator.merging.name_history import NameSearch, surplus
 from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.watch import KINDS
-from aggregator.publishing.name_results import NameResult
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.findings import NameResult
 from aggregator.records.span import Span
 from oracles.query import Query
 

@@ -13,9 +13,9 @@ from aggregator.publishing.alerts.message import Alert, AlertKind, StretchRow
 from aggregator.publishing.alerts.silence import Look, after_silence, in_order, longest_silence
 from aggregator.publishing.alerts.state import State, Value, later_references, newest_before
 from aggregator.publishing.alerts.watch import Measure, NumberWatch
-from aggregator.publishing.findings import NumberFindings
 from aggregator.publishing.records.digits import DIGITS, digits_of, rounded
 from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.findings import NumberFindings
 from aggregator.records.span import Span
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.covariance import quantile as normal_quantile

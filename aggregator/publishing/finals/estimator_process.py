@@ -20,7 +20,7 @@ from aggregator.merging.blocks import BlockSpan, Place
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory, NameSearch
 from aggregator.publishing.finals.final import BlockInput, FinalMetrics, final_metrics, window_result
-from aggregator.publishing.findings import AnyFindings
+from aggregator.records.findings import AnyFindings
 from aggregator.records.span import Span
 from aggregator.records.subject import estimate_count
 from aggregator.tallies.snapshot import Snapshot

@@ -13,9 +13,9 @@ from aggregator.publishing.alerts.comparisons import StretchPair, comparisons, o
 from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.alerts.message import encode
 from aggregator.publishing.alerts.name_decision import name_step
-from aggregator.publishing.findings import AnyFindings, Findings, NameFindings, WithheldFindings
 from aggregator.publishing.records.cut import CUT
 from aggregator.publishing.records.encoder import WindowRecords, build
+from aggregator.records.findings import AnyFindings, Findings, NameFindings, WithheldFindings
 from aggregator.records.span import Span
 from aggregator.records.subject import LARGE, estimate_count
 from aggregator.tallies.snapshot import Snapshot

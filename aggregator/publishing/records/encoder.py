@@ -12,15 +12,7 @@ import numpy as np
 
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory
-from aggregator.publishing.findings import (
-    AnyFindings,
-    Findings,
-    MethodResult,
-    NameFindings,
-    NumberFindings,
-    WithheldFindings,
-)
-from aggregator.publishing.group_findings import GroupTotal, PopulationShares, find_groups
+from aggregator.publishing.group_findings import find_groups
 from aggregator.publishing.records.crowd_privacy import crowd_privacy
 from aggregator.publishing.records.cut import MOST_HITTERS, MOST_VALUES, encode
 from aggregator.publishing.records.digits import DIGITS, all_rounded, rounded
@@ -28,6 +20,16 @@ from aggregator.publishing.records.group_fields import group_field, key_part, we
 from aggregator.publishing.records.name_rows import MAPS_END, encode_maps, name_fields
 from aggregator.publishing.records.number_rows import number_fields
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
+from aggregator.records.findings import (
+    AnyFindings,
+    Findings,
+    GroupTotal,
+    MethodResult,
+    NameFindings,
+    NumberFindings,
+    PopulationShares,
+    WithheldFindings,
+)
 from aggregator.records.span import Span
 from aggregator.tallies.group_cells import GroupNumbers
 from aggregator.tallies.snapshot import Snapshot

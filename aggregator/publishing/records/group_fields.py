@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.publishing.group_findings import PopulationShares
 from aggregator.publishing.records.digits import all_rounded, rounded
 from aggregator.publishing.records.number_columns import by_name, floats
+from aggregator.records.findings import PopulationShares
 from oracles.consistency import UNBIASED
 from oracles.errors import ReportError
 from oracles.query.groups import NO_GROUP, Groups

@@ -16,10 +16,11 @@ import orjson
 from aggregator.merging.block_records import encode as encode_block
 from aggregator.merging.blocks import Block, Part
 from aggregator.merging.marks import QueryMarks
-from aggregator.merging.name_history import NameHistory, NameSearch, Sighting
+from aggregator.merging.name_history import NameHistory, NameSearch
 from aggregator.merging.snapshot_records import encode_state
 from aggregator.merging.windows import Position
 from aggregator.publishing.alerts.state import Reference, Silence, State, dump
+from aggregator.records.findings import Sighting
 from aggregator.tallies.id_log import IdEntry, encode_ids
 from aggregator.tallies.progress import Progress, TopicIds
 from aggregator.tallies.progress import encode as encode_progress

@@ -1,0 +1,150 @@
+"""The findings of a window: shares by each method, their errors, and the frequent values. They hold values only.
+
+`aggregator.publishing` computes them once for a window. Its record, its alerts and the metrics use them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from aggregator.records.subject import Subject
+from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
+from aggregator.tallies.snapshot import Snapshot
+from oracles.calibrate import Calibrated
+from oracles.discover import Maps, Name
+from oracles.estimate import Estimate, Pure
+from oracles.group_total import WeightedTotal
+from oracles.heavy import Hitters
+from oracles.numbers import Numbers
+from oracles.types import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """The shares, hitters and risk by one method."""
+
+    method: str
+    shares: Floats
+    hitters: Hitters
+    risk: float
+    """The estimated mean squared error of a share."""
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """The findings of a window for one attribute."""
+
+    subject: Subject
+    estimate: Estimate
+    calibration: Calibrated | None
+    """The calibrated prior, if the query has a method that fits one."""
+    by_method: Mapping[str, MethodResult]
+    """The results of the unbiased shares and of each method of the query.
+
+    If the prior is rejected, the methods that fit one have the result of the fallback.
+    """
+    likely: Floats | None
+    """The probability of each value to exceed the threshold, if there is a prior."""
+    detectable: float | None
+    flags: tuple[str, ...]
+
+    @property
+    def prior_rejected(self) -> bool:
+        return self.calibration is not None and self.calibration.rejected
+
+
+@dataclass(frozen=True, eq=False)
+class NumberFindings:
+    """The findings of a window for an attribute whose answers are numbers."""
+
+    subject: Subject
+    estimate: Estimate
+    numbers: Numbers
+    flags: tuple[str, ...]
+
+
+class WithheldFindings(NamedTuple):
+    """An attribute of which a window shows no values."""
+
+    subject: Subject
+    oracle: Pure
+    flags: tuple[str, ...]
+
+
+class Sighting(NamedTuple):
+    """When a name was found."""
+
+    first: int
+    """The end of the first window that found it."""
+    last: int
+    """The end of the last one."""
+    is_announced: bool
+    """Whether an alert has told of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class NameResult:
+    """The names of one window."""
+
+    maps: Maps
+    levels: tuple[int, ...]
+    """Number of reports of each level and map."""
+    names: tuple[Name, ...]
+    """The names of at least `crowd` reports, by falling share."""
+    ambiguous: tuple[str, ...]
+    """Names that no map tells apart from others."""
+    before: Mapping[str, Sighting]
+    """The names that were known before."""
+    end: int
+    """The end of the window."""
+    smallest: float | None
+    """The smallest share that a search of so many reports finds with probability 0.9."""
+    is_searched: bool
+    is_first: bool
+    """Whether no search came before."""
+    skewed: bool
+    """Whether the reports look forged."""
+
+
+@dataclass(frozen=True, eq=False)
+class NameFindings:
+    """The findings of a window of unknown strings."""
+
+    subject: Subject
+    oracle: Pure
+    n: int
+    n_independent: int
+    names: NameResult
+    flags: tuple[str, ...]
+
+
+AnyFindings = Findings | NumberFindings | NameFindings | WithheldFindings
+
+
+class PopulationShares(NamedTuple):
+    """A total of groups, weighted to their known shares."""
+
+    total: WeightedTotal
+    shares: Mapping[str, Floats]
+    """The weighted shares by method."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTotal:
+    """The findings of one attribute in one group, or in the total of some groups."""
+
+    findings: AnyFindings
+    reports: Snapshot
+    """The reports that they are about."""
+    groups: GroupNumbers = GROUP_0
+    """The groups of these reports. If a total is withheld, all groups with reports."""
+    population: PopulationShares | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class WindowFindings:
+    """The findings of a window for each attribute."""
+
+    totals: Sequence[GroupTotal]
+    by_group: Mapping[int, Sequence[GroupTotal]] = field(default_factory=dict)
+    """The findings of each group with reports. Empty for a query without groups."""
