@@ -18,12 +18,12 @@ from aiokafka import AIOKafkaProducer
 
 from aggregator.merging.merger import answer_counts
 from aggregator.publishing.alerts.decision import alerts
-from aggregator.publishing.records.encoder import build
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot, merge_snapshots
 from hubbub.definitions import catalog
 from hubbub.kafka.clients import client_arguments, started
 from oracles.query import File, parse
+from tests.results import build
 
 HOSTILE = "<script>alert(1)</script>"
 PANE = 10

@@ -19,13 +19,12 @@ from aggregator.counting.partition import SourcePartition
 from aggregator.merging.pane_queue import FileStore
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.plan.memory import BOARD
-from aggregator.publishing.finals.final import window_result
-from aggregator.publishing.records.encoder import build
 from aggregator.tallies.keys import home
 from hubbub.definitions import catalog
 from hubbub.definitions.versions import Versions
 from oracles.frame import TICK, encode
 from oracles.query import File, parse
+from tests.results import build, window_result
 
 STEP = 5
 """Seconds between two ticks. A pane closes at the first tick after its lateness."""

@@ -12,12 +12,12 @@ from hashlib import sha256
 import numpy as np
 
 from aggregator.merging.merger import answer_counts
-from aggregator.publishing.finals.final import window_result
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import METHODS
 from oracles.query import parse
 from oracles.query.settings import Window
+from tests.results import window_result
 
 PLAIN = ["norm_sub", "base_pos", "norm"]
 SLOW = [name for name in METHODS if name != "base"]

@@ -6,10 +6,10 @@ import numpy as np
 import orjson
 
 from aggregator.merging.name_history import NameHistory
-from aggregator.publishing.finals.final import window_result
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import parse
+from tests.results import window_result
 
 HOUR = 3600
 STRINGS = parse(

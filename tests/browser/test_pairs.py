@@ -7,13 +7,13 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from aggregator.publishing.records.encoder import build
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import parse
 from tests.boards import PANE, Board, definition_messages, in_thread, publish
 from tests.brokers import create_topics
 from tests.browser.chrome import DESK, PHONE
+from tests.results import build
 
 VERSIONS, CRASHES = ["3.0", "3.1", "3.2"], ["TypeError", "RangeError", "OutOfMemory", "Timeout"]
 TABLE = {

@@ -8,11 +8,11 @@ import pytest
 
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
-from aggregator.publishing.records.encoder import build
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.kafka.settings import Kafka
 from oracles.query import parse
+from tests.results import build
 
 QUERY = """
 [queries.page]

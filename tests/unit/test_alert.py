@@ -23,7 +23,6 @@ from aggregator.publishing.alerts.message import encode
 from aggregator.publishing.alerts.state import State, dump, load
 from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day, watch_of
 from aggregator.publishing.records.digits import rounded
-from aggregator.publishing.records.encoder import build
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects
 from aggregator.tallies.snapshot import Snapshot
@@ -34,6 +33,7 @@ from oracles.query import parse
 from oracles.query.footprint import stored_windows
 from oracles.query.settings import Threshold, Window
 from tests import schemas
+from tests.results import build
 
 SECONDS = Window("tumbling", 10, 10)
 HOUR = Window("tumbling", 3600, 3600)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from aggregator.errors import Guarantee
 from aggregator.merging.merger import Merger
-from aggregator.publishing.records.encoder import build
 from aggregator.reading.audit.comparison import compare as comparison_of
 from aggregator.reading.audit.fold import Fold
 from aggregator.tallies.group_cells import count_reports
@@ -24,6 +23,7 @@ from oracles.query import parse
 from oracles.query.footprint import tally_size
 from tests.fold import fold
 from tests.logs import LIMIT, START, VERSIONS, random_log
+from tests.results import build
 
 PANE = 10
 

@@ -5,13 +5,13 @@ import orjson
 import pytest
 
 from aggregator.publishing.records.decoder import decode
-from aggregator.publishing.records.encoder import build
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.changes import compare
 from oracles.intervals import listed_level
 from oracles.query import parse
 from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd, withheld
+from tests.results import build
 from tests.unit.test_board_store import ask, problem, store
 
 EARLY, LATE = START + PANE, START + 12 * PANE

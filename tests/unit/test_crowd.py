@@ -14,15 +14,14 @@ from aggregator.merging.merger import Merger, answer_counts
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_records import decode_state
 from aggregator.publishing.alerts.decision import alerts
-from aggregator.publishing.finals.final import window_result
 from aggregator.publishing.records.decoder import decode as decode_record
-from aggregator.publishing.records.encoder import build
 from aggregator.records.span import Span
 from aggregator.tallies.keys import StateKey, decode
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.versions import Version, Versions
 from oracles.query import parse
 from tests import fold, schemas
+from tests.results import build, window_result
 
 PANE = 10
 DEFAULT = 50

@@ -8,7 +8,6 @@ import pytest
 from aggregator.publishing.finals.final import final_metrics
 from aggregator.publishing.records import cut
 from aggregator.publishing.records.decoder import decode
-from aggregator.publishing.records.encoder import build
 from aggregator.records.size import ENVELOPE, RECORD
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
@@ -16,6 +15,7 @@ from aggregator.topics.sizes import sizes
 from oracles.query import parse
 from oracles.query.settings import Window
 from tests import schemas
+from tests.results import build
 
 START = 1_700_000_000
 COLUMNS = ("values", "stderr", "low", "high")

@@ -18,12 +18,13 @@ from aggregator.publishing.finals import estimator
 from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.estimator_process import Question, Request, answers, read, write
-from aggregator.publishing.finals.final import final_metrics, window_result
+from aggregator.publishing.finals.final import final_metrics
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles import ORACLES
 from oracles.multi.rsfd import FAKES
 from oracles.query import parse
+from tests.results import window_result
 
 COMMON = {"epsilon": 1.0, "budget": 1e9, "pane": "10s", "crowd": 1}
 TABLE = {"domain": 40, "epsilon": 1.0, "budget": 1e9, "pane": "10s", "methods": ["norm_sub", "calibrate"]}

@@ -7,7 +7,6 @@ import pytest
 from aggregator.merging.merger import Merger
 from aggregator.publishing.finals.final import ResultSequence
 from aggregator.publishing.records.decoder import decode as decode_record
-from aggregator.publishing.records.encoder import build
 from aggregator.records.span import Span
 from aggregator.tallies.frame_batch import FrameBatch
 from aggregator.tallies.group_cells import split
@@ -16,6 +15,7 @@ from aggregator.tallies.tally import Tally
 from hubbub.definitions.versions import Version, Versions
 from oracles.query import parse
 from tests import schemas
+from tests.results import build
 
 PANE = 10
 PLATFORMS = ["ios", "android", "web"]

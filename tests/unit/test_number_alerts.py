@@ -15,7 +15,7 @@ from aggregator.publishing.alerts.message import decode, encode
 from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.state import Silence, State, check_states, dump, load
 from aggregator.publishing.alerts.watch import number_watch_of
-from aggregator.publishing.finals.final import final_metrics, window_result
+from aggregator.publishing.finals.final import final_metrics
 from aggregator.publishing.finals.publisher import set_gauges
 from aggregator.reading.tail.summary import Notice
 from aggregator.records.findings import NumberFindings
@@ -33,6 +33,7 @@ from oracles.numbers import Numbers, Scale
 from oracles.tree import estimate_of
 from producers.client.respondents import Respondents
 from tests import schemas
+from tests.results import window_result
 
 START = 60 * 64 * 1_000
 MANY = 20.0

@@ -13,7 +13,6 @@ from aggregator.publishing.findings import find_all
 from aggregator.publishing.records.decoder import decode
 from aggregator.publishing.records.differences import differences
 from aggregator.publishing.records.digits import digits_of
-from aggregator.publishing.records.encoder import build
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects
 from aggregator.tallies.snapshot import Snapshot
@@ -25,6 +24,7 @@ from oracles.query.settings import quantile_name, quantile_of
 from producers import Client
 from producers.simulation.crowd.distribution import read_law
 from tests import schemas
+from tests.results import build
 
 START = 1_700_000_000
 LATENCY = {"low": 1.0, "high": 60_000.0, "scale": "log"}

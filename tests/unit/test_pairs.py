@@ -9,7 +9,6 @@ import pytest
 
 from aggregator.plan.command import main as plan_main
 from aggregator.publishing.records.decoder import decode
-from aggregator.publishing.records.encoder import build
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.table import dump, query_of
@@ -21,6 +20,7 @@ from oracles.query import parse
 from producers import Client
 from producers.gateway.intake.active_definitions import public_definition
 from tests.boards import START
+from tests.results import build
 from tests.unit.test_board_store import ask, problem, store
 
 TABLE = {

@@ -5,7 +5,6 @@ import orjson
 import pytest
 
 from aggregator.publishing.records.decoder import decode
-from aggregator.publishing.records.encoder import build
 from aggregator.publishing.records.list_intervals import first, intervals
 from aggregator.reading.export.table import rows
 from aggregator.reading.tail.summary import Summary
@@ -15,6 +14,7 @@ from benchmarks.ranking import CASES, coverage
 from oracles.errors import ReportError
 from oracles.heavy import heavy_hitters
 from oracles.query import parse
+from tests.results import build
 
 START = 1_700_000_000
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.records.digits import rounded
-from aggregator.publishing.records.encoder import build, provisional_key
+from aggregator.publishing.records.encoder import provisional_key
 from aggregator.records.findings import Findings
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import FLAGS, IDS_OVERFLOW, INCOMPLETE, PARTIAL, Snapshot
@@ -29,6 +29,7 @@ from oracles.multi.rsfd import FAKES
 from oracles.query import parse
 from oracles.risk import risk
 from tests import schemas
+from tests.results import build
 
 ROOT = Path(__file__).parents[2]
 ALL = [name for name in METHODS if name != "base"]
@@ -453,9 +454,9 @@ def test_a_provisional_record_has_a_key_of_its_own():
 TWO_WAYS = """
 import sys
 import numpy as np
-from aggregator.publishing.records.encoder import build
+from tests.results import build
 from aggregator.tallies.snapshot import Snapshot
-from aggregator.merging.windows import Span
+from aggregator.records.span import Span
 from tests.unit.test_record import ALL, ask, supported
 for size in (1_000, 20_000):
     query = ask(domain=size, oracle="oue", methods=ALL)

@@ -18,7 +18,6 @@ from aggregator.demo import surge
 from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.alerts.message import decode
 from aggregator.publishing.records import decoder
-from aggregator.publishing.records.encoder import build
 from aggregator.publishing.records.maps_key import is_maps
 from aggregator.reading.tail import command as tail
 from aggregator.reading.tail import overview as overviews
@@ -35,6 +34,7 @@ from oracles.query import parse
 from oracles.query.settings import Place, Window, read_windows
 from producers.simulation.crowd.scenario import parse_scenario
 from tests import boards
+from tests.results import build
 from tests.string_crowds import CRASHES, HOUR, StringCrowd
 
 START = 1_700_000_000
