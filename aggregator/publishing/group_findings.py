@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from aggregator.merging.marks import Withheld
 from aggregator.merging.merger import answer_counts
-from aggregator.merging.name_history import NameHistory
 from aggregator.publishing.findings import find_all, with_flag
+from aggregator.publishing.window import CountedWindow
 from aggregator.records.findings import (
     AnyFindings,
     Findings,
@@ -28,44 +27,63 @@ from oracles.group_total import weighted_total
 from oracles.query import Query
 
 
-def find_groups(
-    query: Query,
-    span: Span,
-    total: Snapshot,
-    withheld: Sequence[Withheld | None] = (),
-    history: NameHistory | None = None,
-) -> WindowFindings:
-    """Return the findings of a window. `withheld` has the reason for each place without values. See QueryMarks.
+def find(window: CountedWindow) -> WindowFindings:
+    """Return the findings of a window."""
+    query = window.query
+    totals, by_group = _ungrouped(window) if query.groups is None else _grouped(window)
+    return WindowFindings(
+        query=query,
+        span=window.span,
+        total=window.total,
+        through=window.through,
+        totals=totals,
+        by_group=by_group,
+        published_totals=window.totals,
+    )
 
-    `history` has the names that earlier searches have found, if strings are unknown. Such a query has no groups.
-    """
-    cells, attributes = query.oracle.state_size, len(query.domains)
-    parts = split(total, cells)
-    if query.groups is None:
-        reasons = withheld[:attributes]
-        return WindowFindings(
-            [GroupTotal(each, parts[0]) for each in find_all(query, span, parts[0], reasons, history)]
-        )
-    counts = answer_counts(query, total)
-    reasons = withheld or [None] * len(counts)
-    by_group = {
-        group: [
-            GroupTotal(findings, part, (group,))
-            for findings in find_all(query, span, part, reasons[group * attributes : (group + 1) * attributes])
-        ]
-        for group, part in enumerate(parts)
-        if part.n
-    }
-    visible = [tuple(group for group, each in by_group.items() if _has_values(each[at])) for at in range(attributes)]
+
+def _ungrouped(window: CountedWindow) -> tuple[list[GroupTotal], dict[int, list[GroupTotal]]]:
+    query = window.query
+    reports = split(window.total, query.oracle.state_size)[0]
+    reasons = window.withheld[: len(query.domains)]
+    rows = find_all(query, window.counted_span, reports, reasons, window.history)
+    return [GroupTotal(findings, reports) for findings in rows], {}
+
+
+def _grouped(window: CountedWindow) -> tuple[list[GroupTotal], dict[int, list[GroupTotal]]]:
+    """Return the findings of the totals, and of each group with reports."""
+    query = window.query
+    span = window.counted_span
+    attributes = len(query.domains)
+    parts = split(window.total, query.oracle.state_size)
+    counts = answer_counts(query, window.total)
+    reasons = window.withheld or [None] * len(counts)
+
+    by_group: dict[int, list[GroupTotal]] = {}
+    for group, part in enumerate(parts):
+        if part.n:
+            own_reasons = reasons[group * attributes : (group + 1) * attributes]
+            by_group[group] = [
+                GroupTotal(findings, part, (group,)) for findings in find_all(query, span, part, own_reasons)
+            ]
+
+    # Attributes that show the same groups share one sum, because adding and estimating it costs the most.
+    visible = [
+        tuple(group for group, rows in by_group.items() if _has_values(rows[attribute]))
+        for attribute in range(attributes)
+    ]
     sums = {groups: _sum(query, span, parts, groups, visible) for groups in visible}
+
     totals = []
-    for at, groups in enumerate(visible):
-        reports, all_findings = sums[groups]
-        present = tuple(group for group, n in enumerate(counts[at::attributes]) if n)
-        findings = all_findings[at] if groups in ((), present) else with_flag(all_findings[at], PARTIAL_GROUPS)
-        population = _weigh(query, span, {group: by_group[group][at].findings for group in groups})
+    for attribute, groups in enumerate(visible):
+        reports, rows = sums[groups]
+        findings = rows[attribute]
+        present = tuple(group for group, n in enumerate(counts[attribute::attributes]) if n)
+        if groups not in ((), present):
+            findings = with_flag(findings, PARTIAL_GROUPS)
+        population = _weigh(query, span, {group: by_group[group][attribute].findings for group in groups})
         totals.append(GroupTotal(findings, reports, groups or present, population))
-    return WindowFindings(totals, by_group)
+    return totals, by_group
 
 
 def _has_values(total: GroupTotal) -> bool:

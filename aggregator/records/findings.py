@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from aggregator.records.span import Span
 from aggregator.records.subject import Subject
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from aggregator.tallies.snapshot import Snapshot
@@ -16,6 +17,7 @@ from oracles.estimate import Estimate, Pure
 from oracles.group_total import WeightedTotal
 from oracles.heavy import Hitters
 from oracles.numbers import Numbers
+from oracles.query import Query
 from oracles.types import Floats
 
 
@@ -145,6 +147,20 @@ class GroupTotal:
 class WindowFindings:
     """The findings of a window for each attribute."""
 
+    query: Query
+    span: Span
+    """The whole window. A provisional one holds only its panes up to `through`."""
+    total: Snapshot
+    """The reports of all groups."""
+    through: int | None
+    """The end of the panes of a provisional window, or None for a final."""
     totals: Sequence[GroupTotal]
     by_group: Mapping[int, Sequence[GroupTotal]] = field(default_factory=dict)
     """The findings of each group with reports. Empty for a query without groups."""
+    published_totals: Sequence[bool] = ()
+    """Whether a provisional window has the total of each attribute. Empty if it has all of them."""
+
+    @property
+    def of_totals(self) -> tuple[AnyFindings, ...]:
+        """The findings of the total of each attribute, or of the only answer."""
+        return tuple(total.findings for total in self.totals)

@@ -12,14 +12,16 @@ import numpy as np
 
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory
-from aggregator.publishing.group_findings import find_groups
+from aggregator.publishing.group_findings import find
+from aggregator.publishing.records import cut
 from aggregator.publishing.records.crowd_privacy import crowd_privacy
-from aggregator.publishing.records.cut import MOST_HITTERS, MOST_VALUES, encode
+from aggregator.publishing.records.cut import MOST_HITTERS, MOST_VALUES
 from aggregator.publishing.records.digits import DIGITS, all_rounded, rounded
 from aggregator.publishing.records.group_fields import group_field, key_part, weighted_field
 from aggregator.publishing.records.name_rows import MAPS_END, encode_maps, name_fields
 from aggregator.publishing.records.number_rows import number_fields
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
+from aggregator.publishing.window import CountedWindow
 from aggregator.records.findings import (
     AnyFindings,
     Findings,
@@ -28,6 +30,7 @@ from aggregator.records.findings import (
     NameFindings,
     NumberFindings,
     PopulationShares,
+    WindowFindings,
     WithheldFindings,
 )
 from aggregator.records.span import Span
@@ -56,12 +59,12 @@ class RecordPlace(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WindowRecords:
-    """The records of a window, and the findings of its totals."""
+    """The records of a window."""
 
     records: tuple[tuple[bytes, bytes], ...]
     """Keys and values: first the total of each attribute, then each attribute of each group."""
     places: tuple[RecordPlace, ...]
-    """What each record is about."""
+    """The subject of each record."""
     findings: tuple[AnyFindings, ...]
     """The findings of the total of each attribute, or of the only answer."""
     groups: tuple[GroupNumbers, ...]
@@ -82,45 +85,62 @@ def build(
     totals: Sequence[bool] = (),
     history: NameHistory | None = None,
 ) -> WindowRecords:
-    """Return the records of a window with this total. `withheld` has the reason for each place. See QueryMarks.
+    """Return the records of a window with this total. `withheld` has the reason for each place. See QueryMarks."""
+    return encode(find(CountedWindow(query, span, total, withheld, through, totals, history or NameHistory())))
 
-    `history` has the names that earlier searches have found.
 
-    The window is final if `through` is None. Otherwise the total holds the panes up to `through`. Then what is withheld
-    has no record, nor has the total of an attribute unless `totals` says so.
+def encode(findings: WindowFindings) -> WindowRecords:
+    """Return the records of a window.
+
+    A provisional window has no record of a withheld attribute, nor of a total that `published_totals` excludes.
     """
-    findings = find_groups(query, span if through is None else span._replace(end=through), total, withheld, history)
-    rows = [(RecordPlace(None, at), row) for at, row in enumerate(findings.totals) if not totals or totals[at]]
-    rows += [(RecordPlace(group, at), row) for group, each in findings.by_group.items() for at, row in enumerate(each)]
-    if through is not None:
-        rows = [(place, row) for place, row in rows if not isinstance(row.findings, WithheldFindings)]
-    encodings = {place: _record(query, span, row, place.group, through) for place, row in rows}
+    encodings = {place: _record(findings, row, place.group) for place, row in _rows(findings)}
     cut_totals = {place.attribute for place, (*_, is_cut) in encodings.items() if place.group is None and is_cut}
     return WindowRecords(
         records=tuple((name, value) for name, value, _ in encodings.values()),
         places=tuple(encodings),
-        findings=tuple(row.findings for row in findings.totals),
-        groups=tuple(row.groups for row in findings.totals),
-        cuts=tuple(at in cut_totals for at in range(len(findings.totals))),
+        findings=findings.of_totals,
+        groups=tuple(total.groups for total in findings.totals),
+        cuts=tuple(attribute in cut_totals for attribute in range(len(findings.totals))),
         maps=tuple(
-            _maps(query, span, row.findings) for row in findings.totals if isinstance(row.findings, NameFindings)
+            _maps(findings, name_findings)
+            for name_findings in findings.of_totals
+            if isinstance(name_findings, NameFindings)
         ),
     )
 
 
-def _record(
-    query: Query, span: Span, row: GroupTotal, group: int | None, through: int | None
-) -> tuple[bytes, bytes, bool]:
+def _rows(window: WindowFindings) -> list[tuple[RecordPlace, GroupTotal]]:
+    """Return the place and the findings of each record: the totals, and then the groups."""
+    published_totals = window.published_totals or [True] * len(window.totals)
+    rows = [
+        (RecordPlace(None, attribute), total)
+        for attribute, total in enumerate(window.totals)
+        if published_totals[attribute]
+    ]
+    for group, totals in window.by_group.items():
+        rows += [(RecordPlace(group, attribute), total) for attribute, total in enumerate(totals)]
+
+    if window.through is not None:
+        rows = [(place, total) for place, total in rows if not isinstance(total.findings, WithheldFindings)]
+    return rows
+
+
+def _record(window: WindowFindings, row: GroupTotal, group: int | None) -> tuple[bytes, bytes, bool]:
     """Return the key and the bytes of the record of one attribute of a group or of the total, and whether it is cut."""
-    findings, subject = row.findings, row.findings.subject
+    query = window.query
+    span = window.span
+    is_final = window.through is None
+    findings = row.findings
+    subject = findings.subject
     record = {
         "version": VERSION,
         "query": query.name,
         "attribute": subject.name,
         **({} if query.groups is None else {"group": group_field(query.groups, group)}),
         "digest": query.digest.hex(),
-        "window": WindowRow.of(span) if through is None else {**asdict(WindowRow.of(span)), "through": through},
-        "final": through is None,
+        "window": WindowRow.of(span) if is_final else {**asdict(WindowRow.of(span)), "through": window.through},
+        "final": is_final,
         "level": LEVEL,
         "size": subject.domain.size,
         "threshold": ThresholdRow(kind=query.threshold.kind, value=query.threshold.value),
@@ -128,16 +148,16 @@ def _record(
     }
     if not isinstance(findings, WithheldFindings):
         n = min(findings.names.levels) if isinstance(findings, NameFindings) else findings.estimate.n
-        record["central"] = crowd_privacy(query, subject.name, span, n) if through is None else None
+        record["central"] = crowd_privacy(query, subject.name, span, n) if is_final else None
         if query.weights is not None and group is None:
             record.setdefault("weighted", None)
-    name = key(query, span, subject.name, final=through is None, group=group)
-    return (name, *encode(record, pairs=subject.domain.parts is not None))
+    name = key(query, span, subject.name, final=is_final, group=group)
+    return (name, *cut.encode(record, pairs=subject.domain.parts is not None))
 
 
-def _maps(query: Query, span: Span, findings: NameFindings) -> tuple[bytes, bytes]:
+def _maps(window: WindowFindings, findings: NameFindings) -> tuple[bytes, bytes]:
     """Return the key and the bytes of the record of maps."""
-    return key(query, span, None, final=True) + MAPS_END, encode_maps(findings.names.maps)
+    return key(window.query, window.span, None, final=True) + MAPS_END, encode_maps(findings.names.maps)
 
 
 def key(query: Query, span: Span, attribute: str | None, *, final: bool, group: int | None = None) -> bytes:
