@@ -5,19 +5,19 @@ window to window, so a sum of windows knows no more than one of them. There a bl
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.merging import blocks
+from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
 from aggregator.publishing.findings import estimates
-from aggregator.records.findings import AnyFindings, NameFindings, WithheldFindings
-from aggregator.records.span import Span
-from aggregator.tallies.group_cells import GroupNumbers, whole
-from aggregator.tallies.snapshot import INCOMPLETE, Snapshot
+from aggregator.records.findings import NameFindings, WindowFindings, WithheldFindings
+from aggregator.tallies.group_cells import whole
+from aggregator.tallies.snapshot import INCOMPLETE
 from oracles.estimate import Estimate, Pure
 from oracles.query import Query
 from oracles.query.settings import Window
@@ -36,29 +36,69 @@ class StretchPair:
     newest: tuple[int, int]
 
 
-def own_parts(
-    query: Query, span: Span, total: Snapshot, findings: Sequence[AnyFindings], groups: Sequence[GroupNumbers]
-) -> list[Part | None]:
-    """Return the part of a block for each attribute of a window.
+class BlockInput(NamedTuple):
+    """The blocks that a final completes, and the stored ones that it needs."""
 
-    `total` has the reports of all groups, and `groups` those that the findings of each attribute are about.
-    """
-    complete = not total.flags & INCOMPLETE
-    withheld = [isinstance(each, WithheldFindings) for each in findings]
-    panel = blocks.is_panel(query)
-    others: Sequence[Estimate | None] = [None] * len(findings)
-    if any(withheld) and not panel:
-        others = estimates(query, span, whole(total, query.oracle.state_size))
+    spans: Sequence[BlockSpan] = ()
+    store: Mapping[Place, bytes] = {}
+
+
+NO_BLOCKS = BlockInput()
+
+
+class BlockResult(NamedTuple):
+    """The blocks to store after a final, and its comparisons for each attribute."""
+
+    records: Mapping[Place, bytes]
+    pairs: Sequence[Sequence[StretchPair]]
+
+
+def compare_blocks(findings: WindowFindings, block_input: BlockInput) -> BlockResult:
+    """Return the blocks that a final completes, and their comparisons with the blocks before them."""
+    query = findings.query
+    spans = block_input.spans
+    if not spans or not any(blocks.has_blocks(query)):
+        return BlockResult({}, [()] * len(findings.totals))
+
+    store = {place: block_records.decode(value, query) for place, value in block_input.store.items()}
+    new = blocks.extended(query, spans, _own_parts(findings), findings.span.end, store)
+    pairs = comparisons(query, findings.span.window, spans, new, store)
+
+    records = {}
+    for span in spans:
+        if span.place in new and blocks.is_stored(query, span, findings.span.window):
+            records[span.place] = block_records.encode(new[span.place])
+    return BlockResult(records, pairs)
+
+
+def _own_parts(window: WindowFindings) -> list[Part | None]:
+    """Return the part of a block for each attribute of a window."""
+    query = window.query
+    is_complete = not window.total.flags & INCOMPLETE
+    is_withheld = [isinstance(findings, WithheldFindings) for findings in window.of_totals]
+
+    # A withheld window shows nothing, but the block that it lies in may be shown, so its reports must count.
+    # On a panel a block is its last window alone.
+    own_estimates: Sequence[Estimate | None] = [None] * len(window.totals)
+    if any(is_withheld) and not blocks.is_panel(query):
+        own_estimates = estimates(query, window.span, whole(window.total, query.oracle.state_size))
+
     parts: list[Part | None] = []
-    for each, other, numbers, is_summed in zip(findings, others, groups, blocks.has_blocks(query), strict=True):
-        estimate = other if isinstance(each, WithheldFindings | NameFindings) else each.estimate
+    for total, own_estimate, is_summed in zip(window.totals, own_estimates, blocks.has_blocks(query), strict=True):
+        findings = total.findings
+        estimate = own_estimate if isinstance(findings, WithheldFindings | NameFindings) else findings.estimate
         if not is_summed or estimate is None:
             parts.append(None)
             continue
-        counts = estimate.counts.astype(np.min_scalar_type(estimate.n))  # no value has more than n
-        is_visible = not isinstance(each, WithheldFindings)
-        part = Part(estimate.n, estimate.n_independent, counts, is_visible=is_visible, is_complete=complete)
-        parts.append(replace(part, groups=numbers))
+        part = Part(
+            n=estimate.n,
+            n_independent=estimate.n_independent,
+            counts=estimate.counts.astype(np.min_scalar_type(estimate.n)),  # no value has more than n
+            is_visible=not isinstance(findings, WithheldFindings),
+            is_complete=is_complete,
+            groups=total.groups,
+        )
+        parts.append(part)
     return parts
 
 

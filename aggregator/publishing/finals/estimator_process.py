@@ -19,7 +19,8 @@ from typing import IO, NamedTuple
 from aggregator.merging.blocks import BlockSpan, Place
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory, NameSearch
-from aggregator.publishing.finals.final import BlockInput, FinalMetrics, final_metrics, window_result
+from aggregator.publishing.alerts.comparisons import BlockInput
+from aggregator.publishing.finals.final import FinalMetrics, final_metrics, window_result
 from aggregator.records.findings import AnyFindings
 from aggregator.records.span import Span
 from aggregator.records.subject import estimate_count

@@ -4,17 +4,20 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from aggregator.merging import block_records, blocks
-from aggregator.merging.blocks import BlockSpan, Place
+from aggregator.merging import blocks
+from aggregator.merging.blocks import Place
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory, NameSearch
 from aggregator.merging.windows import ClosedWindow
-from aggregator.publishing.alerts.comparisons import StretchPair, comparisons, own_parts
+from aggregator.publishing.alerts.comparisons import NO_BLOCKS, BlockInput, compare_blocks
 from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.alerts.message import encode
 from aggregator.publishing.alerts.name_decision import name_step
+from aggregator.publishing.group_findings import find
 from aggregator.publishing.records.cut import CUT
-from aggregator.publishing.records.encoder import WindowRecords, build
+from aggregator.publishing.records.encoder import WindowRecords
+from aggregator.publishing.records.encoder import encode as encode_records
+from aggregator.publishing.window import CountedWindow
 from aggregator.records.findings import AnyFindings, Findings, NameFindings, WithheldFindings
 from aggregator.records.span import Span
 from aggregator.records.subject import LARGE, estimate_count
@@ -36,16 +39,6 @@ class WindowResult(NamedTuple):
     """The blocks that the final completes and later ones need."""
     search: NameSearch | None = None
     """The search of a final of unknown strings, for the history of names."""
-
-
-class BlockInput(NamedTuple):
-    """The blocks that a final completes, and the stored ones that it needs."""
-
-    spans: Sequence[BlockSpan] = ()
-    store: Mapping[Place, bytes] = {}
-
-
-NO_BLOCKS = BlockInput()
 
 
 class NumberMetrics(NamedTuple):
@@ -81,16 +74,17 @@ def window_result(
     history: NameHistory | None = None,
 ) -> WindowResult:
     """Return the records of a window. If `through` is None, it is final and has alerts, after the states and blocks."""
-    window = build(query, span, total, withheld, through=through, totals=totals, history=history)
+    findings = find(CountedWindow(query, span, total, withheld, through, totals, history or NameHistory()))
+    window = encode_records(findings)
     if through is not None:
         return WindowResult(window, [], [])
-    new, slow = _blocks(query, span, total, window, block_input)
-    after, changes = alerts(query, span, window, states, slow)
+    new = compare_blocks(findings, block_input)
+    after, changes = alerts(query, span, window, states, new.pairs)
     first, *_ = window.findings
     if isinstance(first, NameFindings):
         search, news = name_step(query, span, first.names)
-        return WindowResult(window, [(alert.key, encode(alert)) for alert in news], after, new, search)
-    return WindowResult(window, changes, after, new)
+        return WindowResult(window, [(alert.key, encode(alert)) for alert in news], after, new.records, search)
+    return WindowResult(window, changes, after, new.records)
 
 
 class ResultSequence:
@@ -115,25 +109,6 @@ class ResultSequence:
         for place in blocks.obsolete(query, window, store, final.span.end):
             del store[place]
         return result
-
-
-def _blocks(
-    query: Query, span: Span, total: Snapshot, window: WindowRecords, block_input: BlockInput
-) -> tuple[dict[Place, bytes], list[list[StretchPair]]]:
-    """Return the blocks to store after a final, and its comparisons for each attribute."""
-    spans, kind = block_input.spans, span.window
-    if not spans or not any(blocks.has_blocks(query)):
-        return {}, []
-    store = {place: block_records.decode(value, query) for place, value in block_input.store.items()}
-    parts = own_parts(query, span, total, window.findings, window.groups)
-    new = blocks.extended(query, spans, parts, span.end, store)
-    slow = comparisons(query, kind, spans, new, store)
-    records = {
-        each.place: block_records.encode(new[each.place])
-        for each in spans
-        if each.place in new and blocks.is_stored(query, each, kind)
-    }
-    return records, slow
 
 
 def final_metrics(query: Query, window: WindowRecords) -> list[FinalMetrics]:
