@@ -11,7 +11,10 @@ import math
 import numpy as np
 
 from aggregator.plan import costs
-from aggregator.publishing.records.encoder import build
+from aggregator.publishing.group_findings import find
+from aggregator.publishing.records.encoder import encode
+from aggregator.publishing.window import CountedWindow
+from aggregator.records.span import Span
 from benchmarks.records import USUAL, query_of, window_of
 from benchmarks.steps import steps as steps_of_a_message
 from benchmarks.timing import best
@@ -36,7 +39,7 @@ def record(size):
     """Return the seconds of a record, measured and in the plan."""
     query = query_of(size, USUAL)
     total, span = window_of(query), Span(query.windows[0], 0, 10)
-    return best(lambda: build(query, span, total), rounds=3), costs.record(query)
+    return best(lambda: encode(find(CountedWindow(query, span, total))), rounds=3), costs.record(query)
 
 
 def main():

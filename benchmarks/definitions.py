@@ -23,7 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.publishing.records.encoder import build
+from aggregator.publishing.group_findings import find
+from aggregator.publishing.records.encoder import encode
+from aggregator.publishing.window import CountedWindow
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from tests.boards import publish
@@ -134,7 +136,7 @@ def finals(queries):
         query.oracle.add(state, query.oracle.perturb(np.arange(1_000) % 64, np.random.default_rng(1)))
         span = Span(query.windows[0], end - 10, end)
         total = Snapshot(1_000, 0, 0, 0, state)
-        yield from (("estimates", *record) for record in build(query, span, total).records)
+        yield from (("estimates", *record) for record in encode(find(CountedWindow(query, span, total))).records)
 
 
 def measure(broker, folder, count):

@@ -5,7 +5,9 @@ python -m benchmarks.records            a line for each size and list of methods
 
 import numpy as np
 
-from aggregator.publishing.records.encoder import build
+from aggregator.publishing.group_findings import find
+from aggregator.publishing.records.encoder import encode
+from aggregator.publishing.window import CountedWindow
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from benchmarks.timing import best
@@ -75,12 +77,8 @@ def main() -> None:
         target = f"{TARGETS[size]:.1f} s" if size in TARGETS else ""
         for methods, name in ((USUAL, "norm_sub calibrate"), (ALL, f"all {len(ALL)}")):
             query_with_methods = query_of(size, methods)
-            seconds_of_record = best(
-                lambda query_with_methods=query_with_methods, span=span, total=total: build(
-                    query_with_methods, span, total
-                ),
-                rounds=3,
-            )
+            window = CountedWindow(query_with_methods, span, total)
+            seconds_of_record = best(lambda window=window: encode(find(window)), rounds=3)
             print(f"{size:9,}  {name:18} {seconds_of_record:7.3f} s {seconds_of_record / sort:10.1f}  {target:>7}")
         shares_of_time = "  ".join(f"{part} {seconds:.3f} s" for part, seconds in parts(query, total).items())
         print(f"{'':9}  parts of the first: {shares_of_time}")
