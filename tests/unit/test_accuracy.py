@@ -12,7 +12,7 @@ from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.kafka.settings import Kafka
 from oracles.query import parse
-from tests.results import build
+from tests.results import window_result
 
 QUERY = """
 [queries.page]
@@ -50,7 +50,7 @@ def final(query):
     state = query.oracle.zeros()
     query.oracle.add(state, query.oracle.perturb(values, np.random.default_rng(5)))
     span = Span(query.windows[0], START, START + 10)
-    return span, build(query, span, Snapshot(len(values), 0, 0, 0, state))
+    return span, window_result(query, span, Snapshot(len(values), 0, 0, 0, state))
 
 
 def test_the_error_and_the_coverage_are_those_of_the_record(query, accuracy):
@@ -59,9 +59,9 @@ def test_the_error_and_the_coverage_are_those_of_the_record(query, accuracy):
         accuracy.truth.put(true_counts(query, pane, "a", [n // 2 for n in HALF]))
         accuracy.truth.put(true_counts(query, pane, "b", [n - n // 2 for n in HALF]))
     span, result = final(query)
-    accuracy.measure(query, span, result.findings)
+    accuracy.measure(query, span, result.findings.of_totals)
 
-    record, true = orjson.loads(result.records[0][1]), np.array(HALF) / sum(HALF)
+    record, true = orjson.loads(result.window.records[0][1]), np.array(HALF) / sum(HALF)
     order = [int(value) for value in record["values"]]
     value = accuracy.metrics.registry.get_sample_value
     for method, shares in record["shares"].items():
@@ -79,7 +79,7 @@ def test_the_error_and_the_coverage_are_those_of_the_record(query, accuracy):
 def test_an_invalid_true_count_is_skipped(query, accuracy, wrong):
     accuracy.truth.put(wrong)
     span, result = final(query)
-    accuracy.measure(query, span, result.findings)
+    accuracy.measure(query, span, result.findings.of_totals)
     assert not next(iter(accuracy.metrics.true_mse.collect())).samples
 
 

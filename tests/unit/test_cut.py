@@ -15,7 +15,7 @@ from aggregator.topics.sizes import sizes
 from oracles.query import parse
 from oracles.query.settings import Window
 from tests import schemas
-from tests.results import build
+from tests.results import window_result
 
 START = 1_700_000_000
 COLUMNS = ("values", "stderr", "low", "high")
@@ -31,7 +31,7 @@ def records(q, counts):
     state = q.oracle.zeros()
     state[: len(counts)] = counts
     total = Snapshot(int(np.sum(counts)), 0, 0, 0, state)
-    return build(q, Span(Window("tumbling", 10, 10), START, START + 10), total)
+    return window_result(q, Span(Window("tumbling", 10, 10), START, START + 10), total)
 
 
 def proved(size):
@@ -44,8 +44,8 @@ def proved(size):
 )
 def test_a_record_with_every_value_proved_is_cut_at_eight_mebibytes(size, publish):
     q, counts = query(size, publish=publish, methods=["norm_sub"]), proved(size)
-    window = records(q, counts)
-    [(_, value)] = window.records
+    result = records(q, counts)
+    [(_, value)] = result.window.records
     record = json.loads(value)
     assert RECORD - ENVELOPE - 2_000 < len(value) <= RECORD - ENVELOPE == cut.LARGEST
     assert sizes([q]).estimates == RECORD
@@ -56,14 +56,14 @@ def test_a_record_with_every_value_proved_is_cut_at_eight_mebibytes(size, publis
     assert all({row["value"] for row in rows} == {*first} for rows in record["hitters"].values())
     assert all(row["decided"] for rows in record["hitters"].values() for row in rows)
     assert record["quality"]["flags"] == ["cut"]
-    assert final_metrics(q, window)[0].flags == ("cut",)
+    assert final_metrics(result)[0].flags == ("cut",)
     schemas.record(value)
     assert decode(value).flags == ("cut",)
 
 
 def test_one_value_more_would_not_fit():
     q = query(65_536)
-    [(_, value)] = records(q, proved(65_536)).records
+    [(_, value)] = records(q, proved(65_536)).window.records
     record = json.loads(value)
     more = [record[column][-1] for column in COLUMNS]
     more += [rows[-1] for lists in ("shares", "hitters") for rows in record[lists].values()]
@@ -75,7 +75,7 @@ def test_values_that_are_not_proved_are_cut_first():
     q = query(300_000, publish="all", epsilon=8.0)
     counts = np.random.default_rng(1).poisson(20, 300_000)
     counts[1_000:1_100] = 5_000
-    record = json.loads(records(q, counts).records[0][1])
+    record = json.loads(records(q, counts).window.records[0][1])
     assert {*record["values"][:100]} == {str(value) for value in range(1_000, 1_100)}
     assert len(record["hitters"]["unbiased"]) == 100
     assert 100 < len(record["values"]) < 300_000
@@ -84,7 +84,7 @@ def test_values_that_are_not_proved_are_cut_first():
 
 def test_a_record_that_fits_is_whole():
     q = query(4_096)
-    window = records(q, proved(4_096))
+    window = records(q, proved(4_096)).window
     record = json.loads(window.records[0][1])
     assert len(record["values"]) == len(record["hitters"]["unbiased"]) == 4_096
     assert record["quality"]["flags"] == []

@@ -80,7 +80,7 @@ def test_the_process_returns_the_bytes_of_this_one_even_after_it_was_killed():
                     own_result.alerts,
                     own_result.states,
                 )
-                assert there.metrics == final_metrics(ONE, window)
+                assert there.metrics == final_metrics(own_result)
                 assert len(there.findings) == 1
             [provisional] = await made(beside, ONE, Question(*finals[0], through=5))
             assert provisional.records == window_result(ONE, *finals[0], through=5).window.records

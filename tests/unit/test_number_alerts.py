@@ -269,7 +269,7 @@ def test_the_gauges_of_numbers_are_those_of_the_record():
     fields = schemas.record(result.window.records[0][1])["numbers"]
     metrics = Metrics()
     metrics.add_queries([waits])
-    set_gauges(metrics, waits, final_metrics(waits, result.window))
+    set_gauges(metrics, waits, final_metrics(result))
     lines = generate_latest(metrics.registry).decode().splitlines()
     numbers = {name: float(number) for line in lines for name, _, number in [line.rpartition(" ")] if line[0] != "#"}
     labels = 'attribute="",'

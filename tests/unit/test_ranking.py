@@ -14,7 +14,7 @@ from benchmarks.ranking import CASES, coverage
 from oracles.errors import ReportError
 from oracles.heavy import heavy_hitters
 from oracles.query import parse
-from tests.results import build
+from tests.results import window_result
 
 START = 1_700_000_000
 
@@ -37,8 +37,10 @@ def record_of(total=2_000, **settings):
     answers = np.column_stack([rng.integers(0, size, total) ** 2 // size for size in sizes])
     state = query.oracle.zeros()
     query.oracle.add(state, query.oracle.perturb(answers if query.attributes else answers[:, 0], rng))
-    result = build(query, Span(query.windows[0], START, START + 10), Snapshot(total, 0, 0, 0, state))
-    return [decode(value) for _, value in result.records], [each.estimate for each in result.findings]
+    result = window_result(query, Span(query.windows[0], START, START + 10), Snapshot(total, 0, 0, 0, state))
+    return [decode(value) for _, value in result.window.records], [
+        findings.estimate for findings in result.findings.of_totals
+    ]
 
 
 QUERIES = {

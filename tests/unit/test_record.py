@@ -29,7 +29,7 @@ from oracles.multi.rsfd import FAKES
 from oracles.query import parse
 from oracles.risk import risk
 from tests import schemas
-from tests.results import build
+from tests.results import build, window_result
 
 ROOT = Path(__file__).parents[2]
 ALL = [name for name in METHODS if name != "base"]
@@ -86,13 +86,14 @@ def emit(query, total, *, final=True, window=0, start=START, end=START + 10):
 
 def emit_all(query, total, *, final=True, window=0, start=START, end=START + 10):
     """Return the valid record of each attribute, and the result that contains them."""
-    result = build(query, Span(query.windows[window], start, end), total, through=None if final else end)
-    return [schemas.record(value) for _, value in result.records], result
+    span = Span(query.windows[window], start, end)
+    result = window_result(query, span, total, through=None if final else end)
+    return [schemas.record(value) for _, value in result.window.records], result
 
 
 def key(result):
     """Return the key of a record of a query with one answer."""
-    ((key, _),) = result.records
+    ((key, _),) = result.window.records
     return key.decode()
 
 
@@ -288,10 +289,12 @@ def test_records_of_several_attributes_have_an_estimate_of_each(solution, name):
     records, result = emit_all(query, total)
     assert [record["attribute"] for record in records] == ["Job", "age", "sex"]
     name = f"visits|{query.digest.hex()}|tumbling|10|10|{START + 10}|a:"
-    assert [key.decode() for key, _ in result.records] == [name + attribute for attribute in ("Job", "age", "sex")]
+    assert [key.decode() for key, _ in result.window.records] == [
+        name + attribute for attribute in ("Job", "age", "sex")
+    ]
     estimates = query.oracle.estimate(total.counts, total.n)
     supports = query.oracle.support(total.counts, total.n)
-    for content, e, counts, findings in zip(records, estimates, supports, result.findings, strict=True):
+    for content, e, counts, findings in zip(records, estimates, supports, result.findings.of_totals, strict=True):
         assert set(content) == KEYS
         assert (content["n"], content["n_independent"]) == (e.n, e.n_independent)
         assert content["refused"]["implausible"] == total.implausible
@@ -333,7 +336,7 @@ def test_if_the_prior_is_rejected_the_fallback_is_used():
     quality = record["quality"]
     assert quality["prior_rejected"]
     assert quality["flags"] == ["prior_rejected"]
-    assert result.findings[0].prior_rejected
+    assert result.findings.of_totals[0].prior_rejected
     assert quality["prior"]["family"] == "power_law"
     for name in ("calibrate", "calibrate_norm_sub"):
         for part in (record["shares"], record["hitters"], record["sets"]["half"], quality["risk"]):
@@ -352,7 +355,7 @@ def test_if_the_prior_fits_its_numbers_and_chances_are_used():
     chances = [hitter["probability"] for hitter in record["hitters"]["norm_cut"]]
     assert all(0 <= chance <= 1 for chance in chances)
     assert chances[0] > 0.999
-    assert result.findings[0].likely[0] == chances[0]
+    assert result.findings.of_totals[0].likely[0] == chances[0]
     assert record["quality"]["expected"]["calibrate"]["precision"] > 0.5
 
 
@@ -405,7 +408,7 @@ def test_a_window_without_reports_has_no_numbers(first):
             assert shares == [short(1 / 3) if equal else None] * 3
         assert not any(last["hitters"].values())
         assert last["quality"]["sum"] is None
-        assert isinstance(result.findings[0], Findings)
+        assert isinstance(result.findings.of_totals[0], Findings)
 
 
 def test_an_attribute_that_nobody_answered_has_no_numbers():
@@ -454,7 +457,7 @@ def test_a_provisional_record_has_a_key_of_its_own():
 TWO_WAYS = """
 import sys
 import numpy as np
-from tests.results import build
+from tests.results import build, window_result
 from aggregator.tallies.snapshot import Snapshot
 from aggregator.records.span import Span
 from tests.unit.test_record import ALL, ask, supported
@@ -497,7 +500,7 @@ def test_the_bytes_do_not_depend_on_the_type_of_the_counts():
 
 def test_numbers_are_the_shortest_that_read_back():
     _, result = emit(replace(VISITS, methods=tuple(ALL)), hold(VISITS, VALUES, seeded("shortest")))
-    ((_, value),) = result.records
+    ((_, value),) = result.window.records
     texts = []
     json.loads(value, parse_float=texts.append)
     assert len(texts) > 100

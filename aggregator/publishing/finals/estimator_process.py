@@ -117,8 +117,8 @@ def answer(
     """Return the answer. It depends on the arguments only."""
     span, total, withheld, through, with_findings, spans, totals = question
     result = window_result(query, span, total, withheld, states, through, BlockInput(spans, store), totals, history)
-    findings = result.window.findings if with_findings else ()
-    metrics = final_metrics(query, result.window)
+    findings = result.findings.of_totals if with_findings else ()
+    metrics = final_metrics(result)
     records = (*result.window.records, *result.window.maps)
     return Answer(records, result.alerts, result.states, metrics, findings, result.blocks, result.search)
 

@@ -18,7 +18,7 @@ from aggregator.publishing.records.cut import CUT
 from aggregator.publishing.records.encoder import WindowRecords
 from aggregator.publishing.records.encoder import encode as encode_records
 from aggregator.publishing.window import CountedWindow
-from aggregator.records.findings import AnyFindings, Findings, NameFindings, WithheldFindings
+from aggregator.records.findings import AnyFindings, Findings, NameFindings, WindowFindings, WithheldFindings
 from aggregator.records.span import Span
 from aggregator.records.subject import LARGE, estimate_count
 from aggregator.tallies.snapshot import Snapshot
@@ -30,6 +30,7 @@ from oracles.query.settings import Window
 class WindowResult(NamedTuple):
     """The records of a window. For a final also its alerts."""
 
+    findings: WindowFindings
     window: WindowRecords
     alerts: list[tuple[bytes, bytes]]
     """Keys and values."""
@@ -77,14 +78,16 @@ def window_result(
     findings = find(CountedWindow(query, span, total, withheld, through, totals, history or NameHistory()))
     window = encode_records(findings)
     if through is not None:
-        return WindowResult(window, [], [])
+        return WindowResult(findings, window, [], [])
     new = compare_blocks(findings, block_input)
     after, changes = alerts(query, span, window, states, new.pairs)
-    first, *_ = window.findings
+    first, *_ = findings.of_totals
     if isinstance(first, NameFindings):
         search, news = name_step(query, span, first.names)
-        return WindowResult(window, [(alert.key, encode(alert)) for alert in news], after, new.records, search)
-    return WindowResult(window, changes, after, new.records)
+        return WindowResult(
+            findings, window, [(alert.key, encode(alert)) for alert in news], after, new.records, search
+        )
+    return WindowResult(findings, window, changes, after, new.records)
 
 
 class ResultSequence:
@@ -111,11 +114,10 @@ class ResultSequence:
         return result
 
 
-def final_metrics(query: Query, window: WindowRecords) -> list[FinalMetrics]:
+def final_metrics(result: WindowResult) -> list[FinalMetrics]:
     """Return the metrics of the total of each attribute of a final."""
-    return [
-        _metrics(query, findings, is_cut=is_cut) for findings, is_cut in zip(window.findings, window.cuts, strict=True)
-    ]
+    rows = zip(result.findings.of_totals, result.window.cuts, strict=True)
+    return [_metrics(result.findings.query, findings, is_cut=is_cut) for findings, is_cut in rows]
 
 
 def _metrics(query: Query, findings: AnyFindings, *, is_cut: bool) -> FinalMetrics:
