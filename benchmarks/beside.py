@@ -21,6 +21,7 @@ from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.estimator_process import Question
 from aggregator.publishing.finals.final import window_result
+from aggregator.publishing.window import CountedWindow
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from benchmarks.records import USUAL, query_of, window_of
@@ -39,7 +40,7 @@ class Work:
         self.span = Span(query.windows[0], 0, 10)
 
     def here(self) -> None:
-        window_result(self.query, self.span, self.total)
+        window_result(CountedWindow(self.query, self.span, self.total))
 
     async def beside(self, estimators: EstimatorPool) -> None:
         task = EstimateTask(self.query, [Question(self.span, self.total)], {})

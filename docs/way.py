@@ -12,7 +12,8 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from aggregator.publishing.records.encoder import build  # noqa: E402
+from aggregator.publishing.finals.final import window_result  # noqa: E402
+from aggregator.publishing.window import CountedWindow  # noqa: E402
 from aggregator.records.span import Span  # noqa: E402 - the path comes first
 from aggregator.tallies import progress  # noqa: E402
 from aggregator.tallies.id_log import IdEntry, encode_ids  # noqa: E402
@@ -59,7 +60,8 @@ def blocks(text: str) -> dict[str, str]:
     state = Progress(OFFSET + 1, LOGGED, {query.digest: PANE})
     snapshot = encode_snapshot(tally.snapshot())
     total = Snapshot(9_000, 0, 0, 0, tally.counts + np.append(OTHERS, np.zeros(len(tally.counts) - 3, np.int64)))
-    (key, value), *_ = build(query, Span(query.windows[0], PANE, PANE + 10), total).records
+    window = CountedWindow(query, Span(query.windows[0], PANE, PANE + 10), total)
+    (key, value), *_ = window_result(window).window.records
     record = json.loads(value)
     row = record["values"].index("b.example")
     shown = {name: record[name][row] for name in ("values", "stderr", "low", "high")}

@@ -17,13 +17,12 @@ import orjson
 from aiokafka import AIOKafkaProducer
 
 from aggregator.merging.merger import answer_counts
-from aggregator.publishing.alerts.decision import alerts
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot, merge_snapshots
 from hubbub.definitions import catalog
 from hubbub.kafka.clients import client_arguments, started
 from oracles.query import File, parse
-from tests.results import build
+from tests.results import build, window_result
 
 HOSTILE = "<script>alert(1)</script>"
 PANE = 10
@@ -97,18 +96,15 @@ class Crowd:
             end = self.start + PANE * (pane + 1)
             if (pane + 1) * PANE % (window.step or PANE) or pane + 1 < size:
                 continue
-            records = self.record(Span(window, end - size * PANE, end))
-            self.states[window], messages = alerts(
-                self.query, Span(window, end - size * PANE, end), records, self.states.get(window, [])
-            )
-            yield from (("estimates", *record) for record in records.records)
-            for key, value in messages:
-                yield "alerts", key, value
+            result = self.result(Span(window, end - size * PANE, end))
+            self.states[window] = result.decision.states
+            yield from (("estimates", *record) for record in result.window.records)
+            yield from (("alerts", *alert) for alert in result.decision.alerts)
 
-    def record(self, span):
+    def result(self, span):
         first, last = ((at - self.start) // PANE for at in (span.start, span.end))
         total = merge_snapshots(self.snapshots[first:last], self.query.oracle.state_size)
-        return build(self.query, span, total)
+        return window_result(self.query, span, total, states=self.states.get(span.window, []))
 
     def provisional(self):
         """Return a provisional record of the next tumbling window, with the reports of the last one."""

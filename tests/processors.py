@@ -53,8 +53,8 @@ def finals(query, count):
         total = Snapshot(n - refusals, refusals, 0, 0, counts)
         withheld = ["small" if size < query.crowd else None for size in answer_counts(query, total)]
         result = window_result(query, span, total, withheld, states)
-        states = result.states
-        yield repr((result.window.records, states, result.alerts)).encode()
+        states = result.decision.states
+        yield repr((result.window.records, states, result.decision.alerts)).encode()
 
 
 def main(plain_count, slow_count):

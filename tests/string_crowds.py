@@ -85,9 +85,9 @@ class StringCrowd:
         for window, clients in zip(CRASHES.windows, (self.clients, self.clients // 12), strict=True):
             total, span = self._tally(shares, clients), Span(window, end - window.size, end)
             result = window_result(CRASHES, span, total, history=self.history)
-            self.history = self.history.with_search(result.search)
+            self.history = self.history.with_search(result.decision.search)
             messages += [("estimates", *each) for each in (*result.window.records, *result.window.maps)]
-            messages += [("alerts", *each) for each in result.alerts]
+            messages += [("alerts", *each) for each in result.decision.alerts]
         return messages
 
     def _tally(self, shares, clients):

@@ -321,7 +321,7 @@ def expected(log, versions, log_has_time, limit=MAX_FRAME, **gate):
     for definition, final in (each for group in by_query.values() for each in closed_windows(group)):
         query = definition.at(final.span.end - definition.query.pane).query
         result = results[query.digest].next(query, final)
-        records |= {**dict(result.window.records), **dict(result.window.maps), **dict(result.alerts)}
+        records |= {**dict(result.window.records), **dict(result.window.maps), **dict(result.decision.alerts)}
     return records
 
 

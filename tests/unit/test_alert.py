@@ -17,12 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aggregator.publishing.alerts.decision import Final, alerts
+from aggregator.publishing.alerts.decision import Decision, Final, decide
 from aggregator.publishing.alerts.decision import step as stepped
 from aggregator.publishing.alerts.message import encode
 from aggregator.publishing.alerts.state import State, dump, load
 from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day, watch_of
+from aggregator.publishing.group_findings import find
 from aggregator.publishing.records.digits import rounded
+from aggregator.publishing.records.encoder import encode as encode_records
+from aggregator.publishing.window import CountedWindow
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects
 from aggregator.tallies.snapshot import Snapshot
@@ -33,7 +36,7 @@ from oracles.query import parse
 from oracles.query.footprint import stored_windows
 from oracles.query.settings import Threshold, Window
 from tests import schemas
-from tests.results import build
+from tests.results import window_result
 
 SECONDS = Window("tumbling", 10, 10)
 HOUR = Window("tumbling", 3600, 3600)
@@ -451,8 +454,8 @@ PROFILE = parse(
 )["profile"]
 
 
-def records(rng):
-    """Yield finals of 10 s. First the third age and f are common, then the seventh age and m."""
+def all_findings(rng):
+    """Yield the findings of finals of 10 s. First the third age and f are common, then the seventh age and m."""
     for i in range(12):
         age, sex = ((3, 0), (7, 1))[i // 6]
         common = rng.random((4_000, 2)) < 0.5
@@ -460,18 +463,18 @@ def records(rng):
         state = PROFILE.oracle.zeros()
         PROFILE.oracle.add(state, PROFILE.oracle.perturb(values, rng))
         span = Span(PROFILE.windows[0], 10 * i, 10 * i + 10)
-        yield span, build(PROFILE, span, Snapshot(4_000, 0, 0, 0, state))
+        yield find(CountedWindow(PROFILE, span, Snapshot(4_000, 0, 0, 0, state)))
 
 
 def test_the_finals_of_a_query_cause_alerts_for_each_attribute():
-    results, states, all_events = list(records(seeded("records"))), [], []
-    for span, result in results:
-        before = states
-        states, events = alerts(PROFILE, span, result, before)
-        assert len(states) == 2
-        assert alerts(PROFILE, span, result, before) == (states, events)
-        assert alerts(PROFILE, span, result, states) == (states, [])
-        all_events += events
+    results, states, all_events = list(all_findings(seeded("records"))), [], []
+    for findings in results:
+        decision = decide(findings, states)
+        assert len(decision.states) == 2
+        assert decide(findings, states) == decision
+        states = decision.states
+        assert decide(findings, states) == Decision([], states)
+        all_events += decision.alerts
     summaries = []
     for key, value in all_events:
         alert = schemas.alert(value)
@@ -495,10 +498,10 @@ def test_the_finals_of_a_query_cause_alerts_for_each_attribute():
 
 
 def test_an_alert_holds_the_numbers_of_its_record():
-    (span, result), *_ = records(seeded("numbers"))
-    _, events = alerts(PROFILE, span, result, [])
-    by_attribute = {record["attribute"]: record for _, value in result.records for record in [schemas.record(value)]}
-    for _, value in events:
+    findings, *_ = all_findings(seeded("numbers"))
+    records = [schemas.record(value) for _, value in encode_records(findings).records]
+    by_attribute = {record["attribute"]: record for record in records}
+    for _, value in decide(findings).alerts:
         alert = schemas.alert(value)
         of = by_attribute[alert["attribute"]]
         at = of["values"].index(alert["value"])
@@ -523,7 +526,6 @@ def test_an_alert_without_attributes_has_an_empty_place_in_its_key():
     query = parse({"queries": {"visits": table}}, "test", ".")["visits"]
     counts = np.append([900, 50, 50, 0, 0], np.zeros(64, np.int64))
     span = Span(query.windows[0], 0, 50)
-    _, events = alerts(query, span, build(query, span, Snapshot(1_000, 0, 0, 0, counts)), [])
-    key, value = events[0]
+    (key, value), *_ = window_result(query, span, Snapshot(1_000, 0, 0, 0, counts)).decision.alerts
     assert key.decode() == f"visits|{query.digest.hex()}||all|0|0|50|enter|0"
     assert schemas.alert(value)["attribute"] is None

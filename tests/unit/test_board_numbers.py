@@ -95,7 +95,7 @@ def test_the_distribution_is_that_of_the_tally(crowd, board):
 
 def test_an_estimate_has_the_histogram_and_the_numbers_of_the_record(crowd, board):
     answer = ask(board, "estimate", "load_time")
-    record = decode(crowd.record(crowd_span(crowd)).records[0][1])
+    record = decode(crowd.result(crowd_span(crowd)).window.records[0][1])
     fields = record.rest()["numbers"]
     assert answer["numbers"] == {name: value for name, value in fields.items() if name != "cdf"}
     assert len(answer["values"]) == answer["published"] == 32

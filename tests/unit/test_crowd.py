@@ -13,7 +13,6 @@ from aggregator.merging.marks import QueryMarks
 from aggregator.merging.merger import Merger, answer_counts
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_records import decode_state
-from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.records.span import Span
 from aggregator.tallies.keys import StateKey, decode
@@ -96,7 +95,7 @@ class Worker:
             query = self.state.query_for(final.span)
             before = self.state.alerts.get(final.span.window, [])
             result = window_result(query, final.span, final.total, final.withheld, before)
-            self.state.alerts[final.span.window] = result.states
+            self.state.alerts[final.span.window] = result.decision.states
             batch[final.span.window] = final.position
             yield from result.window.records
         for window, position in batch.items():
@@ -313,10 +312,10 @@ def test_withheld_windows_bring_no_alerts_and_leave_their_state():
         merger.take(pane, 0, tallied(query, query.oracle.perturb(answers, rng)))
         merger.mark(0, pane + PANE)
         for final in merger.finals():
-            built = build(query, final.span, final.total, final.withheld)
-            after, messages = alerts(query, final.span, built, states)
-            events.append(([orjson.loads(value)["value"] for _, value in messages], after == states))
-            states = after
+            decision = window_result(query, final.span, final.total, final.withheld, states).decision
+            names = [orjson.loads(value)["value"] for _, value in decision.alerts]
+            events.append((names, decision.states == states))
+            states = decision.states
     assert events == [(["1"], False), ([], True), (["2", "3"], False)]
 
 

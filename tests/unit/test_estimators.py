@@ -62,7 +62,7 @@ def test_the_process_returns_the_bytes_of_this_one_even_after_it_was_killed():
     finals, states, here = list(windows(ONE, 9)), [], []
     for span, total, reasons in finals:
         here.append(window_result(ONE, span, total, reasons, states))
-        states = here[-1].states
+        states = here[-1].decision.states
 
     async def run():
         with closing(EstimatorPool()) as beside:
@@ -77,8 +77,8 @@ def test_the_process_returns_the_bytes_of_this_one_even_after_it_was_killed():
                 window = own_result.window
                 assert (there.records, there.alerts, there.states) == (
                     window.records,
-                    own_result.alerts,
-                    own_result.states,
+                    own_result.decision.alerts,
+                    own_result.decision.states,
                 )
                 assert there.metrics == final_metrics(own_result)
                 assert len(there.findings) == 1
@@ -97,7 +97,7 @@ def test_one_that_dies_in_the_middle_of_a_request_goes_on_after_the_last_answer(
     finals, states, here = list(windows(query, TIMES)), [], []
     for span, total, reasons in finals:
         here.append(window_result(query, span, total, reasons, states))
-        states = here[-1].states
+        states = here[-1].decision.states
 
     async def run():
         with closing(EstimatorPool()) as beside:
@@ -108,7 +108,8 @@ def test_one_that_dies_in_the_middle_of_a_request_goes_on_after_the_last_answer(
                 results += batch
                 if len(results) < TIMES - 2 and len(results) % 2:
                     os.kill(beside._most._process.pid, signal.SIGKILL)
-            assert [(one.records, one.states) for one in results] == [(one.window.records, one.states) for one in here]
+            expected = [(result.window.records, result.decision.states) for result in here]
+            assert [(answer.records, answer.states) for answer in results] == expected
 
     asyncio.run(run())
 

@@ -327,7 +327,8 @@ def alerts_of(query, sizes, law):
         merger.take(PANE * at, 0, counted(query, rows)[PANE * at])
         merger.mark(0, PANE * (at + 1))
         kinds += [
-            {orjson.loads(value)["kind"] for _, value in results.next(query, final).alerts} for final in merger.finals()
+            {orjson.loads(value)["kind"] for _, value in results.next(query, final).decision.alerts}
+            for final in merger.finals()
         ]
     return kinds
 

@@ -111,7 +111,7 @@ def test_names_are_searched_in_long_windows_and_known_in_short_ones_from_then_on
 
 
 def test_an_alert_tells_of_a_name_once():
-    news = [orjson.loads(value) for result in whole().values() for _, value in result.alerts]
+    news = [orjson.loads(value) for result in whole().values() for _, value in result.decision.alerts]
     assert [(each["kind"], each["value"], each["window"]["end"], each["baseline"]) for each in news] == [
         ("enter", "crash", 600, True),
         ("enter", "oom", 600, True),
@@ -279,7 +279,7 @@ def test_a_death_at_any_write_changes_no_byte(batch):
     query, snapshots = panes()
     expected = {}
     for result in whole().values():
-        expected |= dict([*result.window.records, *result.window.maps, *result.alerts])
+        expected |= dict([*result.window.records, *result.window.maps, *result.decision.alerts])
     standing, published, lives = {}, {}, [3, 1, 2, 5, 1, 4, 2, 7] * 4
     for place, (pane, snapshot) in enumerate(snapshots.items()):
         standing[PaneKey("closed", query.digest, pane, 0).encode()] = encode_snapshot(snapshot)

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.encoder import provisional_key
 from aggregator.records.findings import Findings
@@ -457,7 +456,7 @@ def test_a_provisional_record_has_a_key_of_its_own():
 TWO_WAYS = """
 import sys
 import numpy as np
-from tests.results import build, window_result
+from tests.results import build
 from aggregator.tallies.snapshot import Snapshot
 from aggregator.records.span import Span
 from tests.unit.test_record import ALL, ask, supported
@@ -554,9 +553,10 @@ def test_the_page_shows_a_real_record_and_alert():
     query = parse(tomllib.loads(toml), "docs/records.md", ".")["homepage"]
     span = Span(query.windows[0], START, START + 10)
     total = Snapshot(9_000, 0, 0, 0, np.append([2_000, 6_000, 1_000], np.zeros(64, np.int64)))
-    result = build(query, span, total)
-    _, events = alerts(query, span, result, [])
-    records = [schemas.record(result.records[0][1]), schemas.alert(events[1][1])]
+    result = window_result(query, span, total)
+    (_, record), *_ = result.window.records
+    _, (_, alert), *_ = result.decision.alerts
+    records = [schemas.record(record), schemas.alert(alert)]
     texts = re.findall("```json\n(.*?)```", page, re.DOTALL)
     assert [shortened(text) for text in texts[:2]] == [shortened(json.dumps(record)) for record in records]
 

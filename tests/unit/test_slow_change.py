@@ -193,23 +193,23 @@ def check_restarts(query, every_so_many, ahead=0):
     results, output, positions, starts = ResultSequence(), [], {}, {}
     for number, final in enumerate(every):
         result = results.next(query, final)
-        output.append((result.window.records, result.alerts, result.states, dict(result.blocks)))
+        output.append((result.window.records, result.decision))
         positions[final.span.window] = final.position
         if number % every_so_many == 5:
             starts[number + 1] = dict(positions), deepcopy(results)
-    assert any(alerts for _, alerts, _, _ in output)
+    assert any(decision.alerts for _, decision in output)
     for at, (before, again) in starts.items():
         # A worker that starts here reads the states, the panes that windows need, and the marks of the panes.
         merger = merged(query, panes, START + 3_100, list(before.items()))
         for pane, snapshot in panes.items():
             merger.marks.count(pane, [snapshot.n])
         for number in range(at, min(at + ahead, len(every))):
-            again._blocks.setdefault(every[number].span.window, {}).update(output[number][3])
+            again._blocks.setdefault(every[number].span.window, {}).update(output[number][1].blocks)
         rest = list(merger.finals())
         assert [(final.span, final.blocks) for final in rest] == [(final.span, final.blocks) for final in every[at:]]
         for final, before_it in zip(rest, output[at:], strict=True):
             result = again.next(query, final)
-            assert (result.window.records, result.alerts, result.states, dict(result.blocks)) == before_it
+            assert (result.window.records, result.decision) == before_it
 
 
 def test_blocks_are_sums_between_marks_by_a_simple_fold():
@@ -221,7 +221,7 @@ def test_blocks_are_sums_between_marks_by_a_simple_fold():
     results, hits = ResultSequence(), {}
     for final in merged(query, panes, START + 2_700).finals():
         result = results.next(query, final)
-        hits |= {(final.span.window, *place): value for place, value in result.blocks.items()}
+        hits |= {(final.span.window, *place): value for place, value in result.decision.blocks.items()}
     visible = 0
     for (window, scale, end), value in hits.items():
         block = block_records.decode(value, query)
@@ -325,10 +325,11 @@ def test_numbers_have_blocks_and_alerts():
             panes[START + 10 * number] = Snapshot(tally.n, 0, 0, 0, tally.state)
         for final in merged(query, panes, START + 1_400).finals():
             result = results.next(query, final)
-            scales |= {scale for scale, _ in result.blocks}
-            sizes = [len(block_records.decode(value, query).parts[-1].counts) for value in result.blocks.values()]
+            stored_blocks = result.decision.blocks
+            scales |= {scale for scale, _ in stored_blocks}
+            sizes = [len(block_records.decode(value, query).parts[-1].counts) for value in stored_blocks.values()]
             assert set(sizes) <= {255 + 8}
-            keys |= {tuple(key.split(b"|")) for key, _ in result.alerts}
+            keys |= {tuple(key.split(b"|")) for key, _ in result.decision.alerts}
         assert scales == set(blocks.SCALES)
         attribute = b"wait" if query is several else b""
         assert any((key[2], key[7], key[8]) == (attribute, b"surge", b"p50") for key in keys)

@@ -15,7 +15,6 @@ from rich.cells import cell_len
 from rich.console import Console, Group
 
 from aggregator.demo import surge
-from aggregator.publishing.alerts.decision import alerts
 from aggregator.publishing.alerts.message import decode
 from aggregator.publishing.records import decoder
 from aggregator.publishing.records.maps_key import is_maps
@@ -34,7 +33,7 @@ from oracles.query import parse
 from oracles.query.settings import Place, Window, read_windows
 from producers.simulation.crowd.scenario import parse_scenario
 from tests import boards
-from tests.results import build
+from tests.results import build, window_result
 from tests.string_crowds import CRASHES, HOUR, StringCrowd
 
 START = 1_700_000_000
@@ -96,9 +95,9 @@ def alert_messages(query, *windows):
     states, messages = [], []
     for number, counts in enumerate(windows):
         span = Span(query.windows[0], START + 10 * number, START + 10 * number + 10)
-        parts = build(query, span, snapshot_of(query, counts, number))
-        states, new = alerts(query, span, parts, states)
-        messages += [orjson.loads(value) for _, value in new]
+        decision = window_result(query, span, snapshot_of(query, counts, number), states=states).decision
+        states = decision.states
+        messages += [orjson.loads(value) for _, value in decision.alerts]
     return messages
 
 

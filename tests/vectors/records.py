@@ -50,13 +50,13 @@ def _products(fold, catalog):
         results = ResultSequence()
         for final in fold.finals(versions):
             result = results.next(query, final)
-            for key, value in (*result.window.records, *result.window.maps, *result.alerts):
+            for key, value in (*result.window.records, *result.window.maps, *result.decision.alerts):
                 yield key.decode(), value
 
             place = f"{query.name}|{final.span.end}"
-            for attribute, state in enumerate(result.states):
+            for attribute, state in enumerate(result.decision.states):
                 yield f"{place}|state {attribute}", state
-            for block in result.blocks.values():
+            for block in result.decision.blocks.values():
                 yield f"{place}|block", block
 
 

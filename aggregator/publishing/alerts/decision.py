@@ -1,7 +1,7 @@
 """The alerts of a final, and the state for the next one.
 
 Pure. The state after a final depends only on the finals up to it. An alert depends only on the state before, the
-blocks before and the final. So a restart repeats an alert byte for byte, or not at all.
+blocks before and the final, so a restart repeats an alert byte for byte, or not at all.
 
 In two windows different people answer. An alert is about the population that they come from. So its tests
 treat the people as a sample of it. A value at the threshold then stays as it is, even with an epsilon so
@@ -10,25 +10,34 @@ large that the window's own share is exact.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
+from aggregator.merging.blocks import Place
+from aggregator.merging.name_history import NameSearch
 from aggregator.publishing.alerts.change_test import changes
-from aggregator.publishing.alerts.comparisons import StretchPair
+from aggregator.publishing.alerts.comparisons import NO_BLOCKS, BlockInput, StretchPair, compare_blocks
 from aggregator.publishing.alerts.message import Alert, AlertKind, StretchRow, encode
+from aggregator.publishing.alerts.name_decision import name_step
 from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.silence import Look, after_silence, in_order, longest_silence
 from aggregator.publishing.alerts.state import EVERYONE, State, dump, later_references, load, newest_before
 from aggregator.publishing.alerts.watch import Watch, number_watch_of, watch_of
 from aggregator.publishing.records.digits import rounded
-from aggregator.publishing.records.encoder import WindowRecords
 from aggregator.publishing.records.rows import WindowRow
-from aggregator.records.findings import NameFindings, NumberFindings, WithheldFindings
+from aggregator.records.findings import (
+    Findings,
+    GroupTotal,
+    NameFindings,
+    NumberFindings,
+    WindowFindings,
+    WithheldFindings,
+)
 from aggregator.records.span import Span
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.estimate import Estimate
 from oracles.heavy import Evidence, bounds
-from oracles.query import Query
 from oracles.query.settings import Threshold
 from oracles.types import Floats
 
@@ -46,40 +55,56 @@ class Final:
     """The groups in it."""
 
 
-def alerts(
-    query: Query,
-    span: Span,
-    window: WindowRecords,
-    states: Sequence[bytes],
-    comparisons: Sequence[Sequence[StretchPair]] = (),
-) -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
-    """Return the states after a final, one for each attribute, and the keys and values of its alerts.
+class Decision(NamedTuple):
+    """The alerts of a final, and what later finals need."""
 
-    Names have no state here, and their alerts are those of `name_step`.
+    alerts: list[tuple[bytes, bytes]]
+    """Keys and values."""
+    states: list[bytes]
+    """The alert state of each attribute, for the next final of the same kind."""
+    blocks: Mapping[Place, bytes] = {}
+    """The blocks that the final completes and later ones need."""
+    search: NameSearch | None = None
+    """The search of a final of unknown strings, for the history of names."""
+
+
+def decide(findings: WindowFindings, states: Sequence[bytes] = (), block_input: BlockInput = NO_BLOCKS) -> Decision:
+    """Return the alerts of a final, and the states, blocks and search for later ones.
 
     All alerts come from the totals of the groups that are shown. Changes are looked for only between finals and blocks
     of the same groups. `states` are the states after the final before it. There are none before the first final.
-    `comparisons` are those of the blocks that the final completes, for each attribute.
     """
-    after: list[bytes] = []
-    news: list[Alert] = []
-    befores = states or [b""] * len(window.findings)
-    slow = comparisons or [()] * len(window.findings)
-    rows = zip(window.findings, window.groups, befores, slow, strict=True)
-    for findings, groups, before, each in rows:
-        if isinstance(findings, WithheldFindings | NameFindings):
-            after.append(before)
+    blocks = compare_blocks(findings, block_input)
+    new_states: list[bytes] = []
+    events: list[Alert] = []
+    search = None
+    old_states = states or [b""] * len(findings.totals)
+    for total, old_state, pairs in zip(findings.totals, old_states, blocks.pairs, strict=True):
+        if isinstance(total.findings, NameFindings):
+            search, own_events = name_step(findings.query, findings.span, total.findings.names)
+            new_states.append(old_state)  # the history of names is their state
+        elif isinstance(total.findings, WithheldFindings):
+            new_states.append(old_state)
             continue
-        state = load(before) if before else None
-        if isinstance(findings, NumberFindings):
-            watch = number_watch_of(query, findings.subject, span.window)
-            state, new = number_step(watch, state, span, findings, each, groups)
         else:
-            final = Final(span.start, span.end, findings.estimate, findings.likely, groups)
-            state, new = step(watch_of(query, findings.subject, span.window), state, final, each)
-        after.append(dump(state))
-        news += new
-    return after, [(alert.key, encode(alert)) for alert in news]
+            state, own_events = _step(findings, total, load(old_state) if old_state else None, pairs)
+            new_states.append(dump(state))
+        events += own_events
+    return Decision([(event.key, encode(event)) for event in events], new_states, blocks.records, search)
+
+
+def _step(
+    window: WindowFindings, total: GroupTotal, state: State | None, pairs: Sequence[StretchPair]
+) -> tuple[State, list[Alert]]:
+    """Return the state of one attribute after a final, and its alerts."""
+    findings = total.findings
+    span = window.span
+    if isinstance(findings, NumberFindings):
+        number_watch = number_watch_of(window.query, findings.subject, span.window)
+        return number_step(number_watch, state, span, findings, pairs, total.groups)
+    assert isinstance(findings, Findings)  # noqa: S101 - names and withheld attributes have no step
+    final = Final(span.start, span.end, findings.estimate, findings.likely, total.groups)
+    return step(watch_of(window.query, findings.subject, span.window), state, final, pairs)
 
 
 def step(

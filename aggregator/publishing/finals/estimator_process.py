@@ -21,6 +21,7 @@ from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory, NameSearch
 from aggregator.publishing.alerts.comparisons import BlockInput
 from aggregator.publishing.finals.final import FinalMetrics, final_metrics, window_result
+from aggregator.publishing.window import CountedWindow
 from aggregator.records.findings import AnyFindings
 from aggregator.records.span import Span
 from aggregator.records.subject import estimate_count
@@ -115,12 +116,26 @@ def answer(
     history: NameHistory | None = None,
 ) -> Answer:
     """Return the answer. It depends on the arguments only."""
-    span, total, withheld, through, with_findings, spans, totals = question
-    result = window_result(query, span, total, withheld, states, through, BlockInput(spans, store), totals, history)
-    findings = result.findings.of_totals if with_findings else ()
-    metrics = final_metrics(result)
-    records = (*result.window.records, *result.window.maps)
-    return Answer(records, result.alerts, result.states, metrics, findings, result.blocks, result.search)
+    window = CountedWindow(
+        query=query,
+        span=question.span,
+        total=question.total,
+        withheld=question.withheld,
+        through=question.through,
+        totals=question.totals,
+        history=history or NameHistory(),
+    )
+    result = window_result(window, states, BlockInput(question.blocks, store))
+    decision = result.decision
+    return Answer(
+        records=(*result.window.records, *result.window.maps),
+        alerts=decision.alerts,
+        states=decision.states,
+        metrics=final_metrics(result),
+        findings=result.findings.of_totals if question.with_findings else (),
+        blocks=decision.blocks,
+        search=decision.search,
+    )
 
 
 def answers(

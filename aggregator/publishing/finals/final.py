@@ -6,40 +6,27 @@ from typing import NamedTuple
 
 from aggregator.merging import blocks
 from aggregator.merging.blocks import Place
-from aggregator.merging.marks import Withheld
-from aggregator.merging.name_history import NameHistory, NameSearch
+from aggregator.merging.name_history import NameHistory
 from aggregator.merging.windows import ClosedWindow
-from aggregator.publishing.alerts.comparisons import NO_BLOCKS, BlockInput, compare_blocks
-from aggregator.publishing.alerts.decision import alerts
-from aggregator.publishing.alerts.message import encode
-from aggregator.publishing.alerts.name_decision import name_step
+from aggregator.publishing.alerts.comparisons import NO_BLOCKS, BlockInput
+from aggregator.publishing.alerts.decision import Decision, decide
 from aggregator.publishing.group_findings import find
 from aggregator.publishing.records.cut import CUT
-from aggregator.publishing.records.encoder import WindowRecords
-from aggregator.publishing.records.encoder import encode as encode_records
+from aggregator.publishing.records.encoder import WindowRecords, encode
 from aggregator.publishing.window import CountedWindow
 from aggregator.records.findings import AnyFindings, Findings, NameFindings, WindowFindings, WithheldFindings
-from aggregator.records.span import Span
 from aggregator.records.subject import LARGE, estimate_count
-from aggregator.tallies.snapshot import Snapshot
 from oracles.numbers import Quantity
 from oracles.query import Query
 from oracles.query.settings import Window
 
 
 class WindowResult(NamedTuple):
-    """The records of a window. For a final also its alerts."""
+    """The findings and the records of a window. For a final also its alerts."""
 
     findings: WindowFindings
     window: WindowRecords
-    alerts: list[tuple[bytes, bytes]]
-    """Keys and values."""
-    states: list[bytes]
-    """The alert state of each attribute, for the next final of the same kind."""
-    blocks: Mapping[Place, bytes] = {}
-    """The blocks that the final completes and later ones need."""
-    search: NameSearch | None = None
-    """The search of a final of unknown strings, for the history of names."""
+    decision: Decision
 
 
 class NumberMetrics(NamedTuple):
@@ -64,30 +51,12 @@ class FinalMetrics(NamedTuple):
 
 
 def window_result(
-    query: Query,
-    span: Span,
-    total: Snapshot,
-    withheld: Sequence[Withheld | None] = (),
-    states: Sequence[bytes] = (),
-    through: int | None = None,
-    block_input: BlockInput = NO_BLOCKS,
-    totals: Sequence[bool] = (),
-    history: NameHistory | None = None,
+    window: CountedWindow, states: Sequence[bytes] = (), block_input: BlockInput = NO_BLOCKS
 ) -> WindowResult:
-    """Return the records of a window. If `through` is None, it is final and has alerts, after the states and blocks."""
-    findings = find(CountedWindow(query, span, total, withheld, through, totals, history or NameHistory()))
-    window = encode_records(findings)
-    if through is not None:
-        return WindowResult(findings, window, [], [])
-    new = compare_blocks(findings, block_input)
-    after, changes = alerts(query, span, window, states, new.pairs)
-    first, *_ = findings.of_totals
-    if isinstance(first, NameFindings):
-        search, news = name_step(query, span, first.names)
-        return WindowResult(
-            findings, window, [(alert.key, encode(alert)) for alert in news], after, new.records, search
-        )
-    return WindowResult(findings, window, changes, after, new.records)
+    """Return the records of a window. A final also has alerts, after the states and blocks of the finals before it."""
+    findings = find(window)
+    decision = decide(findings, states, block_input) if window.through is None else Decision([], [])
+    return WindowResult(findings, encode(findings), decision)
 
 
 class ResultSequence:
@@ -100,16 +69,16 @@ class ResultSequence:
 
     def next(self, query: Query, final: ClosedWindow) -> WindowResult:
         """Return the result of the next final."""
-        window, store = final.span.window, self._blocks.setdefault(final.span.window, {})
-        block_input = BlockInput(final.blocks, store)
-        states = self._states.get(window, [])
-        result = window_result(
-            *(query, final.span, final.total, final.withheld, states), block_input=block_input, history=self._history
-        )
-        self._states[window] = result.states
-        self._history = self._history.with_search(result.search).settled(final.span.end)
-        store.update(result.blocks)
-        for place in blocks.obsolete(query, window, store, final.span.end):
+        kind = final.span.window
+        store = self._blocks.setdefault(kind, {})
+        window = CountedWindow(query, final.span, final.total, final.withheld, history=self._history)
+        result = window_result(window, self._states.get(kind, []), BlockInput(final.blocks, store))
+
+        decision = result.decision
+        self._states[kind] = decision.states
+        self._history = self._history.with_search(decision.search).settled(final.span.end)
+        store.update(decision.blocks)
+        for place in blocks.obsolete(query, kind, store, final.span.end):
             del store[place]
         return result
 

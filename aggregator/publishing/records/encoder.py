@@ -3,16 +3,12 @@
 The bytes of a final record depend only on the query and on the tallies. So every worker writes the same bytes.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from aggregator.merging.marks import Withheld
-from aggregator.merging.name_history import NameHistory
-from aggregator.publishing.group_findings import find
 from aggregator.publishing.records import cut
 from aggregator.publishing.records.crowd_privacy import crowd_privacy
 from aggregator.publishing.records.cut import MOST_HITTERS, MOST_VALUES
@@ -21,9 +17,7 @@ from aggregator.publishing.records.group_fields import group_field, key_part, we
 from aggregator.publishing.records.name_rows import MAPS_END, encode_maps, name_fields
 from aggregator.publishing.records.number_rows import number_fields
 from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
-from aggregator.publishing.window import CountedWindow
 from aggregator.records.findings import (
-    AnyFindings,
     Findings,
     GroupTotal,
     MethodResult,
@@ -34,7 +28,6 @@ from aggregator.records.findings import (
     WithheldFindings,
 )
 from aggregator.records.span import Span
-from aggregator.tallies.group_cells import GroupNumbers
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED, answer
 from oracles.estimate import Pure
@@ -65,28 +58,10 @@ class WindowRecords:
     """Keys and values: first the total of each attribute, then each attribute of each group."""
     places: tuple[RecordPlace, ...]
     """The subject of each record."""
-    findings: tuple[AnyFindings, ...]
-    """The findings of the total of each attribute, or of the only answer."""
-    groups: tuple[GroupNumbers, ...]
-    """The groups in the total of each attribute. If it is withheld, all groups with reports."""
     cuts: tuple[bool, ...]
     """Whether the record of each total is cut."""
     maps: tuple[tuple[bytes, bytes], ...] = ()
     """Key and value of the record of maps, if strings are unknown."""
-
-
-def build(
-    query: Query,
-    span: Span,
-    total: Snapshot,
-    withheld: Sequence[Withheld | None] = (),
-    *,
-    through: int | None = None,
-    totals: Sequence[bool] = (),
-    history: NameHistory | None = None,
-) -> WindowRecords:
-    """Return the records of a window with this total. `withheld` has the reason for each place. See QueryMarks."""
-    return encode(find(CountedWindow(query, span, total, withheld, through, totals, history or NameHistory())))
 
 
 def encode(findings: WindowFindings) -> WindowRecords:
@@ -99,8 +74,6 @@ def encode(findings: WindowFindings) -> WindowRecords:
     return WindowRecords(
         records=tuple((name, value) for name, value, _ in encodings.values()),
         places=tuple(encodings),
-        findings=findings.of_totals,
-        groups=tuple(total.groups for total in findings.totals),
         cuts=tuple(attribute in cut_totals for attribute in range(len(findings.totals))),
         maps=tuple(
             _maps(findings, name_findings)

@@ -100,7 +100,7 @@ def _expected_records(fold: Fold, versions: Versions, part: Range, last: int) ->
             if _is_certain(query, part, final, place):
                 records |= [record]
         records |= window.maps
-        records |= dict(result.alerts) if part.first is None else {}
+        records |= dict(result.decision.alerts) if part.first is None else {}
     return records
 
 
