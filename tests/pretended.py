@@ -159,7 +159,7 @@ class Reader:
         """Return the merger of a query, as its acknowledged states leave it."""
         states = {window: state for (of, window), state in self.states.items() if of == digest}
         positions = [(window, state.position) for window, state in states.items()]
-        marks = max((state.marks for state in states.values()), key=lambda marks: marks.through, default=None)
+        marks = max((state.marks for state in states.values()), key=lambda marks: marks.counted_through, default=None)
         return Merger(VERSIONS[digest], self.partitions, positions, marks=marks and deepcopy(marks))
 
     def note(self, digest, window, state):

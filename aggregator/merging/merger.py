@@ -204,7 +204,9 @@ class Merger:
         """Add a pane to the marks, and to the sums since the newest ones."""
         self.marks.count(pane, answer_counts(self.versions.query, total))
         newest = {
-            (place // self._attributes, marks.newest) for place, marks in enumerate(self.marks.places) if marks.least
+            (place // self._attributes, marks.newest_mark)
+            for place, marks in enumerate(self.marks.places)
+            if marks.needed
         }
         before, parts = self._since_marks, split(total, self.cells)
         self._since_marks = {each: before.get(each) or Sum(np.zeros(self.cells, np.int64)) for each in newest}

@@ -272,5 +272,5 @@ def _marks(versions: Versions, states: Mapping[Window, WindowState]) -> QueryMar
     """Return the newest marks of the states. If no state has any, the marks begin at the newest end of a window."""
     readable = [state.marks for state in states.values() if state.marks is not None]
     if readable:
-        return max(readable, key=lambda marks: marks.through or 0)
+        return max(readable, key=lambda marks: marks.counted_through or 0)
     return QueryMarks.lost(versions, max(state.position.end for state in states.values())) if states else None

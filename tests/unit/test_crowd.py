@@ -70,7 +70,7 @@ class Worker:
             assert isinstance(key, StateKey)
             if key.window not in states or states[key.window].position.end < key.end:
                 states[key.window] = decode_state(value, versions)
-        marks = max((state.marks for state in states.values()), key=lambda marks: marks.through, default=None)
+        marks = max((state.marks for state in states.values()), key=lambda marks: marks.counted_through, default=None)
         positions = {window: state.position for window, state in states.items()}
         self.state = QueryState(Merger(versions, 1, positions.items(), marks=marks), positions=positions)
         self.state.alerts = {window: state.alerts for window, state in states.items()}

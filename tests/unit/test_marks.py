@@ -167,7 +167,7 @@ def test_a_long_silence_is_passed_at_once():
     marks = QueryMarks(versions)
     for pane, n in ((0, 3), (10**12, 3), (10**12 + 10, 8), (2 * 10**12, 1)):
         marks.count(pane, [n])
-    assert marks.places[0].newest == 2 * 10**12
+    assert marks.places[0].newest_mark == 2 * 10**12
     assert 10**12 not in marks.places[0]
 
 
