@@ -37,14 +37,18 @@ class CumulativeWindow:
         store: PaneStore | None = None,
         is_mark: IsMark = lambda _edge, _group: True,
     ) -> None:
-        self.window, self.since, self.until = interval
+        self.window = interval.window
+        self.since = interval.since
+        self.until = interval.until
         self._pane = pane
         self._cells = cells
         self._end_after = end_after
         self._is_mark = is_mark
+
         self._queue = PaneQueue(store)
         """The panes to come."""
         self._sum = Sum(np.zeros(cells, np.int64))
+
         # An earlier position belongs to an earlier publication interval.
         self._position = position if position is not None and position.end > self.since else None
         self._groups: set[int] = set()
@@ -62,86 +66,113 @@ class CumulativeWindow:
 
     def put(self, pane: int, snapshot: Snapshot) -> None:
         """Add a pane that is closed on all partitions. It is later than all panes before it."""
-        first = self.needed_from
-        if (first is not None and pane < first) or pane >= self.until:
+        needed_from = self.needed_from
+        if (needed_from is not None and pane < needed_from) or pane >= self.until:
             return
-        new = _groups_of(snapshot, self._cells) - self._groups
+
+        new_groups = _groups_of(snapshot, self._cells) - self._groups
         # The first pane with reports of a definition always begins at a mark.
         is_first = self._position is None and self.since == -FOR_EVER and not self._has_begun
-        late: set[int] = set() if is_first else {group for group in new if not self._is_mark(pane, group)}
-        if late:
-            snapshot = without(snapshot, late, self._cells)
+        if not is_first:
+            # From another start, the difference to other windows could be a group that is too small.
+            excluded_groups = {group for group in new_groups if not self._is_mark(pane, group)}
+            if excluded_groups:
+                snapshot = without(snapshot, excluded_groups, self._cells)
+                new_groups -= excluded_groups
+
         if self._has_begun or snapshot.n:
-            self._groups |= new - late
+            self._groups |= new_groups
             self._queue.append(pane, snapshot)
 
     @property
     def _has_begun(self) -> bool:
         return bool(len(self._queue)) or (self._position is not None and self._position.start is not None)
 
-    def advance(self, through: int) -> Iterator[ClosedWindow]:
-        """Yield the windows that end at `through` or before, in order."""
-        through = min(through, self.until)
-        while (end := self._next(self._queue.first_with_reports())) is not None and end <= through:
+    def advance(self, limit: int) -> Iterator[ClosedWindow]:
+        """Yield the windows that end at `limit` or before, in order."""
+        limit = min(limit, self.until)
+        end = self._next(self._queue.first_with_reports())
+        while end is not None and end <= limit:
             position = self._enter(end)
             if position.start is not None and position.total is not None:
                 yield ClosedWindow(Span(self.window, position.start, end), position.total, position)
+            end = self._next(self._queue.first_with_reports())
+
+        # Every later window holds these panes, and without reports a long idle time would fill the memory with them.
         while len(self._queue) and not self._queue.n():
-            self._sum.add(self._queue.popleft())  # every later window holds it, and a long idle time would fill memory
+            self._sum.add(self._queue.popleft())
 
-    def count_due(self, through: int, later: Sequence[int]) -> int:
-        """Return the number of windows that end at `through` or before, and are not yielded yet. See SizedWindows."""
-        at, pane = self._position, self._pane
-        starts = [] if at is None or at.newest is None else [at.newest - pane]
-        starts += [*self._queue.starts_with_reports(), *(later if self._has_begun or at is None else ())]
-        last = -FOR_EVER if at is None else at.end
-        return count_ends(starts, (IDLE + 1) * pane, pane, last, min(through, self.until))
+    def count_due(self, limit: int, waiting: Sequence[int]) -> int:
+        """Return the number of windows that end at `limit` or before, and are not yielded yet. See SizedWindows."""
+        starts = [*self._newest_pane(), *self._queue.starts_with_reports(), *self._entering(waiting)]
+        return count_ends(
+            starts,
+            size=(IDLE + 1) * self._pane,
+            step=self._pane,
+            last_end=self._last_end,
+            limit=min(limit, self.until),
+        )
 
-    def next_end(self, later: Iterable[int]) -> int | None:
+    def next_end(self, waiting: Iterable[int]) -> int | None:
         """Return the end of the next window with reports, due or not, or None if there is none. See SizedWindows."""
-        at, pane = self._position, self._pane
-        starts = [] if at is None or at.newest is None else [at.newest - pane]
-        later = later if self._has_begun or at is None else ()
-        last = -FOR_EVER if at is None else at.end
-        return first_end(chain(starts, self._queue.lazy_starts(), later), (IDLE + 1) * pane, pane, last, self.until)
+        starts = chain(self._newest_pane(), self._queue.lazy_starts(), self._entering(waiting))
+        return first_end(
+            starts, size=(IDLE + 1) * self._pane, step=self._pane, last_end=self._last_end, limit=self.until
+        )
+
+    def _newest_pane(self) -> list[int]:
+        """Return the start of the newest pane with reports in `all`, if there is one."""
+        if self._position is None or self._position.newest is None:
+            return []
+        return [self._position.newest - self._pane]
+
+    def _entering(self, waiting: Iterable[int]) -> Iterable[int]:
+        """Return the panes that will enter `all`, or none if it lacks a start."""
+        return waiting if self._has_begun or self._position is None else ()
+
+    @property
+    def _last_end(self) -> int:
+        """The end of the newest window that was yielded."""
+        return -FOR_EVER if self._position is None else self._position.end
 
     def _next(self, pane: int | None) -> int | None:
         """Return the end of the next window, if `pane` is the next one with reports."""
-        at = self._position
-        if at is not None and at.newest is not None and at.end < at.newest + IDLE * self._pane:
-            return at.end + self._pane
+        position = self._position
+        if position is not None and position.newest is not None and position.end < position.newest + IDLE * self._pane:
+            return position.end + self._pane
         return None if pane is None else self._end_after(pane)
 
     def _enter(self, end: int) -> Position:
         """Add the panes up to `end`, and return the new position."""
-        start, newest = (self._position.start, self._position.newest) if self._position else (None, None)
-        while len(self._queue) and (pane := self._queue.start()) < end:
+        start = self._position.start if self._position else None
+        newest_end = self._position.newest if self._position else None
+        while len(self._queue) and self._queue.start() < end:
+            pane = self._queue.start()
             snapshot = self._queue.popleft()
             self._sum.add(snapshot)
             if snapshot.n:
                 start = pane if start is None else start
-                newest = pane + self._pane
-        self._position = Position(end, start, newest, self._sum.snapshot())
+                newest_end = pane + self._pane
+        self._position = Position(end, start, newest_end, self._sum.snapshot())
         return self._position
 
 
 class SearchWindow(CumulativeWindow):
     """The window `all`, which is final at each search for names before which new reports came."""
 
-    def count_due(self, through: int, later: Sequence[int]) -> int:
-        """Return the number of windows that end at `through` or before, and are not yielded yet."""
-        return len({end for end in self._ends(later) if end <= through})
+    def count_due(self, limit: int, waiting: Sequence[int]) -> int:
+        """Return the number of windows that end at `limit` or before, and are not yielded yet."""
+        return len({end for end in self._ends(waiting) if end <= limit})
 
-    def next_end(self, later: Iterable[int]) -> int | None:
+    def next_end(self, waiting: Iterable[int]) -> int | None:
         """Return the end of the next window with reports, due or not, or None if there is none."""
-        return min(self._ends(later), default=None)
+        return min(self._ends(waiting), default=None)
 
-    def _ends(self, later: Iterable[int]) -> set[int]:
-        """Return the ends of the windows with reports that are not yielded. `later` are panes to come, in order."""
-        at = self._position
-        panes = [*self._queue.starts_with_reports(), *(later if self._has_begun or at is None else ())]
+    def _ends(self, waiting: Iterable[int]) -> set[int]:
+        """Return the ends of the windows with reports that are not yielded. `waiting` are panes to come, in order."""
+        panes = [*self._queue.starts_with_reports(), *self._entering(waiting)]
         ends = {self._end_after(pane) for pane in panes}
-        return {end for end in ends if end <= self.until and (at is None or end > at.end)}
+        return {end for end in ends if self._last_end < end <= self.until}
 
     def _next(self, pane: int | None) -> int | None:
         return None if pane is None else self._end_after(pane)

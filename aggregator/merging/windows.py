@@ -76,13 +76,16 @@ class SizedWindows:
         position: Position | None = None,
         store: PaneStore | None = None,
     ) -> None:
-        self.window, self.since, self.until = interval
+        self.window = interval.window
+        self.since = interval.since
+        self.until = interval.until
         self._first = -(-self.since // self.window.step) * self.window.step
         """The start of the first window."""
         self._last = position.end if position else None
         """The end of the last final window."""
         self._cells = cells
         self._hops = self.window.kind == "hopping"
+
         self._queue = PaneQueue(store)
         """The panes to come. For hopping windows the panes inside are before them."""
         self._inside = 0
@@ -102,50 +105,70 @@ class SizedWindows:
 
     def put(self, pane: int, snapshot: Snapshot) -> None:
         """Add a pane that is closed on all partitions. It is later than all panes before it."""
-        first = self.needed_from
-        if (first is None or pane >= first) and pane < self.until:
-            if not self._inside and not len(self._queue):
-                self._end = self._end_after(pane)
-            enters = len(self._queue) == self._next_place and pane < self._end
-            if self._hops or not enters:
-                self._queue.append(pane, snapshot)
-            if enters:
-                self._count(pane, snapshot)
+        needed_from = self.needed_from
+        if (needed_from is not None and pane < needed_from) or pane >= self.until:
+            return
 
-    def advance(self, through: int) -> Iterator[ClosedWindow]:
-        """Yield the windows with reports that end at `through` or before, in order."""
+        if not self._inside and not len(self._queue):
+            self._end = self._end_after(pane)
+        enters = len(self._queue) == self._next_place and pane < self._end
+        # A pane inside a tumbling window is never subtracted. The queue would only hold its memory.
+        if self._hops or not enters:
+            self._queue.append(pane, snapshot)
+        if enters:
+            self._count(pane, snapshot)
+
+    def advance(self, limit: int) -> Iterator[ClosedWindow]:
+        """Yield the windows with reports that end at `limit` or before, in order."""
         while self._inside or len(self._queue):
             self._move()
             if self._end > self.until:
                 self._clear()
                 self._queue.clear()
-            if self._end > min(through, self.until):
+            if self._end > min(limit, self.until):
                 break
+
             self._last = self._end
             if self._sum.n:
                 yield ClosedWindow(self._span(self._end), self._sum.snapshot(), Position(self._end))
 
-    def count_due(self, through: int, later: Sequence[int]) -> int:
-        """Return the number of windows with reports that end at `through` or before, and are not yielded yet.
+    def count_due(self, limit: int, waiting: Sequence[int]) -> int:
+        """Return the number of windows with reports that end at `limit` or before, and are not yielded yet.
 
-        `later` are the starts of closed panes with reports that are not put here yet.
+        `waiting` are the starts of closed panes with reports that are not put here yet.
         """
-        size, step = self.window.size, self.window.step
-        last = self._first + size - step if self._last is None else self._last
-        starts = [self._oldest] if self._inside and not self._hops and self._sum.n else []
-        starts += [*self._queue.starts_with_reports(), *later]
-        return count_ends(starts, size, step, last, min(through, self.until))
+        return count_ends(
+            [*self._summed_pane(), *self._queue.starts_with_reports(), *waiting],
+            size=self.window.size,
+            step=self.window.step,
+            last_end=self._last_end,
+            limit=min(limit, self.until),
+        )
 
-    def next_end(self, later: Iterable[int]) -> int | None:
+    def next_end(self, waiting: Iterable[int]) -> int | None:
         """Return the end of the next window with reports, due or not, or None if there is none. See `count_due`."""
-        size, step = self.window.size, self.window.step
-        last = self._first + size - step if self._last is None else self._last
-        starts = [self._oldest] if self._inside and not self._hops and self._sum.n else []
-        return first_end(chain(starts, self._queue.lazy_starts(), later), size, step, last, self.until)
+        return first_end(
+            chain(self._summed_pane(), self._queue.lazy_starts(), waiting),
+            size=self.window.size,
+            step=self.window.step,
+            last_end=self._last_end,
+            limit=self.until,
+        )
+
+    def _summed_pane(self) -> list[int]:
+        """Return the start of the oldest pane of a tumbling window, if it has reports. The queue has no such panes."""
+        return [self._oldest] if self._inside and not self._hops and self._sum.n else []
+
+    @property
+    def _last_end(self) -> int:
+        """The end of the last final window, or of the window before the first one."""
+        return self._first + self.window.size - self.window.step if self._last is None else self._last
 
     def current(self) -> tuple[Span, Sum] | None:
         """Return the next window with its panes so far, if it has reports. `advance` has yielded all finals."""
-        return (self._span(self._end), self._sum) if self._sum.n and self._end <= self.until else None
+        if not self._sum.n or self._end > self.until:
+            return None
+        return self._span(self._end), self._sum
 
     def _move(self) -> None:
         """Move `_sum` to the next window that holds a pane."""
@@ -155,18 +178,25 @@ class SizedWindows:
 
     def _leave(self, start: int) -> None:
         """Subtract the panes before `start`."""
-        if not self._hops and self._inside and self._oldest < start:
-            self._clear()
-        while self._hops and self._inside and self._queue.start() < start:
+        if not self._hops:
+            if self._inside and self._oldest < start:
+                self._clear()
+            return
+
+        while self._inside and self._queue.start() < start:
             self._sum.add(self._queue.popleft(), -1)
             self._inside -= 1
-        if self._hops and self._inside:
+        if self._inside:
             self._oldest = self._queue.start()
 
     def _enter(self) -> None:
         """Add the panes of the queue that are in the window."""
-        while len(self._queue) > (at := self._next_place) and (pane := self._queue.start(at)) < self._end:
-            self._count(pane, self._queue[at] if self._hops else self._queue.popleft())
+        while len(self._queue) > self._next_place:
+            index = self._next_place
+            pane = self._queue.start(index)
+            if pane >= self._end:
+                break
+            self._count(pane, self._queue[index] if self._hops else self._queue.popleft())
 
     @property
     def _next_place(self) -> int:
@@ -186,8 +216,8 @@ class SizedWindows:
 
     def _end_after(self, pane: int) -> int:
         """Return the end of the first window to come that holds this pane."""
-        size, step = self.window.size, self.window.step
-        end = max(self._first + size, (pane - size) // step * step + step + size)
+        step = self.window.step
+        end = max(self._first + self.window.size, _end_behind(pane, self.window.size, step))
         return end if self._last is None else max(end, self._last + step)
 
     def _span(self, end: int) -> Span:
@@ -205,27 +235,33 @@ def needs_store(window: Window, pane: int, cells: int) -> bool:
     return ENCODED_BYTES * cells * max(1, window.size // pane) > MEMORY_LIMIT
 
 
-def count_ends(starts: Iterable[int], size: int, step: int, last: int, through: int) -> int:
-    """Return the number of ends after `last` and up to `through` of windows [k step, k step + size) with these panes.
+def count_ends(starts: Iterable[int], *, size: int, step: int, last_end: int, limit: int) -> int:
+    """Return the number of ends in (last_end, limit] of windows [k step, k step + size) with these panes.
 
     `starts` are the starts of the panes in rising order.
     """
-    newest = (through - size) // step * step + size
-    runs = _runs_of_ends(starts, size, step, last)
-    return sum((min(end, newest) - first) // step + 1 for first, end in runs if first <= newest)
+    newest_end = (limit - size) // step * step + size
+    runs = _runs_of_ends(starts, size, step, last_end)
+    return sum((min(end, newest_end) - start) // step + 1 for start, end in runs if start <= newest_end)
 
 
-def first_end(starts: Iterable[int], size: int, step: int, last: int, through: int) -> int | None:
+def first_end(starts: Iterable[int], *, size: int, step: int, last_end: int, limit: int) -> int | None:
     """Return the first of the ends that `count_ends` counts, or None if there is none."""
-    first = next((first for first, _ in _runs_of_ends(starts, size, step, last)), None)
-    return None if first is None or first > through else first
+    run = next(_runs_of_ends(starts, size, step, last_end), None)
+    return None if run is None or run[0] > limit else run[0]
 
 
-def _runs_of_ends(starts: Iterable[int], size: int, step: int, last: int) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last end of each run of windows with these panes, for ends after `last`."""
+def _runs_of_ends(starts: Iterable[int], size: int, step: int, last_end: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last end of each run of windows with these panes, for ends after `last_end`."""
     for start in starts:
-        first = max((start - size) // step * step + step + size, (last - size) // step * step + step + size)
-        end = start // step * step + size
-        if end >= first:
-            yield first, end
-            last = end
+        # Runs of neighbouring panes overlap. Counted from each pane alone, their windows would count twice.
+        run_start = max(_end_behind(start, size, step), _end_behind(last_end, size, step))
+        run_end = start // step * step + size
+        if run_end >= run_start:
+            yield run_start, run_end
+            last_end = run_end
+
+
+def _end_behind(time: int, size: int, step: int) -> int:
+    """Return the first end of a window after a time."""
+    return (time - size) // step * step + step + size
