@@ -25,7 +25,9 @@ class LatestValues:
     def put(self, name: bytes, key: Key, value: bytes) -> None:
         """Replace the value of a key."""
         if isinstance(key, PaneKey):
-            parts, number = self._panes.setdefault(key.digest, {}).setdefault(key.pane, {}), bit(key)
+            parts = self._panes.setdefault(key.digest, {}).setdefault(key.pane, {})
+            number = bit(key)
+            # The room of a replaced value is free before the new one needs some.
             self._drop(parts.get(number, UNREADABLE))
             parts[number] = self._store.put(value)
         else:
@@ -43,6 +45,7 @@ class LatestValues:
         if not isinstance(key, PaneKey):
             self._others.pop(name, None)
             return
+
         panes = self._panes.get(key.digest, {})
         self._drop(panes.get(key.pane, {}).pop(bit(key), UNREADABLE))
         if not panes.get(key.pane, True):
@@ -57,7 +60,9 @@ class LatestValues:
             digest, panes = self._panes.popitem()
             for pane in sorted(panes):
                 parts = panes.pop(pane)
-                yield digest, pane, [(pane_key(digest, pane, n), self._get(place)) for n, place in parts.items()]
+                # The store ends after the loading. To drop each piece would only cost time.
+                contents = [(pane_key(digest, pane, number), self._get(place)) for number, place in parts.items()]
+                yield digest, pane, contents
 
     def _get(self, place: StoreKey) -> bytes:
         return UNREADABLE if place == UNREADABLE else self._store.get(place)

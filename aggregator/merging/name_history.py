@@ -1,7 +1,7 @@
 """The names that searches have found: when each was seen first and last.
 
-They follow from the finals alone. A history keeps its newest searches one by one. So a final that is repeated after a
-restart sees the names before it and no later ones.
+They follow from the finals alone. A history keeps its newest searches one by one, because a final that is repeated
+after a restart sees the names before it and no later ones.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ class NameHistory:
         """Return the names that are known before the final of a window."""
         if not self.searches or order(self.searches[-1].span) < order(span):
             return dict(self._newest)
-        return _after(self.base, (each for each in self.searches if order(each.span) < order(span)))
+        return _after(self.base, (search for search in self.searches if order(search.span) < order(span)))
 
     @cached_property
     def _newest(self) -> dict[str, Sighting]:
@@ -67,21 +67,23 @@ class NameHistory:
 
     def is_first(self, span: Span) -> bool:
         """Whether no search came before the final of a window."""
-        return not self.has_base and all(order(each.span) >= order(span) for each in self.searches)
+        return not self.has_base and all(order(search.span) >= order(span) for search in self.searches)
 
     def with_search(self, search: NameSearch | None) -> "NameHistory":
         """Return the history with one more search. A search that is repeated replaces itself."""
         if search is None:
             return self
-        others = [each for each in self.searches if each.span != search.span]
-        return replace(self, searches=tuple(sorted([*others, search], key=lambda each: order(each.span))))
+
+        searches = [search, *(present for present in self.searches if present.span != search.span)]
+        return replace(self, searches=tuple(sorted(searches, key=_place)))
 
     def settled(self, end: int) -> "NameHistory":
         """Return the history without the searches of finals that end before a time. No such final is repeated."""
-        old = [each for each in self.searches if each.end < end]
-        if not old:
+        # The searches are in the order of their ends, so these are the first ones.
+        settled = [search for search in self.searches if search.end < end]
+        if not settled:
             return self
-        return NameHistory(_after(self.base, old), self.searches[len(old) :], has_base=True)
+        return NameHistory(_after(self.base, settled), self.searches[len(settled) :], has_base=True)
 
     def encode(self) -> bytes:
         searches = [
@@ -90,6 +92,10 @@ class NameHistory:
         ]
         base = [[name, *sighting] for name, sighting in sorted(self.base.items())]
         return orjson.dumps({"version": VERSION, "begun": self.has_base, "names": base, "searches": searches})
+
+
+def _place(search: NameSearch) -> tuple[int, bool, int, int]:
+    return order(search.span)
 
 
 def _fields(window: Window) -> tuple[str, int, int]:
@@ -101,22 +107,27 @@ def _after(base: Mapping[str, Sighting], searches: Sequence[NameSearch] | Iterat
     names = dict(base)
     for search in searches:
         for name in search.names:
-            before = names.get(name)
-            is_announced = name in search.news or (before is not None and before.is_announced)
-            names[name] = Sighting(search.end if before is None else before.first, search.end, is_announced)
+            sighting = names.get(name)
+            is_announced = name in search.news or (sighting is not None and sighting.is_announced)
+            names[name] = Sighting(search.end if sighting is None else sighting.first, search.end, is_announced)
         for name in search.departures:
             names.pop(name, None)
     return names
 
 
-def surplus(before: Mapping[str, Sighting], names: Sequence[str], dictionary: Sequence[str]) -> tuple[str, ...]:
-    """Return the names that leave after a search has found `names`. Those of `dictionary` never do."""
-    every = before.keys() | set(names)
-    count = len(every) - MOST_NAMES
+def surplus(sightings: Mapping[str, Sighting], names: Sequence[str], dictionary: Sequence[str]) -> tuple[str, ...]:
+    """Return the names that leave after a search has found `names`. Those of `dictionary` never do.
+
+    `sightings` are those before the search.
+    """
+    all_names = sightings.keys() | set(names)
+    count = len(all_names) - MOST_NAMES
     if count <= 0:
         return ()
-    old = sorted((before[name].last, name) for name in every - set(names) - set(dictionary))
-    return tuple(sorted(name for _, name in old[:count]))
+
+    # The name breaks a tie, because a final that is repeated must drop the same names.
+    candidates = sorted((sightings[name].last, name) for name in all_names - set(names) - set(dictionary))
+    return tuple(sorted(name for _, name in candidates[:count]))
 
 
 def decode(data: bytes) -> NameHistory:
@@ -129,10 +140,13 @@ def decode(data: bytes) -> NameHistory:
             _name(name): Sighting(_time(first), _time(last), is_announced is True)
             for name, first, last, is_announced in head["names"]
         }
-        searches, has_base = tuple(map(_search, head["searches"])), head["begun"] is True
+        searches = tuple(_search(row) for row in head["searches"])
+        has_base = head["begun"] is True
     except (ValueError, TypeError, KeyError) as error:
         raise ReportError(f"the names are unreadable: {error!r}") from error
-    if [*searches] != sorted(searches, key=lambda each: order(each.span)):
+
+    # `settled` and `before` rely on the order.
+    if list(searches) != sorted(searches, key=_place):
         raise ReportError("the searches are not in their order")
     return NameHistory(base, searches, has_base)
 
@@ -141,8 +155,16 @@ def _search(row: Any) -> NameSearch:
     kind, size, step, start, end, *lists = row
     if kind not in ("tumbling", "hopping", "all"):
         raise ValueError("the kind of a window is expected")
-    names, news, departures = (tuple(_name(name) for name in names) for names in lists)
-    return NameSearch(Window(kind, _time(size), _time(step)), _time(start), _time(end), names, news, departures)
+
+    names, news, departures = (tuple(map(_name, texts)) for texts in lists)
+    return NameSearch(
+        window=Window(kind, _time(size), _time(step)),
+        start=_time(start),
+        end=_time(end),
+        names=names,
+        news=news,
+        departures=departures,
+    )
 
 
 def _name(text: object) -> str:

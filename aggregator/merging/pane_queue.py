@@ -60,7 +60,7 @@ class PaneQueue:
         """The start and n of each pane."""
 
     def __del__(self) -> None:
-        self.clear()  # the store lives longer than this queue
+        self.clear()  # the store lives longer than this queue, and its file would keep the pieces
 
     def __len__(self) -> int:
         return len(self._places)
@@ -69,11 +69,11 @@ class PaneQueue:
         self._heads.extend((start, snapshot.n))
         self._places.append(self._store.put(encode_snapshot(snapshot)))
 
-    def start(self, at: int = 0) -> int:
-        return self._heads[2 * at]
+    def start(self, index: int = 0) -> int:
+        return self._heads[2 * index]
 
-    def n(self, at: int = 0) -> int:
-        return self._heads[2 * at + 1]
+    def n(self, index: int = 0) -> int:
+        return self._heads[2 * index + 1]
 
     def first_with_reports(self) -> int | None:
         """Return the start of the first pane with reports."""
@@ -81,21 +81,22 @@ class PaneQueue:
 
     def lazy_starts(self) -> Iterator[int]:
         """Yield the starts of the panes with reports."""
-        return (self.start(at) for at in range(len(self)) if self.n(at))
+        return (self.start(index) for index in range(len(self)) if self.n(index))
 
     def starts_with_reports(self) -> list[int]:
         """Return the starts of all panes with reports."""
-        starts, counts = self._heads[::2], self._heads[1::2]
+        starts = self._heads[::2]
+        counts = self._heads[1::2]
         return [start for start, n in zip(starts, counts, strict=True) if n]
 
-    def __getitem__(self, at: int) -> Snapshot:
-        return view_snapshot(self._store.get(self._places[at]))
+    def __getitem__(self, index: int) -> Snapshot:
+        return view_snapshot(self._store.get(self._places[index]))
 
     def popleft(self) -> Snapshot:
-        first = self[0]
+        snapshot = self[0]
         self._store.drop(self._places.popleft())
         del self._heads[:2]
-        return first
+        return snapshot
 
     def clear(self) -> None:
         while self._places:
@@ -131,25 +132,30 @@ class FileStore:
     def put(self, data: bytes) -> StoreKey:
         free = self._free.get(len(data))
         offset = free.pop() if free else self.size
-        at = offset - self._file_size
-        if at >= 0:
-            self._tail[at : at + len(data)] = data
+        tail_offset = offset - self._file_size
+        if tail_offset >= 0:
+            self._tail[tail_offset : tail_offset + len(data)] = data
             if len(self._tail) >= self._flush_size:
                 self._flush()
         elif not self._write(data, offset):
+            # Without room in the file, the piece is its own key and stays in memory.
             return data
         return offset << _SIZE | len(data)
 
     def _flush(self) -> None:
         """Write the tail. If the file is full, try again when the tail is twice as long."""
-        if self._write(self._tail, self._file_size):
-            self._file_size, self._tail, self._flush_size = self.size, bytearray(), CHUNK
-        else:
+        if not self._write(self._tail, self._file_size):
             self._flush_size = 2 * len(self._tail)
+            return
+
+        self._file_size = self.size
+        self._tail = bytearray()
+        self._flush_size = CHUNK
 
     def _write(self, data: bytes | bytearray, offset: int) -> bool:
         """Write bytes to the file, and return whether there was room."""
         try:
+            # A full disk shows as a short write, not only as an error.
             if os.pwrite(self._open().fileno(), data, offset) == len(data):
                 return True
             self._log_full("no space left")
@@ -160,9 +166,13 @@ class FileStore:
     def get(self, place: StoreKey) -> bytes:
         if isinstance(place, bytes):
             return place
-        size, offset = place & ((1 << _SIZE) - 1), place >> _SIZE
-        at = offset - self._file_size
-        return bytes(self._tail[at : at + size]) if at >= 0 else os.pread(self._open().fileno(), size, offset)
+
+        size = place & ((1 << _SIZE) - 1)
+        offset = place >> _SIZE
+        tail_offset = offset - self._file_size
+        if tail_offset >= 0:
+            return bytes(self._tail[tail_offset : tail_offset + size])
+        return os.pread(self._open().fileno(), size, offset)
 
     def drop(self, place: StoreKey) -> None:
         if not isinstance(place, bytes):
