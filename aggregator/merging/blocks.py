@@ -159,7 +159,7 @@ def before(query: Query, window: Window, place: Place, store: Iterable[Place]) -
             return seasonal_places[::-1]
 
     if is_panel(query):
-        return sorted(stored for stored in places if stored[0] == scale and stored[1] < end)[-1:]
+        return sorted(candidate for candidate in places if candidate[0] == scale and candidate[1] < end)[-1:]
 
     length = scale * window.size
     neighbours = [(scale, end - length * number) for number in range(BLOCKS_BEFORE, 0, -1)]

@@ -71,7 +71,7 @@ class Marks:
     """The mark before the newest reports. With `-FOR_EVER` it is unknown."""
     count: Count = 0
     """Number of reports since the newest mark."""
-    needed: int = 0
+    threshold: int = 0
     """Number of reports that the next mark needs. 0 if no report came since the newest mark."""
     recent: dict[int, Count] = field(default_factory=dict)
     """Number of reports since the newest multiple of each span."""
@@ -83,11 +83,11 @@ class Marks:
         if not has_reports(n):
             return
 
-        if not self.needed:
+        if not self.threshold:
             self.newest_mark = self.newest_until(start, lengths)
         # A stretch over several versions needs the largest crowd of them. With the newest one, a lower crowd revealed
         # smaller groups of older panes in 486 of 2,000 simulations.
-        self.needed = max(self.needed, crowd)
+        self.threshold = max(self.threshold, crowd)
         self.count = _sum(self.count, n)
         self.recent = {span: _sum(self.recent.get(span, 0), n) for span in lengths}
 
@@ -95,14 +95,14 @@ class Marks:
         """Look for a mark among the edges in (start, end], if no report came since `start`."""
         recent = {span: self.recent.get(span, 0) for span in lengths}
         # Stretches that end at later multiples of a span have no reports, so only the next multiple can be a mark.
-        edges = sorted({start // span * span + span for span in lengths}) if self.needed else []
+        edges = sorted({start // span * span + span for span in lengths}) if self.threshold else []
         for edge in edges:
             if edge <= end and self._is_new_mark(edge, recent, lengths):
                 if edge - self.newest_mark > self.pane:
                     self.stretches.append((self.newest_mark, edge))
                 self.newest_mark = edge
                 self.count = 0
-                self.needed = 0
+                self.threshold = 0
                 break
 
         self.recent = {span: n if start // span == end // span else 0 for span, n in recent.items()}
@@ -114,18 +114,18 @@ class Marks:
         The longest span does not need them.
         """
         span = next(span for span in lengths if edge % span == 0)
-        is_enough = fewest(self.count) >= self.needed
-        return is_enough and (span == lengths[0] or fewest(recent[span]) >= self.needed)
+        is_enough = fewest(self.count) >= self.threshold
+        return is_enough and (span == lengths[0] or fewest(recent[span]) >= self.threshold)
 
     def newest_until(self, time: int, lengths: Sequence[int]) -> int:
         """Return the newest mark, if all reports up to a time are counted."""
-        if self.needed:
+        if self.threshold:
             return self.newest_mark
         return max(self.newest_mark, *(time // span * span for span in lengths))
 
     def __contains__(self, edge: int) -> bool:
         """Whether an edge is a mark. Later reports do not change it."""
-        if self.needed and edge > self.newest_mark:
+        if self.threshold and edge > self.newest_mark:
             return False
 
         index = bisect_right(self.stretches, edge, key=lambda stretch: stretch[1])
@@ -154,9 +154,9 @@ class QueryMarks:
         crowds = (version.query.crowd for version in versions.versions if version.first < max(time, 1))
         crowd = max(crowds, default=1)  # no version came before, so no report did
         # Nobody knows the reports before this time. In simulations, marks without new reports revealed small groups.
-        needed = crowd if crowd > 1 else 0
+        threshold = crowd if crowd > 1 else 0
         places = (1 + further_groups(versions.query)) * len(versions.query.domains)
-        return cls(versions, time, [Marks(versions.query.pane, needed=needed) for _ in range(places)])
+        return cls(versions, time, [Marks(versions.query.pane, threshold=threshold) for _ in range(places)])
 
     def restart(self, edge: int, place: int) -> None:
         """Take an edge as a mark of one place, and no earlier one. All reports before it are counted."""
@@ -164,7 +164,7 @@ class QueryMarks:
         marks = self.places[place]
         marks.newest_mark = edge
         marks.count = 0
-        marks.needed = 0
+        marks.threshold = 0
         marks.stretches = [(-FOR_EVER, edge)]
 
     def count(self, pane: int, counts: Sequence[Count]) -> None:
@@ -239,7 +239,7 @@ class QueryMarks:
         rows = []
         for marks in self.places:
             times = [time - previous for previous, time in pairwise([0, *chain.from_iterable(marks.stretches)])]
-            rows.append([marks.newest_mark, marks.count, marks.needed, sorted(marks.recent.items()), times])
+            rows.append([marks.newest_mark, marks.count, marks.threshold, sorted(marks.recent.items()), times])
         return orjson.dumps({"through": self.counted_through, "marks": rows})
 
 
@@ -262,11 +262,11 @@ def decode(data: bytes, versions: Versions) -> QueryMarks:
 
 
 def _read(row: list[Any], pane: int, parts: int) -> Marks:
-    newest_mark, stored_count, needed, recent, differences = row
-    _check_whole(newest_mark, needed, *(span for span, _ in recent), *differences)
+    newest_mark, stored_count, threshold, recent, differences = row
+    _check_whole(newest_mark, threshold, *(span for span, _ in recent), *differences)
     count = _count_of(stored_count, parts)
     recent_counts = {span: _count_of(n, parts) for span, n in recent}
-    if needed < 0 or any(fewest(n) < 0 for n in (count, *recent_counts.values())):
+    if threshold < 0 or any(fewest(n) < 0 for n in (count, *recent_counts.values())):
         raise ValueError("counts below 0")
 
     # `__contains__` looks for a stretch by halves, which finds the wrong one if they are out of order.
@@ -274,7 +274,7 @@ def _read(row: list[Any], pane: int, parts: int) -> Marks:
     if len(times) % 2 or times != sorted(times):
         raise ValueError("times out of order")
     stretches = list(zip(times[::2], times[1::2], strict=True))
-    return Marks(pane, newest_mark, count, needed, recent_counts, stretches)
+    return Marks(pane, newest_mark, count, threshold, recent_counts, stretches)
 
 
 def _count_of(value: Any, parts: int) -> Count:

@@ -206,7 +206,7 @@ class Merger:
         newest = {
             (place // self._attributes, marks.newest_mark)
             for place, marks in enumerate(self.marks.places)
-            if marks.needed
+            if marks.threshold
         }
         before, parts = self._since_marks, split(total, self.cells)
         self._since_marks = {each: before.get(each) or Sum(np.zeros(self.cells, np.int64)) for each in newest}

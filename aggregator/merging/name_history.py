@@ -80,10 +80,10 @@ class NameHistory:
     def settled(self, end: int) -> "NameHistory":
         """Return the history without the searches of finals that end before a time. No such final is repeated."""
         # The searches are in the order of their ends, so these are the first ones.
-        settled = [search for search in self.searches if search.end < end]
-        if not settled:
+        past_searches = [search for search in self.searches if search.end < end]
+        if not past_searches:
             return self
-        return NameHistory(_after(self.base, settled), self.searches[len(settled) :], has_base=True)
+        return NameHistory(_after(self.base, past_searches), self.searches[len(past_searches) :], has_base=True)
 
     def encode(self) -> bytes:
         searches = [
