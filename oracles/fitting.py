@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from oracles.errors import ParameterError, extra
 from oracles.estimate import Estimate
-from oracles.kernels.posterior import FEW, STAIRS, Posterior, distribution, grid, moments
+from oracles.kernels.posterior import DIRECT_VALUES, STAIRS, Posterior, distribution, grid, moments
 from oracles.kernels.priors import Gaussian, Laplace, Law, Poisson, PowerLaw
 from oracles.types import Floats
 
@@ -170,7 +170,7 @@ class Sample:
         So a likelihood costs one evaluation a point, however large the sample is.
         """
         values, times = self.values, self.times
-        if len(values) <= FEW or self.s < STAIRS:
+        if len(values) <= DIRECT_VALUES or self.s < STAIRS:
             return values, times, np.zeros(len(values))
         at = grid(float(values[0]), float(values[-1]), float(np.median(values)), self.s, _FINENESS)
         i = np.clip(np.searchsorted(at, values, side="right") - 1, 0, len(at) - 2)

@@ -15,13 +15,13 @@ from oracles.types import Floats
 
 FREE = 64
 """Points that sum a smooth posterior. Two or more for each standard deviation leave an error below 1e-15."""
-FEW = 200
+DIRECT_VALUES = 200
 """Number of values up to which single evaluations cost less than a grid."""
 STAIRS = 1.5
 """Noise below which the answer follows the single integers. No curve does."""
 ROUNDS = 40
 """Rounds of refinement, enough to follow a step to the width of a float."""
-MANY = 200_000
+MOST_POINTS = 200_000
 """Most points of a grid. Only a prior of a single integer's width comes near."""
 _TINY = 1e-300
 
@@ -46,72 +46,101 @@ class Moments:
 
 def moments(law: Law, s: float, y: Floats, split: float | None = None) -> Moments:
     """Return the posterior at points y = count + N(0, s^2). `split` lies half-way between two integers."""
-    corners = law.corners([*law.kinks(), *([] if split is None else [split])])
+    inner = law.kinks()
+    if split is not None:
+        inner.append(split)
+    corners = law.corners(inner)
     low, high = law.window(y, s)
-    free = np.searchsorted(corners, low) == np.searchsorted(corners, high)
-    low, high = np.maximum(low, law.lowest), np.minimum(high, law.n)
+
+    # A sum by steps needs a smooth law. Across a kink or an end it would miss half a term.
+    is_smooth = np.searchsorted(corners, low) == np.searchsorted(corners, high)
+    low = np.maximum(low, law.lowest)
+    high = np.minimum(high, law.n)
+
     result = np.empty((6, len(y)))
-    if free.any():
-        result[:, free] = _smooth(law, s, y[free], low[free], high[free], split)
-    if not free.all():
-        corner = ~free
-        result[:, corner] = _cornered(law, s, y[corner], low[corner], high[corner], corners, split)
+    if is_smooth.any():
+        result[:, is_smooth] = _smooth(law, s, y[is_smooth], low=low[is_smooth], high=high[is_smooth], split=split)
+    if not is_smooth.all():
+        has_corner = ~is_smooth
+        result[:, has_corner] = _cornered(
+            law, s, y[has_corner], low=low[has_corner], high=high[has_corner], corners=corners, split=split
+        )
     return Moments(*result)
 
 
-def _smooth(law: Law, s: float, y: Floats, low: Floats, high: Floats, split: float | None) -> Floats:
+def _smooth(law: Law, s: float, y: Floats, *, low: Floats, high: Floats, split: float | None) -> Floats:
     """Return the moments of windows without a corner: equidistant points, or all integers if these suffice."""
     low = np.ceil(low)
+    # A step below 1 would count integers twice. At 1 the sum is over the integers themselves.
     step = np.maximum(1.0, (high - low) / (FREE - 1))
+
     result = np.empty((6, len(y)))
     for rows in _blocks(len(y), FREE):
         k = low[rows, None] + step[rows, None] * np.arange(FREE)
         weight = law.log_pmf(k) + np.log(step[rows, None])
+        # Half an integer of tolerance: the last point is `high` up to rounding.
         weight[k > high[rows, None] + 0.5] = -np.inf
-        result[:, rows] = _sums(law, s, y[rows], k, weight, split)
+        result[:, rows] = _sums(law, s, y[rows], k=k, log_weight=weight, split=split)
     return result
 
 
 def _cornered(
-    law: Law, s: float, y: Floats, low: Floats, high: Floats, corners: list[float], split: float | None
+    law: Law, s: float, y: Floats, *, low: Floats, high: Floats, corners: list[float], split: float | None
 ) -> Floats:
     """Return the moments of windows with a corner: nodes that become dense there, shared by all points."""
+    # Without the 1.0 the nodes could end before the last integer of the widest window.
     reach = float((high - low).max()) + 1.0
-    visible = [bool(((low - 1.0 <= at) & (at <= high + 1.0)).any()) for at in corners]
-    at, weight = nodes([Corner(at, reach * near, law.width(s, at)) for at, near in zip(corners, visible, strict=True)])
-    log_weight = law.log_pmf(at) + np.log(weight)
-    first, last = np.searchsorted(at, low), np.searchsorted(at, high, side="right")
-    widest = int((last - first).max())
-    at, log_weight = np.append(at, at[-1]), np.append(log_weight, -np.inf)
+    places = []
+    for corner in corners:
+        is_visible = bool(((low - 1.0 <= corner) & (corner <= high + 1.0)).any())
+        places.append(Corner(corner, reach * is_visible, law.width(s, corner)))
+    points, weight = nodes(places)
+    log_weight = law.log_pmf(points) + np.log(weight)
+
+    # Windows are of unequal length. The spare places of a row point at one more node, which weighs nothing.
+    starts = np.searchsorted(points, low)
+    ends = np.searchsorted(points, high, side="right")
+    widest = int((ends - starts).max())
+    points = np.append(points, points[-1])
+    log_weight = np.append(log_weight, -np.inf)
+
     result = np.empty((6, len(y)))
     for rows in _blocks(len(y), widest):
-        index = first[rows, None] + np.arange(widest)
-        index[index >= last[rows, None]] = len(at) - 1
-        result[:, rows] = _sums(law, s, y[rows], at[index], log_weight[index], split)
+        index = starts[rows, None] + np.arange(widest)
+        index[index >= ends[rows, None]] = len(points) - 1
+        result[:, rows] = _sums(law, s, y[rows], k=points[index], log_weight=log_weight[index], split=split)
     return result
 
 
-def _sums(law: Law, s: float, y: Floats, k: Floats, log_weight: Floats, split: float | None) -> Floats:
+def _sums(law: Law, s: float, y: Floats, *, k: Floats, log_weight: Floats, split: float | None) -> Floats:
     """Return the six `Moments`, for rows of points k with the logarithms of their weights in the law."""
-    near = np.clip(y, law.lowest, law.n)
     # Squares are relative to the nearest possible count. Far outside the range (y - k)^2 would cancel.
-    off, away = k - near[:, None], (y - near)[:, None]
-    log_weight = log_weight + off * (2.0 * away - off) / (2.0 * s * s)
+    nearest = np.clip(y, law.lowest, law.n)
+    offset = k - nearest[:, None]
+    excess = (y - nearest)[:, None]
+    log_weight = log_weight + offset * (2.0 * excess - offset) / (2.0 * s * s)
+
+    # The largest term becomes 1, or all weights far in the tail would be 0.
     top = log_weight.max(axis=1)
     weight = np.exp(log_weight - top[:, None])
     total = weight.sum(axis=1)
-    log_density = top + np.log(total) - (y - near) ** 2 / (2.0 * s * s) - np.log(s * np.sqrt(2.0 * np.pi))
+    log_density = top + np.log(total) - (y - nearest) ** 2 / (2.0 * s * s) - np.log(s * np.sqrt(2.0 * np.pi))
+
+    # Moments about the mean, since E[k^2] - E[k]^2 would cancel for large counts.
     weight /= total[:, None]
     mean = np.einsum("ij,ij->i", weight, k)
     k = k - mean[:, None]
     square = weight * k * k
-    if split is None:
-        above = mean_above = np.zeros(len(y))
-    else:
+
+    probability = np.zeros(len(y))
+    partial_mean = probability
+    if split is not None:
         weight[k + mean[:, None] < split] = 0.0
-        above = weight.sum(axis=1)
-        mean_above = np.einsum("ij,ij->i", weight, k) + above * mean
-    return np.array([log_density, mean, square.sum(axis=1), np.einsum("ij,ij->i", square, k), above, mean_above])
+        probability = weight.sum(axis=1)
+        partial_mean = np.einsum("ij,ij->i", weight, k) + probability * mean
+    return np.array(
+        [log_density, mean, square.sum(axis=1), np.einsum("ij,ij->i", square, k), probability, partial_mean]
+    )
 
 
 def _blocks(count: int, width: int, budget: int = 1 << 16) -> list[slice]:
@@ -124,62 +153,75 @@ def _blocks(count: int, width: int, budget: int = 1 << 16) -> list[slice]:
 class Curve:
     """A cubic curve through points with given slopes, between any two neighbours."""
 
-    at: Floats
-    value: Floats
-    slope: Floats
+    points: Floats
+    values: Floats
+    slopes: Floats
 
     def __call__(self, x: Floats) -> Floats:
-        width, rise = np.diff(self.at), np.diff(self.value)
-        first, last = self.slope[:-1] * width, self.slope[1:] * width
-        i = np.clip(np.searchsorted(self.at, x, side="right") - 1, 0, len(width) - 1)
-        t = (x - self.at[i]) / width[i]
-        cubic = (3.0 * rise - 2.0 * first - last)[i] + t * (first + last - 2.0 * rise)[i]
-        result: Floats = self.value[i] + t * (first[i] + t * cubic)
+        width = np.diff(self.points)
+        rise = np.diff(self.values)
+        left_slopes = self.slopes[:-1] * width
+        right_slopes = self.slopes[1:] * width
+
+        # A point beyond the ends takes the cubic of the nearest pair, or the index would leave the curve.
+        i = np.clip(np.searchsorted(self.points, x, side="right") - 1, 0, len(width) - 1)
+        t = (x - self.points[i]) / width[i]
+        cubic = (3.0 * rise - 2.0 * left_slopes - right_slopes)[i] + t * (left_slopes + right_slopes - 2.0 * rise)[i]
+        result: Floats = self.values[i] + t * (left_slopes[i] + t * cubic)
         return result
 
     def rising(self) -> "Curve":
         """Return the curve with slopes limited so that it rises between its points too (Fritsch and Carlson)."""
-        value = np.maximum.accumulate(self.value)
-        steepest = 3.0 * np.diff(value) / np.diff(self.at)
+        values = np.maximum.accumulate(self.values)
+        # Slopes of at most three times the secants on both sides are enough for a cubic to rise.
+        steepest = 3.0 * np.diff(values) / np.diff(self.points)
         limit = np.minimum(np.append(steepest, np.inf), np.append(np.inf, steepest))
-        return Curve(self.at, value, np.clip(self.slope, 0.0, limit))
+        return Curve(self.points, values, np.clip(self.slopes, 0.0, limit))
 
 
-def refined(function: Callable[[Floats], tuple[Floats, Floats]], at: Floats, tolerance: float) -> Curve:
+def refined(function: Callable[[Floats], tuple[Floats, Floats]], points: Floats, tolerance: float) -> Curve:
     """Return a curve of `function`, refined at every midpoint that it missed. `function` gives values and slopes."""
-    value, slope = function(at)
-    open_ = np.arange(len(at) - 1)
+    values, slopes = function(points)
+    intervals = np.arange(len(points) - 1)
     for _ in range(ROUNDS):
-        middle = (at[open_] + at[open_ + 1]) / 2.0
-        inside = (at[open_] < middle) & (middle < at[open_ + 1])
-        open_, middle = open_[inside], middle[inside]
-        there, steep = function(middle)
-        misses = np.abs(Curve(at, value, slope)(middle) - there) > tolerance
-        at, value, slope = (
-            np.insert(old, open_ + 1, new) for old, new in ((at, middle), (value, there), (slope, steep))
-        )
-        halves = (open_ + np.arange(len(open_)))[misses]
-        open_ = np.sort(np.concatenate([halves, halves + 1]))
-        if not 0 < len(open_) < MANY - len(at):
+        # Two neighbouring floats have no midpoint, and a width of 0 would make the curve NaN.
+        middles = (points[intervals] + points[intervals + 1]) / 2.0
+        is_inside = (points[intervals] < middles) & (middles < points[intervals + 1])
+        intervals = intervals[is_inside]
+        middles = middles[is_inside]
+
+        middle_values, middle_slopes = function(middles)
+        misses = np.abs(Curve(points, values, slopes)(middles) - middle_values) > tolerance
+        points = np.insert(points, intervals + 1, middles)
+        values = np.insert(values, intervals + 1, middle_values)
+        slopes = np.insert(slopes, intervals + 1, middle_slopes)
+
+        # Each insertion before an interval has moved its index by one.
+        halves = (intervals + np.arange(len(intervals)))[misses]
+        intervals = np.sort(np.concatenate([halves, halves + 1]))
+        if not 0 < len(intervals) < MOST_POINTS - len(points):
             break
-    return Curve(at, value, slope)
+    return Curve(points, values, slopes)
 
 
 def grid(low: float, high: float, centre: float, s: float, fineness: int) -> Floats:
     """Return points from `low` to `high`, 3s/fineness apart around the centre and wider with the distance from it."""
-    first, last = np.arcsinh((np.array([low, high]) - centre) / (3.0 * s))
-    points = centre + 3.0 * s * np.sinh(np.linspace(first, last, 2 + int((last - first) * fineness)))
+    first_angle, last_angle = np.arcsinh((np.array([low, high]) - centre) / (3.0 * s))
+    count = 2 + int((last_angle - first_angle) * fineness)
+    points = centre + 3.0 * s * np.sinh(np.linspace(first_angle, last_angle, count))
+    # sinh(arcsinh(x)) can differ from x by the last bit, and the ends must be on the grid.
     points[[0, -1]] = low, high
     return points
 
 
 def start(law: Law, s: float, low: float, high: float, centre: float) -> Floats:
     """Return a first grid, which shows every turn of the law."""
-    points = [grid(low, high, centre, s, 8)]
+    points = [grid(low, high, centre=centre, s=s, fineness=8)]
     points += [turn + s * np.linspace(-8, 8, 33) for turn in law.turns(s)]
     inner = np.sort(np.concatenate(points))
-    apart = s / 100.0  # closer points would show slopes of the rounding
-    inner = inner[(np.diff(inner, prepend=-np.inf) > apart) & (inner > low + apart) & (inner < high - apart)]
+
+    distance = s / 100.0  # closer points would show slopes of the rounding
+    inner = inner[(np.diff(inner, prepend=-np.inf) > distance) & (inner > low + distance) & (inner < high - distance)]
     return np.concatenate([[low], inner, [high]])
 
 
@@ -225,22 +267,26 @@ class Posterior:
             return reading(moments(self.law, self.s, y, split))
 
         values = self.values
-        if len(values) <= FEW or self.s < STAIRS:
+        if len(values) <= DIRECT_VALUES or self.s < STAIRS:
             return function(values)[0]
-        at = start(self.law, self.s, float(values[0]), float(values[-1]), float(np.median(values)))
-        curve = refined(function, at, tolerance)
+
+        low = float(values[0])
+        high = float(values[-1])
+        points = start(self.law, self.s, low=low, high=high, centre=float(np.median(values)))
+        curve = refined(function, points, tolerance)
         return (curve.rising() if rising else curve)(values)
 
 
 def _logarithm(value: Floats, slope: Floats) -> tuple[Floats, Floats]:
     """Return the logarithm of a positive curve and its slope, so that errors are relative."""
+    # A variance can be 0 up to rounding. Its logarithm would spread NaN over the curve.
     value = np.maximum(value, _TINY)
     return np.log(value), slope / value
 
 
-def _ordered(result: Floats, least: float, most: float) -> Floats:
+def _ordered(result: Floats, minimum: float, maximum: float) -> Floats:
     """Limit values to their range, and make them rise to the last bit: rounding can swap neighbours."""
-    return np.clip(np.maximum.accumulate(result), least, most)
+    return np.clip(np.maximum.accumulate(result), minimum, maximum)
 
 
 def distribution(law: Law, s: float, values: Floats) -> Floats:
@@ -252,12 +298,16 @@ def distribution(law: Law, s: float, values: Floats) -> Floats:
         result = moments(law, s, y)
         return result.log_density, (result.mean - y) / s**2
 
-    least = law.lowest - 10.0 * s
-    curve = refined(log_density, start(law, s, least, max(float(values[-1]), law.lowest), law.centre), 1e-5)
-    half = np.diff(curve.at)[:, None] / 2.0
-    inner = np.exp(curve((curve.at[:-1, None] + half * (1.0 + POINTS)).ravel())).reshape(len(half), -1)
+    minimum = law.lowest - 10.0 * s
+    maximum = max(float(values[-1]), law.lowest)
+    points = start(law, s, low=minimum, high=maximum, centre=law.centre)
+    curve = refined(log_density, points, 1e-5)
+
+    # The logarithm of the density is the cubic. Its exponential is integrated by eight Gauss points a piece.
+    half = np.diff(curve.points)[:, None] / 2.0
+    inner = np.exp(curve((curve.points[:-1, None] + half * (1.0 + POINTS)).ravel())).reshape(len(half), -1)
     total = np.concatenate([[0.0], np.cumsum((inner * half * WEIGHTS).sum(axis=1))])
-    result = Curve(curve.at, total, np.exp(curve.value)).rising()(np.maximum(values, least))
+    result = Curve(curve.points, total, np.exp(curve.values)).rising()(np.maximum(values, minimum))
     return _ordered(result, 0.0, 1.0)
 
 
@@ -266,12 +316,14 @@ def _stairs(law: Law, s: float, values: Floats) -> Floats:
     with extra("stats"):
         from scipy.special import ndtr
 
-    around = np.arange(-16, 17)
+    # Noise is below 1.5, so 16 integers on either side are more than ten of its standard deviations.
+    offsets = np.arange(-16, 17)
     k = np.arange(law.lowest, min(law.n, max(int(values[-1]), law.lowest) + 32) + 1)
     share = np.exp(law.log_pmf(k.astype(np.float64)))
-    below = np.concatenate([[0.0], np.cumsum(share)])
+    cumulative = np.concatenate([[0.0], np.cumsum(share)])
+
     centre = np.floor(np.clip(values, law.lowest - 32, law.n + 32)).astype(np.int64) - law.lowest
-    near = centre[:, None] + around
-    within = np.where((near >= 0) & (near < len(k)), share[np.clip(near, 0, len(k) - 1)], 0.0)
-    reach = ndtr((values[:, None] - law.lowest - near) / s)
-    return _ordered(below[np.clip(near[:, 0], 0, len(k))] + (within * reach).sum(axis=1), 0.0, 1.0)
+    integers = centre[:, None] + offsets
+    weights = np.where((integers >= 0) & (integers < len(k)), share[np.clip(integers, 0, len(k) - 1)], 0.0)
+    reach = ndtr((values[:, None] - law.lowest - integers) / s)
+    return _ordered(cumulative[np.clip(integers[:, 0], 0, len(k))] + (weights * reach).sum(axis=1), 0.0, 1.0)

@@ -16,7 +16,7 @@ from oracles.calibrate import FAMILIES, FITS, calibrate
 from oracles.consistency import METHODS, apply
 from oracles.errors import ParameterError
 from oracles.fitting import Sample
-from oracles.kernels.posterior import FEW, STAIRS
+from oracles.kernels.posterior import DIRECT_VALUES, STAIRS
 
 
 def seeded(*label):
@@ -111,8 +111,8 @@ def many_exact():
 def test_the_likelihood_of_many_values_is_that_of_each(family, e):
     """Many counts use a grid, few do not."""
     sample, law = Sample.of(e), calibrate(e, family).prior.law
-    assert len(sample.values) > 3 * FEW
-    runs = [slice(start, start + FEW) for start in range(0, len(sample.values), FEW)]
+    assert len(sample.values) > 3 * DIRECT_VALUES
+    runs = [slice(start, start + DIRECT_VALUES) for start in range(0, len(sample.values), DIRECT_VALUES)]
     parts = [replace(sample, values=sample.values[run], times=sample.times[run]) for run in runs]
     assert sample.log_likelihood(law) == pytest.approx(sum(part.log_likelihood(law) for part in parts), abs=1e-2)
 

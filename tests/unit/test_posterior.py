@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, ndtr
 
-from oracles.kernels.posterior import FEW, STAIRS, Curve, Posterior, distribution, moments
+from oracles.kernels.posterior import DIRECT_VALUES, STAIRS, Curve, Posterior, distribution, moments
 from oracles.kernels.priors import Gaussian, Laplace, Poisson, PowerLaw
 
 WEIGHTS = {
@@ -87,7 +87,7 @@ def assert_is_direct(law, s, values, some, split):
 @every_law(4_000)
 def test_it_is_that_of_the_direct_sum(law, s):
     rng = np.random.default_rng(1)
-    values = noisy(law.n, s, 2 * FEW, rng)
+    values = noisy(law.n, s, 2 * DIRECT_VALUES, rng)
     some = np.linspace(0, len(values) - 1, 30).astype(int)
     assert_is_direct(law, s, values, some, split=int(rng.integers(0, law.n)))
 
@@ -118,7 +118,7 @@ def test_it_is_that_of_the_direct_sum_over_few_counts(n):
     rng = np.random.default_rng(3)
     for law in laws(n):
         for s in (0.3, 2.0, 50.0):
-            values = noisy(n, s, FEW, rng)
+            values = noisy(n, s, DIRECT_VALUES, rng)
             assert_is_direct(law, s, values, rng.integers(0, len(values), 5), split=n // 2)
 
 
@@ -153,9 +153,9 @@ def test_a_rising_curve_rises_between_its_points():
 @pytest.mark.parametrize("law", [PowerLaw(50_000, 1.4), Laplace(50_000, 700.0, 90.0)], ids=name)
 @pytest.mark.parametrize("s", [STAIRS - 0.01, STAIRS, 80.0])
 def test_it_does_not_matter_how_many_are_asked_at_once(law, s):
-    values = noisy(law.n, s, 2 * FEW, np.random.default_rng(5))
+    values = noisy(law.n, s, 2 * DIRECT_VALUES, np.random.default_rng(5))
     few = values[:: len(values) // 50]
-    assert len(few) <= FEW < len(values)
+    assert len(few) <= DIRECT_VALUES < len(values)
     some = np.searchsorted(values, few)
     many, alone = Posterior(law, s, values), Posterior(law, s, few)
     assert many.mean()[some] == pytest.approx(alone.mean(), rel=1e-4)
