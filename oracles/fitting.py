@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from oracles.errors import ParameterError, extra
 from oracles.estimate import Estimate
-from oracles.kernels.posterior import DIRECT_VALUES, STAIRS, Posterior, distribution, grid, moments
+from oracles.kernels.curves import grid
+from oracles.kernels.posterior import DIRECT_VALUES, STAIRS, Posterior, distribution, moments
 from oracles.kernels.priors import Gaussian, Laplace, Law, Poisson, PowerLaw
 from oracles.types import Floats
 

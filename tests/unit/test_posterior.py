@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, ndtr
 
-from oracles.kernels.posterior import DIRECT_VALUES, STAIRS, Curve, Posterior, distribution, moments
+from oracles.kernels.curves import Curve
+from oracles.kernels.posterior import DIRECT_VALUES, STAIRS, Posterior, distribution, moments
 from oracles.kernels.priors import Gaussian, Laplace, Poisson, PowerLaw
 
 WEIGHTS = {
