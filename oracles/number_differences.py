@@ -17,10 +17,12 @@ from oracles.covariance import quantile as normal_quantile
 from oracles.errors import ParameterError
 from oracles.intervals import LEVEL
 from oracles.numbers import Numbers, Quantity
+from oracles.types import Floats
 
+# A client that moves to the other half of a block may answer with the opposite bit: both errors then add up in full.
 _PANEL = math.sqrt(2.0)
 """Largest standard error of a difference on a panel, as a multiple of that of two independent windows."""
-_EACH = (1.0 + LEVEL) / 2.0
+_WINDOW_LEVEL = (1.0 + LEVEL) / 2.0
 """Level of the intervals of two windows, so that both hold with the level of a difference."""
 
 
@@ -68,56 +70,87 @@ class NumberDifferences:
 
     def quantile(self, share: float) -> NumberDifference:
         """Return the change of a quantile. It is tested if an edge of bins lies between before and after."""
-        before, after = (each.quantile(share, _EACH) for each in (self.before, self.after))
+        earlier = self.before.quantile(share, _WINDOW_LEVEL)
+        later = self.after.quantile(share, _WINDOW_LEVEL)
+
         edge = self._pooled.nearest_edge(share)
-        (earlier, one), (later, two) = (each.estimate.between(0, edge) for each in (self.before, self.after))
-        is_between = min(earlier, later) <= share <= max(earlier, later)
-        return _of(before, after, _two_sided(later - earlier, self._stderr(one, two)) if is_between else 1.0)
+        earlier_share, earlier_stderr = self.before.estimate.between(0, edge)
+        later_share, later_stderr = self.after.estimate.between(0, edge)
+        # If the edge is on one side of both quantiles, its shares can differ although the quantile did not move.
+        p_value = 1.0
+        if min(earlier_share, later_share) <= share <= max(earlier_share, later_share):
+            p_value = _two_sided(later_share - earlier_share, self._stderr(earlier_stderr, later_stderr))
+        return _of(earlier, later, p_value)
 
     def range(self, start: float, end: float) -> NumberDifference:
         """Return the change of the share of the numbers from the bin of `start` to before the bin of `end`."""
-        one, two = (each.range(start, end) for each in (self.before, self.after))
-        return self.shares((one.share, one.stderr), (two.share, two.stderr))
+        earlier = self.before.range(start, end)
+        later = self.after.range(start, end)
+        return self.shares((earlier.share, earlier.stderr), (later.share, later.stderr))
 
     def shares(self, before: tuple[float, float], after: tuple[float, float]) -> NumberDifference:
         """Return the change of a range's share from its value and standard error in each window."""
+        # The difference of two shares cannot leave [-1, 1], though normal ends can.
         change = self._linear(before, after)
         return change._replace(low=max(change.low, -1.0), high=min(change.high, 1.0))
 
     def mean(self) -> NumberDifference:
         """Return the change of the mean, with each number at the middle of its bin."""
-        middles = self.before.scale.middles
-        return self._linear(*(each.estimate.linear(middles) for each in (self.before, self.after)))
+        return self._of_weights(self.before.scale.middles)
 
     def geometric_mean(self) -> NumberDifference:
         """Return the change of the geometric mean. Its test is about the mean of the logarithms."""
-        before, after = (each.geometric_mean(_EACH) for each in (self.before, self.after))
-        logarithms = np.log(self.before.scale.middles)
-        test = self._linear(*(each.estimate.linear(logarithms) for each in (self.before, self.after)))
-        return _of(before, after, test.p_value)
+        earlier = self.before.geometric_mean(_WINDOW_LEVEL)
+        later = self.after.geometric_mean(_WINDOW_LEVEL)
+        test = self._of_weights(np.log(self.before.scale.middles))
+        return _of(earlier, later, test.p_value)
+
+    def _of_weights(self, weights: Floats) -> NumberDifference:
+        """Return the change of the linear answer with these weights of the bins."""
+        return self._linear(self.before.estimate.linear(weights), self.after.estimate.linear(weights))
 
     @cached_property
     def _pooled(self) -> Numbers:
         return Numbers(self.before.estimate.pooled(self.after.estimate), self.before.scale)
 
-    def _stderr(self, before: float, after: float) -> float:
+    def _stderr(self, earlier: float, later: float) -> float:
         """Return the standard error of a difference from those of two windows."""
-        return math.hypot(before, after) * (_PANEL if self.panel else 1.0)
+        return math.hypot(earlier, later) * (_PANEL if self.panel else 1.0)
 
-    def _linear(self, before: tuple[float, float], after: tuple[float, float]) -> NumberDifference:
+    def _linear(self, earlier: tuple[float, float], later: tuple[float, float]) -> NumberDifference:
         """Return the change of a linear answer from its values and standard errors."""
-        difference, stderr = after[0] - before[0], self._stderr(before[1], after[1])
+        difference = later[0] - earlier[0]
+        stderr = self._stderr(earlier[1], later[1])
         reach = normal_quantile((1.0 - LEVEL) / 2.0) * stderr
-        ends = difference - reach, difference + reach
-        return NumberDifference(before[0], after[0], difference, stderr, *ends, _two_sided(difference, stderr))
+
+        return NumberDifference(
+            before=earlier[0],
+            after=later[0],
+            difference=difference,
+            stderr=stderr,
+            low=difference - reach,
+            high=difference + reach,
+            p_value=_two_sided(difference, stderr),
+        )
 
 
-def _of(before: Quantity, after: Quantity, p_value: float) -> NumberDifference:
+def _of(earlier: Quantity, later: Quantity, p_value: float) -> NumberDifference:
     """Return a change whose interval follows from those of both windows."""
-    low, high = after.low - before.high, after.high - before.low
-    return NumberDifference(before.value, after.value, after.value - before.value, math.nan, low, high, p_value)
+    # Each window's interval misses with 2.5%, so both hold with 95%, whatever their dependence is.
+    return NumberDifference(
+        before=earlier.value,
+        after=later.value,
+        difference=later.value - earlier.value,
+        stderr=math.nan,
+        low=later.low - earlier.high,
+        high=later.high - earlier.low,
+        p_value=p_value,
+    )
 
 
 def _two_sided(difference: float, stderr: float) -> float:
     """Return the probability that a normal deviate with this standard error is at least as far from zero."""
-    return math.erfc(abs(difference) / (stderr * math.sqrt(2.0))) if stderr > 0.0 else 1.0
+    # Without an error (a range of all bins) a difference can only be rounding, and a division by 0 would follow.
+    if not stderr > 0.0:
+        return 1.0
+    return math.erfc(abs(difference) / (stderr * math.sqrt(2.0)))
