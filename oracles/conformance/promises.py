@@ -6,25 +6,21 @@ every oracle of the table.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from oracles.conformance import string_promises
-from oracles.consistency import answer, apply, blank
+from oracles.conformance import method_promises, string_promises
+from oracles.conformance.method_promises import FALSE_ALARM, hold
 from oracles.discover import Slots
 from oracles.errors import ConformanceError, HubbubError, ParameterError, ReportError
-from oracles.estimate import Estimate
 from oracles.forgery import p_value
 from oracles.kernels.tails import binomial_tail
-from oracles.mechanisms import ORACLES, oracle
 from oracles.mechanisms.protocol import Oracle
-from oracles.method import TASKS, Method
-from oracles.types import MARKS, Floats, Ints, Reports
+from oracles.method import Method
+from oracles.types import MARKS, Ints, Reports
 
-FALSE_ALARM = 1e-9
 _REPORTS = 600
 _SPREAD = 7.0
 """Standard errors that chance does not reach."""
@@ -60,35 +56,24 @@ def _steps(subject: Oracle | Slots | Method, rng: np.random.Generator) -> list[C
         return [partial(_check_statement, subject), *(partial(step, subject, rng) for step in steps)]
 
     if isinstance(subject, Method):
-        estimates = _estimates(rng)
-        promises = [partial(_check_promises, subject, e) for e in estimates]
-        # One report leaves no spread by which a small step could be measured.
-        slopes = [partial(_check_slope, subject, e, rng) for e in estimates if e.n > 1]
-        return [partial(_check_row, subject), *promises, *slopes]
+        return method_promises.steps(subject, rng)
     raise ParameterError(f"check takes an oracle, Slots or a row of METHODS, got {type(subject).__name__}")
-
-
-def _hold(promise: object, message: str) -> None:
-    if not promise:
-        raise ConformanceError(message)
 
 
 def _check_statement(o: Oracle) -> None:
     p, q = o.exact
-    _hold(0 < q < p <= 1, f"p and q must be 0 < q < p <= 1, they are {p} and {q}")
-    _hold(o.state_size >= MARKS, f"a tally ends with {MARKS} marks, so state_size is at least that, not {o.state_size}")
-    _hold(1 <= o.work <= o.state_size, f"work must be from 1 to state_size, it is {o.work}")
+    hold(0 < q < p <= 1, f"p and q must be 0 < q < p <= 1, they are {p} and {q}")
+    hold(o.state_size >= MARKS, f"a tally ends with {MARKS} marks, so state_size is at least that, not {o.state_size}")
+    hold(1 <= o.work <= o.state_size, f"work must be from 1 to state_size, it is {o.work}")
 
     for share in (0.0, 0.3, 1.0):
         single = o.variance(50, share)
         set_of_one = o.set_variance(50, 1, share)
-        _hold(
-            abs(set_of_one / single - 1.0) < 1e-9, f"set_variance of one value is {set_of_one}, its variance {single}"
-        )
+        hold(abs(set_of_one / single - 1.0) < 1e-9, f"set_variance of one value is {set_of_one}, its variance {single}")
 
     # All shares of some oracles sum to 1 without error, so this variance may be 0 up to rounding.
     whole_domain = o.set_variance(50, o.size, 1.0)
-    _hold(whole_domain >= -1e-12, f"set_variance of all values is negative: {whole_domain}")
+    hold(whole_domain >= -1e-12, f"set_variance of all values is negative: {whole_domain}")
 
 
 def _random_values(o: Oracle, rng: np.random.Generator) -> Ints:
@@ -104,11 +89,11 @@ def _check_reports(o: Oracle, rng: np.random.Generator) -> None:
 
 def _check_form(o: Oracle, reports: Reports, n: int) -> None:
     """Check the form of the `n` reports of honest clients."""
-    _hold(reports.dtype == np.uint8, f"reports are uint8, these are {reports.dtype}")
-    _hold(reports.shape == (n, o.width), f"reports of {n} have shape {(n, o.width)}, these {reports.shape}")
-    _hold(o.check(reports) is None, f"its own report {o.check(reports)} is malformed")
+    hold(reports.dtype == np.uint8, f"reports are uint8, these are {reports.dtype}")
+    hold(reports.shape == (n, o.width), f"reports of {n} have shape {(n, o.width)}, these {reports.shape}")
+    hold(o.check(reports) is None, f"its own report {o.check(reports)} is malformed")
     mask = o.implausible(reports) if n else None
-    _hold(mask is None or not mask.any(), "its own reports are implausible")
+    hold(mask is None or not mask.any(), "its own reports are implausible")
 
 
 def _check_classes(o: Oracle, rng: np.random.Generator) -> None:
@@ -118,17 +103,17 @@ def _check_classes(o: Oracle, rng: np.random.Generator) -> None:
     draw = np.random.default_rng(1)
     rows = o.rows(len(values), draw)
     classes = o.classify(values, rows)
-    _hold(
+    hold(
         np.array_equal(o.answer(classes, rows, draw), reports),
         "perturb must equal rows, classify and answer, one after another",
     )
 
-    _hold(o.classes >= 1, f"classes must be at least 1, it is {o.classes}")
+    hold(o.classes >= 1, f"classes must be at least 1, it is {o.classes}")
     client_rows = o.rows(1, draw)
     domain = np.arange(min(o.size, 1000))
     classes = o.classify(domain, None if client_rows is None else np.repeat(client_rows, len(domain), axis=0))
     count = len(np.unique(classes))
-    _hold(count <= o.classes, f"one client has {count} classes, classes says {o.classes}")
+    hold(count <= o.classes, f"one client has {count} classes, classes says {o.classes}")
 
 
 def _tally_of(o: Oracle, reports: Reports) -> Ints:
@@ -140,22 +125,22 @@ def _tally_of(o: Oracle, reports: Reports) -> Ints:
 def _check_tallies(o: Oracle, rng: np.random.Generator) -> None:
     reports = o.perturb(_random_values(o, rng), rng)
     total = _tally_of(o, reports)
-    _hold(total.dtype == np.int64 and total.shape == (o.state_size,), "a tally is an int64 vector of state_size")
+    hold(total.dtype == np.int64 and total.shape == (o.state_size,), "a tally is an int64 vector of state_size")
 
     # Small and large batches may take different ways in an oracle. Both ways must give the same bits.
     for batch in (1, 7, _REPORTS // 2):
         permutation = reports[rng.permutation(len(reports))]
         parts = [_tally_of(o, permutation[start : start + batch]) for start in range(0, len(reports), batch)]
         adds_up = np.array_equal(np.sum(parts, axis=0), total)
-        _hold(adds_up, f"parts of {batch} reports do not add up to the whole tally")
+        hold(adds_up, f"parts of {batch} reports do not add up to the whole tally")
 
     if o.pure:
         e = o.estimate(total, len(reports))
-        _hold(np.array_equal(e.counts, o.support(total, len(reports))), "the shares must give back the support counts")
+        hold(np.array_equal(e.counts, o.support(total, len(reports))), "the shares must give back the support counts")
 
     empty_tally = o.zeros()
     left_out = o.add(empty_tally, o.perturb([], rng))
-    _hold(left_out == 0 and not empty_tally.any(), "no reports must change nothing")
+    hold(left_out == 0 and not empty_tally.any(), "no reports must change nothing")
 
 
 def _check_refusals(o: Oracle, rng: np.random.Generator) -> None:
@@ -177,15 +162,15 @@ def _check_refusals(o: Oracle, rng: np.random.Generator) -> None:
     faulty = reports.copy()
     faulty[[5, 7]] = 0xFF
     index = o.check(faulty)
-    _hold(index in (5, None), f"check says {index} of reports of which 5 is the first malformed one")
+    hold(index in (5, None), f"check says {index} of reports of which 5 is the first malformed one")
     mask = o.malformed(faulty)
     singles = [o.check(faulty[i : i + 1]) is not None for i in range(len(faulty))]
     flags = mask.tolist() if mask is not None else [False] * 9
-    _hold(singles == flags, "malformed and check disagree on single reports")
+    hold(singles == flags, "malformed and check disagree on single reports")
 
     if index is not None:
         _must_refuse(partial(o.add, state, faulty), "add of a malformed report")
-    _hold(np.array_equal(state, copy), "a refused report changes the tally")
+    hold(np.array_equal(state, copy), "a refused report changes the tally")
 
 
 def _must_refuse(act: Callable[[], object], description: str) -> None:
@@ -201,9 +186,9 @@ def _check_support(o: Oracle, rng: np.random.Generator) -> None:
     for value in {0, o.size - 1}:
         n = 5 * _REPORTS
         support = o.support(_tally_of(o, o.perturb(np.full(n, value), rng)), n)
-        _hold(support.shape == (o.size,), f"support has shape {support.shape}, there are {o.size} values")
+        hold(support.shape == (o.size,), f"support has shape {support.shape}, there are {o.size} values")
         sums_to_n = not o.supports_one or support.sum() == n
-        _hold(sums_to_n, f"supports_one is true, but {n} reports support {support.sum()} values")
+        hold(sums_to_n, f"supports_one is true, but {n} reports support {support.sum()} values")
 
         is_own = np.arange(o.size) == value
         for below in (False, True):
@@ -215,7 +200,7 @@ def _check_support(o: Oracle, rng: np.random.Generator) -> None:
                 f"{n} reports of value {value} support {worst} {support[worst]} times, by p and q {expectation:.1f}"
             )
             # The smallest of `size` tails is below a level `size` times as often (Bonferroni).
-            _hold(tails.min() * o.size > FALSE_ALARM, message)
+            hold(tails.min() * o.size > FALSE_ALARM, message)
 
 
 def _check_signs(o: Oracle, rng: np.random.Generator) -> None:
@@ -223,11 +208,11 @@ def _check_signs(o: Oracle, rng: np.random.Generator) -> None:
     for value in {0, o.size // 3, o.size - 1}:
         n = 20 * _REPORTS
         e = o.estimate(_tally_of(o, o.perturb(np.full(n, value), rng)), n)
-        _hold(abs(e.shares.sum() - 1.0) < 1e-9, f"the shares sum to {e.shares.sum()}")
+        hold(abs(e.shares.sum() - 1.0) < 1e-9, f"the shares sum to {e.shares.sum()}")
 
         distance = np.abs(e.shares - (np.arange(o.size) == value)) / e.stderr
         worst = int(distance.argmax())
-        _hold(distance[worst] < _SPREAD, f"bin {worst} is {distance[worst]:.1f} standard errors off for number {value}")
+        hold(distance[worst] < _SPREAD, f"bin {worst} is {distance[worst]:.1f} standard errors off for number {value}")
 
 
 def _check_marks(o: Oracle, rng: np.random.Generator) -> None:
@@ -235,101 +220,28 @@ def _check_marks(o: Oracle, rng: np.random.Generator) -> None:
     marks = _tally_of(o, o.perturb(rng.integers(0, o.size, n), rng))[-MARKS:]
     law = o.honest_marks
     if law is None:
-        _hold(not marks.any(), "its tallies hold marks, but honest_marks is None, so no test reads them")
+        hold(not marks.any(), "its tallies hold marks, but honest_marks is None, so no test reads them")
         return
 
     is_law = law.shape == (MARKS,) and law.min() >= 0 and abs(law.sum() - 1) < 1e-9
-    _hold(is_law, "honest_marks must be a probability of each mark, with sum 1")
+    hold(is_law, "honest_marks must be a probability of each mark, with sum 1")
     p = p_value(o, marks, n, n)
-    _hold(p is None or p > FALSE_ALARM, f"honest reports look forged: their marks have p-value {p}")
+    hold(p is None or p > FALSE_ALARM, f"honest reports look forged: their marks have p-value {p}")
 
 
 def _check_forgeries(o: Oracle, rng: np.random.Generator) -> None:
     targets = np.unique(rng.integers(0, o.size, 3))
     forgeries = o.forge(targets, _REPORTS, rng)
     has_form = forgeries.shape == (_REPORTS, o.width) and forgeries.dtype == np.uint8
-    _hold(has_form, "forge must return uint8 reports of shape (count, width)")
-    _hold(o.check(forgeries) is None, f"forged report {o.check(forgeries)} is malformed")
+    hold(has_form, "forge must return uint8 reports of shape (count, width)")
+    hold(o.check(forgeries) is None, f"forged report {o.check(forgeries)} is malformed")
 
     state = o.zeros()
     left_out = o.add(state, forgeries)
-    _hold(left_out == 0, f"{left_out} forged reports are implausible")
+    hold(left_out == 0, f"{left_out} forged reports are implausible")
 
     # A forgery is worth its name if it helps the targets as much as honest reports would.
     gain = float(o.support(state, _REPORTS)[targets].sum())
     honest = _REPORTS * o.p
     least_gain = honest - _SPREAD * np.sqrt(honest * (1.0 - o.p))
-    _hold(gain >= least_gain, f"forged reports support the targets only {gain:.0f} times")
-
-
-def _estimates(rng: np.random.Generator) -> list[Estimate]:
-    """Return estimates of few and many reports, crowded and empty, with ties, and with all shares negative."""
-    estimates = []
-    for name in ORACLES:
-        for epsilon, size, n in ((1.0, 12, 2000), (4.0, 40, 500), (0.5, 2, 3), (1.0, 60, 10**9), (2.0, 5, 0)):
-            o = oracle(name, epsilon=epsilon, size=size)
-            true_counts = rng.multinomial(n, rng.dirichlet(np.full(size, 0.3)))
-            counts = rng.binomial(true_counts, o.p) + rng.binomial(n - true_counts, o.q)
-            counts[-2:] = counts[-2]
-            estimates.append(Estimate(o.shares(counts, n), n, o))
-
-        estimates.append(Estimate(np.full(size, -0.25), 9, o))
-    return estimates
-
-
-def _check_row(method: Method) -> None:
-    _hold(method.sums_to_one in ("yes", "no", "at most"), f"sums_to_one is {method.sums_to_one!r}")
-    _hold(set(method.good_for) <= set(TASKS), f"good_for has {set(method.good_for) - set(TASKS)}; tasks are {TASKS}")
-    unknown = set(method.options) - {"alpha", "top", "calibrated"}
-    _hold(not unknown, f"options has unknown names: {unknown}")
-
-
-def _check_promises(method: Method, e: Estimate) -> None:
-    shares = apply(method, e)
-    origin = f"from {e.n} reports of {e.oracle!r}"
-    _hold(shares.shape == e.shares.shape and shares.dtype == np.float64, f"shares of another shape or type {origin}")
-    if not e.n:
-        return
-
-    _hold(np.isfinite(shares).all(), f"shares are not finite {origin}")
-    _hold(not method.non_negative or shares.min() >= 0.0, f"a share is negative {origin}: {shares.min()}")
-    total = float(shares.sum())
-    _hold(method.sums_to_one != "yes" or abs(total - 1.0) < 1e-9, f"the sum is {total} {origin}")
-    _hold(method.sums_to_one != "at most" or total <= 1.0 + 1e-9, f"the sum is {total} {origin}")
-
-    # Equal to the last bit, or the order of the domain would decide who is listed.
-    for share in np.unique(e.shares):
-        _hold(np.ptp(shares[e.shares == share]) == 0.0, f"equal values have different shares {origin}")
-    steps = np.diff(shares[np.argsort(e.shares, kind="stable")])
-    _hold(not method.keeps_order or steps.min() >= 0.0, f"the order is not kept {origin}")
-
-    set_share, stderr = answer(method, e, [0])
-    is_same = abs(set_share - shares[0]) < 1e-9
-    _hold(is_same, f"the answer to the set of one value is {set_share}, its share {shares[0]} {origin}")
-    _hold(stderr is None or stderr >= 0.0, f"the standard error of an answer is {stderr} {origin}")
-
-
-def _check_slope(method: Method, e: Estimate, rng: np.random.Generator) -> None:
-    """Compare the slope with a small step in a random direction. A fitted prior would move with the step."""
-    if method.slope is None or method.fits_a_prior:
-        return
-    size = len(e.shares)
-    # Shares of exactly 0 lie on the kinks of some methods, which have no slope there.
-    moved = Estimate(e.shares + 0.1 * e.sigma * rng.standard_normal(size), e.n, e.oracle)
-    if blank(method, moved):
-        return
-
-    step = 1e-6 * e.sigma
-    direction = rng.choice([-1.0, 1.0], size)
-    ahead = apply(method, replace(moved, shares=moved.shares + step * direction))
-    behind = apply(method, replace(moved, shares=moved.shares + -step * direction))
-    change: Floats = (ahead - behind) / (2.0 * step)
-
-    own, back = method.slope(moved, apply(method, moved), None)
-    slope_change = own * direction
-    if back is not None:
-        slope_change = slope_change - back * float(slope_change.sum())
-    is_near = np.abs(change - slope_change) < 1e-3 * max(1.0, float(np.abs(slope_change).max()))
-    _hold(
-        is_near.all(), f"slope says {slope_change[:3]}, a small step {change[:3]}, for the first values of {e.oracle!r}"
-    )
+    hold(gain >= least_gain, f"forged reports support the targets only {gain:.0f} times")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from oracles.conformance.method_promises import FALSE_ALARM, hold
 from oracles.conformance.probed_strings import TEXTS
 from oracles.discover import Slots
 from oracles.discover.alphabet import OPEN_END
@@ -9,28 +10,20 @@ from oracles.errors import ConformanceError, ReportError
 from oracles.kernels.tails import binomial_tail
 from oracles.types import Ints
 
-FALSE_ALARM = 1e-9
 _REPORTS = 3_000
-
-
-def _hold(promise: object, message: str) -> None:
-    if not promise:
-        raise ConformanceError(message)
 
 
 def check_codes(o: Slots, rng: np.random.Generator) -> None:
     """Every text has a name, cells in range, and the cells of its name if that is whole."""
     del rng
     strings, whole = o.strings, o.strings.cells_of_many(TEXTS)
-    _hold(whole.min() >= 0 and whole.max() < 1 << strings.cells, "cells must be below 2^cells")
+    hold(whole.min() >= 0 and whole.max() < 1 << strings.cells, "cells must be below 2^cells")
     for text, cells in zip(TEXTS, whole, strict=True):
-        _hold(np.array_equal(strings.cells_of(text), cells), f"{text!r} has other cells alone than among many texts")
+        hold(np.array_equal(strings.cells_of(text), cells), f"{text!r} has other cells alone than among many texts")
         numbers = strings.numbers(text)
         name = strings.text(numbers).removesuffix(OPEN_END)
         is_whole = "\N{REPLACEMENT CHARACTER}" not in name
-        _hold(
-            not is_whole or np.array_equal(strings.numbers(name), numbers), f"the name of {text!r} is coded otherwise"
-        )
+        hold(not is_whole or np.array_equal(strings.numbers(name), numbers), f"the name of {text!r} is coded otherwise")
 
 
 def check_reports(o: Slots, rng: np.random.Generator) -> None:
@@ -38,15 +31,15 @@ def check_reports(o: Slots, rng: np.random.Generator) -> None:
     strings = o.strings
     cells = np.tile(strings.cells_of(TEXTS[1]), (_REPORTS, 1))
     reports = o.perturb(cells, rng)
-    _hold(reports.dtype == np.uint8 and reports.shape == (_REPORTS, o.width), "reports are uint8 of shape (n, width)")
-    _hold(o.check(reports) is None, f"its own report {o.check(reports)} is malformed")
+    hold(reports.dtype == np.uint8 and reports.shape == (_REPORTS, o.width), "reports are uint8 of shape (n, width)")
+    hold(o.check(reports) is None, f"its own report {o.check(reports)} is malformed")
     parts = np.bincount(np.ascontiguousarray(reports[:, :2]).view("<u2")[:, 0], minlength=strings.parts)
     shares = np.bincount(strings.part(np.arange(strings.slots)), minlength=strings.parts) / strings.slots
     tails = [binomial_tail(parts, _REPORTS, shares, below=below).min() for below in (False, True)]
-    _hold(min(tails) * strings.parts > FALSE_ALARM, "levels and maps are not drawn by their slots")
+    hold(min(tails) * strings.parts > FALSE_ALARM, "levels and maps are not drawn by their slots")
     faulty = reports[:5].copy()
     faulty[3, :2] = np.frombuffer(strings.parts.to_bytes(2, "little"), np.uint8)
-    _hold(o.check(faulty) == 3, "a report of a level or map that does not exist must be malformed")
+    hold(o.check(faulty) == 3, "a report of a level or map that does not exist must be malformed")
     for wrong in (cells[:, :-1], cells[0], np.full_like(cells, 1 << strings.cells)):
         try:
             o.perturb(wrong, rng)
@@ -60,14 +53,14 @@ def check_tallies(o: Slots, rng: np.random.Generator) -> None:
     text_cells = o.strings.cells_of(TEXTS[3])
     reports = o.perturb(np.tile(text_cells, (4 * _REPORTS, 1)), rng)
     whole, halves = _tally(o, reports), (_tally(o, reports[::2]), _tally(o, reports[1::2]))
-    _hold(np.array_equal(halves[0] + halves[1], whole), "tallies of two halves must add up to the whole")
+    hold(np.array_equal(halves[0] + halves[1], whole), "tallies of two halves must add up to the whole")
     n = len(reports)
     each = zip(o.support(whole, n), o.answering(whole, n), text_cells.tolist(), strict=True)
     for part, (support, answers, cell) in enumerate(each):
         own = np.arange(len(support)) == cell
         chances = np.where(own, o.cell_oracle.p, o.cell_oracle.q)
         worst = min(float(binomial_tail(support, answers, chances, below=below).min()) for below in (False, True))
-        _hold(worst * len(support) > FALSE_ALARM, f"part {part} does not support its cell by p and others by q")
+        hold(worst * len(support) > FALSE_ALARM, f"part {part} does not support its cell by p and others by q")
 
 
 def _tally(o: Slots, reports: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> Ints:
