@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,36 +20,23 @@ from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot, merge_snapshots
 from hubbub.definitions import catalog
 from hubbub.kafka.clients import client_arguments, started
-from oracles.query import File, parse
+from oracles.query import File
+from tests.queries import make_queries, make_table
 from tests.results import build, window_result
 
 HOSTILE = "<script>alert(1)</script>"
 PANE = 10
 START = 1_700_000_000
-QUERIES = parse(
-    tomllib.loads(f"""
-        [queries.homepage]
-        domain = ["news.example", "mail.example", "maps.example", "shop.example", "video.example", "music.example",
-                  "wiki.example", "games.example", "photos.example", "weather.example", "sports.example",
-                  "travel.example", "recipes.example", "books.example", "chat.example", "radio.example",
-                  "garden.example", "trains.example", "chess.example", "a,b", {HOSTILE!r}]
-        oracle = "olh"
-        epsilon = 1.0
-        budget = 1e9
-        pane = "{PANE}s"
-        windows = ["{PANE}s", "1m/{PANE}s", "all"]
-        methods = ["norm_sub", "calibrate"]
-        sets = {{ fun = ["video.example", "music.example", "games.example"] }}
-
-        [queries.profile]
-        attributes = {{ age = 8, sex = ["f", "m"] }}
-        solution = "smp"
-        epsilon = 2.0
-        budget = 1e9
-        pane = "{PANE}s"
-    """),
-    "test",
-    ".",
+WINDOWS = [f"{PANE}s", f"1m/{PANE}s"]
+FRESH = {"answers": "fresh", "budget": 1e9, "pane": f"{PANE}s"}
+MILLISECONDS = {"low": 10, "high": 60000, "bins": 256, "scale": "log", "unit": "ms"}
+SITES = "news mail maps shop video music wiki games photos weather sports travel recipes books chat radio garden"
+PAGES = [f"{site}.example" for site in (*SITES.split(), "trains", "chess")] + ["a,b"]
+FUN = ["video.example", "music.example", "games.example"]
+TABLE = make_table(domain=[*PAGES, HOSTILE], oracle="olh", budget=1e9, pane=f"{PANE}s", windows=[*WINDOWS, "all"])
+SMP = make_table(attributes={"age": 8, "sex": ["f", "m"]}, solution="smp", epsilon=2.0, budget=1e9, pane=f"{PANE}s")
+QUERIES = make_queries(
+    {"homepage": TABLE | {"methods": ["norm_sub", "calibrate"], "sets": {"fun": FUN}}, "profile": SMP}
 )
 HOMEPAGE, PROFILE = QUERIES["homepage"], QUERIES["profile"]
 WEIGHTS = 1.0 / np.arange(1, 23) ** 0.9
@@ -122,32 +108,10 @@ class Crowd:
         return f"{self.query.name}|{at}|test".encode(), orjson.dumps(body)
 
 
-NUMBERS = parse(
-    tomllib.loads(f"""
-        edition = 2
-
-        [queries.load_time]
-        domain = {{ low = 10, high = 60000, bins = 256, scale = "log", unit = "ms" }}
-        epsilon = 2.0
-        answers = "fresh"
-        budget = 1e9
-        pane = "{PANE}s"
-        windows = ["{PANE}s", "1m/{PANE}s"]
-        ranges = {{ slow = [1000, 60000] }}
-
-        [queries.visit]
-        attributes = {{ age = {{ low = 0, high = 128, bins = 64, unit = "years" }}, sex = ["f", "m"] }}
-        ranges = {{ age = {{ adult = [18, 128] }} }}
-        solution = "smp"
-        epsilon = 2.0
-        answers = "fresh"
-        budget = 1e9
-        pane = "{PANE}s"
-        windows = ["{PANE}s"]
-    """),
-    "test",
-    ".",
-)
+AGE = {"low": 0, "high": 128, "bins": 64, "unit": "years"}
+AGES = make_table(SMP | FRESH, attributes={"age": AGE, "sex": ["f", "m"]}, ranges={"age": {"adult": [18, 128]}})
+LOADS = make_table(FRESH, domain=MILLISECONDS, ranges={"slow": [1000, 60000]}, epsilon=2.0)
+NUMBERS = make_queries({"load_time": LOADS | {"windows": WINDOWS}, "visit": AGES}, edition=2)
 LOAD_TIME, VISIT = NUMBERS["load_time"], NUMBERS["visit"]
 """A query of numbers, and one with an attribute whose answers are numbers."""
 
@@ -166,32 +130,15 @@ class NumberCrowd(Crowd):
         return slower * self.rng.lognormal(6.3, 0.8, self.clients)
 
 
-GROUPS = parse(
-    tomllib.loads(f"""
-        [queries.screens]
-        domain = ["home", "search", "cart", "help", "news", "map", "chat", "orders", "login", "video", "sync", "tips"]
-        groups = {{ platform = ["ios", "android", "web"] }}
-        weights = {{ ios = 0.28, android = 0.72, web = 0 }}
-        oracle = "oue"
-        epsilon = 2.0
-        answers = "fresh"
-        budget = 1e9
-        pane = "{PANE}s"
-        windows = ["{PANE}s", "1m/{PANE}s"]
-        methods = ["norm_sub"]
-
-        [queries.load]
-        domain = {{ low = 10, high = 60000, bins = 256, scale = "log", unit = "ms" }}
-        ranges = {{ slow = [1000, 60000] }}
-        groups = {{ platform = ["ios", "android", "web"] }}
-        epsilon = 2.0
-        answers = "fresh"
-        budget = 1e9
-        pane = "{PANE}s"
-        windows = ["{PANE}s"]
-    """),
-    "test",
-    ".",
+PLATFORMS = {"platform": ["ios", "android", "web"]}
+WEIGHTS_OF_PLATFORMS = {"ios": 0.28, "android": 0.72, "web": 0}
+NAMES_OF_SCREENS = ["home", "search", "cart", "help", "news", "map", "chat", "orders", "login", "video", "sync", "tips"]
+GROUPED = make_table(FRESH, domain=NAMES_OF_SCREENS, groups=PLATFORMS, oracle="oue", epsilon=2.0, windows=WINDOWS)
+GROUPS = make_queries(
+    {
+        "screens": GROUPED | {"weights": WEIGHTS_OF_PLATFORMS, "methods": ["norm_sub"]},
+        "load": LOADS | {"groups": PLATFORMS},
+    }
 )
 SCREENS, LOAD = GROUPS["screens"], GROUPS["load"]
 """Queries with groups: of values, and of numbers."""

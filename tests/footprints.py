@@ -24,6 +24,7 @@ from hubbub.definitions import catalog
 from hubbub.definitions.versions import Versions
 from oracles.frame import TICK, encode
 from oracles.query import File, parse
+from tests.queries import make_queries, make_table
 from tests.results import build, window_result
 
 STEP = 5
@@ -128,7 +129,7 @@ def answers(queries, count):
 
 
 def read(table):
-    return list(parse({"queries": table}, "hubbub.toml", ".").values())
+    return list(make_queries(table).values())
 
 
 def worker_memory(queries, case, seconds, keep):
@@ -155,7 +156,7 @@ def board_memory(queries, case, records):
 
 
 def main(case):
-    warm = {"domain": 9, "epsilon": 1.0, "budget": 99.0, "pane": "10s", "methods": ["calibrate", "norm_sub"]}
+    warm = make_table(domain=9, budget=99.0, methods=["calibrate", "norm_sub"])
     worker_memory(read({"warm": warm}), {}, 60, list)  # so that all is loaded
     queries = list(parse(tomllib.loads(case["file"]), "hubbub.toml", ".").values())
     records = []

@@ -1,64 +1,27 @@
 """Random logs with all kinds of records, for queries with small limits on ids, skew and lateness."""
 
-import tomllib
 from dataclasses import replace
 
 import numpy as np
 
 from hubbub.definitions.versions import Version, Versions
 from oracles.frame import TICK, encode, encode_json
-from oracles.query import parse
 from oracles.query.groups import Groups
 from oracles.query.settings import Window
+from tests.queries import make_queries, make_table
 
 START = 1_700_000_000
 PLATFORMS = ("ios", "web", "android")
-QUERIES = parse(
-    tomllib.loads("""
-        [queries.web]
-        domain = 5
-        oracle = "grr"
-        epsilon = 1.0
-        budget = 1e9
-        pane = "10s"
-        lateness = "5s"
-        skew = "20s"
-        windows = ["10s", "1m/20s", "30s", "all"]
-        max_ids = 2
-        crowd = 5
-
-        [queries.app]
-        domain = 100
-        oracle = "oue"
-        epsilon = 1.0
-        budget = 1e9
-        pane = "5s"
-        lateness = "0s"
-        skew = "10s"
-        windows = ["5s", "15s/5s", "all"]
-        require_id = true
-        crowd = 4
-
-        [queries.profile]
-        attributes = { a = 3, b = 9 }
-        epsilon = 2.0
-        budget = 1e9
-        pane = "10s"
-        lateness = "30s"
-        skew = "0s"
-        windows = ["20s", "all"]
-        crowd = 3
-
-        [queries.gone]
-        domain = 3
-        oracle = "olh"
-        epsilon = 2.0
-        budget = 1e9
-        pane = "10s"
-        crowd = 1
-    """),
-    "test",
-    ".",
+WEB_TIMES = {"lateness": "5s", "skew": "20s", "windows": ["10s", "1m/20s", "30s", "all"]}
+APP_TIMES = {"pane": "5s", "lateness": "0s", "skew": "10s", "windows": ["5s", "15s/5s", "all"]}
+PROFILE_TIMES = {"lateness": "30s", "skew": "0s", "windows": ["20s", "all"]}
+QUERIES = make_queries(
+    {
+        "web": make_table(WEB_TIMES, domain=5, oracle="grr", budget=1e9, max_ids=2, crowd=5),
+        "app": make_table(APP_TIMES, domain=100, oracle="oue", budget=1e9, require_id=True, crowd=4),
+        "profile": make_table(PROFILE_TIMES, attributes={"a": 3, "b": 9}, epsilon=2.0, budget=1e9, crowd=3),
+        "gone": make_table(domain=3, oracle="olh", epsilon=2.0, budget=1e9, crowd=1),
+    }
 )
 QUERIES["profile"] = replace(QUERIES["profile"], starts=START + 20, until=START + 150)
 BY_DIGEST = {query.digest: query for query in QUERIES.values()}

@@ -15,8 +15,8 @@ from aggregator.merging.merger import answer_counts
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import METHODS
-from oracles.query import parse
 from oracles.query.settings import Window
+from tests.queries import make_queries, make_table
 from tests.results import window_result
 
 PLAIN = ["norm_sub", "base_pos", "norm"]
@@ -26,12 +26,12 @@ SIZES = {"grr": 5, "olh": 40, "blh": 12, "hr": 30, "oue": 20, "sue": 9, "ss": 16
 
 def queries(methods):
     """Return a query for each oracle, and a query of several attributes."""
-    common = {"epsilon": 1.0, "budget": 1e9, "pane": "10s", "methods": methods, "publish": "all"}
+    common = make_table(budget=1e9, methods=methods, publish="all")
     tables = {
         name: common | {"domain": size, "oracle": name, "sets": {"some": ["0", "2"]}} for name, size in SIZES.items()
     }
     tables["smp"] = common | {"attributes": {"a": 3, "b": 17}, "solution": "smp", "epsilon": 2.0}
-    return parse({"queries": tables}, "test", ".").values()
+    return make_queries(tables).values()
 
 
 CLIENTS = 3000

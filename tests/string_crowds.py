@@ -1,48 +1,20 @@
 """A crowd whose answers are strings that nobody listed, and the records that workers publish for it."""
 
-import tomllib
-
 import numpy as np
 import orjson
 
 from aggregator.merging.name_history import NameHistory
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
-from oracles.query import parse
+from tests.queries import make_queries, make_table
 from tests.results import window_result
 
 HOUR = 3600
-STRINGS = parse(
-    tomllib.loads("""
-        edition = 2
-
-        [queries.crashes]
-        domain = { discover = "text", length = 24, cells = 13 }
-        epsilon = 6.0
-        answers = "fresh"
-        budget = 1e9
-        pane = "5m"
-        windows = ["1h", "5m"]
-
-        [queries.terms]
-        domain = { discover = "bytes", length = 128, cells = 12 }
-        epsilon = 6.0
-        answers = "fresh"
-        budget = 1e9
-        pane = "5m"
-        windows = ["1h"]
-
-        [queries.empty]
-        domain = { discover = "text", length = 24 }
-        epsilon = 2.0
-        answers = "fresh"
-        budget = 1e9
-        pane = "5m"
-        windows = ["1h"]
-    """),
-    "test",
-    ".",
-)
+FRESH = {"answers": "fresh", "budget": 1e9, "pane": "5m", "windows": ["1h"]}
+TEXTS = make_table(FRESH, domain={"discover": "text", "length": 24, "cells": 13}, epsilon=6.0, windows=["1h", "5m"])
+BYTES = make_table(FRESH, domain={"discover": "bytes", "length": 128, "cells": 12}, epsilon=6.0)
+NOTHING = make_table(FRESH, domain={"discover": "text", "length": 24}, epsilon=2.0)
+STRINGS = make_queries({"crashes": TEXTS, "terms": BYTES, "empty": NOTHING}, edition=2)
 CRASHES, TERMS = STRINGS["crashes"], STRINGS["terms"]
 SHARES = {
     "typeerror: x is null": 0.2,
