@@ -7,18 +7,18 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from oracles.query import parse
 from tests import boards
 from tests.brokers import Tansu, create_topics
 from tests.browser.chrome import DESK, PHONE, TABLET, launch_browser
+from tests.queries import make_queries, make_table
 from tests.string_crowds import CRASHES, HOUR, NEW, SHARES, StringCrowd
 
 PANES = 40
-TABLE = {"domain": 8, "epsilon": 2.0, "pane": f"{boards.PANE}s", "windows": [f"{boards.PANE}s"]}
+TABLE = make_table(domain=8, epsilon=2.0, pane=f"{boards.PANE}s", windows=[f"{boards.PANE}s"])
 QUERIES = {
     **boards.QUERIES,
     "load_time": boards.LOAD_TIME,
-    **parse({"queries": dict.fromkeys(("beta.screens", "night.errors", "next.release"), TABLE)}, "pictures", "."),
+    **make_queries(dict.fromkeys(("beta.screens", "night.errors", "next.release"), TABLE)),
 }
 SURGE = 34
 AT_REST = """

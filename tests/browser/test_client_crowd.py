@@ -11,21 +11,11 @@ from tests.boards import Board, in_thread
 from tests.browser import js_client
 from tests.integration.gateways import TOKEN, Site
 from tests.integration.workers import until
+from tests.queries import make_text
 
-QUERY = """
-[queries.screens]
-domain = ["home", "search", "settings", "help"]
-other = false
-oracle = "grr"
-epsilon = 3.0
-answers = "once"
-crowd = 1
-pane = "2s"
-lateness = "20s"
-period = "1d"
-windows = ["all"]
-publish = "all"
-"""
+TIMES = {"crowd": 1, "pane": "2s", "lateness": "20s", "period": "1d", "windows": ["all"], "publish": "all"}
+SCREENS = {"domain": ["home", "search", "settings", "help"], "other": False, "oracle": "grr"}
+QUERY = make_text("screens", TIMES | SCREENS, epsilon=3.0, answers="once")
 PAGES, DEVICES = 50, 8
 SHARES = {"home": 0.5, "search": 0.25, "settings": 0.25, "help": 0.0}
 Z = 5.2

@@ -9,47 +9,15 @@ from hubbub.__main__ import main
 from oracles.query import load
 from producers.gateway.intake.active_definitions import public_definition
 from tests.browser import js_client
+from tests.queries import make_text
 
-QUERIES = """
-[queries.screens]
-domain = 64
-oracle = "olh"
-epsilon = 1.0
-pane = "10s"
-period = "1d"
-noise = "table"
-
-[queries.each]
-domain = 9
-oracle = "olh"
-epsilon = 1.0
-pane = "10s"
-period = "1d"
-noise = "each"
-
-[queries.weak]
-domain = 5
-oracle = "grr"
-epsilon = 3.0
-answers = "once"
-pane = "10s"
-period = "1d"
-
-[queries.strong]
-domain = 2
-oracle = "grr"
-epsilon = 0.5
-answers = "once"
-pane = "10s"
-period = "1d"
-
-[queries.speed]
-domain = { low = 0, high = 100, bins = 16 }
-epsilon = 2.0
-pane = "10s"
-period = "1d"
-noise = "table"
-"""
+QUERIES = (
+    make_text("screens", domain=64, oracle="olh", period="1d", noise="table")
+    + make_text("each", domain=9, oracle="olh", period="1d", noise="each")
+    + make_text("weak", domain=5, oracle="grr", epsilon=3.0, answers="once", period="1d")
+    + make_text("strong", domain=2, oracle="grr", epsilon=0.5, answers="once", period="1d")
+    + make_text("speed", domain={"low": 0, "high": 100, "bins": 16}, epsilon=2.0, period="1d", noise="table")
+)
 PROGRAM = """
 import {{ readFileSync }} from "node:fs";
 import {{ reports }} from {module};

@@ -5,24 +5,14 @@ import subprocess
 
 import pytest
 
-from oracles.query import parse
 from producers.gateway.intake.active_definitions import public_definition
 from tests.browser import js_client
+from tests.queries import make_queries, make_table
 
 PROCESSES, QUERIES = 4, 6
-SETTINGS = {
-    "domain": 3,
-    "oracle": "grr",
-    "epsilon": 0.1,
-    "answers": "once",
-    "pane": "1s",
-    "period": "1d",
-    "other": False,
-}
+SETTINGS = make_table(domain=3, oracle="grr", epsilon=0.1, answers="once", pane="1s", period="1d", other=False)
 NAMES = [f"query-{number}" for number in range(PROCESSES * QUERIES)]
-DEFINITIONS = [
-    public_definition(query) for query in parse({"queries": dict.fromkeys(NAMES, SETTINGS)}, "test", ".").values()
-]
+DEFINITIONS = [public_definition(query) for query in make_queries(dict.fromkeys(NAMES, SETTINGS)).values()]
 PROGRAM = """
 import { Client } from "MODULE";
 import { readFileSync } from "node:fs";

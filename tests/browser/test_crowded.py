@@ -10,26 +10,22 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from oracles.query import parse
 from tests.boards import PANE, Board, Crowd, definition_messages, in_thread, publish
 from tests.brokers import Tansu, create_topics, skip
 from tests.browser.chrome import DESK, PHONE, TABLET
 from tests.browser.test_page import SHIFTS, rows
+from tests.queries import make_queries, make_table
 
 LONG = pytest.mark.long
 PLACE = "https://www.example.org/organisation/department-of-many-things"
 VALUES = [f"{PLACE}/{'abcdefgh'[i % 8] * 3}/{i // 8:03}/index.html?session={i:04}" for i in range(1023)]
 NAMES = [f"organisation.department.product.release-{number:02}.screen" for number in range(24)]
 BIG, SMALL = NAMES[-1], NAMES[:-1]
-QUERIES = parse(
+QUERIES = make_queries(
     {
-        "queries": {
-            **{name: {"domain": 30, "epsilon": 2.0, "pane": f"{PANE}s"} for name in SMALL},
-            BIG: {"domain": VALUES, "epsilon": 4.0, "budget": 1e9, "pane": f"{PANE}s", "publish": "all"},
-        }
-    },
-    "test",
-    ".",
+        **{name: make_table(domain=30, epsilon=2.0, pane=f"{PANE}s") for name in SMALL},
+        BIG: make_table(domain=VALUES, epsilon=4.0, budget=1e9, pane=f"{PANE}s", publish="all"),
+    }
 )
 
 

@@ -7,17 +7,17 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from oracles.query import parse
 from tests.boards import HOMEPAGE, PANE, Board, Crowd, definition_messages, in_thread, publish, status_message, withheld
 from tests.brokers import create_topics
 from tests.browser.chrome import DESK, PHONE, TABLET
+from tests.queries import make_queries
 
 LONG_NAMES = [f"organisation.product.area.release-2026-11.first-start.variant-{x}" for x in "ab"]
 TABLE = {"domain": ["a.example", "b.example", "c.example"], "other": False, "oracle": "grr", "epsilon": 2.0}
 TABLE |= {"budget": 1e9, "pane": f"{PANE}s", "windows": [f"{PANE}s"]}
 QUERIES = {
     "homepage": HOMEPAGE,
-    **parse({"queries": dict.fromkeys(["twenty", "stopped", "absent", *LONG_NAMES], TABLE)}, "test", "."),
+    **make_queries(dict.fromkeys(["twenty", "stopped", "absent", *LONG_NAMES], TABLE)),
 }
 SMALL = {"width": 320, "height": 640}
 

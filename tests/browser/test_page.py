@@ -12,11 +12,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from oracles.query import parse
 from tests import boards
 from tests.boards import HOMEPAGE, HOSTILE, PANE, PROFILE, Board, Crowd, definition_messages, in_thread, publish
 from tests.brokers import create_topics
 from tests.browser.chrome import DESK, PHONE, TABLET
+from tests.queries import make_queries, make_table
 
 OF = "api/v1/queries/homepage"
 PANES = 9
@@ -488,8 +488,8 @@ VISIBLE_TEXT = "nodes => nodes.map(node => node.scrollWidth <= node.clientWidth 
 def test_many_queries_with_long_names_fit_a_phone(watch, broker):
     kafka = in_thread(lambda: create_topics(broker))
     names = [f"organisation.department.product.release-{number:02}.screen" for number in range(24)]
-    table = {"domain": 30, "epsilon": 2.0, "pane": f"{PANE}s"}
-    queries = parse({"queries": dict.fromkeys(names, table)}, "test", ".")
+    table = make_table(domain=30, epsilon=2.0, pane=f"{PANE}s")
+    queries = make_queries(dict.fromkeys(names, table))
     crowd = Crowd(queries[names[3]], clients=500)
     with Board(kafka) as board:
         publish(kafka, [*definition_messages(queries), *crowd.next()])

@@ -9,22 +9,15 @@ from playwright.sync_api import expect
 
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
-from oracles.query import parse
 from tests.boards import PANE, Board, definition_messages, in_thread, publish
 from tests.brokers import create_topics
 from tests.browser.chrome import DESK, PHONE
+from tests.queries import make_query
 from tests.results import build
 
 VERSIONS, CRASHES = ["3.0", "3.1", "3.2"], ["TypeError", "RangeError", "OutOfMemory", "Timeout"]
-TABLE = {
-    "attributes": {"version": VERSIONS, "crash": CRASHES},
-    "pairs": [["version", "crash"]],
-    "oracle": "ss",
-    "epsilon": 2.0,
-    "pane": f"{PANE}s",
-    "answers": "once",
-}
-QUERY = parse({"queries": {"crashes": TABLE}}, "test", ".")["crashes"]
+ATTRIBUTES = {"attributes": {"version": VERSIONS, "crash": CRASHES}, "pairs": [["version", "crash"]]}
+QUERY = make_query(ATTRIBUTES, name="crashes", oracle="ss", epsilon=2.0, pane=f"{PANE}s", answers="once")
 LAWS = np.array([[5, 3, 1, 1, 0], [2, 5, 2, 1, 0], [1, 1, 7, 1, 0]]) / 10
 """The share of each crash in each version, "(other)" last."""
 LARGEST = '["3.2","OutOfMemory"]'

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import expect
 
-from oracles.query import parse
 from tests import boards
 from tests.boards import PANE, Board, Crowd, definition_messages, in_thread, publish, status_message, withheld
 from tests.brokers import create_topics
 from tests.browser.chrome import DESK, PHONE
 from tests.browser.test_outages import KEEP_CHARTS
+from tests.queries import make_queries, make_table
 
 PANES, QUIET = 8, 30
 """Panes with reports, and panes without reports after the crowd that stopped."""
@@ -23,17 +23,10 @@ HELD = "withheld: held back with a neighbour that holds fewer than 50"
 
 def queries(begin):
     """Return a query for each crowd. The last one begins at this time."""
-    table = {
-        "domain": ["a.example", "b.example", "c.example"],
-        "other": False,
-        "oracle": "grr",
-        "epsilon": 2.0,
-        "budget": 1e9,
-        "pane": f"{PANE}s",
-        "windows": [f"{PANE}s"],
-    }
+    domain = {"domain": ["a.example", "b.example", "c.example"], "other": False, "oracle": "grr"}
+    table = make_table(domain, epsilon=2.0, budget=1e9, pane=f"{PANE}s", windows=[f"{PANE}s"])
     tables = dict.fromkeys(NAMES, table) | {"future": {**table, "from": datetime.fromtimestamp(begin, UTC)}}
-    return parse({"queries": tables}, "test", ".")
+    return make_queries(tables)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from tests.boards import Board
 from tests.deploy.observers import ROOT, Alertmanager, Prometheus, rules, until, webhook
 from tests.integration.crowds import crowd
 from tests.integration.workers import HUBBUB, Place, Worker, environment
+from tests.queries import make_text
 
 pytestmark = pytest.mark.xdist_group("prometheus")
 
@@ -26,47 +27,17 @@ JOBS = {
     "Simulator": "hubbub-simulator",
 }
 RUNNING = set(JOBS.values())
-QUERIES = """
-[queries.page]
-crowd = 1
-domain = ["a", "b", "c", "d", "e", "f", "g", "h"]
-oracle = "grr"
-epsilon = 4.0
-budget = 1000.0
-pane = "1s"
-windows = ["2s", "4s/2s", "all"]
-lateness = "1s"
-threshold = 0.05
-alerts_a_day = 1000.0
-
-[queries.profile]
-crowd = 1
-attributes = { age = 5, sex = ["f", "m"] }
-solution = "smp"
-oracle = "grr"
-epsilon = 4.0
-budget = 1000.0
-pane = "1s"
-lateness = "1s"
-threshold = 0.1
-
-[queries.waits]
-crowd = 1
-attributes = { load = { low = 10, high = 60000, scale = "log", unit = "ms" }, network = ["wifi", "mobile"] }
-ranges = { load = { slow = [1000, 60000] } }
-groups = { platform = ["ios", "web"] }
-oracle = "hr"
-epsilon = 4.0
-budget = 1000.0
-pane = "1s"
-lateness = "1s"
-
-[queries.quiet]
-crowd = 1
-domain = 4
-epsilon = 1.0
-pane = "1s"
-"""
+TIMES = {"crowd": 1, "epsilon": 4.0, "budget": 1000.0, "pane": "1s", "lateness": "1s"}
+PAGE = {"domain": ["a", "b", "c", "d", "e", "f", "g", "h"], "oracle": "grr", "windows": ["2s", "4s/2s", "all"]}
+PROFILE = {"attributes": {"age": 5, "sex": ["f", "m"]}, "solution": "smp", "oracle": "grr"}
+LOAD = {"low": 10, "high": 60000, "scale": "log", "unit": "ms"}
+WAITS = {"attributes": {"load": LOAD, "network": ["wifi", "mobile"]}, "groups": {"platform": ["ios", "web"]}}
+QUERIES = (
+    make_text("page", TIMES | PAGE, threshold=0.05, alerts_a_day=1000.0)
+    + make_text("profile", TIMES | PROFILE, threshold=0.1)
+    + make_text("waits", TIMES | WAITS, ranges={"load": {"slow": [1000, 60000]}}, oracle="hr")
+    + make_text("quiet", crowd=1, domain=4, pane="1s")
+)
 SURGE = """
 [[surge]]
 value = "g"

@@ -11,20 +11,13 @@ from tests.boards import Board
 from tests.deploy.observers import Alertmanager, Prometheus, until, webhook
 from tests.integration.crowds import crowd
 from tests.integration.workers import Place
+from tests.queries import make_text
 
 pytestmark = [pytest.mark.xdist_group("prometheus"), pytest.mark.long]
 
-QUERIES = """
-[queries.page]
-crowd = 1
-domain = 8
-oracle = "grr"
-epsilon = 4.0
-budget = 1000.0
-pane = "1s"
-windows = ["10s"]
-lateness = "2s"
-"""
+QUERIES = make_text(
+    "page", crowd=1, domain=8, oracle="grr", epsilon=4.0, budget=1000.0, pane="1s", windows=["10s"], lateness="2s"
+)
 SCRAPE = "15s"
 AFTER = 240
 """Seconds after which a stale query would have raised the alert: two minutes, the age of its final, and scrapes."""

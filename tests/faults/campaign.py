@@ -47,86 +47,30 @@ from tests.integration.workers import (
     read_published,
     until,
 )
+from tests.queries import make_text
 
 SETTLE = 90.0
 """Seconds after the load until every closed window must have its final."""
 
-QUERIES = """\
-[queries.marked]
-crowd = 1
-domain = 64
-oracle = "grr"
-epsilon = 4.0
-budget = 1e9
-pane = "2s"
-lateness = "2s"
-skew = "6s"
-windows = ["2s", "6s/2s", "all"]
-publish = "all"
-emit_every = "1s"
-
-[queries.hashed]
-crowd = 400
-domain = 1000
-groups = { platform = ["ios", "android"] }
-weights = { ios = 0.3, android = 0.7 }
-oracle = "olh"
-epsilon = 1.0
-budget = 1e9
-pane = "3s"
-lateness = "1s"
-skew = "6s"
-windows = ["3s", "9s/3s"]
-publish = "all"
-
-[queries.named]
-crowd = 1
-domain = ["a", "b", "c"]
-oracle = "oue"
-epsilon = 1.0
-budget = 1e9
-pane = "4s"
-lateness = "2s"
-skew = "8s"
-windows = ["4s", "8s"]
-require_id = true
-
-[queries.record]
-crowd = 300
-attributes = { sex = ["f", "m"], age = 30 }
-solution = "smp"
-epsilon = 1.0
-budget = 1e9
-pane = "5s"
-lateness = "2s"
-skew = "5s"
-windows = ["5s", "all"]
-
-[queries.strings]
-crowd = 50
-domain = { discover = "text", length = 4, cells = 12 }
-epsilon = 6.0
-answers = "fresh"
-budget = 1e9
-pane = "2s"
-lateness = "2s"
-skew = "6s"
-windows = ["2s", "6s", "all"]
-search = "6s"
-
-[queries.waits]
-crowd = 100
-domain = { low = 1, high = 1000, bins = 64, scale = "log", unit = "ms" }
-ranges = { slow = [100, 1000] }
-groups = { platform = ["ios", "android", "web"] }
-epsilon = 2.0
-budget = 1e9
-pane = "2s"
-lateness = "2s"
-skew = "6s"
-windows = ["2s", "6s/2s", "all"]
-emit_every = "1s"
-"""
+TIMES = {"budget": 1e9, "pane": "2s", "lateness": "2s", "skew": "6s", "windows": ["2s", "6s/2s", "all"]}
+THREE_SECONDS = TIMES | {"pane": "3s", "lateness": "1s", "windows": ["3s", "9s/3s"]}
+PLATFORMS = {"platform": ["ios", "android", "web"]}
+GROUPS = {"groups": {"platform": ["ios", "android"]}, "weights": {"ios": 0.3, "android": 0.7}}
+FOUR_SECONDS = TIMES | {"pane": "4s", "skew": "8s", "windows": ["4s", "8s"]}
+FIVE_SECONDS = TIMES | {"pane": "5s", "skew": "5s", "windows": ["5s", "all"]}
+STRINGS = {"domain": {"discover": "text", "length": 4, "cells": 12}, "windows": ["2s", "6s", "all"], "search": "6s"}
+NUMBERS = {
+    "domain": {"low": 1, "high": 1000, "bins": 64, "scale": "log", "unit": "ms"},
+    "ranges": {"slow": [100, 1000]},
+}
+QUERIES = (
+    make_text("marked", TIMES, crowd=1, domain=64, oracle="grr", epsilon=4.0, publish="all", emit_every="1s")
+    + make_text("hashed", THREE_SECONDS | GROUPS, crowd=400, domain=1000, oracle="olh", publish="all")
+    + make_text("named", FOUR_SECONDS, crowd=1, domain=["a", "b", "c"], oracle="oue", require_id=True)
+    + make_text("record", FIVE_SECONDS, crowd=300, attributes={"sex": ["f", "m"], "age": 30}, solution="smp")
+    + make_text("strings", TIMES | STRINGS, crowd=50, epsilon=6.0, answers="fresh")
+    + make_text("waits", TIMES | NUMBERS, crowd=100, groups=PLATFORMS, epsilon=2.0, emit_every="1s")
+)
 
 
 HASTE = "from oracles.query import strings\nstrings.LEAST_PANE = 1\n"

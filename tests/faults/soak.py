@@ -34,33 +34,18 @@ from hubbub.kafka.settings import ALERTS, CHANGELOG, ESTIMATES, REJECTS, REPORTS
 from oracles.frame import TICK, encode  # noqa: E402
 from tests.brokers import Cluster  # noqa: E402
 from tests.integration.workers import HUBBUB, Place, environment, until  # noqa: E402
+from tests.queries import LIVE, make_text  # noqa: E402
 
 PARTITIONS = 2
-QUERIES = """
-[queries.page]
-domain = 32
-oracle = "grr"
-epsilon = 2.0
-answers = "fresh"
-budget = 1e9
-pane = "1s"
-lateness = "2s"
-crowd = 1
-windows = ["1s", "1h/1m"]
-emit_every = "never"
-
-[queries.site]
-domain = 32
-oracle = "grr"
-epsilon = 2.0
-answers = "fresh"
-budget = 1e9
-pane = "1m"
-lateness = "2s"
-crowd = 1
-windows = ["all"]
-emit_every = "never"
-"""
+PAGE = LIVE | {
+    "domain": 32,
+    "oracle": "grr",
+    "epsilon": 2.0,
+    "answers": "fresh",
+    "lateness": "2s",
+    "emit_every": "never",
+}
+QUERIES = make_text("page", PAGE, windows=["1s", "1h/1m"]) + make_text("site", PAGE, pane="1m", windows=["all"])
 HOUR, DAY = 3600, 86_400
 EACH = HOUR // 10
 """Seconds between two lines of a live run."""

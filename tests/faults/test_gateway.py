@@ -21,22 +21,13 @@ from aggregator.demo.broker import free_port
 from oracles.frame import decode
 from tests.integration.gateways import Gateway, Site
 from tests.integration.workers import until
+from tests.queries import make_text
 
 VALUES, GROUP = 4000, 10
-QUERIES = f"""
-[queries.numbers]
-crowd = 1
-domain = {VALUES}
-answers = "once"
-oracle = "grr"
-epsilon = 5.0
-pane = "2s"
-lateness = "15s"
-windows = ["2s"]
-publish = "all"
-methods = ["norm_sub"]
-emit_every = "never"
-"""
+TIMES = {"crowd": 1, "answers": "once", "pane": "2s", "lateness": "15s", "windows": ["2s"], "publish": "all"}
+QUERIES = make_text(
+    "numbers", TIMES, emit_every="never", domain=VALUES, oracle="grr", epsilon=5.0, methods=["norm_sub"]
+)
 
 
 class Load:

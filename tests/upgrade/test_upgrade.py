@@ -16,40 +16,15 @@ from tests.brokers import Unavailable, skip
 from tests.integration.admin import delete
 from tests.integration.loads import load
 from tests.integration.workers import HUBBUB, Place, environment, until
+from tests.queries import LIVE, make_text
 from tests.upgrade.releases import RELEASES, other_build, released
 
-COMMON = """
-crowd = 1
-budget = 1e9
-pane = "1s"
-lateness = "10s"
-skew = "3s"
-windows = ["1s", "3s/1s", "all"]
-emit_every = "1s"
-"""
-PAGE = f"""
-[queries.page]
-domain = ["a", "b", "c"]
-oracle = "grr"
-epsilon = 2.0
-sets = {{ most = ["a", "b"] }}
-{COMMON}"""
-OTHERS = f"""
-[queries.site]
-domain = 50
-epsilon = 1.0
-{COMMON}
-[queries.both]
-attributes = {{ sex = ["f", "m"], age = 16 }}
-solution = "smp"
-epsilon = 2.0
-{COMMON}"""
-NEW = f"""
-[queries.new]
-domain = 8
-oracle = "oue"
-epsilon = 1.0
-{COMMON}"""
+COMMON = LIVE | {"lateness": "10s", "skew": "3s", "windows": ["1s", "3s/1s", "all"], "emit_every": "1s"}
+PAGE = make_text("page", COMMON, domain=["a", "b", "c"], oracle="grr", epsilon=2.0, sets={"most": ["a", "b"]})
+OTHERS = make_text("site", COMMON, domain=50) + make_text(
+    "both", COMMON, attributes={"sex": ["f", "m"], "age": 16}, solution="smp", epsilon=2.0
+)
+NEW = make_text("new", COMMON, domain=8, oracle="oue")
 
 
 @pytest.fixture
