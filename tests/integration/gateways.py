@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from oracles.frame import TICK, decode, encode
 from tests.integration.workers import Place, environment, until
+from tests.queries import make_text
 
 FRAMES, JSON = "application/vnd.hubbub.frames", "application/json"
 TOKEN, OTHER, KEY = "a-token-of-tests", "another-token", "5e" * 32
@@ -30,16 +31,7 @@ keys = ["{KEY}"]
 each = 3
 """
 
-NUMBERS = """
-[queries.numbers]
-crowd = 1
-domain = 60000
-answers = "once"
-oracle = "grr"
-epsilon = 1.0
-pane = "60s"
-lateness = "30s"
-"""
+NUMBERS = make_text("numbers", crowd=1, domain=60000, answers="once", oracle="grr", pane="60s", lateness="30s")
 """A query with so many values that each report of a test can be another one."""
 
 
