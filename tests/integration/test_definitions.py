@@ -16,32 +16,14 @@ from hubbub.definitions.follower import Follower
 from hubbub.definitions.registrar import Registrar
 from oracles.query import load_file
 from tests.integration.workers import Place, until
+from tests.queries import make_table, make_text
 
-PAGE = """\
-[queries.page]
-crowd = 1
-domain = ["a", "b", "c"]
-oracle = "grr"
-epsilon = 2.0
-pane = "1s"
-lateness = "1s"
-skew = "2s"
-windows = ["1s", "4s/2s", "all"]
-emit_every = "1s"
-"""
+PAGE_TIMES = {"crowd": 1, "pane": "1s", "lateness": "1s", "skew": "2s", "windows": ["1s", "4s/2s", "all"]}
+PAGE = make_text("page", PAGE_TIMES, emit_every="1s", domain=["a", "b", "c"], oracle="grr", epsilon=2.0)
 PATIENT = PAGE.replace('lateness = "1s"', 'lateness = "3s"').replace('"4s/2s", "all"', '"3s"')
-SITE = """
-[queries.site]
-crowd = 1
-domain = 50
-oracle = "olh"
-epsilon = 1.0
-budget = 100.0
-pane = "1s"
-lateness = "1s"
-skew = "2s"
-windows = ["2s", "all"]
-"""
+SITE = make_text(
+    "site", crowd=1, domain=50, oracle="olh", budget=100.0, pane="1s", lateness="1s", skew="2s", windows=["2s", "all"]
+)
 FINER = SITE.replace("epsilon = 1.0", "epsilon = 2.0")
 
 
@@ -168,7 +150,7 @@ def test_no_fetch_waits_before_a_read_of_the_topic(place, monkeypatch):
 
 def test_an_unreadable_record_is_skipped_and_a_tombstone_removes_it(place):
     place.define_in_topic(place.queries)
-    definition = {"domain": {"file": "/etc/passwd"}, "epsilon": 1.0, "pane": "1s"}
+    definition = make_table(domain={"file": "/etc/passwd"}, pane="1s")
     for value in (b"{", orjson.dumps({"query": "page", "retired": False, "definition": definition})):
         place.send((0, value, b"0011223344556677|v0"), topic="queries")
     one = place.start().ready()

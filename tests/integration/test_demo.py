@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.integration.demos import processes, running
+from tests.queries import LIVE, make_text
 
 PATCH_OF_DEMO = (
     "import sys; from aggregator.demo import command, crashes, surge; {}; sys.exit(command.main(sys.argv[1:]))"
@@ -58,8 +59,7 @@ def test_nothing_remains_after_a_kill(tmp_path):
 def test_it_ends_after_its_seconds_and_uses_another_port_if_its_own_is_in_use(tmp_path):
     file = tmp_path / "two.toml"
     file.write_text(
-        '[queries.a]\ncrowd = 1\ndomain = ["x", "y"]\nepsilon = 1.0\nbudget = 1e9\npane = "1s"\n'
-        '[queries.b]\ncrowd = 1\nattributes = { age = 5, sex = ["f", "m"] }\nepsilon = 1.0\nbudget = 1e9\npane = "1s"\n'
+        make_text("a", LIVE, domain=["x", "y"]) + make_text("b", LIVE, attributes={"age": 5, "sex": ["f", "m"]})
     )
     folder = tmp_path / "folder"
     folder.mkdir()

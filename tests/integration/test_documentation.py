@@ -12,13 +12,14 @@ from oracles.query import load
 from producers.simulation.crowd.scenario import read_scenario
 from tests.blocks import DOCUMENTS, Session, blocks
 from tests.integration.workers import define
+from tests.queries import make_text
 
 LANGUAGES = {"python", "js", "console", "toml", "json", "text"}
 TUTORIAL = "tutorial.md"
 """The page that starts a broker of its own, in an empty folder."""
 WITH_HOMEPAGE = ("README.md", "clients.md", "export.md", TUTORIAL)
 """Documents whose Python has the default prefix. They share its query `homepage`."""
-QUERIES = '[queries.homepage]\ndomain = ["a.example", "b.example"]\nepsilon = 1.0\npane = "10s"\n'
+QUERIES = make_text("homepage", domain=["a.example", "b.example"])
 BROKERS = "kafka-1:9092,kafka-2:9092,kafka-3:9092", "kafka-1:9092", "localhost:9092"
 
 

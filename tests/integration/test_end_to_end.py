@@ -14,6 +14,7 @@ from producers.publishers.spool import Spool
 from tests.brokers import ROOT
 from tests.integration.crowds import Coverage, counts_of, coverage, crowd, finals, script, true_counts, verdict_through
 from tests.integration.workers import Place, until
+from tests.queries import LIVE, make_text
 
 SECONDS = 8
 """For which crowds answer."""
@@ -23,44 +24,14 @@ PERIOD = 2
 """Of the habit's clients, who answer again and again."""
 HONEST = 4
 """Seconds until some of the attacked turn into attackers."""
-COMMON = """
-epsilon = 1.0
-budget = 1e9
-pane = "1s"
-lateness = "4s"
-skew = "30s"
-publish = "all"
-emit_every = "never"
-"""
-QUERIES = f"""
-[queries.site]
-crowd = 1
-domain = 200
-oracle = "oue"
-windows = ["1s"]
-period = "20s"
-{COMMON}
-[queries.habit]
-crowd = 1
-domain = 500
-oracle = "oue"
-windows = ["6s/2s", "all"]
-period = "{PERIOD}s"
-{COMMON}
-[queries.attacked]
-crowd = 1
-domain = [{", ".join(f'"page-{number}"' for number in range(100))}]
-oracle = "olh"
-windows = ["2s"]
-period = "20s"
-{COMMON}
-[queries.sent]
-crowd = 1
-domain = ["a", "b", "c"]
-oracle = "grr"
-windows = ["1s"]
-{COMMON}
-"""
+COMMON = LIVE | {"lateness": "4s", "skew": "30s", "publish": "all", "emit_every": "never"}
+PAGES = [f"page-{number}" for number in range(100)]
+QUERIES = (
+    make_text("site", COMMON, domain=200, oracle="oue", windows=["1s"], period="20s")
+    + make_text("habit", COMMON, domain=500, oracle="oue", windows=["6s/2s", "all"], period=f"{PERIOD}s")
+    + make_text("attacked", COMMON, domain=PAGES, oracle="olh", windows=["2s"], period="20s")
+    + make_text("sent", COMMON, domain=["a", "b", "c"], oracle="grr", windows=["1s"])
+)
 ON_EACH_BROKER = [
     pytest.param("kafka", marks=pytest.mark.xdist_group("end to end, kafka")),
     pytest.param("tansu", marks=[pytest.mark.xdist_group("end to end, tansu"), pytest.mark.long]),

@@ -17,6 +17,7 @@ from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.settings import REPORTS
 from tests.brokers import create_topics
 from tests.integration.workers import Place, until
+from tests.queries import LIVE, make_text
 
 
 @pytest.fixture(autouse=True)
@@ -104,14 +105,7 @@ def test_a_new_member_gets_all_partitions_after_the_others_ended_together(tansu,
     assert asyncio.run(run()) == {TopicPartition(topic, partition) for partition in range(2)}
 
 
-QUERIES = """\
-[queries.page]
-crowd = 1
-domain = 3
-epsilon = 1.0
-budget = 1e9
-pane = "1s"
-"""
+QUERIES = make_text("page", LIVE, domain=3)
 
 
 TELLS = """

@@ -6,6 +6,7 @@ import socket
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 
 import numpy as np
 import pytest
@@ -22,25 +23,14 @@ from producers.gateway.intake.keyed_frames import frame_id
 from tests.brokers import frozen
 from tests.integration.gateways import JSON, KEY, NUMBERS, OTHER, TOKEN, Gateway, Site, now
 from tests.integration.workers import EITHER, until
+from tests.queries import make_text
 
-QUERIES = f"""{NUMBERS}max_ids = 40
-[queries.short]
-crowd = 1
-domain = 60000
-answers = "once"
-oracle = "grr"
-epsilon = 1.0
-pane = "1s"
-lateness = "0s"
-skew = "2s"
-[queries.past]
-crowd = 1
-domain = 3
-oracle = "grr"
-epsilon = 1.0
-pane = "60s"
-until = 2020-01-01
-"""
+SHORT = {"crowd": 1, "pane": "1s", "lateness": "0s", "skew": "2s"}
+QUERIES = (
+    f"{NUMBERS}max_ids = 40\n"
+    + make_text("short", SHORT, domain=60000, answers="once", oracle="grr")
+    + make_text("past", crowd=1, domain=3, oracle="grr", pane="60s", until=date(2020, 1, 1))
+)
 
 
 @pytest.fixture

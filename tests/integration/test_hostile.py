@@ -9,18 +9,10 @@ import pytest
 from hubbub.kafka.settings import ALERTS, CHANGELOG, ESTIMATES, QUERIES, SNAPSHOTS, TRUTH
 from tests.hostile import append, batch, bomb, record
 from tests.integration.workers import Place, until
+from tests.queries import make_text
 
-PAGE = """\
-[queries.page]
-domain = ["a", "b", "c"]
-oracle = "grr"
-epsilon = 2.0
-budget = 1e9
-pane = "1s"
-lateness = "1s"
-skew = "3s"
-windows = ["1s", "all"]
-"""
+PAGE_TIMES = {"budget": 1e9, "pane": "1s", "lateness": "1s", "skew": "3s", "windows": ["1s", "all"]}
+PAGE = make_text("page", PAGE_TIMES, domain=["a", "b", "c"], oracle="grr", epsilon=2.0)
 MIB = 1 << 20
 MEMORY = 700
 """MiB of a worker at most. It may hold a few inflated batches in addition to its usual memory."""

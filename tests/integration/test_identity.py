@@ -13,18 +13,10 @@ from hubbub.kafka.patches.metadata_request import topic_ids
 from hubbub.kafka.settings import QUERIES, REPORTS, SNAPSHOTS
 from tests.integration.admin import administer, change_settings, recreate
 from tests.integration.workers import Place, until
+from tests.queries import make_text
 
-PAGE = """\
-[queries.page]
-crowd = 1
-domain = ["a", "b", "c"]
-oracle = "grr"
-epsilon = 2.0
-pane = "1s"
-lateness = "20s"
-skew = "3s"
-windows = ["1s", "3s/1s", "all"]
-"""
+PAGE_TIMES = {"crowd": 1, "pane": "1s", "lateness": "20s", "skew": "3s", "windows": ["1s", "3s/1s", "all"]}
+PAGE = make_text("page", PAGE_TIMES, domain=["a", "b", "c"], oracle="grr", epsilon=2.0)
 SLOW = "import time\nwall = time.time\ntime.time = lambda: wall() - 600"
 
 

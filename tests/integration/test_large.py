@@ -14,18 +14,10 @@ from oracles.frame import encode
 from oracles.query import load
 from tests.brokers import create_topics
 from tests.integration.workers import PATIENCE, Place, until
+from tests.queries import LIVE, make_text
 
 MIB = 1 << 20
-PAGE = """
-[queries.page]
-crowd = 1
-domain = 3
-oracle = "grr"
-epsilon = 1.0
-budget = 1e9
-pane = "1s"
-emit_every = "never"
-"""
+PAGE = make_text("page", LIVE, domain=3, oracle="grr", emit_every="never")
 HEAVY = """
 from aggregator.counting import partition
 encode = partition.encode_tally
@@ -125,17 +117,7 @@ def test_a_state_that_its_topic_refuses_only_repeats_finals_after_a_restart(kafk
         assert place.queries["page"].digest.hex().encode() in states, "this one is of a size that fits"
 
 
-EVERY = """
-[queries.page]
-crowd = 1
-domain = {}
-oracle = "grr"
-epsilon = 16
-budget = 1e9
-pane = "5s"
-lateness = "{}s"
-emit_every = "never"
-"""
+EVERY = LIVE | {"oracle": "grr", "epsilon": 16, "pane": "5s", "emit_every": "never"}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +125,7 @@ emit_every = "never"
 )
 def test_a_query_with_every_value_proved_has_finals_and_a_state(kafka, tmp_path, size, count, lateness):
     """Its record would be larger than the topic accepts, and is cut. A worker that takes over has the state."""
-    text = EVERY.format(size, lateness)
+    text = make_text("page", EVERY, domain=size, lateness=f"{lateness}s")
     (tmp_path / "sizes.toml").write_text(text)
     with Place(kafka, tmp_path, text, sizes=sizes(load(tmp_path / "sizes.toml").values())) as place:
         query, worker = place.queries["page"], place.start().ready()

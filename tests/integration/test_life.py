@@ -22,18 +22,11 @@ from tests.integration.gateways import OTHER, TOKEN, Gateway
 from tests.integration.loads import load
 from tests.integration.queries import PATIENT
 from tests.integration.workers import Place, until
+from tests.queries import LIVE, make_text
 
 OPEN = re.sub("oracle = .*\n", "", PATIENT)
 """A query that leaves its oracle and its noise to the edition of the file."""
-NEW = """
-[queries.new]
-domain = 8
-crowd = 1
-epsilon = 2.0
-budget = 1e9
-pane = "1s"
-lateness = "10s"
-"""
+NEW = make_text("new", LIVE, domain=8, epsilon=2.0, lateness="10s")
 
 
 def check(place):

@@ -5,8 +5,9 @@ import time
 
 from tests.brokers import Tansu, create_topics
 from tests.integration.workers import Worker, environment
+from tests.queries import make_text
 
-QUERY = '[queries.page]\ndomain = ["a", "b"]\nepsilon = 1.0\npane = "1s"\nlateness = "1s"\n'
+QUERY = make_text("page", domain=["a", "b"], pane="1s", lateness="1s")
 LINES = 20
 """The most lines of an outage. Its events need far fewer, and the messages of libraries would be far more."""
 

@@ -4,26 +4,23 @@ import time
 from collections import defaultdict
 
 from tests.integration.workers import Place
+from tests.queries import LIVE, make_text
 
 QUERIES, PARTITIONS, SECONDS = 50, 16, 60
 KINDS = ["hopping", "tumbling"]
 """The kinds of windows in the order of their finals at one end."""
-QUERY = """
-[queries.q{number}]
-crowd = 1
-domain = 4
-oracle = "grr"
-epsilon = 1.0
-budget = 1e9
-pane = "2s"
-lateness = "2s"
-windows = ["2s", "6s/2s"]
-emit_every = "2s"
-"""
+TABLE = LIVE | {
+    "domain": 4,
+    "oracle": "grr",
+    "pane": "2s",
+    "lateness": "2s",
+    "windows": ["2s", "6s/2s"],
+    "emit_every": "2s",
+}
 
 
 def test_each_due_final_of_many_queries_is_published_once_and_in_order(kafka, tmp_path):
-    text = "".join(QUERY.format(number=number) for number in range(QUERIES))
+    text = "".join(make_text(f"q{number}", TABLE) for number in range(QUERIES))
     with Place(kafka, tmp_path, text, PARTITIONS) as place:
         worker = place.start().ready()
         until, turn = time.monotonic() + SECONDS, 0

@@ -16,13 +16,13 @@ from tests.boards import Board, definition_messages, publish
 from tests.brokers import create_topics
 from tests.footprints import worker_memory
 from tests.integration.workers import Place, Worker, environment, until
+from tests.queries import make_text
 
 FACTOR, MIB = 1.5, 1 << 20
-QUERY = '[queries.{}]\nepsilon = 1.0\nbudget = 1e9\npane = "1s"\nlateness = "1s"\nskew = "2s"\n{}\n'
-SHORT = 'windows = ["1s", "all"]\n'
-WIDE = [QUERY.format(f"wide-{i}", SHORT + 'domain = 2048\npublish = "all"') for i in range(2)]
-BIG = [QUERY.format("big", SHORT + "domain = 30000")]
-LARGE = [QUERY.format("large", 'windows = ["1s"]\ndomain = 400000\nmethods = ["norm_sub", "calibrate"]')]
+TIMES = {"budget": 1e9, "pane": "1s", "lateness": "1s", "skew": "2s", "windows": ["1s", "all"]}
+WIDE = [make_text(f"wide-{i}", TIMES, domain=2048, publish="all") for i in range(2)]
+BIG = [make_text("big", TIMES, domain=30000)]
+LARGE = [make_text("large", TIMES, windows=["1s"], domain=400000, methods=["norm_sub", "calibrate"])]
 PARTITIONS = 4
 CASES = {"three queries": (WIDE + BIG, 100), "a large one": (LARGE, 40)}
 """The queries, and a number of windows after which a worker has reached its peak."""

@@ -9,22 +9,13 @@ import hubbub
 from oracles.frame import encode
 from oracles.query import strings
 from tests.integration.workers import Place
+from tests.queries import make_text
 
 HASTE = "from oracles.query import strings\nstrings.LEAST_PANE = 1"
 """Code that lets a worker take panes of seconds, so that the test is short."""
-CRASHES = """\
-[queries.crashes]
-crowd = 50
-domain = { discover = "text", length = 6, cells = 12 }
-epsilon = 6.0
-answers = "fresh"
-budget = 1e9
-pane = "2s"
-lateness = "2s"
-skew = "2s"
-windows = ["2s", "4s", "all"]
-search = "4s"
-"""
+TIMES = {"crowd": 50, "pane": "2s", "lateness": "2s", "skew": "2s", "windows": ["2s", "4s", "all"], "search": "4s"}
+TEXTS = {"discover": "text", "length": 6, "cells": 12}
+CRASHES = make_text("crashes", TIMES, domain=TEXTS, epsilon=6.0, answers="fresh", budget=1e9)
 
 
 def frames(query, rng, partitions, count):

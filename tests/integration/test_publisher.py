@@ -21,19 +21,18 @@ from hubbub.kafka.patches.bounded_batches import FetchedBatches
 from hubbub.kafka.settings import Kafka
 from oracles.errors import ReportError
 from oracles.frame import decode, partition_of
-from oracles.query import parse
 from producers import Client, DeliveryError, Publisher, StoreError
 from producers.publishers import kafka_publisher as module
 from producers.publishers.frames import COST
 from tests.brokers import create_topics, frozen
+from tests.queries import make_query
 
 PARTITIONS = 4
 PANE = 1_700_000_000
 
 
 def query(name="q", domain=1 << 16):
-    table = {"domain": domain, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s"}
-    return parse({"queries": {name: table}}, "test", ".")[name]
+    return make_query(domain=domain, oracle="grr", budget=1e9, name=name)
 
 
 Q = query()

@@ -8,17 +8,11 @@ import sys
 import orjson
 
 from tests.integration.workers import Place, environment, until
+from tests.queries import make_text
 
-PAGE = """\
-[queries.page]
-domain = ["a", "b", "c"]
-oracle = "grr"
-epsilon = 2.0
-budget = 1e9
-pane = "1s"
-lateness = "1s"
-skew = "3s"
-"""
+PAGE = make_text(
+    "page", domain=["a", "b", "c"], oracle="grr", epsilon=2.0, budget=1e9, pane="1s", lateness="1s", skew="3s"
+)
 
 
 def output(place, *arguments):

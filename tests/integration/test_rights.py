@@ -19,16 +19,10 @@ from hubbub.definitions import formats
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.rights import ALL, RIGHTS, Right
 from hubbub.kafka.settings import Kafka
+from tests.queries import make_text
 
 pytestmark = pytest.mark.long
-QUERIES = """
-[queries.a]
-crowd = 1
-domain = 16
-epsilon = 2.0
-pane = "1s"
-lateness = "1s"
-"""
+QUERIES = make_text("a", crowd=1, domain=16, epsilon=2.0, pane="1s", lateness="1s")
 OPTIONS = {
     "topics": ("--partitions", "2"),
     "worker": ("--port", "0"),

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from tests.integration.workers import HUBBUB, Place, environment
+from tests.queries import make_text
 
 DEFINITIONS = 300
-QUERY = '[queries.q{}]\ndomain = 4\nepsilon = 1.0\npane = "10s"\n'
 MOMENTS = (0.4, 0.8, 1.2, 2.0)
 """Seconds from the start of a process to its SIGTERM."""
 BOUND = 60.0
@@ -19,7 +19,7 @@ BEFORE_PYTHON = -15
 
 @pytest.fixture(scope="module")
 def place(kafka, tmp_path_factory):
-    text = "".join(QUERY.format(number) for number in range(DEFINITIONS))
+    text = "".join(make_text(f"q{number}", domain=4) for number in range(DEFINITIONS))
     with Place(kafka, tmp_path_factory.mktemp("sigterm"), text) as place:
         assert place.start().ready().stop() == 0
         yield place

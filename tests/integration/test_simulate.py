@@ -22,27 +22,12 @@ from oracles.frame import decode, partition_of
 from oracles.query import load
 from producers.simulation import replay, simulate
 from producers.simulation.delivery.true_answers import in_time
+from tests.queries import LIVE, make_text
 
 PARTITIONS = 3
-QUERIES = """
-[queries.site]
-crowd = 1
-domain   = ["a", "b", "c", "d"]
-epsilon  = 1.0
-budget = 1e9
-oracle   = "grr"
-pane     = "1s"
-lateness = "1s"
-period   = "2s"
-
-[queries.profile]
-crowd = 1
-attributes = { age = 5, sex = ["f", "m"] }
-solution   = "smp"
-epsilon    = 1.0
-budget = 1e9
-pane       = "1s"
-"""
+QUERIES = make_text("site", LIVE, domain=["a", "b", "c", "d"], oracle="grr", lateness="1s", period="2s") + make_text(
+    "profile", LIVE, attributes={"age": 5, "sex": ["f", "m"]}, solution="smp"
+)
 
 
 class Place:

@@ -8,17 +8,9 @@ import orjson
 from aggregator.publishing.query_status import EVERY
 from tests.boards import Board
 from tests.integration.workers import Place, until
+from tests.queries import LIVE, make_text
 
-QUERIES = """
-[queries.steps]
-crowd = 1
-domain = 4
-epsilon = 2.0
-budget = 1e9
-pane = "1s"
-lateness = "1s"
-windows = ["1s"]
-"""
+QUERIES = make_text("steps", LIVE, domain=4, epsilon=2.0, lateness="1s", windows=["1s"])
 
 
 def test_a_crowd_that_stops_is_quiet_and_a_dead_worker_is_late(tansu, tmp_path):

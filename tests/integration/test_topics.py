@@ -17,6 +17,7 @@ from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.settings import CHANGELOG, REPORTS, SNAPSHOTS
 from oracles.query import load
 from tests.brokers import create_topics
+from tests.queries import make_text
 
 ALL = [topic.name for topic in layout("", 1, 1, MIB)]
 
@@ -213,7 +214,7 @@ def test_a_setting_that_kafka_refuses_is_reported_with_its_consequence_and_the_o
 
 def test_the_message_size_is_large_enough_for_the_queries(kafka, tmp_path, capsys):
     where, file = fresh(kafka), tmp_path / "hubbub.toml"
-    file.write_text('[queries.page]\ndomain = 1000\noracle = "grr"\nanswers = "once"\nepsilon = 1.0\npane = "10s"\n')
+    file.write_text(make_text("page", domain=1000, oracle="grr", answers="once"))
     assert topics.main([*arguments(where), "--queries", str(file)]) == 0
     few = {name: int(topic.settings[MAX_BYTES]) for name, topic in existing_topics(where).items()}
     assert max(few.values()) < 8 * MIB  # which every service takes

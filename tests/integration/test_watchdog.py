@@ -6,25 +6,11 @@ import pytest
 
 from tests.brokers import Tansu
 from tests.integration.workers import EITHER, Place, until
+from tests.queries import LIVE, make_text
 
-QUERIES = """\
-[queries.page]
-crowd = 1
-domain = 64
-oracle = "grr"
-epsilon = 2.0
-budget = 1e9
-pane = "1s"
-lateness = "30s"
-
-[queries.quick]
-crowd = 1
-domain = 4
-oracle = "grr"
-epsilon = 2.0
-pane = "1s"
-lateness = "0s"
-"""
+QUERIES = make_text("page", LIVE, domain=64, oracle="grr", epsilon=2.0, lateness="30s") + make_text(
+    "quick", crowd=1, domain=4, oracle="grr", epsilon=2.0, pane="1s", lateness="0s"
+)
 HASTE = """
 import asyncio, functools, time
 from aggregator.counting import app

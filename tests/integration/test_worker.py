@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from datetime import date
 
 import orjson
 import pytest
@@ -13,50 +14,14 @@ from oracles.frame import encode, encode_json
 from tests.integration.admin import delete
 from tests.integration.queries import PAGE
 from tests.integration.workers import Place, until
+from tests.queries import LIVE, make_text
 
-SITE = """
-[queries.site]
-crowd = 1
-domain = 1000
-oracle = "olh"
-epsilon = 1.0
-budget = 1e9
-pane = "1s"
-lateness = "0s"
-skew = "3s"
-windows = ["2s"]
-methods = ["calibrate"]
-"""
-PROFILE = """
-[queries.profile]
-crowd = 1
-attributes = { sex = ["f", "m"], age = 30 }
-solution = "rsfd"
-epsilon = 1.0
-budget = 1e9
-pane = "1s"
-lateness = "1s"
-skew = "3s"
-windows = ["1s"]
-"""
-PAST = """
-[queries.past]
-crowd = 1
-domain = 3
-epsilon = 1.0
-budget = 1e9
-pane = "1s"
-until = 2020-01-01
-"""
-RETIRED_QUERY = """
-[queries.gone]
-crowd = 1
-domain = 3
-epsilon = 1.0
-budget = 1e9
-pane = "1s"
-skew = "0s"
-"""
+SITE_TIMES = LIVE | {"lateness": "0s", "skew": "3s", "windows": ["2s"]}
+SITE = make_text("site", SITE_TIMES, domain=1000, oracle="olh", methods=["calibrate"])
+PROFILE_TIMES = LIVE | {"lateness": "1s", "skew": "3s", "windows": ["1s"]}
+PROFILE = make_text("profile", PROFILE_TIMES, attributes={"sex": ["f", "m"], "age": 30}, solution="rsfd")
+PAST = make_text("past", LIVE, domain=3, until=date(2020, 1, 1))
+RETIRED_QUERY = make_text("gone", LIVE, domain=3, skew="0s")
 LIMIT = 4096
 METRICS = {
     "hubbub_reports_total": {"query"},
