@@ -12,19 +12,12 @@ from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.kafka.settings import Kafka
 from oracles.query import parse
+from tests.queries import make_text
 from tests.results import window_result
 
-QUERY = """
-[queries.page]
-domain = 8
-oracle = "grr"
-epsilon = 1.0
-budget = 1e9
-pane = "5s"
-windows = ["10s"]
-methods = ["norm_sub"]
-publish = "all"
-"""
+QUERY = make_text(
+    "page", domain=8, oracle="grr", budget=1e9, pane="5s", windows=["10s"], methods=["norm_sub"], publish="all"
+)
 START = 1_700_000_000
 HALF = [500, 250, 120, 60, 30, 20, 10, 10]
 

@@ -22,27 +22,15 @@ from aggregator.counting.admission.gate import (
 from hubbub.definitions.versions import Version, Versions
 from oracles.frame import TICK as TICK_FRAME
 from oracles.frame import encode, encode_json, partition_of
-from oracles.query import parse
+from tests.queries import make_queries, make_table
 
 EXAMPLES = settings(derandomize=True, deadline=None, max_examples=150)
-QUERIES = parse(
+QUERIES = make_queries(
     {
-        "queries": {
-            "web": {"domain": 5, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s"},
-            "app": {
-                "domain": 9,
-                "oracle": "olh",
-                "epsilon": 1.0,
-                "budget": 1e9,
-                "pane": "5s",
-                "lateness": "0s",
-                "require_id": True,
-            },
-            "old": {"domain": 3, "oracle": "grr", "epsilon": 2.0, "budget": 1e9, "pane": "10s", "skew": "1d"},
-        }
-    },
-    "test",
-    ".",
+        "web": make_table(domain=5, oracle="grr", budget=1e9),
+        "app": make_table(domain=9, oracle="olh", budget=1e9, pane="5s", lateness="0s", require_id=True),
+        "old": make_table(domain=3, oracle="grr", epsilon=2.0, budget=1e9, skew="1d"),
+    }
 )
 WEB, APP, OLD = (QUERIES[name] for name in ("web", "app", "old"))
 OLD = replace(OLD, starts=900, until=2000)

@@ -32,10 +32,10 @@ from aggregator.tallies.snapshot import Snapshot
 from oracles import Estimate, oracle
 from oracles.errors import ReportError
 from oracles.multi import multi
-from oracles.query import parse
 from oracles.query.footprint import stored_windows
 from oracles.query.settings import Threshold, Window
 from tests import schemas
+from tests.queries import make_query, make_table
 from tests.results import window_result
 
 SECONDS = Window("tumbling", 10, 10)
@@ -432,26 +432,9 @@ def test_the_number_of_finals_decides_the_significance_of_alerts():
     assert watch(Window("tumbling", DAY, DAY), alerts_a_day=100.0).error == 0.5
 
 
-PROFILE = parse(
-    {
-        "queries": {
-            "profile": {
-                "attributes": {"age": 12, "sex": ["f", "m"]},
-                "solution": "smp",
-                "oracle": "grr",
-                "epsilon": 4.0,
-                "budget": 1e9,
-                "pane": "10s",
-                "windows": ["10s", "1m/10s"],
-                "methods": ["norm_sub", "calibrate"],
-                "threshold": 0.2,
-                "alerts_a_day": 500.0,
-            }
-        }
-    },
-    "test",
-    ".",
-)["profile"]
+PROFILE_TABLE = make_table(attributes={"age": 12, "sex": ["f", "m"]}, solution="smp", oracle="grr", epsilon=4.0)
+PROFILE_RULES = {"methods": ["norm_sub", "calibrate"], "threshold": 0.2, "alerts_a_day": 500.0}
+PROFILE = make_query(PROFILE_TABLE | PROFILE_RULES, name="profile", budget=1e9, windows=["10s", "1m/10s"])
 
 
 def all_findings(rng):
@@ -522,8 +505,7 @@ def test_false_alerts_of_a_query_are_shared_out_over_its_windows_and_attributes(
 
 
 def test_an_alert_without_attributes_has_an_empty_place_in_its_key():
-    table = {"domain": 5, "oracle": "grr", "epsilon": 4.0, "budget": 1e9, "pane": "10s", "windows": ["all"]}
-    query = parse({"queries": {"visits": table}}, "test", ".")["visits"]
+    query = make_query(domain=5, oracle="grr", epsilon=4.0, budget=1e9, windows=["all"], name="visits")
     counts = np.append([900, 50, 50, 0, 0], np.zeros(64, np.int64))
     span = Span(query.windows[0], 0, 50)
     (key, value), *_ = window_result(query, span, Snapshot(1_000, 0, 0, 0, counts)).decision.alerts

@@ -19,10 +19,10 @@ from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.columns import UNTRUSTED
 from oracles.frame import TICK, encode
-from oracles.query import parse
 from oracles.query.footprint import tally_size
 from tests.fold import fold
 from tests.logs import LIMIT, START, VERSIONS, random_log
+from tests.queries import make_query, make_table
 from tests.results import build
 
 PANE = 10
@@ -64,9 +64,9 @@ KINDS = ["10s", "20s", "30s/10s", "1m", "90s/60s", "all"]
 
 
 def ask(windows, crowd=10, **changes):
-    table = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "crowd": crowd, **changes}
+    table = make_table({"domain": 3, "oracle": "grr", "budget": 1e9, "crowd": crowd}, **changes)
     table = {key: value for key, value in table.items() if value is not None}
-    return parse({"queries": {"q": {**table, "windows": windows}}}, "test", ".")["q"]
+    return make_query(table, windows=windows)
 
 
 def catalog_of(query):

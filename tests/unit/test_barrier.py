@@ -9,7 +9,8 @@ from hubbub.definitions import follower
 from hubbub.definitions.catalog import MARGIN, TopicRecord, changes, read
 from hubbub.definitions.follower import Follower
 from hubbub.kafka.settings import Kafka
-from oracles.query import File, parse
+from oracles.query import File
+from tests.queries import make_queries, make_table
 
 START = 1_700_000_000_000
 APART = 900
@@ -17,8 +18,8 @@ APART = 900
 
 
 def page(number):
-    table = {"domain": 3, "epsilon": 1.0, "pane": "1s", "skew": "0s", "lateness": f"{number}s"}
-    return File(parse({"queries": {"page": table}}, "test", "."))
+    table = make_table(domain=3, pane="1s", skew="0s", lateness=f"{number}s")
+    return File(make_queries({"page": table}))
 
 
 class World:

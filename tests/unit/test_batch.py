@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 from oracles.errors import ParameterError
 from oracles.frame import decode
 from oracles.mechanisms.entropy import System
-from oracles.query import parse
 from producers.publishers.frames import BYTES, COST, Batches, pane_of, wait
+from tests.queries import make_query
 
 FOREVER = 1e9
 
 
 def query(name="q", domain=1 << 16, pane=10):
-    table = {"domain": domain, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": f"{pane}s"}
-    return parse({"queries": {name: table}}, "test", ".")[name]
+    return make_query(domain=domain, oracle="grr", budget=1e9, pane=f"{pane}s", name=name)
 
 
 def numbers(count, first=0):

@@ -17,8 +17,8 @@ from hubbub.http.problem import Problem
 from oracles.changes import compare
 from oracles.errors import ReportError
 from oracles.intervals import listed_level
-from oracles.query import parse
 from tests.boards import GROUPS, HOMEPAGE, LOAD, PANE, SCREENS, START, Crowd, GroupCrowd
+from tests.queries import make_queries
 from tests.unit.test_board_store import BY_NAME, ask, feed, problem, store
 
 PANES = 7
@@ -290,7 +290,7 @@ def test_a_value_has_its_answers_however_its_accents_are_typed():
     """The domain compares values in normal form C, so a request may have the other form."""
     typed = unicodedata.normalize("NFD", "café")
     table = {"domain": ["café", "thé", "eau"], "groups": {"platform": ["ios", "android", "web"]}, "epsilon": 2.0}
-    drinks = parse({"queries": {"drinks": table | {"pane": f"{PANE}s", "oracle": "grr"}}}, "test", ".")
+    drinks = make_queries({"drinks": table | {"pane": f"{PANE}s", "oracle": "grr"}})
     board = store([*GroupCrowd(drinks["drinks"]).next()], queries=drinks)
     for question, parameters, rows in [
         ("estimate", {}, "values"),

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import tomllib
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,8 +16,9 @@ from aggregator.publishing.records.decoder import decode
 from hubbub.definitions import catalog
 from hubbub.http.problem import Problem
 from oracles.numbers import Numbers, Scale
-from oracles.query import File, parse
-from tests.boards import HOMEPAGE, LOAD_TIME, NUMBERS, PANE, START, VISIT, Crowd, NumberCrowd, withheld
+from oracles.query import File
+from tests.boards import FRESH, HOMEPAGE, LOAD_TIME, NUMBERS, PANE, START, VISIT, Crowd, NumberCrowd, withheld
+from tests.queries import make_queries, make_table
 from tests.unit.test_board_store import BY_NAME, ask, problem, store
 
 PANES, SLOW_FROM = 8, 5
@@ -201,20 +201,10 @@ def test_an_attribute_of_several_may_be_numbers():
     assert ask(board, "compare", "visit", attribute="sex", **ends)["values"][0]["measure"] == "share"
 
 
-FINE = parse(
-    tomllib.loads(f"""
-        [queries.latency]
-        domain = {{ low = 1, high = 60000, bins = 16384, scale = "log", unit = "ms" }}
-        ranges = {{ middle = [300, 700], narrow = [500, 503], slow = [1000, 60000] }}
-        epsilon = 4.0
-        answers = "fresh"
-        budget = 1e9
-        pane = "{PANE}s"
-        windows = ["{PANE}s"]
-    """),
-    "test",
-    ".",
-)
+FINE_SCALE = {"low": 1, "high": 60000, "bins": 16384, "scale": "log", "unit": "ms"}
+FINE_RANGES = {"middle": [300, 700], "narrow": [500, 503], "slow": [1000, 60000]}
+FINE_TABLE = make_table(FRESH, domain=FINE_SCALE, ranges=FINE_RANGES, epsilon=4.0, windows=[f"{PANE}s"])
+FINE = make_queries({"latency": FINE_TABLE})
 
 
 @pytest.fixture(scope="module")

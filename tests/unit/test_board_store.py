@@ -31,10 +31,11 @@ from hubbub.definitions import catalog
 from hubbub.http.problem import Problem
 from oracles.consistency import answer, apply
 from oracles.heavy import heavy_hitters
-from oracles.query import File, parse
+from oracles.query import File
 from oracles.query.settings import Threshold
 from tests import boards
 from tests.boards import GROUPS, HOMEPAGE, PANE, PROFILE, SCREENS, START, Crowd, GroupCrowd
+from tests.queries import make_queries, make_query, make_table
 
 DAY = 86_400
 BY_NAME = {route.name: route for route in ROUTES}
@@ -374,8 +375,7 @@ def test_memory_is_bounded_and_the_newest_windows_stay(crowd, full):
 
 
 def test_the_computed_memory_is_about_the_real_one():
-    table = {"domain": 5_000, "oracle": "olh", "epsilon": 4.0, "budget": 1e9, "pane": "10s", "publish": 2_000}
-    query = parse({"queries": {"wide": table}}, "test", ".")["wide"]
+    query = make_query(domain=5_000, oracle="olh", epsilon=4.0, budget=1e9, publish=2_000, name="wide")
     crowd = Crowd(query, clients=2_000)
     values = [value for _ in range(40) for topic, _, value in crowd.next() if topic == "estimates"]
     first, board = store(queries={"wide": query}), store(queries={"wide": query})
@@ -506,7 +506,7 @@ def test_attributes_are_requested_by_name():
 
 
 def test_a_new_definition_replaces_the_old_one(crowd):
-    other = parse({"queries": {"homepage": {"domain": 5, "epsilon": 2.0, "budget": 1e9, "pane": "10s"}}}, "test", ".")
+    other = make_queries({"homepage": make_table(domain=5, epsilon=2.0, budget=1e9)})
     board = store(crowd.messages)
     before = board.definitions
     for write in catalog.changes(File(other), before, ["profile"], "1" * 16).writes:

@@ -11,7 +11,7 @@ from aggregator.publishing.records.crowd_privacy import CrowdPrivacy, crowd_priv
 from aggregator.records.span import Span
 from oracles import oracle
 from oracles.central import crowd_epsilon, failure, honest
-from oracles.query import parse
+from tests.queries import make_query, make_table
 
 
 def grr_laws(size, epsilon):
@@ -200,8 +200,8 @@ def span_of(query, start, end):
     ],
 )
 def test_a_window_in_which_a_person_may_stand_twice_has_no_guarantee(table, seconds, is_known):
-    base = {"domain": 64, "epsilon": 1.0, "pane": "10s", "period": "10s"}
-    query = parse({"edition": 2, "queries": {"q": base | table}}, "f", ".")["q"]
+    base = make_table(domain=64, period="10s")
+    query = make_query(base, **table, edition=2)
     guarantee = crowd_privacy(query, None, span_of(query, 1_700_000_040, 1_700_000_040 + seconds), 20_000)
     assert (guarantee is not None) == is_known
     if is_known:

@@ -9,6 +9,7 @@ from aggregator.plan import check, check_text, costs, visibility
 from hubbub.command import options
 from oracles.estimate import quantile
 from oracles.query import load, parse
+from tests.queries import make_query
 
 ONE = 'domain = ["a", "b"]\noracle = "olh"\nepsilon = 1.0\npane = "10s"\n'
 SEVERAL = 'attributes = { sex = ["f", "m"], age = 74 }\nepsilon = 1.0\npane = "10s"\nbudget = 1000\n'
@@ -387,8 +388,7 @@ def test_people_in_groups_below_the_crowd_are_counted(more, clients, text):
 
 
 def test_the_guarantee_of_a_huge_crowd_is_that_of_a_large_one_and_takes_no_longer(monkeypatch):
-    table = {"domain": 8, "epsilon": 1.0, "pane": "1d", "windows": ["1d"]}
-    query = parse({"queries": {"page": table}}, "test", None)["page"]
+    query = make_query(domain=8, pane="1d", windows=["1d"], name="page")
     sizes = []
     monkeypatch.setattr(visibility, "crowd_privacy", lambda *arguments: sizes.append(arguments[-1]))
     visibility.crowd_guarantees(query, 10**6)

@@ -15,23 +15,21 @@ import pytest
 
 from oracles import oracle
 from oracles.errors import HubbubError, ParameterError, ReportError
-from oracles.query import parse
 from producers import BudgetSpent, Client, Ledger, NotAllowed, NotYet, StoreError
 from producers.client.respondents import Respondents
 from producers.entropy import Keyed, Purpose
+from tests.queries import make_query
 
 PAGES = [f"page-{i}" for i in range(8)]
 
 
 def query(name="q", **settings):
-    table = {"domain": PAGES, "oracle": "grr", "epsilon": 1.0, "pane": "10s", "budget": 1000.0, **settings}
-    return parse({"queries": {name: table}}, "test", ".")[name]
+    return make_query({"domain": PAGES, "oracle": "grr", "budget": 1000.0}, **settings, name=name)
 
 
 def several(**settings):
     attributes = {"sex": ["f", "m"], "age": 100}
-    table = {"attributes": attributes, "solution": "rsfd", "epsilon": 1.0, "pane": "10s", **settings}
-    return parse({"queries": {"p": table}}, "test", ".")["p"]
+    return make_query({"attributes": attributes, "solution": "rsfd"}, **settings, name="p")
 
 
 KEY = bytes(range(32))
@@ -273,8 +271,7 @@ def test_a_new_definition_does_not_shorten_the_period():
 
 def test_smp_answers_one_attribute_for_life():
     attributes = {"sex": ["f", "m"], "age": 100, "zip": 300}
-    table = {"attributes": attributes, "solution": "smp", "oracle": "hr", "epsilon": 1.0, "pane": "10s"}
-    q = parse({"queries": {"p": table}}, "test", ".")["p"]
+    q = make_query(attributes=attributes, solution="smp", oracle="hr", name="p")
     kinds = [set(), set(), set()]
     for seed in range(40):
         clock = days()
@@ -288,15 +285,7 @@ def test_smp_answers_one_attribute_for_life():
 
 def test_spl_memoises_each_attribute_by_its_own_class():
     attributes = {"age": 50, "sex": ["f", "m"]}
-    table = {
-        "attributes": attributes,
-        "solution": "spl",
-        "oracle": "oue",
-        "epsilon": 1.0,
-        "pane": "10s",
-        "budget": 99.0,
-    }
-    q = parse({"queries": {"p": table}}, "test", ".")["p"]
+    q = make_query(attributes=attributes, solution="spl", oracle="oue", budget=99.0, name="p")
     clock = days()
     reports = answers(Client(q, ":memory:", max_epsilon=99.0, clock=clock), clock, [(age, "f") for age in range(50)])
     width = q.oracle.encoders[0].width

@@ -8,16 +8,15 @@ from aggregator.tallies.clock import advance
 from aggregator.tallies.progress import Progress, combine, decode, encode, resume
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
-from oracles.query import parse
 from producers.gateway.intake.timeliness import untimely
 from producers.simulation.delivery.true_answers import in_time
+from tests.queries import make_query
 
 EXAMPLES = settings(derandomize=True, deadline=None, max_examples=100)
 
 
 def query(pane=10, lateness=5, skew=60):
-    table = {"domain": 3, "epsilon": 1.0, "pane": f"{pane}s", "lateness": f"{lateness}s", "skew": f"{skew}s"}
-    return Versions.of(parse({"queries": {"q": table}}, "test", ".")["q"])
+    return Versions.of(make_query(domain=3, pane=f"{pane}s", lateness=f"{lateness}s", skew=f"{skew}s"))
 
 
 queries = st.builds(query, st.integers(1, 30), st.integers(0, 40), st.integers(0, 90))

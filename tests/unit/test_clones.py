@@ -14,15 +14,15 @@ import pytest
 
 from oracles import oracle
 from oracles.errors import ParameterError
-from oracles.query import parse
 from producers import Client, Ledger, StoreError
 from producers.client import machine
 from producers.client.clones import derive
 from producers.client.machine import machine_id
 from producers.client.respondents import Respondents
 from producers.entropy import Keyed
+from tests.queries import make_query
 
-QUERY = parse({"queries": {"q": {"domain": 1 << 22, "oracle": "olh", "epsilon": 1.0, "pane": "10s"}}}, "test", ".")["q"]
+QUERY = make_query(domain=1 << 22, oracle="olh")
 KEY = bytes(range(32))
 ONE, TWO = b"device-1", b"device-2"
 

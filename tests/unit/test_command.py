@@ -12,6 +12,7 @@ import pytest
 from hubbub import __main__ as command
 from hubbub.kafka.clients import PATIENCE
 from oracles.kernels import c_library
+from tests.queries import make_text
 
 
 def test_help_names_every_command(capsys):
@@ -66,7 +67,7 @@ def test_each_public_name_has_one_short_import():
 @pytest.mark.parametrize("name", ["worker", "gateway", "board", "tail"])
 def test_sigterm_ends_a_command_that_waits_for_a_broker(name, tmp_path):
     file = tmp_path / "hubbub.toml"
-    file.write_text('[queries.page]\ndomain = 4\nepsilon = 1.0\npane = "10s"\n')
+    file.write_text(make_text("page", domain=4))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         kafka = f"127.0.0.1:{silent.getsockname()[1]}"
         env = {**os.environ, "HUBBUB_KAFKA": kafka, "HUBBUB_QUERIES": str(file), "HUBBUB_PORT": "0"}

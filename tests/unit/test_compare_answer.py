@@ -9,8 +9,8 @@ from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.changes import compare
 from oracles.intervals import listed_level
-from oracles.query import parse
 from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd, withheld
+from tests.queries import make_query
 from tests.results import build
 from tests.unit.test_board_store import ask, problem, store
 
@@ -120,16 +120,7 @@ def test_an_attribute_is_compared_alone():
 
 
 def test_people_who_repeat_their_answers_bring_less_noise():
-    table = {
-        "domain": 100,
-        "oracle": "olh",
-        "epsilon": 1.0,
-        "pane": "10s",
-        "windows": ["10s"],
-        "crowd": 1,
-        "publish": "all",
-    }
-    query = parse({"queries": {"panel": table}}, "test", ".")["panel"]
+    query = make_query(domain=100, oracle="olh", windows=["10s"], crowd=1, publish="all", name="panel")
     rng, oracle = np.random.default_rng(3), query.oracle
     reports = oracle.perturb(rng.choice(100, 30_000), rng)
     later = reports.copy()

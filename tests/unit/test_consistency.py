@@ -21,7 +21,7 @@ from oracles.errors import HubbubError, ParameterError, QueryError, ReportError
 from oracles.kernels.simplex import project
 from oracles.method import TASKS
 from oracles.multi import multi
-from oracles.query import parse
+from tests.queries import make_queries, make_table
 
 FALSE_ALARM = 1e-6
 PROMISES = {
@@ -123,9 +123,9 @@ def test_the_table_lists_the_promises_of_each_method():
 
 def test_a_query_can_ask_for_each_and_fall_back_on_each_that_fits_no_prior():
     def accepted(**settings):
-        table = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "pane": "10s", **settings}
+        table = make_table({"domain": 3, "oracle": "grr"}, **settings)
         try:
-            return bool(parse({"queries": {"q": table}}, "test", "."))
+            return bool(make_queries({"q": table}))
         except QueryError:
             return False
 

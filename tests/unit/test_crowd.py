@@ -18,8 +18,8 @@ from aggregator.records.span import Span
 from aggregator.tallies.keys import StateKey, decode
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.versions import Version, Versions
-from oracles.query import parse
 from tests import fold, schemas
+from tests.queries import make_query, make_table
 from tests.results import build, window_result
 
 PANE = 10
@@ -28,8 +28,8 @@ FIXED = settings(derandomize=True, deadline=None, max_examples=25)
 
 
 def ask(**changes):
-    table = {"domain": 40, "epsilon": 1.0, "pane": "10s", "windows": ["10s", "1m/10s", "all"], "methods": ["norm_sub"]}
-    return parse({"queries": {"site": {**table, **changes}}}, "test", ".")["site"]
+    table = make_table(domain=40, windows=["10s", "1m/10s", "all"], methods=["norm_sub"])
+    return make_query(table, name="site", **changes)
 
 
 PROFILE = {"domain": None, "attributes": {"age": 6, "sex": 2}, "solution": "smp", "oracle": "grr"}
@@ -37,8 +37,8 @@ PROFILE = {"domain": None, "attributes": {"age": 6, "sex": 2}, "solution": "smp"
 
 def several(**changes):
     table = {key: value for key, value in {**PROFILE, **changes}.items() if value is not None}
-    common = {"epsilon": 1.0, "budget": 1e9, "pane": "10s", "windows": ["10s", "30s/10s", "all"]}
-    return parse({"queries": {"profile": {**common, "methods": ["norm_sub"], **table}}}, "test", ".")["profile"]
+    common = make_table(budget=1e9, windows=["10s", "30s/10s", "all"])
+    return make_query({**common, "methods": ["norm_sub"], **table}, name="profile")
 
 
 def tallied(query, reports):
@@ -360,7 +360,7 @@ def test_all_is_shown_again_after_a_crowd_if_the_marks_are_lost():
 
 
 def test_a_definition_that_says_nothing_of_a_crowd_is_older_than_it():
-    table = {"domain": 4, "epsilon": 1.0, "pane": "10s"}
-    standing = parse({"queries": {"site": table}}, "test", ".", standing=True)["site"]
+    table = make_table(domain=4)
+    standing = make_query(table, name="site", standing=True)
     assert standing.crowd == 1
-    assert parse({"queries": {"site": table}}, "test", ".")["site"] == replace(standing, crowd=DEFAULT)
+    assert make_query(table, name="site") == replace(standing, crowd=DEFAULT)

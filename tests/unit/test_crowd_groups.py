@@ -5,7 +5,6 @@ import pytest
 
 from oracles.errors import ParameterError
 from oracles.frame import decode
-from oracles.query import parse
 from producers.simulation import simulate
 from producers.simulation.crowd.crowd_groups import read_groups
 from producers.simulation.crowd.distribution import read_crowd
@@ -13,8 +12,9 @@ from producers.simulation.crowd.population import Population
 from producers.simulation.crowd.scenario import Conduct, Course, Fade, Scenario
 from producers.simulation.delivery.schedule import STEP
 from producers.simulation.traffic import Traffic
+from tests.queries import make_query, make_table, make_text
 
-TABLE = {"domain": 4, "oracle": "grr", "epsilon": 5.0, "budget": 1e9, "pane": "10s"}
+TABLE = make_table(domain=4, oracle="grr", epsilon=5.0, budget=1e9)
 PLATFORMS = TABLE | {"groups": {"platform": ["ios", "android", "web"]}}
 START, CLIENTS = 1_700_000_000, 40_000
 SIX_SIGMA = 6.0
@@ -22,7 +22,7 @@ SIX_SIGMA = 6.0
 
 
 def query(**keys):
-    return parse({"queries": {"q": PLATFORMS | keys}}, "test", ".")["q"]
+    return make_query(PLATFORMS, **keys)
 
 
 def population(text, *own, scenario=None, q=None, churn=0.0):
@@ -70,7 +70,7 @@ def test_a_fade_moves_clients_by_the_distribution_of_their_group():
 def test_groups_of_several_attributes_have_specs_by_attribute():
     keys = {key: value for key, value in PLATFORMS.items() if key != "domain"}
     keys |= {"attributes": {"age": 4, "sex": ["f", "m"]}, "solution": "spl", "answers": "once"}
-    q = parse({"queries": {"q": keys}}, "test", ".")["q"]
+    q = make_query(keys)
     groups, values = everyone(population("ios=0.5,web=0.5", "web=sex=zipf:20", q=q))
     assert set(values[groups == 3][:, 1]) == {0}
     assert set(values[groups == 1][:, 1]) > {0}
@@ -93,7 +93,7 @@ def test_frames_are_of_one_group_and_hold_its_answers():
 
 
 def test_a_crowd_without_groups_is_the_same_as_before():
-    plain = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
+    plain = make_query(TABLE)
     one, two = (Traffic(Population(q, read_crowd([], q), 500, 3), START, 3) for q in (plain, query()))
     assert [each.data for each in one.step(1000 * START, 500)] == [each.data for each in two.step(1000 * START, 500)]
 
@@ -122,7 +122,7 @@ def test_impossible_groups_are_an_error(text, own, fault):
 
 def test_the_command_says_why_it_cannot_have_groups(tmp_path, capsys):
     file = tmp_path / "hubbub.toml"
-    file.write_text('[queries.q]\ndomain = 4\nepsilon = 1.0\npane = "10s"\n')
+    file.write_text(make_text("q", domain=4))
     assert simulate.main(["--queries", str(file), "--groups", "ios=0.5"]) == 2
     assert "query 'q' has no groups" in capsys.readouterr().err
     with pytest.raises(SystemExit):

@@ -12,9 +12,9 @@ from aggregator.records.size import ENVELOPE, RECORD
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from aggregator.topics.sizes import sizes
-from oracles.query import parse
 from oracles.query.settings import Window
 from tests import schemas
+from tests.queries import make_query
 from tests.results import window_result
 
 START = 1_700_000_000
@@ -22,8 +22,7 @@ COLUMNS = ("values", "stderr", "low", "high")
 
 
 def query(domain, **settings):
-    table = {"domain": domain, "oracle": "grr", "epsilon": 16.0, "budget": 1e9, "pane": "10s", **settings}
-    return parse({"queries": {"q": table}}, "test", ".")["q"]
+    return make_query({"domain": domain, "oracle": "grr", "epsilon": 16.0, "budget": 1e9}, **settings)
 
 
 def records(q, counts):

@@ -13,17 +13,18 @@ from aggregator.tallies.snapshot import PARTIAL, Snapshot, encode_snapshot
 from hubbub.definitions.catalog import TopicRecord, changes, read
 from hubbub.definitions.versions import Version, Versions
 from oracles.multi import _encoder as encoder_of
-from oracles.query import File, parse
+from oracles.query import File
 from oracles.query.settings import Window
 from tests.logs import START, VERSIONS
+from tests.queries import make_queries, make_table
 
 SECOND = 1000
 NOW = 1_000_000 * SECOND
-PAGE = {"domain": ["a", "b"], "oracle": "grr", "epsilon": 1.0, "pane": "10s", "lateness": "5s", "skew": "30s"}
+PAGE = make_table(domain=["a", "b"], oracle="grr", lateness="5s", skew="30s")
 
 
 def file(revision=0, **tables):
-    return File(parse({"queries": tables}, "test", "."), revision)
+    return File(make_queries(tables), revision)
 
 
 def append(records, file, at, retire=(), token=None):
@@ -240,7 +241,7 @@ def test_windows_with_a_change_of_counting_are_partial_and_so_is_all_from_then_o
 
 def test_a_definition_names_the_oracles_of_adaptive(monkeypatch):
     """So every reader counts by the oracles of the clients, even a later version of hubbub with another rule."""
-    several = {"attributes": {"a": 3, "b": 70}, "epsilon": 1.0, "budget": 1e9, "pane": "10s"}
+    several = make_table(attributes={"a": 3, "b": 70}, budget=1e9)
     (record,) = append([], file(profile=several), NOW)
     before = read([record]).active["profile"]
     assert before.oracle_names == ("grr", "oue")
@@ -254,11 +255,11 @@ def test_a_definition_names_the_oracles_of_adaptive(monkeypatch):
     assert after.active["profile"].oracle_names == ("grr", "oue")
 
 
-SCREENS = {"domain": 64, "epsilon": 1.0, "pane": "10s"}
+SCREENS = make_table(domain=64)
 
 
 def edited(edition, **tables):
-    return File(parse({"edition": edition, "queries": tables}, "test", "."), edition=edition)
+    return File(make_queries(tables, edition=edition), edition=edition)
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
@@ -309,7 +310,7 @@ def test_a_new_epsilon_makes_a_new_query_in_any_edition():
 
 
 def test_a_definition_holds_its_noise_and_its_table():
-    several = {"attributes": {"a": 3, "b": 100}, "epsilon": 1.0, "pane": "10s", "budget": 200.0}
+    several = make_table(attributes={"a": 3, "b": 100}, budget=200.0)
     file = edited(2, screens=SCREENS, several=several)
     assert (file.queries["screens"].table, file.queries["several"].table) == (2, {"a": 3})
     records = append([], file, NOW)

@@ -17,12 +17,13 @@ from aggregator.errors import ChildEnded
 from aggregator.publishing.records.decoder import decode
 from aggregator.publishing.records.maps_key import is_maps
 from aggregator.reading.tail.summary import Summary
-from oracles.query import load, parse
+from oracles.query import load
 from oracles.query.settings import Place
 from producers.simulation.crowd.crowd_groups import read_groups
 from producers.simulation.crowd.distribution import read_crowd
 from producers.simulation.crowd.scenario import parse_scenario
 from producers.simulation.crowd.words import read_words
+from tests.queries import make_query, make_table
 from tests.string_crowds import CRASHES, HOUR, NEW, SHARES, StringCrowd
 
 
@@ -83,7 +84,7 @@ LOG = {"low": 10, "high": 60_000, "scale": "log"}
     ],
 )
 def test_the_crowd_of_a_demo_fits_any_numbers(settings, values):
-    query = parse({"queries": {"q": {"epsilon": 1.0, "pane": "10s", "budget": 1e9, **settings}}}, "test", ".")["q"]
+    query = make_query({"budget": 1e9}, **settings)
     assert surge.values(query) == values
     read_crowd([values], query)
     (change,) = parse_scenario(tomllib.loads(surge.scenario(query)), Place("test"), query).changes
@@ -112,8 +113,7 @@ def test_the_platforms_of_the_demo_differ():
 @pytest.mark.parametrize("count", [1, 2, 255])
 def test_a_demo_of_other_groups_has_them_all(count):
     groups = {"v": [f"v{number}" for number in range(count)]}
-    table = {"domain": LOG, "epsilon": 1.0, "pane": "10s", "groups": groups}
-    query = parse({"queries": {"q": table}}, "test", ".")["q"]
+    query = make_query(domain=LOG, groups=groups)
     _, shares, *own = surge.groups(query)
     crowd = read_groups(shares, [], own[1::2], query)
     assert list(crowd.shares) == list(range(1, 1 + count))
@@ -121,7 +121,7 @@ def test_a_demo_of_other_groups_has_them_all(count):
 
 
 START = 1_700_000_123.4
-BYTES = {"domain": {"discover": "bytes", "length": 8}, "epsilon": 1.0, "pane": "10m", "search": "10m"}
+BYTES = make_table(domain={"discover": "bytes", "length": 8}, pane="10m", search="10m")
 
 
 def demo_crashes(now):
@@ -150,7 +150,7 @@ def test_the_query_file_of_a_demo_is_gone_after_it():
 
 @pytest.mark.parametrize("table", [None, BYTES, {**BYTES, "known": ["a\tb", "\n", "c"]}])
 def test_the_clients_know_none_of_the_new_crashes(table, tmp_path):
-    query = demo_crashes(START) if table is None else parse({"queries": {"q": table}}, "test", ".")["q"]
+    query = demo_crashes(START) if table is None else make_query(table)
     _, spec = story.values(query, tmp_path)
     words = read_words([spec], query)
     assert len(words.texts) == crashes.RARE + max(1, sum(name.isprintable() for name in query.known))

@@ -11,14 +11,15 @@ from aiohttp.test_utils import TestServer
 from aggregator.demo import command as demo
 from aggregator.demo.device import page_server, static_page
 from oracles.errors import ParameterError
-from oracles.query import load, parse
+from oracles.query import load
+from tests.queries import make_queries, make_table
 
 QUERY = static_page.device_query(load(demo.DEVICE_QUERIES))
 
 
 def queries(**settings):
-    query = {"domain": ["x", "y", "z"], "oracle": "grr", "epsilon": 1.0, "pane": "10s", "budget": 1e9, **settings}
-    return parse({"queries": {"q": query}}, "test", ".")
+    query = make_table({"domain": ["x", "y", "z"], "oracle": "grr", "budget": 1e9}, **settings)
+    return make_queries({"q": query})
 
 
 @pytest.mark.parametrize(

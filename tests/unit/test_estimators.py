@@ -23,12 +23,12 @@ from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles import ORACLES
 from oracles.multi.rsfd import FAKES
-from oracles.query import parse
+from tests.queries import make_query, make_table
 from tests.results import window_result
 
-COMMON = {"epsilon": 1.0, "budget": 1e9, "pane": "10s", "crowd": 1}
-TABLE = {"domain": 40, "epsilon": 1.0, "budget": 1e9, "pane": "10s", "methods": ["norm_sub", "calibrate"]}
-ONE = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
+COMMON = make_table(budget=1e9, crowd=1)
+TABLE = make_table(domain=40, budget=1e9, methods=["norm_sub", "calibrate"])
+ONE = make_query(TABLE)
 
 
 def windows(query, count):
@@ -88,12 +88,12 @@ def test_the_process_returns_the_bytes_of_this_one_even_after_it_was_killed():
     asyncio.run(run())
 
 
-SLOW = {"domain": 3_000, "oracle": "olh", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "methods": ["calibrate"]}
+SLOW = make_table(domain=3_000, oracle="olh", budget=1e9, methods=["calibrate"])
 TIMES = 12
 
 
 def test_one_that_dies_in_the_middle_of_a_request_goes_on_after_the_last_answer():
-    query = parse({"queries": {"q": SLOW}}, "test", ".")["q"]
+    query = make_query(SLOW)
     finals, states, here = list(windows(query, TIMES)), [], []
     for span, total, reasons in finals:
         here.append(window_result(query, span, total, reasons, states))
@@ -115,7 +115,7 @@ def test_one_that_dies_in_the_middle_of_a_request_goes_on_after_the_last_answer(
 
 
 def test_a_withdrawn_request_ends_after_the_window_at_work_and_the_next_one_is_answered():
-    query = parse({"queries": {"q": SLOW}}, "test", ".")["q"]
+    query = make_query(SLOW)
     questions = [Question(*final) for final in windows(query, 60)]
 
     async def run():
@@ -149,7 +149,7 @@ def transfer(message):
 )
 def test_a_question_carries_every_kind_of_query(table):
     what = {"attributes": {"a": 3, "b": 5}} if "solution" in table else {"domain": 5}
-    query = parse({"queries": {"q": {**COMMON, **what, **table}}}, "test", ".")["q"]
+    query = make_query({**COMMON, **what, **table})
     total = Snapshot(0, 0, 0, 0, query.oracle.zeros())
     span = Span(query.windows[0], 0, 10)
     questions = transfer(Request(0, query.digest, query, [Question(span, total, with_findings=True)], {}, {}))

@@ -11,18 +11,11 @@ from textwrap import dedent, indent
 
 import pytest
 
+from tests.queries import make_text
+
 ROOT = Path(__file__).parents[2]
 PARTS = ("oracles", "hubbub", "aggregator", "producers", "tests", "docs", "pyproject.toml")
-QUERIES = """
-[queries.toys]
-domain = 20
-oracle = "toy"
-epsilon = 1.0
-budget = 100.0
-pane = "10s"
-methods = ["halved", "norm_sub"]
-fallback = "halved"
-"""
+QUERIES = make_text("toys", domain=20, oracle="toy", budget=100.0, methods=["halved", "norm_sub"], fallback="halved")
 
 
 def section(title):

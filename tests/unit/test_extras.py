@@ -13,6 +13,7 @@ from scipy import stats
 
 from hubbub.__main__ import COMMANDS
 from oracles import oracle
+from tests.queries import make_text
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -27,7 +28,7 @@ class Bare:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Bare())
 """
-QUERIES = '[queries.q]\ndomain = ["a", "b"]\nepsilon = 1.0\npane = "10s"\n'
+QUERIES = make_text("q", domain=["a", "b"])
 
 
 def run(code, folder, packages="numpy"):

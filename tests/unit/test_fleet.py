@@ -1,7 +1,6 @@
 """`hubbub plan --rate`. Its costs equal those in docs/performance.md, and its sums are right."""
 
 import re
-import tomllib
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,18 +12,17 @@ from aggregator.plan.check_text import CHECKPOINT_SECONDS
 from aggregator.plan.costs import provisional_records
 from aggregator.plan.fleet import HEADER_SIZE, Assumptions, fleet, per_frame
 from oracles import oracle
-from oracles.query import parse
+from tests.queries import make_queries, make_table, make_text
 
 USUAL = Assumptions()
 PAGE = (Path(__file__).parents[2] / "docs" / "performance.md").read_text()
 
 
-def queries(*bodies):
-    text = "".join(f"[queries.q{i}]\nepsilon = 1.0\nbudget = 1e9\n{body}\n" for i, body in enumerate(bodies))
-    return list(parse(tomllib.loads(text), "hubbub.toml", ".").values())
+def queries(*tables):
+    return list(make_queries({f"q{i}": make_table(table, budget=1e9) for i, table in enumerate(tables)}).values())
 
 
-SMALL = 'pane = "10s"\ndomain = 1024\noracle = "olh"\nmethods = ["norm_sub"]'
+SMALL = make_table(domain=1024, oracle="olh", methods=["norm_sub"], budget=1e9)
 MANY = queries(*[SMALL] * 60)
 RATES = [10**power for power in range(10)]
 
@@ -71,18 +69,18 @@ def test_counting_a_report_costs_no_less_than_the_kernel_alone(name, size, most)
 
 
 def test_the_cost_of_a_record_equals_the_measurement():
-    (query,) = queries('pane = "10s"\ndomain = 1000000\noracle = "olh"\nmethods = ["norm_sub", "calibrate"]')
+    (query,) = queries({"domain": 1_000_000, "oracle": "olh", "methods": ["norm_sub", "calibrate"]})
     (measurement, *_), *_ = page_numbers("a record of 1,000,000 values, the same; with all twelve methods")
     assert costs.record(query) == pytest.approx(measurement, rel=0.15)
 
 
 def test_all_attributes_are_counted_except_with_smp():
-    body = 'pane = "10s"\nattributes = { a = 100, b = 200 }\noracle = "grr"\nsolution = "%s"'
-    spl, smp = queries(body % "spl", body % "smp")
+    table = make_table(attributes={"a": 100, "b": 200}, oracle="grr")
+    spl, smp = queries(table | {"solution": "spl"}, table | {"solution": "smp"})
     assert costs.add(spl.oracle) == pytest.approx(2 * costs.add(smp.oracle))
 
 
-@pytest.mark.parametrize("file", [queries(SMALL), MANY, queries('pane = "1s"\ndomain = 16384\noracle = "oue"')])
+@pytest.mark.parametrize("file", [queries(SMALL), MANY, queries({"pane": "1s", "domain": 16384, "oracle": "oue"})])
 def test_more_reports_never_need_less(file):
     fleets = [fleet(file, rate, USUAL) for rate in RATES]
     for less, more in pairwise(fleets):
@@ -128,12 +126,12 @@ def test_state_is_bounded_by_the_rate_of_frames():
 
 def test_snapshots_are_written_once_for_each_closed_pane():
     """Provisional records read no snapshots, so `emit_every` changes nothing but the records."""
-    often, never = (queries(f'{SMALL}\nwindows = ["10s", "1m"]\nemit_every = "{each}"') for each in ("1s", "never"))
+    often, never = (queries(SMALL | {"windows": ["10s", "1m"], "emit_every": pause}) for pause in ("1s", "never"))
     busy, calm = (fleet(query, 10**8, USUAL) for query in (often, never))
     assert (busy.state, busy.writing) == (calm.state, calm.writing)
     assert busy.estimates > calm.estimates
     (short,) = queries(SMALL)
-    (long,) = queries(f'{SMALL}\nwindows = ["10s", "1m/10s"]')
+    (long,) = queries(SMALL | {"windows": ["10s", "1m/10s"]})
     more = fleet([long], 10**6, USUAL).state - fleet([short], 10**6, USUAL).state
     assert more == pytest.approx((costs.SNAPSHOT + costs.FINAL) / 10), "one total of all partitions for each pane"
 
@@ -141,21 +139,21 @@ def test_snapshots_are_written_once_for_each_closed_pane():
 @pytest.mark.parametrize(
     ("windows", "emit_every", "rate"),
     [
-        ('"10s"', "1s", 0.0),
-        ('"10s", "1m", "all"', "1s", 0.1),
-        ('"10s", "1m", "2m/30s"', "1s", 0.2),
-        ('"1m", "2m"', "20s", 1 / 60),
-        ('"10s", "1m"', "20s", 0.05),
-        ('"10s", "1m"', "never", 0.0),
+        (["10s"], "1s", 0.0),
+        (["10s", "1m", "all"], "1s", 0.1),
+        (["10s", "1m", "2m/30s"], "1s", 0.2),
+        (["1m", "2m"], "20s", 1 / 60),
+        (["10s", "1m"], "20s", 0.05),
+        (["10s", "1m"], "never", 0.0),
     ],
 )
 def test_a_window_has_a_provisional_record_for_each_mark_inside(windows, emit_every, rate):
-    (query,) = queries(f'{SMALL}\nwindows = [{windows}]\nemit_every = "{emit_every}"')
+    (query,) = queries(SMALL | {"windows": windows, "emit_every": emit_every})
     assert provisional_records(query) == pytest.approx(rate)
 
 
 def test_a_wide_report_makes_shorter_frames():
-    (wide,) = queries('pane = "10s"\ndomain = 500000\noracle = "oue"')
+    (wide,) = queries({"domain": 500_000, "oracle": "oue"})
     assert per_frame(wide, USUAL) == (2**20 - HEADER_SIZE) // wide.oracle.width < 1000
 
 
@@ -166,7 +164,7 @@ def plan(file, *options):
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "hubbub.toml"
-    path.write_text(f"[queries.web]\nepsilon = 1.0\nbudget = 1e9\n{SMALL}\n")
+    path.write_text(make_text("web", SMALL))
     return path
 
 
@@ -227,10 +225,8 @@ def test_wrong_options_are_usage_errors(file, options, fault, capsys):
 
 def test_an_impossible_rate_is_refused(file, tmp_path, capsys):
     slow = tmp_path / "slow.toml"
-    slow.write_text(
-        '[queries.web]\nepsilon = 1.0\nbudget = 1e9\npane = "1s"\ndomain = 1000000\noracle = "olh"\n'
-        'windows = ["1s", "1m/1s", "all"]\nmethods = ["calibrate"]\nemit_every = "1s"\n'
-    )
+    large = {"domain": 1_000_000, "oracle": "olh", "methods": ["calibrate"]}
+    slow.write_text(make_text("web", large, budget=1e9, pane="1s", windows=["1s", "1m/1s", "all"], emit_every="1s"))
     assert plan(slow, "--rate", "1e6") == 2
     assert "queries.web: one process makes all its records" in capsys.readouterr().err
     assert plan(file, "--rate", "1e12", "--per-frame", "1", "--speed", "0.01") == 2

@@ -8,12 +8,11 @@ from aggregator.topics.doctor import state_lines, topic_lines
 from hubbub.definitions import catalog, formats
 from hubbub.definitions.catalog import DefinitionLog, TopicRecord
 from hubbub.definitions.formats import NEWEST, Formats, FormatsError, lower_text, raise_refusal, refuse_higher, release
-from oracles.query import File, parse
+from oracles.query import File
+from tests.queries import make_queries, make_table
 from tests.upgrade.releases import RELEASES
 
-QUERIES = parse(
-    {"queries": {"page": {"domain": ["a", "b"], "epsilon": 2.0, "pane": "10s", "windows": ["10s"]}}}, "test", None
-)
+QUERIES = make_queries({"page": make_table(domain=["a", "b"], epsilon=2.0, windows=["10s"])})
 
 
 def record(version, name="0.9.0", **more):

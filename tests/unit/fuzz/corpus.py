@@ -36,17 +36,12 @@ from producers.gateway.intake.active_definitions import ServedDefinitions
 from producers.simulation.crowd.scenario import BUNDLED
 from tests import boards
 from tests.boards import HOMEPAGE, PROFILE, START
+from tests.queries import make_text
 
-STRINGS = """
-edition = 2
-[queries.crashes]
-domain = { discover = "text", length = 24, alphabet = "abcdefghijklmnopqrstuvwxyz ", cells = 12 }
-normal = "NFC"
-known = ["typeerror: x", ""]
-search = "1h"
-epsilon = 2.0
-pane = "5m"
-"""
+LETTERS = {"discover": "text", "length": 24, "alphabet": "abcdefghijklmnopqrstuvwxyz ", "cells": 12}
+STRINGS = "edition = 2\n" + make_text(
+    "crashes", domain=LETTERS, normal="NFC", known=["typeerror: x", ""], search="1h", epsilon=2.0, pane="5m"
+)
 QUERY_FILE = """\
 revision = 7
 [queries.homepage]

@@ -47,13 +47,13 @@ from producers.publishers.spool import Spool
 from producers.simulation import replay
 from producers.simulation.crowd import crowd_groups, distribution, scenario, words
 from tests.boards import HOMEPAGE, PROFILE, QUERIES, START
+from tests.queries import make_query, make_table
 from tests.unit.fuzz import corpus
 from tests.unit.fuzz.corpus import CELLS
 
 NOW = START + 100
 CRASHES = query.parse(tomllib.loads(corpus.STRINGS), "test", None)["crashes"]
-_GROUPS = {"domain": 4, "epsilon": 1.0, "pane": "10s", "groups": {"platform": ["ios", "web"]}}
-PLATFORMS = query.parse({"queries": {"screens": _GROUPS}}, "test", None)["screens"]
+PLATFORMS = make_query(name="screens", domain=4, groups={"platform": ["ios", "web"]})
 VERSIONS = {query.digest: Versions.of(query) for query in QUERIES.values()}
 MIB = 1 << 20
 
@@ -416,17 +416,7 @@ READERS = (
         lambda: [corpus.VALUES],
         _file(
             lambda path: query.parse(
-                {
-                    "queries": {
-                        "q": {
-                            "domain": {"file": path.name},
-                            "oracle": "grr",
-                            "epsilon": 1.0,
-                            "pane": "1s",
-                            "answers": "once",
-                        }
-                    }
-                },
+                {"queries": {"q": make_table(domain={"file": path.name}, oracle="grr", answers="once")}},
                 "test",
                 path.parent,
             ),
