@@ -7,9 +7,9 @@ import struct
 import subprocess
 import sys
 import time
-import tomllib
 from collections import Counter
 from dataclasses import replace
+from datetime import date
 from hashlib import sha256
 from importlib.util import find_spec
 from itertools import count
@@ -30,7 +30,7 @@ from hubbub.http.addresses import client, networks
 from hubbub.http.problem import Problem
 from oracles.errors import ParameterError, QueryError
 from oracles.frame import TICK, decode, encode, encode_json, frames
-from oracles.query import File, parse
+from oracles.query import File
 from producers.errors import NotAllowed
 from producers.gateway import command, metrics
 from producers.gateway.access import token_command as token
@@ -47,49 +47,20 @@ from producers.gateway.intake.submission import FRAMES, ITEMS, JSON, Submission,
 from producers.gateway.intake.timeliness import EXPIRED, FUTURE, LATE, STALE, UNKNOWN, untimely
 from producers.gateway.openapi import ROUTES, describe
 from producers.publishers.pinned_query import pin_query
+from tests.queries import make_queries, make_query, make_table, make_text
 
 PANE = 1_700_000_000
 AT = 1000 * PANE + 3000
-QUERIES = parse(
-    tomllib.loads("""
-        [queries.web]
-        domain = ["a", "b", "c"]
-        other = false
-        oracle = "grr"
-        epsilon = 1.0
-        pane = "10s"
-        max_ids = 8
-        [queries.app]
-        domain = 1024
-        answers = "once"
-        oracle = "oue"
-        epsilon = 1.0
-        pane = "10s"
-        from = 2023-11-01
-        until = 2023-12-01
-        [queries.screens]
-        domain = 1024
-        oracle = "olh"
-        epsilon = 2.0
-        buckets = 2
-        renew = "30d"
-        pane = "10s"
-        groups = { platform = ["ios", "android", "web"] }
-        weights = { ios = 0.28, android = 0.72 }
-        [queries.both]
-        attributes = { a = 500, b = 600 }
-        oracle = "olh"
-        epsilon = 1.5
-        buckets = 2
-        pane = "10s"
-        [queries.profile]
-        answers = "once"
-        attributes = { age = 74, sex = ["f", "m"] }
-        epsilon = 1.0
-        pane = "10s"
-    """),
-    "test",
-    ".",
+SCREENS_GROUPS = {"groups": {"platform": ["ios", "android", "web"]}, "weights": {"ios": 0.28, "android": 0.72}}
+APP_TIMES = {"from": date(2023, 11, 1), "until": date(2023, 12, 1)}
+QUERIES = make_queries(
+    {
+        "web": make_table(domain=["a", "b", "c"], other=False, oracle="grr", max_ids=8),
+        "app": make_table(APP_TIMES, domain=1024, answers="once", oracle="oue"),
+        "screens": make_table(SCREENS_GROUPS, domain=1024, oracle="olh", epsilon=2.0, buckets=2, renew="30d"),
+        "both": make_table(attributes={"a": 500, "b": 600}, oracle="olh", epsilon=1.5, buckets=2),
+        "profile": make_table(answers="once", attributes={"age": 74, "sex": ["f", "m"]}),
+    }
 )
 WEB, APP = QUERIES["web"], QUERIES["app"]
 DEFINITIONS = ServedDefinitions.of(QUERIES)
@@ -306,16 +277,14 @@ class Topic:
 
 def test_the_file_applies_only_while_the_topic_is_empty(tmp_path):
     path = tmp_path / "hubbub.toml"
-    path.write_text('[queries.filed]\ndomain = 3\nepsilon = 1.0\npane = "10s"\n')
+    path.write_text(make_text("filed", domain=3))
     topic = Topic()
     active = ActiveDefinitions(FileWatch((path,), lambda: ServedDefinitions.read(path)), topic)
     assert active.value.names() == ["filed"]
     topic.append(PANE, web=WEB)
     assert names(active.value, PANE) == [("web", WEB.digest.hex())]
 
-    larger = parse({"queries": {"web": {"domain": 4, "oracle": "grr", "epsilon": 1.0, "pane": "10s"}}}, "test", ".")[
-        "web"
-    ]
+    larger = make_query(name="web", domain=4, oracle="grr")
     topic.append(PANE + 100, web=larger)
     first = active.value.versions[larger.digest].first
     assert first > PANE + 100
@@ -803,7 +772,7 @@ def test_impossible_options_are_exit_code_2(options, variables, message, monkeyp
 @pytest.mark.parametrize("option", ["--queries", "--tokens"])
 def test_a_file_that_cannot_be_read_ends_the_command(option, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "hubbub.toml").write_text('[queries.q]\ndomain = 3\nepsilon = 1.0\npane = "10s"')
+    (tmp_path / "hubbub.toml").write_text(make_text("q", domain=3))
     assert command.main([option, "/nowhere.toml"]) == 2
     assert "/nowhere.toml" in capsys.readouterr().err
 

@@ -13,8 +13,8 @@ from aggregator.tallies.group_cells import split
 from aggregator.tallies.snapshot import decode_snapshot, encode_snapshot
 from aggregator.tallies.tally import Tally
 from hubbub.definitions.versions import Version, Versions
-from oracles.query import parse
 from tests import schemas
+from tests.queries import make_query, make_table
 from tests.results import build
 
 PANE = 10
@@ -24,20 +24,9 @@ WITHHELD = {"small", "held"}
 
 
 def ask(**changes):
-    table = {
-        "domain": 5,
-        "oracle": "grr",
-        "epsilon": 1.0,
-        "budget": 1e9,
-        "pane": "10s",
-        "crowd": 10,
-        "windows": ["10s", "1m/10s", "all"],
-        "methods": ["norm_sub"],
-        "groups": {"platform": PLATFORMS},
-        **changes,
-    }
-    table = {key: value for key, value in table.items() if value is not None}
-    return parse({"queries": {"site": table}}, "test", ".")["site"]
+    usual = {"domain": 5, "oracle": "grr", "budget": 1e9, "crowd": 10, "windows": ["10s", "1m/10s", "all"]}
+    table = make_table(usual | {"methods": ["norm_sub"], "groups": {"platform": PLATFORMS}}, **changes)
+    return make_query({key: value for key, value in table.items() if value is not None}, name="site")
 
 
 SEVERAL = {"domain": None, "attributes": {"a": 3, "b": 4}}
@@ -45,23 +34,10 @@ KINDS = {
     "values": {},
     "a large domain": {"domain": 300, "oracle": "olh"},
     "numbers": {"domain": {"low": 0, "high": 100, "bins": 16}, "oracle": "haar", "methods": None},
-    "smp": {"domain": None, "oracle": "grr", "attributes": {"a": 3, "b": 4}, "solution": "smp"},
-    "pairs": {
-        "domain": None,
-        "oracle": "grr",
-        "attributes": {"a": 3, "b": 4},
-        "solution": "smp",
-        "pairs": [["a", "b"]],
-    },
-    "spl": {"domain": None, "oracle": "oue", "attributes": {"a": 3, "b": 4}, "solution": "spl"},
-    "rsfd": {
-        "domain": None,
-        "attributes": {"a": 3, "b": 4},
-        "solution": "rsfd",
-        "oracle": "adaptive",
-        "answers": "once",
-        "epsilon": 2.0,
-    },
+    "smp": SEVERAL | {"oracle": "grr", "solution": "smp"},
+    "pairs": SEVERAL | {"oracle": "grr", "solution": "smp", "pairs": [["a", "b"]]},
+    "spl": SEVERAL | {"oracle": "oue", "solution": "spl"},
+    "rsfd": SEVERAL | {"solution": "rsfd", "oracle": "adaptive", "answers": "once", "epsilon": 2.0},
     "a prior": {"methods": ["norm_sub", "calibrate"], "sets": {"few": ["0", "1"]}},
 }
 

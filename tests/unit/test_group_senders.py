@@ -13,7 +13,6 @@ from hubbub.http.problem import Problem
 from hubbub.kafka import Kafka
 from oracles.errors import ParameterError
 from oracles.frame import decode, encode, encode_json
-from oracles.query import parse
 from oracles.query.groups import Groups
 from producers import Client, HttpPublisher, Publisher
 from producers.gateway.access.limits import Quotas
@@ -24,20 +23,17 @@ from producers.gateway.intake.pipeline import Intake
 from producers.gateway.intake.submission import FRAMES, ITEMS, JSON, Reading, read
 from producers.publishers.frames import Batches
 from producers.publishers.pinned_query import pin_query
+from tests.queries import make_queries, make_table
 
 PANE = 1_700_000_000
 AT = 1000 * PANE + 4000
-TABLE = {"domain": 5, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s"}
-QUERIES = parse(
+TABLE = make_table(domain=5, oracle="grr", budget=1e9)
+QUERIES = make_queries(
     {
-        "queries": {
-            "plain": TABLE,
-            "screens": TABLE | {"groups": {"platform": ["ios", "android", "web"]}},
-            "grown": TABLE | {"groups": {"platform": ["ios", "android"]}},
-        }
-    },
-    "test",
-    ".",
+        "plain": TABLE,
+        "screens": TABLE | {"groups": {"platform": ["ios", "android", "web"]}},
+        "grown": TABLE | {"groups": {"platform": ["ios", "android"]}},
+    }
 )
 PLAIN, QUERY, GROWN = (QUERIES[name] for name in ("plain", "screens", "grown"))
 VERSIONS = {query.digest: Versions.of(query) for query in (PLAIN, QUERY)}

@@ -19,17 +19,18 @@ from hubbub.kafka.columns import RecordColumns
 from oracles.errors import HubbubError, ParameterError, QueryError
 from oracles.frame import MAX_GROUP, TICK, FrameError, blank, decode, encode, encode_json, frames, header, with_id
 from oracles.kernels import batches
-from oracles.query import File, parse
+from oracles.query import File
 from oracles.query.groups import Groups
+from tests.queries import make_query, make_table
 
 PLATFORMS = ["ios", "android", "web"]
-TABLE = {"domain": 5, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s"}
+TABLE = make_table(domain=5, oracle="grr", budget=1e9)
 GROUPED = TABLE | {"groups": {"platform": PLATFORMS}}
 REPORTS = np.array([[1], [4]], np.uint8)
 
 
 def query(**keys):
-    return parse({"queries": {"screens": TABLE | keys}}, "test", ".")["screens"]
+    return make_query(TABLE, name="screens", **keys)
 
 
 def test_groups_have_numbers_from_their_place_in_the_list():
@@ -149,7 +150,7 @@ def test_a_new_digest_begins_with_any_groups():
 
 def test_a_retired_query_comes_back_with_its_groups_only():
     before = topic(file(groups={"platform": PLATFORMS}))
-    site = File({"site": parse({"queries": {"site": TABLE}}, "test", ".")["site"]})
+    site = File({"site": make_query(TABLE, name="site")})
     update = changes(site, read(before), ["screens"], "b" * 16)
     retired = read(before + [TopicRecord(key, value, 10**10) for key, value in update.writes])
     back = {"site": site.queries["site"], "screens": query()}

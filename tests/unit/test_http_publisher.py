@@ -9,13 +9,11 @@ from aiohttp import web
 
 from hubbub.http.server import serving
 from oracles.errors import ParameterError
-from oracles.query import parse
 from producers import DeliveryError, HttpPublisher
 from producers.publishers import http_publisher
+from tests.queries import make_query
 
-QUERY = parse({"queries": {"page": {"domain": 4, "oracle": "grr", "epsilon": 1.0, "pane": "10s"}}}, "test", None)[
-    "page"
-]
+QUERY = make_query(name="page", domain=4, oracle="grr")
 REPORT = np.zeros((1, 1), np.uint8)
 
 

@@ -9,6 +9,7 @@ from oracles.errors import ParameterError, ReportError
 from oracles.heavy import heavy_hitters
 from oracles.multi import multi
 from oracles.query import load
+from tests.queries import make_text
 
 NAMES = ["a", "b", "c", "d", "e", "f", "g", "h"]
 
@@ -130,8 +131,7 @@ def test_a_chart_shows_bars_with_their_intervals(monkeypatch):
 def test_a_query_s_tally_names_its_values(tmp_path):
     file = tmp_path / "hubbub.toml"
     file.write_text(
-        '[queries.q]\ndomain = ["a", "b"]\nepsilon = 1.0\npane = "10s"\n'
-        '[queries.p]\nattributes = { age = 5, sex = ["f", "m"] }\nepsilon = 1.0\nbudget = 1e9\npane = "10s"\n'
+        make_text("q", domain=["a", "b"]) + make_text("p", attributes={"age": 5, "sex": ["f", "m"]}, budget=1e9)
     )
     queries = load(file)
     assert queries["q"].tally().estimate().labels == ("a", "b", "(other)")

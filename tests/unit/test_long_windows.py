@@ -19,14 +19,13 @@ from aggregator.tallies.progress import Progress, encode
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.settings import Kafka
-from oracles.query import parse
+from tests.queries import make_query
 
 PANE = 10
 
 
 def note_call(size, windows):
-    table = {"domain": size, "oracle": "olh", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "windows": windows}
-    return parse({"queries": {"q": table}}, "test", ".")["q"]
+    return make_query(domain=size, oracle="olh", budget=1e9, windows=windows)
 
 
 DAY = note_call(1024, ["1d/10s"])

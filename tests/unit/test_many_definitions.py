@@ -25,16 +25,17 @@ from hubbub.definitions.follower import Follower
 from hubbub.definitions.registrar import Registrar
 from hubbub.kafka.settings import Kafka
 from hubbub.texts import MOST
-from oracles.query import File, load_file, parse
+from oracles.query import File, load_file
 from producers.gateway.intake.active_definitions import ServedDefinitions
+from tests.queries import make_queries, make_table, make_text
 
 NOW = 1_000_000_000
-TABLE = {"domain": 4, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "answers": "fresh"}
+TABLE = make_table(domain=4, oracle="grr", budget=1e9, answers="fresh")
 
 
 def file(count, **settings):
     tables = {f"q{number}": TABLE | settings for number in range(count)}
-    return File(parse({"queries": tables}, "test", "."))
+    return File(make_queries(tables))
 
 
 def records(count, **settings):
@@ -81,7 +82,7 @@ def test_records_one_by_one_give_the_same_definitions_as_all_at_once(seed):
         now = log.definitions if random.random() < 0.5 else reference(messages)
         names = random.sample("abcde", random.randint(1, 4))
         tables = {name: TABLE | {"pane": random.choice(["10s", "20s"])} for name in names}
-        queries = File(parse({"queries": tables}, "test", "."))
+        queries = File(make_queries(tables))
         writes = changes(queries, now, [name for name in "abcde" if name not in names], f"{number:016x}").writes
         batch = [TopicRecord(key, value, NOW + 90_000 * number) for key, value in writes]
         if messages and random.random() < 0.3:
@@ -131,7 +132,7 @@ def lines_run(work):
 
 
 def check_file(path, count):
-    tables = (f'[queries.q{number}]\ndomain = 4\nepsilon = 1.0\npane = "10s"\n' for number in range(count))
+    tables = (make_text(f"q{number}", domain=4) for number in range(count))
     path.write_text("".join(tables))
     return lambda: check.main([str(path)])
 
@@ -281,7 +282,7 @@ def test_the_event_loop_turns_while_a_board_reads(monkeypatch):
 
 def test_a_file_that_lacks_many_queries_gets_five_names_and_their_number(tmp_path):
     path = tmp_path / "hubbub.toml"
-    path.write_text('[queries.other]\ndomain = 4\nepsilon = 1.0\npane = "10s"\n')
+    path.write_text(make_text("other", domain=4))
     reader = SimpleNamespace(definitions=read(records(300)))
     with pytest.raises(DefinitionsError) as refused:
         asyncio.run(Registrar(path, reader).register(load_file(path)))

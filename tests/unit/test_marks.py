@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from aggregator.merging.marks import Marks, QueryMarks, decode, spans
 from hubbub.definitions.versions import Version, Versions
 from oracles.errors import ReportError
-from oracles.query import parse
+from tests.queries import make_query
 
 PANE = 10
 CROWD = 10
@@ -23,8 +23,7 @@ KINDS = ["10s", "20s", "30s", "40s", "20s/10s", "30s/10s", "40s/10s", "40s/30s",
 
 
 def ask(*windows, crowd=CROWD):
-    table = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "crowd": crowd}
-    return parse({"queries": {"q": {**table, "windows": list(windows)}}}, "test", ".")["q"]
+    return make_query(domain=3, oracle="grr", budget=1e9, crowd=crowd, windows=list(windows))
 
 
 def revealed(rows, n, crowd):

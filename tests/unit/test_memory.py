@@ -10,6 +10,7 @@ import pytest
 
 from aggregator.plan import check, check_text, memory
 from oracles.query import parse
+from tests.queries import make_text
 
 FACTOR = 1.5
 BOTH = 30 << 20
@@ -17,10 +18,8 @@ BOTH = 30 << 20
 DAY = 86_400
 
 
-def queries(*bodies):
-    return "".join(
-        f'[queries.q{i}]\nepsilon = 1.0\nbudget = 1e9\npane = "10s"\n{body}\n' for i, body in enumerate(bodies)
-    )
+def queries(*tables):
+    return "".join(make_text(f"q{i}", {"budget": 1e9}, **table) for i, table in enumerate(tables))
 
 
 def read(file):
@@ -37,23 +36,27 @@ def peak(of, file, seconds, **case):
     return int(process.stdout)
 
 
-THREE = 'windows = ["10s", "1m/10s", "all"]\n'
-SEVERAL = 'attributes = { a = 4096, b = 1000, c = 2000 }\nsolution = "smp"\n' + THREE
+THREE = {"windows": ["10s", "1m/10s", "all"]}
+SEVERAL = {"attributes": {"a": 4096, "b": 1000, "c": 2000}, "solution": "smp"} | THREE
 QUICK = {
-    "a million values": (queries('domain = 1000000\noracle = "olh"'), 25, {"partitions": 3}),
-    "as many panes as may be": (queries('domain = 500000\noracle = "olh"'), 25, {"partitions": 3, "ahead": 1}),
+    "a million values": (queries({"domain": 1000000, "oracle": "olh"}), 25, {"partitions": 3}),
+    "as many panes as may be": (queries({"domain": 500000, "oracle": "olh"}), 25, {"partitions": 3, "ahead": 1}),
 }
 LONG = {
-    "64 values": (queries("domain = 64\n" + THREE), 60, {"partitions": 12}),
-    "a fitted prior": (queries('domain = 400000\nmethods = ["calibrate"]'), 40, {"partitions": 12}),
-    "long windows": (queries('domain = 65535\nwindows = ["10m/10s", "all"]'), 640, {"partitions": 2, "reports": 1000}),
-    "twenty": (queries(*["domain = 16383\n" + THREE] * 20), 80, {"partitions": 6, "reports": 1000}),
-    "sixty": (queries(*["domain = 2047\n" + THREE] * 60), 70, {"partitions": 12, "reports": 1000}),
+    "64 values": (queries({"domain": 64} | THREE), 60, {"partitions": 12}),
+    "a fitted prior": (queries({"domain": 400000, "methods": ["calibrate"]}), 40, {"partitions": 12}),
+    "long windows": (
+        queries({"domain": 65535, "windows": ["10m/10s", "all"]}),
+        640,
+        {"partitions": 2, "reports": 1000},
+    ),
+    "twenty": (queries(*[{"domain": 16383} | THREE] * 20), 80, {"partitions": 6, "reports": 1000}),
+    "sixty": (queries(*[{"domain": 2047} | THREE] * 60), 70, {"partitions": 12, "reports": 1000}),
     "attributes": (queries(*[SEVERAL] * 10), 70, {"partitions": 6, "reports": 1000}),
-    "no crowds": (queries("domain = 200000\ncrowd = 1\n" + THREE), 80, {"partitions": 3}),
-    "bits": (queries('domain = 50000\noracle = "oue"\n' + THREE), 80, {"partitions": 6, "reports": 100}),
-    "all values": (queries('domain = 400000\npublish = "all"'), 40, {"partitions": 3}),
-    "a share": (queries("domain = 400000\nthreshold = 0.001"), 40, {"partitions": 3}),
+    "no crowds": (queries({"domain": 200000, "crowd": 1} | THREE), 80, {"partitions": 3}),
+    "bits": (queries({"domain": 50000, "oracle": "oue"} | THREE), 80, {"partitions": 6, "reports": 100}),
+    "all values": (queries({"domain": 400000, "publish": "all"}), 40, {"partitions": 3}),
+    "a share": (queries({"domain": 400000, "threshold": 0.001}), 40, {"partitions": 3}),
 }
 
 
@@ -77,13 +80,13 @@ def test_a_worker_needs_the_estimated_memory_for_any_query(name):
     workers(*LONG[name])
 
 
-ONE = 'windows = ["10s"]\n'
+ONE = {"windows": ["10s"]}
 BOARDS = {
-    "small": (queries("domain = 64\n" + ONE), 3000),
-    "three kinds": (queries("domain = 1024\n" + THREE), 3000),
-    "all values": (queries('domain = 100000\npublish = "all"\n' + ONE), 300),
-    "attributes": (queries("attributes = { a = 64, b = 10, c = 2 }\n" + ONE), 3000),
-    "sixty": (queries(*["domain = 200\n" + ONE] * 60), 120),
+    "small": (queries({"domain": 64} | ONE), 3000),
+    "three kinds": (queries({"domain": 1024} | THREE), 3000),
+    "all values": (queries({"domain": 100000, "publish": "all"} | ONE), 300),
+    "attributes": (queries({"attributes": {"a": 64, "b": 10, "c": 2}} | ONE), 3000),
+    "sixty": (queries(*[{"domain": 200} | ONE] * 60), 120),
 }
 
 
@@ -97,20 +100,20 @@ def test_a_board_needs_the_estimated_memory(name, limit):
 
 def test_the_sums_are_over_all_queries(tmp_path, capsys):
     file = tmp_path / "hubbub.toml"
-    file.write_text(queries(*["domain = 60000\n" + THREE] * 3))
+    file.write_text(queries(*[{"domain": 60000} | THREE] * 3))
     assert check.main([str(file)]) == 0
     text = " ".join(capsys.readouterr().out.split())
     estimate = memory.worker(read(file.read_text()), 12)
     assert f"A worker with all 12 partitions needs about {check_text.in_bytes(estimate.total)} of memory" in text
     assert "A board needs about" in text
-    (one,) = read(queries("domain = 60000\n" + THREE))
+    (one,) = read(queries({"domain": 60000} | THREE))
     assert estimate.tallies == 3 * memory.worker([one], 12).tallies
     assert estimate.publishing == memory.worker([one], 12).publishing, "one after another"
 
 
 def test_only_processes_that_are_needed_are_summed():
     """Each process starts at its first question."""
-    small, large = read(queries("domain = 64", "domain = 70000"))
+    small, large = read(queries({"domain": 64}, {"domain": 70000}))
     alone = [memory.worker([query], 1).estimators for query in (small, large)]
     assert alone == [memory.ESTIMATOR, memory.ESTIMATOR]
     assert memory.worker([small, large], 1).estimators == 2 * memory.ESTIMATOR
@@ -118,7 +121,7 @@ def test_only_processes_that_are_needed_are_summed():
 
 def test_queries_that_fit_one_by_one_and_not_together_are_refused(tmp_path, capsys):
     file = tmp_path / "hubbub.toml"
-    file.write_text(queries(*["domain = 60000"] * 3))
+    file.write_text(queries(*[{"domain": 60000}] * 3))
     one = check_text.worker_bytes(read(file.read_text())[0], 12)
     assert check.main([str(file), "--max-state", str(3 * one)]) == 0
     assert check.main([str(file), "--max-state", str(3 * one - 1)]) == 2

@@ -23,20 +23,12 @@ from aggregator.tallies.snapshot import (
 )
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
-from oracles.query import parse
 from oracles.query.settings import Window
+from tests.queries import make_query, make_table
 
 EXAMPLES = settings(derandomize=True, deadline=None, max_examples=40)
-TABLE = {
-    "domain": 3,
-    "oracle": "grr",
-    "epsilon": 1.0,
-    "budget": 1e9,
-    "pane": "10s",
-    "windows": ["10s", "30s/20s", "all"],
-    "crowd": 1,
-}
-QUERY = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
+TABLE = make_table(domain=3, oracle="grr", budget=1e9, windows=["10s", "30s/20s", "all"], crowd=1)
+QUERY = make_query(TABLE)
 TUMBLING, HOPPING, ALL = QUERY.windows
 CELLS = QUERY.oracle.state_size
 VERSIONS = Versions.of(QUERY)
@@ -274,7 +266,7 @@ def test_changed_bytes_are_refused_or_are_another_good_state(good, at, byte, cut
 
 
 def test_a_state_of_another_query_is_refused():
-    other = parse({"queries": {"q": {**TABLE, "domain": 4}}}, "test", ".")["q"]
+    other = make_query(TABLE, domain=4)
     with pytest.raises(ReportError, match="but the query needs"):
         decode_state(STATES[0], Versions.of(other))
 

@@ -11,14 +11,13 @@ from aggregator.tallies.progress import Progress, encode
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
-from oracles.query import parse
+from tests.queries import make_query
 
 PANE, PARTITIONS = 10, 3
 
 
 def asked(*windows):
-    table = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "windows": list(windows)}
-    return parse({"queries": {"q": table}}, "test", ".")["q"]
+    return make_query(domain=3, oracle="grr", budget=1e9, windows=list(windows))
 
 
 class Topic:

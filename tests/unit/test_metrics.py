@@ -1,7 +1,6 @@
 """The metrics of processes, with series that exist from the start and the ages of finals."""
 
 import time
-import tomllib
 from importlib.metadata import version
 
 import pytest
@@ -16,32 +15,14 @@ from aggregator.publishing.freshness import Freshness, NewestFinal
 from aggregator.records.span import PUBLISH_SECONDS, shortest_expected_age
 from hubbub.command.metrics import registry
 from oracles.kernels import c_library
-from oracles.query import parse
+from tests.queries import make_queries, make_table
 
-QUERIES = parse(
-    tomllib.loads("""
-        [queries.page]
-        domain = 8
-        oracle = "grr"
-        epsilon = 1.0
-        budget = 8.0
-        pane = "5s"
-        windows = ["10s", "1m/20s", "all"]
-        lateness = "3s"
-        threshold = { count = 50 }
-
-        [queries.hourly]
-        domain = 8
-        oracle = "grr"
-        epsilon = 1.0
-        budget = 8.0
-        pane = "5s"
-        windows = ["1h", "1d/1h"]
-        lateness = "3s"
-        threshold = 0.25
-    """),
-    "test",
-    ".",
+TABLE = make_table(domain=8, oracle="grr", budget=8.0, pane="5s", lateness="3s")
+QUERIES = make_queries(
+    {
+        "page": TABLE | {"windows": ["10s", "1m/20s", "all"], "threshold": {"count": 50}},
+        "hourly": TABLE | {"windows": ["1h", "1d/1h"], "threshold": 0.25},
+    }
 )
 
 

@@ -39,24 +39,17 @@ from oracles.discover import ask
 from oracles.errors import ReportError
 from oracles.frame import MAX_FRAME
 from oracles.frame import encode as frame
-from oracles.query import parse
 from oracles.query.settings import Window
+from tests.queries import make_query
 
 PANE, TIMES = 300, 8
 ALL, SHORT, LONG = Window("all", 0, 0), Window("tumbling", 300, 300), Window("tumbling", 600, 600)
 
 
 def asked(**settings):
-    table = {
-        "domain": {"discover": "text", "length": 6, "alphabet": "abcdefghijklmnopqrstuvwxyz ", "cells": 12},
-        "epsilon": 5.0,
-        "pane": "5m",
-        "windows": ["5m", "10m", "all"],
-        "crowd": 20,
-        "answers": "fresh",
-        "budget": 1e9,
-    }
-    return parse({"edition": 2, "queries": {"q": table | settings}}, "test", ".")["q"]
+    domain = {"discover": "text", "length": 6, "alphabet": "abcdefghijklmnopqrstuvwxyz ", "cells": 12}
+    times = {"pane": "5m", "windows": ["5m", "10m", "all"], "crowd": 20, "answers": "fresh", "budget": 1e9}
+    return make_query({"domain": domain, "epsilon": 5.0} | times, edition=2, **settings)
 
 
 @cache
@@ -333,7 +326,7 @@ def test_marks_of_unknown_strings_survive_a_restart():
     versions = Versions.of(query)
     marks = QueryMarks(versions)
     marks.count(0, [(3,) * query.strings.parts])
-    other = parse({"queries": {"q": {"domain": 3, "epsilon": 1.0, "pane": "5m"}}}, "test", ".")["q"]
+    other = make_query(domain=3, pane="5m")
     with pytest.raises(ReportError):
         decode(marks.encode(), Versions.of(other))
     for pane in (PANE, 2 * PANE):

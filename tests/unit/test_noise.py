@@ -12,19 +12,20 @@ from oracles.covariance import quantile
 from oracles.errors import QueryError
 from oracles.estimate import Estimate, change
 from oracles.mechanisms.entropy import Seeded
-from oracles.query import load_file, parse
+from oracles.query import load_file
 from producers import Client, Ledger
 from producers.client.respondents import Respondents
 from producers.gateway.intake.active_definitions import ServedDefinitions
 from producers.publishers.pinned_query import pin_query
+from tests.queries import make_query, make_table, make_text
 
 KEY = bytes(range(32))
-SCREENS = {"domain": 64, "epsilon": 1.0, "pane": "10s"}
-SEVERAL = {"attributes": {"age": 100, "sex": ["f", "m"], "os": 5}, "epsilon": 1.0, "pane": "10s", "budget": 200.0}
+SCREENS = make_table(domain=64)
+SEVERAL = make_table(attributes={"age": 100, "sex": ["f", "m"], "os": 5}, budget=200.0)
 
 
 def query(edition=2, name="screens", **table):
-    return parse({"edition": edition, "queries": {name: {"pane": "10s", **table}}}, "f", ".")[name]
+    return make_query(table, name=name, edition=edition)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_an_impossible_noise_is_an_error_with_its_key(edition, table, message):
 
 def test_a_file_names_its_edition_before_all_tables(tmp_path):
     path = tmp_path / "hubbub.toml"
-    path.write_text('edition = 2\nrevision = 3\n[queries.screens]\ndomain = 64\nepsilon = 1.0\npane = "10s"\n')
+    path.write_text("edition = 2\n" + "revision = 3\n" + make_text("screens", domain=64))
     file = load_file(path)
     assert (file.edition, file.revision, file.queries["screens"].noise) == (2, 3, "table")
 

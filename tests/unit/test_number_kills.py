@@ -11,15 +11,12 @@ from aggregator.tallies.keys import PaneKey, PartitionKey
 from aggregator.tallies.progress import Progress, encode
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.versions import Versions
-from oracles.query import parse
 from tests import schemas
+from tests.queries import make_query, make_table
 from tests.unit.test_turns import Sent, service_of
 
-TABLE = {
-    "domain": {"low": 0, "high": 16, "bins": 16},
-    "ranges": {"high": [8, 16]},
-    "threshold": {"p50": 3},
-    "epsilon": 4.0,
+NUMBERS = {"domain": {"low": 0, "high": 16, "bins": 16}, "ranges": {"high": [8, 16]}, "threshold": {"p50": 3}}
+TIMES = {
     "answers": "fresh",
     "budget": 1e9,
     "pane": "1s",
@@ -27,7 +24,8 @@ TABLE = {
     "crowd": 20,
     "emit_every": "never",
 }
-QUERY = parse({"queries": {"waits": TABLE}}, "test", ".")["waits"]
+TABLE = make_table(NUMBERS | TIMES, epsilon=4.0)
+QUERY = make_query(TABLE, name="waits")
 PANES, JUMP = 8, 4
 
 

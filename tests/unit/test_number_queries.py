@@ -19,11 +19,11 @@ from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.table import dump, query_of
 from oracles.errors import QueryError, ReportError
 from oracles.numbers import Numbers, Scale
-from oracles.query import parse
 from oracles.query.settings import quantile_name, quantile_of
 from producers import Client
 from producers.simulation.crowd.distribution import read_law
 from tests import schemas
+from tests.queries import make_queries, make_query, make_table
 from tests.results import build
 
 START = 1_700_000_000
@@ -31,8 +31,7 @@ LATENCY = {"low": 1.0, "high": 60_000.0, "scale": "log"}
 
 
 def ask(domain=LATENCY, edition=1, **settings):
-    table = {"domain": domain, "epsilon": 1.0, "pane": "10s", **settings}
-    return parse({"edition": edition, "queries": {"load_time": table}}, "file", None)["load_time"]
+    return make_query({"domain": domain}, **settings, name="load_time", edition=edition)
 
 
 def total(query, numbers, rng):
@@ -57,8 +56,9 @@ def test_the_digest_is_that_of_the_documented_definition():
 def test_a_definition_of_the_topic_is_the_same_query(edition):
     whole = ask({**LATENCY, "unit": "ms"}, edition, ranges={"slow": [1000, 60_000]}, threshold={"p95": 2000.0})
     attributes = {"wait": LATENCY, "kind": ["a", "b"]}
-    settings = {"attributes": attributes, "epsilon": 1.0, "pane": "10s", "ranges": {"wait": {"slow": [1000, 60_000]}}}
-    several = parse({"edition": edition, "queries": {"load_time": settings}}, "file", None)["load_time"]
+    several = make_query(
+        attributes=attributes, ranges={"wait": {"slow": [1000, 60_000]}}, name="load_time", edition=edition
+    )
     for query in (whole, several):
         again = query_of("load_time", json.loads(json.dumps(dump(query))))
         assert again == query
@@ -98,9 +98,9 @@ def test_a_wrong_setting_names_its_key(settings, key, message):
 
 
 def test_numbers_are_no_attributes_of_rsfd():
-    table = {"attributes": {"wait": LATENCY, "kind": ["a", "b"]}, "solution": "rsfd", "epsilon": 1.0, "pane": "10s"}
+    table = make_table(attributes={"wait": LATENCY, "kind": ["a", "b"]}, solution="rsfd")
     with pytest.raises(QueryError, match="smp"):
-        parse({"queries": {"load_time": table}}, "file", None)
+        make_queries({"load_time": table})
 
 
 @pytest.mark.parametrize("share", [0.5, 0.95, 0.999, 0.07, 1e-6])
@@ -177,14 +177,9 @@ def test_the_bytes_do_not_depend_on_the_order_of_reports():
 
 def test_numbers_and_values_are_attributes_together():
     for solution in ("smp", "spl"):
-        table = {
-            "attributes": {"kind": ["a", "b"], "wait": LATENCY},
-            "solution": solution,
-            "epsilon": 4.0,
-            "pane": "10s",
-        }
+        table = make_table(attributes={"kind": ["a", "b"], "wait": LATENCY}, solution=solution, epsilon=4.0)
         table["answers"] = "once"
-        query = parse({"edition": 2, "queries": {"load_time": table}}, "file", None)["load_time"]
+        query = make_query(table, name="load_time", edition=2)
         rng = np.random.default_rng(7)
         waits = rng.lognormal(6.0, 0.8, 40_000)
         values = np.column_stack([rng.integers(0, 2, 40_000), query.domains[1].scale.positions(waits)])
